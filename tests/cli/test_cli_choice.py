@@ -1,0 +1,64 @@
+"""Which model is taken when none was named."""
+
+import pytest
+
+from vidgen_async.cli.choice import choose_model, describe
+from vidgen_async.errors import InvalidRequestError
+from vidgen_async.resources import Catalog, CatalogModel
+
+
+def model(code: str, *durations: int, images: int | None = None, **more) -> CatalogModel:
+    facts = {"enabled": True, "durations": durations, "max_reference_images": images} | more
+    return CatalogModel(code=code, **facts)
+
+
+CATALOG = Catalog(
+    models=(
+        model("off", 1, enabled=False),
+        model("long", 15, 30, images=9, resolutions=("720p",)),
+        model("vague", 5, 10),
+        model("vendorh3", *range(5, 16), images=8, resolutions=("768p",)),
+    )
+)
+
+
+def test_where_nothing_is_charged_the_shortest_video_is_made():
+    assert choose_model(CATALOG, None, None, 0, is_free=True) == "vague"
+
+
+def test_with_pictures_a_model_that_says_it_takes_them_comes_first():
+    assert choose_model(CATALOG, None, None, 1, is_free=True) == "vendorh3"
+
+
+def test_where_money_is_at_stake_a_person_chooses_between_several():
+    with pytest.raises(InvalidRequestError, match="--model") as caught:
+        choose_model(CATALOG, None, None, 1, is_free=False)
+    for code in ("long", "vague", "vendorh3"):
+        assert code in str(caught.value)
+    assert "off" not in str(caught.value)
+
+
+def test_the_only_one_that_fits_is_taken():
+    assert choose_model(CATALOG, 30, None, 2, is_free=False) == "long"
+    assert choose_model(CATALOG, 12, "768p", 1, is_free=False) == "vendorh3"
+
+
+def test_a_model_that_needs_a_picture_is_not_taken_without_one():
+    with pytest.raises(InvalidRequestError, match="no model of the catalog fits"):
+        choose_model(CATALOG, 12, None, 0, is_free=True)
+
+
+def test_more_pictures_than_a_model_takes_rule_it_out():
+    assert choose_model(CATALOG, 15, None, 9, is_free=False) == "long"
+
+
+def test_a_catalog_without_usable_models_says_so():
+    with pytest.raises(InvalidRequestError, match="usable are: none"):
+        choose_model(Catalog(models=()), None, None, 0, is_free=True)
+
+
+def test_a_model_is_described_in_a_few_words():
+    assert describe(CATALOG["vendorh3"]) == "vendorh3: 5 to 15 s, 768p, up to 8 pictures"
+    assert describe(CATALOG["long"]) == "long: 15, 30 s, 720p, up to 9 pictures"
+    assert describe(model("none", images=0)) == "none: no pictures"
+    assert describe(model("new")) == "new: no limits told"

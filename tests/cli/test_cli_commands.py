@@ -1,0 +1,191 @@
+"""The commands against the sandbox, in this process: what is printed, what is saved, which code it ends with."""
+
+import av
+import pytest
+
+import vidgen_async
+import vidgen_async.cli.service
+from vidgen_async.cli import main
+from vidgen_async.sandbox import Fault
+
+from .conftest import PICTURE
+
+BOAT = ("generate", "A paper boat", "--model", "gen-2.0", "--duration", "5", "--poll-interval", "0.05")
+
+
+def test_a_prompt_and_a_picture_become_a_video_in_the_sandbox(here, monkeypatch, tmp_path):
+    monkeypatch.setattr(vidgen_async.cli.service, "SANDBOX_TIMES", (0.0, 0.1))
+    monkeypatch.delenv("VIDGEN_API_KEY")
+    monkeypatch.delenv("VIDGEN_BASE_URL")
+    code, out, err = here("generate", "A paper boat", "--image", PICTURE, "--sandbox", "-o", "boat.mp4")
+    assert code == 0, err
+    with av.open(str(tmp_path / "boat.mp4")) as film:
+        assert film.duration / av.time_base == pytest.approx(5, abs=0.2)
+        assert film.streams.video[0].codec_context.height == 768
+    assert out.startswith("saved boat.mp4: ")
+    assert out.endswith("15 sandbox points (nothing is charged)\n")
+    assert "no key is used and nothing is charged" in err.splitlines()[0]
+    assert "model: vendorh3" in err
+
+
+def test_a_video_of_the_service_is_made_once_and_its_points_are_told(here, service, tmp_path):
+    code, out, err = here(*BOAT, "--order-id", "order-1187", "-o", "boat.mp4")
+    assert code == 0, err
+    assert "order: order-1187" in err
+    assert out.startswith("saved boat.mp4: ")
+    assert "20 points charged" in out
+    assert (tmp_path / "boat.mp4").stat().st_size > 10_000
+    assert len(service.creates) == 1
+
+
+def test_the_task_can_be_looked_at_waited_for_and_saved_later(here, service, tmp_path):
+    code, _, err = here(*BOAT, "-o", "boat.mp4")
+    assert code == 0, err
+    task_id = service.creates[0].task_id
+
+    code, out, _ = here("get", task_id)
+    assert code == 0
+    assert f"task:    {task_id}\nstate:   completed\nmodel:   gen-2.0\npoints:  20\n" in out
+    assert f"video:   {service.base_url}/videos/{task_id}/content\n" in out
+
+    assert here("wait", task_id)[:2] == (0, f"{task_id}: completed, 20 points charged\n")
+
+    code, _, err = here("wait", task_id, "-o", "boat.mp4")
+    assert code == 2
+    assert "the file boat.mp4 exists already; --force replaces it" in err
+
+    code, out, _ = here("wait", task_id, "-o", "boat.mp4", "--force")
+    assert code == 0
+    assert out.startswith("saved boat.mp4")
+    assert len(service.creates) == 1
+
+
+def test_a_failed_task_is_code_1_with_its_reason(here):
+    code, out, err = here("generate", "x [fail: too dark]", *BOAT[2:], "-o", "boat.mp4")
+    assert (code, out) == (1, "")
+    assert "vidgen: the task failed: too dark; check the refund in the credit ledger" in err
+
+
+def test_a_wrong_key_is_code_4_and_is_not_shown(here, monkeypatch):
+    monkeypatch.setenv("VIDGEN_API_KEY", "not-the-right-key")
+    code, _, err = here("generate", "x", "-o", "boat.mp4")
+    assert code == 4
+    assert "the API key was refused" in err
+    assert "Nothing was ordered." in err
+    assert "not-the-right-key" not in err
+
+
+def test_no_connection_is_code_3(here, service):
+    code, _, err = here(*BOAT, "-o", "boat.mp4", "--base-url", "http://127.0.0.1:9/openapi/v1")
+    assert code == 3
+    assert "was not sent" in err
+    assert "Running this again is safe" in err
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "words"), [(402, 4, "nothing is charged"), (503, 5, "a second run is a second order")]
+)
+def test_what_the_service_answers_to_an_order_decides_the_code(here, service, status, code, words):
+    service.play("videos.create", Fault.status(status))
+    ended, _, err = here(*BOAT, "-o", "boat.mp4")
+    assert ended == code
+    assert words in err
+    assert len(service.creates) == 1
+
+
+def test_a_wait_that_takes_too_long_is_code_6_and_says_how_to_go_on(here, service):
+    service.set_speed(0)
+    code, _, err = here(*BOAT, "--timeout", "0.2", "-o", "boat.mp4")
+    assert code == 6
+    task_id = service.creates[0].task_id
+    assert f"task {task_id} (last seen queued) still runs at the service and is charged" in err
+    assert err.splitlines()[-1] == f"  vidgen wait {task_id} -o boat.mp4 --poll-interval 0.05"
+
+
+def test_a_page_instead_of_a_video_is_code_7_and_keeps_what_was_there(here, service, tmp_path):
+    (tmp_path / "boat.mp4").write_bytes(b"an older film")
+    service.play("videos.content", Fault.html(200), times=None)
+    code, _, err = here(*BOAT, "--force", "-o", "boat.mp4")
+    assert code == 7
+    assert "vidgen wait " in err.splitlines()[-1]
+    assert (tmp_path / "boat.mp4").read_bytes() == b"an older film"
+
+
+def test_several_models_that_fit_are_offered_and_nothing_is_ordered(here, service):
+    code, _, err = here("generate", "x", "-o", "boat.mp4")
+    assert code == 2
+    assert "choose one with --model" in err
+    assert "gen-2.0: 5, 10, 15 s" in err
+    assert service.creates == []
+
+
+def test_a_missing_setting_is_named(here, monkeypatch):
+    monkeypatch.delenv("VIDGEN_BASE_URL")
+    assert "set VIDGEN_BASE_URL or give --base-url" in here("generate", "x", "-o", "a.mp4")[2]
+    monkeypatch.delenv("VIDGEN_API_KEY")
+    code, _, err = here("generate", "x", "-o", "a.mp4")
+    assert code == 2
+    assert "set VIDGEN_API_KEY (it never goes onto the command line), or try it with --sandbox" in err
+
+
+def test_a_base_url_without_the_prefix_is_a_warning_in_one_line(here, service):
+    _, _, err = here("get", "x", "--base-url", service.base_url.removesuffix("/v1"))
+    assert err.startswith("warning: base_url ")
+    assert "UserWarning" not in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("generate", "x"), "Missing option '-o'"),
+        (("generate", "x", "-o", "a.mp4", "--image", "missing.png"), "there is no such file: missing.png"),
+        (("generate", "x", "-o", "a.mp4", "--ratio", "2:1"), "--ratio"),
+        (("generate", "x", "-o", "a.mp4", "--sandbox", "--base-url", "http://h/openapi/v1"), "exclude each other"),
+        (("generate", "x", "-o", "a.mp4", "--timeout", "0"), "--timeout"),
+        (("fly",), "No such command 'fly'"),
+    ],
+)
+def test_wrong_usage_is_code_2_and_says_what_is_wrong(here, arguments, words):
+    code, _, err = here(*arguments)
+    assert code == 2
+    assert words in err
+
+
+def test_the_debug_option_shows_the_traceback(here):
+    code, _, err = here("get", "no-such-task", "--debug")
+    assert code == 1
+    assert "Traceback (most recent call last)" in err
+    assert "vidgen: videos.get: 404" in err
+
+
+def test_the_key_has_no_option(here):
+    for command in ("generate", "wait", "get"):
+        assert "key" not in here(command, "--help")[1].replace("no key", "")
+
+
+@pytest.mark.parametrize("command", [(), ("generate",), ("wait",), ("get",)])
+def test_the_exit_codes_are_in_the_help(here, command):
+    code, out, _ = here(*command, "--help")
+    assert code == 0
+    assert "  5    uncertain: the order may have arrived and be charged; look first\n" in out
+
+
+def test_the_version_is_the_packages(here):
+    assert here("--version")[:2] == (0, f"vidgen {vidgen_async.__version__}\n")
+
+
+def test_the_entry_point_ends_with_the_code(here, monkeypatch):
+    monkeypatch.setattr("vidgen_async.cli.app.run_app", lambda: 5)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 5
+
+
+def test_ctrl_c_while_everything_is_still_being_loaded_is_130(monkeypatch):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("vidgen_async.cli.app.run_app", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 130

@@ -1,0 +1,91 @@
+"""The two screens: what a person sees on a terminal and in a log."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from vidgen_async.cli.screens import PlainScreen, RichScreen, clean, seconds, size
+from vidgen_async.cli.words import Report
+
+
+def on_a_terminal(width: int = 60) -> tuple[RichScreen, io.StringIO]:
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=True, width=width, markup=False, highlight=False, emoji=False)
+    return RichScreen(console), file
+
+
+def use(screen) -> None:
+    screen.say("order", "order-1187")
+    screen.busy("uploading [red]hero.png")
+    screen.state("queued")
+    screen.state("running")
+    screen.busy("downloading")
+    screen.received(500, 2_500_000)
+    screen.received(2_500_000, 2_500_000)
+    screen.warn("careful")
+    screen.result("saved hero.mp4")
+    screen.trouble(Report("it broke", ("vidgen wait task_1 -o 'a very long name that is longer than the screen.mp4'",)))
+    screen.close()
+
+
+def test_without_a_terminal_each_thing_is_one_plain_line(capsys):
+    use(PlainScreen())
+    out, err = capsys.readouterr()
+    assert out == "saved hero.mp4\n"
+    assert err.splitlines() == [
+        "order: order-1187",
+        "uploading [red]hero.png",
+        "queued (0.0 s)",
+        "running (0.0 s)",
+        "downloading",
+        "the video has 2.5 MB",
+        "warning: careful",
+        "vidgen: it broke",
+        "  vidgen wait task_1 -o 'a very long name that is longer than the screen.mp4'",
+    ]
+
+
+def test_on_a_terminal_there_is_motion_and_facts_stay(capsys):
+    screen, file = on_a_terminal()
+    use(screen)
+    shown = file.getvalue()
+    for text in ("order-1187", "uploading [red]hero.png", "queued", "running", "2.5/2.5 MB", "careful", "it broke"):
+        assert text in shown
+    assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l"), "the cursor is given back"
+    assert capsys.readouterr().out == "saved hero.mp4\n"
+
+
+def test_the_command_to_resume_is_never_wrapped():
+    screen, file = on_a_terminal(width=30)
+    use(screen)
+    assert "a very long name that is longer than the screen.mp4'" in file.getvalue()
+
+
+def test_no_color_is_honoured(monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    screen, file = on_a_terminal()
+    screen.trouble(Report("it broke"))
+    assert "\x1b[31m" not in file.getvalue()
+    assert "it broke" in file.getvalue()
+
+
+@pytest.mark.parametrize("make", [PlainScreen, lambda: on_a_terminal()[0]])
+def test_what_the_service_says_cannot_control_the_terminal(make, capsys):
+    screen = make()
+    screen.trouble(Report("bad \x1b[2J\x07 words\r\nin two lines"))
+    screen.result("a\x1b]0;title\x07b")
+    out, err = capsys.readouterr()
+    assert "\x1b" not in out
+    assert "\x1b[2J" not in err
+    assert clean("bad \x1b[2J words\r\nin two lines") == "bad �[2J words in two lines"
+
+
+def test_sizes_and_times_are_for_people():
+    assert [size(count) for count in (12, 1_500, 2_500_000, 3_000_000_000)] == [
+        "12 bytes",
+        "1.5 kB",
+        "2.5 MB",
+        "3.0 GB",
+    ]
+    assert [seconds(count) for count in (1.234, 75, 3725)] == ["1.2 s", "1 min 15 s", "1 h 02 min"]

@@ -1,0 +1,130 @@
+"""What a person is told: exit codes, reports of errors and interruptions. Pure."""
+
+import pytest
+
+from vidgen_async import errors
+from vidgen_async.cli.journey import Fate, Journey, Stage
+from vidgen_async.cli.words import Exit, error_report, exit_code, interrupt_report
+from vidgen_async.orders import WHAT_TO_DO
+
+ORDER = "order-1187"
+REJECTED = errors.RejectedInsufficientCreditsError("no credits", status=402)
+
+
+@pytest.mark.parametrize(
+    ("error", "stage", "code"),
+    [
+        (errors.ConfigurationError("x"), Stage.CHECK, Exit.USAGE),
+        (errors.DownloadError("no folder"), Stage.CHECK, Exit.USAGE),
+        (errors.InvalidRequestError("x"), Stage.UPLOAD, Exit.USAGE),
+        (errors.AuthenticationError("x", status=401), Stage.CATALOG, Exit.REFUSED),
+        (errors.ServiceUnavailableError("x", status=503), Stage.UPLOAD, Exit.NOT_SENT),
+        (errors.ConnectError("x"), Stage.CATALOG, Exit.NOT_SENT),
+        (errors.NotSentError("x"), Stage.CREATE, Exit.NOT_SENT),
+        (errors.JournalError("x"), Stage.CREATE, Exit.NOT_SENT),
+        (REJECTED, Stage.CREATE, Exit.REFUSED),
+        (errors.OrderConflictError("x"), Stage.CREATE, Exit.USAGE),
+        (errors.UncertainCreateError("x"), Stage.CREATE, Exit.UNCERTAIN),
+        (errors.ReceiptNotStoredError("x", task_id="t"), Stage.CREATE, Exit.FAILED),
+        (errors.TaskFailedError("x"), Stage.WAIT, Exit.FAILED),
+        (errors.NotFoundError("x", status=404), Stage.WAIT, Exit.FAILED),
+        (errors.WaitTimeoutError("x"), Stage.WAIT, Exit.TIMEOUT),
+        (errors.NotVideoError("x"), Stage.DOWNLOAD, Exit.DOWNLOAD),
+        (errors.ConnectError("x"), Stage.DOWNLOAD, Exit.DOWNLOAD),
+        (ZeroDivisionError("x"), Stage.DOWNLOAD, Exit.FAILED),
+    ],
+)
+def test_the_exit_code_says_whether_it_arrived(error, stage, code):
+    assert exit_code(error, stage) is code
+
+
+def on_its_way(fate: Fate, stage: Stage, **more) -> Journey:
+    task_id = "task_1" if fate is Fate.TASK else None
+    return Journey(stage=stage, fate=fate, order_id=ORDER, task_id=task_id, output="hero.mp4", **more)
+
+
+def test_an_interruption_before_the_order_costs_nothing():
+    report = interrupt_report(on_its_way(Fate.NOTHING, Stage.UPLOAD), "Interrupted")
+    assert report.text == "Interrupted while uploading the pictures. Nothing was ordered or charged."
+    assert report.commands == ()
+
+
+def test_an_interruption_of_a_wait_says_that_the_task_runs_on_is_charged_and_how_to_resume():
+    report = interrupt_report(on_its_way(Fate.TASK, Stage.WAIT, status="running"), "Interrupted")
+    assert "while waiting for the task" in report.text
+    assert "task_1 still runs at the service and is charged" in report.text
+    assert report.commands == ("vidgen wait task_1 -o hero.mp4",)
+
+
+def test_an_interruption_of_a_download_says_that_the_task_is_completed():
+    report = interrupt_report(on_its_way(Fate.TASK, Stage.DOWNLOAD, status="completed"), "Terminated")
+    assert report.text.startswith("Terminated while downloading the video.")
+    assert "is completed and charged" in report.text
+    assert report.commands
+
+
+def test_an_interruption_just_after_a_failure_points_to_the_ledger():
+    report = interrupt_report(on_its_way(Fate.TASK, Stage.WAIT, status="failed"), "Interrupted")
+    assert "check the refund in the credit ledger" in report.text
+
+
+def test_an_interrupted_order_without_an_answer_is_uncertain_and_warns_of_a_second_run():
+    report = interrupt_report(on_its_way(Fate.UNCERTAIN, Stage.CREATE), "Interrupted")
+    assert "while the order was being sent" in report.text
+    assert f"Nobody knows whether the service took order {ORDER}" in report.text
+    assert "a second run is a second order" in report.text
+    assert report.commands[0].startswith("vidgen wait TASK_ID -o hero.mp4")
+
+
+def test_in_the_sandbox_nothing_is_charged_and_nothing_can_be_resumed():
+    for fate, stage in ((Fate.UNCERTAIN, Stage.CREATE), (Fate.TASK, Stage.WAIT)):
+        journey = on_its_way(fate, stage, is_sandbox=True)
+        for report in (interrupt_report(journey, "Interrupted"), error_report(errors.VidgenError("x"), journey)):
+            assert "nothing was charged" in report.text
+            assert report.commands == ()
+
+
+def test_the_command_to_resume_can_be_pasted_into_a_shell():
+    journey = on_its_way(Fate.TASK, Stage.WAIT, options=("--base-url", "https://h/openapi/v1", "--force"))
+    journey.output = "my film; rm -rf.mp4"
+    assert interrupt_report(journey, "Interrupted").commands == (
+        "vidgen wait task_1 -o 'my film; rm -rf.mp4' --base-url https://h/openapi/v1 --force",
+    )
+
+
+def test_an_uncertain_order_is_explained_in_words_for_a_person():
+    error = errors.UncertainCreateError(f"order 'x': nobody knows whether the service took it. {WHAT_TO_DO}")
+    report = error_report(error, on_its_way(Fate.UNCERTAIN, Stage.CREATE))
+    assert "orders." not in report.text
+    assert report.text.count("Look at the account") == 1
+
+
+def test_an_unexpected_error_around_an_order_does_not_hide_that_it_is_uncertain():
+    report = error_report(ZeroDivisionError(), on_its_way(Fate.UNCERTAIN, Stage.CREATE))
+    assert "fault of vidgen" in report.text
+    assert "Nobody knows" in report.text
+
+
+def test_an_order_that_was_not_sent_may_be_run_again():
+    error = errors.NotSentError("order 'x' was not sent: refused. Calling again with the same order id is safe.")
+    assert "Running this again is safe" in error_report(error, on_its_way(Fate.NOTHING, Stage.CREATE)).text
+
+
+def test_a_failure_before_the_order_says_that_nothing_was_ordered():
+    journey = on_its_way(Fate.NOTHING, Stage.UPLOAD)
+    assert error_report(errors.ConnectError("no connection"), journey).text == "no connection. Nothing was ordered."
+
+
+@pytest.mark.parametrize(
+    ("error", "stage", "can_go_on"),
+    [
+        (errors.WaitTimeoutError("x", task_id="task_1"), Stage.WAIT, True),
+        (errors.AuthenticationError("x"), Stage.WAIT, True),
+        (errors.TruncatedError("x"), Stage.DOWNLOAD, True),
+        (errors.TaskFailedError("x"), Stage.WAIT, False),
+        (errors.NotFoundError("x"), Stage.WAIT, False),
+        (errors.DownloadError("exists"), Stage.CHECK, False),
+    ],
+)
+def test_how_to_go_on_is_told_where_one_can_go_on(error, stage, can_go_on):
+    assert bool(error_report(error, on_its_way(Fate.TASK, stage)).commands) is can_go_on

@@ -1,0 +1,263 @@
+"""What the commands do, without a network: the order of things, and that nothing is spent before it may be."""
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import time
+
+import pytest
+
+from vidgen_async.cli.journey import Fate, Journey, Stage
+from vidgen_async.cli.runner import _Interruption, run
+from vidgen_async.cli.work import Errand, Target, Wanted
+from vidgen_async.client import Client
+from vidgen_async.clock import VirtualClock
+from vidgen_async.errors import DownloadError, InvalidRequestError
+from vidgen_async.journal import MemoryJournal
+from vidgen_async.transports import BufferedResponse, FakeTransport
+
+from .conftest import PICTURE, FakeScreen
+
+BASE = "http://127.0.0.1:1/openapi/v1"
+ORDER = "order-1187"
+
+
+class Service:
+    """Answers as the service would, and keeps what was on the screen when it was asked. ``states`` are told in turn."""
+
+    def __init__(self, screen: FakeScreen, *states: str) -> None:
+        self.screen = screen
+        self.states = list(states) or ["completed"]
+        self.shown: dict[str, list[str]] = {}
+        self.on_create = None
+        self.on_get = None
+
+    async def __call__(self, request) -> BufferedResponse:
+        self.shown.setdefault(request.op, list(self.screen.lines))
+        return await getattr(self, request.op.replace(".", "_"))()
+
+    async def files_create(self):
+        return BufferedResponse(200, b'{"id": "a", "image_id": "image-1", "url": "/a"}')
+
+    async def videos_create(self):
+        if self.on_create:
+            await self.on_create()
+        return BufferedResponse(202, b'{"id": "task_1"}')
+
+    async def videos_get(self):
+        if self.on_get:
+            self.on_get()
+        status = self.states.pop(0) if len(self.states) > 1 else self.states[0]
+        answer = {"id": "task_1", "status": status, "failure_reason": "no good" if status == "failed" else None}
+        return BufferedResponse(200, json.dumps(answer).encode())
+
+
+class Scene:
+    """A command, a fake service and a virtual clock."""
+
+    def __init__(self, *states: str) -> None:
+        self.screen = FakeScreen()
+        self.service = Service(self.screen, *states)
+        self.transport = FakeTransport(self.service)
+        self.journey = Journey(order_id=ORDER, output="out.mp4")
+        self.clock = VirtualClock()
+
+    async def generate(self, wanted: Wanted, target: Target) -> None:
+        async with Client(
+            "key", base_url=BASE, transport=self.transport, journal=MemoryJournal(), clock=self.clock, poll_interval=1
+        ) as client:
+            errand = Errand(
+                client=client, journey=self.journey, screen=self.screen, timeout=60, begun_at=time.monotonic()
+            )
+            await errand.generate(wanted, target)
+
+    def run(self, wanted: Wanted, target: Target) -> int:
+        return run(lambda: self.generate(wanted, target), self.journey, self.screen, is_debug=False)
+
+    @property
+    def ops(self) -> list[str]:
+        return [request.op for request in self.transport.requests]
+
+    def body(self, op: str) -> dict:
+        (request,) = [request for request in self.transport.requests if request.op == op]
+        return json.loads(request.body.data)
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene("queued", "running", "failed")
+
+
+@pytest.fixture
+def target(tmp_path) -> Target:
+    return Target(path=tmp_path / "out.mp4")
+
+
+async def test_the_order_id_is_shown_before_the_order_and_the_task_id_before_the_wait(scene, target):
+    with pytest.raises(Exception, match="no good"):
+        await scene.generate(Wanted(prompt="a boat", model="m", pictures=(PICTURE,)), target)
+    assert scene.ops[:3] == ["files.create", "videos.create", "videos.get"]
+    assert f"order: {ORDER}" in scene.service.shown["videos.create"]
+    assert "task: task_1" in scene.service.shown["videos.get"]
+    assert [line for line in scene.screen.lines if "state" in line] == [
+        "state: queued",
+        "state: running",
+        "state: failed",
+    ]
+
+
+async def test_files_are_uploaded_and_urls_are_handed_on(scene, target):
+    url = "https://pics.test/a.png?token=1"
+    with pytest.raises(Exception, match="no good"):
+        await scene.generate(Wanted(prompt="p", model="m", duration=8, ratio="1:1", pictures=(url, PICTURE)), target)
+    assert scene.body("videos.create") == {
+        "model": "m", "prompt": "p", "duration": 8, "ratio": "1:1", "image_urls": [url], "image_ids": ["image-1"],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("path", ["missing/out.mp4", "."])
+async def test_a_target_that_cannot_be_written_stops_everything_before_anything_is_sent(scene, tmp_path, path):
+    with pytest.raises(DownloadError):
+        await scene.generate(Wanted(prompt="p", model="m"), Target(path=tmp_path / path))
+    assert scene.ops == []
+
+
+async def test_a_file_that_exists_is_kept_unless_it_may_be_replaced(scene, target):
+    target.path.write_bytes(b"an older film")
+    with pytest.raises(DownloadError, match="--force"):
+        await scene.generate(Wanted(prompt="p", model="m"), target)
+    assert scene.ops == []
+    assert target.path.read_bytes() == b"an older film"
+
+
+async def test_a_file_that_appears_during_the_wait_is_not_replaced(target):
+    scene = Scene("running", "completed")
+    scene.service.on_get = lambda: target.path.write_bytes(b"made by another run")
+    with pytest.raises(DownloadError, match="exists already"):
+        await scene.generate(Wanted(prompt="p", model="m"), target)
+    assert target.path.read_bytes() == b"made by another run"
+    assert scene.journey.stage is Stage.DOWNLOAD
+    assert scene.journey.fate is Fate.TASK
+
+
+async def test_an_impossible_request_is_refused_before_the_upload(scene, target):
+    with pytest.raises(InvalidRequestError):
+        await scene.generate(Wanted(prompt=" ", model="m", pictures=(PICTURE,)), target)
+    assert scene.ops == []
+
+
+def test_a_failed_task_ends_with_its_reason(scene, target):
+    assert scene.run(Wanted(prompt="p", model="m"), target) == 1
+    assert "no good" in scene.screen.report.text
+    assert "check the refund in the credit ledger" in scene.screen.report.text
+
+
+def test_an_unexpected_error_is_a_paragraph(scene, target):
+    async def breaks():
+        raise ZeroDivisionError
+
+    assert run(breaks, scene.journey, scene.screen, is_debug=False) == 1
+    assert "ZeroDivisionError" in scene.screen.report.text
+
+
+def interrupts(which: signal.Signals = signal.SIGINT) -> None:
+    os.kill(os.getpid(), which)
+
+
+def test_an_interrupted_order_is_waited_for_and_its_task_id_is_told(target):
+    scene = Scene()
+
+    async def interrupt():
+        interrupts()
+        await scene.clock.sleep(2)
+
+    scene.service.on_create = interrupt
+    assert scene.run(Wanted(prompt="p", model="m"), target) == 130
+    assert any("waiting a few seconds for its answer" in line for line in scene.screen.lines)
+    assert "task_1 still runs at the service and is charged" in scene.screen.report.text
+    assert scene.screen.report.commands == ("vidgen wait task_1 -o out.mp4",)
+    assert scene.ops == ["videos.create"]
+
+
+def test_an_interrupted_order_without_an_answer_is_uncertain_after_the_grace(target):
+    scene = Scene()
+
+    async def interrupt():
+        interrupts(signal.SIGTERM)
+        await scene.clock.sleep(60)
+
+    scene.service.on_create = interrupt
+    assert scene.run(Wanted(prompt="p", model="m"), target) == 143
+    assert scene.screen.report.text.startswith("Terminated while the order was being sent.")
+    assert "Nobody knows" in scene.screen.report.text
+    assert scene.ops == ["videos.create"]
+
+
+def test_an_interruption_before_the_first_byte_says_that_nothing_was_ordered(target):
+    scene = Scene()
+
+    async def not_yet(_):
+        interrupts()
+        await scene.clock.sleep(60)
+
+    scene.transport = FakeTransport(scene.service, before_gate=not_yet)
+    assert scene.run(Wanted(prompt="p", model="m"), target) == 130
+    assert scene.screen.report.text.endswith("Nothing was ordered or charged.")
+    assert scene.ops == []
+
+
+def test_a_second_signal_ends_the_process_at_once_and_tells_what_is_known(monkeypatch):
+    left = []
+    monkeypatch.setattr(os, "_exit", left.append)
+    screen, journey = FakeScreen(), Journey(order_id=ORDER, stage=Stage.CREATE, fate=Fate.UNCERTAIN)
+
+    class Worker:
+        def cancel(self):
+            pass
+
+    interruption = _Interruption(Worker(), journey, screen)
+    interruption.came(signal.SIGINT)
+    assert left == []
+    interruption.came(signal.SIGTERM)
+    assert left == [143]
+    assert screen.report.text.startswith("Terminated while the order was being sent. Nobody knows")
+
+
+def test_where_the_loop_takes_no_signals_an_interruption_works_too(target, monkeypatch):
+    def not_here(*_):
+        raise NotImplementedError
+
+    monkeypatch.setattr(asyncio.SelectorEventLoop, "add_signal_handler", not_here)
+    monkeypatch.setattr(asyncio.SelectorEventLoop, "remove_signal_handler", not_here)
+    scene = Scene("running")
+    scene.service.on_get = interrupts
+    assert scene.run(Wanted(prompt="p", model="m"), target) == 130
+    assert "task_1 still runs" in scene.screen.report.text
+
+
+def test_signals_are_as_they_were_afterwards(scene, target):
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    scene.run(Wanted(prompt="p", model="m"), target)
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+
+
+def test_an_ignored_signal_stays_ignored(scene):
+    async def work():
+        interrupts()
+        await asyncio.sleep(0.01)
+
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        assert run(work, scene.journey, scene.screen, is_debug=False) == 0
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_what_the_sdk_warns_of_is_on_the_screen(scene):
+    async def work():
+        logging.getLogger("vidgen_async.watcher").warning("an unknown state %r", "paused")
+
+    run(work, scene.journey, scene.screen, is_debug=False)
+    assert scene.screen.lines == ["warning: an unknown state 'paused'"]

@@ -1,0 +1,112 @@
+"""An order is a fold over its attempts, and knowledge only grows."""
+
+from datetime import UTC, datetime, timedelta
+from itertools import permutations, product
+
+import pytest
+
+from vidgen_async.attempts import (
+    Attempt,
+    AttemptOutcome,
+    Closing,
+    Evidence,
+    Order,
+    OrderRef,
+    OrderState,
+    fold,
+    idempotency_key,
+    may_become,
+)
+
+NOW = datetime(2026, 11, 28, tzinfo=UTC)
+S, N, U, R, A = AttemptOutcome
+
+
+def order(*outcomes: AttemptOutcome, closing: Closing | None = None) -> Order:
+    attempts = tuple(
+        Attempt(
+            n=n,
+            sent_at=NOW,
+            deadline_at=NOW + timedelta(seconds=130),
+            evidence=None
+            if outcome is S
+            else Evidence(outcome=outcome, at=NOW, task_id=f"t{n}" if outcome is A else None),
+        )
+        for n, outcome in enumerate(outcomes, start=1)
+    )
+    ref = OrderRef(service="https://h", account="default", order_id="o")
+    return Order(ref=ref, idempotency_key="vg1-key-key", body=b"{}", created_at=NOW, attempts=attempts, closing=closing)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "state"),
+    [
+        ((), OrderState.QUEUED),
+        ((N, N), OrderState.QUEUED),
+        ((U, R), OrderState.UNCERTAIN),
+        ((R, U), OrderState.UNCERTAIN),
+        ((U, S), OrderState.SENDING),
+        ((U, A), OrderState.ACCEPTED),
+        ((A, R), OrderState.ACCEPTED),
+        ((R, N), OrderState.REJECTED),
+    ],
+)
+def test_the_state_is_the_most_dangerous_thing_that_may_be_true(outcomes, state):
+    assert fold(outcomes) is state
+
+
+@pytest.mark.parametrize("outcomes", list(product(AttemptOutcome, repeat=3)))
+def test_the_order_of_attempts_does_not_matter_to_the_state(outcomes):
+    assert len({fold(permuted) for permuted in permutations(outcomes)}) == 1
+
+
+def test_a_rejected_resend_does_not_hide_the_uncertain_first_attempt():
+    assert order(U, R).state is OrderState.UNCERTAIN
+    late = order(U, R).learned(1, Evidence(outcome=A, at=NOW, task_id="paid"))
+    assert late.state is OrderState.ACCEPTED
+    assert late.receipt.task_id == "paid"
+
+
+@pytest.mark.parametrize("events", list(permutations([(1, U), (1, A), (2, U), (2, R), (1, U)])))
+def test_evidence_in_any_order_and_any_number_gives_one_record(events):
+    settled = order(S, S)
+    for n, outcome in events:
+        settled = settled.learned(n, Evidence(outcome=outcome, at=NOW, task_id="t1" if outcome is A else None))
+    assert [attempt.outcome for attempt in settled.attempts] == [A, R]
+
+
+@pytest.mark.parametrize(("known", "news"), list(product(AttemptOutcome, repeat=2)))
+def test_knowledge_never_shrinks(known, news):
+    rank = {S: 0, U: 1, N: 2, R: 2, A: 2}
+    assert may_become(known, news) is (rank[news] > rank[known])
+
+
+def test_a_passed_deadline_turns_sending_into_uncertain_and_a_late_receipt_still_wins():
+    before, after = NOW + timedelta(seconds=130), NOW + timedelta(seconds=131)
+    assert order(S).expired(before).state is OrderState.SENDING
+    expired = order(S).expired(after)
+    assert expired.state is OrderState.UNCERTAIN
+    assert expired.learned(1, Evidence(outcome=A, at=after, task_id="t")).state is OrderState.ACCEPTED
+
+
+def test_an_abandoned_order_with_a_late_receipt_is_accepted():
+    closing = Closing(state=OrderState.ABANDONED, at=NOW, reason="given up")
+    assert order(U, closing=closing).state is OrderState.ABANDONED
+    assert order(U, closing=closing).learned(1, Evidence(outcome=A, at=NOW, task_id="t")).state is OrderState.ACCEPTED
+
+
+def test_two_receipts_with_different_tasks_are_both_known():
+    assert order(A, A).task_ids == ("t1", "t2")
+
+
+def test_the_key_is_derived_from_the_order_alone_and_fits_the_service():
+    key = idempotency_key("word", "default", "order-1187")
+    assert key == idempotency_key("word", "default", "order-1187")
+    assert 8 <= len(key) <= 100
+    assert key.isascii()
+    others = {
+        idempotency_key("w2", "default", "order-1187"),
+        idempotency_key("word", "b", "order-1187"),
+        idempotency_key("word", "default", "order-1188"),
+    }
+    assert len({key, *others}) == 4

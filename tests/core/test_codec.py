@@ -1,0 +1,321 @@
+"""Answers are read as far as they can be; what cannot be used is a typed error that quotes the answer."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from yarl import URL
+
+from vidgen_async import errors
+from vidgen_async.attempts import AttemptOutcome
+from vidgen_async.codec import (
+    Answer,
+    create_body,
+    describe_outcome,
+    read_account,
+    read_asset,
+    read_catalog,
+    read_created_id,
+    read_task,
+    rejected_error,
+    service_error,
+)
+from vidgen_async.errors import InvalidRequestError, UnexpectedResponseError
+from vidgen_async.messages import make_headers
+from vidgen_async.resources import VideoRequest
+
+ORIGIN = "https://h"
+TASK = {
+    "id": "t-1",
+    "task_id": "t-1",
+    "status": "completed",
+    "model": "vendorh3",
+    "points": 15,
+    "video_url": "https://cdn/v.mp4?exp=1790000000&sig=a%2Bb",
+    "failure_reason": None,
+    "upstream_task_id": "up-9",
+    "provider": {"name": "x"},
+    "created_at": 1790000000,
+    "updated_at": 1790000060,
+}
+
+
+def answer(body: Any, status: int = 200, *, url: str = "https://h/openapi/v1/videos/t-1", **headers: str) -> Answer:
+    raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+    named = make_headers({name.replace("_", "-"): value for name, value in headers.items()})
+    return Answer("videos.get", status, named, raw, url=URL(url, encoded=True), known=("key-never-shown",))
+
+
+def test_a_task_is_read_with_all_its_fields():
+    task = read_task(answer(TASK))
+    assert (task.id, task.status, task.points, task.model) == ("t-1", "completed", 15, "vendorh3")
+    assert task.video_url == TASK["video_url"]
+    assert task.created_at == datetime.fromtimestamp(1790000000, UTC)
+    assert task.provider == {"name": "x"}
+    assert task.is_terminal
+    assert task.extra == {}
+
+
+@pytest.mark.parametrize("status", ["queued", "running", "post_processing", "COMPLETED", ""])
+def test_only_completed_and_failed_are_terminal_and_other_states_are_kept_as_they_came(status):
+    task = read_task(answer({**TASK, "status": status}))
+    assert task.status == status
+    assert not task.is_terminal
+
+
+@pytest.mark.parametrize(
+    ("change", "field", "value"),
+    [
+        ({"points": "15"}, "points", 15),
+        ({"points": 15.0}, "points", 15),
+        ({"created_at": "1790000000"}, "created_at", datetime.fromtimestamp(1790000000, UTC)),
+        ({"provider": ["a", 1]}, "provider", ["a", 1]),
+        ({"provider": 7}, "provider", 7),
+        ({"id": 12}, "id", "12"),
+        ({"id": None, "task_id": "t-2"}, "id", "t-2"),
+        ({"id": "", "task_id": 3}, "id", "3"),
+    ],
+)
+def test_odd_types_are_read_as_far_as_they_can_be(change, field, value):
+    assert getattr(read_task(answer({**TASK, **change})), field) == value
+
+
+@pytest.mark.parametrize(
+    ("field", "odd"),
+    [
+        ("points", "many"),
+        ("points", True),
+        ("points", 12.5),
+        ("created_at", "yesterday"),
+        ("updated_at", 10**18),
+        ("created_at", float("inf")),
+        ("status", 3),
+        ("status", ["running"]),
+        ("video_url", {"href": "x"}),
+        ("model", 5),
+    ],
+)
+def test_what_cannot_be_read_is_left_out_and_kept_as_it_came(field, odd):
+    task = read_task(answer({**TASK, field: odd}))
+    assert getattr(task, field) is None
+    assert task.extra == {field: odd}
+
+
+def test_fields_that_are_missing_are_none_and_unknown_ones_are_kept():
+    task = read_task(answer({"task_id": "t-9", "eta": 30, "extra": {"a": 1}}))
+    assert (task.id, task.status, task.points, task.created_at) == ("t-9", None, None, None)
+    assert task.extra == {"eta": 30, "extra": {"a": 1}}
+
+
+def test_a_task_id_that_differs_from_the_id_is_kept():
+    assert read_task(answer({**TASK, "task_id": "other"})).extra == {"task_id": "other"}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"<html>key-never-shown</html>", b"[]", b'"text"', b"null", b"{", b"\xff\xfe", b"[" * 100_000, {}, {"id": ""},
+     {"id": True}, {"upstream_task_id": "up"}],
+    ids=repr,
+)  # fmt: skip
+def test_a_task_that_cannot_be_used_is_a_typed_error_that_quotes_the_answer(body):
+    with pytest.raises(UnexpectedResponseError) as caught:
+        read_task(answer(body))
+    assert caught.value.status == 200
+    assert caught.value.body == answer(body).body
+    assert "key-never-shown" not in str(caught.value)
+    assert len(str(caught.value)) < 400
+
+
+def test_a_catalog_keeps_absent_limits_apart_from_unsupported_ones():
+    catalog = read_catalog(
+        answer(
+            {
+                "models": [
+                    {
+                        "code": "a",
+                        "enabled": True,
+                        "maintenance": False,
+                        "durations": [5, "10"],
+                        "maxReferenceAudios": 0,
+                    },
+                    {"code": "b", "enabled": True, "maintenance": True, "points": 15},
+                    {"name": "no code"},
+                    "not an object",
+                ],
+                "page": 1,
+            }
+        )
+    )
+    assert [model.code for model in catalog] == ["a", "b"]
+    assert catalog["a"].durations == (5, 10)
+    assert (catalog["a"].max_reference_images, catalog["a"].max_reference_audios) == (None, 0)
+    assert [model.code for model in catalog.usable] == ["a"]
+    assert catalog["b"].extra == {"points": 15}
+    assert catalog.extra == {"page": 1, "unreadable": [{"name": "no code"}, "not an object"]}
+    assert "a" in catalog
+    assert len(catalog) == 2
+    with pytest.raises(KeyError, match="there are: a, b"):
+        catalog["c"]
+
+
+def test_a_catalog_without_models_is_a_typed_error():
+    with pytest.raises(UnexpectedResponseError, match="no array of models"):
+        read_catalog(answer({"models": {"a": 1}}))
+
+
+@pytest.mark.parametrize(
+    ("body", "balance"),
+    [({"balance": 12.5}, 12.5), ({"credits": "7"}, 7.0), ({"credits": "x", "points": 3}, 3), ({"balance": True}, None),
+     ({"user": "u"}, None), ({"balance": None, "points": 0}, 0)],
+)  # fmt: skip
+def test_the_balance_is_the_first_documented_name_that_holds_a_number(body, balance):
+    account = read_account(answer(body))
+    assert account.balance == balance
+    assert account.extra == body
+
+
+@pytest.mark.parametrize(
+    "ids", [{"id": "a", "image_id": "a"}, {"id": "a"}, {"image_id": "a"}, {"id": "a", "image_id": None}]
+)
+def test_an_asset_has_an_absolute_url_and_either_id_stands_for_the_other(ids):
+    body = {**ids, "url": "/api/x?token=t%2B", "mime": "image/png", "name": "x.png", "size": 1}
+    asset = read_asset(answer(body), lambda url: "https://h" + url)
+    assert (asset.id, asset.image_id, asset.url) == ("a", "a", "https://h/api/x?token=t%2B")
+    assert asset.extra == {"size": 1}
+    assert "t%2B" not in repr(asset)
+
+
+def test_an_asset_without_any_id_is_a_typed_error():
+    with pytest.raises(UnexpectedResponseError, match="neither id nor image_id"):
+        read_asset(answer({"url": "/x"}), str)
+
+
+@pytest.mark.parametrize(
+    ("body", "task_id"),
+    [
+        (b'{"id": "t", "upstream_task_id": null}', "t"),
+        (b'{"task_id": "t"}', "t"),
+        (b'{"id": "", "task_id": 5}', "5"),
+        (b'{"id": null, "upstream_task_id": "up"}', None),
+        (b'{"data": {"id": "t"}}', None),
+        (b'{"id": true}', None),
+        (b'{"id": " "}', None),
+        (b"[1]", None),
+        (b"<html>", None),
+        (b"", None),
+    ],
+)
+def test_the_id_of_a_create_is_id_or_task_id_and_nothing_else(body, task_id):
+    assert read_created_id(body)[0] == task_id
+
+
+def test_the_same_request_gives_the_same_bytes_and_unset_fields_are_not_sent():
+    first = VideoRequest(model="m", prompt="ä", duration=5, extra={"b": 1, "a": {"y": 1, "x": 2}})
+    again = VideoRequest(model="m", prompt="ä", duration=5, extra={"a": {"x": 2, "y": 1}, "b": 1})
+    assert create_body(first) == create_body(again)
+    assert json.loads(create_body(first)) == {"model": "m", "prompt": "ä", "duration": 5, "b": 1, "a": {"y": 1, "x": 2}}
+
+
+@pytest.mark.parametrize("odd", [float("nan"), object(), {1, 2}, "\ud800"])
+def test_what_json_cannot_hold_is_refused_before_anything_is_sent(odd):
+    with pytest.raises(InvalidRequestError, match="JSON"):
+        create_body(VideoRequest(model="m", prompt="p", extra={"x": odd}))
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, errors.BadRequestError),
+        (401, errors.AuthenticationError),
+        (402, errors.InsufficientCreditsError),
+        (403, errors.UnexpectedResponseError),
+        (404, errors.NotFoundError),
+        (409, errors.NotReadyError),
+        (429, errors.RateLimitError),
+        (500, errors.UnexpectedResponseError),
+        (502, errors.GatewayError),
+        (503, errors.ServiceUnavailableError),
+        (504, errors.GatewayError),
+        (307, errors.UnexpectedResponseError),
+    ],
+)
+def test_every_row_of_section_7_has_its_error(status, kind):
+    error = service_error(
+        answer({}, status, Retry_After="7", X_Request_Id="r-1"), origin=ORIGIN, wall=datetime.now(UTC)
+    )
+    assert type(error) is kind
+    assert (error.status, error.retry_after, error.request_id) == (status, 7.0, "r-1")
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        ("EMPTY_REFERENCE_ASSET", errors.EmptyReferenceAssetError),
+        ("INVALID_REFERENCE_IMAGE", errors.InvalidReferenceImageError),
+        ("REFERENCE_ASSET_EXPIRED", errors.ReferenceAssetExpiredError),
+        ("UNSUPPORTED_REFERENCE_URL", errors.UnsupportedReferenceURLError),
+        ("ANOTHER", errors.BadRequestError),
+    ],
+)
+@pytest.mark.parametrize("shape", [lambda code: {"error": {"code": code}}, lambda code: {"code": code, "message": "m"}])
+def test_the_four_codes_of_a_400_have_their_errors(code, kind, shape):
+    error = service_error(answer(shape(code), 400), origin=ORIGIN, wall=datetime.now(UTC))
+    assert type(error) is kind
+    assert error.code == code
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "words"),
+    [
+        ({"error": {"code": "X", "message": "words here"}}, "X", "words here"),
+        ({"error": "words here"}, None, "words here"),
+        ({"code": "X", "message": "words here"}, "X", "words here"),
+        ({"code": 17, "msg": "words here"}, "17", "words here"),
+        ({"detail": "words here"}, None, "words here"),
+        ({"detail": [{"msg": "words here"}]}, None, "words here"),
+        (b"words here", None, "words here"),
+        (b"<html><head><title>words</title></head><body> here</body></html>", None, "words here"),
+        (b'"words here"', None, "words here"),
+        (b"", None, ""),
+    ],
+)
+def test_code_and_message_are_read_from_every_common_shape_and_the_raw_body_is_kept(body, code, words):
+    raw = answer(body, 400)
+    error = service_error(raw, origin=ORIGIN, wall=datetime.now(UTC))
+    assert error.code == code
+    assert words in str(error)
+    assert error.body == raw.body
+
+
+def test_an_error_message_shows_no_key_that_the_service_echoes():
+    error = service_error(answer({"error": "bad key key-never-shown"}, 401), origin=ORIGIN, wall=datetime.now(UTC))
+    assert "key-never-shown" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("url", "source"),
+    [
+        ("https://h/openapi/v1/account", "service key"),
+        ("https://cdn/v.mp4?exp=1&sig=2", "signed link"),
+        ("https://upstream.example/v.mp4", "upstream"),
+    ],
+)
+def test_the_failing_host_tells_whose_word_a_401_is(url, source):
+    assert service_error(answer({}, 401, url=url), origin=ORIGIN, wall=datetime.now(UTC)).source == source
+
+
+@pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 405, 413, 429, 431])
+def test_the_refusal_of_a_create_is_a_rejection_and_the_service_error_at_once(status):
+    plain = service_error(answer({"code": "C"}, status, Retry_After="2"), origin=ORIGIN, wall=datetime.now(UTC))
+    error = rejected_error(plain, order_id="o-1", idempotency_key="k", attempts=())
+    assert isinstance(error, errors.RejectedError)
+    assert isinstance(error, type(plain))
+    assert (error.status, error.code, error.retry_after, error.order_id) == (status, "C", 2.0, "o-1")
+    assert "o-1" in str(error)
+
+
+def test_the_outcome_of_a_2xx_without_an_id_says_what_came():
+    said = describe_outcome(answer({"ok": True, "key": "key-never-shown"}, 202), AttemptOutcome.UNCERTAIN)
+    assert "no task id" in said
+    assert "key-never-shown" not in said

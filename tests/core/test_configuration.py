@@ -1,0 +1,82 @@
+"""The key and the base URL are judged when the client is made."""
+
+import pytest
+from yarl import URL
+
+from vidgen_async.configuration import checked_base_url, checked_key, is_on_this_machine
+from vidgen_async.errors import ConfigurationError
+
+
+@pytest.mark.parametrize("given", ["key-123", "  key-123\n", "Bearer key-123", "bearer   key-123 "])
+def test_harmless_wrapping_of_a_key_is_trimmed(given):
+    assert checked_key(given) == "key-123"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("", "blank"),
+        ("   ", "blank"),
+        ("Bearer ", "blank"),
+        ("abc\ndef-secret", "control characters"),
+        ("abc\x00def-secret", "control characters"),
+        ("abc-secreté", "not ASCII"),
+        ("sk-secret…", "not ASCII"),
+        ("two secret-keys", "white space inside"),
+    ],
+)
+def test_a_bad_key_is_refused_with_the_reason_and_never_shown(given, said):
+    with pytest.raises(ConfigurationError, match=said) as caught:
+        checked_key(given)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_missing_key_is_refused_and_the_variable_named(monkeypatch):
+    monkeypatch.delenv("VIDGEN_API_KEY", raising=False)
+    with pytest.raises(ConfigurationError, match="VIDGEN_API_KEY"):
+        checked_key(None)
+
+
+def test_the_environment_gives_key_and_base_url(monkeypatch):
+    monkeypatch.setenv("VIDGEN_API_KEY", "from-env")
+    monkeypatch.setenv("VIDGEN_BASE_URL", "https://h/openapi/v1/")
+    assert checked_key(None) == "from-env"
+    assert checked_base_url(None) == URL("https://h/openapi/v1")
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["https://h/openapi/v1", "https://h/openapi/v1/", "https://h/openapi/v1//", " https://h/openapi/v1\n"],
+)
+def test_slashes_and_white_space_after_a_base_url_do_not_matter(given):
+    assert str(checked_base_url(given)) == "https://h/openapi/v1"
+
+
+def test_a_base_url_without_the_prefix_is_warned_about_and_the_404s_are_named():
+    with pytest.warns(UserWarning, match="404"):
+        assert str(checked_base_url("https://h/v1")) == "https://h/v1"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("h/openapi/v1", "scheme"),
+        ("ftp://h/openapi/v1", "scheme"),
+        ("https:///openapi/v1", "host"),
+        ("https://me:secret@h/openapi/v1", "user name"),
+        ("https://h/openapi/v1?token=secret", "query"),
+        ("  ", "no base URL"),
+        ("http://[::1/openapi/v1", "not a URL"),
+    ],
+)
+def test_a_bad_base_url_is_refused_with_the_reason(given, said):
+    with pytest.raises(ConfigurationError, match=said) as caught:
+        checked_base_url(given)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("host", "here"), [("127.0.0.1", True), ("[::1]", True), ("localhost", True), ("example.com", False)]
+)
+def test_loopback_hosts_are_on_this_machine(host, here):
+    assert is_on_this_machine(URL(f"http://{host}:80/openapi/v1")) is here

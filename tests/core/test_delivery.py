@@ -1,0 +1,55 @@
+"""The outcome table of creates, and which failures of a read are transient: row by row."""
+
+import pytest
+
+from vidgen_async.attempts import AttemptOutcome
+from vidgen_async.delivery import outcome_of_answer, outcome_without_answer, rule_for
+from vidgen_async.messages import Delivery
+
+REJECTED = {400, 401, 402, 403, 404, 405, 406, 411, 413, 414, 415, 429, 431}
+
+
+@pytest.mark.parametrize("status", list(range(100, 600)))
+def test_a_create_is_rejected_by_exactly_the_statuses_of_the_table_and_otherwise_uncertain(status):
+    expected = AttemptOutcome.REJECTED if status in REJECTED else AttemptOutcome.UNCERTAIN
+    assert outcome_of_answer(status, None) is expected
+
+
+@pytest.mark.parametrize("status", [200, 201, 202, 299])
+def test_a_2xx_with_an_id_is_a_receipt(status):
+    assert outcome_of_answer(status, "task-1") is AttemptOutcome.ACCEPTED
+
+
+@pytest.mark.parametrize("status", [302, 307, 400, 409, 503])
+def test_an_id_in_any_other_answer_is_no_receipt(status):
+    assert outcome_of_answer(status, "task-1") is not AttemptOutcome.ACCEPTED
+
+
+def test_only_proof_that_nothing_left_makes_a_create_not_sent():
+    assert outcome_without_answer(Delivery.NOT_SENT) is AttemptOutcome.NOT_SENT
+    assert outcome_without_answer(Delivery.MAYBE_SENT) is AttemptOutcome.UNCERTAIN
+    assert outcome_without_answer(Delivery.ANSWERED) is AttemptOutcome.UNCERTAIN
+
+
+@pytest.mark.parametrize(
+    ("status", "again"),
+    [
+        (200, True),
+        (304, False),
+        (307, False),
+        (400, False),
+        (401, False),
+        (404, False),
+        (408, True),
+        (409, False),
+        (425, True),
+        (429, True),
+        (500, True),
+        (502, True),
+        (503, True),
+        (504, True),
+        (599, True),
+    ],
+)
+def test_a_read_goes_again_after_what_passes(status, again):
+    assert rule_for(status).read_may_go_again is again

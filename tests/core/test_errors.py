@@ -1,0 +1,88 @@
+"""Every error can be pickled, copied and caught by what it is."""
+
+import copy
+import inspect
+import pickle
+
+import pytest
+
+from vidgen_async import errors
+from vidgen_async.errors import VidgenError
+from vidgen_async.messages import Delivery, Phase
+from vidgen_async.resources import VideoTask
+
+ALL_ERRORS = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, VidgenError)]
+
+FACTS = {
+    "status": 402,
+    "code": "NO_CREDIT",
+    "body": b"{}",
+    "request_id": "r-1",
+    "retry_after": 3.5,
+    "order_id": "order-1187",
+    "idempotency_key": "vg1-abc",
+    "attempts": (),
+    "delivery": Delivery.MAYBE_SENT,
+    "phase": Phase.WAIT,
+    "op": "videos.create",
+    "received": 12,
+    "task": VideoTask(id="t", extra={"new": 1}),
+    "task_id": "t",
+    "source": "upstream",
+    "problems": ("prompt: must not be empty",),
+    "state": "uncertain",
+}
+
+
+def made(kind: type[VidgenError]) -> VidgenError:
+    """The error with every fact that its constructors take."""
+    names = {
+        name
+        for cls in kind.__mro__
+        if "__init__" in vars(cls) and issubclass(cls, VidgenError)
+        for name in inspect.signature(cls.__init__).parameters
+    }
+    return kind("what happened", **{name: value for name, value in FACTS.items() if name in names})
+
+
+@pytest.mark.parametrize("kind", ALL_ERRORS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize(
+    "twin",
+    [lambda error: pickle.loads(pickle.dumps(error)), copy.copy, copy.deepcopy],  # noqa: S301 - our own pickle
+    ids=["pickle", "copy", "deepcopy"],
+)
+def test_every_error_survives_pickle_copy_and_deepcopy_with_its_facts(kind, twin):
+    error = made(kind)
+
+    again = twin(error)
+
+    assert type(again) is kind
+    assert str(again) == "what happened"
+    assert vars(again) == vars(error)
+
+
+@pytest.mark.parametrize("kind", ALL_ERRORS, ids=lambda kind: kind.__name__)
+def test_every_error_can_be_made_from_a_message_alone(kind):
+    assert str(kind("only a message")) == "only a message"
+
+
+@pytest.mark.parametrize(
+    ("kind", "also"),
+    [
+        (errors.ConfigurationError, ValueError),
+        (errors.InvalidRequestError, ValueError),
+        (errors.WaitTimeoutError, TimeoutError),
+        (errors.RejectedInsufficientCreditsError, errors.InsufficientCreditsError),
+        (errors.RejectedRateLimitError, errors.RateLimitError),
+        (errors.RejectedReferenceAssetExpiredError, errors.ReferenceAssetExpiredError),
+        (errors.RejectedBadRequestError, errors.CreateError),
+        (errors.ReceiptNotStoredError, errors.JournalError),
+    ],
+)
+def test_either_except_clause_works(kind, also):
+    assert issubclass(kind, also)
+
+
+@pytest.mark.parametrize("never", [errors.TransportError, OSError, TimeoutError])
+def test_a_cassette_error_is_nothing_that_a_retry_would_swallow(never):
+    assert not issubclass(errors.CassetteError, never)

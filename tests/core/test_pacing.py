@@ -1,0 +1,64 @@
+"""Retry-After, backoff, and the turn of the rolling limit."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from vidgen_async.pacing import Hold, Pacing, Turn, backoff, retry_after, turn
+
+NOW = datetime(2026, 11, 28, 12, 0, 0, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        (None, None),
+        ("7", 7.0),
+        (" 0.5 ", 0.5),
+        ("-3", 0.0),
+        ("Sat, 28 Nov 2026 12:00:30 GMT", 30.0),
+        ("Sat, 28 Nov 2026 11:00:00 GMT", 0.0),
+        ("999999999", 3600.0),
+        ("soon", None),
+        ("nan", None),
+        ("", None),
+    ],
+)
+def test_retry_after_is_read_as_seconds_or_as_a_date(header, seconds):
+    assert retry_after(header, NOW) == seconds
+
+
+def test_backoff_doubles_and_is_bounded_and_spread_over_its_upper_half():
+    assert [backoff(tries, 1.0) for tries in (1, 2, 3, 10, 10_000)] == [0.5, 1.0, 2.0, 20.0, 20.0]
+    assert backoff(3, 0.0) == 1.0
+
+
+def holds(*seconds: float) -> list[Hold]:
+    """Slots that are free again after so many seconds, and not sooner."""
+    return [Hold(NOW + timedelta(seconds=second), NOW + timedelta(seconds=second)) for second in seconds]
+
+
+def test_a_slot_is_free_until_the_limit_is_held():
+    pacing = Pacing(limit=2, window=60)
+    assert turn(holds(10), pacing, NOW).free == 1
+    assert turn(holds(10, 30), pacing, NOW) == Turn(free=0, wait=10.0)
+
+
+def test_with_more_held_than_allowed_the_turn_comes_when_enough_are_free():
+    assert turn(holds(10, 20, 30), Pacing(limit=2), NOW).wait == 20.0
+
+
+def test_slots_of_the_past_are_free():
+    assert turn(holds(-1, 0), Pacing(limit=1), NOW).free == 1
+
+
+def test_a_slot_that_may_be_free_sooner_than_is_known_is_asked_about_sooner():
+    unanswered = Hold(NOW + timedelta(seconds=190), NOW + timedelta(seconds=60))
+    assert turn([unanswered], Pacing(limit=1), NOW) == Turn(free=0, wait=60.0)
+    assert turn([unanswered], Pacing(limit=1), NOW + timedelta(seconds=100)).free == 0
+
+
+@pytest.mark.parametrize("settings", [{"limit": 0}, {"window": 0}, {"patience": -1}])
+def test_impossible_pacing_is_refused(settings):
+    with pytest.raises(ValueError, match=next(iter(settings))):
+        Pacing(**settings)

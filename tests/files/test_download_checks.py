@@ -1,0 +1,230 @@
+"""What is saved is a video, whole, or nothing is saved and the file of yesterday is still there."""
+
+import gzip
+
+import pytest
+
+from tests.files.sites import CONTENT, KEY, RangeHost, Says, box, in_turn, page, site, video
+from vidgen_async.errors import (
+    AuthenticationError,
+    DownloadError,
+    InvalidRequestError,
+    NotFoundError,
+    NotReadyError,
+    NotVideoError,
+    RateLimitError,
+    ServiceUnavailableError,
+    TransportError,
+    TruncatedError,
+    UnexpectedResponseError,
+    VidgenError,
+)
+from vidgen_async.resources import VideoTask
+
+VIDEO = video()
+
+
+@pytest.mark.parametrize("framing", ["length", "chunked", "close"])
+async def test_every_byte_arrives_as_it_was_sent(framing, downloads_of, target):
+    async with site(Says(body=VIDEO, framing=framing)) as service:
+        path = await downloads_of(service).download("task-1", target.path)
+
+    assert path == target.path
+    assert path.read_bytes() == VIDEO
+    assert [entry.name for entry in path.parent.iterdir()] == ["hero.mp4"]
+    assert service.targets == [CONTENT]
+    assert service.requests[0].headers["Authorization"] == f"Bearer {KEY}"
+    assert service.requests[0].headers["Accept-Encoding"] == "identity"
+
+
+async def test_a_task_and_its_id_are_both_accepted_and_a_blank_id_is_refused(downloads_of, target):
+    async with site(Says(body=VIDEO)) as service:
+        await downloads_of(service).download(VideoTask(id="task-1"), str(target.path))
+        assert target.path.read_bytes() == VIDEO
+        with pytest.raises(InvalidRequestError):
+            await downloads_of(service).download(" ", target.path)
+    assert len(service.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "media",
+    [
+        "video/mp4",
+        "video/mp4; codecs=avc1",
+        "VIDEO/MP4",
+        "video/quicktime",
+        "application/octet-stream",
+        "binary/octet-stream",
+        "application/mp4",
+        "application/x-mp4",
+        "",
+        None,
+    ],
+)
+async def test_every_media_type_that_may_be_a_video_is_accepted(media, downloads_of, target):
+    async with site(Says(body=VIDEO, media=media)) as service:
+        await downloads_of(service).download("task-1", target.path)
+    assert target.path.read_bytes() == VIDEO
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Says(body=b'{"error": {"message": "it went wrong"}}', media="application/json"),
+        Says(body=b'{"title": "it went wrong"}', media="application/problem+json; charset=utf-8"),
+        Says(body=b"<!doctype html><p>it went wrong", media="text/html"),
+        Says(body=b"it went wrong", media="text/plain"),
+        Says(body=b"it went wrong", media="application/xml"),
+        Says(body=b'{"error": "it went wrong"}', media="video/mp4"),
+        Says(body=b"<html>it went wrong", media=None),
+        Says(body=b"it went wrong", media="application/octet-stream", framing="chunked"),
+        Says(body=VIDEO, media="text/plain"),
+        Says(body=VIDEO, media="image/jpeg"),
+        Says(body=b"\x89PNG\r\n\x1a\n" + VIDEO, media="video/mp4"),
+        Says(body=gzip.compress(VIDEO), headers={"Content-Encoding": "gzip"}),
+        Says(body=b""),
+        Says(body=b"", framing="chunked"),
+        Says(body=b"\0\0\0"),
+        Says(body=b"", status=204),
+        Says(body=b"it went wrong", status=202),
+    ],
+    ids=lambda answer: f"{answer.status} {answer.media} {answer.body[:12]!r} {answer.framing}",
+)
+async def test_what_is_no_video_is_never_saved(answer, downloads_of, target):
+    async with site(answer) as service:
+        with pytest.raises(NotVideoError) as caught:
+            await downloads_of(service).download("task-1", target.path)
+
+    assert target.is_untouched()
+    assert caught.value.task_id == "task-1"
+    assert str(answer.status) in str(caught.value)
+    assert ("it went wrong" in str(caught.value)) == (b"it went wrong" in answer.body)
+    assert len(service.requests) == 1
+
+
+async def test_the_quoted_page_shows_no_secret(downloads_of, target):
+    text = f'{{"error": "{KEY} at https://cdn.example/v?exp=17&sig=s3cr3tsig&token=t0k3nt0k3n"}}'
+    async with site(Says(body=text.encode(), media="application/json")) as service:
+        with pytest.raises(NotVideoError) as caught:
+            await downloads_of(service).download("task-1", target.path)
+    for secret in (KEY, "s3cr3tsig", "t0k3nt0k3n", "exp=17"):
+        assert secret not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (401, AuthenticationError),
+        (403, UnexpectedResponseError),
+        (404, NotFoundError),
+        (409, NotReadyError),
+        (410, UnexpectedResponseError),
+        (304, UnexpectedResponseError),
+        (416, UnexpectedResponseError),
+    ],
+)
+async def test_a_refusal_of_the_service_is_its_own_error_at_once(status, kind, downloads_of, target, clock):
+    async with site(page(status, "" if status == 304 else "no")) as service:
+        with pytest.raises(kind) as caught:
+            await downloads_of(service).download("task-1", target.path)
+
+    assert type(caught.value) is kind
+    assert caught.value.status == status
+    assert target.is_untouched()
+    assert (len(service.requests), clock.now()) == (1, 0)
+    if kind is AuthenticationError:
+        assert caught.value.source == "service key"
+
+
+async def test_an_endless_error_page_is_not_read_to_its_end(downloads_of, target):
+    async with site(Says(status=404, body=b"x" * 100_000_000, cut=1_000_000, media="text/plain")) as service:
+        with pytest.raises(NotFoundError) as caught:
+            await downloads_of(service).download("task-1", target.path)
+    assert len(caught.value.body) < 200_000
+
+
+@pytest.mark.parametrize("fault", [503, 500, 502, 504, 429, 408])
+async def test_a_transient_refusal_goes_again(fault, downloads_of, target, clock):
+    async with site(in_turn(page(fault), page(fault), Says(body=VIDEO))) as service:
+        await downloads_of(service).download("task-1", target.path)
+    assert target.path.read_bytes() == VIDEO
+    assert 0 < clock.now() < 5
+
+
+async def test_retry_after_is_waited_for(downloads_of, target, clock):
+    async with site(in_turn(page(503, Retry_After="40"), Says(body=VIDEO))) as service:
+        await downloads_of(service).download("task-1", target.path)
+    assert clock.now() == 40
+
+
+@pytest.mark.parametrize(("status", "kind"), [(503, ServiceUnavailableError), (429, RateLimitError)])
+async def test_a_lasting_refusal_ends_with_its_own_error_when_the_patience_does(
+    status, kind, downloads_of, target, clock
+):
+    async with site(page(status)) as service:
+        with pytest.raises(kind):
+            await downloads_of(service, patience=100).download("task-1", target.path)
+    assert target.is_untouched()
+    assert 70 < clock.now() <= 100
+
+
+async def test_a_service_that_is_not_there_is_a_transport_error(downloads_of, target, clock):
+    with pytest.raises(TransportError):
+        await downloads_of("http://127.0.0.1:1/openapi/v1").download("task-1", target.path)
+    assert target.is_untouched()
+    assert 60 < clock.now() <= 120
+
+
+@pytest.mark.parametrize("framing", ["length", "chunked", "close"])
+async def test_a_video_that_is_always_cut_short_is_never_saved(framing, downloads_of, target, clock):
+    async with site(Says(body=VIDEO, cut=50_000, framing=framing)) as service:
+        with pytest.raises(TruncatedError) as caught:
+            await downloads_of(service).download("task-1", target.path)
+
+    assert target.is_untouched()
+    assert caught.value.received == 50_000
+    assert "50000 of" in str(caught.value)
+    assert ("100000" in str(caught.value)) == (framing != "chunked")
+    assert 60 < clock.now() <= 120
+    assert len(service.requests) > 2
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        (VIDEO[:-1], TruncatedError),
+        (VIDEO[:40], TruncatedError),
+        (VIDEO[: VIDEO.index(b"mdat") - 4], None),
+        (box(b"ftyp", b"isom") + box(b"mdat", b"x" * 100), TruncatedError),
+        (VIDEO + b"\0", TruncatedError),
+        (VIDEO + b"\r\n<html>a late error page</html>", TruncatedError),
+        (box(b"ftyp", b"isom") + b"\0\0\0\3moov" + b"x" * 9, NotVideoError),
+    ],
+    ids=["one byte short", "cut in moov", "no mdat", "no moov", "one byte more", "a page behind", "bad size"],
+)
+@pytest.mark.parametrize("framing", ["length", "close"])
+async def test_the_boxes_must_add_up_however_the_body_was_framed(body, kind, framing, downloads_of, target):
+    async with site(Says(body=body, framing=framing)) as service:
+        if kind is None:
+            await downloads_of(service).download("task-1", target.path)
+            assert target.path.read_bytes() == body
+            return
+        with pytest.raises(kind):
+            await downloads_of(service).download("task-1", target.path)
+    assert target.is_untouched()
+    if framing == "length":
+        assert len(service.requests) == 1, "what was announced came: it will not be better the next time"
+
+
+async def test_a_whole_video_after_one_without_length_that_was_cut(downloads_of, target):
+    async with site(in_turn(Says(body=VIDEO, cut=60_000, framing="close"), Says(body=VIDEO))) as service:
+        await downloads_of(service).download("task-1", target.path)
+    assert target.path.read_bytes() == VIDEO
+
+
+async def test_every_error_is_one_of_the_tree(downloads_of, target):
+    async with site(RangeHost(VIDEO, cuts=[0] * 1000)) as service:
+        with pytest.raises(VidgenError) as caught:
+            await downloads_of(service, patience=5).download("task-1", target.path)
+    assert isinstance(caught.value, DownloadError)
+    assert target.is_untouched()

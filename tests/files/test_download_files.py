@@ -1,0 +1,377 @@
+"""The file: made beside its target, moved at one go, gone on every failure and cancel; the loop never waits for it."""
+
+import asyncio
+import errno
+import os
+import threading
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from yarl import URL
+
+from tests.files.conftest import OLD, endpoints_of
+from tests.files.sites import RangeHost, Says, in_turn, page, site, video
+from tests.transports.raw_service import raw_service
+from vidgen_async.clock import LoopClock, VirtualClock
+from vidgen_async.downloads import Downloads, check_target
+from vidgen_async.errors import DownloadError, NotReadyError, TruncatedError
+from vidgen_async.messages import make_headers
+from vidgen_async.part_file import PartFile, in_thread
+from vidgen_async.reads import Reads
+from vidgen_async.transports import BufferedResponse, FakeTransport
+
+VIDEO = video()
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(entry.name for entry in folder.iterdir())
+
+
+# -- targets ---------------------------------------------------------------------------------------------------------
+
+
+def bad_targets(folder: Path) -> dict[str, Path | str]:
+    (folder / "file").write_bytes(b"")
+    (folder / "loop").symlink_to(folder / "loop")
+    return {
+        "no folder": folder / "missing" / "hero.mp4",
+        "a folder": folder,
+        "in a file": folder / "file" / "hero.mp4",
+        "a device": "/dev/null",
+        "nothing": "",
+        "a null": f"{folder}/he\0ro.mp4",
+        "a long name": folder / ("x" * 300 + ".mp4"),
+        "a loop": folder / "loop",
+    }
+
+
+@pytest.mark.parametrize(
+    "kind", ["no folder", "a folder", "in a file", "a device", "nothing", "a null", "a loop", "a long name"]
+)
+async def test_a_target_that_cannot_be_written_is_told_before_any_request(kind, downloads_of, tmp_path):
+    to = bad_targets(tmp_path)[kind]
+    before = names(tmp_path)
+    async with site(Says(body=VIDEO)) as service:
+        with pytest.raises(DownloadError) as caught:
+            await downloads_of(service).download("task-1", to)
+        with pytest.raises(DownloadError):
+            await check_target(to)
+    assert repr(os.fspath(to))[:50] in str(caught.value)
+    assert caught.value.task_id == "task-1"
+    assert service.requests == []
+    assert names(tmp_path) == before
+
+
+async def test_a_folder_that_refuses_is_told_before_any_request(downloads_of, target, monkeypatch):
+    def refuse(*args: object, **options: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", refuse)
+    async with site(Says(body=VIDEO)) as service:
+        with pytest.raises(DownloadError, match="permission denied"):
+            await downloads_of(service).download("task-1", target.path)
+    assert service.requests == []
+
+
+async def test_a_good_target_passes_the_check_and_nothing_is_left(target, tmp_path):
+    await check_target(target.path)
+    await check_target(str(tmp_path / "new.mp4"))
+    assert target.is_untouched()
+    assert names(tmp_path) == ["videos"]
+
+
+async def test_a_link_at_the_target_stays_a_link(downloads_of, target, tmp_path):
+    link = tmp_path / "link.mp4"
+    link.symlink_to(target.path)
+    async with site(Says(body=VIDEO)) as service:
+        assert await downloads_of(service).download("task-1", link) == link
+    assert link.is_symlink()
+    assert target.path.read_bytes() == VIDEO
+    assert names(target.path.parent) == ["hero.mp4"]
+
+
+async def test_a_new_file_has_the_rights_of_any_new_file(downloads_of, tmp_path):
+    before = os.umask(0o027)
+    try:
+        async with site(Says(body=VIDEO)) as service:
+            path = await downloads_of(service).download("task-1", tmp_path / ("é" * 120 + ".mp4"))
+    finally:
+        os.umask(before)
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+async def test_the_old_file_is_whole_until_the_new_one_is(downloads_of, target):
+    seen = []
+
+    def look(received: int, total: int | None) -> None:
+        hidden = [name for name in names(target.path.parent) if name != "hero.mp4"]
+        seen.append((target.path.read_bytes(), [name[:10] + name[-5:] for name in hidden]))
+
+    async with site(RangeHost(VIDEO, cuts=[30_000])) as service:
+        await downloads_of(service).download("task-1", target.path, on_progress=look)
+    assert seen
+    assert all(state == (OLD, [".hero.mp4..part"]) for state in seen)
+    assert names(target.path.parent) == ["hero.mp4"]
+
+
+@pytest.mark.parametrize("step", ["_write", "_commit", "_examine", "_truncate"])
+async def test_a_full_disk_is_a_download_error_that_names_the_file(step, downloads_of, target, monkeypatch):
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(PartFile, step, full)
+    async with site(in_turn(Says(body=VIDEO, cut=30_000), Says(body=VIDEO))) as service:
+        with pytest.raises(DownloadError, match="no space left") as caught:
+            await downloads_of(service).download("task-1", target.path)
+    assert "hero.mp4" in str(caught.value)
+    assert target.is_untouched()
+
+
+async def test_two_downloads_to_one_target_do_not_mix(downloads_of, target):
+    videos = [video(400_000, seed=seed) for seed in range(8)]
+    async with site(lambda seen: RangeHost(videos[int(seen.target.split("/")[4])])(seen)) as service:
+        downloads = downloads_of(service)
+        async with asyncio.TaskGroup() as group:
+            for number in range(8):
+                group.create_task(downloads.download(f"{number}", target.path))
+    assert target.path.read_bytes() in videos
+    assert names(target.path.parent) == ["hero.mp4"]
+
+
+# -- progress and limits ---------------------------------------------------------------------------------------------
+
+
+async def test_progress_ends_with_everything_and_goes_back_when_it_begins_anew(downloads_of, target):
+    seen = []
+    script = in_turn(Says(body=VIDEO, cut=40_000), Says(body=VIDEO, framing="chunked"))
+    async with site(script) as service:
+        await downloads_of(service).download("task-1", target.path, on_progress=lambda *now: seen.append(now))
+    assert seen[0] == (40_000, 100_000)
+    assert seen[-1] == (100_000, None)
+
+
+async def test_what_progress_raises_ends_the_download(downloads_of, target):
+    def stop(received: int, total: int | None) -> None:
+        raise LookupError
+
+    async with site(Says(body=VIDEO)) as service:
+        with pytest.raises(LookupError):
+            await downloads_of(service).download("task-1", target.path, on_progress=stop)
+    assert target.is_untouched()
+
+
+async def test_a_total_limit_is_counted_by_the_clock(downloads_of, target, clock):
+    async with site(page(503)) as service:
+        with pytest.raises(DownloadError, match="within 20 s"):
+            await downloads_of(service).download("task-1", target.path, timeout=20)
+    assert clock.now() == 20
+    assert target.is_untouched()
+
+
+async def test_no_virtual_second_passes_while_a_thread_writes(downloads_of, target, monkeypatch):
+    write = PartFile._write
+
+    def slowly(part: PartFile, data: bytearray) -> None:
+        threading.Event().wait(0.05)
+        write(part, data)
+
+    monkeypatch.setattr(PartFile, "_write", slowly)
+    async with site(Says(body=VIDEO)) as service:
+        await downloads_of(service).download("task-1", target.path, timeout=1)
+    assert target.path.read_bytes() == VIDEO
+
+
+async def test_a_task_that_is_not_ready_leaves_nothing_behind(downloads_of, tmp_path):
+    async with site(page(409)) as service:
+        with pytest.raises(NotReadyError):
+            await downloads_of(service).download("task-1", tmp_path / "new.mp4")
+    assert names(tmp_path) == []
+
+
+async def test_a_slow_drip_of_ten_minutes_is_no_failure(target):
+    clock = VirtualClock()
+
+    async def drip():
+        for start in range(0, len(VIDEO), 1000):
+            await clock.sleep(6)
+            yield VIDEO[start : start + 1000]
+
+    async def handle(request):
+        headers = make_headers({"Content-Type": "video/mp4", "Content-Length": str(len(VIDEO))})
+        return BufferedResponse(200, drip(), headers=headers, url=request.url)
+
+    await fake(handle, clock).download("task-1", target.path)
+    assert clock.now() == 600
+    assert target.path.read_bytes() == VIDEO
+
+
+def fake(handle, clock, **options) -> Downloads:
+    endpoints = endpoints_of(URL("https://service.example/openapi/v1"))
+    return Downloads(Reads(FakeTransport(handle), clock, origin=endpoints.origin), endpoints, clock, **options)
+
+
+# -- cancelled -------------------------------------------------------------------------------------------------------
+
+
+def open_parts() -> list[str]:
+    return [
+        str(entry.readlink()) for entry in Path("/proc/self/fd").iterdir() if entry.is_symlink() and reads_part(entry)
+    ]
+
+
+def reads_part(entry: Path) -> bool:
+    try:
+        return ".part" in str(entry.readlink())
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.parametrize("steps", [*range(24), 30, 40, 60, 90, 150])
+async def test_cancelled_at_any_await_it_leaves_the_old_file_or_the_whole_new_one(steps, target):
+    closed = []
+
+    async def body():
+        for start in range(0, len(VIDEO), 30_000):
+            await asyncio.sleep(0)
+            yield VIDEO[start : start + 30_000]
+
+    async def handle(request):
+        async def close():
+            await asyncio.sleep(0)
+            closed.append(True)
+
+        await asyncio.sleep(0)
+        opened.append(True)
+        headers = make_headers({"Content-Type": "video/mp4"})
+        return BufferedResponse(200, body(), headers=headers, url=request.url, on_close=close)
+
+    opened = []
+    worker = asyncio.ensure_future(fake(handle, LoopClock()).download("task-1", target.path))
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    worker.cancel()
+    await asyncio.wait({worker})
+
+    assert worker.cancelled() or worker.result() == target.path
+    assert target.path.read_bytes() in (OLD, VIDEO)
+    assert names(target.path.parent) == ["hero.mp4"]
+    assert len(closed) == len(opened)
+    assert open_parts() == []
+
+
+async def test_cancelled_in_the_middle_of_a_real_transfer_it_hangs_up(downloads_of, target):
+    sent, hung_up = asyncio.Event(), asyncio.Event()
+
+    async def behave(connection):
+        await connection.request()
+        head = Says(body=VIDEO, cut=0).wire()
+        await connection.answer(head + VIDEO[:60_000])
+        sent.set()
+        await connection.rest()
+        hung_up.set()
+
+    async with raw_service(behave) as raw:
+        downloads = downloads_of(str(raw.url("/openapi/v1")))
+        worker = asyncio.ensure_future(downloads.download("task-1", target.path, timeout=3600))
+        await sent.wait()
+        for _ in range(50):
+            await asyncio.sleep(0)
+        worker.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await worker
+        async with asyncio.timeout(5):
+            await hung_up.wait()
+    assert target.is_untouched()
+    assert open_parts() == []
+
+
+async def test_a_cancel_waits_for_the_thread_that_writes(downloads_of, target, monkeypatch):
+    writing, may_go_on, write = threading.Event(), threading.Event(), PartFile._write
+    problems = []
+
+    def slowly(part: PartFile, data: bytearray) -> None:
+        writing.set()
+        may_go_on.wait(5)
+        try:
+            write(part, data)
+        except BaseException as error:
+            problems.append(error)
+            raise
+
+    monkeypatch.setattr(PartFile, "_write", slowly)
+    async with site(Says(body=VIDEO)) as service:
+        worker = asyncio.ensure_future(downloads_of(service).download("task-1", target.path))
+        await in_thread(writing.wait, 5)
+        for _ in range(3):
+            worker.cancel()
+            await asyncio.sleep(0)
+        assert not worker.done()
+        may_go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await worker
+    assert problems == []
+    assert target.is_untouched()
+
+
+# -- the loop and the memory -----------------------------------------------------------------------------------------
+
+
+async def test_all_file_work_is_done_in_other_threads(downloads_of, target, monkeypatch):
+    threads = set()
+    for step in ("_open", "_write", "_truncate", "_examine", "_commit", "_discard"):
+        work = getattr(PartFile, step)
+
+        def noted(*args, work=work):
+            threads.add(threading.get_ident())
+            return work(*args)
+
+        monkeypatch.setattr(PartFile, step, noted)
+    async with site(in_turn(Says(body=VIDEO, cut=30_000), Says(body=VIDEO))) as service:
+        await downloads_of(service).download("task-1", target.path)
+    assert threads
+    assert threading.get_ident() not in threads
+
+
+async def test_a_large_video_needs_little_memory_and_few_threads(downloads_of, tmp_path, monkeypatch):
+    size, piece = 64 << 20, os.urandom(1 << 16)
+    head = video(200)[: video(200).index(b"mdat") - 4]
+    head += (size - len(head)).to_bytes(4, "big") + b"mdat"
+    writes, write = [], PartFile._write
+
+    def counted(part: PartFile, data: bytearray) -> None:
+        writes.append(len(data))
+        write(part, data)
+
+    async def behave(connection):
+        await connection.request()
+        start = b"HTTP/1.1 200 OK\r\nContent-Type: video/mp4\r\nContent-Length: %d\r\n\r\n" % size
+        await connection.answer(start + head)
+        left = size - len(head)
+        while left:
+            await connection.answer(piece[:left])
+            left -= min(left, len(piece))
+
+    monkeypatch.setattr(PartFile, "_write", counted)
+    async with raw_service(behave) as raw:
+        tracemalloc.start()
+        try:
+            path = await downloads_of(str(raw.url("/openapi/v1"))).download("task-1", tmp_path / "big.mp4")
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert path.stat().st_size == size
+    assert peak < 12 << 20
+    assert len(writes) < 200, "a thread is too dear for every 64 KiB"
+
+
+async def test_in_thread_hands_on_results_and_errors():
+    assert await in_thread(int, "7") == 7
+    with pytest.raises(ValueError, match="invalid literal"):
+        await in_thread(int, "seven")
+
+
+async def test_a_truncated_error_says_how_much_came(downloads_of, target):
+    async with site(Says(body=VIDEO, cut=1234)) as service:
+        with pytest.raises(TruncatedError, match="1234 of 100000 bytes"):
+            await downloads_of(service, patience=1).download("task-1", target.path)

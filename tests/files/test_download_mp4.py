@@ -1,0 +1,72 @@
+"""The looks at headers and boxes, where a whole download would be a long way round."""
+
+import io
+
+import pytest
+
+from tests.files.sites import box, video
+from vidgen_async import mp4
+from vidgen_async.messages import make_headers
+
+START = box(b"ftyp", b"isom") + box(b"moov", b"")
+WIDE = b"\0\0\0\1mdat" + (116).to_bytes(8, "big") + bytes(100)
+
+
+def structure(data: bytes) -> mp4.Structure:
+    return mp4.read_structure(io.BytesIO(data), len(data))
+
+
+@pytest.mark.parametrize(
+    ("data", "end", "has_moov"),
+    [
+        (video(500), 500, True),
+        (START + WIDE, len(START) + 116, True),
+        (START + WIDE[:-1], len(START) + 116, True),
+        (START + WIDE[:12], len(START) + 16, True),
+        (START + WIDE[:5], len(START) + 8, True),
+        (START + b"\0\0\0\0mdat" + bytes(9), len(START) + 17, True),
+        (START[:12], 12, False),
+        (START + box(b"\xa9too", b""), len(START) + 8, True),
+        (b"", 0, False),
+    ],
+)
+def test_the_end_is_where_the_boxes_say_it_is(data, end, has_moov):
+    assert structure(data) == mp4.Structure(end, has_moov)
+
+
+@pytest.mark.parametrize("tail", [b"\0\0\0\7free", b"\0\0\0\1free" + bytes(8), b"\0\0\0\x10\0\0\0\0" + bytes(8)])
+def test_what_is_no_box_is_malformed(tail):
+    with pytest.raises(mp4.MalformedError, match="at byte 20"):
+        structure(START + tail)
+
+
+@pytest.mark.parametrize(
+    ("headers", "length"),
+    [
+        ({"Content-Length": "12"}, 12),
+        ({"Content-Length": " 12 "}, 12),
+        ({}, None),
+        ({"Content-Length": "-1"}, None),
+        ({"Content-Length": "²"}, None),
+        ({"Content-Length": "12", "Transfer-Encoding": "chunked"}, None),
+    ],
+)
+def test_a_length_is_believed_only_where_it_counts_the_body(headers, length):
+    assert mp4.content_length(make_headers(headers)) == length
+
+
+@pytest.mark.parametrize(
+    ("value", "span"),
+    [
+        ("bytes 0-9/10", mp4.Span(0, 9, 10)),
+        ("BYTES 5-9/*", mp4.Span(5, 9, None)),
+        ("bytes */10", mp4.Span(None, None, 10)),
+        ("bytes 0-10/10", None),
+        ("bytes 9-5/10", None),
+        ("bytes 0-/10", None),
+        ("0-9/10", None),
+        ("", None),
+    ],
+)
+def test_a_content_range_is_read_or_is_none(value, span):
+    assert mp4.content_range(make_headers({"Content-Range": value})) == span

@@ -1,0 +1,289 @@
+"""Redirects are followed by hand and bare: the key is seen by the service's own origin alone."""
+
+import aiohttp
+import pytest
+from yarl import URL
+
+from tests.files.conftest import Holding, endpoints_of
+from tests.files.sites import CONTENT, KEY, RangeHost, Says, in_turn, page, site, to, video
+from tests.transports.raw_service import raw_service
+from vidgen_async.downloads import Downloads
+from vidgen_async.errors import (
+    AuthenticationError,
+    DownloadError,
+    GatewayError,
+    LinkExpiredError,
+    NotVideoError,
+)
+from vidgen_async.messages import make_headers
+from vidgen_async.reads import Reads
+from vidgen_async.transports import BufferedResponse, FakeTransport
+from vidgen_async.transports.direct import DirectTransport
+
+VIDEO = video()
+SIGNED = "/v/final%20cut.mp4?exp=1767225600&sig=a%2Bb+c~d%2Fe%3D.f_g-h&x=%c3%a9&empty=&q='(*)!$,:@[]|"
+
+
+def is_bare(seen) -> bool:
+    """Nothing that tells who asks."""
+    return set(seen.headers) <= {"Host", "Accept", "Accept-Encoding", "User-Agent", "Range", "If-Range"}
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_another_origin_gets_the_signed_link_byte_for_byte_and_no_key(status, downloads_of, target):
+    async with site(Says(body=VIDEO)) as cdn:
+        answer = to(f"http://127.0.0.1:{cdn.raw.port}{SIGNED}", status, **{"Set-Cookie": "session=1; Path=/"})
+        async with site(answer) as service:
+            await downloads_of(service).download("task-1", target.path)
+
+    assert target.path.read_bytes() == VIDEO
+    assert cdn.targets == [SIGNED]
+    assert is_bare(cdn.requests[0])
+    assert cdn.requests[0].headers["Accept-Encoding"] == "identity"
+    assert KEY.encode() not in cdn.raw.received[0]
+    assert [seen.headers["Authorization"] for seen in service.requests] == [f"Bearer {KEY}"]
+
+
+async def test_other_port_host_and_scheme_are_other_origins(target, clock, certificate):
+    async with (
+        site(Says(body=VIDEO)) as cdn,
+        site(to(f"http://localhost:{cdn.raw.port}/v?sig=1")) as service,
+    ):
+        direct = DirectTransport()
+        endpoints = endpoints_of(service.url("/openapi/v1"))
+        reads = Reads(Holding(direct, clock), clock, origin=endpoints.origin)
+        await Downloads(reads, endpoints, clock).download("task-1", target.path)
+        # The same host and port, but for the name:
+        service.script = in_turn(to(f"http://localhost:{service.raw.port}/again"), Says(body=VIDEO))
+        await Downloads(reads, endpoints, clock).download("task-1", target.path)
+        await direct.aclose()
+    assert is_bare(cdn.requests[0])
+    assert "Authorization" in service.requests[-2].headers
+    assert is_bare(service.requests[-1])
+
+
+async def test_from_http_to_https_is_another_origin(target, clock, certificate):
+    async def secure(connection):
+        await connection.request()
+        await connection.answer(Says(body=VIDEO).wire())
+
+    async with raw_service(secure, tls=certificate.server()) as cdn, site(to(cdn.url("/v?sig=1"))) as service:
+        direct = DirectTransport(ssl=certificate.client())
+        endpoints = endpoints_of(service.url("/openapi/v1"))
+        reads = Reads(Holding(direct, clock), clock, origin=endpoints.origin)
+        await Downloads(reads, endpoints, clock).download("task-1", target.path)
+        await direct.aclose()
+    assert target.path.read_bytes() == VIDEO
+    assert b"uthorization" not in cdn.received[0]
+
+
+@pytest.mark.parametrize(
+    ("location", "sent", "with_key"),
+    [
+        ("/stream/task-1?part=%2B", "/stream/task-1?part=%2B", True),
+        ("../task-2/raw", "/openapi/v1/videos/task-2/raw", True),
+        ("?again=1", f"{CONTENT}?again=1", True),
+        ("/v/a.mp4?exp=1&sig=%2B", "/v/a.mp4?exp=1&sig=%2B", False),
+        ("/v/ä b.mp4?sig=1", "/v/%C3%A4%20b.mp4?sig=1", False),
+    ],
+)
+async def test_the_services_own_paths_get_the_key_and_its_signed_links_do_not(
+    location, sent, with_key, downloads_of, target
+):
+    async with site(in_turn(to(location), Says(body=VIDEO))) as service:
+        await downloads_of(service).download("task-1", target.path)
+    assert target.path.read_bytes() == VIDEO
+    assert service.targets == [CONTENT, sent]
+    assert ("Authorization" in service.requests[1].headers) == with_key
+    assert with_key or is_bare(service.requests[1])
+
+
+async def test_a_way_that_left_the_service_gets_no_key_when_it_comes_back(downloads_of, target):
+    async with (
+        site(page(500)) as service,
+        site(to(service.url("/anything"))) as elsewhere,
+    ):
+        service.script = in_turn(to(elsewhere.url("/x")), Says(body=VIDEO))
+        await downloads_of(service).download("task-1", target.path)
+    assert is_bare(elsewhere.requests[0])
+    assert service.targets == [CONTENT, "/anything"]
+    assert is_bare(service.requests[1])
+
+
+async def test_range_and_if_range_go_on_to_where_the_redirect_points(downloads_of, target):
+    async with site(RangeHost(VIDEO, cuts=[40_000])) as cdn, site(to(cdn.url("/v?exp=1&sig=2"))) as service:
+        await downloads_of(service).download("task-1", target.path)
+    assert target.path.read_bytes() == VIDEO
+    assert cdn.ranges == [None, "bytes=40000-"]
+    assert cdn.requests[1].headers["If-Range"] == '"v1"'
+    assert all(is_bare(seen) for seen in cdn.requests)
+
+
+async def test_an_endless_chain_is_left_after_five(downloads_of, target):
+    async with site(lambda seen: to(f"{seen.target}x")) as service:
+        with pytest.raises(DownloadError, match="more than 5 redirects"):
+            await downloads_of(service).download("task-1", target.path)
+    assert len(service.requests) == 6
+    assert target.is_untouched()
+
+
+@pytest.mark.parametrize(
+    ("location", "words"),
+    [
+        (None, "without a Location"),
+        ("", "without a Location"),
+        ("ftp://cdn.example/v?sig=s3cr3tsig", "neither http"),
+        ("file:///etc/passwd", "neither http"),
+        ("data:video/mp4;base64,AAAA", "neither http"),
+        ("javascript:alert(1)", "neither http"),
+        ("https://user:pa55word@cdn.example/v", "user name"),
+        ("http://[::1/v?sig=s3cr3tsig", "no address"),
+        ("http://cdn.example:99999/v", "no address"),
+        ("http:///v", "neither http"),
+    ],
+)
+async def test_a_redirect_that_leads_nowhere_says_so(location, words, downloads_of, target, clock):
+    headers = {} if location is None else {"Location": location}
+    async with site(Says(status=307, headers=headers)) as service:
+        with pytest.raises(DownloadError, match=words) as caught:
+            await downloads_of(service).download("task-1", target.path)
+    assert "s3cr3tsig" not in str(caught.value)
+    assert "pa55word" not in str(caught.value)
+    assert (len(service.requests), clock.now()) == (1, 0)
+    assert target.is_untouched()
+
+
+@pytest.mark.parametrize(
+    ("location", "words"),
+    [
+        ("http://cdn.example/v?sig=1", "unprotected"),
+        ("http://service.example/v", "unprotected"),
+        ("https://cdn.example/v\r\nCookie: x", "control characters"),
+    ],
+)
+async def test_the_way_down_from_https_to_http_and_split_headers_are_refused(location, words, target, clock):
+    async def handle(request):
+        return BufferedResponse(307, headers=make_headers({"Location": location}), url=request.url)
+
+    transport = FakeTransport(handle)
+    endpoints = endpoints_of(URL("https://service.example/openapi/v1"))
+    downloads = Downloads(Reads(transport, clock, origin=endpoints.origin), endpoints, clock)
+    with pytest.raises(DownloadError, match=words):
+        await downloads.download("task-1", target.path)
+    assert len(transport.requests) == 1
+
+
+async def test_a_session_of_the_users_own_gives_nothing_of_itself_away(target, clock):
+    async with site(Says(body=VIDEO)) as cdn, site(to(cdn.url("/v?sig=1"), **{"Set-Cookie": "s=1"})) as service:
+        jar = aiohttp.CookieJar(unsafe=True)
+        jar.update_cookies({"private": "1"}, cdn.url("/"))
+        headers = {"Authorization": "Bearer another", "X-Api-Key": "another"}
+        async with aiohttp.ClientSession(headers=headers, cookie_jar=jar) as session:
+            direct = DirectTransport(session)
+            endpoints = endpoints_of(service.url("/openapi/v1"))
+            reads = Reads(Holding(direct, clock), clock, origin=endpoints.origin)
+            await Downloads(reads, endpoints, clock).download("task-1", target.path)
+            await direct.aclose()
+    assert is_bare(cdn.requests[0])
+    assert service.requests[0].headers.getall("Authorization") == [f"Bearer {KEY}"]
+
+
+async def test_a_proxy_carries_the_content_and_its_redirect(target, clock):
+    script = in_turn(to("http://cdn.example/v?exp=1&sig=%2B"), Says(body=VIDEO))
+    async with site(script) as proxy:
+        direct = DirectTransport(proxy=proxy.url(""))
+        endpoints = endpoints_of(URL("http://service.example/openapi/v1"))
+        reads = Reads(Holding(direct, clock), clock, origin=endpoints.origin)
+        await Downloads(reads, endpoints, clock).download("task-1", target.path)
+        await direct.aclose()
+    assert proxy.targets == [f"http://service.example{CONTENT}", "http://cdn.example/v?exp=1&sig=%2B"]
+    assert "Authorization" not in proxy.requests[1].headers
+
+
+# -- links that are no longer good -----------------------------------------------------------------------------------
+
+
+def task_json(video_url: object = None) -> Says:
+    quoted = "null" if video_url is None else f'"{video_url}"'
+    return page(200, f'{{"id": "task-1", "status": "completed", "video_url": {quoted}}}')
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 410])
+async def test_a_refused_link_is_renewed_once_by_asking_for_the_task_and_its_content(status, downloads_of, target):
+    def cdn_script(seen):
+        return Says(body=VIDEO) if "sig=fresh" in seen.target else page(status)
+
+    async with site(cdn_script) as cdn:
+        old, fresh = cdn.url("/v?exp=1&sig=old"), cdn.url("/v?exp=2&sig=fresh")
+        async with site(in_turn(to(old), task_json(fresh), to(fresh))) as service:
+            await downloads_of(service).download("task-1", target.path)
+
+    assert target.path.read_bytes() == VIDEO
+    assert service.targets == [CONTENT, "/openapi/v1/videos/task-1", CONTENT]
+    assert cdn.targets == ["/v?exp=1&sig=old", "/v?exp=2&sig=fresh"]
+    assert all(is_bare(seen) for seen in cdn.requests)
+
+
+async def test_the_tasks_own_video_url_is_the_last_resort(downloads_of, target):
+    def cdn_script(seen):
+        return Says(body=VIDEO) if seen.target == "/v?exp=3&sig=%2Btask~" else page(403)
+
+    async with site(cdn_script) as cdn:
+        script = in_turn(to(cdn.url("/v?sig=a")), task_json(cdn.url("/v?exp=3&sig=%2Btask~")), to(cdn.url("/v?sig=b")))
+        async with site(script) as service:
+            await downloads_of(service).download("task-1", target.path)
+    assert target.path.read_bytes() == VIDEO
+    assert cdn.targets == ["/v?sig=a", "/v?sig=b", "/v?exp=3&sig=%2Btask~"]
+    assert is_bare(cdn.requests[-1])
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 410])
+async def test_a_link_that_stays_refused_is_expired(status, downloads_of, target, clock):
+    async with site(page(status)) as cdn:
+        link = cdn.url("/v?exp=1&sig=s3cr3tsig")
+
+        def service_script(seen):
+            return to(link) if seen.target == CONTENT else task_json(link)
+
+        async with site(service_script) as service:
+            with pytest.raises(LinkExpiredError) as caught:
+                await downloads_of(service).download("task-1", target.path)
+    assert target.is_untouched()
+    assert (len(cdn.requests), clock.now()) == (2, 0)
+    assert str(status) in str(caught.value)
+    assert "s3cr3tsig" not in str(caught.value)
+
+
+@pytest.mark.parametrize("task", [page(500), page(404), task_json(), page(200, "not JSON")])
+async def test_a_task_that_cannot_be_read_does_not_keep_the_link_from_being_renewed(task, downloads_of, target):
+    async with (
+        site(lambda seen: Says(body=VIDEO) if "fresh" in seen.target else page(403)) as cdn,
+        site(in_turn(to(cdn.url("/old?sig=1")), task, to(cdn.url("/fresh?sig=1")))) as service,
+    ):
+        await downloads_of(service).download("task-1", target.path)
+    assert target.path.read_bytes() == VIDEO
+
+
+async def test_a_key_that_was_revoked_meanwhile_is_no_expired_link(downloads_of, target):
+    async with site(page(403)) as cdn, site(in_turn(to(cdn.url("/v?sig=1")), task_json(), page(401))) as service:
+        with pytest.raises(AuthenticationError) as caught:
+            await downloads_of(service).download("task-1", target.path)
+    assert caught.value.source == "service key"
+
+
+async def test_an_upstream_that_is_down_is_not_an_expired_link(downloads_of, target, clock):
+    async with site(page(502)) as cdn, site(to(cdn.url("/v?sig=1"))) as service:
+        with pytest.raises(GatewayError):
+            await downloads_of(service).download("task-1", target.path)
+    assert len(cdn.requests) == len(service.requests) > 2
+    assert clock.now() > 60
+
+
+async def test_a_page_behind_a_link_is_no_video(downloads_of, target):
+    async with (
+        site(Says(body=b"<html>please log in", media="text/html")) as cdn,
+        site(to(cdn.url("/v?sig=1"))) as service,
+    ):
+        with pytest.raises(NotVideoError, match="please log in"):
+            await downloads_of(service).download("task-1", target.path)
+    assert target.is_untouched()

@@ -1,0 +1,225 @@
+"""A transfer that breaks goes on where it was, if the service can prove that it is the same file; else it begins anew.
+
+The edge cases are those that reviews of openai-python#3764 found, and the range rules of RFC 9110, section 14.
+"""
+
+import gzip
+
+import pytest
+from attrs import evolve
+
+from tests.files.sites import RangeHost, Says, in_turn, page, site, to, video
+from tests.transports.raw_service import raw_service
+from vidgen_async.errors import NotVideoError, TruncatedError
+
+VIDEO = video()
+OTHER = video(seed=2)
+
+
+def part(data: bytes, start: int, end: int | None = None, *, total: object = None, etag='"v1"', **more) -> Says:
+    """A 206 whose Content-Range may say something else than the truth."""
+    end = len(data) - 1 if end is None else end
+    headers = {"Content-Range": f"bytes {start}-{end}/{len(data) if total is None else total}"}
+    headers |= {} if etag is None else {"ETag": etag}
+    return Says(**{"status": 206, "body": data[start : end + 1], "headers": headers} | more)
+
+
+def cut(at: int = 40_000, *, etag='"v1"', data: bytes = VIDEO, **more) -> Says:
+    headers = {} if etag is None else {"ETag": etag}
+    return Says(body=data, headers=headers | more.pop("headers", {}), cut=at, **more)
+
+
+async def test_a_broken_transfer_goes_on_where_it_was(downloads_of, target):
+    async with site(RangeHost(VIDEO, cuts=[40_000, 30_000])) as service:
+        await downloads_of(service).download("task-1", target.path)
+    assert target.path.read_bytes() == VIDEO
+    assert service.ranges == [None, "bytes=40000-", "bytes=70000-"]
+    assert [seen.headers.get("If-Range") for seen in service.requests] == [None, '"v1"', '"v1"']
+
+
+@pytest.mark.parametrize("framing", ["length", "chunked"])
+@pytest.mark.parametrize("cuts", [[0], [3, 2, 1], [1] * 6 + [9] * 20, [50_000] * 5, [99_999], [8, 99_000]])
+async def test_it_survives_any_row_of_cuts(cuts, framing, downloads_of, target):
+    async with site(RangeHost(VIDEO, cuts=list(cuts), framing=framing)) as service:
+        await downloads_of(service).download("task-1", target.path)
+    assert target.path.read_bytes() == VIDEO
+
+
+async def test_a_body_that_ends_well_but_too_early_goes_on_too(downloads_of, target):
+    # Without a length, only the boxes tell that it is not whole.
+    async with site(RangeHost(VIDEO, cuts=[40_000], framing="close")) as service:
+        await downloads_of(service).download("task-1", target.path)
+    assert target.path.read_bytes() == VIDEO
+    assert service.ranges == [None, "bytes=40000-"]
+
+
+@pytest.mark.parametrize("etag", [None, 'W/"v1"', "v1", '"v1', ""])
+async def test_without_a_strong_etag_it_begins_anew(etag, downloads_of, target):
+    date = {"Last-Modified": "Mon, 19 Oct 2026 10:00:00 GMT", "Accept-Ranges": "bytes"}
+    script = in_turn(cut(etag=etag, headers=date), Says(body=VIDEO))
+    async with site(script) as service:
+        await downloads_of(service).download("task-1", target.path)
+    assert target.path.read_bytes() == VIDEO
+    assert service.ranges == [None, None]
+    assert "If-Range" not in service.requests[1].headers
+
+
+async def test_a_file_that_changed_meanwhile_is_fetched_whole(downloads_of, target):
+    new = RangeHost(OTHER, etag='"v2"')
+    async with site(in_turn(cut(), new)) as service:
+        await downloads_of(service).download("task-1", target.path)
+    assert target.path.read_bytes() == OTHER
+    assert service.ranges == [None, "bytes=40000-"]
+
+
+async def test_a_200_to_a_range_begins_anew_also_when_the_file_is_shorter(downloads_of, target):
+    short = video(30_000, seed=3)
+    async with site(in_turn(cut(), Says(body=short))) as service:
+        await downloads_of(service).download("task-1", target.path)
+    assert target.path.read_bytes() == short
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        part(OTHER, 40_000, etag='"v2"'),
+        part(OTHER, 40_000, etag='W/"v1"'),
+        part(VIDEO, 0),
+        part(VIDEO, 39_999),
+        part(VIDEO, 40_001),
+        part(VIDEO + b"more", 40_000),
+        part(VIDEO, 40_000, total=40_000),
+        part(VIDEO, 40_000, body=VIDEO[40_000:-5]),
+        part(VIDEO, 40_000, body=VIDEO[40_000:] + b"+"),
+        part(VIDEO, 40_000, 50_000, body=VIDEO[40_000:60_000]),
+        part(VIDEO, 40_000, headers={}),
+        part(VIDEO, 40_000, headers={"Content-Range": "bytes 40000-39999/100000"}),
+        part(VIDEO, 40_000, headers={"Content-Range": "bytes */100000"}),
+        part(VIDEO, 40_000, headers={"Content-Range": "items 40000-99999/100000"}),
+        Says(status=416, headers={"Content-Range": "bytes */40001"}),
+        Says(status=416, headers={"Content-Range": "bytes */40000"}),
+        Says(status=416),
+    ],
+    ids=lambda says: f"{says.status} {says.headers.get('Content-Range')} {len(says.body)}",
+)
+async def test_a_part_that_does_not_fit_is_never_joined(lie, downloads_of, target):
+    async with site(in_turn(cut(), lie, Says(body=OTHER))) as service:
+        await downloads_of(service).download("task-1", target.path)
+    assert target.path.read_bytes() == OTHER
+    assert service.ranges == [None, "bytes=40000-", None]
+
+
+@pytest.mark.parametrize("etag", ['"v1"', None])
+async def test_an_unknown_total_is_taken_when_everything_else_fits(etag, downloads_of, target):
+    async with site(in_turn(cut(), part(VIDEO, 40_000, total="*", etag=etag))) as service:
+        await downloads_of(service).download("task-1", target.path)
+    assert target.path.read_bytes() == VIDEO
+
+
+async def test_short_parts_are_added_up(downloads_of, target, clock):
+    script = in_turn(cut(), part(VIDEO, 40_000, 49_999), part(VIDEO, 50_000, 79_999), part(VIDEO, 80_000))
+    async with site(script) as service:
+        await downloads_of(service).download("task-1", target.path)
+    assert target.path.read_bytes() == VIDEO
+    assert service.ranges == [None, "bytes=40000-", "bytes=50000-", "bytes=80000-"]
+    assert clock.now() <= 0.5, "only the break is a reason to wait"
+
+
+@pytest.mark.parametrize("total", [b"bytes */100000", None])
+async def test_cut_at_the_very_end_416_says_that_it_is_whole(total, downloads_of, target):
+    # Without a length, the missing end of the chunks is the only sign that it broke off.
+    end = {} if total is None else {"Content-Range": total.decode()}
+    script = in_turn(cut(100_000, framing="chunked"), Says(status=416, headers=end), Says(body=OTHER))
+    async with site(script) as service:
+        await downloads_of(service).download("task-1", target.path)
+    assert service.ranges[:2] == [None, "bytes=100000-"]
+    assert target.path.read_bytes() == (VIDEO if total else OTHER)
+
+
+async def test_a_416_does_not_make_half_a_video_whole(downloads_of, target):
+    script = in_turn(cut(framing="chunked"), Says(status=416, headers={"Content-Range": "bytes */40000"}))
+    async with site(script) as service:
+        with pytest.raises(TruncatedError):
+            await downloads_of(service).download("task-1", target.path)
+    assert target.is_untouched()
+    assert len(service.requests) == 2
+
+
+async def test_all_announced_bytes_came_before_the_connection_broke(downloads_of, target):
+    async with site(in_turn(cut(100_000), page(500))) as service:
+        await downloads_of(service).download("task-1", target.path)
+    assert target.path.read_bytes() == VIDEO
+    assert len(service.requests) == 1
+
+
+async def test_compressed_bytes_are_never_joined(downloads_of, target):
+    packed = gzip.compress(VIDEO)
+    script = in_turn(cut(), part(packed, 40_000, total=len(VIDEO), headers={}, status=200))
+    async with site(script) as service:
+        with pytest.raises(NotVideoError):
+            await downloads_of(service).download("task-1", target.path)
+    encoded = evolve(part(VIDEO, 40_000), media="video/mp4")
+    encoded.headers["Content-Encoding"] = "gzip"
+    async with site(in_turn(cut(), encoded)) as service:
+        with pytest.raises(NotVideoError, match="compressed"):
+            await downloads_of(service).download("task-1", target.path)
+    assert target.is_untouched()
+
+
+async def test_a_206_that_nobody_asked_for_is_taken_only_from_the_start(downloads_of, target):
+    async with site(in_turn(part(VIDEO, 0, 49_999), part(VIDEO, 50_000))) as service:
+        await downloads_of(service).download("task-1", target.path)
+    assert target.path.read_bytes() == VIDEO
+    async with site(part(VIDEO, 10)) as service:
+        with pytest.raises(TruncatedError, match="another range"):
+            await downloads_of(service).download("task-1", target.path)
+    assert target.path.read_bytes() == VIDEO
+
+
+async def test_a_page_in_the_middle_is_never_joined(downloads_of, target):
+    script = in_turn(cut(), part(VIDEO, 40_000, media="text/html", body=b"<html>" + VIDEO[40_006:]))
+    async with site(script) as service:
+        with pytest.raises(NotVideoError):
+            await downloads_of(service).download("task-1", target.path)
+    assert target.is_untouched()
+
+
+async def test_it_is_bounded_by_time_without_news_and_not_by_tries(downloads_of, target, clock):
+    big = video(1_000_000)
+    async with site(RangeHost(big, cuts=[5_000] * 500)) as service:
+        await downloads_of(service, patience=10).download("task-1", target.path)
+    assert target.path.read_bytes() == big
+    assert len(service.requests) > 190
+    assert clock.now() > 50
+
+
+async def test_what_came_before_already_is_no_news(downloads_of, target, clock):
+    async with site(cut(etag=None)) as service:
+        with pytest.raises(TruncatedError):
+            await downloads_of(service, patience=30).download("task-1", target.path)
+    assert target.is_untouched()
+    assert 15 < clock.now() <= 30
+
+
+async def test_a_link_that_expires_in_the_middle_is_renewed_and_it_goes_on(downloads_of, target):
+    hosts = {"/v?sig=1": in_turn(RangeHost(VIDEO, cuts=[40_000]), page(403)), "/v?sig=2": RangeHost(VIDEO)}
+    async with site(lambda seen: hosts[seen.target](seen)) as cdn:
+        task = page(200, '{"id": "task-1"}')
+        script = in_turn(to(cdn.url("/v?sig=1")), to(cdn.url("/v?sig=1")), task, to(cdn.url("/v?sig=2")))
+        async with site(script) as service:
+            await downloads_of(service).download("task-1", target.path)
+    assert target.path.read_bytes() == VIDEO
+    assert cdn.ranges == [None, "bytes=40000-", "bytes=40000-"]
+
+
+async def test_resets_and_refused_connections_are_survived(downloads_of, target):
+    async def behave(connection):
+        await connection.request()
+        if connection.number < 2:
+            connection.reset()
+            return
+        await connection.answer(Says(body=VIDEO).wire())
+
+    async with raw_service(behave) as raw:
+        await downloads_of(str(raw.url("/openapi/v1"))).download("task-1", target.path)
+    assert target.path.read_bytes() == VIDEO

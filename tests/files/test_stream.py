@@ -1,0 +1,179 @@
+"""A video handed through a web application: what the browser asked goes in, what is fit for a browser comes out."""
+
+import asyncio
+
+import pytest
+
+from tests.files.sites import CONTENT, KEY, RangeHost, Says, in_turn, page, site, to, video
+from tests.transports.raw_service import raw_service
+from vidgen_async.errors import (
+    AuthenticationError,
+    BodyError,
+    DownloadError,
+    InvalidRequestError,
+    LinkExpiredError,
+    NotFoundError,
+    NotReadyError,
+    NotVideoError,
+    ServiceUnavailableError,
+    UnexpectedResponseError,
+)
+
+VIDEO = video()
+
+
+async def taken(stream, size: int = 65536) -> bytes:
+    return b"".join([piece async for piece in stream.chunks(size)])
+
+
+async def test_the_whole_video_comes_through(downloads_of):
+    async with site(RangeHost(VIDEO)) as service, downloads_of(service).stream("task-1") as stream:
+        assert stream.status == 200
+        assert await taken(stream) == VIDEO
+    assert service.ranges == [None]
+    assert service.requests[0].headers["Authorization"] == f"Bearer {KEY}"
+
+
+@pytest.mark.parametrize("size", [1, 5, 8, 1000, 65536, 10**7])
+async def test_pieces_are_at_most_as_large_as_asked(size, downloads_of):
+    small = video(3000)
+    async with site(Says(body=small)) as service, downloads_of(service).stream("task-1") as stream:
+        pieces = [piece async for piece in stream.chunks(size)]
+    assert b"".join(pieces) == small
+    assert max(map(len, pieces)) <= size
+    with pytest.raises(ValueError, match="at least 1"):
+        stream.chunks(0)
+
+
+@pytest.mark.parametrize("wanted", ["bytes=0-", "bytes=0-0", "bytes=0-1", "bytes=5-9", "bytes=99999-", "bytes=500-999"])
+async def test_a_range_goes_through_as_it_is_and_its_bytes_come_back(wanted, downloads_of):
+    first, _, last = wanted.removeprefix("bytes=").partition("-")
+    end = int(last) if last else len(VIDEO) - 1
+    async with site(RangeHost(VIDEO)) as service, downloads_of(service).stream("task-1", range=wanted) as stream:
+        assert stream.status == 206
+        assert stream.headers["Content-Range"] == f"bytes {first}-{end}/100000"
+        assert await taken(stream) == VIDEO[int(first) : end + 1]
+    assert service.ranges == [wanted]
+
+
+async def test_a_channel_without_ranges_answers_with_the_whole(downloads_of):
+    async with site(Says(body=VIDEO)) as service, downloads_of(service).stream("task-1", range="bytes=5-9") as stream:
+        assert (stream.status, await taken(stream)) == (200, VIDEO)
+
+
+async def test_several_ranges_come_through_untouched(downloads_of):
+    body = b"--x\r\nContent-Type: video/mp4\r\n\r\n..."
+    answer = Says(status=206, body=body, media="multipart/byteranges; boundary=x")
+    async with site(answer) as service, downloads_of(service).stream("task-1", range="bytes=0-1, 5-6") as stream:
+        assert await taken(stream) == body
+        assert stream.headers["Content-Type"] == "multipart/byteranges; boundary=x"
+
+
+async def test_only_headers_that_are_fit_for_a_browser_are_handed_on(downloads_of):
+    private = {"Set-Cookie": "s=1", "Location": "/x", "X-Upstream": "secret", "Connection": "close", "Server": "x"}
+    fit = {"ETag": '"v1"', "Last-Modified": "Mon, 19 Oct 2026 10:00:00 GMT", "Accept-Ranges": "bytes"}
+    async with (
+        site(Says(body=VIDEO, headers=private | fit)) as service,
+        downloads_of(service).stream("task-1") as stream,
+    ):
+        assert dict(stream.headers) == {"Content-Type": "video/mp4", "Content-Length": "100000"} | fit
+        assert stream.headers["etag"] == '"v1"'
+
+
+@pytest.mark.parametrize("wanted", ["", " ", "bytes=0-\r\nX: y", "bytes=0-\n", "bytes=ü", "bytes=\0", b"bytes=0-", 7])
+async def test_what_is_no_header_value_is_refused_before_any_request(wanted, downloads_of):
+    async with site(Says(body=VIDEO)) as service:
+        with pytest.raises(InvalidRequestError, match="Range header"):
+            async with downloads_of(service).stream("task-1", range=wanted):
+                pass
+    assert service.requests == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (page(401), AuthenticationError),
+        (page(404), NotFoundError),
+        (page(409), NotReadyError),
+        (page(416), UnexpectedResponseError),
+        (page(503), ServiceUnavailableError),
+        (page(200), NotVideoError),
+        (Says(body=b"<html>", media="text/html"), NotVideoError),
+        (Says(body=b'{"error": 1}', media="video/mp4"), NotVideoError),
+        (Says(body=b""), NotVideoError),
+        (Says(status=206, body=b"{}", media="application/json"), NotVideoError),
+        (Says(status=206, body=b"<html>a page", headers={"Content-Range": "bytes 0-11/12"}), NotVideoError),
+        (to("ftp://x/"), DownloadError),
+    ],
+)
+@pytest.mark.parametrize("wanted", [None, "bytes=0-"])
+async def test_what_is_no_video_is_an_error_when_the_block_is_entered(answer, kind, wanted, downloads_of):
+    async with site(answer) as service:
+        with pytest.raises(kind):
+            async with downloads_of(service).stream("task-1", range=wanted):
+                pytest.fail("there is nothing to stream")
+    assert len(service.requests) == 1
+
+
+async def test_redirects_are_followed_bare_with_the_range(downloads_of):
+    async with (
+        site(RangeHost(VIDEO)) as cdn,
+        site(to(cdn.url("/v?exp=1&sig=%2B+~"))) as service,
+        downloads_of(service).stream("task-1", range="bytes=7-9") as stream,
+    ):
+        assert await taken(stream) == VIDEO[7:10]
+    assert cdn.targets == ["/v?exp=1&sig=%2B+~"]
+    assert cdn.ranges == ["bytes=7-9"]
+    assert not {"Authorization", "Cookie"} & set(cdn.requests[0].headers)
+
+
+async def test_a_refused_link_is_renewed_once(downloads_of):
+    async with site(lambda seen: Says(body=VIDEO) if "fresh" in seen.target else page(401)) as cdn:
+        old, fresh = to(cdn.url("/old?sig=1")), to(cdn.url("/fresh?sig=2"))
+        async with (
+            site(in_turn(old, page(200, '{"id": "task-1"}'), fresh)) as service,
+            downloads_of(service).stream("task-1") as stream,
+        ):
+            assert await taken(stream) == VIDEO
+        async with site(lambda seen: old if seen.target == CONTENT else page(404)) as service:
+            with pytest.raises(LinkExpiredError):
+                async with downloads_of(service).stream("task-1"):
+                    pass
+
+
+async def test_a_body_that_breaks_off_is_an_error_for_the_reader(downloads_of):
+    async with site(Says(body=VIDEO, cut=50_000)) as service, downloads_of(service).stream("task-1") as stream:
+        with pytest.raises(BodyError):
+            await taken(stream)
+
+
+@pytest.mark.parametrize("how", ["leaving", "failing", "cancelled", "unread"])
+async def test_leaving_the_block_hangs_up(how, downloads_of):
+    gone = asyncio.Event()
+
+    async def behave(connection):
+        await connection.request()
+        await connection.answer(Says(body=VIDEO, cut=0).wire() + VIDEO[:50_000])
+        await connection.rest()
+        gone.set()
+
+    async def look(downloads) -> None:
+        async with downloads.stream("task-1") as stream:
+            if how == "unread":
+                return
+            async for _ in stream.chunks():
+                if how == "failing":
+                    raise LookupError
+                if how == "cancelled":
+                    asyncio.current_task().cancel()
+                    await asyncio.sleep(0)
+                break
+
+    async with raw_service(behave) as raw:
+        worker = asyncio.ensure_future(look(downloads_of(str(raw.url("/openapi/v1")))))
+        await asyncio.wait({worker})
+        assert worker.cancelled() == (how == "cancelled")
+        if how == "failing":
+            assert isinstance(worker.exception(), LookupError)
+        async with asyncio.timeout(5):
+            await gone.wait()

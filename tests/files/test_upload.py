@@ -1,0 +1,404 @@
+"""Uploads (4.3): only images leave this machine, as the service wants them, and the loop never waits for Base64."""
+
+import asyncio
+import base64
+import io
+import json
+import threading
+
+import pytest
+from attrs import define, field
+from PIL import Image
+from yarl import URL
+
+from tests.files.conftest import endpoints_of
+from tests.files.sites import KEY
+from tests.transports.raw_service import Connection, RawService, raw_service
+from vidgen_async import uploads
+from vidgen_async.clock import LoopClock
+from vidgen_async.errors import (
+    EmptyReferenceAssetError,
+    InvalidReferenceImageError,
+    InvalidRequestError,
+    ReferenceAssetExpiredError,
+    UnexpectedResponseError,
+    UnsupportedReferenceURLError,
+)
+from vidgen_async.reads import Reads
+from vidgen_async.transports import BufferedResponse, FakeTransport
+from vidgen_async.uploads import Uploads
+
+ASSET = {
+    "id": "asset-1",
+    "image_id": "asset-1",
+    "url": "/api/reference-assets/asset-1/content/hero.png?token=t%2Bo~k+e%3Dn&exp=1",
+    "mime": "image/png",
+    "name": "hero.png",
+}
+
+
+def picture(kind: str = "PNG", **options) -> bytes:
+    file = io.BytesIO()
+    Image.new("RGB", (16, 16), "teal").save(file, kind, **options)
+    return file.getvalue()
+
+
+PNG = picture()
+KINDS = {
+    "image/png": PNG,
+    "image/jpeg": picture("JPEG"),
+    "image/gif": picture("GIF"),
+    "image/webp": picture("WEBP"),
+    "image/bmp": picture("BMP"),
+    "image/tiff": picture("TIFF"),
+    "image/avif": b"\0\0\0\x1cftypavif\0\0\0\0mif1avifmiaf" + b"\0" * 40,
+    "image/heic": b"\0\0\0\x18ftypheic\0\0\0\0mif1heic" + b"\0" * 40,
+    "image/heif": b"\0\0\0\x14ftypmif1\0\0\0\0mif1" + b"\0" * 40,
+}
+
+
+@define
+class Post:
+    head: bytes
+    body: dict
+
+
+@define
+class Service:
+    raw: RawService
+    posts: list[Post] = field(factory=list)
+    answers: list[tuple[int, object]] = field(factory=list)
+
+    def url(self, path: str) -> URL:
+        return self.raw.url(path)
+
+
+@pytest.fixture
+async def service():
+    async def behave(connection: Connection) -> None:
+        while True:
+            head, _, body = (await connection.request()).partition(b"\r\n\r\n")
+            here.posts.append(Post(head, json.loads(body)))
+            status, answer = here.answers.pop(0) if here.answers else (200, ASSET)
+            data = json.dumps(answer).encode()
+            await connection.answer(b"HTTP/1.1 %d X\r\nContent-Length: %d\r\n\r\n%b" % (status, len(data), data))
+
+    async with raw_service(behave) as raw:
+        here = Service(raw)
+        yield here
+
+
+def sent_image(service: Service) -> tuple[str, bytes]:
+    """The media type and the bytes of the one upload."""
+    [post] = service.posts
+    assert set(post.body) == {"image_b64"}
+    start, _, data = post.body["image_b64"].partition(";base64,")
+    return start.removeprefix("data:"), base64.b64decode(data, validate=True)
+
+
+class Reader:
+    """The least that a binary file is."""
+
+    def __init__(self, data: bytes) -> None:
+        self.read = lambda: data
+
+
+@pytest.mark.parametrize("form", ["path", "str", "bytes", "bytearray", "memoryview", "file", "BytesIO", "reader"])
+async def test_an_image_may_come_in_any_form(form, service, uploads_of, tmp_path):
+    path = tmp_path / "hero.png"
+    path.write_bytes(PNG)
+    with path.open("rb") as file:
+        forms = {
+            "path": path,
+            "str": str(path),
+            "bytes": PNG,
+            "bytearray": bytearray(PNG),
+            "memoryview": memoryview(PNG + PNG)[: len(PNG)],
+            "file": file,
+            "BytesIO": io.BytesIO(PNG),
+            "reader": Reader(PNG),
+        }
+        asset = await uploads_of(service).upload(forms[form])
+        assert not file.closed
+    assert sent_image(service) == ("image/png", PNG)
+    assert asset.image_id == "asset-1"
+    head = service.posts[0].head
+    assert head.startswith(b"POST /openapi/v1/files HTTP/1.1\r\n")
+    assert b"Content-Type: application/json\r\n" in head
+    assert f"Authorization: Bearer {KEY}".encode() in head
+
+
+async def test_the_assets_address_gets_the_host_and_keeps_its_token(service, uploads_of):
+    asset = await uploads_of(service).upload(PNG)
+    assert asset.url == f"http://127.0.0.1:{service.raw.port}{ASSET['url']}"
+    assert "t%2Bo" not in repr(asset)
+
+
+@pytest.mark.parametrize("mime", KINDS)
+@pytest.mark.parametrize("name", ["hero.jpg", "hero", "hero.mp4"])
+async def test_the_type_is_told_from_the_bytes_and_not_from_the_name(mime, name, service, uploads_of, tmp_path):
+    path = tmp_path / name
+    path.write_bytes(KINDS[mime])
+    await uploads_of(service).upload(path)
+    assert sent_image(service) == (mime, KINDS[mime])
+
+
+NO_IMAGES = {
+    "empty": (b"", "empty"),
+    "HTML": (b"\n<!DOCTYPE html><p>log in", "an HTML page"),
+    "JSON": (b'{"error": "no"}', "JSON"),
+    "SVG": (b'<?xml version="1.0"?><svg xmlns="x"/>', "SVG"),
+    "text": (b"BMW is no bitmap, it is a text", "text"),
+    "PDF": (b"%PDF-1.7 x\xff", "PDF"),
+    "ZIP": (b"PK\x03\x04\xff", "ZIP"),
+    "video": (b"\0\0\0\x14ftypisom\0\0\0\0isom" + b"\0" * 99, "a video or audio file"),
+    "noise": (b"\xde\xad\xbe\xef" * 9, "unknown kind"),
+    "half a PNG": (PNG[:5], "unknown kind"),
+    "webm": (b"RIFF\0\0\0\0WAVE", "unknown kind"),
+}
+
+
+@pytest.mark.parametrize("kind", NO_IMAGES)
+@pytest.mark.parametrize("form", ["path", "bytes", "file", "uri"])
+async def test_what_is_no_image_is_refused_before_anything_is_sent(kind, form, service, uploads_of, tmp_path):
+    data, words = NO_IMAGES[kind]
+    path = tmp_path / "hero.png"
+    path.write_bytes(data)
+    uri = f"data:image/png;base64,{base64.b64encode(data).decode()}"
+    with path.open("rb") as file:
+        image = {"path": path, "bytes": data, "file": file, "uri": uri}[form]
+        with pytest.raises(InvalidRequestError, match=words) as caught:
+            await uploads_of(service).upload(image)
+    assert caught.value.problems == (str(caught.value),)
+    assert ("hero.png" in str(caught.value)) == (form in ("path", "file"))
+    assert service.posts == []
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("missing.png", "does not exist"),
+        (".", "directory"),
+        ("hero.png/x", "cannot be read"),
+        ("he\0ro.png", "cannot be read"),
+        ("x" * 3000, "cannot be read"),
+    ],
+)
+async def test_a_path_that_leads_nowhere_is_named(name, words, service, uploads_of, tmp_path):
+    (tmp_path / "hero.png").write_bytes(PNG)
+    with pytest.raises(InvalidRequestError, match=words) as caught:
+        await uploads_of(service).upload(f"{tmp_path}/{name}")
+    assert len(str(caught.value)) < 500
+    assert service.posts == []
+
+
+@pytest.mark.parametrize("device", ["/dev/zero", "/dev/null"])
+async def test_a_device_is_not_read(device, service, uploads_of):
+    with pytest.raises(InvalidRequestError, match="regular file"):
+        await uploads_of(service).upload(device)
+
+
+async def test_a_file_is_read_from_where_it_stands(service, uploads_of):
+    file = io.BytesIO(b"something before" + PNG)
+    file.seek(16)
+    await uploads_of(service).upload(file)
+    assert sent_image(service)[1] == PNG
+    with pytest.raises(InvalidRequestError, match="empty"):
+        await uploads_of(service).upload(file)
+
+
+async def test_files_in_text_mode_asynchronous_or_closed_are_refused(service, uploads_of):
+    class Asynchronous:
+        async def read(self) -> bytes:
+            return PNG
+
+    closed = io.BytesIO(PNG)
+    closed.close()
+    for file, words in ((io.StringIO("x"), "binary mode"), (Asynchronous(), "binary mode"), (closed, "closed")):
+        with pytest.raises(InvalidRequestError, match=words):
+            await uploads_of(service).upload(file)
+    assert service.posts == []
+
+
+@pytest.mark.parametrize("thing", [None, 7, ["hero.png"], object()])
+async def test_other_things_are_a_type_error(thing, service, uploads_of):
+    with pytest.raises(TypeError, match=type(thing).__name__):
+        await uploads_of(service).upload(thing)
+
+
+async def test_a_mutable_image_is_taken_as_it_is_now(service, uploads_of):
+    image = bytearray(PNG)
+    worker = asyncio.ensure_future(uploads_of(service).upload(image))
+    await asyncio.sleep(0)
+    image[:] = bytes(len(image))
+    await worker
+    assert sent_image(service)[1] == PNG
+
+
+# -- strings ---------------------------------------------------------------------------------------------------------
+
+DATA = base64.b64encode(PNG).decode()
+LARGE = picture("BMP") + bytes(200_000)
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        f"data:image/png;base64,{DATA}",
+        f"DATA:image/jpeg;name=x;base64,{DATA}",
+        f"data:;base64,{DATA}",
+        f"data:image/bmp;base64,{base64.b64encode(LARGE).decode()}",
+    ],
+    ids=["plain", "with a parameter", "without a type", "large"],
+)
+async def test_a_data_uri_goes_out_as_it_is(uri, service, uploads_of):
+    await uploads_of(service).upload(f"  {uri}\n")
+    assert service.posts[0].body == {"image_b64": uri}
+
+
+@pytest.mark.parametrize(
+    ("uri", "words"),
+    [
+        ("data:image/png,%89PNG", "must begin like"),
+        ('data:image/p"ng;base64,AAAA', "must begin like"),
+        ("data:", "must begin like"),
+        ("data:image/png;base64,", "empty"),
+        (f"data:image/png;base64,{DATA[:-1]}!", "not Base64"),
+        (f"data:image/png;base64,{DATA}A", "not Base64"),
+        (f"data:image/png;base64,{DATA}é", "not Base64"),
+        (f'data:image/png;base64,{DATA}","image_url":"x', "not Base64"),
+        (f"data:image/bmp;base64,{base64.b64encode(LARGE[:49151]).decode()}{DATA}", "goes on"),
+    ],
+)
+async def test_a_data_uri_is_looked_at_first(uri, words, service, uploads_of):
+    with pytest.raises(InvalidRequestError, match=words) as caught:
+        await uploads_of(service).upload(uri)
+    assert DATA[:40] not in str(caught.value)
+    assert service.posts == []
+
+
+@pytest.mark.parametrize("form", ["absolute", "path", "upper"])
+async def test_an_asset_of_the_services_own_is_reused_by_its_full_address(form, service, uploads_of):
+    address = f"http://127.0.0.1:{service.raw.port}{ASSET['url']}"
+    given = {"absolute": address, "path": ASSET["url"], "upper": address.replace("http", "HTTP", 1)}[form]
+    await uploads_of(service).upload(given)
+    assert service.posts[0].body == {"image_url": address if form != "upper" else given}
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://cdn.example/hero.png?sig=s3cr3tsig",
+        "http://127.0.0.1:1/api/reference-assets/a/content/x?token=s3cr3tsig",
+        "https://127.0.0.1:{port}/api/reference-assets/a/content/x?token=s3cr3tsig",
+        "http://127.0.0.1.evil.example:{port}/api/reference-assets/a",
+        "http://evil.example/?http://127.0.0.1:{port}/api/reference-assets/a",
+        " https://cdn.example/hero.png",
+        "http://[::1/x",
+        "http://x:99999/",
+        "http:hero.png",
+    ],
+)
+async def test_other_addresses_belong_into_image_urls(url, service, uploads_of):
+    with pytest.raises(InvalidRequestError, match="image_urls") as caught:
+        await uploads_of(service).upload(url.format(port=service.raw.port))
+    assert "s3cr3tsig" not in str(caught.value)
+    assert service.posts == []
+
+
+# -- answers ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        ("EMPTY_REFERENCE_ASSET", EmptyReferenceAssetError),
+        ("INVALID_REFERENCE_IMAGE", InvalidReferenceImageError),
+        ("REFERENCE_ASSET_EXPIRED", ReferenceAssetExpiredError),
+        ("UNSUPPORTED_REFERENCE_URL", UnsupportedReferenceURLError),
+    ],
+)
+async def test_a_refusal_is_its_own_error_and_is_not_repeated(code, kind, service, uploads_of):
+    service.answers[:] = [(400, {"error": {"code": code, "message": "no"}})]
+    with pytest.raises(kind):
+        await uploads_of(service).upload(PNG)
+    assert len(service.posts) == 1
+
+
+async def test_what_fails_for_a_moment_goes_again_with_the_same_bytes(service, uploads_of):
+    service.answers[:] = [(503, {}), (429, {}), (200, ASSET)]
+    image = picture("BMP") + bytes(200_000)
+    asset = await uploads_of(service).upload(image)
+    assert asset.id == "asset-1"
+    assert len(service.posts) == 3
+    assert service.posts[0].body == service.posts[2].body
+
+
+async def test_an_answer_without_an_id_is_an_error(service, uploads_of):
+    service.answers[:] = [(200, {"ok": True})] * 100
+    with pytest.raises(UnexpectedResponseError):
+        await uploads_of(service).upload(PNG)
+
+
+# -- the loop --------------------------------------------------------------------------------------------------------
+
+
+def fake_uploads(lengths: list[int]) -> Uploads:
+    async def handle(request):
+        lengths.append(sum([len(piece) async for piece in request.body.open()]))
+        assert lengths[-1] == request.body.length
+        return BufferedResponse(200, json.dumps(ASSET).encode(), url=request.url)
+
+    endpoints = endpoints_of(URL("https://service.example/openapi/v1"))
+    return Uploads(Reads(FakeTransport(handle), LoopClock(), origin=endpoints.origin), endpoints)
+
+
+async def test_reading_and_base64_happen_in_another_thread_slice_by_slice(monkeypatch, tmp_path):
+    threads, sizes = set(), []
+    encode = base64.b64encode
+
+    def noted(data, *args):
+        threads.add(threading.get_ident())
+        sizes.append(len(data))
+        return encode(data, *args)
+
+    monkeypatch.setattr(uploads.base64, "b64encode", noted)
+
+    class File(io.BytesIO):
+        def read(self, *args: int) -> bytes:
+            threads.add(threading.get_ident())
+            return super().read(*args)
+
+    lengths = []
+    image = LARGE * 20
+    await fake_uploads(lengths).upload(File(image))
+    assert lengths == [len(encode(image)) + len('{"image_b64":"data:image/bmp;base64,"}')]
+    assert threading.get_ident() not in threads
+    assert max(sizes) == 49152
+
+
+async def longest_gap(work) -> float:
+    """The longest time for which the event loop did not come round while ``work`` was done."""
+    loop = asyncio.get_running_loop()
+    gaps = [0.0]
+
+    async def tick() -> None:
+        last = loop.time()
+        while True:
+            await asyncio.sleep(0)
+            now = loop.time()
+            gaps.append(now - last)
+            last = now
+
+    ticker = asyncio.ensure_future(tick())
+    await work
+    ticker.cancel()
+    await asyncio.wait({ticker})
+    return max(gaps)
+
+
+async def test_the_loop_goes_on_while_a_large_image_is_made_ready():
+    image = picture("BMP") + bytes(20 << 20)
+    # The best of three: this machine may have other things to do.
+    gaps = [await longest_gap(fake_uploads([]).upload(image)) for _ in range(3)]
+    assert min(gaps) < 0.1

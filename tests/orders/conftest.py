@@ -1,0 +1,120 @@
+"""Orders on a fake service: what it received is the oracle, never what the SDK says of itself."""
+
+import json
+from collections.abc import Awaitable, Callable
+
+import pytest
+from attrs import Factory, define
+from yarl import URL
+
+from vidgen_async.clock import VirtualClock
+from vidgen_async.creates import Creates
+from vidgen_async.endpoints import Endpoints
+from vidgen_async.errors import NotFoundError
+from vidgen_async.journal import Journal, MemoryJournal
+from vidgen_async.lifetime import Lifetime
+from vidgen_async.messages import Request, Timeouts, make_headers
+from vidgen_async.orders import Names, Orders
+from vidgen_async.pacing import Pacing
+from vidgen_async.resources import VideoTask
+from vidgen_async.transports import BufferedResponse, FakeTransport, Transport
+
+Script = Callable[["Post"], Awaitable[BufferedResponse]]
+
+
+@define
+class Post:
+    """One POST that the service received."""
+
+    n: int
+    key: str
+    body: bytes
+    at: float
+
+
+def accepted(task_id: str = "task-1", **more: object) -> BufferedResponse:
+    return BufferedResponse(202, json.dumps({"id": task_id, "status": "queued", **more}).encode())
+
+
+def refused(status: int, **headers: str) -> BufferedResponse:
+    named = make_headers({name.replace("_", "-"): value for name, value in headers.items()})
+    return BufferedResponse(status, b'{"error": {"code": "NO", "message": "refused"}}', headers=named)
+
+
+@define
+class FakeService:
+    """Answers creates by a script; the last entry of a list is repeated."""
+
+    clock: VirtualClock
+    script: list[Script] = Factory(list)
+    posts: list[Post] = Factory(list)
+    tasks: set[str] = Factory(set)
+    transport: FakeTransport = None  # type: ignore[assignment]
+
+    def __attrs_post_init__(self) -> None:
+        self.transport = FakeTransport(self._handle)
+
+    async def _handle(self, request: Request) -> BufferedResponse:
+        body = b"".join([piece async for piece in request.body.open()])
+        post = Post(len(self.posts) + 1, request.headers["Idempotency-Key"], body, self.clock.now())
+        self.posts.append(post)
+        script = self.script.pop(0) if len(self.script) > 1 else self.script[0]
+        return await script(post)
+
+    def answers(self, *responses: Callable[[], BufferedResponse]) -> None:
+        async def give(_: Post, make: Callable[[], BufferedResponse]) -> BufferedResponse:
+            return make()
+
+        self.script[:] = [lambda post, make=make: give(post, make) for make in responses]
+
+    async def get_task(self, task_id: str) -> VideoTask:
+        if task_id not in self.tasks:
+            raise NotFoundError
+        return VideoTask(id=task_id, status="queued")
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture
+def service(clock) -> FakeService:
+    fake = FakeService(clock)
+    fake.answers(accepted)
+    return fake
+
+
+@pytest.fixture
+def journal() -> MemoryJournal:
+    return MemoryJournal()
+
+
+@pytest.fixture
+def make_orders(service, journal, clock):
+    """Another client's orders: on the same journal unless told otherwise."""
+
+    def make(
+        *,
+        transport: Transport | None = None,
+        on: Journal | None = None,
+        pacing: Pacing | None = None,
+        create_timeout: float | None = 120.0,
+    ) -> Orders:
+        endpoints = Endpoints(
+            URL("https://h/openapi/v1"), "key-never-shown", Timeouts(connect=10, read=60, create=create_timeout)
+        )
+        kept = journal if on is None else on
+        pacing = pacing or Pacing()
+        creates = Creates(
+            transport or service.transport, endpoints, kept, clock, pacing=pacing, known=("key-never-shown",)
+        )
+        names = Names(service=endpoints.origin, namespace="word")
+        return Orders(creates, kept, clock, names, pacing=pacing, lifetime=Lifetime(), get_task=service.get_task)
+
+    return make
+
+
+@pytest.fixture
+def orders(make_orders) -> Orders:
+    return make_orders()

@@ -1,0 +1,194 @@
+"""Callers come and go; the order does not notice."""
+
+import asyncio
+
+import pytest
+
+from tests.orders.conftest import accepted, refused
+from vidgen_async.attempts import OrderState
+from vidgen_async.errors import ClientStateError, NotSentError, RejectedError, UncertainCreateError
+from vidgen_async.messages import Delivery
+from vidgen_async.resources import VideoRequest
+from vidgen_async.transports import FakeTransport
+
+REQUEST = VideoRequest(model="vendorh3", prompt="a paper boat", duration=8)
+
+
+async def passes(count: int) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def test_many_callers_of_one_order_are_one_post_and_one_answer(orders, service, clock):
+    async def slow(_):
+        await clock.sleep(5)
+        return accepted()
+
+    service.script[:] = [slow]
+    receipts = await asyncio.gather(*(orders.create(REQUEST, order_id="o") for _ in range(50)))
+    assert len(service.posts) == 1
+    assert len({receipt.task_id for receipt in receipts}) == 1
+
+
+async def test_a_caller_who_goes_takes_no_other_caller_along(orders, service, clock):
+    async def slow(_):
+        await clock.sleep(5)
+        return accepted()
+
+    service.script[:] = [slow]
+    gone, stays = (asyncio.ensure_future(orders.create(REQUEST, order_id="o")) for _ in range(2))
+    await passes(3)
+    gone.cancel()
+    assert (await stays).task_id == "task-1"
+    assert gone.cancelled()
+
+
+async def test_many_clients_on_one_journal_are_one_post_and_one_answer(make_orders, service, clock):
+    async def slow(_):
+        await clock.sleep(5)
+        return accepted()
+
+    service.script[:] = [slow]
+    receipts = await asyncio.gather(*(make_orders().create(REQUEST, order_id="o") for _ in range(20)))
+    assert len(service.posts) == 1
+    assert {receipt.task_id for receipt in receipts} == {"task-1"}
+
+
+async def test_all_clients_waiting_for_an_order_learn_that_it_is_uncertain(make_orders, service, clock):
+    async def slow(_):
+        await clock.sleep(5)
+        return refused(503)
+
+    service.script[:] = [slow]
+    results = await asyncio.gather(
+        *(make_orders().create(REQUEST, order_id="o") for _ in range(5)), return_exceptions=True
+    )
+    assert {type(result) for result in results} == {UncertainCreateError}
+    assert len(service.posts) == 1
+
+
+@pytest.mark.parametrize("moment", range(40))
+async def test_cancelling_the_caller_at_any_moment_changes_nothing_but_the_caller(make_orders, service, clock, moment):
+    async def connecting(_):
+        await passes(5)
+
+    async def answering(_):
+        await passes(5)
+        return accepted()
+
+    service.script[:] = [answering]
+    orders = make_orders(transport=FakeTransport(service.transport._handler, before_gate=connecting))
+    heard = []
+    caller = asyncio.ensure_future(orders.create(REQUEST, order_id="o", on_receipt=heard.append))
+    await passes(moment)
+    started = moment > 0
+    caller.cancel()
+    await asyncio.gather(caller, return_exceptions=True)
+    await clock.sleep(1)
+
+    assert len(service.posts) == (1 if started else 0)
+    if started:
+        assert (await orders.get("o")).state is OrderState.ACCEPTED
+        assert [receipt.task_id for receipt in heard] == ["task-1"]
+    assert (await orders.create(REQUEST, order_id="o")).task_id == "task-1"
+    assert len(service.posts) == 1
+
+
+@pytest.mark.parametrize("moment", range(40))
+async def test_closing_at_any_moment_leaves_the_truth_on_record(make_orders, service, clock, moment):
+    async def connecting(_):
+        await passes(5)
+
+    async def never(_):
+        await asyncio.Event().wait()
+
+    service.script[:] = [never]
+    orders = make_orders(transport=FakeTransport(service.transport._handler, before_gate=connecting))
+    caller = asyncio.ensure_future(orders.create(REQUEST, order_id="o"))
+    with clock.hold():
+        await passes(moment + 1)
+
+    await orders.aclose(grace=0)
+    (result,) = await asyncio.gather(caller, return_exceptions=True)
+
+    on_record = await make_orders().get("o")
+    if service.posts:
+        assert type(result) is UncertainCreateError
+        assert on_record.state is OrderState.SENDING
+        await clock.sleep(131)
+        with pytest.raises(UncertainCreateError):
+            await make_orders().create(REQUEST, order_id="o")
+        assert len(service.posts) == 1
+    else:
+        assert type(result) in (NotSentError, UncertainCreateError)
+        assert (type(result) is NotSentError) == (on_record is None or on_record.state is OrderState.QUEUED)
+
+
+async def test_closing_waits_for_orders_under_way(make_orders, service, clock):
+    async def slow(_):
+        await clock.sleep(4)
+        return accepted()
+
+    service.script[:] = [slow]
+    orders = make_orders()
+    caller = asyncio.ensure_future(orders.create(REQUEST, order_id="o"))
+    await passes(1)
+    await orders.aclose(grace=5)
+    assert (await caller).task_id == "task-1"
+    assert asyncio.all_tasks() <= {asyncio.current_task(), clock._pump}
+
+
+async def test_a_closed_client_takes_no_orders(make_orders, service):
+    orders = make_orders()
+    orders._lifetime.is_closed = True
+    with pytest.raises(ClientStateError, match="closed"):
+        await orders.create(REQUEST, order_id="o")
+    assert service.posts == []
+
+
+async def test_every_caller_hears_of_the_receipt_and_a_faulty_hook_hides_nothing(orders, service, clock, caplog):
+    async def slow(_):
+        await clock.sleep(1)
+        return accepted()
+
+    async def heard_async(receipt):
+        heard.append(("async", receipt.task_id))
+
+    def faulty(_):
+        raise RuntimeError("the hook is broken")
+
+    heard = []
+    service.script[:] = [slow]
+    await asyncio.gather(
+        orders.create(REQUEST, order_id="o", on_receipt=heard_async),
+        orders.create(REQUEST, order_id="o", on_receipt=faulty),
+        orders.create(REQUEST, order_id="o", on_receipt=lambda receipt: heard.append(("sync", receipt.task_id))),
+    )
+    await orders.create(REQUEST, order_id="o", on_receipt=lambda receipt: heard.append(("later", receipt.task_id)))
+
+    assert sorted(heard) == [("async", "task-1"), ("later", "task-1"), ("sync", "task-1")]
+    assert "the hook is broken" in caplog.text
+
+
+async def test_nobody_hears_of_a_receipt_that_there_is_not(orders, service):
+    service.answers(lambda: refused(402))
+    heard = []
+    with pytest.raises(RejectedError):
+        await orders.create(REQUEST, order_id="o", on_receipt=heard.append)
+    assert heard == []
+
+
+async def test_a_send_that_is_cut_off_in_the_gate_is_proven_not_sent(make_orders, service, journal, clock):
+    class SlowJournal(type(journal)):
+        async def begin(self, permission):
+            await clock.sleep(200)
+            return await super().begin(permission)
+
+    orders = make_orders(on=SlowJournal())
+    with pytest.raises(NotSentError):
+        await orders.create(REQUEST, order_id="o")
+    assert service.posts == []
+    order = await orders.get("o")
+    assert {attempt.outcome for attempt in order.attempts} == {"not_sent"}
+    assert order.state is OrderState.QUEUED
+    assert Delivery.NOT_SENT == "not_sent"

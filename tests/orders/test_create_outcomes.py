@@ -1,0 +1,289 @@
+"""What a create is, for everything that can come back; and that nothing uncertain is sent again by itself."""
+
+import asyncio
+
+import pytest
+
+from tests.orders.conftest import accepted, refused
+from vidgen_async.attempts import OrderState, idempotency_key
+from vidgen_async.errors import (
+    BodyError,
+    CassetteError,
+    ConnectError,
+    ConnectionLostError,
+    InsufficientCreditsError,
+    InvalidRequestError,
+    NotSentError,
+    OrderConflictError,
+    ProtocolError,
+    RejectedError,
+    ResponseTimeoutError,
+    UncertainCreateError,
+)
+from vidgen_async.messages import Delivery
+from vidgen_async.pacing import Pacing
+from vidgen_async.resources import VideoRequest
+from vidgen_async.transports import BufferedResponse, FakeTransport
+
+REQUEST = VideoRequest(model="vendorh3", prompt="a paper boat", duration=8)
+
+
+async def test_a_receipt_holds_the_task_and_what_else_the_answer_said(orders, service):
+    service.answers(lambda: accepted("task-7", eta=30))
+
+    receipt = await orders.create(REQUEST, order_id="order-1187")
+
+    assert (receipt.order_id, receipt.task_id, receipt.extra["eta"]) == ("order-1187", "task-7", 30)
+    assert receipt.idempotency_key == idempotency_key("word", "default", "order-1187") == service.posts[0].key
+    assert (await orders.get("order-1187")).state is OrderState.ACCEPTED
+
+
+@pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 405, 406, 411, 413, 414, 415, 429, 431])
+async def test_a_refusal_is_rejected_and_sent_once(orders, service, status):
+    service.answers(lambda: refused(status))
+
+    with pytest.raises(RejectedError) as caught:
+        await orders.create(REQUEST, order_id="o")
+
+    assert len(service.posts) == 1
+    assert caught.value.status == status
+    assert caught.value.attempts[0].outcome == "rejected"
+    assert (await orders.get("o")).state is OrderState.REJECTED
+
+
+@pytest.mark.parametrize("status", [100, 301, 307, 308, 408, 409, 410, 418, 422, 423, 425, 499, 500, 502, 503, 504])
+async def test_any_other_status_is_uncertain_and_sent_once(orders, service, status):
+    service.answers(lambda: refused(status, Retry_After="1", Location="https://elsewhere/"))
+
+    with pytest.raises(UncertainCreateError, match="was not sent again"):
+        await orders.create(REQUEST, order_id="o")
+    with pytest.raises(UncertainCreateError):
+        await orders.create(REQUEST, order_id="o")
+
+    assert len(service.posts) == 1
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{}", b"<html>", b'{"id": null, "upstream_task_id": "u"}', b'{"id": ""}', b"[]", b'{"id": "t"']
+)
+async def test_a_2xx_without_an_id_is_uncertain_and_its_body_is_kept(orders, service, body):
+    service.answers(lambda: BufferedResponse(202, body))
+
+    with pytest.raises(UncertainCreateError) as caught:
+        await orders.create(REQUEST, order_id="o")
+
+    assert len(service.posts) == 1
+    assert caught.value.attempts[0].evidence.body == body
+
+
+async def test_a_2xx_that_breaks_off_is_uncertain_and_what_came_is_kept(orders, service):
+    async def cut():
+        yield b'{"id": "task-1", '
+        raise BodyError("cut", received=17)
+
+    service.answers(lambda: BufferedResponse(202, cut()))
+
+    with pytest.raises(UncertainCreateError, match="broke off") as caught:
+        await orders.create(REQUEST, order_id="o")
+    assert caught.value.attempts[0].evidence.body == b'{"id": "task-1", '
+    assert caught.value.attempts[0].evidence.status == 202
+
+
+async def test_a_2xx_that_breaks_off_after_its_id_is_uncertain_too(orders, service):
+    async def cut():
+        yield b'{"id": "task-1"}'
+        raise BodyError("cut", received=16)
+
+    service.answers(lambda: BufferedResponse(202, cut()))
+    with pytest.raises(UncertainCreateError, match="task-1"):
+        await orders.create(REQUEST, order_id="o")
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [ConnectionLostError("lost"), ResponseTimeoutError("silent"), ProtocolError("junk"), RuntimeError("a bug"),
+     ConnectError("claims that it never connected", delivery=Delivery.NOT_SENT)],
+    ids=lambda failure: type(failure).__name__,
+)  # fmt: skip
+async def test_whatever_fails_after_the_gate_is_uncertain(orders, service, failure):
+    async def fail(_):
+        raise failure
+
+    service.script[:] = [fail]
+
+    with pytest.raises(UncertainCreateError):
+        await orders.create(REQUEST, order_id="o")
+    assert len(service.posts) == 1
+    assert (await orders.get("o")).state is OrderState.UNCERTAIN
+
+
+async def test_a_create_has_a_total_time_limit_and_is_uncertain_afterwards(orders, service, clock):
+    async def hang(_):
+        await asyncio.Event().wait()
+
+    service.script[:] = [hang]
+
+    with pytest.raises(UncertainCreateError, match="within 120 s"):
+        await orders.create(REQUEST, order_id="o")
+    assert clock.now() == 120
+    assert len(service.posts) == 1
+
+
+async def test_what_fails_before_the_gate_goes_again_a_few_times_under_one_key(make_orders, service):
+    async def refuse(_):
+        failures.append(1)
+        raise ConnectError("connection refused", delivery=Delivery.NOT_SENT)
+
+    failures: list[int] = []
+    orders = make_orders(transport=FakeTransport(service.transport._handler, before_gate=refuse))
+
+    with pytest.raises(NotSentError, match="Calling again with the same order id is safe"):
+        await orders.create(REQUEST, order_id="o")
+
+    assert (len(failures), service.posts) == (3, [])
+    assert (await orders.get("o")).state is OrderState.QUEUED
+
+
+async def test_a_proven_not_sent_order_goes_out_when_it_is_called_again(make_orders, service):
+    async def sometimes(_):
+        if down:
+            raise ConnectError("connection refused", delivery=Delivery.NOT_SENT)
+
+    down = [True]
+    orders = make_orders(transport=FakeTransport(service.transport._handler, before_gate=sometimes))
+    with pytest.raises(NotSentError):
+        await orders.create(REQUEST, order_id="o")
+    down.clear()
+
+    assert (await orders.create(REQUEST, order_id="o")).task_id == "task-1"
+    assert len(service.posts) == 1
+
+
+async def test_a_transport_that_offers_no_gate_makes_every_failure_uncertain(make_orders):
+    class Gateless:
+        async def send(self, request, *, probe=None):
+            raise ConnectError("refused", delivery=Delivery.NOT_SENT)
+
+        async def aclose(self):
+            pass
+
+    with pytest.raises(UncertainCreateError):
+        await make_orders(transport=Gateless()).create(REQUEST, order_id="o")
+
+
+async def test_a_transport_that_breaks_its_word_and_never_passes_the_gate_is_still_on_record(make_orders):
+    class Liar:
+        honours_gate = True
+
+        async def send(self, request, *, probe=None):
+            probe.learn(Delivery.ANSWERED)
+            return accepted("task-3")
+
+        async def aclose(self):
+            pass
+
+    orders = make_orders(transport=Liar())
+    assert (await orders.create(REQUEST, order_id="o")).task_id == "task-3"
+    assert (await orders.get("o")).receipt.task_id == "task-3"
+
+
+async def test_a_cassette_error_is_never_turned_into_an_outcome(make_orders, service):
+    async def miss(_):
+        raise CassetteError("no such interaction")
+
+    orders = make_orders(transport=FakeTransport(service.transport._handler, before_gate=miss))
+    with pytest.raises(CassetteError, match="no such interaction"):
+        await orders.create(REQUEST, order_id="before the gate")
+
+    service.script[:] = [miss]
+    with pytest.raises(CassetteError, match="no such interaction"):
+        await make_orders().create(REQUEST, order_id="after it")
+
+
+async def test_the_attempt_is_on_record_as_sending_before_the_service_sees_a_byte(orders, service, journal):
+    seen = []
+
+    async def look(_):
+        seen.extend(order.state for order in await orders.list())
+        return accepted()
+
+    service.script[:] = [look]
+    await orders.create(REQUEST, order_id="o")
+    assert seen == [OrderState.SENDING]
+
+
+async def test_a_rejected_order_goes_again_under_the_same_key_when_it_is_called_again(orders, service):
+    service.answers(lambda: refused(402), accepted)
+    with pytest.raises(InsufficientCreditsError):
+        await orders.create(REQUEST, order_id="o")
+
+    assert (await orders.create(REQUEST, order_id="o")).task_id == "task-1"
+    assert len({post.key for post in service.posts}) == 1
+    assert len({post.body for post in service.posts}) == 1
+
+
+async def test_the_same_order_again_gives_the_same_receipt_and_sends_nothing(orders, make_orders, service):
+    first = await orders.create(REQUEST, order_id="o")
+    assert await orders.create(REQUEST, order_id="o") == first
+    assert await make_orders().create(REQUEST, order_id="o") == first
+    assert len(service.posts) == 1
+
+
+async def test_another_request_under_the_same_order_id_is_a_conflict_and_sends_nothing(orders, service):
+    await orders.create(REQUEST, order_id="o")
+    with pytest.raises(OrderConflictError, match="new order id"):
+        await orders.create(VideoRequest(model="vendorh3", prompt="another"), order_id="o")
+    assert len(service.posts) == 1
+
+
+async def test_another_request_while_the_first_is_under_way_is_a_conflict_too(orders, service, clock):
+    async def slow(_):
+        await clock.sleep(5)
+        return accepted()
+
+    service.script[:] = [slow]
+    async with asyncio.TaskGroup() as group:
+        first = group.create_task(orders.create(REQUEST, order_id="o"))
+        await asyncio.sleep(0)
+        with pytest.raises(OrderConflictError):
+            await orders.create(VideoRequest(model="vendorh3", prompt="another"), order_id="o")
+    assert first.result().task_id == "task-1"
+
+
+@pytest.mark.parametrize("order_id", ["", " ", " o", "o\n", "a\x00b", "x" * 201, 7])
+async def test_a_bad_order_id_is_refused_before_anything_is_sent(orders, service, order_id):
+    with pytest.raises(InvalidRequestError, match="order_id"):
+        await orders.create(REQUEST, order_id=order_id)
+    assert service.posts == []
+
+
+async def test_without_an_order_id_a_new_one_is_made_and_logged_before_anything_is_sent(orders, service, caplog):
+    caplog.set_level("INFO")
+    receipt = await orders.create(REQUEST)
+    assert receipt.order_id in caplog.text
+    assert (await orders.create(REQUEST)).order_id != receipt.order_id
+
+
+async def test_a_429_waits_for_retry_after_and_goes_again_only_with_patience(make_orders, service, clock):
+    service.answers(lambda: refused(429, Retry_After="20"), lambda: refused(429, Retry_After="20"), accepted)
+    orders = make_orders(pacing=Pacing(patience=60))
+
+    assert (await orders.create(REQUEST, order_id="o")).task_id == "task-1"
+    assert [post.at for post in service.posts] == [0, 20, 40]
+    assert len({post.key for post in service.posts}) == 1
+
+
+async def test_patience_with_429_ends(make_orders, service):
+    service.answers(lambda: refused(429, Retry_After="40"))
+    with pytest.raises(RejectedError):
+        await make_orders(pacing=Pacing(patience=60)).create(REQUEST, order_id="o")
+    assert len(service.posts) == 2
+
+
+async def test_no_error_shows_the_key_or_the_prompt_that_the_service_echoes(orders, service):
+    service.answers(lambda: BufferedResponse(500, b"failed for key-never-shown: a paper boat"))
+    with pytest.raises(UncertainCreateError) as caught:
+        await orders.create(REQUEST, order_id="o")
+    assert "key-never-shown" not in repr(caught.value)
+    assert "paper boat" not in repr(caught.value)
+    assert "paper boat" not in repr(caught.value.attempts)

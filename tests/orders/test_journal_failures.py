@@ -1,0 +1,149 @@
+"""A journal that fails: no POST without its word, and no receipt is lost for want of it."""
+
+import asyncio
+import pickle
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.orders.conftest import accepted, refused
+from vidgen_async.attempts import AttemptOutcome, Evidence, OrderRef, OrderState
+from vidgen_async.errors import JournalError, ReceiptNotStoredError, RejectedError
+from vidgen_async.journal import Journal, MemoryJournal
+from vidgen_async.messages import Delivery, Phase, Probe
+from vidgen_async.resources import VideoRequest
+
+REQUEST = VideoRequest(model="vendorh3", prompt="a paper boat", duration=8)
+
+
+class Failing(MemoryJournal):
+    """Fails the named operations so often."""
+
+    def __init__(self, **failures: int) -> None:
+        super().__init__()
+        self.failures = failures
+
+    def _maybe_fail(self, operation: str) -> None:
+        if self.failures.get(operation, 0) > 0:
+            self.failures[operation] -= 1
+            message = "the disk is full"
+            raise JournalError(message)
+
+    async def intend(self, order):
+        self._maybe_fail("intend")
+        return await super().intend(order)
+
+    async def turn(self, *arguments):
+        self._maybe_fail("turn")
+        return await super().turn(*arguments)
+
+    async def begin(self, permission):
+        self._maybe_fail("begin")
+        return await super().begin(permission)
+
+    async def settle(self, ref, n, evidence):
+        self._maybe_fail("settle")
+        return await super().settle(ref, n, evidence)
+
+
+@pytest.mark.parametrize("operation", ["intend", "turn", "begin"])
+async def test_a_journal_that_fails_before_the_send_means_no_post_and_its_own_error(make_orders, service, operation):
+    orders = make_orders(on=Failing(**{operation: 1}))
+
+    with pytest.raises(JournalError, match="disk is full"):
+        await orders.create(REQUEST, order_id="o")
+    assert service.posts == []
+
+    assert (await orders.create(REQUEST, order_id="o")).task_id == "task-1"
+    assert len(service.posts) == 1
+
+
+async def test_a_receipt_is_written_again_until_the_journal_takes_it(make_orders, service):
+    orders = make_orders(on=Failing(settle=3))
+    assert (await orders.create(REQUEST, order_id="o")).task_id == "task-1"
+    assert (await orders.get("o")).state is OrderState.ACCEPTED
+    assert len(service.posts) == 1
+
+
+async def test_a_receipt_that_cannot_be_written_is_in_the_exception_and_can_be_adopted(make_orders, service):
+    orders = make_orders(on=Failing(settle=7))
+
+    with pytest.raises(ReceiptNotStoredError, match="task-1") as caught:
+        await orders.create(REQUEST, order_id="o")
+    assert (caught.value.task_id, caught.value.order_id) == ("task-1", "o")
+    assert pickle.loads(pickle.dumps(caught.value)).task_id == "task-1"  # noqa: S301 - our own pickle
+    assert (await orders.get("o")).state is OrderState.SENDING
+
+    service.tasks.add("task-1")
+    assert (await orders.adopt("o", "task-1")).task_id == "task-1"
+    assert len(service.posts) == 1
+
+
+async def test_a_refusal_that_cannot_be_written_is_still_told(make_orders, service):
+    service.answers(lambda: refused(402))
+    orders = make_orders(on=Failing(settle=7))
+    with pytest.raises(RejectedError):
+        await orders.create(REQUEST, order_id="o")
+    assert (await orders.get("o")).state is OrderState.SENDING
+
+
+async def test_an_operation_on_an_unknown_order_is_a_journal_error():
+    ref = OrderRef(service="https://h", account="a", order_id="nobody's")
+    evidence = Evidence(outcome=AttemptOutcome.UNCERTAIN, at=datetime.now(UTC))
+    with pytest.raises(JournalError, match="nobody's"):
+        await MemoryJournal().settle(ref, 1, evidence)
+
+
+def test_the_memory_journal_is_a_journal_that_does_not_last():
+    journal: Journal = MemoryJournal()
+    assert journal.durable is False
+
+
+async def test_a_namespace_is_kept_for_ever():
+    journal = MemoryJournal()
+    assert [await journal.namespace(word) for word in ("first", "second")] == ["first", "first"]
+
+
+async def test_accounts_on_one_journal_do_not_see_each_other(make_orders, service, journal):
+    orders = make_orders()
+    await orders.create(REQUEST, order_id="o")
+    assert await journal.list("https://h", "another", datetime.now(UTC)) == []
+
+
+async def test_a_gate_is_passed_once():
+    passed = []
+
+    async def gate() -> None:
+        passed.append(True)
+
+    probe = Probe(gate=gate)
+    await probe.pass_gate()
+    assert (probe.delivery, probe.phase) == (Delivery.MAYBE_SENT, Phase.SEND)
+    with pytest.raises(RuntimeError, match="second request"):
+        await probe.pass_gate()
+    assert passed == [True]
+    probe.learn(Delivery.NOT_SENT)
+    assert "maybe_sent" in repr(probe)
+
+
+async def test_evidence_of_a_send_only_grows():
+    probe = Probe()
+    probe.learn(Delivery.ANSWERED, Phase.BODY)
+    probe.learn(Delivery.MAYBE_SENT)
+    assert probe.delivery is Delivery.ANSWERED
+
+
+async def test_a_worker_that_somebody_else_cancels_leaves_no_caller_hanging(make_orders, service, clock):
+    async def hang(_):
+        await asyncio.Event().wait()
+
+    service.script[:] = [hang]
+    orders = make_orders()
+    caller = asyncio.ensure_future(orders.create(REQUEST, order_id="o"))
+    with clock.hold():
+        for _ in range(20):
+            await asyncio.sleep(0)
+        next(worker for worker in asyncio.all_tasks() if worker.get_name() == "order o").cancel()
+        (result,) = await asyncio.gather(caller, return_exceptions=True)
+    assert "may have made" in str(result)
+    assert accepted().status == 202

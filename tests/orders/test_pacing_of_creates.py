@@ -1,0 +1,134 @@
+"""The service never has to answer 429 for our own rate (section 8)."""
+
+import asyncio
+import random
+from collections import deque
+
+import pytest
+
+from tests.orders.conftest import accepted, refused
+from vidgen_async.errors import ConnectError, NotSentError, RejectedError
+from vidgen_async.journal import MemoryJournal
+from vidgen_async.messages import Delivery
+from vidgen_async.pacing import Pacing
+from vidgen_async.resources import VideoRequest
+from vidgen_async.transports import FakeTransport
+
+REQUEST = VideoRequest(model="vendorh3", prompt="a paper boat", duration=8)
+
+
+class RollingLimit:
+    """The service's rule, at the moment of its own choosing between a create's arrival and its answer."""
+
+    def __init__(self, clock, *, limit: int, latency) -> None:
+        self.clock, self.limit, self.latency = clock, limit, latency
+        self.counted: deque[float] = deque()
+        self.refusals = 0
+
+    async def __call__(self, post):
+        before, after = self.latency(), self.latency()
+        await self.clock.sleep(before)
+        now = self.clock.now()
+        while self.counted and self.counted[0] <= now - 60:
+            self.counted.popleft()
+        over = len(self.counted) >= self.limit
+        if over:
+            self.refusals += 1
+        else:
+            self.counted.append(now)
+        await self.clock.sleep(after)
+        return refused(429) if over else accepted(f"task-{post.n}")
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_no_429_comes_from_our_own_rate_whatever_the_latency(make_orders, service, clock, seed):
+    chance = random.Random(seed)  # noqa: S311 - repeatable latencies, not secrets
+    rule = RollingLimit(clock, limit=20, latency=lambda: chance.choice([0.01, 0.3, 2.0, 9.0]))
+    service.script[:] = [rule]
+    clients = [make_orders(pacing=Pacing(limit=20)) for _ in range(3)]
+
+    await asyncio.gather(*(clients[n % 3].create(REQUEST, order_id=f"order-{n}") for n in range(120)))
+
+    assert rule.refusals == 0
+    assert len(service.posts) == 120
+    assert clock.now() < 60 * 120 / 20 * 1.5
+
+
+async def test_orders_go_out_in_the_order_in_which_they_came(make_orders, service):
+    orders = make_orders(pacing=Pacing(limit=2))
+    await asyncio.gather(*(orders.create(REQUEST, order_id=f"order-{n}") for n in range(6)))
+    keys = [post.key for post in service.posts]
+    records = {order.idempotency_key: order.order_id for order in await orders.list()}
+    assert [records[key] for key in keys] == [f"order-{n}" for n in range(6)]
+
+
+async def test_a_slot_is_free_again_a_window_after_the_answer_not_after_the_send(make_orders, service, clock):
+    async def slow(_):
+        await clock.sleep(30)
+        return accepted()
+
+    service.script[:] = [slow]
+    orders = make_orders(pacing=Pacing(limit=1))
+    await asyncio.gather(*(orders.create(REQUEST, order_id=f"order-{n}") for n in range(2)))
+    assert service.posts[1].at == pytest.approx(90.1)
+
+
+async def test_a_create_without_an_answer_holds_its_slot_a_window_beyond_its_deadline(make_orders, service, clock):
+    async def hang(_):
+        await asyncio.Event().wait()
+
+    async def answer(_):
+        return accepted()
+
+    service.script[:] = [hang, answer]
+    orders = make_orders(pacing=Pacing(limit=1))
+    await asyncio.gather(*(orders.create(REQUEST, order_id=f"order-{n}") for n in range(2)), return_exceptions=True)
+    assert service.posts[1].at == pytest.approx(120 + 10 + 60 + 0.1)
+
+
+async def test_what_was_never_sent_holds_no_slot(make_orders, service, clock):
+    async def down(_):
+        if clock.now() < 10:
+            raise ConnectError("refused", delivery=Delivery.NOT_SENT)
+
+    orders = make_orders(pacing=Pacing(limit=1), transport=FakeTransport(service.transport._handler, before_gate=down))
+    with pytest.raises(NotSentError):
+        await orders.create(REQUEST, order_id="a")
+    await clock.sleep(10)
+    await orders.create(REQUEST, order_id="b")
+    assert service.posts[0].at < 13
+
+
+async def test_no_connection_is_made_for_an_order_that_must_wait_for_its_slot(make_orders, service, clock):
+    async def connecting(_):
+        connections.append(clock.now())
+        await clock.sleep(2)
+
+    connections: list[float] = []
+    transport = FakeTransport(service.transport._handler, before_gate=connecting)
+    orders = make_orders(pacing=Pacing(limit=2), transport=transport)
+    await asyncio.gather(*(orders.create(REQUEST, order_id=f"order-{n}") for n in range(6)))
+    assert len(connections) == len(service.posts) == 6
+
+
+async def test_a_slot_that_another_client_took_in_between_is_waited_for(make_orders, service, clock):
+    class Contended(MemoryJournal):
+        async def turn(self, *arguments):
+            found = await super().turn(*arguments)
+            for _ in range(3):
+                await asyncio.sleep(0)
+            return found
+
+    journal = Contended()
+    clients = [make_orders(on=journal, pacing=Pacing(limit=1)) for _ in range(3)]
+    await asyncio.gather(*(client.create(REQUEST, order_id=f"order-{n}") for n, client in enumerate(clients)))
+    assert [round(post.at) for post in service.posts] == [0, 60, 120]
+
+
+async def test_a_refused_create_holds_its_slot_like_any_answer(make_orders, service):
+    service.answers(lambda: refused(402), accepted)
+    orders = make_orders(pacing=Pacing(limit=1))
+    with pytest.raises(RejectedError):
+        await orders.create(REQUEST, order_id="a")
+    await orders.create(REQUEST, order_id="b")
+    assert service.posts[1].at == pytest.approx(60.1)

@@ -1,0 +1,162 @@
+"""What a person can do about an order: always on record, never twice by accident."""
+
+import asyncio
+
+import pytest
+
+from tests.orders.conftest import accepted, refused
+from vidgen_async.attempts import AttemptOutcome, Evidence, OrderState
+from vidgen_async.errors import (
+    InvalidRequestError,
+    NotFoundError,
+    OrderConflictError,
+    OrderStateError,
+    UncertainCreateError,
+)
+from vidgen_async.pacing import Pacing
+from vidgen_async.resources import VideoRequest
+
+REQUEST = VideoRequest(model="vendorh3", prompt="a paper boat", duration=8)
+
+
+@pytest.fixture
+async def uncertain(orders, service):
+    service.answers(lambda: refused(503), accepted)
+    with pytest.raises(UncertainCreateError):
+        await orders.create(REQUEST, order_id="o")
+    return orders
+
+
+async def test_a_resend_sends_the_stored_bytes_under_the_stored_key_and_is_on_record(uncertain, service):
+    receipt = await uncertain.resend("o", expect_attempt=1, reason="the account shows no charge", by="ann")
+
+    assert receipt.task_id == "task-1"
+    assert len(service.posts) == 2
+    assert service.posts[0].body == service.posts[1].body
+    assert service.posts[0].key == service.posts[1].key
+    attempt = (await uncertain.get("o")).attempts[1]
+    assert (attempt.kind, attempt.by, attempt.reason) == ("resend", "ann", "the account shows no charge")
+
+
+async def test_of_several_people_who_resend_at_once_one_sends_and_all_get_the_receipt(uncertain, make_orders, service):
+    receipts = await asyncio.gather(*(make_orders().resend("o", expect_attempt=1, reason="again") for _ in range(5)))
+    assert len(service.posts) == 2
+    assert {receipt.task_id for receipt in receipts} == {"task-1"}
+
+
+async def test_of_several_people_who_resend_at_once_none_sends_after_another_uncertain_one(
+    uncertain, make_orders, service
+):
+    service.answers(lambda: refused(503))
+    results = await asyncio.gather(
+        *(make_orders().resend("o", expect_attempt=1, reason="again") for _ in range(5)), return_exceptions=True
+    )
+    assert len(service.posts) == 2
+    assert sorted(type(result).__name__ for result in results) == ["OrderStateError"] * 4 + ["UncertainCreateError"]
+
+
+async def test_a_resend_on_the_wrong_attempt_or_without_a_reason_sends_nothing(uncertain, service):
+    with pytest.raises(OrderStateError, match="its last attempt is 1, not 2"):
+        await uncertain.resend("o", expect_attempt=2, reason="again")
+    with pytest.raises(InvalidRequestError, match="reason"):
+        await uncertain.resend("o", expect_attempt=1, reason="  ")
+    assert len(service.posts) == 1
+
+
+async def test_a_resend_that_is_refused_leaves_the_order_uncertain(uncertain, service):
+    service.answers(lambda: refused(402))
+    with pytest.raises(UncertainCreateError):
+        await uncertain.resend("o", expect_attempt=1, reason="again")
+    assert (await uncertain.get("o")).state is OrderState.UNCERTAIN
+
+
+async def test_a_resend_under_way_does_not_hide_a_late_receipt_of_the_first_attempt(uncertain, service, journal, clock):
+    async def late(_):
+        order = await uncertain.get("o")
+        await journal.settle(
+            order.ref, 1, Evidence(outcome=AttemptOutcome.ACCEPTED, at=clock.wall(), task_id="the first")
+        )
+        return refused(429)
+
+    service.script[:] = [late]
+    assert (await uncertain.resend("o", expect_attempt=1, reason="again")).task_id == "the first"
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda orders: orders.resend("o", expect_attempt=1, reason="again"),
+        lambda orders: orders.adopt("o", "t"),
+        lambda orders: orders.abandon("o", "enough"),
+        lambda orders: orders.withdraw("o"),
+    ],
+    ids=["resend", "adopt", "abandon", "withdraw"],
+)
+async def test_nothing_can_be_done_to_an_accepted_or_an_unknown_order(orders, service, act):
+    with pytest.raises(OrderStateError, match="no order 'o'"):
+        await act(orders)
+    await orders.create(REQUEST, order_id="o")
+    with pytest.raises(OrderStateError, match="it is accepted"):
+        await act(orders)
+    assert len(service.posts) == 1
+
+
+async def test_adopting_a_task_that_exists_gives_the_receipt(uncertain, service):
+    service.tasks.add("found")
+    receipt = await uncertain.adopt("o", "found", reason="seen in the account", by="ann")
+    assert receipt.task_id == "found"
+    assert await uncertain.create(REQUEST, order_id="o") == receipt
+    assert len(service.posts) == 1
+
+
+async def test_a_task_that_the_service_does_not_know_is_not_adopted(uncertain):
+    with pytest.raises(NotFoundError):
+        await uncertain.adopt("o", "made up")
+    with pytest.raises(InvalidRequestError):
+        await uncertain.adopt("o", " ")
+    assert (await uncertain.get("o")).state is OrderState.UNCERTAIN
+
+
+async def test_an_abandoned_order_is_not_sent_again_and_may_still_be_adopted(uncertain, service):
+    order = await uncertain.abandon("o", "not worth it", by="ann")
+    assert (order.state, order.closing.reason, order.closing.by) == (OrderState.ABANDONED, "not worth it", "ann")
+    with pytest.raises(UncertainCreateError, match="abandoned"):
+        await uncertain.create(REQUEST, order_id="o")
+    assert len(service.posts) == 1
+
+    service.tasks.add("found")
+    assert (await uncertain.adopt("o", "found")).task_id == "found"
+
+
+async def test_a_queued_order_can_be_withdrawn_also_while_it_waits_for_its_slot(make_orders, service):
+    orders = make_orders(pacing=Pacing(limit=1))
+    await orders.create(REQUEST, order_id="first")
+    waiting = asyncio.ensure_future(orders.create(REQUEST, order_id="o"))
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+    order = await orders.withdraw("o", "changed our mind")
+
+    assert order.state is OrderState.WITHDRAWN
+    with pytest.raises(OrderConflictError, match="withdrawn"):
+        await waiting
+    with pytest.raises(OrderConflictError, match="withdrawn"):
+        await orders.create(REQUEST, order_id="o")
+    assert len(service.posts) == 1
+
+
+async def test_orders_are_listed_by_state(uncertain, service):
+    service.answers(accepted)
+    await uncertain.create(REQUEST, order_id="p")
+    assert [order.order_id for order in await uncertain.list()] == ["o", "p"]
+    assert [order.order_id for order in await uncertain.list({OrderState.UNCERTAIN})] == ["o"]
+    assert [order.order_id for order in await uncertain.list(["accepted"])] == ["p"]
+
+
+async def test_two_different_receipts_are_reported_loudly(uncertain, service, journal, clock, caplog):
+    await uncertain.resend("o", expect_attempt=1, reason="again")
+    order = await uncertain.get("o")
+    late = Evidence(outcome=AttemptOutcome.ACCEPTED, at=clock.wall(), task_id="another")
+    await journal.settle(order.ref, 1, late)
+    await uncertain.create(REQUEST, order_id="o")
+    assert "more than once" in caplog.text

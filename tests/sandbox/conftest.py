@@ -1,0 +1,98 @@
+"""The sandbox seen by a plain HTTP client that knows nothing of the SDK."""
+
+import base64
+import io
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+import pytest
+from attrs import define, evolve, frozen
+from PIL import Image
+from yarl import URL
+
+from vidgen_async.sandbox import Sandbox
+
+
+@frozen
+class Reply:
+    """An answer that was read to its end."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def code(self) -> str:
+        return self.json["error"]["code"]
+
+
+@define
+class Caller:
+    """Sends requests with the account's key, or bare."""
+
+    session: aiohttp.ClientSession
+    base_url: str
+    key: str
+
+    async def send(self, method: str, target: str, *, bare: bool = False, **given: Any) -> Reply:
+        """``target`` is a path below the base URL, or a whole URL that is sent as it is."""
+        headers = given.pop("headers", {}) | ({} if bare else {"Authorization": f"Bearer {self.key}"})
+        url = URL(target if target.startswith("http") else self.base_url + target, encoded=True)
+        options = {"allow_redirects": False, **given}
+        async with self.session.request(method, url, headers=headers, **options) as answer:
+            named = {name.lower(): value for name, value in answer.headers.items()}
+            return Reply(answer.status, named, await answer.read())
+
+    async def get(self, target: str, **given: Any) -> Reply:
+        return await self.send("GET", target, **given)
+
+    async def post(self, target: str, body: object, **given: Any) -> Reply:
+        return await self.send("POST", target, json=body, **given)
+
+    async def create(self, key: str | None = None, **changes: Any) -> Reply:
+        """A valid create with these fields changed; None takes a field out."""
+        body = {"model": "gen-2.0", "prompt": "A paper boat at dawn"} | changes
+        headers = {"Idempotency-Key": key} if key is not None else {}
+        sent = {name: value for name, value in body.items() if value is not None}
+        return await self.post("/videos", sent, headers=headers)
+
+    async def upload(self, content: bytes) -> Reply:
+        return await self.post("/files", {"image_b64": base64.b64encode(content).decode()})
+
+
+@pytest.fixture
+async def service() -> AsyncIterator[Sandbox]:
+    """A sandbox whose time stands still until the test advances it, and whose gen-2.0 makes short videos."""
+    async with Sandbox(speed=0) as sandbox:
+        sandbox.add_model(evolve(sandbox.models["gen-2.0"], durations=(1, 2, 5)))
+        yield sandbox
+
+
+@pytest.fixture
+async def session() -> AsyncIterator[aiohttp.ClientSession]:
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(20)) as made:
+        yield made
+
+
+@pytest.fixture
+def api(service, session) -> Caller:
+    return Caller(session, service.base_url, service.api_key)
+
+
+@pytest.fixture
+def stranger(service, session) -> Caller:
+    """A caller with an account of its own."""
+    return Caller(session, service.base_url, service.add_account().api_key)
+
+
+def picture(colour: str = "crimson", size: tuple[int, int] = (64, 48), kind: str = "PNG") -> bytes:
+    """The bytes of a real image."""
+    file = io.BytesIO()
+    Image.new("RGB", size, colour).save(file, kind)
+    return file.getvalue()

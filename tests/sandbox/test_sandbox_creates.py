@@ -1,0 +1,265 @@
+"""POST /videos: what is refused, what is charged, and what a key is good for (2.4, 4.4, section 8)."""
+
+import asyncio
+import re
+
+import pytest
+
+from tests.sandbox.conftest import picture
+from vidgen_async.sandbox import Fault, Sandbox
+
+IMAGE = "https://pics.test/a.png"
+AUDIO = "https://sounds.test/a.mp3"
+VIDEO = "https://films.test/a.mp4"
+H3 = {"model": "vendorh3"}
+TIER_B = {"model": "tierb-video-345b30093bb2"}
+
+REFUSED = [
+    ({"model": None}, "model: required"),
+    ({"model": 7}, "model: required"),
+    ({"model": "no-such-model"}, "no model 'no-such-model'"),
+    ({"prompt": None}, "prompt: required"),
+    ({"prompt": ""}, "prompt: required"),
+    ({"prompt": ["x"]}, "prompt: required"),
+    ({"duration": 7}, "accepts only 1, 2, 5"),
+    ({"duration": "5"}, "must be an integer"),
+    ({"duration": True}, "must be an integer"),
+    ({"seconds": 99}, "accepts only"),
+    ({"duration": 5, "seconds": 2}, "alias of duration"),
+    ({"ratio": "16:10"}, "must be one of 9:16"),
+    ({"aspect_ratio": 1}, "must be one of 9:16"),
+    ({"ratio": "1:1", "aspect_ratio": "4:3"}, "alias of ratio"),
+    ({"resolution": "1080p"}, "accepts only 720p"),
+    (H3 | {"resolution": "2K", "image_urls": [IMAGE]}, "accepts only 768p"),
+    ({"mode": 3}, "mode: must be a string"),
+    ({"attachments": ["x"]}, "attachments: must hold objects"),
+    ({"image_urls": IMAGE}, "image_urls: must be an array"),
+    ({"image_urls": ["/home/me/a.png"]}, r"image_urls\[0\]: must be a public"),
+    ({"image_urls": ["file:///a.png"]}, r"image_urls\[0\]: must be a public"),
+    ({"image_urls": ["http://[::"]}, r"image_urls\[0\]: must be a public"),
+    ({"image_urls": [IMAGE, 5]}, r"image_urls\[1\]: must be a public"),
+    ({"image_urls": ["https://cdn.example.com/a.png"]}, "a placeholder"),
+    ({"reference_images": [{"href": IMAGE}]}, r"reference_images\[0\]"),
+    ({"image_ids": [""]}, "image_ids: must hold"),
+    (H3, "needs at least 1 reference image"),
+    (H3 | {"image_urls": [IMAGE] * 8, "reference_images": [{"url": IMAGE}]}, "at most 8 reference images"),
+    (H3 | {"image_urls": [IMAGE], "audio_urls": [AUDIO] * 4}, "at most 3 reference audios"),
+    (H3 | {"image_urls": [IMAGE], "video_urls": [VIDEO]}, "takes no videos"),
+    (TIER_B | {"image_urls": [IMAGE] * 10}, "at most 9 reference images"),
+    (TIER_B | {"reference_audios": [{"url": AUDIO}]}, "takes no audios"),
+    ({"images": [IMAGE]}, "upstream field name; use image_urls"),
+    ({"audios": [AUDIO]}, "upstream field name; use audio_urls"),
+    ({"promt": "x"}, "promt: no such field"),
+]
+TAKEN = [
+    {"duration": 5},
+    {"seconds": 5},
+    {"duration": 2, "seconds": 2},
+    {"ratio": "9:16"},
+    {"aspect_ratio": "3:4"},
+    {"resolution": "720p"},
+    {"mode": "any", "attachments": [{}]},
+    {"image_urls": [IMAGE] * 40, "video_urls": [VIDEO], "audio_urls": [AUDIO]},
+    H3 | {"image_urls": [IMAGE], "duration": 15, "resolution": "768p", "audio_urls": [AUDIO] * 3},
+    H3 | {"reference_images": [{"url": IMAGE}]},
+    TIER_B | {"duration": 30},
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), REFUSED)
+async def test_a_body_that_breaks_a_rule_is_refused_and_nothing_is_charged(service, api, changes, message):
+    before = service.balance
+
+    reply = await api.create(**changes)
+
+    assert (reply.status, reply.code) == (400, "INVALID_PARAMETER")
+    assert service.creates[-1].status == 400
+    assert re.search(message, reply.json["error"]["message"])
+    assert (service.tasks, service.balance) == ({}, before)
+
+
+@pytest.mark.parametrize("changes", TAKEN)
+async def test_a_body_within_the_rules_is_taken(service, api, changes):
+    reply = await api.create(**changes)
+
+    assert reply.status == 202
+    assert list(service.tasks) == [reply.json["id"]]
+
+
+@pytest.mark.parametrize(
+    ("data", "content_type"),
+    [(b"{", "application/json"), (b"[]", "application/json"), (b"", "application/json"), (b"{}", "text/plain")],
+)
+async def test_a_body_that_is_no_json_object_sent_as_json_is_refused(api, data, content_type):
+    reply = await api.send("POST", "/videos", data=data, headers={"Content-Type": content_type})
+
+    assert reply.status == 400
+
+
+async def test_unknown_fields_are_taken_if_the_sandbox_is_told_so(session):
+    async with Sandbox(allow_unknown_fields=True) as service:
+        headers = {"Authorization": f"Bearer {service.api_key}"}
+        body = {"model": "gen-2.0", "prompt": "x", "style": "noir"}
+        async with session.post(f"{service.base_url}/videos", json=body, headers=headers) as answer:
+            assert answer.status == 202
+
+        (task,) = service.tasks.values()
+        assert task.request["style"] == "noir"
+
+
+async def test_a_created_task_is_queued_and_charged_by_the_callers_price(service, api):
+    before = service.balance
+
+    created = (await api.create(**H3, image_urls=[IMAGE])).json
+
+    assert created["id"] == created["task_id"]
+    assert (created["status"], created["points"]) == ("queued", 15)
+    assert (service.ledger[-1].kind, service.ledger[-1].points, service.ledger[-1].task_id) == (
+        "charge",
+        -15,
+        created["id"],
+    )
+    assert service.balance == before - 15
+
+
+@pytest.mark.parametrize("code", ["gen-2.5", "promo_gen25_discount_720p"])
+async def test_a_model_that_is_not_usable_is_503(api, code):
+    reply = await api.create(model=code)
+
+    assert (reply.status, reply.code) == (503, "MODEL_UNAVAILABLE")
+
+
+async def test_too_few_credits_are_402(service, api):
+    service.balance = 19
+
+    reply = await api.create()
+
+    assert (reply.status, reply.code, service.balance, service.tasks) == (402, "INSUFFICIENT_CREDITS", 19, {})
+
+
+async def test_an_own_upload_is_taken_by_its_id_and_by_its_url(service, api):
+    asset = (await api.upload(picture())).json
+    url = service.base_url.removesuffix("/openapi/v1") + asset["url"]
+
+    reply = await api.create(image_ids=[asset["image_id"]], image_urls=[url])
+
+    (task,) = service.tasks.values()
+    assert reply.status == 202
+    assert [shown.content for shown in task.film.pictures] == [picture(), picture()]
+
+
+async def test_an_upload_that_is_expired_deleted_foreign_or_lacks_its_token_is_refused(service, api, stranger):
+    kept, deleted, foreign = [(await caller.upload(picture())).json for caller in (api, api, stranger)]
+    service.delete_asset(deleted["id"])
+    url = service.base_url.removesuffix("/openapi/v1") + kept["url"]
+
+    replies = [await api.create(image_ids=[asset["id"]]) for asset in (deleted, foreign)]
+    replies.append(await api.create(image_urls=[url[:-1]]))
+    replies.append(await api.create(image_urls=[url.partition("?")[0]]))
+    service.clock.advance(72 * 3600)
+    replies.append(await api.create(image_ids=[kept["id"]]))
+    replies.append(await api.create(image_urls=[url]))
+
+    assert {(reply.status, reply.code) for reply in replies} == {(400, "REFERENCE_ASSET_EXPIRED")}
+
+
+async def test_submission_101_within_a_minute_is_429_and_says_when_to_come_back(service, api):
+    first = [(await api.create()).status for _ in range(60)]
+    service.clock.advance(30)
+    second = [(await api.create()).status for _ in range(40)]
+
+    refused = await api.create("order-1187")
+    service.clock.advance(float(refused.headers["retry-after"]))
+
+    assert set(first + second) == {202}
+    assert (refused.status, refused.code, refused.headers["retry-after"]) == (429, "SUBMISSION_LIMIT_REACHED", "30")
+    assert (await api.create("order-1187")).status == 202
+
+
+async def test_the_submission_limit_is_each_users_own(api, stranger, service):
+    for _ in range(101):
+        last = await api.create()
+
+    assert (last.status, (await stranger.create()).status) == (429, 202)
+
+
+async def test_a_limit_of_none_at_all_refuses_everything(session):
+    async with Sandbox(submission_limit=0) as service:
+        headers = {"Authorization": f"Bearer {service.api_key}"}
+        async with session.post(f"{service.base_url}/videos", json={}, headers=headers) as answer:
+            assert (answer.status, answer.headers["Retry-After"]) == (429, "1")
+
+
+async def test_the_same_key_and_body_again_is_the_same_answer_and_no_new_charge(service, api):
+    first = await api.create("order-1187")
+    balance = service.balance
+
+    again = await api.create("order-1187")
+
+    assert (again.status, again.json) == (202, first.json)
+    assert service.balance == balance
+    assert [(create.replayed, create.task_id) for create in service.creates] == [
+        (False, first.json["id"]),
+        (True, first.json["id"]),
+    ]
+
+
+async def test_the_same_key_with_another_body_is_409(service, api):
+    await api.create("order-1187")
+
+    reply = await api.create("order-1187", prompt="Another boat")
+
+    assert (reply.status, reply.code, len(service.tasks)) == (409, "IDEMPOTENCY_KEY_REUSED", 1)
+
+
+async def test_a_key_is_its_accounts_own(service, api, stranger):
+    mine, theirs = await api.create("order-1187"), await stranger.create("order-1187")
+
+    assert mine.json["id"] != theirs.json["id"]
+
+
+async def test_without_a_key_every_create_makes_a_task(service, api):
+    await asyncio.gather(api.create(), api.create())
+
+    assert len(service.tasks) == 2
+
+
+async def test_many_creates_with_one_key_at_the_same_moment_make_one_task(service, api):
+    replies = await asyncio.gather(*(api.create("order-1187") for _ in range(20)))
+
+    assert len({reply.json["id"] for reply in replies}) == 1
+    assert (len(service.tasks), len(service.creates)) == (1, 20)
+
+
+@pytest.mark.parametrize("length", [0, 7, 101])
+async def test_a_key_that_is_too_short_or_too_long_is_400(api, length):
+    assert (await api.create("k" * length)).status == 400
+
+
+@pytest.mark.parametrize("length", [8, 100])
+async def test_a_key_of_8_to_100_characters_is_taken(api, length):
+    assert (await api.create("k" * length)).status == 202
+
+
+async def test_a_refused_create_does_not_use_up_its_key(service, api):
+    service.balance = 0
+    service.change_model("gen-2.0", maintenance=True)
+    refused = [(await api.create("order-1187")).status]
+    service.change_model("gen-2.0", maintenance=False)
+    refused += [(await api.create("order-1187")).status, (await api.create("order-1187", prompt="")).status]
+    service.balance = 100
+
+    assert refused == [503, 402, 400]
+    assert (await api.create("order-1187")).status == 202
+
+
+async def test_the_record_holds_what_came_and_what_was_answered(service, api):
+    await api.create("order-1187", prompt="Ünïcode ⛵")
+    service.faults.add("videos.create", Fault.status(503))
+    await api.create()
+
+    first, second = service.creates
+    assert (first.n, first.idempotency_key, first.body["prompt"]) == (1, "order-1187", "Ünïcode ⛵")
+    assert (first.body_arrived, first.status, first.fault, first.received_at) == (True, 202, None, service.clock.now())
+    assert len(first.sha256) == 64
+    assert (second.n, second.status, second.task_id, second.fault) == (2, 503, None, "status 503")

@@ -1,0 +1,330 @@
+"""Each fault does on the wire what it says, and a create is made or not as asked."""
+
+import asyncio
+import json
+import time
+
+import aiohttp
+import pytest
+from attrs import define
+
+from vidgen_async.sandbox import Fault, Sandbox
+
+LOST = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError)
+
+
+@define
+class Wire:
+    """A bare socket to the service."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    head: bytes
+
+    async def post(self, body: bytes = b'{"model": "gen-2.0", "prompt": "x"}', *, length: int | None = None) -> None:
+        self.writer.write(self.head + f"Content-Length: {length or len(body)}\r\n\r\n".encode() + body)
+        await self.writer.drain()
+
+    async def end(self) -> bytes | type[OSError]:
+        """All that comes until the connection ends; ConnectionResetError if it ends with a RST."""
+        try:
+            return await self.reader.read()
+        except ConnectionResetError:
+            return ConnectionResetError
+
+
+@pytest.fixture
+async def wire(service):
+    host, port = service.base_url.removeprefix("http://").partition("/")[0].split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    lines = ("POST /openapi/v1/videos HTTP/1.1", f"Host: {host}", f"Authorization: Bearer {service.api_key}")
+    head = "\r\n".join((*lines, "Content-Type: application/json", ""))
+    yield Wire(reader, writer, head.encode())
+    writer.close()
+
+
+@pytest.mark.parametrize("made", [True, False])
+@pytest.mark.parametrize(
+    ("fault", "end"), [(Fault.close_after_body, b""), (Fault.reset_after_body, ConnectionResetError)]
+)
+async def test_after_the_body_the_connection_ends_with_a_fin_or_a_rst(service, wire, fault, end, made):
+    service.faults.add("videos.create", fault(made=made))
+
+    await wire.post()
+
+    assert await wire.end() == end
+    (create,) = service.creates
+    assert (create.body_arrived, create.status, create.task_id is not None) == (True, None, made)
+    assert len(service.tasks) == made
+
+
+@pytest.mark.parametrize(
+    ("fault", "end"), [(Fault.close_before_body(), b""), (Fault.reset_before_body(), ConnectionResetError)]
+)
+async def test_before_the_body_the_connection_ends_though_only_the_head_was_sent(service, wire, fault, end):
+    service.faults.add("videos.create", fault)
+
+    await wire.post(b"", length=35)
+
+    assert await wire.end() == end
+    (create,) = service.creates
+    assert (create.body_arrived, create.status, create.task_id, create.fault) == (False, None, None, fault.name)
+
+
+async def test_a_create_whose_body_never_ends_is_on_record_as_one_that_did_not_arrive(service, wire):
+    await wire.post(b"{", length=35)
+    await asyncio.sleep(0.05)
+    wire.writer.close()
+    await wire.writer.wait_closed()
+    await asyncio.sleep(0.05)
+
+    assert [(create.body_arrived, create.status) for create in service.creates] == [(False, None)]
+    assert service.tasks == {}
+
+
+async def test_a_create_whose_caller_is_gone_before_the_answer_is_made_all_the_same(service, wire):
+    await wire.post()
+    wire.writer.transport.abort()
+    for _ in range(100):
+        if service.tasks:
+            break
+        await asyncio.sleep(0.01)
+
+    (create,) = service.creates
+    assert (create.body_arrived, create.task_id) == (True, next(iter(service.tasks)))
+
+
+async def test_silence_lasts_until_the_caller_goes_away_and_the_task_is_made(service, wire):
+    service.faults.add("videos.create", Fault.stall())
+    await wire.post()
+
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(wire.reader.read(1), 0.1)
+
+    assert (len(service.tasks), service.creates[0].status) == (1, None)
+
+
+async def test_silence_can_end_after_some_seconds_of_the_sandbox_with_the_real_answer(service, api):
+    service.faults.add("videos.create", Fault.stall(90))
+    call = asyncio.create_task(api.create())
+    while not call.done():
+        service.clock.advance(30)
+        await asyncio.sleep(0.01)
+
+    assert call.result().status == 202
+
+
+@pytest.mark.parametrize("made", [True, False])
+@pytest.mark.parametrize("after", [0, 5, 0.5])
+async def test_an_answer_is_cut_after_some_bytes_or_a_share_of_its_full_length(service, wire, after, made):
+    service.faults.add("videos.create", Fault.cut(after, made=made))
+
+    await wire.post()
+
+    head, _, body = (await wire.end()).partition(b"\r\n\r\n")
+    length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+    assert head.startswith(b"HTTP/1.1 202 Accepted\r\n")
+    assert len(body) == (int(length * after) if isinstance(after, float) else after)
+    assert len(service.tasks) == made
+
+
+async def test_something_that_is_no_http_comes_where_a_status_line_should_be(service, wire):
+    service.faults.add("videos.create", Fault.not_http(b"SSH-2.0-x\r\n"))
+
+    await wire.post()
+
+    assert await wire.end() == b"SSH-2.0-x\r\n"
+    assert service.creates[0].status is None
+
+
+async def test_an_answer_can_drip(service, api):
+    service.faults.add("videos.create", Fault.drip(1000))
+    began = time.monotonic()
+
+    reply = await api.create()
+
+    assert (reply.status, reply.json["id"]) == (202, next(iter(service.tasks)))
+    assert time.monotonic() - began > len(reply.body) / 1000 * 0.5
+
+
+async def test_a_drip_ends_when_the_caller_has_gone(service, api):
+    service.faults.add("videos.create", Fault.drip(5))
+
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(api.create(), 0.3)
+
+    assert service.creates[0].status == 202
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "expected"),
+    [
+        (None, "application/json; charset=utf-8", b'"SANDBOX_418"'),
+        ({"error": "no"}, "application/json; charset=utf-8", b'{"error": "no"}'),
+        ('{"a": 1}', "application/json; charset=utf-8", b'{"a": 1}'),
+        ("plain", "text/plain; charset=utf-8", b"plain"),
+        (b"\xff", "text/plain; charset=utf-8", b"\xff"),
+    ],
+)
+async def test_any_status_can_be_answered_with_any_body(service, api, body, content_type, expected):
+    service.faults.add("videos.create", Fault.status(418, body, headers={"Retry-After": "3"}))
+
+    reply = await api.create()
+
+    assert (reply.status, reply.headers["retry-after"], reply.headers["content-type"]) == (418, "3", content_type)
+    assert expected in reply.body
+    assert service.tasks == {}
+
+
+async def test_a_status_of_failure_may_hide_a_task_that_was_made_and_charged(service, api):
+    before = service.balance
+    service.faults.add("videos.create", Fault.status(504, content_type="text/html", made=True))
+
+    reply = await api.create()
+
+    assert (reply.status, reply.headers["content-type"]) == (504, "text/html")
+    assert (len(service.tasks), service.creates[0].status, service.balance) == (1, 504, before - 20)
+
+
+async def test_a_page_comes_instead_of_json(service, api):
+    service.faults.add("videos.create", Fault.html(502))
+
+    reply = await api.create()
+
+    assert (reply.status, reply.headers["content-type"]) == (502, "text/html; charset=utf-8")
+    assert reply.body.startswith(b"<!doctype html>")
+
+
+async def test_a_redirect_is_answered_and_nothing_is_made(service, api):
+    service.faults.add("videos.create", Fault.redirect("https://elsewhere.test/", 302))
+
+    reply = await api.create()
+
+    assert (reply.status, reply.headers["location"], service.tasks) == (302, "https://elsewhere.test/", {})
+
+
+async def test_a_success_can_be_no_json(service, api):
+    service.faults.add("videos.create", Fault.garble())
+
+    reply = await api.create()
+
+    with pytest.raises(ValueError, match="decode"):
+        json.loads(reply.body)
+    assert (reply.status, reply.headers["content-type"]) == (202, "application/json; charset=utf-8")
+
+
+@pytest.mark.parametrize("made", [True, False])
+async def test_a_success_can_be_without_an_id(service, api, made):
+    service.faults.add("videos.create", Fault.without_id(made=made))
+
+    reply = await api.create()
+
+    assert (reply.status, reply.json.keys() & {"id", "task_id"}) == (202, set())
+    assert len(service.tasks) == made
+
+
+async def test_an_answer_can_be_edited(service, api):
+    task_id = (await api.create()).json["id"]
+    service.faults.add("videos.get", Fault.edit(lambda task: {**task, "status": "dreaming", "points": "20"}))
+
+    odd, honest = [(await api.get(f"/videos/{task_id}")).json for _ in range(2)]
+
+    assert (odd["status"], odd["points"], honest["status"]) == ("dreaming", "20", "queued")
+
+
+async def test_an_upload_that_was_not_kept_can_be_answered_as_if_it_were(service, api):
+    service.faults.add("files.create", Fault.cut(10, made=False))
+
+    with pytest.raises(aiohttp.ClientPayloadError):
+        await api.post("/files", {})
+
+
+async def test_a_kept_alive_connection_is_closed_when_the_next_request_has_been_read(service, wire):
+    service.faults.add("videos.create", Fault.drop_after())
+
+    await wire.post()
+    first = await wire.reader.readuntil(b"\r\n\r\n")
+    await wire.post()
+    rest = await wire.end()
+
+    assert first.startswith(b"HTTP/1.1 202")
+    assert b"HTTP" not in rest
+    assert [(create.body_arrived, create.status) for create in service.creates] == [(True, 202), (True, None)]
+    assert len(service.tasks) == 1
+
+
+async def test_faults_wait_for_their_op_let_others_pass_and_are_played_as_often_as_asked(service, api):
+    service.faults.add("models.list", Fault.status(500), times=2, after=1)
+    service.faults.add("*", Fault.status(503), times=None)
+
+    models = [(await api.get("/models")).status for _ in range(4)]
+    service.faults.clear()
+
+    assert models == [503, 500, 500, 503]
+    assert (await api.get("/account")).status == 200
+
+
+@pytest.fixture
+async def video(service, api) -> str:
+    """The address of a completed, streamed video."""
+    task_id = (await api.create()).json["id"]
+    service.clock.advance(4)
+    return f"/videos/{task_id}/content"
+
+
+async def test_a_video_can_come_with_another_type_or_empty(service, api, video):
+    service.faults.add("videos.content", Fault.rewrite(content_type="application/json"))
+    service.faults.add("videos.content", Fault.rewrite(body=b"", status=206))
+
+    typed, empty = [await api.get(video) for _ in range(2)]
+
+    assert (typed.headers["content-type"], typed.body[4:8]) == ("application/json", b"ftyp")
+    assert (empty.status, empty.body) == (206, b"")
+
+
+async def test_a_video_can_claim_a_wrong_length(service, api, video):
+    size = len((await api.get(video)).body)
+    service.faults.add("videos.content", Fault.rewrite(length=size + 1))
+    service.faults.add("videos.content", Fault.rewrite(length=size - 1))
+
+    with pytest.raises(aiohttp.ClientPayloadError):
+        await api.get(video)
+    shorter = await api.get(video)
+
+    assert (shorter.status, len(shorter.body)) == (200, size - 1)
+
+
+async def test_a_range_can_be_ignored_or_answered_with_other_bytes(service, api, video):
+    whole = (await api.get(video)).body
+    asked = {"headers": {"Range": "bytes=100-199"}}
+    for fault in (Fault.ignore_range(), Fault.wrong_range(0), Fault.rewrite(headers={"Content-Range": "bytes 0-9/10"})):
+        service.faults.add("videos.content", fault)
+
+    ignored, other, lying = [await api.get(video, **asked) for _ in range(3)]
+
+    assert (ignored.status, ignored.body) == (200, whole)
+    assert (other.status, other.headers["content-range"]) == (206, f"bytes 0-{len(whole) - 1}/{len(whole)}")
+    assert (lying.headers["content-range"], lying.body) == ("bytes 0-9/10", whole[100:200])
+
+
+async def test_the_second_origin_has_faults_of_its_own(service, api):
+    service.faults.add("link", Fault.close_before_body(), times=None)
+
+    with pytest.raises(LOST):
+        await api.get(f"{service.links_url}/v/up-1.mp4", bare=True)
+
+
+async def test_a_caller_that_waits_for_100_continue_gets_it(service, api):
+    reply = await api.post("/videos", {"model": "gen-2.0", "prompt": "x"}, expect100=True)
+
+    assert reply.status == 202
+
+
+async def test_a_fault_that_never_answers_does_not_hold_up_closing(session):
+    async with Sandbox(speed=0) as service:
+        service.faults.add("models.list", Fault.stall(1e9))
+        call = asyncio.create_task(session.get(f"{service.base_url}/models"))
+        await asyncio.sleep(0.05)
+
+    with pytest.raises(LOST):
+        await call

@@ -1,0 +1,114 @@
+"""POST /files: uploads, their four errors, their addresses and their end (2.3, 4.3, section 7)."""
+
+import base64
+import io
+import json
+import os
+
+import pytest
+from PIL import Image
+
+from tests.sandbox.conftest import picture
+
+
+def b64(content: bytes) -> str:
+    return base64.b64encode(content).decode()
+
+
+@pytest.mark.parametrize(("kind", "mime"), [("PNG", "image/png"), ("JPEG", "image/jpeg"), ("WEBP", "image/webp")])
+async def test_the_format_is_recognised_from_the_content_whatever_the_data_uri_says(api, kind, mime):
+    content = picture(kind=kind)
+
+    replies = [
+        await api.post("/files", {"image_b64": text})
+        for text in (b64(content), f"data:image/gif;base64,{b64(content)}")
+    ]
+
+    assert [(reply.status, reply.json["mime"]) for reply in replies] == [(200, mime)] * 2
+
+
+async def test_an_asset_has_its_id_twice_and_a_url_below_the_root_with_a_token(api):
+    asset = (await api.upload(picture())).json
+
+    assert asset["id"] == asset["image_id"]
+    assert asset["url"].startswith(f"/api/reference-assets/{asset['id']}/content/{asset['name']}?token=")
+
+
+async def test_an_assets_url_serves_the_picture_to_whoever_has_the_whole_token(service, api):
+    asset = (await api.upload(picture())).json
+    url = service.base_url.removesuffix("/openapi/v1") + asset["url"]
+
+    served = await api.get(url, bare=True)
+    without = await api.get(url[:-1], bare=True)
+    renamed = await api.get(url.replace(asset["name"], "x.png"), bare=True)
+    service.clock.advance(72 * 3600)
+    late = await api.get(url, bare=True)
+
+    assert (served.body, served.headers["content-type"]) == (picture(), "image/png")
+    assert (without.status, renamed.status, late.status) == (401, 404, 404)
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ({"image_b64": ""}, "EMPTY_REFERENCE_ASSET"),
+        ({"image_b64": "data:image/png;base64,"}, "EMPTY_REFERENCE_ASSET"),
+        ({"image_b64": "bm8gaW1hZ2U="}, "INVALID_REFERENCE_IMAGE"),
+        ({"image_b64": "§§§"}, "INVALID_REFERENCE_IMAGE"),
+        ({"image_b64": "abc"}, "INVALID_REFERENCE_IMAGE"),
+        ({"image_b64": "data:image/png,plain"}, "INVALID_REFERENCE_IMAGE"),
+        ({"image_b64": b64(picture(size=(300, 300))[:-40])}, "INVALID_REFERENCE_IMAGE"),
+        ({"image_b64": "https://pics.test/a.png"}, "UNSUPPORTED_REFERENCE_URL"),
+        ({"image_url": "https://pics.test/a.png"}, "UNSUPPORTED_REFERENCE_URL"),
+        ({"image_url": "/api/reference-assets/asset_1/content/a.png?token=x"}, "UNSUPPORTED_REFERENCE_URL"),
+        ({"image_b64": "/api/reference-assets/asset_1/content/a.png?token=x"}, "REFERENCE_ASSET_EXPIRED"),
+        ({}, "INVALID_PARAMETER"),
+        ({"image_b64": 5}, "INVALID_PARAMETER"),
+        (["x"], "INVALID_PARAMETER"),
+    ],
+)
+async def test_what_is_no_upload_is_refused_with_its_code(api, body, code):
+    reply = await api.post("/files", body)
+
+    assert (reply.status, reply.code) == (400, code)
+
+
+async def test_what_is_no_json_is_refused(api):
+    assert (await api.send("POST", "/files", data=b"\x89PNG")).status == 400
+
+
+@pytest.mark.parametrize("field", ["image_url", "image_b64"])
+async def test_an_own_asset_is_reused_by_its_full_url(service, api, field):
+    asset = (await api.upload(picture())).json
+    url = service.base_url.removesuffix("/openapi/v1") + asset["url"]
+
+    reply = await api.post("/files", {field: url})
+
+    assert (reply.status, reply.json) == (200, asset)
+
+
+async def test_an_own_assets_path_is_accepted_where_older_clients_put_it(api):
+    asset = (await api.upload(picture())).json
+
+    assert (await api.post("/files", {"image_b64": asset["url"]})).json == asset
+
+
+async def test_an_asset_that_is_expired_foreign_or_lacks_its_token_cannot_be_reused(service, api, stranger):
+    asset = (await api.upload(picture())).json
+    url = service.base_url.removesuffix("/openapi/v1") + asset["url"]
+
+    replies = [await stranger.post("/files", {"image_url": url}), await api.post("/files", {"image_url": url[:-1]})]
+    service.clock.advance(72 * 3600)
+    replies.append(await api.post("/files", {"image_url": url}))
+
+    assert {(reply.status, reply.code) for reply in replies} == {(400, "REFERENCE_ASSET_EXPIRED")}
+
+
+async def test_a_large_upload_is_taken(api):
+    file = io.BytesIO()
+    Image.frombytes("RGB", (1200, 1000), os.urandom(3_600_000)).save(file, "PNG", compress_level=0)
+    body = io.BytesIO(json.dumps({"image_b64": b64(file.getvalue())}).encode())
+
+    reply = await api.send("POST", "/files", data=body, headers={"Content-Type": "application/json"})
+
+    assert reply.status == 200

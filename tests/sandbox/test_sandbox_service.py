@@ -1,0 +1,230 @@
+"""Being there: addresses, keys, catalog, account, opening and closing (sections 2.1, 2.2, 5, 9)."""
+
+import asyncio
+import re
+import sys
+import time
+
+import aiohttp
+import pytest
+
+import vidgen_async.sandbox as package
+from tests.sandbox.conftest import Caller
+from vidgen_async.sandbox import CatalogEntry, Fault, Sandbox, SandboxClock
+
+ENDPOINTS = [
+    ("GET", "/models"),
+    ("GET", "/account"),
+    ("POST", "/files"),
+    ("POST", "/videos"),
+    ("GET", "/videos/task_1"),
+    ("GET", "/videos/task_1/content"),
+]
+WITH_LIMITS = {
+    "tierb-video-345b30093bb2": ([15, 30], ["720p"], (9, 0, 0)),
+    "vendorh3": (list(range(5, 16)), ["768p"], (8, 3, 0)),
+    "sd2_480p_real": ([15], ["720p"], (9, 3, 3)),
+    "sd_2_5_once_720p": ([30], ["720p"], (30, 10, 10)),
+    "alt-sd2.5": ([30], ["720p"], (30, 3, 0)),
+}
+
+
+@pytest.mark.parametrize(("method", "path"), ENDPOINTS)
+async def test_every_endpoint_asks_for_the_key(api, method, path):
+    reply = await api.send(method, path, bare=True)
+
+    assert (reply.status, reply.code) == (401, "INVALID_API_KEY")
+
+
+@pytest.mark.parametrize("header", ["Bearer", "Bearer wrong", "Basic {key}", "{key}", "Bearer {key}x"])
+async def test_only_the_whole_key_as_a_bearer_token_is_accepted(api, header):
+    reply = await api.get("/models", bare=True, headers={"Authorization": header.format(key=api.key)})
+
+    assert reply.status == 401
+
+
+async def test_a_key_in_the_url_is_not_accepted(api):
+    reply = await api.get(f"/models?api_key={api.key}&Authorization=Bearer%20{api.key}", bare=True)
+
+    assert reply.status == 401
+
+
+async def test_the_catalog_is_the_snapshot_and_what_an_entry_does_not_say_is_absent(api):
+    entries = {entry["code"]: entry for entry in (await api.get("/models")).json["models"]}
+
+    assert len(entries) == 10
+    for code, (durations, resolutions, limits) in WITH_LIMITS.items():
+        entry = entries[code]
+        found = [entry[f"maxReference{kind}"] for kind in ("Images", "Audios", "Videos")]
+        assert (entry["durations"], entry["resolutions"], tuple(found)) == (durations, resolutions, limits)
+    for code in entries.keys() - WITH_LIMITS.keys():
+        assert not [name for name in entries[code] if name.startswith("max")]
+
+
+async def test_five_models_are_not_enabled_and_one_of_them_is_withdrawn_without_maintenance(api):
+    entries = (await api.get("/models")).json["models"]
+
+    off = {entry["code"]: entry["maintenance"] for entry in entries if not entry["enabled"]}
+    assert off == {
+        "gen-2.5": True,
+        "gen-2.5-special": True,
+        "gen-2.5-workflow": True,
+        "promo_gen25_discount_720p": False,
+        "alt-sd2.5": True,
+    }
+
+
+async def test_models_appear_and_change_while_the_service_runs(service, api):
+    service.add_model(CatalogEntry(code="new-1", name="New", durations=(3,)))
+    service.change_model("new-1", maintenance=True)
+
+    entries = {entry["code"]: entry for entry in (await api.get("/models")).json["models"]}
+
+    assert entries["new-1"]["maintenance"] is True
+
+
+async def test_the_account_shows_the_balance_which_can_be_set(service, api):
+    service.balance = 7
+
+    assert (await api.get("/account")).json["credits"] == 7
+    assert [entry.kind for entry in service.ledger] == ["opening", "adjustment"]
+
+
+@pytest.mark.parametrize(
+    "path", ["/nothing", "/videos/", "/videos/a/b", "/videos/a/content/b", "/models/", "//models", ""]
+)
+async def test_an_unknown_path_is_404(api, path):
+    assert (await api.get(path)).status == 404
+
+
+async def test_a_path_without_the_prefix_is_404(service, api):
+    root = service.base_url.removesuffix("/openapi/v1")
+
+    assert [(await api.get(f"{root}{path}")).status for path in ("/models", "/v1/models", "/")] == [404, 404, 404]
+
+
+async def test_a_method_that_a_path_does_not_take_is_405(api):
+    reply = await api.send("DELETE", "/videos/task_1")
+
+    assert (reply.status, reply.headers["allow"]) == (405, "GET")
+
+
+async def test_errors_have_a_code_and_a_message_and_every_answer_a_request_id(api):
+    replies = [await api.get("/nothing"), await api.get("/models")]
+
+    assert replies[0].json["error"].keys() == {"code", "message"}
+    assert len({reply.headers["x-request-id"] for reply in replies}) == 2
+
+
+async def test_the_key_is_told_apart_as_a_sandbox_key_and_shown_in_no_repr(service):
+    assert service.api_key.startswith("sandbox-key-")
+    assert service.api_key not in repr(service.accounts.values())
+
+
+async def test_all_requests_are_on_record_with_their_origin_and_whether_a_key_came_along(service, api):
+    await api.get("/models?x=%2F")
+    await api.get(f"{service.links_url}/v/nothing.mp4", bare=True)
+
+    seen = [(request.origin, request.op, request.method, request.path, request.has_key) for request in service.requests]
+    assert seen == [
+        ("service", "models.list", "GET", "/openapi/v1/models?x=%2F", True),
+        ("links", "link", "GET", "/v/nothing.mp4", False),
+    ]
+
+
+async def test_while_it_refuses_connections_are_refused_and_afterwards_the_same_port_answers(service, api):
+    await api.get("/models")
+
+    async with service.refusing():
+        with pytest.raises(aiohttp.ClientConnectorError):
+            await api.get("/models")
+
+    assert (await api.get("/models")).status == 200
+
+
+async def test_refusing_closes_connections_that_are_kept_alive(service):
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(service.base_url.split(":")[2].split("/")[0]))
+    await service.refuse()
+
+    assert await reader.read() == b""
+    writer.close()
+    await service.refuse()
+    await service.accept()
+    await service.accept()
+
+
+async def test_closing_ends_stalled_handlers_and_open_connections_at_once():
+    async with Sandbox() as service, aiohttp.ClientSession() as session:
+        api = Caller(session, service.base_url, service.api_key)
+        service.faults.add("*", Fault.stall(), times=None)
+        calls = [asyncio.create_task(api.get("/models")) for _ in range(5)]
+        await asyncio.wait(calls, timeout=0.2)
+        assert len(service.requests) == 5
+        began = time.monotonic()
+        await service.aclose()
+        await service.aclose()
+
+        assert time.monotonic() - began < 1
+        assert all(isinstance(end, aiohttp.ClientError) for end in await asyncio.gather(*calls, return_exceptions=True))
+
+
+async def test_closing_while_connections_arrive_leaves_nothing_behind():
+    async with Sandbox() as service:
+        host, port = re.fullmatch(r"http://(.+):(\d+)/openapi/v1", service.base_url).groups()
+        arriving = [asyncio.create_task(asyncio.open_connection(host, int(port))) for _ in range(50)]
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    for end in await asyncio.gather(*arriving, return_exceptions=True):
+        if not isinstance(end, OSError):
+            end[1].close()
+
+
+async def test_an_address_that_is_taken_is_an_os_error_that_leaves_nothing_behind(service):
+    taken = int(service.base_url.split(":")[2].split("/")[0])
+
+    with pytest.raises(OSError, match="in use"):
+        async with Sandbox(port=taken):
+            pytest.fail("it cannot listen there")
+
+
+async def test_many_reads_at_once_are_answered(service, api):
+    replies = await asyncio.gather(*(api.get("/account") for _ in range(300)))
+
+    assert {reply.status for reply in replies} == {200}
+
+
+async def test_time_runs_as_fast_as_asked_jumps_when_told_and_never_back():
+    clock = SandboxClock(speed=0, start=1000.0)
+    sleeper = asyncio.create_task(clock.sleep(60))
+    await asyncio.sleep(0)
+    clock.advance(59)
+    await asyncio.sleep(0.01)
+    assert not sleeper.done()
+    clock.advance(1)
+    await sleeper
+
+    assert clock.now() == 1060.0
+    clock.speed = 10_000
+    await clock.sleep(20)
+    assert clock.now() >= 1080
+    with pytest.raises(ValueError, match="backwards"):
+        clock.advance(-1)
+    with pytest.raises(ValueError, match="speed"):
+        SandboxClock(speed=-1)
+
+
+def test_without_its_extra_the_import_error_says_how_to_get_it(monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("vidgen_async.sandbox")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "av", None)
+
+    with pytest.raises(ImportError, match=r"vidgen-async\[sandbox\]"):
+        __import__("vidgen_async.sandbox")
+
+
+def test_the_public_names_are_exactly_these():
+    public = {name for name in vars(package) if not name.startswith("_")}
+
+    assert set(package.__all__) <= public
+    assert len(package.__all__) == len(set(package.__all__))

@@ -1,0 +1,236 @@
+"""The life of a task, its video, and the links to it (2.5, section 3, 4.5, 4.6, 5.5)."""
+
+import asyncio
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from attrs import evolve
+
+from vidgen_async.sandbox import Failure, Sandbox
+
+FIELDS = {
+    "id",
+    "task_id",
+    "status",
+    "model",
+    "points",
+    "video_url",
+    "failure_reason",
+    "upstream_task_id",
+    "provider",
+    "created_at",
+    "updated_at",
+}
+
+
+async def made(api, service, model: str = "gen-2.0", **changes) -> str:
+    """The id of a completed task of one second whose video is delivered as the model's are."""
+    service.add_model(evolve(service.models[model], durations=(1,), min_reference_images=0))
+    created = (await api.create(model=model, **changes)).json
+    service.clock.advance(4)
+    return created["id"]
+
+
+async def test_a_task_is_queued_then_running_then_completed_on_the_sandboxs_clock(service, api):
+    task_id = (await api.create()).json["id"]
+    seen = []
+    for seconds in (0, 0.9, 0.2, 2.8, 0.2):
+        service.clock.advance(seconds)
+        seen.append((await api.get(f"/videos/{task_id}")).json["status"])
+
+    assert seen == ["queued", "queued", "running", "running", "completed"]
+
+
+async def test_a_task_shows_all_its_fields_and_its_times_in_whole_seconds(service, api):
+    task_id = (await api.create()).json["id"]
+    queued = (await api.get(f"/videos/{task_id}")).json
+    service.clock.advance(10)
+    completed = (await api.get(f"/videos/{task_id}")).json
+
+    assert queued.keys() == completed.keys() == FIELDS
+    assert queued["id"] == queued["task_id"] == task_id
+    assert (queued["video_url"], queued["upstream_task_id"], queued["failure_reason"]) == (None, None, None)
+    assert completed["updated_at"] - completed["created_at"] == 4
+    assert isinstance(completed["created_at"], int)
+
+
+async def test_a_failed_task_has_a_reason_no_video_and_its_refund_in_the_ledger(service, api):
+    service.fail_next_task("the reference was rejected")
+    before = service.balance
+    task_id = (await api.create()).json["id"]
+    assert service.balance == before - 20
+    service.clock.advance(4)
+
+    task = (await api.get(f"/videos/{task_id}")).json
+
+    assert (task["status"], task["failure_reason"], task["video_url"]) == ("failed", "the reference was rejected", None)
+    assert (service.ledger[-1].kind, service.ledger[-1].points, service.ledger[-1].task_id) == ("refund", 20, task_id)
+    assert service.balance == before == (await api.get("/account")).json["credits"]
+    assert (await api.get(f"/videos/{task_id}/content")).status == 409
+
+
+async def test_a_failed_task_may_stay_charged_only_the_ledger_tells(service, api):
+    service.fail_next_task(refund=False)
+    await api.create()
+    service.clock.advance(4)
+
+    assert [entry.kind for entry in service.ledger] == ["opening", "charge"]
+
+
+async def test_a_prompt_can_ask_for_a_failure(service, api):
+    task_id = (await api.create(prompt="A boat [fail: no wind]")).json["id"]
+    service.clock.advance(4)
+
+    assert (await api.get(f"/videos/{task_id}")).json["failure_reason"] == "no wind"
+
+
+async def test_a_callable_can_decide_how_tasks_end(session):
+    async with Sandbox(outcome=lambda task: Failure(task.model), queued_for=0, running_for=0) as service:
+        headers = {"Authorization": f"Bearer {service.api_key}"}
+        body = {"model": "gen-2.0", "prompt": "x"}
+        async with session.post(f"{service.base_url}/videos", json=body, headers=headers) as answer:
+            task_id = (await answer.json())["id"]
+        async with session.get(f"{service.base_url}/videos/{task_id}", headers=headers) as answer:
+            assert (await answer.json())["failure_reason"] == "gen-2.0"
+
+
+@pytest.mark.parametrize("path", ["/videos/{id}", "/videos/{id}/content"])
+async def test_a_task_of_another_account_or_none_is_404(service, api, stranger, path):
+    task_id = await made(api, service)
+    upstream_id = (await api.get(f"/videos/{task_id}")).json["upstream_task_id"]
+
+    replies = [
+        await stranger.get(path.format(id=task_id)),
+        await api.get(path.format(id="task_none")),
+        await api.get(path.format(id=upstream_id)),
+    ]
+
+    assert {(reply.status, reply.code) for reply in replies} == {(404, "NOT_FOUND")}
+
+
+async def test_the_content_of_a_task_that_is_not_completed_is_409(service, api):
+    task_id = (await api.create()).json["id"]
+
+    assert (await api.get(f"/videos/{task_id}/content")).status == 409
+
+
+async def test_a_streamed_video_comes_whole_or_in_ranges_from_the_address_that_the_task_shows(service, api):
+    task_id = await made(api, service)
+    url = (await api.get(f"/videos/{task_id}")).json["video_url"]
+
+    whole = await api.get(url)
+    size = len(whole.body)
+    parts = {asked: await api.get(url, headers={"Range": asked}) for asked in ("bytes=0-99", "bytes=100-", "bytes=-10")}
+    beyond = await api.get(url, headers={"Range": f"bytes={size}-"})
+
+    assert url == f"{service.base_url}/videos/{task_id}/content"
+    assert (whole.status, whole.headers["content-type"], whole.headers["accept-ranges"]) == (200, "video/mp4", "bytes")
+    assert [reply.status for reply in parts.values()] == [206] * 3
+    assert parts["bytes=0-99"].body + parts["bytes=100-"].body == whole.body
+    assert parts["bytes=-10"].body == whole.body[-10:]
+    assert parts["bytes=100-"].headers["content-range"] == f"bytes 100-{size - 1}/{size}"
+    assert (beyond.status, beyond.headers["content-range"]) == (416, f"bytes */{size}")
+
+
+async def test_a_range_that_is_none_or_of_another_video_gets_the_whole_one(service, api):
+    url = f"/videos/{await made(api, service)}/content"
+    etag = (await api.get(url)).headers["etag"]
+
+    asked = [{"Range": "lines=1-2"}, {"Range": "bytes=-"}, {"Range": "bytes=0-9", "If-Range": '"other"'}]
+    statuses = [(await api.get(url, headers=headers)).status for headers in asked]
+
+    assert statuses == [200, 200, 200]
+    assert (await api.get(url, headers={"Range": "bytes=0-9", "If-Range": etag})).status == 206
+
+
+async def test_one_model_is_streamed_without_ranges(service, api):
+    task_id = await made(api, service, "sd2_480p_real")
+
+    reply = await api.get(f"/videos/{task_id}/content", headers={"Range": "bytes=0-9"})
+
+    assert (reply.status, "accept-ranges" in reply.headers) == (200, False)
+    assert reply.body[4:8] == b"ftyp"
+
+
+async def test_vendorh3_redirects_to_a_signed_link_on_another_origin_that_needs_no_key(service, api):
+    task_id = await made(api, service, "vendorh3")
+
+    redirect = await api.get(f"/videos/{task_id}/content")
+    link = redirect.headers["location"]
+    video = await api.get(link, bare=True)
+    part = await api.get(link, bare=True, headers={"Range": "bytes=4-7"})
+
+    assert redirect.status == 307
+    assert link == (await api.get(f"/videos/{task_id}")).json["video_url"]
+    assert link.startswith(service.links_url)
+    assert not link.startswith(service.base_url.removesuffix("/openapi/v1"))
+    assert parse_qs(urlsplit(link).query).keys() == {"exp", "sig"}
+    assert (video.status, video.headers["content-type"], part.status, part.body) == (200, "video/mp4", 206, b"ftyp")
+    assert (await api.get(f"/videos/{task_id}/content", bare=True)).status == 401
+
+
+async def test_a_link_that_was_changed_lacks_a_parameter_or_has_expired_is_401(service, api):
+    task_id = await made(api, service, "vendorh3")
+    link = service.new_link(task_id)
+    head, query = link.split("?")
+    exp, sig = query.split("&")
+    changed = [
+        f"{head}?{exp}",
+        f"{head}?{sig}",
+        head,
+        f"{link[:-4]}x%3D",
+        f"{head}?{exp}0&{sig}",
+        f"{head}?exp=x&{sig}",
+    ]
+
+    replies = [await api.get(url, bare=True) for url in (*changed, service.new_link(task_id, lifetime=-1))]
+    service.clock.advance(7 * 86400)
+    replies.append(await api.get(link, bare=True))
+    fresh = (await api.get(f"/videos/{task_id}")).json["video_url"]
+
+    assert {reply.status for reply in replies} == {401}
+    assert (await api.get(fresh, bare=True)).status == 200
+
+
+async def test_the_order_of_a_links_parameters_does_not_matter(service, api):
+    head, query = service.new_link(await made(api, service, "vendorh3")).split("?")
+
+    assert (await api.get(f"{head}?{'&'.join(reversed(query.split('&')))}", bare=True)).status == 200
+
+
+async def test_a_valid_link_to_nothing_is_404(service, api):
+    task_id = await made(api, service, "vendorh3")
+    link = service.new_link(task_id)
+    del service.tasks[task_id]
+
+    assert (await api.get(link, bare=True)).status == 404
+
+
+async def test_a_player_may_ask_for_the_head_of_a_link_only(service, api):
+    link = service.new_link(await made(api, service, "vendorh3"))
+
+    reply = await api.send("HEAD", link, bare=True)
+
+    assert (reply.status, reply.headers["content-type"], reply.body) == (200, "video/mp4", b"")
+
+
+async def test_a_video_is_rendered_once_however_many_ask_at_once(service, api):
+    task_id = await made(api, service)
+
+    replies = await asyncio.gather(*(api.get(f"/videos/{task_id}/content") for _ in range(10)))
+    again = await api.get(f"/videos/{task_id}/content")
+
+    assert len({reply.body for reply in (*replies, again)}) == 1
+    assert service.rendered == 1
+
+
+async def test_closing_stops_a_rendering_that_nobody_waits_for_any_more(session):
+    async with Sandbox(queued_for=0, running_for=0) as service:
+        headers = {"Authorization": f"Bearer {service.api_key}"}
+        body = {"model": "sd_2_5_once_720p", "prompt": "x"}
+        async with session.post(f"{service.base_url}/videos", json=body, headers=headers) as answer:
+            url = f"{service.base_url}/videos/{(await answer.json())['id']}/content"
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(session.get(url, headers=headers), 0.2)
+
+    assert service.rendered == 0

@@ -1,0 +1,235 @@
+"""The client: the six endpoints, where the key goes, and where the client may be used."""
+
+import asyncio
+import gc
+import os
+import pickle
+import sys
+import warnings
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+import vidgen_async
+from vidgen_async import (
+    AuthenticationError,
+    Client,
+    ConfigurationError,
+    InvalidRequestError,
+    NotFoundError,
+    VidgenError,
+)
+from vidgen_async.clock import VirtualClock
+from vidgen_async.errors import ClientStateError, NotReadyError
+from vidgen_async.sandbox import Fault, Sandbox
+from vidgen_async.transports import BufferedResponse, DirectTransport, FakeTransport
+
+PICTURE = Path(__file__).resolve().parents[2] / "examples" / "boat.png"
+FIELDS = {"model": "gen-2.0", "prompt": "a paper boat", "duration": 5}
+BASE = "https://h/openapi/v1"
+
+
+async def test_the_catalog_is_the_live_one(client, service):
+    catalog = await client.models.list()
+    assert len(catalog) == 10
+    assert catalog["vendorh3"].max_reference_images == 8
+    assert catalog["gen-2.0"].max_reference_images is None
+    assert {model.code for model in catalog.usable} == {
+        "tierb-video-345b30093bb2", "vendorh3", "sd2_480p_real", "sd_2_5_once_720p", "gen-2.0",
+    }  # fmt: skip
+
+
+async def test_the_account_has_its_balance(client, service):
+    account = await client.account.get()
+    assert account.balance == service.balance
+
+
+async def test_a_task_is_created_read_and_waited_for(client, service):
+    receipt = await client.videos.create(**FIELDS)
+    task = await client.videos.wait(receipt, timeout=10)
+    assert task.id == receipt.task_id
+    assert task.status == "completed"
+    assert (await client.videos.get(receipt)).video_url == task.video_url
+
+
+async def test_an_unknown_task_is_not_found(client):
+    with pytest.raises(NotFoundError):
+        await client.videos.get("no-such-task")
+
+
+async def test_a_video_that_is_not_completed_is_not_ready(tmp_path):
+    async with (
+        Sandbox(queued_for=1000) as service,
+        Client(service.api_key, base_url=service.base_url) as client,
+    ):
+        receipt = await client.videos.create(**FIELDS)
+        with pytest.raises(NotReadyError):
+            await client.videos.download(receipt, tmp_path / "x.mp4")
+
+
+async def test_a_wrong_key_is_an_authentication_error_of_the_service_key(service):
+    async with Client("wrong-key", base_url=service.base_url) as client:
+        with pytest.raises(AuthenticationError) as caught:
+            await client.account.get()
+    assert caught.value.source == "service key"
+    assert "wrong-key" not in str(caught.value)
+
+
+async def test_the_key_goes_into_the_header_only_and_to_the_services_origin_only(client, service, tmp_path):
+    picture = await client.files.upload(PICTURE)
+    receipt = await client.videos.create(model="vendorh3", prompt="a boat", duration=5, image_ids=[picture.image_id])
+    await client.videos.wait(receipt, timeout=10)
+    await client.videos.download(receipt, tmp_path / "boat.mp4")
+
+    links = [request for request in service.requests if "exp=" in request.path]
+    assert links
+    for request in service.requests:
+        assert service.api_key not in request.path
+        assert ("Authorization" in request.headers) is (request not in links)
+
+
+async def test_reads_survive_a_bad_moment_of_the_service(client, service):
+    service.faults.add("account.get", Fault.status(503))
+    service.faults.add("account.get", Fault.close_after_body())
+    service.faults.add("account.get", Fault.html(status=200))
+    assert (await client.account.get()).balance == service.balance
+
+
+async def test_bad_fields_never_reach_the_service(client, service):
+    with pytest.raises(InvalidRequestError) as caught:
+        await client.videos.create(model="gen-2.0", prompt="", duration=-1)
+    assert len(caught.value.problems) == 2
+    assert service.creates == []
+
+
+# -- where a client may be used ----------------------------------------------------------------------------------------
+
+
+def fake_client(**options) -> Client:
+    async def handle(_):
+        return BufferedResponse(200, b'{"credits": 1}')
+
+    return Client("key", base_url=BASE, transport=FakeTransport(handle), **options)
+
+
+async def test_a_closed_client_says_so_and_closing_twice_is_fine():
+    client = fake_client()
+    async with client:
+        await client.account.get()
+    await client.aclose()
+    with pytest.raises(ClientStateError, match="closed"):
+        await client.account.get()
+    with pytest.raises(ClientStateError, match="closed"):
+        await client.videos.create(**FIELDS)
+
+
+def test_a_client_on_a_second_event_loop_says_so():
+    client = fake_client()
+    asyncio.run(client.account.get())
+    with pytest.raises(ClientStateError, match="another event loop"):
+        asyncio.run(client.account.get())
+
+
+def test_a_client_that_was_never_used_may_be_made_outside_of_a_loop():
+    client = fake_client()
+
+    async def use() -> float | None:
+        async with client:
+            return (await client.account.get()).balance
+
+    assert asyncio.run(use()) == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform cannot fork")
+def test_a_client_in_a_forked_child_says_so():
+    client = fake_client()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of any fork beside threads
+        child = os.fork()
+    if child == 0:
+        try:
+            asyncio.run(client.account.get())
+        except ClientStateError as error:
+            os._exit(7 if "fork" in str(error) else 8)
+        os._exit(9)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
+def test_a_client_that_is_dropped_unused_leaves_no_warning():
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        Client("key", base_url=BASE)
+        gc.collect()
+    assert seen == []
+
+
+def test_a_client_cannot_be_pickled_and_says_why():
+    with pytest.raises(TypeError, match="each process"):
+        pickle.dumps(fake_client())
+
+
+def test_a_client_shows_no_key():
+    assert "key" not in repr(Client("key-never-shown", base_url=BASE))
+
+
+@pytest.mark.parametrize("interval", [0, -1, float("nan")])
+def test_an_impossible_interval_is_refused(interval):
+    with pytest.raises(ConfigurationError, match="poll_interval"):
+        fake_client(poll_interval=interval)
+
+
+def test_an_interval_below_the_recommended_one_is_warned_about_except_on_this_machine():
+    with pytest.warns(UserWarning, match="section 8"):
+        fake_client(poll_interval=5)
+    Client("key", base_url="http://127.0.0.1:1/openapi/v1", poll_interval=5)
+
+
+def test_a_journal_that_this_version_has_not_is_refused(monkeypatch):
+    with pytest.raises(ConfigurationError, match="in memory only"):
+        fake_client(journal="sqlite:///orders.db")
+    monkeypatch.setenv("VIDGEN_JOURNAL", "sqlite:///orders.db")
+    with pytest.raises(ConfigurationError, match="in memory only"):
+        fake_client()
+
+
+async def test_the_clock_of_the_transport_is_used_unless_another_is_given():
+    clock = VirtualClock()
+    transport = FakeTransport(None)
+    transport.clock = clock
+    assert Client("key", base_url=BASE, transport=transport)._clock is clock
+    assert fake_client(clock=clock)._clock is clock
+
+
+async def test_the_environment_names_the_namespace(monkeypatch, service):
+    keys = set()
+    for word in ("one", "one", "two"):
+        monkeypatch.setenv("VIDGEN_NAMESPACE", word)
+        async with Client(service.api_key, base_url=service.base_url) as client:
+            keys.add((await client.videos.create(**FIELDS, order_id="o")).idempotency_key)
+    assert len(keys) == 2
+
+
+async def test_a_client_on_a_session_of_the_users_own_leaves_it_open(service):
+    async with aiohttp.ClientSession(headers={"X-Mine": "1"}) as session:
+        async with Client(service.api_key, base_url=service.base_url, transport=DirectTransport(session)) as client:
+            await client.account.get()
+        assert not session.closed
+
+
+# -- the public surface ------------------------------------------------------------------------------------------------
+
+
+def test_all_is_exactly_what_is_public():
+    public = {
+        name
+        for name, value in vars(vidgen_async).items()
+        if not name.startswith("_") and not isinstance(value, type(sys))
+    }
+    assert public == set(vidgen_async.__all__)
+    assert len(public) <= 35
+
+
+def test_every_exported_error_is_a_vidgen_error():
+    errors = [getattr(vidgen_async, name) for name in vidgen_async.__all__ if name.endswith("Error")]
+    assert all(issubclass(error, VidgenError) for error in errors)

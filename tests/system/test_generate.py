@@ -1,0 +1,134 @@
+"""The whole path in one call, and what holds when it stops half way."""
+
+import asyncio
+from pathlib import Path
+
+import av
+import pytest
+
+from vidgen_async import Client, TaskFailedError, VideoRequest, WaitTimeoutError
+from vidgen_async.errors import DownloadError
+from vidgen_async.sandbox import Fault, Sandbox
+
+PICTURE = Path(__file__).resolve().parents[2] / "examples" / "boat.png"
+FIELDS = {"model": "gen-2.0", "prompt": "a paper boat", "duration": 5}
+
+
+async def test_a_prompt_and_a_picture_become_a_video_on_disk(client, service, tmp_path):
+    picture = await client.files.upload(PICTURE)
+    seen = []
+    request = VideoRequest(
+        model="vendorh3", prompt="A paper boat", duration=6, ratio="9:16", image_ids=[picture.image_id]
+    )
+
+    task = await client.videos.generate(
+        request,
+        to=tmp_path / "boat.mp4",
+        order_id="order-1187",
+        on_receipt=lambda receipt: seen.append(receipt.order_id),
+        on_update=lambda task: seen.append(task.status),
+    )
+
+    assert (seen[0], seen[-1], task.points) == ("order-1187", "completed", 15)
+    assert len(service.creates) == 1
+    with av.open(str(tmp_path / "boat.mp4")) as video:
+        stream = video.streams.video[0]
+        assert video.duration / av.time_base == pytest.approx(6, abs=0.2)
+        assert (stream.codec_context.name, stream.width, stream.height) == ("h264", 768, 1366)
+
+
+async def test_without_a_target_nothing_is_downloaded_and_hooks_may_be_async(client, service):
+    seen = []
+
+    async def on_update(task):
+        seen.append(task.status)
+
+    task = await client.videos.generate(**FIELDS, on_update=on_update)
+
+    assert task.status == seen[-1] == "completed"
+    assert not [request for request in service.requests if request.op == "videos.content"]
+
+
+async def test_a_target_that_cannot_be_written_is_told_before_anything_is_spent(client, service, tmp_path):
+    with pytest.raises(DownloadError, match="no-such-folder"):
+        await client.videos.generate(**FIELDS, to=tmp_path / "no-such-folder" / "x.mp4")
+    assert service.creates == []
+
+
+async def test_a_failed_task_raises_its_reason_and_points_to_the_ledger(client, service, tmp_path):
+    service.fail_next_task("the moderation refused the picture")
+    with pytest.raises(TaskFailedError, match=r"moderation refused.*credit ledger") as caught:
+        await client.videos.generate(**FIELDS, to=tmp_path / "x.mp4")
+    assert caught.value.task.status == "failed"
+    assert list(tmp_path.iterdir()) == []
+    assert service.ledger[-1].kind == "refund"
+
+
+async def test_a_wait_that_is_given_up_goes_on_by_the_same_order_id_without_a_second_post(tmp_path):
+    async with (
+        Sandbox(queued_for=1000) as service,
+        Client(service.api_key, base_url=service.base_url, poll_interval=0.05) as client,
+    ):
+        with pytest.raises(WaitTimeoutError, match="still runs and is charged"):
+            await client.videos.generate(**FIELDS, order_id="o", timeout=0.2)
+        service.clock.advance(2000)
+        task = await client.videos.generate(**FIELDS, order_id="o", to=tmp_path / "x.mp4")
+    assert task.status == "completed"
+    assert len(service.creates) == 1
+
+
+async def test_a_cancelled_generate_leaves_the_order_and_the_target_as_they_were(tmp_path):
+    target = tmp_path / "x.mp4"
+    target.write_bytes(b"what stood here before")
+    async with (
+        Sandbox(queued_for=1000) as service,
+        Client(service.api_key, base_url=service.base_url, poll_interval=0.05) as client,
+    ):
+        ordered = asyncio.Event()
+        worker = asyncio.ensure_future(
+            client.videos.generate(**FIELDS, order_id="o", to=target, on_receipt=lambda _: ordered.set())
+        )
+        await ordered.wait()
+        worker.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await worker
+        assert (await client.orders.get("o")).state == "accepted"
+    assert target.read_bytes() == b"what stood here before"
+    assert len(service.creates) == 1
+
+
+async def test_many_tasks_are_waited_for_together(client, service):
+    receipts = [await client.videos.create(**FIELDS, order_id=f"order-{n}") for n in range(5)]
+    outcomes = [outcome async for outcome in client.videos.as_completed([*receipts, receipts[0]], timeout=20)]
+    assert {outcome.unwrap().id for outcome in outcomes} == {receipt.task_id for receipt in receipts}
+    assert len(outcomes) == 5
+
+
+async def test_a_wait_goes_on_through_every_bad_moment_of_the_service(client, service):
+    receipt = await client.videos.create(**FIELDS)
+    for fault in (
+        Fault.status(503),
+        Fault.status(502, "<html>Bad Gateway</html>", content_type="text/html"),
+        Fault.html(status=200),
+        Fault.cut(5),
+        Fault.garble(),
+        Fault.reset_after_body(),
+        Fault.not_http(),
+        Fault.status(404),
+        Fault.status(401),
+        Fault.edit(lambda task: {**task, "status": "post_processing"}),
+        Fault.edit(lambda task: {name: value for name, value in task.items() if name != "status"}),
+    ):
+        service.faults.add("videos.get", fault)
+    task = await client.videos.wait(receipt, timeout=30)
+    assert task.status == "completed"
+
+
+async def test_a_video_can_be_streamed_for_a_proxy(client, service):
+    receipt = await client.videos.create(**FIELDS)
+    await client.videos.wait(receipt, timeout=20)
+    async with client.videos.stream(receipt, range="bytes=0-99") as video:
+        body = b"".join([piece async for piece in video.chunks()])
+    assert video.status == 206
+    assert len(body) == 100
+    assert client.watcher.stats.polls >= 1

@@ -1,0 +1,53 @@
+"""How the tests send: requests with short limits, bodies that misbehave, and waiting without sleeping."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+from attrs import frozen
+from yarl import URL
+
+from vidgen_async.messages import BytesBody, Probe, Request, Timeouts, make_headers
+from vidgen_async.transports.direct import DirectTransport
+
+PROMPT = b'{"prompt":"a lighthouse"}'
+LONG = Timeouts(connect=5, read=5)
+SHORT = Timeouts(connect=5, read=0.08)
+SHORT_CONNECT = Timeouts(connect=0.08, read=5)
+
+
+def create(url: URL, *, method: str = "POST", body: object = BytesBody(PROMPT), timeouts: Timeouts = LONG, **headers):
+    return Request(
+        op="videos.create", method=method, url=url, headers=make_headers(headers), body=body, timeouts=timeouts
+    )
+
+
+def read(url: URL, *, timeouts: Timeouts = LONG, **headers: str) -> Request:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Request(op="videos.get", method="GET", url=url, headers=make_headers(named), timeouts=timeouts)
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    """Return soon after ``is_so()`` has become true."""
+    async with asyncio.timeout(2):
+        while not is_so():  # noqa: ASYNC110 - what is waited for happens in sockets, which set no events
+            await asyncio.sleep(0.001)
+
+
+async def swallowed(transport: DirectTransport, request: Request, probe: Probe | None = None) -> bytes:
+    async with await transport.send(request, probe=probe) as response:
+        return await response.read()
+
+
+@frozen
+class FailingBody:
+    """Breaks after ``pieces`` pieces of 64 KiB."""
+
+    pieces: int
+    length: int = 1_000_000
+    content_type: str = "application/json"
+
+    async def open(self) -> AsyncIterator[bytes]:
+        for _ in range(self.pieces):
+            yield b"x" * 65536
+        message = "the file is gone"
+        raise OSError(message)

@@ -1,0 +1,77 @@
+"""Statuses are answers, also where aiohttp is patched: aioresponses stands in for the service."""
+
+import aiohttp
+import pytest
+from aioresponses import aioresponses
+from yarl import URL
+
+from tests.transports.sending import create, read, swallowed
+from vidgen_async.errors import ConnectError, ConnectionLostError, ResponseTimeoutError
+from vidgen_async.messages import Delivery, Probe
+from vidgen_async.transports.direct import DirectTransport
+
+LINK = URL("http://service.test/openapi/v1/videos")
+
+pytestmark = pytest.mark.usefixtures("stream_writer")
+
+
+@pytest.fixture
+async def transport():
+    transport = DirectTransport()
+    yield transport
+    await transport.aclose()
+
+
+@pytest.fixture
+def service():
+    with aioresponses() as service:
+        yield service
+
+
+@pytest.mark.parametrize(
+    "status", [200, 201, 202, 301, 302, 303, 307, 308, 400, 401, 402, 403, 404, 409, 429, 500, 503]
+)
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_a_status_comes_through_and_nothing_is_followed(transport, service, method: str, status: int) -> None:
+    headers = {"Location": "http://elsewhere.test/", "Retry-After": "7"}
+    service.add(LINK, method, status=status, body=b'{"id":"t"}', headers=headers)
+    request = read(LINK) if method == "GET" else create(LINK)
+
+    async with await transport.send(request) as response:
+        assert response.status == status
+        assert response.headers["retry-after"] == "7"
+        assert await response.read() == b'{"id":"t"}'
+
+    assert [key for key, calls in service.requests.items() for _ in calls] == [(method, LINK)]
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (aiohttp.ConnectionTimeoutError(), ConnectError),
+        (aiohttp.SocketTimeoutError(), ResponseTimeoutError),
+        (TimeoutError(), ResponseTimeoutError),
+        (aiohttp.ServerDisconnectedError(), ConnectionLostError),
+        (aiohttp.ClientOSError(104, "reset"), ConnectionLostError),
+        (aiohttp.ClientConnectionError("Connection refused"), ConnectionLostError),
+        (ConnectionResetError(104, "reset"), ConnectionLostError),
+    ],
+    ids=lambda value: getattr(value, "__name__", type(value).__name__),
+)
+@pytest.mark.parametrize("probe", [False, True], ids=["lean", "careful"])
+async def test_an_exception_alone_proves_nothing(transport, service, error: Exception, told: type, probe: bool) -> None:
+    service.post(LINK, exception=error)
+    evidence = Probe() if probe else None
+    with pytest.raises(told) as caught:
+        await transport.send(create(LINK), probe=evidence)
+
+    assert type(caught.value) is told
+    assert caught.value.delivery is Delivery.MAYBE_SENT
+    assert evidence is None or evidence.delivery is Delivery.MAYBE_SENT
+
+
+async def test_an_answer_from_a_patched_session_counts_as_answered(transport, service) -> None:
+    service.post(LINK, status=202, body=b"{}")
+    probe = Probe()
+    assert await swallowed(transport, create(LINK), probe) == b"{}"
+    assert probe.delivery is Delivery.ANSWERED

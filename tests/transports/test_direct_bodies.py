@@ -1,0 +1,307 @@
+"""Bodies both ways: streamed, bounded when cancelled, whole or not at all."""
+
+import asyncio
+import contextlib
+import gc
+import gzip
+import warnings
+from collections.abc import AsyncIterator
+
+import pytest
+from attrs import frozen
+
+from tests.transports import raw_service as raw
+from tests.transports.raw_service import raw_service
+from tests.transports.sending import LONG, SHORT, create, read, swallowed, until
+from vidgen_async.errors import BodyError, ConnectionLostError, ResponseTimeoutError, TransportError
+from vidgen_async.messages import CHUNK, BytesBody, Delivery, Phase, Probe
+from vidgen_async.transports.direct import DirectTransport
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n"
+MANY = 30_000_000
+
+careful = pytest.mark.parametrize("is_careful", [False, True], ids=["lean", "careful"])
+
+
+@pytest.fixture
+async def transport():
+    transport = DirectTransport()
+    yield transport
+    await transport.aclose()
+
+
+def probe_if(is_careful: bool) -> Probe | None:
+    return Probe() if is_careful else None
+
+
+# -- the request's -----------------------------------------------------------------------------------------------------
+
+
+@careful
+@pytest.mark.parametrize("size", [0, 1, CHUNK, CHUNK + 1, 1_000_000])
+async def test_a_body_arrives_whole_and_with_its_length(
+    transport: DirectTransport, size: int, is_careful: bool
+) -> None:
+    body = BytesBody(bytes(range(256)) * (size // 256) + b"x" * (size % 256))
+    async with raw_service(raw.answers) as service:
+        for _ in range(2):
+            await swallowed(transport, create(service.url(), body=body), probe_if(is_careful))
+
+    whole = b"".join(service.received)
+    assert whole.count(f"Content-Length: {size}\r\n".encode()) == 2
+    assert b"chunked" not in whole.partition(b"\r\n\r\n")[0]
+    assert whole.endswith(body.data)
+
+
+@careful
+async def test_cancelling_a_large_upload_bounds_what_still_leaves(transport: DirectTransport, is_careful: bool) -> None:
+    async def reads_late(connection: raw.Connection) -> None:
+        connection.writer.transport.pause_reading()
+        await cancelled.wait()
+        connection.writer.transport.resume_reading()
+        await connection.rest()
+
+    cancelled = asyncio.Event()
+    probe = probe_if(is_careful)
+    async with raw_service(reads_late) as service:
+        request = create(service.url(), body=BytesBody(b"x" * MANY))
+        sending = asyncio.create_task(transport.send(request, probe=probe))
+        await until(lambda: bool(service.connections))
+        await asyncio.sleep(0.02)
+        sending.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await sending
+        cancelled.set()
+        await service.quiet()
+
+    # What the kernel's buffers hold, instead of everything.
+    assert 0 < service.bytes_received < MANY / 3
+    assert probe is None or (probe.delivery, probe.phase) == (Delivery.MAYBE_SENT, Phase.SEND)
+
+
+@frozen
+class WatchedBody:
+    """Knows whether every iterator that was opened was also ended."""
+
+    ends: list[str]
+    length: int = 10 * CHUNK
+    pieces: int = 10
+    size: int = CHUNK
+    pause: float = 0
+    content_type: str = "video/mp4"
+
+    async def open(self) -> AsyncIterator[bytes]:
+        try:
+            for _ in range(self.pieces):
+                if self.pause:
+                    await asyncio.sleep(self.pause)
+                yield b"x" * self.size
+        finally:
+            self.ends.append("ended")
+
+
+@careful
+@pytest.mark.parametrize("behaviour", [raw.answers, raw.closes_at_once, raw.reads_nothing], ids=lambda b: b.__name__)
+async def test_every_opened_body_is_ended(transport: DirectTransport, behaviour, is_careful: bool) -> None:
+    ends: list[str] = []
+    limits = SHORT if behaviour is raw.reads_nothing else LONG
+    async with raw_service(behaviour) as service:
+        request = create(service.url(), body=WatchedBody(ends, length=30 * CHUNK * 10, pieces=300), timeouts=limits)
+        with contextlib.nullcontext() if behaviour is raw.answers else pytest.raises(TransportError):
+            await swallowed(transport, request, probe_if(is_careful))
+        assert ends == ["ended"]
+
+
+@careful
+async def test_an_answer_may_come_before_the_body_is_out(transport: DirectTransport, is_careful: bool) -> None:
+    async def refuses(connection: raw.Connection) -> None:
+        connection.received += await connection.reader.readuntil(b"\r\n\r\n")
+        connection.writer.transport.pause_reading()
+        await connection.answer(b"HTTP/1.1 401 No\r\nContent-Length: 2\r\n\r\nno")
+        await read_it.wait()
+
+    read_it = asyncio.Event()
+    ends: list[str] = []
+    probe = probe_if(is_careful)
+    async with raw_service(refuses) as service:
+        request = create(service.url(), body=WatchedBody(ends, length=MANY // CHUNK * CHUNK, pieces=MANY // CHUNK))
+        async with await transport.send(request, probe=probe) as response:
+            assert (response.status, await response.read()) == (401, b"no")
+        # By the response itself: nothing is left for the event loop to finish.
+        assert ends == ["ended"]
+        read_it.set()
+
+    assert probe is None or (probe.delivery, probe.phase) == (Delivery.ANSWERED, Phase.BODY)
+
+
+async def test_an_upload_that_moves_is_not_silent_however_long_it_takes(transport: DirectTransport) -> None:
+    async with raw_service(raw.answers) as service:
+        started = asyncio.get_running_loop().time()
+        body = WatchedBody([], length=5 * CHUNK, pieces=5, pause=0.4 * SHORT.read)
+        assert await swallowed(transport, create(service.url(), body=body, timeouts=SHORT)) == b"ok"
+        assert asyncio.get_running_loop().time() - started > 1.5 * SHORT.read
+
+
+async def test_an_upload_that_nobody_takes_times_out(transport: DirectTransport) -> None:
+    async with raw_service(raw.reads_nothing) as service:
+        with pytest.raises(ResponseTimeoutError, match="took no more of the body within") as caught:
+            await transport.send(create(service.url(), body=BytesBody(b"x" * MANY), timeouts=SHORT))
+    assert caught.value.phase is Phase.SEND
+
+
+@careful
+@pytest.mark.parametrize(("pieces", "word"), [(9, "shorter"), (11, "longer")])
+async def test_a_body_that_is_not_as_long_as_it_said_is_an_error(
+    transport: DirectTransport, pieces: int, word: str, is_careful: bool
+) -> None:
+    async with raw_service(raw.answers) as service:
+        body = WatchedBody([], pieces=pieces)
+        with pytest.raises(TransportError, match=word):
+            await transport.send(create(service.url(), body=body, timeouts=SHORT), probe=probe_if(is_careful))
+
+
+async def test_pieces_larger_than_a_chunk_are_cut_up(transport: DirectTransport) -> None:
+    async with raw_service(raw.answers) as service:
+        await swallowed(transport, create(service.url(), body=WatchedBody([], pieces=1, size=10 * CHUNK)))
+    assert service.received[0].endswith(b"\r\n\r\n" + b"x" * 10 * CHUNK)
+
+
+# -- the answer's ------------------------------------------------------------------------------------------------------
+
+
+@careful
+async def test_a_broken_body_says_how_much_of_it_was_received(transport: DirectTransport, is_careful: bool) -> None:
+    async def breaks(connection: raw.Connection) -> None:
+        await connection.request()
+        await connection.answer(HEAD % 100 + b"x" * 60)
+        await taken.wait()
+
+    taken = asyncio.Event()
+    async with (
+        raw_service(breaks) as service,
+        await transport.send(create(service.url()), probe=probe_if(is_careful)) as response,
+    ):
+        chunks = response.chunks(16)
+        pieces = [len(await anext(chunks)) for _ in range(4)]
+        taken.set()
+        with pytest.raises(BodyError, match="60 bytes were received") as caught:
+            await anext(chunks)
+
+    assert pieces == [16, 16, 16, 12]
+    assert (caught.value.received, caught.value.delivery, caught.value.phase) == (60, Delivery.ANSWERED, Phase.BODY)
+    assert caught.value.op == "videos.create"
+
+
+async def test_a_chunk_that_is_garbled_later_is_a_broken_body(transport: DirectTransport) -> None:
+    async def garbles(connection: raw.Connection) -> None:
+        await connection.request()
+        await connection.answer(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n")
+        await taken.wait()
+        await connection.answer(b"zz\r\n")
+        await connection.rest()
+
+    taken = asyncio.Event()
+    async with (
+        raw_service(garbles) as service,
+        await transport.send(read(service.url(), timeouts=SHORT)) as response,
+    ):
+        chunks = response.chunks()
+        assert await anext(chunks) == b"ab"
+        taken.set()
+        with pytest.raises(BodyError) as caught:
+            await anext(chunks)
+    assert caught.value.received == 2
+
+
+async def test_a_body_that_falls_silent_is_an_error(transport: DirectTransport) -> None:
+    async with (
+        raw_service(raw.says_and_hangs(HEAD % 9 + b"abc")) as service,
+        await transport.send(read(service.url(), timeouts=SHORT)) as response,
+    ):
+        with pytest.raises(BodyError, match="fell silent"):
+            await response.read()
+        with pytest.raises(BodyError):
+            await response.read()
+
+
+async def test_a_long_download_is_no_timeout_as_long_as_something_comes(transport: DirectTransport) -> None:
+    async def drips(connection: raw.Connection) -> None:
+        await connection.request()
+        await connection.answer(HEAD % 8)
+        for _ in range(8):
+            await asyncio.sleep(SHORT.read / 4)
+            await connection.answer(b"x")
+
+    async with raw_service(drips) as service:
+        assert await swallowed(transport, read(service.url(), timeouts=SHORT)) == b"x" * 8
+
+
+@pytest.mark.parametrize("accept", ["identity", "gzip", None])
+async def test_who_asks_for_an_encoding_gets_the_bytes_as_they_come(transport: DirectTransport, accept) -> None:
+    packed = gzip.compress(b'{"id":"task"}')
+    answer = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed) + packed
+    headers = {"Accept": "application/json"} if accept is None else {"Accept_Encoding": accept}
+    async with raw_service(raw.says(answer)) as service:
+        body = await swallowed(transport, read(service.url(), **headers))
+    assert body == (b'{"id":"task"}' if accept is None else packed)
+
+
+async def test_a_body_read_to_its_end_gives_the_connection_back(transport: DirectTransport) -> None:
+    async with raw_service(raw.answers) as service:
+        for _ in range(3):
+            await swallowed(transport, read(service.url()))
+    assert len(service.connections) == 1
+
+
+async def test_a_response_left_half_way_closes_its_connection(transport: DirectTransport) -> None:
+    async with raw_service(raw.says_and_hangs(HEAD % MANY + b"x" * 100_000)) as service:
+        async with await transport.send(read(service.url())) as response:
+            async for piece in response.chunks():
+                assert len(piece) <= CHUNK
+                break
+        await service.quiet()
+
+
+async def test_cancelled_in_the_body_the_block_still_releases_it(transport: DirectTransport) -> None:
+    async with raw_service(raw.says_and_hangs(HEAD % 9 + b"abc")) as service:
+        reading = asyncio.create_task(swallowed(transport, read(service.url(), timeouts=LONG)))
+        await until(lambda: service.bytes_received > 0)
+        await asyncio.sleep(0.01)
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+        await service.quiet()
+
+
+@careful
+@pytest.mark.parametrize("debug", [False, True])
+async def test_a_response_dropped_unclosed_is_warned_about_once(
+    transport: DirectTransport, is_careful: bool, debug: bool
+) -> None:
+    asyncio.get_running_loop().set_debug(debug)
+    async with raw_service(raw.says_and_hangs(HEAD % 9 + b"abc")) as service:
+        response = await transport.send(create(service.url()), probe=probe_if(is_careful))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            del response
+            gc.collect()
+        await service.quiet()
+    assert [str(warning.message) for warning in caught] == ["videos.create: the response was never closed"]
+
+
+async def test_a_response_read_to_its_end_needs_no_closing(transport: DirectTransport) -> None:
+    async with raw_service(raw.answers) as service:
+        response = await transport.send(read(service.url()))
+        await response.read()
+        del response
+        gc.collect()
+        await swallowed(transport, read(service.url()))
+    assert len(service.connections) == 1
+
+
+async def test_a_lost_connection_is_told_without_the_url(transport: DirectTransport) -> None:
+    async with raw_service(raw.reads_and_resets) as service:
+        with pytest.raises(ConnectionLostError) as caught:
+            await transport.send(create(service.url("/x?sig=SECRET")))
+    assert "SECRET" not in str(caught.value)
+    assert f"127.0.0.1:{service.port} was lost" in str(caught.value)

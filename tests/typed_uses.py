@@ -1,0 +1,89 @@
+"""Uses of the public surface that are only type-checked: what users write must pass a strict checker."""
+
+from datetime import datetime
+from pathlib import Path
+from typing import assert_type
+
+from vidgen_async import (
+    Account,
+    Catalog,
+    Client,
+    Outcome,
+    Pacing,
+    Receipt,
+    ReferenceAsset,
+    RejectedError,
+    Timeouts,
+    UncertainCreateError,
+    VideoRequest,
+    VideoTask,
+)
+from vidgen_async.attempts import Order, OrderState
+from vidgen_async.journal import MemoryJournal
+from vidgen_async.transports import BufferedResponse, DirectTransport, Probe, Request, Response, Transport
+
+
+class Logged:
+    """A transport of a user's own."""
+
+    honours_gate = True
+
+    def __init__(self, inner: Transport) -> None:
+        self.inner = inner
+        self.seen: list[str] = []
+
+    async def send(self, request: Request, *, probe: Probe | None = None) -> Response:
+        response = await self.inner.send(request, probe=probe)
+        self.seen.append(f"{request.op} {response.status}")
+        return response
+
+    async def aclose(self) -> None:
+        await self.inner.aclose()
+
+
+async def uses(receipts: list[Receipt]) -> None:
+    client = Client(
+        "key",
+        base_url="https://h/openapi/v1",
+        transport=Logged(DirectTransport(trust_env=True)),
+        journal=MemoryJournal(),
+        timeouts=Timeouts(connect=5, read=None),
+        pacing=Pacing(limit=50, patience=30),
+    )
+    async with client:
+        assert_type(await client.models.list(), Catalog)
+        assert_type(await client.account.get(), Account)
+        asset = await client.files.upload(Path("hero.png"))
+        assert_type(asset, ReferenceAsset)
+        receipt = await client.videos.create(
+            model="vendorh3", prompt="…", duration=8, ratio="9:16", image_ids=[asset.image_id], order_id="order-1187"
+        )
+        assert_type(receipt, Receipt)
+        assert_type(receipt.accepted_at, datetime)
+        await client.videos.create(VideoRequest(model="m", prompt="p", extra={"seed": 7}))
+        await client.videos.create(model="m", prompt="p", duration="8")  # type: ignore[arg-type]
+        await client.videos.create(model="m", promt="p")  # type: ignore[call-arg]
+        task = await client.videos.wait(receipt, timeout=None)
+        assert_type(task, VideoTask)
+        async for change in client.videos.watch("task-1"):
+            assert_type(change.points, int | None)
+        async for outcome in client.videos.as_completed(receipts):
+            assert_type(outcome, Outcome)
+            assert_type(outcome.unwrap(), VideoTask)
+        assert_type(await client.videos.download(task, "hero.mp4"), Path)
+        async with client.videos.stream(task, range="bytes=0-") as video:
+            assert_type(video.status, int)
+            async for piece in video.chunks():
+                assert_type(piece, bytes)
+        assert_type(await client.orders.list([OrderState.UNCERTAIN, "sending"]), list[Order])
+        await client.orders.resend("order-1187", expect_attempt=1, reason="the account shows no charge")
+        try:
+            await client.videos.generate(model="m", prompt="p", to="x.mp4", on_update=lambda seen: None)
+        except RejectedError as error:
+            assert_type(error.order_id, str)
+        except UncertainCreateError as error:
+            assert_type(error.message, str)
+
+
+def a_response_of_ones_own() -> Response:
+    return BufferedResponse(200, b"{}")

@@ -1,0 +1,324 @@
+"""Every row of the watch table."""
+
+import logging
+from collections.abc import Callable
+
+import pytest
+
+from vidgen_async.clock import VirtualClock
+from vidgen_async.errors import (
+    AuthenticationError,
+    BadRequestError,
+    BodyError,
+    CassetteError,
+    ClientStateError,
+    ConnectError,
+    ConnectionLostError,
+    GatewayError,
+    InsufficientCreditsError,
+    NotFoundError,
+    NotReadyError,
+    ProtocolError,
+    RateLimitError,
+    ResponseTimeoutError,
+    ServiceError,
+    ServiceUnavailableError,
+    TaskFailedError,
+    TransportClosedError,
+    UnexpectedResponseError,
+    WaitTimeoutError,
+)
+from vidgen_async.resources import VideoTask
+from vidgen_async.watcher import Watcher
+
+from .conftest import FakeService
+
+HOUR = 3600.0
+
+TRANSIENT: list[Exception] = [
+    ConnectError("refused"),
+    ResponseTimeoutError("silent"),
+    ConnectionLostError("reset"),
+    ProtocolError("not HTTP"),
+    BodyError("cut"),
+    TimeoutError("a transport of the user's own"),
+    ConnectionResetError(104, "reset"),
+    OSError(113, "no route to host"),
+    ServiceUnavailableError("maintenance", status=503),
+    GatewayError("bad gateway", status=502),
+    GatewayError("gateway timeout", status=504),
+    RateLimitError("busy", status=429),
+    *(
+        UnexpectedResponseError("odd", status=status)
+        for status in (200, 204, 301, 302, 307, 308, 408, 425, 500, 520, 599)
+    ),
+]
+
+ODD: list[Exception] = [
+    BadRequestError("bad", status=400),
+    InsufficientCreditsError("402", status=402),
+    UnexpectedResponseError("forbidden", status=403),
+    UnexpectedResponseError("teapot", status=418),
+    UnexpectedResponseError("no status", status=0),
+    NotReadyError("409", status=409),
+    TransportClosedError("closed"),
+    KeyError("a programming error"),
+]
+
+
+def name_of(error: Exception) -> str:
+    return f"{type(error).__name__}-{getattr(error, 'status', '')}"
+
+
+@pytest.mark.parametrize("fault", TRANSIENT, ids=name_of)
+async def test_a_wait_survives_a_virtual_hour_of(
+    fault: Exception, watcher: Watcher, service: FakeService, clock: VirtualClock
+) -> None:
+    service.default = fault
+    service.complete_at(HOUR, "t")
+
+    task = await watcher.wait("t", timeout=None)
+
+    assert task.status == "completed"
+    assert clock.now() == HOUR
+    assert service.times() == [60.0 * n for n in range(61)]
+    assert watcher.stats.errors == {type(fault).__name__: 60}
+
+
+@pytest.mark.parametrize("status", ["queued", "running", None, "post_processing", "Completed", ""])
+async def test_a_state_that_is_not_terminal_is_looked_at_again(
+    status: str | None, watcher: Watcher, service: FakeService
+) -> None:
+    service.script("t", *[VideoTask(id="t", status=status)] * 3, "completed")
+
+    assert (await watcher.wait("t")).status == "completed"
+    assert service.times() == [0.0, 60.0, 120.0, 180.0]
+
+
+async def test_a_completed_task_is_returned_as_it_came(watcher: Watcher, service: FakeService) -> None:
+    task = VideoTask(
+        id="t", status="completed", video_url="https://cdn.example/v.mp4?exp=1&sig=a%2Fb", extra={"new": 1}
+    )
+    service.script("t", task)
+
+    assert await watcher.wait("t") is task
+    assert service.times() == [0.0]
+
+
+async def test_a_failed_task_is_an_error_with_its_reason_and_is_not_looked_at_again(
+    watcher: Watcher, service: FakeService, clock: VirtualClock
+) -> None:
+    service.script("t", VideoTask(id="t", status="failed", failure_reason="asset rule 7"))
+
+    with pytest.raises(TaskFailedError) as caught:
+        await watcher.wait("t")
+
+    assert caught.value.message == "asset rule 7; check the refund in the credit ledger (task 't')"
+    assert caught.value.task is not None
+    assert caught.value.task.failure_reason == "asset rule 7"
+    await clock.sleep(600.0)
+    assert service.times() == [0.0]
+
+
+async def test_a_failed_task_without_a_reason_says_so(watcher: Watcher, service: FakeService) -> None:
+    service.script("t", "failed")
+
+    with pytest.raises(TaskFailedError, match="no failure reason was given; check the refund in the credit ledger"):
+        await watcher.wait("t")
+
+
+async def test_a_401_is_looked_at_again_soon_and_ends_when_it_repeats(watcher: Watcher, service: FakeService) -> None:
+    service.default = AuthenticationError("who are you?", status=401)
+
+    with pytest.raises(AuthenticationError, match="who are you"):
+        await watcher.wait("t")
+
+    assert service.times() == [0.0, 5.0]
+
+
+async def test_a_single_401_is_survived(watcher: Watcher, service: FakeService) -> None:
+    service.script("t", "running", AuthenticationError("upstream", status=401), "running", "completed")
+
+    await watcher.wait("t")
+
+    assert service.times() == [0.0, 60.0, 65.0, 125.0]
+
+
+async def test_two_401s_that_do_not_follow_one_another_are_survived(watcher: Watcher, service: FakeService) -> None:
+    refused = AuthenticationError("upstream", status=401)
+    service.script("t", refused, "running", refused, ConnectError("lost"), refused, "completed")
+
+    assert (await watcher.wait("t")).status == "completed"
+
+
+async def test_a_401_of_another_class_is_an_authentication_error(watcher: Watcher, service: FakeService) -> None:
+    service.default = UnexpectedResponseError("no", status=401, code="X", request_id="r-1")
+
+    with pytest.raises(AuthenticationError) as caught:
+        await watcher.wait("t")
+
+    assert (caught.value.status, caught.value.code, caught.value.request_id) == (401, "X", "r-1")
+
+
+@pytest.mark.parametrize(
+    "gone",
+    [NotFoundError("no such task", status=404), UnexpectedResponseError("no such task", status=410)],
+    ids=name_of,
+)
+async def test_404_and_410_end_the_wait_at_once(gone: ServiceError, watcher: Watcher, service: FakeService) -> None:
+    service.default = gone
+
+    with pytest.raises(NotFoundError, match="no such task") as caught:
+        await watcher.wait("t")
+
+    assert caught.value.status == gone.status
+    assert any("client.videos.wait" in note for note in caught.value.__notes__)
+    assert service.times() == [0.0]
+
+
+@pytest.mark.parametrize(
+    "gone",
+    [NotFoundError("not there yet", status=404), UnexpectedResponseError("not there yet", status=410)],
+    ids=name_of,
+)
+async def test_within_two_minutes_of_the_receipt_they_are_looked_at_again_first(
+    gone: ServiceError, watcher: Watcher, service: FakeService, clock: VirtualClock
+) -> None:
+    await clock.sleep(1000.0)
+    service.script("t", gone, gone, "queued", "completed")
+
+    assert (await watcher.wait("t", accepted_at=999.0)).status == "completed"
+    assert service.times() == [1000.0, 1060.0, 1120.0, 1180.0]
+
+
+async def test_after_two_minutes_they_end_the_wait(watcher: Watcher, service: FakeService, clock: VirtualClock) -> None:
+    await clock.sleep(1000.0)
+    service.default = NotFoundError("gone", status=404)
+
+    with pytest.raises(NotFoundError):
+        await watcher.wait("t", accepted_at=990.0)
+
+    assert service.times() == [1000.0, 1060.0, 1120.0]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=name_of)
+async def test_anything_else_ends_after_the_third_in_a_row(
+    odd: Exception, watcher: Watcher, service: FakeService
+) -> None:
+    service.script("t", odd, odd, "running", odd, odd, odd)
+
+    with pytest.raises(type(odd)):
+        await watcher.wait("t")
+
+    assert service.times() == [0.0, 60.0, 120.0, 180.0, 240.0, 300.0]
+
+
+async def test_a_poll_that_gives_no_task_is_a_programming_error(watcher: Watcher, service: FakeService) -> None:
+    async def nothing() -> VideoTask:
+        return None  # type: ignore[return-value]
+
+    service.default = nothing
+
+    with pytest.raises(TypeError, match="NoneType"):
+        await watcher.wait("t")
+
+
+@pytest.mark.parametrize("fatal", [CassetteError("no such interaction"), ClientStateError("forked")], ids=name_of)
+async def test_a_cassette_error_is_never_swallowed(fatal: Exception, watcher: Watcher, service: FakeService) -> None:
+    service.default = fatal
+
+    with pytest.raises(type(fatal)):
+        await watcher.wait("t")
+
+    assert service.times() == [0.0]
+
+
+async def test_an_unknown_state_is_warned_about_once_per_task_and_state(
+    watcher: Watcher, service: FakeService, caplog: pytest.LogCaptureFixture
+) -> None:
+    missing = VideoTask(id="t")
+    service.script("t", "dreaming", "dreaming", missing, "dreaming", missing, "completed")
+    service.script("u", "dreaming", "completed")
+
+    with caplog.at_level(logging.WARNING, "vidgen_async.watcher"):
+        await watcher.wait("t")
+        await watcher.wait("u")
+
+    warned = [record.getMessage() for record in caplog.records]
+    assert [("t" in message.split(":")[0], "dreaming" in message) for message in warned] == [
+        (True, True),
+        (True, False),
+        (True, True),
+    ]
+    assert [message.split(":")[0] for message in warned] == ["task t", "task t", "task u"]
+
+
+async def test_an_unknown_state_for_ever_ends_at_the_deadline_which_names_it(
+    watcher: Watcher, service: FakeService
+) -> None:
+    service.default = "dreaming"
+
+    with pytest.raises(WaitTimeoutError, match="'dreaming'"):
+        await watcher.wait("t", timeout=HOUR)
+
+
+class TestRateLimit:
+    async def test_a_429_pauses_the_whole_watcher_for_its_retry_after(
+        self,
+        make_watcher: Callable[..., Watcher],
+        service: FakeService,
+        clock: VirtualClock,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        watcher = make_watcher()
+        for n in range(5):
+            service.complete_at(400.0, f"t{n}")
+        service.script("t0", "running", RateLimitError("slow down", status=429, retry_after=200.0))
+        service.latency = 1.0
+
+        async def later() -> VideoTask:
+            await clock.sleep(0.5)
+            raise RateLimitError("slow down", status=429, retry_after=200.0)
+
+        service.script("t1", "running", later)
+
+        outcomes = [outcome async for outcome in watcher.as_completed(f"t{n}" for n in range(5))]
+
+        assert all(outcome.unwrap().status == "completed" for outcome in outcomes)
+        moments = sorted({moment for moment, _ in service.looks})
+        assert moments == [0.0, 60.0, 320.5, 380.5, 440.5]  # quiet from 61 to 261.5, all shifted alike
+        assert len([record for record in caplog.records if "429" in record.getMessage()]) == 1
+        assert watcher.stats.lateness_max == 0.0
+
+    async def test_paused_until_is_shown_while_it_lasts(
+        self, watcher: Watcher, service: FakeService, clock: VirtualClock
+    ) -> None:
+        service.script("t", RateLimitError("slow down", status=429, retry_after=200.0))
+        service.complete_at(100.0, "t")
+        assert watcher.stats.paused_until is None
+
+        with pytest.raises(WaitTimeoutError):  # deadlines hold in a pause too
+            await watcher.wait("t", timeout=30.0)
+
+        assert clock.now() == 30.0
+        assert watcher.stats.paused_until == 200.0
+        await clock.sleep(200.0)
+        assert watcher.stats.paused_until is None
+
+    async def test_without_retry_after_only_its_own_task_waits(self, watcher: Watcher, service: FakeService) -> None:
+        service.script("t", RateLimitError("busy", status=429), "completed")
+        service.script("u", "running", "completed")
+
+        outcomes = [outcome async for outcome in watcher.as_completed(["t", "u"])]
+
+        assert len(outcomes) == 2
+        assert service.times("t") == service.times("u") == [0.0, 60.0]
+
+    async def test_a_senseless_retry_after_is_bounded_by_an_hour(
+        self, watcher: Watcher, service: FakeService, clock: VirtualClock
+    ) -> None:
+        service.script("t", RateLimitError("busy", status=429, retry_after=1e9), "completed")
+
+        await watcher.wait("t")
+
+        assert clock.now() <= HOUR + 60.0

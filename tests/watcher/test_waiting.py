@@ -1,0 +1,586 @@
+"""Waiters, followers and gatherers: what they share, what they leave behind, how they end."""
+
+import asyncio
+import gc
+import pickle
+from collections.abc import Callable
+from contextlib import aclosing
+
+import pytest
+
+from vidgen_async.clock import VirtualClock
+from vidgen_async.errors import (
+    ClientStateError,
+    ConfigurationError,
+    ConnectError,
+    NotFoundError,
+    TaskFailedError,
+    VidgenError,
+    WaitTimeoutError,
+)
+from vidgen_async.resources import VideoTask
+from vidgen_async.watcher import Outcome, Watcher, listeners
+
+from .conftest import FakeService, hang, settle, workers
+
+
+async def assert_nothing_is_left(watcher: Watcher) -> None:
+    await settle()
+    stats = watcher.stats
+    assert (stats.tasks, stats.waiting, stats.in_flight) == (0, 0, 0)
+    assert workers() == []
+    assert len(watcher._schedule) == 0
+    assert len(watcher._rounds.deadlines) == 0
+
+
+class TestShared:
+    async def test_any_number_of_waiters_on_one_task_share_its_polls(
+        self, watcher: Watcher, service: FakeService
+    ) -> None:
+        service.complete_at(180.0, "t")
+
+        tasks = await asyncio.gather(*(watcher.wait("t") for _ in range(500)))
+
+        assert len({id(task) for task in tasks}) == 1
+        assert service.times() == [0.0, 60.0, 120.0, 180.0]
+        await assert_nothing_is_left(watcher)
+
+    async def test_one_more_waiter_does_not_make_the_next_poll_sooner(
+        self, watcher: Watcher, service: FakeService, clock: VirtualClock
+    ) -> None:
+        service.complete_at(60.0, "t")
+        first = asyncio.ensure_future(watcher.wait("t"))
+        await clock.sleep(30.0)
+        second = asyncio.ensure_future(watcher.wait("t"))
+
+        await asyncio.gather(first, second)
+
+        assert service.times() == [0.0, 60.0]
+
+    async def test_a_waiter_who_comes_while_the_last_poll_is_in_flight_gets_the_terminal_task(
+        self, watcher: Watcher, service: FakeService, clock: VirtualClock
+    ) -> None:
+        service.latency = 10.0
+        service.default = "completed"
+        first = asyncio.ensure_future(watcher.wait("t"))
+        await clock.sleep(5.0)
+
+        second = await watcher.wait("t")
+
+        assert await first is second
+        assert service.times() == [0.0]
+
+    async def test_terminal_tasks_are_not_cached(self, watcher: Watcher, service: FakeService) -> None:
+        service.default = "completed"
+        await watcher.wait("t")
+        await watcher.wait("t")
+        assert len(service.looks) == 2
+
+    async def test_errors_are_not_shared_between_waiters(self, watcher: Watcher, service: FakeService) -> None:
+        service.default = NotFoundError("gone", status=404)
+
+        errors = await asyncio.gather(*(watcher.wait("t") for _ in range(3)), return_exceptions=True)
+
+        assert [type(error) for error in errors] == [NotFoundError] * 3
+        assert len({id(error) for error in errors}) == 3
+
+    async def test_waiting_again_within_the_interval_does_not_look_sooner_and_knows_what_was_seen(
+        self, watcher: Watcher, service: FakeService
+    ) -> None:
+        for _ in range(24):  # two minutes of impatience
+            with pytest.raises(WaitTimeoutError) as caught:
+                await watcher.wait("t", timeout=5.0)
+            assert caught.value.task is not None
+            await assert_nothing_is_left(watcher)
+
+        assert service.times() == [0.0, 60.0]
+
+    async def test_what_is_remembered_of_left_tasks_is_bounded(
+        self, watcher: Watcher, service: FakeService, clock: VirtualClock
+    ) -> None:
+        async for outcome in watcher.as_completed((f"t{n}" for n in range(3_000)), timeout=10.0):
+            assert isinstance(outcome.error, WaitTimeoutError)
+        assert len(watcher._left) <= 1024
+        assert watcher._schedule.slots <= 64
+
+        await clock.sleep(100.0)
+        with pytest.raises(WaitTimeoutError):
+            await watcher.wait("another", timeout=1.0)
+        assert list(watcher._left) == ["another"]
+
+
+class TestLeaving:
+    async def test_cancelling_a_waiter_changes_only_that_waiter(
+        self, watcher: Watcher, service: FakeService, clock: VirtualClock
+    ) -> None:
+        service.complete_at(120.0, "t")
+        gone, stays = (asyncio.ensure_future(watcher.wait("t")) for _ in range(2))
+        await clock.sleep(30.0)
+
+        gone.cancel()
+
+        assert (await stays).status == "completed"
+        assert gone.cancelled()
+        assert service.times() == [0.0, 60.0, 120.0]
+
+    async def test_cancelling_the_last_waiter_drops_the_task_at_once(
+        self, watcher: Watcher, service: FakeService, clock: VirtualClock
+    ) -> None:
+        waits = [asyncio.ensure_future(watcher.wait(f"t{n}")) for n in range(200)]
+        await clock.sleep(30.0)
+        looks = len(service.looks)
+
+        for wait in waits:
+            wait.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)
+
+        await assert_nothing_is_left(watcher)
+        await clock.sleep(600.0)
+        assert len(service.looks) == looks
+
+    async def test_the_poll_in_flight_of_a_task_that_nobody_waits_for_is_cancelled(
+        self, watcher: Watcher, service: FakeService
+    ) -> None:
+        service.default = hang
+        wait = asyncio.ensure_future(watcher.wait("t"))
+        await settle()
+        assert watcher.stats.in_flight == 1
+
+        wait.cancel()
+
+        await assert_nothing_is_left(watcher)
+        assert not service.in_flight
+
+    async def test_a_poll_that_swallows_its_cancellation_ends_nothing_that_began_since(
+        self, watcher: Watcher, service: FakeService, clock: VirtualClock
+    ) -> None:
+        async def stubborn() -> VideoTask:
+            try:
+                return await hang()
+            except asyncio.CancelledError:
+                await clock.sleep(100.0)
+                return VideoTask(id="t", status="completed", model="stale")
+
+        async def slow() -> VideoTask:
+            await clock.sleep(100.0)
+            return VideoTask(id="t", status="running")
+
+        service.script("t", stubborn, slow, "completed")
+        with pytest.raises(WaitTimeoutError):
+            await watcher.wait("t", timeout=10.0)
+
+        task = await watcher.wait("t")  # its look at 60 s is under way when the stale answer comes, at 110 s
+
+        assert task.model is None
+        assert service.times() == [0.0, 60.0, 160.0]
+
+    async def test_a_poller_that_is_cancelled_from_outside_does_not_lose_its_task(
+        self, watcher: Watcher, service: FakeService, clock: VirtualClock
+    ) -> None:
+        service.script("t", asyncio.CancelledError(), "completed")
+
+        assert (await watcher.wait("t")).status == "completed"
+        assert service.times() == [0.0, 60.0]
+
+    @pytest.mark.parametrize("kind", ["vidgen watcher", "vidgen watcher alarm"])
+    async def test_cancelling_the_watchers_own_workers_never_leaves_a_waiter_hanging(
+        self, kind: str, watcher: Watcher, service: FakeService, clock: VirtualClock
+    ) -> None:
+        service.complete_at(60.0, "t")
+        wait = asyncio.ensure_future(watcher.wait("t"))
+        await clock.sleep(1.0)
+
+        for worker in asyncio.all_tasks():
+            if worker.get_name() == kind:
+                worker.cancel()
+
+        if kind == "vidgen watcher":
+            with pytest.raises(ClientStateError, match="stopped from outside"):
+                await wait
+        else:
+            assert (await wait).status == "completed"
+        await assert_nothing_is_left(watcher)
+
+    async def test_a_bug_in_the_scheduler_reaches_all_waiters(
+        self, watcher: Watcher, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        def broken(*_: object) -> None:
+            message = "a bug"
+            raise ZeroDivisionError(message)
+
+        monkeypatch.setattr(watcher._schedule, "take", broken)
+
+        results = await asyncio.gather(watcher.wait("t"), watcher.wait("u"), return_exceptions=True)
+
+        assert [type(result) for result in results] == [ZeroDivisionError] * 2
+        assert "the watcher broke" in caplog.text
+        await assert_nothing_is_left(watcher)
+
+    async def test_a_bug_in_a_poller_reaches_all_waiters(
+        self, watcher: Watcher, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def broken(*_: object) -> None:
+            message = "a bug"
+            raise ZeroDivisionError(message)
+
+        monkeypatch.setattr(watcher, "_note_state", broken)
+
+        outcomes = [outcome async for outcome in watcher.as_completed(["t", "u"])]
+
+        assert [str(outcome.error) for outcome in outcomes] == [
+            f"task {name!r} could not be looked at: ZeroDivisionError: a bug" for name in ("t", "u")
+        ]
+        assert isinstance(outcomes[0].error, VidgenError)
+        assert isinstance(outcomes[0].error.__cause__, ZeroDivisionError)
+
+
+class TestDeadlines:
+    async def test_the_message_says_what_was_seen_and_how_to_go_on(
+        self, watcher: Watcher, service: FakeService
+    ) -> None:
+        service.script("t", "running", ConnectError("refused"))
+
+        with pytest.raises(WaitTimeoutError) as caught:
+            await watcher.wait("t", timeout=90.0)
+
+        assert caught.value.message == (
+            "task 't' was not terminal after 90 s (the last state seen was 'running', the last look failed with "
+            'ConnectError). It still runs and is charged; go on waiting with client.videos.wait("t")'
+        )
+        assert caught.value.task_id == "t"
+        assert caught.value.task == VideoTask(id="t", status="running")
+        assert isinstance(caught.value, TimeoutError)
+        assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)  # noqa: S301 - our own bytes
+
+    async def test_a_deadline_bounds_a_poll_that_hangs(
+        self, watcher: Watcher, service: FakeService, clock: VirtualClock
+    ) -> None:
+        service.default = hang
+
+        with pytest.raises(WaitTimeoutError, match="it was not seen yet"):
+            await watcher.wait("t", timeout=5.0)
+
+        assert clock.now() == 5.0
+        await assert_nothing_is_left(watcher)
+
+    async def test_many_waiters_have_each_their_own(self, watcher: Watcher, clock: VirtualClock) -> None:
+        async def wait(timeout: float) -> float:
+            with pytest.raises(WaitTimeoutError):
+                await watcher.wait("t", timeout=timeout)
+            return clock.now()
+
+        timeouts = [float(n * 7 % 101 + 1) for n in range(100)]
+
+        assert await asyncio.gather(*map(wait, timeouts)) == timeouts
+        await assert_nothing_is_left(watcher)
+
+    @pytest.mark.parametrize("timeout", [0.0, -5.0])
+    async def test_zero_is_over_before_any_look(
+        self, timeout: float, watcher: Watcher, service: FakeService, clock: VirtualClock
+    ) -> None:
+        with pytest.raises(WaitTimeoutError):
+            await watcher.wait("t", timeout=timeout)
+        outcomes = [outcome async for outcome in watcher.as_completed(["t", "u"], timeout=timeout)]
+
+        assert [type(outcome.error) for outcome in outcomes] == [WaitTimeoutError] * 2
+        assert service.looks == []
+        assert clock.now() == 0.0
+
+    async def test_none_waits_for_ever(self, watcher: Watcher, service: FakeService, clock: VirtualClock) -> None:
+        service.complete_at(10 * 86400.0, "t")
+        watcher._schedule.interval = 3600.0
+        await watcher.wait("t", timeout=None)
+        assert clock.now() >= 10 * 86400.0
+
+    async def test_the_default_is_a_day(self, make_watcher: Callable[..., Watcher], clock: VirtualClock) -> None:
+        with pytest.raises(WaitTimeoutError, match="86400 s"):
+            await make_watcher(interval=3600.0).wait("t")
+        assert clock.now() == 86400.0
+
+    async def test_not_a_number_is_refused_and_leaves_nothing(self, watcher: Watcher) -> None:
+        with pytest.raises(ValueError, match="NaN"):
+            await watcher.wait("t", timeout=float("nan"))
+        await assert_nothing_is_left(watcher)
+
+    async def test_deadlines_of_waits_that_are_over_do_not_pile_up(
+        self, make_watcher: Callable[..., Watcher], service: FakeService, clock: VirtualClock
+    ) -> None:
+        watcher = make_watcher(first_looks=10_000)
+        service.script("x", hang)
+        keeps_it_running = asyncio.ensure_future(watcher.wait("x"))
+        await settle()
+        service.default = "completed"
+
+        with clock.hold():
+            for n in range(1_000):
+                await watcher.wait(f"t{n % 3}")
+
+        assert watcher._rounds.deadlines.slots <= 80
+        keeps_it_running.cancel()
+        await asyncio.gather(keeps_it_running, return_exceptions=True)
+
+
+class TestWatch:
+    async def test_it_yields_every_change_and_the_terminal_task_last(
+        self, watcher: Watcher, service: FakeService
+    ) -> None:
+        at_work = VideoTask(id="t", status="running", points=3)
+        service.script("t", "queued", "queued", "running", at_work, ConnectError("lost"), at_work, "completed")
+
+        seen = [task async for task in watcher.watch("t")]
+
+        assert [task.status for task in seen] == ["queued", "running", "running", "completed"]
+        assert seen[2].points == 3
+        await assert_nothing_is_left(watcher)
+
+    async def test_it_yields_a_failed_task_and_does_not_raise(self, watcher: Watcher, service: FakeService) -> None:
+        service.script("t", "failed")
+        assert [task.status async for task in watcher.watch("t")] == ["failed"]
+
+    async def test_it_begins_with_what_is_known(
+        self, watcher: Watcher, service: FakeService, clock: VirtualClock
+    ) -> None:
+        service.complete_at(60.0, "t")
+        wait = asyncio.ensure_future(watcher.wait("t"))
+        await clock.sleep(10.0)
+
+        seen = [(clock.now(), task.status) async for task in watcher.watch("t")]
+
+        assert seen == [(10.0, "running"), (60.0, "completed")]
+        await wait
+
+    async def test_a_slow_reader_slows_nothing_gets_the_latest_and_never_loses_the_end(
+        self, watcher: Watcher, service: FakeService, clock: VirtualClock
+    ) -> None:
+        service.script("t", *(VideoTask(id="t", status="running", points=n) for n in range(10)), "completed")
+        seen = []
+
+        async for task in watcher.watch("t"):
+            seen.append(task.points if task.status == "running" else task.status)
+            await clock.sleep(250.0)
+
+        assert seen == [0, 4, 8, "completed"]
+        assert service.times() == [60.0 * n for n in range(11)]
+
+    async def test_a_change_that_was_taken_back_before_it_was_read_is_none(
+        self, watcher: Watcher, service: FakeService, clock: VirtualClock
+    ) -> None:
+        first, second = (VideoTask(id="t", status="running", points=n) for n in (1, 2))
+        service.script("t", first, second, first, first, "completed")
+        seen = []
+
+        async for task in watcher.watch("t"):
+            seen.append((clock.now(), task.status))
+            await clock.sleep(150.0)
+
+        assert seen == [(0.0, "running"), (240.0, "completed")]
+
+    async def test_a_reader_who_comes_back_after_the_end_still_gets_it(
+        self, watcher: Watcher, service: FakeService, clock: VirtualClock
+    ) -> None:
+        service.script("t", "running", "running", "completed")
+        reader = watcher.watch("t")
+        assert (await anext(reader)).status == "running"
+        await clock.sleep(100_000.0)
+        assert (await anext(reader)).status == "completed"
+        with pytest.raises(StopAsyncIteration):
+            await anext(reader)
+
+    async def test_errors_come_after_the_last_change(
+        self, watcher: Watcher, service: FakeService, clock: VirtualClock
+    ) -> None:
+        service.script("t", "queued", "running", NotFoundError("gone", status=404))
+        reader = watcher.watch("t")
+        assert (await anext(reader)).status == "queued"
+        await clock.sleep(500.0)
+        assert (await anext(reader)).status == "running"
+        with pytest.raises(NotFoundError):
+            await anext(reader)
+
+    async def test_its_timeout_is_an_error(self, watcher: Watcher, clock: VirtualClock) -> None:
+        with pytest.raises(WaitTimeoutError):
+            async for _ in watcher.watch("t", timeout=100.0):
+                pass
+        assert clock.now() == 100.0
+        await assert_nothing_is_left(watcher)
+
+    async def test_breaking_off_leaves_nothing(self, watcher: Watcher) -> None:
+        async with aclosing(watcher.watch("t")) as changes:
+            async for _ in changes:
+                break
+        await assert_nothing_is_left(watcher)
+
+        async for _ in watcher.watch("t"):
+            break
+        gc.collect()
+        await assert_nothing_is_left(watcher)
+
+
+class TestAsCompleted:
+    async def test_outcomes_come_in_the_order_in_which_the_tasks_end(
+        self, watcher: Watcher, service: FakeService
+    ) -> None:
+        service.script("slow", "queued", "running", "completed")
+        service.script("bad", "running", VideoTask(id="bad", status="failed", failure_reason="rule 7"))
+        service.script("gone", NotFoundError("gone", status=404))
+
+        outcomes = [outcome async for outcome in watcher.as_completed(["slow", "bad", "gone"])]
+
+        assert [outcome.task_id for outcome in outcomes] == ["gone", "bad", "slow"]
+        gone, bad, slow = outcomes
+        assert isinstance(gone.error, NotFoundError)
+        assert gone.task is None
+        assert bad.task is not None
+        assert bad.task.status == "failed"
+        with pytest.raises(TaskFailedError, match="rule 7"):
+            bad.unwrap()
+        assert slow.unwrap().status == "completed"
+        await assert_nothing_is_left(watcher)
+
+    async def test_there_is_one_outcome_for_each_distinct_task(self, watcher: Watcher, service: FakeService) -> None:
+        service.default = "completed"
+        outcomes = [outcome.task_id async for outcome in watcher.as_completed(iter(["a", "b", "a", "a", "b"]))]
+        assert sorted(outcomes) == ["a", "b"]
+
+    async def test_of_nothing_is_nothing(self, watcher: Watcher) -> None:
+        assert [outcome async for outcome in watcher.as_completed([])] == []
+        await assert_nothing_is_left(watcher)
+
+    async def test_a_timeout_gives_the_rest_their_outcomes(
+        self, watcher: Watcher, service: FakeService, clock: VirtualClock
+    ) -> None:
+        service.script("a", "running", "completed")
+        service.script("c", hang)
+
+        outcomes = [(clock.now(), outcome) async for outcome in watcher.as_completed(["a", "b", "c"], timeout=90.0)]
+
+        assert [(moment, outcome.task_id) for moment, outcome in outcomes] == [(60.0, "a"), (90.0, "b"), (90.0, "c")]
+        late = outcomes[1][1]
+        assert isinstance(late.error, WaitTimeoutError)
+        assert late.task == late.error.task == VideoTask(id="b", status="running")
+        with pytest.raises(WaitTimeoutError, match=r'client\.videos\.wait\("b"\)'):
+            late.unwrap()
+        await assert_nothing_is_left(watcher)
+
+    async def test_very_many_join_in_pieces_and_none_is_lost_to_a_timeout_in_between(
+        self, watcher: Watcher, service: FakeService
+    ) -> None:
+        ids = [f"t{n}" for n in range(25_000)]
+        outcomes = [outcome async for outcome in watcher.as_completed(ids, timeout=0.0)]
+
+        assert len(outcomes) == 25_000
+        assert outcomes[-1].task is None
+        await assert_nothing_is_left(watcher)
+
+    async def test_of_very_many_only_the_states_are_kept(
+        self, watcher: Watcher, service: FakeService, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(listeners, "MOST_KEPT", 2)
+
+        outcomes = [outcome async for outcome in watcher.as_completed(["a", "b", "c"], timeout=10.0)]
+
+        assert [outcome.task for outcome in outcomes] == [None] * 3
+        assert all("the last state seen was 'running'" in str(outcome.error) for outcome in outcomes)
+
+    async def test_receipts_are_known_by_task(self, watcher: Watcher, service: FakeService) -> None:
+        for name in ("new", "old"):
+            service.script(name, NotFoundError("gone", status=404), "completed")
+        outcomes = [outcome async for outcome in watcher.as_completed(["new", "old"], accepted_at={"new": 0.0})]
+        assert [(outcome.task_id, outcome.error is None) for outcome in outcomes] == [("old", False), ("new", True)]
+
+    async def test_breaking_off_leaves_nothing(self, watcher: Watcher, service: FakeService) -> None:
+        service.script("a", "completed")
+        async with aclosing(watcher.as_completed(["a", "b", "c"])) as outcomes:
+            async for _ in outcomes:
+                break
+        await assert_nothing_is_left(watcher)
+
+    async def test_an_outcome_of_nothing_cannot_be_unwrapped(self) -> None:
+        with pytest.raises(VidgenError):
+            Outcome("t").unwrap()
+
+    async def test_a_wait_and_a_gatherer_share_polls(self, watcher: Watcher, service: FakeService) -> None:
+        service.complete_at(60.0, "a")
+
+        async def gather() -> list[Outcome]:
+            return [outcome async for outcome in watcher.as_completed(["a"])]
+
+        task, outcomes = await asyncio.gather(watcher.wait("a"), gather())
+        assert outcomes == [Outcome("a", task)]
+        assert service.times("a") == [0.0, 60.0]
+
+
+class TestClosing:
+    async def test_waiters_are_told_that_their_tasks_go_on(self, watcher: Watcher, service: FakeService) -> None:
+        async def gather() -> list[Outcome]:
+            return [outcome async for outcome in watcher.as_completed(["t", "u"])]
+
+        async def follow() -> list[VideoTask]:
+            return [task async for task in watcher.watch("t")]
+
+        service.script("u", hang)
+        wait, following, gathering = (
+            asyncio.ensure_future(watcher.wait("t")),
+            asyncio.ensure_future(follow()),
+            asyncio.ensure_future(gather()),
+        )
+        await settle()
+
+        await watcher.aclose()
+        await watcher.aclose()
+
+        with pytest.raises(ClientStateError, match="closed; task 't' still runs and is charged; wait again by id"):
+            await wait
+        with pytest.raises(ClientStateError):
+            await following
+        assert [type(outcome.error) for outcome in await gathering] == [ClientStateError] * 2
+        assert not service.in_flight
+        await assert_nothing_is_left(watcher)
+
+    async def test_a_closed_watcher_takes_no_more_waits(self, watcher: Watcher, service: FakeService) -> None:
+        await watcher.aclose()
+
+        with pytest.raises(ClientStateError):
+            await watcher.wait("t")
+        with pytest.raises(ClientStateError):
+            await anext(watcher.watch("t"))
+        with pytest.raises(ClientStateError):
+            await anext(watcher.as_completed(["t", "u"]))
+        assert service.looks == []
+
+    async def test_a_wait_that_is_cancelled_in_the_same_breath_is_cancelled(self, watcher: Watcher) -> None:
+        wait = asyncio.ensure_future(watcher.wait("t"))
+        await settle()
+
+        wait.cancel()
+        await watcher.aclose()
+
+        with pytest.raises(asyncio.CancelledError):
+            await wait
+        await assert_nothing_is_left(watcher)
+
+    async def test_closing_while_very_many_join_gives_each_its_outcome(self, watcher: Watcher) -> None:
+        async def gather() -> list[Outcome]:
+            return [outcome async for outcome in watcher.as_completed(f"t{n}" for n in range(5_000))]
+
+        gathering = asyncio.ensure_future(gather())
+        await settle(2)
+        await watcher.aclose()
+
+        outcomes = await gathering
+        assert len(outcomes) == 5_000
+        assert {type(outcome.error) for outcome in outcomes} == {ClientStateError}
+
+    async def test_a_poll_may_close_the_watcher(self, watcher: Watcher, service: FakeService) -> None:
+        async def closing() -> VideoTask:
+            await watcher.aclose()
+            return VideoTask(id="t", status="completed")
+
+        service.default = closing
+        with pytest.raises(ClientStateError):
+            await watcher.wait("t")
+
+    @pytest.mark.parametrize("options", [{"interval": 0.0}, {"interval": float("inf")}, {"concurrency": 0}])
+    def test_options_that_cannot_work_are_refused(self, options: dict[str, float], service: FakeService) -> None:
+        with pytest.raises(ConfigurationError):
+            Watcher(service.poll, clock=service.clock, **options)  # type: ignore[arg-type]

@@ -1,0 +1,218 @@
+"""An order is a fold over its attempts.
+
+An attempt is one permission to send one POST. What is known of it only grows::
+
+    sending ──► not sent | uncertain | rejected | accepted
+    uncertain ──► not sent | rejected | accepted          (a late receipt always wins)
+
+The order's state is computed from its attempts and is never a field that the last writer sets: a resend that is
+refused does not hide that the first attempt, still uncertain, may have made a task.
+"""
+
+import base64
+import hashlib
+from collections.abc import Iterable
+from datetime import datetime
+from enum import StrEnum
+
+from attrs import evolve, field, frozen
+
+from vidgen_async.resources import Extra, Receipt
+
+
+class AttemptOutcome(StrEnum):
+    """What is known of one attempt."""
+
+    SENDING = "sending"
+    """A byte may have left; no outcome is known yet. Past its deadline it reads as uncertain."""
+    NOT_SENT = "not_sent"
+    UNCERTAIN = "uncertain"
+    REJECTED = "rejected"
+    ACCEPTED = "accepted"
+
+
+class OrderState(StrEnum):
+    """The state of an order: see :func:`fold`."""
+
+    QUEUED = "queued"
+    """On record; no byte has left."""
+    SENDING = "sending"
+    UNCERTAIN = "uncertain"
+    REJECTED = "rejected"
+    ACCEPTED = "accepted"
+    ABANDONED = "abandoned"
+    """A person gave up an uncertain order; a late receipt still wins."""
+    WITHDRAWN = "withdrawn"
+    """A person took back an order that had not been sent."""
+
+
+_GROWS_TO = {
+    AttemptOutcome.SENDING: frozenset(AttemptOutcome) - {AttemptOutcome.SENDING},
+    AttemptOutcome.UNCERTAIN: frozenset({AttemptOutcome.NOT_SENT, AttemptOutcome.REJECTED, AttemptOutcome.ACCEPTED}),
+}
+
+
+def may_become(known: AttemptOutcome, news: AttemptOutcome) -> bool:
+    """Whether ``news`` adds knowledge about an attempt of which ``known`` is known."""
+    return news in _GROWS_TO.get(known, ())
+
+
+def fold(outcomes: Iterable[AttemptOutcome]) -> OrderState:
+    """The state of an order with these attempts, in any order: the most dangerous thing that may be true."""
+    seen = set(outcomes)
+    for outcome, state in (
+        (AttemptOutcome.ACCEPTED, OrderState.ACCEPTED),
+        (AttemptOutcome.SENDING, OrderState.SENDING),
+        (AttemptOutcome.UNCERTAIN, OrderState.UNCERTAIN),
+        (AttemptOutcome.REJECTED, OrderState.REJECTED),
+    ):
+        if outcome in seen:
+            return state
+    return OrderState.QUEUED
+
+
+@frozen(kw_only=True)
+class Evidence:
+    """What became of an attempt: written once something is known."""
+
+    outcome: AttemptOutcome
+    at: datetime
+    status: int | None = None
+    """HTTP status of the answer, if one came."""
+    task_id: str | None = None
+    cause: str = ""
+    """One sentence, without secrets."""
+    body: bytes = field(default=b"", repr=False)
+    """The answer's body as far as it came, for outcomes that only a person can judge."""
+    extra: Extra = field(factory=dict, hash=False, repr=False)
+    """What the answer held beside the task id."""
+    answered: bool = False
+    """An answer came, so the service has counted this create by now."""
+
+
+@frozen(kw_only=True)
+class Attempt:
+    """One permission to send the order's POST once."""
+
+    n: int
+    """1, 2, 3 …"""
+    sent_at: datetime
+    """When it was written down, just before the first byte."""
+    deadline_at: datetime
+    """From then on, without an outcome, it is uncertain."""
+    kind: str = "create"
+    """``create``, or ``resend`` by a person."""
+    by: str = ""
+    """Who asked for a resend, or settled it by hand."""
+    reason: str = ""
+    evidence: Evidence | None = None
+
+    @property
+    def outcome(self) -> AttemptOutcome:
+        return AttemptOutcome.SENDING if self.evidence is None else self.evidence.outcome
+
+    def learned(self, evidence: Evidence) -> "Attempt":
+        """This attempt with the evidence, if it adds knowledge; else this attempt as it is."""
+        return evolve(self, evidence=evidence) if may_become(self.outcome, evidence.outcome) else self
+
+
+@frozen(kw_only=True)
+class OrderRef:
+    """The name of an order: unique for ever."""
+
+    service: str
+    """The origin of the service, ``https://host[:port]``."""
+    account: str
+    order_id: str
+
+
+@frozen(kw_only=True)
+class Closing:
+    """A person's word about an order: abandoned or withdrawn."""
+
+    state: OrderState
+    at: datetime
+    reason: str
+    by: str = ""
+
+
+@frozen(kw_only=True)
+class Order:
+    """One order = one Idempotency-Key = one body, for ever."""
+
+    ref: OrderRef
+    idempotency_key: str = field(repr=False)
+    body: bytes = field(repr=False)
+    """The exact bytes of every send."""
+    created_at: datetime
+    attempts: tuple[Attempt, ...] = ()
+    closing: Closing | None = None
+
+    @property
+    def order_id(self) -> str:
+        return self.ref.order_id
+
+    @property
+    def body_sha256(self) -> str:
+        return hashlib.sha256(self.body).hexdigest()
+
+    @property
+    def state(self) -> OrderState:
+        state = fold(attempt.outcome for attempt in self.attempts)
+        if self.closing is None or state in (OrderState.ACCEPTED, OrderState.SENDING):
+            return state
+        return self.closing.state
+
+    @property
+    def task_ids(self) -> tuple[str, ...]:
+        """The distinct task ids of all receipts: more than one means that the service made the order twice."""
+        found = (
+            attempt.evidence.task_id
+            for attempt in self.attempts
+            if attempt.outcome is AttemptOutcome.ACCEPTED and attempt.evidence is not None
+        )
+        return tuple(dict.fromkeys(task_id for task_id in found if task_id))
+
+    @property
+    def receipt(self) -> Receipt | None:
+        """The first receipt; None while there is none."""
+        for attempt in self.attempts:
+            if attempt.outcome is AttemptOutcome.ACCEPTED and attempt.evidence is not None and attempt.evidence.task_id:
+                return Receipt(
+                    order_id=self.order_id,
+                    idempotency_key=self.idempotency_key,
+                    task_id=attempt.evidence.task_id,
+                    accepted_at=attempt.evidence.at,
+                    extra=attempt.evidence.extra,
+                )
+        return None
+
+    def with_attempt(self, attempt: Attempt) -> "Order":
+        """This order with one more attempt."""
+        return evolve(self, attempts=(*self.attempts, attempt))
+
+    def learned(self, n: int, evidence: Evidence) -> "Order":
+        """This order with the evidence about attempt ``n``. Commutative and idempotent."""
+        return evolve(
+            self,
+            attempts=tuple(attempt.learned(evidence) if attempt.n == n else attempt for attempt in self.attempts),
+        )
+
+    def expired(self, now: datetime) -> "Order":
+        """This order with every *sending* attempt past its deadline as *uncertain*."""
+        order = self
+        for attempt in self.attempts:
+            if attempt.outcome is AttemptOutcome.SENDING and now > attempt.deadline_at:
+                cause = "no outcome was written before the deadline: the process that sent it is gone or stuck"
+                order = order.learned(attempt.n, Evidence(outcome=AttemptOutcome.UNCERTAIN, at=now, cause=cause))
+        return order
+
+
+def idempotency_key(namespace: str, account: str, order_id: str) -> str:
+    """The key of an order: derived, so that it is the same after a crash and even after the journal was lost.
+
+    44 characters (section 8 allows 8 to 100). The namespace is the deployment's own random word; without it two
+    deployments on one account could meet in one key.
+    """
+    digest = hashlib.sha256("\0".join((namespace, account, order_id)).encode()).digest()
+    return "vg1-" + base64.b32encode(digest).decode().lower()[:40]

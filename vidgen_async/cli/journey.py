@@ -1,0 +1,100 @@
+"""How far one run of a command has come: all that an interruption or an error must be able to say."""
+
+import asyncio
+from enum import Enum, StrEnum, auto
+
+from attrs import define
+
+from vidgen_async.errors import (
+    ClientStateError,
+    InvalidRequestError,
+    JournalError,
+    NotSentError,
+    OrderConflictError,
+    ReceiptNotStoredError,
+    RejectedError,
+)
+from vidgen_async.resources import Receipt, VideoTask
+
+
+class Stage(StrEnum):
+    """What is being done, as it reads after "while"."""
+
+    CHECK = "checking what was asked for"
+    CATALOG = "reading the catalog"
+    UPLOAD = "uploading the pictures"
+    CREATE = "the order was being sent"
+    WAIT = "waiting for the task"
+    DOWNLOAD = "downloading the video"
+    LOOK = "looking at the task"
+    SERVE = "serving"
+
+    @property
+    def is_before_create(self) -> bool:
+        return self in (Stage.CHECK, Stage.CATALOG, Stage.UPLOAD)
+
+
+class Fate(Enum):
+    """What is known about the money."""
+
+    NOTHING = auto()
+    """Nothing was ordered."""
+    UNCERTAIN = auto()
+    """The order may have arrived."""
+    TASK = auto()
+    """There is a task."""
+
+
+#: The ways in which a create ends that prove that it made nothing.
+_NOTHING_MADE = (
+    NotSentError,
+    RejectedError,
+    OrderConflictError,
+    InvalidRequestError,
+    JournalError,
+    ClientStateError,
+)
+
+
+@define(kw_only=True)
+class Journey:
+    """One run. ``options`` are those that a resuming command has to repeat."""
+
+    stage: Stage = Stage.CHECK
+    fate: Fate = Fate.NOTHING
+    order_id: str | None = None
+    task_id: str | None = None
+    status: str | None = None
+    output: str | None = None
+    options: tuple[str, ...] = ()
+    is_sandbox: bool = False
+    creating: "asyncio.Task[Receipt] | None" = None
+
+    def begins_create(self, creating: "asyncio.Task[Receipt]") -> None:
+        """The dangerous state first: from here on only certainty changes it."""
+        self.stage, self.fate, self.creating = Stage.CREATE, Fate.UNCERTAIN, creating
+
+    def has_task(self, task_id: str) -> None:
+        self.fate, self.task_id = Fate.TASK, task_id
+
+    def saw(self, task: VideoTask) -> None:
+        self.status = task.status
+
+    async def create_ended(self) -> None:
+        """Learn the outcome that closing the client has settled; what has none by then stays uncertain."""
+        if self.creating is not None:
+            await asyncio.wait({self.creating}, timeout=1.0)
+            self.creating.cancel()
+            self.learn()
+
+    def learn(self) -> None:
+        """Take in what became of the create, also when nobody waited for it any more."""
+        if self.creating is None or not self.creating.done() or self.creating.cancelled():
+            return
+        error = self.creating.exception()
+        if error is None:
+            self.has_task(self.creating.result().task_id)
+        elif isinstance(error, ReceiptNotStoredError):
+            self.has_task(error.task_id)
+        elif isinstance(error, _NOTHING_MADE):
+            self.fate = Fate.NOTHING

@@ -1,0 +1,127 @@
+"""Runs a command on an event loop of its own: signals, errors and exit codes."""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from vidgen_async.cli.journey import Journey, Stage
+from vidgen_async.cli.screens import Screen
+from vidgen_async.cli.words import Exit, error_report, exit_code, interrupt_report
+
+_HOW = {signal.SIGINT: "Interrupted", signal.SIGTERM: "Terminated"}
+
+
+def run(work: Callable[[], Coroutine[Any, Any, None]], journey: Journey, screen: Screen, *, is_debug: bool) -> int:
+    """Do the work, tell on the screen how it ended, and return the exit code.
+
+    SIGINT and SIGTERM cancel the work, which closes what it has opened: an order under way is waited for as long as
+    the client's grace lasts. A second signal leaves at once.
+    """
+    with _log_on(screen, is_debug=is_debug):
+        return asyncio.run(_supervised(work, journey, screen, is_debug=is_debug))
+
+
+async def _supervised(
+    work: Callable[[], Coroutine[Any, Any, None]], journey: Journey, screen: Screen, *, is_debug: bool
+) -> int:
+    worker = asyncio.get_running_loop().create_task(work(), name="command")
+    with _interruption(worker, journey, screen) as interruption:
+        await asyncio.wait({worker})
+        await journey.create_ended()
+    screen.close()
+    if worker.cancelled() and journey.stage is Stage.SERVE:
+        screen.say("sandbox", "ended")
+        return Exit.OK
+    if worker.cancelled() and interruption.signal is not None:
+        screen.trouble(interrupt_report(journey, _HOW[interruption.signal]))
+        return 128 + interruption.signal
+    error = asyncio.CancelledError() if worker.cancelled() else worker.exception()
+    if error is None:
+        return Exit.OK
+    if is_debug:
+        sys.stderr.write("".join(traceback.format_exception(error)))
+    screen.trouble(error_report(error, journey))
+    return exit_code(error, journey.stage)
+
+
+class _Interruption:
+    """The first signal cancels the worker, the second ends the process."""
+
+    def __init__(self, worker: "asyncio.Task[None]", journey: Journey, screen: Screen) -> None:
+        self._worker = worker
+        self._journey = journey
+        self._screen = screen
+        self.signal: signal.Signals | None = None
+
+    def came(self, which: signal.Signals) -> None:
+        if self.signal is not None:
+            self._leave(which)
+        self.signal = which
+        if self._journey.stage is Stage.CREATE and self._journey.task_id is None:
+            self._screen.warn(
+                f"{_HOW[which].lower()} while {Stage.CREATE}: waiting a few seconds for its answer "
+                "(once more leaves at once)"
+            )
+        self._worker.cancel()
+
+    def _leave(self, which: signal.Signals) -> None:
+        self._screen.close()
+        self._journey.learn()  # it may have ended just now
+        self._screen.trouble(interrupt_report(self._journey, _HOW[which]))
+        sys.stderr.flush()
+        os._exit(128 + which)
+
+
+@contextmanager
+def _interruption(worker: "asyncio.Task[None]", journey: Journey, screen: Screen) -> Iterator[_Interruption]:
+    loop = asyncio.get_running_loop()
+    interruption = _Interruption(worker, journey, screen)
+    handlers = {which: signal.getsignal(which) for which in _HOW}
+    # What is ignored stays ignored: so do shells keep a terminal's Ctrl-C from jobs in the background.
+    before = {which: handler for which, handler in handlers.items() if handler not in (signal.SIG_IGN, None)}
+    for which in before:
+        try:
+            loop.add_signal_handler(which, interruption.came, which)
+        except NotImplementedError:  # Windows
+            signal.signal(which, lambda *_, which=which: loop.call_soon_threadsafe(interruption.came, which))
+    try:
+        yield interruption
+    finally:
+        for which, handler in before.items():
+            with suppress(NotImplementedError):
+                loop.remove_signal_handler(which)
+            signal.signal(which, handler)
+
+
+class _OnScreen(logging.Handler):
+    """What is logged is a warning on the screen: a line of its own would tear the progress apart."""
+
+    def __init__(self, screen: Screen, level: int) -> None:
+        super().__init__(level)
+        self._screen = screen
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.levelno >= logging.WARNING:
+            self._screen.warn(record.getMessage())
+        else:
+            self._screen.say(record.name, record.getMessage())
+
+
+@contextmanager
+def _log_on(screen: Screen, *, is_debug: bool) -> Iterator[None]:
+    level = logging.INFO if is_debug else logging.WARNING
+    root = logging.getLogger()
+    before, handler = root.level, _OnScreen(screen, level)
+    root.addHandler(handler)
+    root.setLevel(level)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+        root.setLevel(before)

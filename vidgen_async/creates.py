@@ -1,0 +1,320 @@
+"""One send of an order: the only code in the package that lets a POST /videos leave.
+
+Two commits stand before the first byte. The order is on record as *queued*; a slot of the rolling limit is awaited;
+the connection is made; then, in the gate, the attempt is written as *sending*, and only then a byte leaves. What is
+learned afterwards only adds to that: a crash, a cancellation and a lost answer all leave *sending* on record, which
+reads as *uncertain* once its deadline has passed.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import timedelta
+from functools import partial
+
+from attrs import field, frozen, mutable
+
+from vidgen_async.attempts import Attempt, AttemptOutcome, Evidence, Order, OrderState
+from vidgen_async.clock import Clock, within
+from vidgen_async.codec import Answer, describe_outcome, prompt_of, read_created_id
+from vidgen_async.delivery import outcome_of_answer, outcome_without_answer
+from vidgen_async.endpoints import Endpoints
+from vidgen_async.errors import CassetteError, JournalError, ReceiptNotStoredError, TransportError
+from vidgen_async.journal.base import Journal, Permission
+from vidgen_async.messages import BytesBody, Delivery, Headers, Probe, Request, make_headers
+from vidgen_async.pacing import Pacing, Turn, backoff
+from vidgen_async.redaction import excerpt
+from vidgen_async.transports.base import Transport
+
+logger = logging.getLogger(__name__)
+
+#: Seconds between a create's own time limit and the moment from which others take it for uncertain.
+DEADLINE_MARGIN = 10.0
+#: The deadline in seconds of a create without a time limit of its own.
+DEADLINE_WITHOUT_LIMIT = 86400.0
+#: How often writing down an outcome is tried, with growing pauses: about half a minute in all.
+SETTLE_TRIES = 7
+
+
+@frozen(kw_only=True)
+class Wish:
+    """How an order is to be sent: as the create it is, or once more because a person says so."""
+
+    kind: str = "create"
+    states: frozenset[OrderState] = frozenset({OrderState.QUEUED, OrderState.REJECTED})
+    expect_attempt: int | None = None
+    """For a resend: the number of the last attempt that the person knew of."""
+    by: str = ""
+    reason: str = ""
+
+
+@frozen(kw_only=True)
+class Sent:
+    """What came of a send: the order as it is on record now, and the attempt that was made, if one was.
+
+    Without an attempt nothing left: the order was not as expected, or (``failure``) no connection was to be had.
+    """
+
+    order: Order
+    attempt: Attempt | None = None
+    answer: Answer | None = None
+    failure: Exception | None = None
+
+    @property
+    def was_taken(self) -> bool:
+        """The order was not as expected: somebody else has done something to it."""
+        return self.attempt is None and self.failure is None
+
+    @property
+    def is_proven_unsent(self) -> bool:
+        """No byte left, for want of a connection."""
+        return self.attempt is None or self.attempt.outcome is AttemptOutcome.NOT_SENT
+
+
+class Creates:
+    """Sends orders. ``known`` is what no message may show."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        endpoints: Endpoints,
+        journal: Journal,
+        clock: Clock,
+        *,
+        pacing: Pacing,
+        known: tuple[str, ...] = (),
+    ) -> None:
+        self._transport = transport
+        self._endpoints = endpoints
+        self._journal = journal
+        self._clock = clock
+        self._pacing = pacing
+        self._known = known
+        self._limit = endpoints.timeouts.create
+        self._queue = asyncio.Lock()
+        self._reserved = 0
+        self._released = asyncio.Event()
+
+    async def send(self, order: Order, wish: Wish, on_begin: Callable[[], None]) -> Sent:
+        """Send the order once, as soon as the rolling limit has room. ``on_begin`` is called when the attempt is on
+        record, before a byte leaves.
+
+        What the service or the network did is in the result, never raised. JournalError: no POST was made.
+        ReceiptNotStoredError: it was made and accepted. When the caller is cancelled, what was true stays on record.
+        """
+        while True:
+            release = await self._reserve(order)
+            opening = _Opening(partial(self._begin, order, wish), (release, on_begin))
+            try:
+                sent = await self._send_once(order, wish, opening)
+            finally:
+                release()
+                await opening.finished()
+            if sent is not None:
+                return sent
+
+    async def _send_once(self, order: Order, wish: Wish, opening: "_Opening") -> Sent | None:
+        """None: somebody else on the journal took the last free slot meanwhile; nothing was sent."""
+        probe = Probe(gate=opening.gate)
+        exchange = _Exchange()
+        failure: Exception | None = None
+        try:
+            await within(self._clock, self._limit, lambda: self._exchange(order, probe, exchange))
+        except _HeldBackError:
+            order_as_it_is = await opening.result()
+            return Sent(order=order_as_it_is) if isinstance(order_as_it_is, Order) else None
+        except JournalError:
+            raise
+        except asyncio.CancelledError:
+            if probe.delivery is Delivery.NOT_SENT and isinstance(attempt := await opening.result(), Attempt):
+                await self._settled(order, attempt, exchange, probe.delivery, None)
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a transport raises, the probe says how far it got
+            failure = error
+        if probe.delivery is not Delivery.NOT_SENT and not opening.is_begun:
+            logger.error("order %r: the transport let it leave without passing the gate", order.order_id)
+            await opening.gate()
+        attempt = await opening.result()
+        if not isinstance(attempt, Attempt):
+            return Sent(order=order, failure=failure)
+        sent = await self._settled(order, attempt, exchange, probe.delivery, failure)
+        if isinstance(failure, CassetteError):
+            raise failure
+        return sent
+
+    async def _exchange(self, order: Order, probe: Probe, exchange: "_Exchange") -> None:
+        request = self._endpoints.create_video(BytesBody(order.body), order.idempotency_key)
+        if not getattr(self._transport, "honours_gate", False):
+            await probe.pass_gate()
+        async with await self._transport.send(request, probe=probe) as response:
+            exchange.request, exchange.status, exchange.headers = request, response.status, response.headers
+            async for piece in response.chunks():
+                exchange.body += piece
+            exchange.is_complete = True
+
+    # -- before the first byte -----------------------------------------------------------------------------------------
+
+    async def _reserve(self, order: Order) -> Callable[[], None]:
+        """Wait, in line, until the rolling limit has a slot that no other send of this client is about to take. The
+        slot is given back by the returned function, or by the attempt on record, which counts from then on."""
+        ref = order.ref
+        async with self._queue:
+            while True:
+                self._released.clear()
+                turn = await self._journal.turn(ref.service, ref.account, self._pacing, self._clock.wall())
+                if turn.free > self._reserved:
+                    break
+                if turn.free:
+                    await self._released.wait()
+                else:
+                    logger.info("order %r waits %.1f s for the submission limit", ref.order_id, turn.wait)
+                    await self._clock.sleep(turn.wait)
+            self._reserved += 1
+        return _Once(self._release)
+
+    def _release(self) -> None:
+        self._reserved -= 1
+        self._released.set()
+
+    async def _begin(self, order: Order, wish: Wish) -> Attempt | Order | Turn:
+        now = self._clock.wall()
+        limit = DEADLINE_WITHOUT_LIMIT if self._limit is None else self._limit + DEADLINE_MARGIN
+        return await self._journal.begin(
+            Permission(
+                ref=order.ref,
+                expect_attempt=len(order.attempts),
+                states=wish.states,
+                now=now,
+                deadline_at=now + timedelta(seconds=limit),
+                pacing=self._pacing,
+                kind=wish.kind,
+                by=wish.by,
+                reason=wish.reason,
+            )
+        )
+
+    # -- afterwards ----------------------------------------------------------------------------------------------------
+
+    async def _settled(
+        self, order: Order, attempt: Attempt, exchange: "_Exchange", delivery: Delivery, failure: Exception | None
+    ) -> Sent:
+        known = (*self._known, order.idempotency_key, prompt_of(order.body))
+        now = self._clock.wall()
+        answer = exchange.answer(known)
+        if answer is None:
+            outcome = outcome_without_answer(delivery)
+            evidence = Evidence(outcome=outcome, at=now, cause=self._cause(failure, known))
+        else:
+            task_id, extra = read_created_id(answer.body) if exchange.is_complete else (None, {})
+            outcome = outcome_of_answer(answer.status, task_id)
+            evidence = Evidence(
+                outcome=outcome,
+                at=now,
+                status=answer.status,
+                task_id=task_id if outcome is AttemptOutcome.ACCEPTED else None,
+                cause=describe_outcome(answer, outcome) + ("" if exchange.is_complete else " (it broke off)"),
+                body=answer.body if outcome is AttemptOutcome.UNCERTAIN else b"",
+                extra=extra if outcome is AttemptOutcome.ACCEPTED else {},
+                answered=True,
+            )
+        logger.info("order %r: attempt %d is %s", order.order_id, attempt.n, outcome)
+        settled = await self._settle(order, attempt, evidence)
+        return Sent(order=settled, attempt=settled.attempts[attempt.n - 1], answer=answer, failure=failure)
+
+    async def _settle(self, order: Order, attempt: Attempt, evidence: Evidence) -> Order:
+        """Write the evidence, for about half a minute; the attempt stays *sending* on record if that fails."""
+        for tries in range(1, SETTLE_TRIES + 1):
+            try:
+                return await self._journal.settle(order.ref, attempt.n, evidence)
+            except JournalError as error:
+                logger.error(
+                    "order %r: its outcome (%s, task %s) could not be written: %s",
+                    order.order_id,
+                    evidence.outcome,
+                    evidence.task_id,
+                    error,
+                )
+                if tries == SETTLE_TRIES and evidence.task_id is not None:
+                    message = (
+                        f"order {order.order_id!r}: the service accepted it as task {evidence.task_id!r}, but the "
+                        f"journal could not be written ({error}). Keep the task id, and record it with orders.adopt(…)."
+                    )
+                    raise ReceiptNotStoredError(message, order_id=order.order_id, task_id=evidence.task_id) from error
+            await self._clock.sleep(backoff(tries, 1.0))
+        return order.with_attempt(attempt).learned(attempt.n, evidence)
+
+    def _cause(self, failure: Exception | None, known: tuple[str, ...]) -> str:
+        if isinstance(failure, TransportError):
+            return excerpt(failure.message, known)
+        if isinstance(failure, TimeoutError):
+            return f"no complete answer came within {self._limit:g} s"
+        if failure is None:
+            return "it was called off before the first byte"
+        return f"{type(failure).__name__}: {excerpt(str(failure), known)}"
+
+
+class _HeldBackError(Exception):
+    """Raised in the gate: this send must not go on. No byte has left."""
+
+
+class _Opening:
+    """The gate of one send: writes the attempt, and lets the bytes go only if that was granted.
+
+    The writing has a worker of its own, so that a send that is cut off in the gate still learns whether it happened.
+    """
+
+    def __init__(
+        self, begin: Callable[[], Awaitable[Attempt | Order | Turn]], on_begin: Iterable[Callable[[], None]]
+    ) -> None:
+        self._begin = begin
+        self._on_begin = on_begin
+        self._writer: asyncio.Future[Attempt | Order | Turn] | None = None
+
+    @property
+    def is_begun(self) -> bool:
+        return self._writer is not None
+
+    async def gate(self) -> None:
+        self._writer = asyncio.ensure_future(self._begin())
+        if not isinstance(await asyncio.shield(self._writer), Attempt):
+            raise _HeldBackError
+        for listener in self._on_begin:
+            listener()
+
+    async def result(self) -> Attempt | Order | Turn | None:
+        """What the journal said; None when it was never asked."""
+        return None if self._writer is None else await asyncio.shield(self._writer)
+
+    async def finished(self) -> None:
+        """Wait for the writer's end, whatever it was."""
+        if self._writer is not None:
+            await asyncio.wait({self._writer})
+
+
+class _Once:
+    """Calls a function at most once."""
+
+    def __init__(self, function: Callable[[], None]) -> None:
+        self._function: Callable[[], None] | None = function
+
+    def __call__(self) -> None:
+        function, self._function = self._function, None
+        if function is not None:
+            function()
+
+
+@mutable
+class _Exchange:
+    """What one request brought, as far as it got; readable also after it was cut off."""
+
+    request: Request | None = None
+    status: int | None = None
+    headers: Headers = field(factory=make_headers)
+    body: bytearray = field(factory=bytearray)
+    is_complete: bool = False
+
+    def answer(self, known: tuple[str, ...]) -> Answer | None:
+        """The answer, if at least its status came."""
+        if self.request is None or self.status is None:
+            return None
+        return Answer(self.request.op, self.status, self.headers, bytes(self.body), url=self.request.url, known=known)

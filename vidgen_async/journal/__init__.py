@@ -1,0 +1,18 @@
+"""Journals: where orders are written before they go out."""
+
+from vidgen_async.attempts import Attempt, AttemptOutcome, Closing, Evidence, Order, OrderRef, OrderState
+from vidgen_async.journal.base import Journal, Permission
+from vidgen_async.journal.memory import MemoryJournal
+
+__all__ = [
+    "Attempt",
+    "AttemptOutcome",
+    "Closing",
+    "Evidence",
+    "Journal",
+    "MemoryJournal",
+    "Order",
+    "OrderRef",
+    "OrderState",
+    "Permission",
+]

@@ -1,0 +1,100 @@
+"""The journal: where orders are written before they go out.
+
+Every operation is one commit: when it returns, what it wrote survives what the journal promises to survive; when it
+raises, nothing was written. Operations are never stopped half way: a caller who is cancelled leaves the journal as it
+was before or after the operation.
+"""
+
+from collections.abc import Collection
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from attrs import frozen
+
+from vidgen_async.attempts import Attempt, AttemptOutcome, Closing, Evidence, Order, OrderRef, OrderState
+from vidgen_async.pacing import Hold, Pacing, Turn
+
+#: Slots are held a little longer than the window, for clocks that do not run quite alike.
+SLOT_MARGIN = timedelta(milliseconds=100)
+
+
+@frozen(kw_only=True)
+class Permission:
+    """What is asked of :meth:`Journal.begin`: to write attempt ``expect_attempt + 1`` of an order as *sending*."""
+
+    ref: OrderRef
+    expect_attempt: int
+    """How many attempts the caller has seen; another number means that somebody else was faster."""
+    states: Collection[OrderState]
+    """The states in which the order may be sent."""
+    now: datetime
+    deadline_at: datetime
+    pacing: Pacing
+    kind: str = "create"
+    by: str = ""
+    reason: str = ""
+
+
+class Journal(Protocol):
+    """Keeps orders and their attempts. JournalError from any operation means that it was not carried out."""
+
+    @property
+    def durable(self) -> bool:
+        """Whether what is written survives the process."""
+        ...
+
+    async def namespace(self, proposed: str) -> str:
+        """The deployment's random word: what is on record, or ``proposed``, which is then kept for ever."""
+        ...
+
+    async def intend(self, order: Order) -> Order:
+        """Write a new order as *queued*, unless its name is on record already; what is on record comes back."""
+        ...
+
+    async def turn(self, service: str, account: str, pacing: Pacing, now: datetime) -> Turn:
+        """Whether the rolling limit has a slot now; counts the creates of everybody on this journal."""
+        ...
+
+    async def begin(self, permission: Permission) -> Attempt | Order | Turn:
+        """Write the next attempt as *sending*, if the order is as the caller saw it and a slot is free.
+
+        The attempt: it is on record, a byte may leave now. An Order: it was not as expected; this is how it is.
+        A Turn: no slot is free. In the latter two cases nothing was written.
+        """
+        ...
+
+    async def settle(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
+        """Add evidence about attempt ``n``. Knowledge only grows, so any order and any repetition gives one record."""
+        ...
+
+    async def close_order(self, ref: OrderRef, closing: Closing, states: Collection[OrderState]) -> Order:
+        """Write a person's word about an order that is in one of ``states``; the order as it is comes back."""
+        ...
+
+    async def get(self, ref: OrderRef, now: datetime) -> Order | None:
+        """The order; an attempt past its deadline is *uncertain* from here on."""
+        ...
+
+    async def list(self, service: str, account: str, now: datetime) -> list[Order]:
+        """All orders of the account, oldest first; deadlines as in :meth:`get`."""
+        ...
+
+    async def aclose(self) -> None:
+        """Release everything. Twice is fine."""
+        ...
+
+
+def hold_of(attempt: Attempt, pacing: Pacing, now: datetime) -> Hold | None:
+    """The slot of the rolling limit that an attempt holds; None when nothing of it was sent.
+
+    It is held for a window after the attempt's answer. Without an answer nobody knows when the service counts it:
+    then for a window after its deadline.
+    """
+    evidence = attempt.evidence
+    window = timedelta(seconds=pacing.window) + SLOT_MARGIN
+    if evidence is None:
+        return Hold(attempt.deadline_at + window, now + window)
+    if evidence.outcome is AttemptOutcome.NOT_SENT:
+        return None
+    until = (evidence.at if evidence.answered else attempt.deadline_at) + window
+    return Hold(until, until)

@@ -1,0 +1,93 @@
+"""A journal in memory: it keeps its promises between the coroutines of one process, and dies with it."""
+
+from collections import deque
+from collections.abc import Collection
+from datetime import datetime
+
+from attrs import evolve
+
+from vidgen_async.attempts import Attempt, Closing, Evidence, Order, OrderRef, OrderState
+from vidgen_async.errors import JournalError
+from vidgen_async.journal.base import Permission, hold_of
+from vidgen_async.pacing import Pacing, Turn, turn
+
+
+class MemoryJournal:
+    """The default of a bare client. Several clients may share one."""
+
+    durable = False
+
+    def __init__(self) -> None:
+        self._orders: dict[OrderRef, Order] = {}
+        self._namespace: str | None = None
+        #: The attempts that may still hold a slot, per account, oldest first.
+        self._recent: dict[tuple[str, str], deque[tuple[OrderRef, int]]] = {}
+
+    async def namespace(self, proposed: str) -> str:
+        if self._namespace is None:
+            self._namespace = proposed
+        return self._namespace
+
+    async def intend(self, order: Order) -> Order:
+        return self._orders.setdefault(order.ref, order)
+
+    async def turn(self, service: str, account: str, pacing: Pacing, now: datetime) -> Turn:
+        return self._turn((service, account), pacing, now)
+
+    async def begin(self, permission: Permission) -> Attempt | Order | Turn:
+        ref, now = permission.ref, permission.now
+        order = self._current(ref, now)
+        if order.state not in permission.states or len(order.attempts) != permission.expect_attempt:
+            return order
+        available = self._turn((ref.service, ref.account), permission.pacing, now)
+        if not available.free:
+            return available
+        attempt = Attempt(
+            n=permission.expect_attempt + 1,
+            sent_at=now,
+            deadline_at=permission.deadline_at,
+            kind=permission.kind,
+            by=permission.by,
+            reason=permission.reason,
+        )
+        self._orders[ref] = order.with_attempt(attempt)
+        self._recent.setdefault((ref.service, ref.account), deque()).append((ref, attempt.n))
+        return attempt
+
+    async def settle(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
+        order = self._orders[ref] = self._known(ref).learned(n, evidence)
+        return order
+
+    async def close_order(self, ref: OrderRef, closing: Closing, states: Collection[OrderState]) -> Order:
+        order = self._current(ref, closing.at)
+        if order.state in states:
+            order = self._orders[ref] = evolve(order, closing=closing)
+        return order
+
+    async def get(self, ref: OrderRef, now: datetime) -> Order | None:
+        return self._current(ref, now) if ref in self._orders else None
+
+    async def list(self, service: str, account: str, now: datetime) -> list[Order]:
+        return [self._current(ref, now) for ref in self._orders if (ref.service, ref.account) == (service, account)]
+
+    async def aclose(self) -> None:
+        """Nothing to release; what is written stays readable."""
+
+    def _known(self, ref: OrderRef) -> Order:
+        try:
+            return self._orders[ref]
+        except KeyError:
+            message = f"the journal has no order {ref.order_id!r}"
+            raise JournalError(message) from None
+
+    def _current(self, ref: OrderRef, now: datetime) -> Order:
+        order = self._orders[ref] = self._known(ref).expired(now)
+        return order
+
+    def _turn(self, account: tuple[str, str], pacing: Pacing, now: datetime) -> Turn:
+        """Looks at no more attempts than can hold a slot: those that no longer do are forgotten from the front."""
+        recent = self._recent.get(account, deque())
+        holds = {(ref, n): hold_of(self._orders[ref].attempts[n - 1], pacing, now) for ref, n in recent}
+        while recent and ((hold := holds[recent[0]]) is None or hold.until <= now):
+            recent.popleft()
+        return turn((hold for hold in holds.values() if hold is not None), pacing, now)

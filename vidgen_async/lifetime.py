@@ -1,0 +1,32 @@
+"""Where a client may be used: in one process, on one event loop, until it is closed."""
+
+import asyncio
+import os
+
+from vidgen_async.errors import ClientStateError
+
+
+class Lifetime:
+    """Bound to the first event loop that uses it."""
+
+    def __init__(self) -> None:
+        self._process = os.getpid()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.is_closed = False
+
+    def check(self) -> None:
+        """Raise ClientStateError, which says what to do instead, unless the client may be used here and now."""
+        problem = None
+        loop = asyncio.get_running_loop()
+        if self.is_closed:
+            problem = "the client is closed; make a new one (or keep it open longer)"
+        elif os.getpid() != self._process:
+            problem = "the client was made before this process was forked; make one in the child, after the fork"
+        elif self._loop is not None and self._loop is not loop:
+            problem = (
+                "the client is in use on another event loop; make one client for each loop "
+                "(each asyncio.run is a new loop)"
+            )
+        if problem:
+            raise ClientStateError(problem)
+        self._loop = loop

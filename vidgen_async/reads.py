@@ -1,0 +1,90 @@
+"""Reads may go again: bounded by time, spread, and after what Retry-After asks for. Creates have no way in here."""
+
+import logging
+import random
+from collections.abc import Callable
+from typing import TypeVar
+
+from vidgen_async.clock import Clock
+from vidgen_async.codec import Answer, service_error
+from vidgen_async.delivery import rule_for
+from vidgen_async.errors import ServiceError, TransportClosedError, TransportError
+from vidgen_async.messages import Phase, Request
+from vidgen_async.pacing import backoff
+from vidgen_async.transports.base import Response, Transport
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class Reads:
+    """Sends requests that may be repeated without harm: every GET, and uploads (a second asset costs nothing).
+
+    ``origin`` is the service's own, ``known`` what no message may show. ``budget`` is in seconds: a read that fails
+    goes again until the next try would begin later than that after the first. A try under way is bounded by the
+    request's own timeouts.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        clock: Clock,
+        *,
+        origin: str,
+        known: tuple[str, ...] = (),
+        budget: float = 60.0,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._transport = transport
+        self._clock = clock
+        self._origin = origin
+        self._known = known
+        self._budget = budget
+        self._chance = chance
+
+    async def send(self, request: Request) -> Response:
+        """Send ``request`` once, for a caller who streams the body. Redirects and error statuses come back as they
+        are."""
+        return await self._transport.send(request)
+
+    async def once(self, request: Request, read: Callable[[Answer], T]) -> T:
+        """Send ``request`` once and ``read`` the answer's value. Any status but 2xx raises its ServiceError; no
+        complete answer, a TransportError."""
+        async with await self._transport.send(request) as response:
+            return read(await self.success(request, response))
+
+    async def success(self, request: Request, response: Response) -> Answer:
+        """The whole answer if it is a 2xx; else its ServiceError is raised."""
+        answer = Answer(
+            request.op, response.status, response.headers, await response.read(), url=request.url, known=self._known
+        )
+        if not 200 <= response.status < 300:
+            raise service_error(answer, origin=self._origin, wall=self._clock.wall())
+        return answer
+
+    async def again(self, request: Request, read: Callable[[Answer], T]) -> T:
+        """Like :meth:`once`, and again while the failure is transient and the budget lasts: network faults, 408, 425,
+        429, 5xx, and answers that cannot be read. Then the last failure is raised. Cancelling stops at once."""
+        give_up = self._clock.now() + self._budget
+        tries = 0
+        while True:
+            tries += 1
+            try:
+                return await self.once(request, read)
+            except (TransportError, ServiceError) as error:
+                pause = self._pause(error, tries)
+                if pause is None or self._clock.now() + pause > give_up:
+                    raise
+                logger.info("%s failed (%s); it goes again in %.1f s", request.op, type(error).__name__, pause)
+            await self._clock.sleep(pause)
+
+    def _pause(self, error: TransportError | ServiceError, tries: int) -> float | None:
+        """Seconds before the next try; None when the failure is final."""
+        own = backoff(tries, self._chance())
+        if isinstance(error, TransportError):
+            is_final = isinstance(error, TransportClosedError) or error.phase is Phase.BUILD
+            return None if is_final else own
+        if not rule_for(error.status).read_may_go_again:
+            return None
+        return own if error.retry_after is None else max(own, error.retry_after)

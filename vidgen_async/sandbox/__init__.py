@@ -1,0 +1,32 @@
+"""A sandbox of the service: real sockets, real rules, real videos; no money. It imports nothing of the SDK."""
+
+try:
+    from vidgen_async.sandbox.service import Sandbox
+except ModuleNotFoundError as error:
+    if error.name not in ("PIL", "av"):
+        raise
+    raise ImportError(f"the sandbox needs {error.name}: pip install 'vidgen-async[sandbox]'") from error
+
+from vidgen_async.sandbox.catalog import SNAPSHOT, CatalogEntry
+from vidgen_async.sandbox.clock import SandboxClock
+from vidgen_async.sandbox.faults import Fault, FaultPlan, PlannedFault
+from vidgen_async.sandbox.ledger import Account, LedgerEntry
+from vidgen_async.sandbox.received import ReceivedCreate, ReceivedRequest
+from vidgen_async.sandbox.tasks import Failure, SandboxTask, outcome_by_prompt
+
+__all__ = [
+    "SNAPSHOT",
+    "Account",
+    "CatalogEntry",
+    "Failure",
+    "Fault",
+    "FaultPlan",
+    "LedgerEntry",
+    "PlannedFault",
+    "ReceivedCreate",
+    "ReceivedRequest",
+    "Sandbox",
+    "SandboxClock",
+    "SandboxTask",
+    "outcome_by_prompt",
+]

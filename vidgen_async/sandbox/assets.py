@@ -1,0 +1,132 @@
+"""Reference assets: uploads that are really decoded, kept for 72 hours (2.3, 4.3)."""
+
+import base64
+import binascii
+import io
+import re
+import secrets
+from typing import Any
+from urllib.parse import urlsplit
+
+from attrs import define, field, frozen
+from PIL import Image
+
+from vidgen_async.sandbox.answers import Refusal
+from vidgen_async.sandbox.ledger import Account
+from vidgen_async.sandbox.links import LinkSigner
+
+RETENTION = 72 * 3600.0
+ASSET_PATH = re.compile(r"/api/reference-assets/([^/?]+)/content/([^/?]+)")
+
+
+@frozen
+class Asset:
+    """One uploaded image. It cannot be used from ``expires_at`` on."""
+
+    id: str
+    account: Account = field(repr=False)
+    content: bytes = field(repr=False)
+    mime: str
+    name: str
+    expires_at: float
+
+    @property
+    def path(self) -> str:
+        return f"/api/reference-assets/{self.id}/content/{self.name}"
+
+
+@frozen
+class DecodedImage:
+    """Bytes that Pillow could decode to the last pixel."""
+
+    content: bytes = field(repr=False)
+    mime: str
+    suffix: str
+
+
+def decode_image(text: str) -> DecodedImage:
+    """The image in a data URI or in plain Base64. Its format is read from the content, never from the URI."""
+    payload = text
+    if text[:5].lower() == "data:":
+        head, comma, payload = text.partition(",")
+        if not comma or not head.lower().endswith(";base64"):
+            raise Refusal(400, "INVALID_REFERENCE_IMAGE", "image_b64 is a data URI without base64 data")
+    try:
+        content = base64.b64decode("".join(payload.split()), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise Refusal(400, "INVALID_REFERENCE_IMAGE", f"image_b64 is not valid Base64: {error}") from error
+    if not content:
+        raise Refusal(400, "EMPTY_REFERENCE_ASSET", "the uploaded content is empty; upload the original file again")
+    return _verified(content)
+
+
+def _verified(content: bytes) -> DecodedImage:
+    try:
+        with Image.open(io.BytesIO(content)) as image:
+            image.load()
+            mime, kind = image.get_format_mimetype(), image.format or "image"
+    except Exception as error:  # Pillow's decoders raise whatever their format makes of broken bytes
+        raise Refusal(400, "INVALID_REFERENCE_IMAGE", f"the image cannot be decoded: {type(error).__name__}") from error
+    return DecodedImage(content, mime or f"image/{kind.lower()}", kind.lower())
+
+
+@define
+class AssetStore:
+    """The uploads of all accounts. ``base`` is the origin that their full URLs start with."""
+
+    base: str
+    signer: LinkSigner
+    retention: float = RETENTION
+    _assets: dict[str, Asset] = field(factory=dict)
+
+    def add(self, account: Account, image: DecodedImage, now: float) -> Asset:
+        name = secrets.token_hex(12)
+        made = Asset(
+            f"asset_{name}", account, image.content, image.mime, f"{name[:8]}.{image.suffix}", now + self.retention
+        )
+        self._assets[made.id] = made
+        return made
+
+    def delete(self, asset_id: str) -> None:
+        """Delete an asset before its time, as the service may."""
+        del self._assets[asset_id]
+
+    def as_json(self, asset: Asset) -> dict[str, Any]:
+        """What POST /files answers. The url starts with ``/``: the caller puts the host in front (2.3)."""
+        url = f"{asset.path}?token={self.signer.token(asset.path)}"
+        return {"id": asset.id, "image_id": asset.id, "url": url, "mime": asset.mime, "name": asset.name}
+
+    def owned(self, account: Account, asset_id: str, now: float) -> Asset:
+        """The caller's own, unexpired asset, else the refusal of section 7."""
+        asset = self._assets.get(asset_id)
+        if asset is None or asset.account is not account or now >= asset.expires_at:
+            raise Refusal(
+                400, "REFERENCE_ASSET_EXPIRED", f"asset {asset_id!r} is deleted, expired, or not owned by this account"
+            )
+        return asset
+
+    def is_own_url(self, url: str) -> bool:
+        """Whether ``url`` is a full URL of this service's assets."""
+        return url.startswith(self.base + "/") and ASSET_PATH.fullmatch(urlsplit(url).path) is not None
+
+    def by_url(self, account: Account, url: str, now: float) -> Asset:
+        """The asset behind a URL of ours; its token must be complete."""
+        parts = urlsplit(url)
+        found = ASSET_PATH.fullmatch(parts.path)
+        asset = self.owned(account, found[1] if found else "", now)
+        if not self._is_token_complete(asset, parts.query):
+            raise Refusal(400, "REFERENCE_ASSET_EXPIRED", "the asset's URL lacks its complete token")
+        return asset
+
+    def open(self, path: str, query: str, now: float) -> Asset:
+        """The asset at a path of the service, for anybody who has its token."""
+        found = ASSET_PATH.fullmatch(path)
+        asset = self._assets.get(found[1]) if found else None
+        if asset is None or asset.path != path or now >= asset.expires_at:
+            raise Refusal(404, "NOT_FOUND", "there is no such asset")
+        if not self._is_token_complete(asset, query):
+            raise Refusal(401, "INVALID_ASSET_TOKEN", "the asset's URL lacks its complete token")
+        return asset
+
+    def _is_token_complete(self, asset: Asset, query: str) -> bool:
+        return f"token={self.signer.token(asset.path)}" in query.split("&")

@@ -1,0 +1,146 @@
+"""POST /videos after the head: the submission limit, the Idempotency-Key, the charge, the task (4.4)."""
+
+import json
+import secrets
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+from attrs import define, evolve, field
+
+from vidgen_async.sandbox.answers import Answer, Refusal
+from vidgen_async.sandbox.assets import AssetStore
+from vidgen_async.sandbox.catalog import CatalogEntry
+from vidgen_async.sandbox.film import Film, Picture, size_of
+from vidgen_async.sandbox.ledger import Account, KeyedCreate
+from vidgen_async.sandbox.received import ReceivedCreate
+from vidgen_async.sandbox.rules import Body, Wish, read_body, read_wish
+from vidgen_async.sandbox.tasks import Failure, Outcome, Refunds, SandboxTask, outcome_by_prompt
+
+WINDOW = 60.0
+
+
+@define(kw_only=True)
+class CreateDesk:
+    """Takes creates one after the other: nothing in it waits, so two with the same key cannot make two tasks.
+
+    The description does not say what a used key with another body gets: here it is 409. It does not say what counts
+    as a submission either: here every create with a valid key of the service counts, whatever its answer, except
+    those that are refused for the limit itself.
+    """
+
+    models: dict[str, CatalogEntry]
+    assets: AssetStore
+    tasks: dict[str, SandboxTask]
+    refunds: Refunds
+    queued_for: float
+    running_for: float
+    submission_limit: int
+    allow_unknown_fields: bool = False
+    outcome: Outcome = outcome_by_prompt
+    #: How the next tasks end, one after the other, before ``outcome`` is asked.
+    next_outcomes: list[Failure | None] = field(factory=list)
+
+    def take(self, account: Account, create: ReceivedCreate, now: float) -> Answer:
+        """The answer to a create; ``create`` learns which task it stands for. A refused one uses up no key."""
+        self._count(account, now)
+        key = create.idempotency_key
+        if key is not None and not 8 <= len(key) <= 100:
+            raise Refusal(400, "INVALID_PARAMETER", "Idempotency-Key: must be 8 to 100 characters long")
+        if not _is_json(create):
+            raise Refusal(400, "INVALID_PARAMETER", "the body must be JSON, with Content-Type: application/json")
+        canonical = json.dumps(create.body, sort_keys=True)
+        task = self._replayed(account, key, canonical)
+        create.replayed = task is not None
+        if task is None:
+            task = self._make(account, create.body, now)
+            if key is not None:
+                account.keys[key] = KeyedCreate(canonical, task.id)
+        create.task_id = task.id
+        return _accepted(task)
+
+    def _count(self, account: Account, now: float) -> None:
+        recent = account.submitted_at
+        while recent and recent[0] <= now - WINDOW:
+            recent.popleft()
+        if len(recent) >= self.submission_limit:
+            wait = 1 if not recent else max(1, -int(-(recent[0] + WINDOW - now) // 1))
+            message = f"at most {self.submission_limit} submissions in {WINDOW:.0f} seconds"
+            raise Refusal(429, "SUBMISSION_LIMIT_REACHED", message, {"Retry-After": str(wait)})
+        recent.append(now)
+
+    def _replayed(self, account: Account, key: str | None, canonical: str) -> SandboxTask | None:
+        known = account.keys.get(key) if key is not None else None
+        if known is None:
+            return None
+        if known.body != canonical:
+            raise Refusal(409, "IDEMPOTENCY_KEY_REUSED", "this Idempotency-Key was used with another body")
+        return self.tasks[known.task_id]
+
+    def _make(self, account: Account, given: object, now: float) -> SandboxTask:
+        body = read_body(given, allow_unknown_fields=self.allow_unknown_fields)
+        entry = self._usable(body["model"])
+        wish = read_wish(body, entry)
+        film = self._film(account, entry, wish, now)
+        if account.balance < entry.points:
+            message = f"not enough credits: {entry.points} needed, {account.balance} left"
+            raise Refusal(402, "INSUFFICIENT_CREDITS", message)
+        task = self._draft(account, body, entry, film, now)
+        failure = self.next_outcomes.pop(0) if self.next_outcomes else self.outcome(task)
+        task = evolve(task, failure=failure)
+        account.book(now, "charge", -task.points, task.id)
+        self.tasks[task.id] = task
+        self.refunds.expect(task)
+        return task
+
+    def _draft(self, account: Account, body: Body, entry: CatalogEntry, film: Film, now: float) -> SandboxTask:
+        return SandboxTask(
+            id=f"task_{secrets.token_hex(12)}",
+            account=account,
+            request=body,
+            model=entry.code,
+            points=entry.points,
+            film=film,
+            created_at=now,
+            queued_for=self.queued_for,
+            running_for=self.running_for,
+        )
+
+    def _usable(self, code: str) -> CatalogEntry:
+        entry = self.models.get(code)
+        if entry is None:
+            raise Refusal(400, "INVALID_PARAMETER", f"model: there is no model {code!r}")
+        if not entry.is_usable:
+            why = "in maintenance" if entry.maintenance else "not enabled"
+            raise Refusal(503, "MODEL_UNAVAILABLE", f"the model {code} is {why}")
+        return entry
+
+    def _film(self, account: Account, entry: CatalogEntry, wish: Wish, now: float) -> Film:
+        width, height = size_of(wish.resolution, wish.ratio)
+        notes = [f"{entry.code} · {wish.resolution} · {wish.ratio} · {wish.seconds} s"]
+        notes += [f"{number} {kind}" for kind, number in (("audio", wish.audios), ("video", wish.videos)) if number]
+        pictures = tuple(self._pictures(account, wish, now))
+        return Film(wish.prompt, wish.seconds, width, height, pictures, tuple(notes))
+
+    def _pictures(self, account: Account, wish: Wish, now: float) -> Iterator[Picture]:
+        """Own assets by id or by URL; an image on another host is accepted and never fetched."""
+        for image_id in wish.image_ids:
+            asset = self.assets.owned(account, image_id, now)
+            yield Picture(asset.name, asset.content)
+        for url in wish.image_urls:
+            if self.assets.is_own_url(url):
+                asset = self.assets.by_url(account, url, now)
+                yield Picture(asset.name, asset.content)
+            else:
+                parts = urlsplit(url)
+                yield Picture(f"{parts.hostname}{parts.path}")
+
+
+def _is_json(create: ReceivedCreate) -> bool:
+    media_type = create.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    return media_type == "application/json" and create.body is not None
+
+
+def _accepted(task: SandboxTask) -> Answer:
+    """202. That it carries the task id is all that is documented of it."""
+    body = {"id": task.id, "task_id": task.id, "status": "queued", "model": task.model, "points": task.points}
+    return Answer.json(202, body | {"created_at": int(task.created_at), "upstream_task_id": None})

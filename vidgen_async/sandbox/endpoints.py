@@ -1,0 +1,189 @@
+"""The six endpoints, the assets' addresses and the signed links: each takes a call and gives an answer or a Refusal."""
+
+import json
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from urllib.parse import urlsplit
+
+from attrs import define, field, frozen
+
+from vidgen_async.sandbox.answers import Answer, Refusal, video_answer
+from vidgen_async.sandbox.assets import ASSET_PATH, Asset, AssetStore, DecodedImage, decode_image
+from vidgen_async.sandbox.clock import SandboxClock
+from vidgen_async.sandbox.creates import CreateDesk
+from vidgen_async.sandbox.ledger import Account
+from vidgen_async.sandbox.links import LinkSigner
+from vidgen_async.sandbox.projector import Projector, RenderedVideo
+from vidgen_async.sandbox.received import ReceivedCreate
+from vidgen_async.sandbox.routes import LINKS, PREFIX, Route
+from vidgen_async.sandbox.tasks import SandboxTask
+
+
+@frozen
+class Call:
+    """A request that has been read. ``path`` and ``query`` are as they came."""
+
+    route: Route
+    path: str
+    query: str
+    headers: Mapping[str, str]
+    body: bytes = field(repr=False)
+    create: ReceivedCreate | None = None
+
+
+@define(kw_only=True)
+class Endpoints:
+    """Everything that the service answers. ``service_url`` and ``links_url`` are its two origins."""
+
+    clock: SandboxClock
+    accounts: dict[str, Account]
+    desk: CreateDesk
+    signer: LinkSigner
+    projector: Projector
+    service_url: str = ""
+    links_url: str = ""
+
+    @property
+    def assets(self) -> AssetStore:
+        return self.desk.assets
+
+    def link(self, task: SandboxTask, now: float, lifetime: float | None = None) -> str:
+        """A signed link to the task's video."""
+        return self.links_url + self.signer.sign(f"{LINKS}{task.upstream_task_id}.mp4", now, lifetime)
+
+    async def carry_out(self, call: Call) -> Answer:
+        """The answer of the service to a call."""
+        self.desk.refunds.settle(self.clock.now())
+        try:
+            return await _OPS[call.route.op](self, call)
+        except Refusal as refusal:
+            return refusal.answer
+
+    async def list_models(self, call: Call) -> Answer:
+        self._account(call)
+        return Answer.json(200, {"models": [entry.as_json() for entry in self.desk.models.values()]})
+
+    async def get_account(self, call: Call) -> Answer:
+        """The field names are the sandbox's own: 2.2 shows none."""
+        account = self._account(call)
+        return Answer.json(200, {"account": account.name, "credits": account.balance})
+
+    async def create_file(self, call: Call) -> Answer:
+        account = self._account(call)
+        found = await self.projector.run(self._read_upload, account, call.body)
+        asset = found if isinstance(found, Asset) else self.assets.add(account, found, self.clock.now())
+        return Answer.json(200, self.assets.as_json(asset))
+
+    def _read_upload(self, account: Account, raw: bytes) -> Asset | DecodedImage:
+        """Runs in a thread: an upload may be large. An own asset's URL gives the same asset again (4.3)."""
+        text, url = _upload_fields(raw)
+        if text is not None:
+            if text.startswith("/") and ASSET_PATH.fullmatch(urlsplit(text).path):
+                text = self.assets.base + text
+            if not text.startswith(("http://", "https://")):
+                return decode_image(text)
+            url = text
+        if url is None or not self.assets.is_own_url(url):
+            message = "only the full URL of the caller's own asset is reused; external URLs belong into image_urls"
+            raise Refusal(400, "UNSUPPORTED_REFERENCE_URL", message)
+        return self.assets.by_url(account, url, self.clock.now())
+
+    async def create_video(self, call: Call) -> Answer:
+        account = self._account(call)
+        if call.create is None:
+            raise ValueError("a create is carried out with its record")
+        return self.desk.take(account, call.create, self.clock.now())
+
+    async def get_video(self, call: Call) -> Answer:
+        task = self._task(call)
+        now = self.clock.now()
+        return Answer.json(200, task.as_json(now, self._video_url(task, now)))
+
+    async def get_content(self, call: Call) -> Answer:
+        task, now = self._task(call), self.clock.now()
+        status = task.status_at(now)
+        if status != "completed":
+            message = f"the task is {status}; its video is not completed or not available"
+            raise Refusal(409, "VIDEO_NOT_AVAILABLE", message)
+        delivery = self._delivery(task)
+        if delivery == "signed link":
+            return Answer(307, b"", {"Location": self._video_url(task, now)})
+        video = await self.projector.video(task.film)
+        if delivery == "no ranges":
+            return Answer(200, video.content, {"Content-Type": "video/mp4"})
+        return _ranged(call, video)
+
+    async def get_link(self, call: Call) -> Answer:
+        """No key is needed here, and none is looked at (5.5)."""
+        self.signer.check(call.path, call.query, self.clock.now())
+        found = re.fullmatch(re.escape(LINKS) + r"up-(\w+)\.mp4", call.path)
+        task = self.desk.tasks.get(found[1][::-1]) if found else None
+        if task is None:
+            raise Refusal(404, "NOT_FOUND", "there is no such video")
+        return _ranged(call, await self.projector.video(task.film))
+
+    async def get_asset(self, call: Call) -> Answer:
+        asset = self.assets.open(call.path, call.query, self.clock.now())
+        return Answer(200, asset.content, {"Content-Type": asset.mime})
+
+    async def refuse_unknown(self, call: Call) -> Answer:
+        if call.route.allowed:
+            refused = Answer.error(405, "METHOD_NOT_ALLOWED", "this path does not take this method")
+            return refused.with_headers({"Allow": ", ".join(call.route.allowed)})
+        return Answer.error(404, "NOT_FOUND", f"there is no such path; check the {PREFIX} prefix")
+
+    def _account(self, call: Call) -> Account:
+        """Whose key it is. Only the header counts: a key in a URL is never accepted (5.4)."""
+        given = re.fullmatch(r"Bearer +(\S+)", call.headers.get("Authorization", ""), re.IGNORECASE)
+        account = self.accounts.get(given[1]) if given else None
+        if account is None:
+            raise Refusal(401, "INVALID_API_KEY", "the API key is missing or invalid", {"WWW-Authenticate": "Bearer"})
+        return account
+
+    def _task(self, call: Call) -> SandboxTask:
+        account = self._account(call)
+        task = self.desk.tasks.get(call.route.id)
+        if task is None or task.account is not account:
+            raise Refusal(404, "NOT_FOUND", "the task does not exist or does not belong to the current user")
+        return task
+
+    def _delivery(self, task: SandboxTask) -> str:
+        entry = self.desk.models.get(task.model)
+        return entry.delivery if entry else "ranges"
+
+    def _video_url(self, task: SandboxTask, now: float) -> str:
+        if self._delivery(task) == "signed link":
+            return self.link(task, now)
+        return f"{self.service_url}{PREFIX}videos/{task.id}/content"
+
+
+def _upload_fields(raw: bytes) -> tuple[str | None, str | None]:
+    try:
+        body = json.loads(raw)
+    except (ValueError, RecursionError):
+        body = None
+    if not isinstance(body, dict):
+        raise Refusal(400, "INVALID_PARAMETER", "the body must be a JSON object")
+    fields = (body.get("image_b64"), body.get("image_url"))
+    if fields == (None, None):
+        raise Refusal(400, "INVALID_PARAMETER", "image_b64 or image_url is required")
+    if not all(value is None or isinstance(value, str) for value in fields):
+        raise Refusal(400, "INVALID_PARAMETER", "image_b64 and image_url must be strings")
+    return fields
+
+
+def _ranged(call: Call, video: RenderedVideo) -> Answer:
+    return video_answer(video.content, video.etag, call.headers.get("Range"), call.headers.get("If-Range"))
+
+
+_OPS: dict[str, Callable[[Endpoints, Call], Awaitable[Answer]]] = {
+    "models.list": Endpoints.list_models,
+    "account.get": Endpoints.get_account,
+    "files.create": Endpoints.create_file,
+    "videos.create": Endpoints.create_video,
+    "videos.get": Endpoints.get_video,
+    "videos.content": Endpoints.get_content,
+    "link": Endpoints.get_link,
+    "asset": Endpoints.get_asset,
+    "unknown": Endpoints.refuse_unknown,
+}

@@ -1,0 +1,257 @@
+"""Misbehaviour on request: what may go wrong with one exchange, and when it shall."""
+
+import json
+import secrets
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from attrs import define, evolve, field, frozen
+
+from vidgen_async.sandbox.answers import JSON_TYPE, Answer
+
+Op = Literal[
+    "models.list",
+    "account.get",
+    "files.create",
+    "videos.create",
+    "videos.get",
+    "videos.content",
+    "link",
+    "asset",
+    "unknown",
+    "*",
+]
+
+Change = Callable[[Answer], Answer]
+
+
+def _unchanged(answer: Answer) -> Answer:
+    return answer
+
+
+@frozen(kw_only=True)
+class Fault:
+    """One way to misbehave; the methods below name the usual ones, and the fields can be combined freely.
+
+    An exchange goes: read the body (``reads``), carry the request out (``made``), wait (``stalls``), hang up instead of
+    answering (``ends``), change the answer (``changes``), send it (``cuts``, ``rate``). For a create, ``made`` True
+    means that the task is made and charged as if all were well, whatever the caller gets to see; without it nothing is
+    made, and where the fault still shows a real-looking answer, its id stands for no task.
+    """
+
+    name: str
+    made: bool = True
+    #: Whether the body is read before anything else happens.
+    reads: bool = True
+    #: Seconds of the sandbox to wait before answering; None is for ever: until the caller has gone.
+    stalls: float | None = 0.0
+    #: What to do with the connection instead of answering: a FIN or a RST.
+    ends: Literal["close", "reset"] | None = None
+    #: Bytes to send instead of an HTTP answer; the connection is closed after them.
+    raw: bytes | None = None
+    changes: Change = _unchanged
+    #: How much of the body to send, as bytes (int) or as a share (float), before the connection is closed.
+    cuts: float | None = None
+    #: Bytes of the body in a real second.
+    rate: float | None = None
+    #: What is made of a Range header: a 200 in spite of it, or a 206 with the part from this byte on.
+    ranges: Literal["ignored"] | int | None = None
+    #: Whether the connection dies when the next request arrives on it.
+    poisons: bool = False
+
+    @classmethod
+    def status(
+        cls,
+        code: int,
+        body: object = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        content_type: str | None = None,
+        made: bool = False,
+    ) -> "Fault":
+        """Answer with any status and any body (bytes and str as they are, anything else as JSON; None: an error body).
+        ``made=True``: the task is made all the same, e.g. a 503 or 504 whose receipt is unknown."""
+        typed = {} if content_type is None else {"Content-Type": content_type}
+        answer = _answer(code, body).with_headers({**(headers or {}), **typed})
+        return cls(name=f"status {code}", made=made, changes=lambda _: answer)
+
+    @classmethod
+    def html(cls, status: int = 200, *, made: bool = True) -> "Fault":
+        """A page instead of JSON or a video, as a proxy would send."""
+        page = "<!doctype html><html><title>Gateway</title><h1>Please try again</h1></html>"
+        fault = cls.status(status, page, content_type="text/html; charset=utf-8", made=made)
+        return evolve(fault, name=f"html {status}")
+
+    @classmethod
+    def redirect(cls, location: str, status: int = 307, *, made: bool = False) -> "Fault":
+        """Redirect to ``location``."""
+        fault = cls.status(status, b"", headers={"Location": location}, made=made)
+        return evolve(fault, name=f"redirect {status}")
+
+    @classmethod
+    def close_before_body(cls) -> "Fault":
+        """Close the connection when the head has arrived; nothing is made."""
+        return cls(name="close before body", made=False, reads=False, ends="close")
+
+    @classmethod
+    def close_after_body(cls, *, made: bool = True) -> "Fault":
+        """Read everything, then close without an answer."""
+        return cls(name="close after body", made=made, ends="close")
+
+    @classmethod
+    def reset_before_body(cls) -> "Fault":
+        """Reset the connection (RST) when the head has arrived; nothing is made."""
+        return cls(name="reset before body", made=False, reads=False, ends="reset")
+
+    @classmethod
+    def reset_after_body(cls, *, made: bool = True) -> "Fault":
+        """Read everything, then reset the connection (RST)."""
+        return cls(name="reset after body", made=made, ends="reset")
+
+    @classmethod
+    def stall(cls, seconds: float | None = None, *, made: bool = True) -> "Fault":
+        """Read everything, be silent for ``seconds`` of the sandbox, then answer; None: until the caller goes away."""
+        return cls(name="stall", made=made, stalls=seconds)
+
+    @classmethod
+    def not_http(cls, raw: bytes = b"\x16\x03\x01 this is no HTTP\r\n\r\n", *, made: bool = True) -> "Fault":
+        """Send ``raw`` where a status line should be, and close."""
+        return cls(name="not http", made=made, raw=raw)
+
+    @classmethod
+    def cut(cls, after: float = 0.5, *, made: bool = True) -> "Fault":
+        """The real answer with its full Content-Length, but the connection is closed after ``after`` bytes of the body
+        (an int) or that share of it (a float below 1)."""
+        return cls(name="cut", made=made, cuts=after)
+
+    @classmethod
+    def drip(cls, bytes_per_second: float, *, made: bool = True) -> "Fault":
+        """The real answer, with a body that comes slowly, in real time."""
+        return cls(name="drip", made=made, rate=bytes_per_second)
+
+    @classmethod
+    def drop_after(cls) -> "Fault":
+        """Answer properly and keep the connection alive; close it, without an answer, when the next request on it has
+        been read. That request is not carried out."""
+        return cls(name="drop after", poisons=True)
+
+    @classmethod
+    def edit(cls, change: Callable[[dict[str, Any]], object], *, made: bool = True, name: str = "edit") -> "Fault":
+        """Put what ``change`` makes of the real JSON answer in its place: odd types, missing or unknown values."""
+
+        def changes(answer: Answer) -> Answer:
+            changed = json.dumps(change(json.loads(answer.body)), ensure_ascii=False)
+            return evolve(answer, body=changed.encode("utf-8", "surrogatepass"))
+
+        return cls(name=name, made=made, changes=changes)
+
+    @classmethod
+    def without_id(cls, *, made: bool = True) -> "Fault":
+        """The real answer without ``id`` and ``task_id``."""
+
+        def without(body: dict[str, Any]) -> dict[str, Any]:
+            return {name: value for name, value in body.items() if name not in ("id", "task_id")}
+
+        return cls.edit(without, made=made, name="without id")
+
+    @classmethod
+    def garble(cls, body: bytes = b'{"id": "task_\xff\xfe', *, made: bool = True) -> "Fault":
+        """The real status and headers with a body that is no JSON."""
+        return evolve(cls.rewrite(body=body, made=made), name="garble")
+
+    @classmethod
+    def rewrite(
+        cls,
+        *,
+        status: int | None = None,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        content_type: str | None = None,
+        length: int | None = None,
+        made: bool = True,
+    ) -> "Fault":
+        """The real answer with some of it replaced, e.g. ``body=b""`` for an empty video. ``length`` is claimed as
+        Content-Length: when it is more than the body, the connection is closed after the body; when it is less, the
+        body ends there and looks complete."""
+        replaced = dict(headers or {})
+        replaced |= {"Content-Type": content_type} if content_type is not None else {}
+        replaced |= {"Content-Length": str(length)} if length is not None else {}
+
+        def changes(answer: Answer) -> Answer:
+            replaced_status = answer.status if status is None else status
+            replaced_body = (answer.body if body is None else body)[:length]
+            return evolve(answer, status=replaced_status, body=replaced_body).with_headers(replaced)
+
+        return cls(name="rewrite", made=made, changes=changes)
+
+    @classmethod
+    def ignore_range(cls) -> "Fault":
+        """Answer 200 with the whole video whatever Range was asked for."""
+        return cls(name="ignore range", ranges="ignored")
+
+    @classmethod
+    def wrong_range(cls, first: int = 0) -> "Fault":
+        """Answer a Range with 206 and the part from byte ``first`` on, whatever was asked for; Content-Range says so.
+        For a Content-Range that lies about the bytes, use :meth:`rewrite` with ``headers``."""
+        return cls(name="wrong range", ranges=first)
+
+
+def lookalike(op: str) -> Answer:
+    """What a fault shows when the request was not carried out: an id that stands for nothing."""
+    if op == "videos.create":
+        return Answer.json(
+            202, {"id": (made_up := f"task_{secrets.token_hex(12)}"), "task_id": made_up, "status": "queued"}
+        )
+    return Answer.json(200, {"id": f"asset_{secrets.token_hex(12)}"})
+
+
+def _answer(code: int, body: object) -> Answer:
+    if body is None:
+        return Answer.error(code, f"SANDBOX_{code}", f"the sandbox was told to answer {code}")
+    if isinstance(body, bytes | str):
+        data = body if isinstance(body, bytes) else body.encode("utf-8", "surrogatepass")
+        return Answer(
+            code, data, {"Content-Type": JSON_TYPE if data[:1] in (b"{", b"[") else "text/plain; charset=utf-8"}
+        )
+    return Answer.json(code, body)
+
+
+@define(eq=False)
+class PlannedFault:
+    """A fault that waits for its request: ``after`` requests of the op pass first, then it is played ``times`` times
+    (None: always)."""
+
+    op: Op
+    fault: Fault
+    times: int | None = 1
+    after: int = 0
+
+
+@define
+class FaultPlan:
+    """The faults that are still to be played. The first planned one that fits a request is the one that is played."""
+
+    planned: list[PlannedFault] = field(factory=list)
+
+    def add(self, op: Op, fault: Fault, *, times: int | None = 1, after: int = 0) -> None:
+        """Play ``fault`` for the next ``times`` requests of ``op`` ("*": any), once ``after`` of them have passed."""
+        self.planned.append(PlannedFault(op, fault, times, after))
+
+    def clear(self) -> None:
+        """Behave from now on."""
+        self.planned.clear()
+
+    def take(self, op: str) -> Fault | None:
+        """The fault for a request that has just arrived."""
+        for plan in self.planned:
+            if plan.op not in (op, "*"):
+                continue
+            if plan.after:
+                plan.after -= 1
+                continue
+            if plan.times is not None:
+                plan.times -= 1
+                if plan.times <= 0:
+                    self.planned.remove(plan)
+            return plan.fault
+        return None

@@ -1,0 +1,130 @@
+"""One address that listens, and can stop listening without giving its port away."""
+
+import asyncio
+import os
+import socket
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from aiohttp import web
+from aiohttp.web_protocol import RequestHandler
+
+BACKLOG = 1024
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+#: Passes of the event loop in which a connection that was just accepted gets its handler.
+SETTLING_PASSES = 3
+#: Seconds for a handler to end once it was cancelled.
+SHUTDOWN_TIMEOUT = 0.1
+
+
+class _Connections(web.Server):
+    """aiohttp's server, which also tells when a connection is gone."""
+
+    def __init__(self, handler: Handler) -> None:
+        super().__init__(handler, access_log=None)
+        self._farewells: dict[RequestHandler, asyncio.Event] = {}
+
+    def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
+        super().connection_lost(handler, exc)
+        if farewell := self._farewells.pop(handler, None):
+            farewell.set()
+
+    async def wait_gone(self, request: web.BaseRequest) -> None:
+        if request.transport is not None:
+            await self._farewells.setdefault(request.protocol, asyncio.Event()).wait()
+
+
+class Origin:
+    """A real listening socket with a handler. ``port`` 0 takes a free port, which it keeps until it is closed."""
+
+    def __init__(self, host: str, port: int, handler: Handler) -> None:
+        self.host = host
+        self.port = port
+        self._handler = handler
+        self._workers: set[asyncio.Task[None]] = set()
+        self._listener: asyncio.Server | None = None
+        self._placeholder: socket.socket | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
+
+    async def open(self) -> None:
+        """Listen. Nothing is left behind when the address is taken."""
+        self._connections = _Connections(self._run)
+        self._placeholder = self._bind()
+        self.port = self._placeholder.getsockname()[1]
+        await self.accept()
+
+    async def accept(self) -> None:
+        """Listen (again)."""
+        if self._placeholder is not None:
+            loop = asyncio.get_running_loop()
+            self._listener = await loop.create_server(self._connections, sock=self._placeholder, backlog=BACKLOG)
+            self._placeholder = None
+
+    async def refuse(self) -> None:
+        """Refuse connections, and close those that are open. The port stays ours: it is bound, but nobody listens."""
+        if await self._stop_listening():
+            self._placeholder = self._bind()
+        self._hang_up()
+        await asyncio.sleep(0)
+
+    async def wait_gone(self, request: web.BaseRequest) -> None:
+        """Return when the connection of ``request`` is gone."""
+        await self._connections.wait_gone(request)
+
+    async def aclose(self) -> None:
+        """Stop listening, end every handler where it is, close every connection."""
+        await self._stop_listening()
+        if self._placeholder is not None:
+            self._placeholder.close()
+            self._placeholder = None
+        for worker in self._workers:
+            worker.cancel()
+        await asyncio.gather(*self._workers, return_exceptions=True)
+        self._hang_up()
+        await self._connections.shutdown(SHUTDOWN_TIMEOUT)
+        await asyncio.sleep(0)
+
+    async def _stop_listening(self) -> bool:
+        """Whether it did listen. A listener that is closed between accepting a connection and handing it over would
+        lose that connection's socket: no new ones are taken first, and the last ones get their handlers."""
+        listener, self._listener = self._listener, None
+        if listener is None:
+            return False
+        with suppress(NotImplementedError):  # loops that keep no readers hand over at once
+            asyncio.get_running_loop().remove_reader(listener.sockets[0])
+        for _ in range(SETTLING_PASSES):
+            await asyncio.sleep(0)
+        listener.close()
+        return True
+
+    def _bind(self) -> socket.socket:
+        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+        bound = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            if os.name == "posix":
+                bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            bound.bind((self.host, self.port))
+        except OSError:
+            bound.close()
+            raise
+        return bound
+
+    def _hang_up(self) -> None:
+        for connection in self._connections.connections:
+            transport = connection.transport
+            if transport is not None and transport.get_write_buffer_size():
+                transport.abort()
+            connection.force_close()
+
+    async def _run(self, request: web.BaseRequest) -> web.StreamResponse:
+        worker = asyncio.current_task()
+        assert worker is not None, "aiohttp runs every handler in a task"  # noqa: S101 - for the type checker
+        self._workers.add(worker)
+        try:
+            return await self._handler(request)
+        finally:
+            self._workers.discard(worker)

@@ -1,0 +1,53 @@
+"""What reached the sandbox, for tests to count."""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from attrs import define, field, frozen
+
+OriginName = Literal["service", "links"]
+
+
+@frozen
+class ReceivedRequest:
+    """A request whose head arrived. ``path`` is as it came, with its query; ``origin`` "links" is the second one."""
+
+    origin: OriginName
+    op: str
+    method: str
+    path: str
+    at: float
+    headers: Mapping[str, str] = field(repr=False)
+
+    @property
+    def has_key(self) -> bool:
+        """Whether an Authorization header came along."""
+        return "Authorization" in self.headers
+
+
+@define
+class ReceivedCreate:
+    """One POST /videos, counted from the moment its head arrived; the rest is filled in as it happens.
+
+    ``body`` is the parsed JSON (None when it did not arrive or is no JSON); ``status`` what was answered (None: no
+    answer); ``task_id`` the task it stands for, if any, and ``replayed`` whether an earlier create made that task;
+    ``fault`` the name of the fault that was played.
+    """
+
+    n: int
+    idempotency_key: str | None
+    headers: Mapping[str, str] = field(repr=False)
+    received_at: float
+    raw: bytes = field(default=b"", repr=False)
+    body: Any = field(default=None, repr=False)
+    body_arrived: bool = False
+    status: int | None = None
+    task_id: str | None = None
+    replayed: bool = False
+    fault: str | None = None
+
+    @property
+    def sha256(self) -> str:
+        """Of the bytes of the body."""
+        return hashlib.sha256(self.raw).hexdigest()

@@ -1,0 +1,205 @@
+"""The sandbox: the service of the description, for real and alone."""
+
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from types import TracebackType
+from typing import Any, Self
+
+from aiohttp import web
+from attrs import evolve
+
+from vidgen_async.sandbox.assets import RETENTION, AssetStore
+from vidgen_async.sandbox.catalog import SNAPSHOT, CatalogEntry
+from vidgen_async.sandbox.clock import SandboxClock
+from vidgen_async.sandbox.creates import CreateDesk
+from vidgen_async.sandbox.endpoints import Endpoints
+from vidgen_async.sandbox.exchange import Exchanges
+from vidgen_async.sandbox.faults import FaultPlan
+from vidgen_async.sandbox.ledger import Account, LedgerEntry
+from vidgen_async.sandbox.links import WEEK, LinkSigner
+from vidgen_async.sandbox.origin import Origin
+from vidgen_async.sandbox.projector import Projector
+from vidgen_async.sandbox.received import OriginName, ReceivedCreate, ReceivedRequest
+from vidgen_async.sandbox.routes import PREFIX
+from vidgen_async.sandbox.tasks import Failure, Outcome, Refunds, SandboxTask, outcome_by_prompt
+
+DEFAULT_BALANCE = 100_000
+
+
+class Sandbox:
+    """The whole service on one machine, on real sockets, without the SDK.
+
+    ``async with Sandbox() as service:`` listens at ``service.base_url`` and takes ``service.api_key``; signed links
+    live on a second origin, ``service.links_url``. Leaving it ends every handler where it is and leaves no
+    socket, thread or worker behind. A sandbox is opened once.
+
+    Times (``queued_for``, ``running_for``, ``link_lifetime``, ``retention``) are seconds of ``service.clock``, which
+    runs ``speed`` times as fast as real time, or is ``clock`` if one is given. ``outcome`` decides how a new task will
+    end; by default one whose prompt holds ``[fail: reason]`` fails, with a refund. A field that section 2.4 does not
+    know is refused, unless ``allow_unknown_fields``.
+    """
+
+    def __init__(
+        self,
+        *,
+        api_key: str | None = None,
+        balance: int = DEFAULT_BALANCE,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        links_port: int = 0,
+        clock: SandboxClock | None = None,
+        speed: float = 1.0,
+        queued_for: float = 1.0,
+        running_for: float = 3.0,
+        submission_limit: int = 100,
+        link_lifetime: float = WEEK,
+        retention: float = RETENTION,
+        outcome: Outcome = outcome_by_prompt,
+        allow_unknown_fields: bool = False,
+    ) -> None:
+        self.clock = clock or SandboxClock(speed)
+        self.faults = FaultPlan()
+        self.models: dict[str, CatalogEntry] = {entry.code: entry for entry in SNAPSHOT}
+        self.tasks: dict[str, SandboxTask] = {}
+        self.accounts: dict[str, Account] = {}
+        self._account = self.add_account(api_key=api_key, balance=balance)
+        signer = LinkSigner(link_lifetime)
+        self._desk = CreateDesk(
+            models=self.models,
+            assets=AssetStore("", signer, retention),
+            tasks=self.tasks,
+            refunds=Refunds(),
+            queued_for=queued_for,
+            running_for=running_for,
+            submission_limit=submission_limit,
+            allow_unknown_fields=allow_unknown_fields,
+            outcome=outcome,
+        )
+        self._endpoints = Endpoints(
+            clock=self.clock,
+            accounts=self.accounts,
+            desk=self._desk,
+            signer=signer,
+            projector=Projector(),
+        )
+        self._exchanges = Exchanges(clock=self.clock, endpoints=self._endpoints, faults=self.faults)
+        self._service = Origin(host, port, partial(self._answer, "service"))
+        self._links = Origin(host, links_port, partial(self._answer, "links"))
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(self._endpoints.projector.aclose)
+            for origin in (self._links, self._service):
+                await origin.open()
+                stack.push_async_callback(origin.aclose)
+            self._stack = stack.pop_all()
+        self._endpoints.links_url = self.links_url
+        self._endpoints.service_url = self._desk.assets.base = self._service.url
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close at once; a second time does nothing."""
+        await self._stack.aclose()
+
+    @property
+    def base_url(self) -> str:
+        """Where the six endpoints are; ends in ``/openapi/v1``."""
+        return self._service.url + PREFIX.rstrip("/")
+
+    @property
+    def links_url(self) -> str:
+        """The second origin, where signed links lead."""
+        return self._links.url
+
+    @property
+    def api_key(self) -> str:
+        """The key of the first account."""
+        return self._account.api_key
+
+    @property
+    def creates(self) -> list[ReceivedCreate]:
+        """Every POST /videos whose head arrived, in order, whatever became of it."""
+        return self._exchanges.creates
+
+    @property
+    def requests(self) -> list[ReceivedRequest]:
+        """Every request on either origin, in order; of very many, the latest ones."""
+        return self._exchanges.requests
+
+    @property
+    def rendered(self) -> int:
+        """How many videos were rendered."""
+        return self._endpoints.projector.rendered
+
+    @property
+    def ledger(self) -> list[LedgerEntry]:
+        """The credit ledger of the first account, with the refunds that are due by now."""
+        self._desk.refunds.settle(self.clock.now())
+        return self._account.ledger
+
+    @property
+    def balance(self) -> int:
+        """The credits of the first account; setting it books an adjustment."""
+        self._desk.refunds.settle(self.clock.now())
+        return self._account.balance
+
+    @balance.setter
+    def balance(self, credits_left: int) -> None:
+        self._account.book(self.clock.now(), "adjustment", credits_left - self.balance)
+
+    def add_account(self, *, api_key: str | None = None, balance: int = DEFAULT_BALANCE) -> Account:
+        """Another user, with a key and a ledger of its own."""
+        account = Account(f"account-{len(self.accounts) + 1}", api_key or f"sandbox-key-{secrets.token_hex(16)}")
+        account.book(self.clock.now(), "opening", balance)
+        self.accounts[account.api_key] = account
+        return account
+
+    def add_model(self, entry: CatalogEntry) -> None:
+        """Put an entry into the catalog, or another in the place of the one with its code."""
+        self.models[entry.code] = entry
+
+    def change_model(self, code: str, **changes: Any) -> None:
+        """Change fields of an entry, e.g. ``enabled=False`` or ``maintenance=True``."""
+        self.models[code] = evolve(self.models[code], **changes)
+
+    def fail_next_task(self, reason: str = "the sandbox was told to fail this task", *, refund: bool = True) -> None:
+        """Let the next task that is created end as failed; may be called several times for several tasks."""
+        self._desk.next_outcomes.append(Failure(reason, refund))
+
+    def delete_asset(self, asset_id: str) -> None:
+        """Delete an uploaded image before its retention is over."""
+        self._desk.assets.delete(asset_id)
+
+    def new_link(self, task_id: str, *, lifetime: float | None = None) -> str:
+        """A signed link to a task's video; with a ``lifetime`` of its own, e.g. a negative one for an expired link."""
+        return self._endpoints.link(self.tasks[task_id], self.clock.now(), lifetime)
+
+    async def refuse(self) -> None:
+        """Close the service's port for real, and the connections to it: who connects is refused. The second origin
+        goes on."""
+        await self._service.refuse()
+
+    async def accept(self) -> None:
+        """Listen again, on the same port."""
+        await self._service.accept()
+
+    @asynccontextmanager
+    async def refusing(self) -> AsyncIterator[None]:
+        """:meth:`refuse` for the length of a block."""
+        await self.refuse()
+        try:
+            yield
+        finally:
+            await self.accept()
+
+    async def _answer(self, name: OriginName, request: web.BaseRequest) -> web.StreamResponse:
+        origin = self._service if name == "service" else self._links
+        return await self._exchanges.answer(origin, name, request)

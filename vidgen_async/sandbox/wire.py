@@ -1,0 +1,86 @@
+"""Requests off the wire and answers onto it, well or badly."""
+
+import asyncio
+import secrets
+import socket
+import struct
+from http import HTTPStatus
+
+import aiohttp
+from aiohttp import web
+
+from vidgen_async.sandbox.answers import Answer
+from vidgen_async.sandbox.faults import Fault
+
+TICK = 0.02
+
+
+async def read_body(request: web.BaseRequest) -> bytes | None:
+    """The whole body, however large; None when the caller went away before its end."""
+    if request.transport is None:
+        return await request.content.read() if request.content.is_eof() else None
+    if request.headers.get("Expect", "").lower() == "100-continue":
+        request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    try:
+        return await request.content.read()
+    except (ConnectionError, aiohttp.ClientError, web.RequestPayloadError):
+        return None
+
+
+def hang_up(request: web.BaseRequest, *, reset: bool = False) -> web.Response:
+    """Close the connection without (further) answer, with a RST if asked. What is returned is never sent."""
+    transport = request.transport
+    if transport is not None and reset:
+        connection = transport.get_extra_info("socket")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        transport.abort()
+    elif transport is not None:
+        transport.close()
+    return web.Response()
+
+
+async def send(request: web.BaseRequest, answer: Answer, fault: Fault) -> web.StreamResponse:
+    """Send ``answer`` as the fault says; as it should be, if the fault is none of the wire's."""
+    answer = answer.with_headers({"x-request-id": f"req_{secrets.token_hex(8)}"})
+    if fault.raw is not None:
+        return await _write(request, fault.raw)
+    if fault.cuts is None and fault.rate is None and "content-length" not in map(str.lower, answer.headers):
+        return web.Response(status=answer.status, body=answer.body, headers=answer.headers)
+    return await _write(request, _head(answer), _kept(answer.body, fault.cuts), fault.rate)
+
+
+def _head(answer: Answer) -> bytes:
+    try:
+        reason = HTTPStatus(answer.status).phrase
+    except ValueError:
+        reason = "Unknown"
+    framed = Answer(0, b"", {"Content-Length": str(len(answer.body)), "Connection": "close"})
+    lines = [f"{name}: {value}\r\n" for name, value in framed.with_headers(answer.headers).headers.items()]
+    return f"HTTP/1.1 {answer.status} {reason}\r\n{''.join(lines)}\r\n".encode("latin-1", "replace")
+
+
+def _kept(body: bytes, cuts: float | None) -> bytes:
+    if cuts is None:
+        return body
+    return body[: cuts if isinstance(cuts, int) else int(len(body) * cuts)]
+
+
+async def _write(request: web.BaseRequest, head: bytes, body: bytes = b"", rate: float | None = None) -> web.Response:
+    transport = request.transport
+    if transport is not None:
+        transport.write(head)
+        if rate is None:
+            transport.write(body)
+        else:
+            await _drip(transport, body, rate)
+    return hang_up(request)
+
+
+async def _drip(transport: asyncio.Transport, body: bytes, rate: float) -> None:
+    """One piece per tick, or one byte per longer while."""
+    size = max(1, int(rate * TICK))
+    for at in range(0, len(body), size):
+        if transport.is_closing():
+            return
+        transport.write(body[at : at + size])
+        await asyncio.sleep(size / rate)

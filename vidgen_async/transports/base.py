@@ -1,0 +1,135 @@
+"""The seam: how one request is carried to the service and its answer back.
+
+A transport never retries, follows redirects, decodes JSON, keeps cookies or sleeps; for a create, one ``send`` is one
+request on the wire. A transport of your own is one method and a close::
+
+    class Logged:
+        honours_gate = True                       # it hands the probe on
+
+        def __init__(self, inner: Transport) -> None:
+            self.inner = inner
+
+        async def send(self, request: Request, *, probe: Probe | None = None) -> Response:
+            response = await self.inner.send(request, probe=probe)
+            print(request.op, response.status)
+            return response
+
+        async def aclose(self) -> None:
+            await self.inner.aclose()
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from types import TracebackType
+from typing import Protocol, Self, runtime_checkable
+
+from yarl import URL
+
+from vidgen_async.errors import BodyError
+from vidgen_async.messages import CHUNK, Headers, Probe, Request, make_headers
+
+
+class Response(Protocol):
+    """One answer: status and headers at once, the body streamed once or read (and then kept).
+
+    Leaving its ``async with`` block releases it, however much of the body was taken.
+    """
+
+    @property
+    def status(self) -> int: ...
+    @property
+    def headers(self) -> Headers: ...
+    @property
+    def url(self) -> URL: ...
+
+    async def read(self) -> bytes:
+        """The whole body; a second call returns the same bytes. BodyError when it breaks off."""
+        ...
+
+    def chunks(self, size: int = CHUNK) -> AsyncIterator[bytes]:
+        """The body in pieces of at most ``size`` bytes; after ``read()`` the kept bytes. BodyError says how many
+        bytes had come when it broke off."""
+        ...
+
+    async def aclose(self) -> None:
+        """Release the answer. Twice is fine."""
+        ...
+
+    async def __aenter__(self) -> Self: ...
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+@runtime_checkable
+class Transport(Protocol):
+    """Carries requests. What ``send`` raises is a TransportError with its evidence (or CancelledError, and a replay's
+    CassetteError); when it returns, the caller owns the response.
+
+    A transport that awaits ``probe.pass_gate()`` itself, when the connection is ready and before the first byte,
+    says so with an attribute ``honours_gate = True``. For one that does not, the gate is passed before ``send``.
+    """
+
+    async def send(self, request: Request, *, probe: Probe | None = None) -> Response:
+        """Send one request; returns when the status line and headers have come."""
+        ...
+
+    async def aclose(self) -> None:
+        """Refuse further sends and release everything. Twice is fine."""
+        ...
+
+
+class BufferedResponse:
+    """A response from memory or from any iterator of pieces: for fakes, replays and transports of your own."""
+
+    def __init__(
+        self,
+        status: int,
+        body: bytes | AsyncIterator[bytes] = b"",
+        *,
+        headers: Headers | None = None,
+        url: URL | None = None,
+        on_close: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self.status = status
+        self.headers = make_headers() if headers is None else headers
+        self.url = URL() if url is None else url
+        self._body: bytes | None = body if isinstance(body, bytes) else None
+        self._pieces = None if isinstance(body, bytes) else body
+        self._on_close = on_close
+        self._closed = False
+
+    async def read(self) -> bytes:
+        if self._body is None:
+            self._body = b"".join([piece async for piece in self._stream()])
+        return self._body
+
+    async def chunks(self, size: int = CHUNK) -> AsyncIterator[bytes]:
+        if self._body is not None:
+            for start in range(0, len(self._body), size):
+                yield self._body[start : start + size]
+            return
+        async for piece in self._stream():
+            for start in range(0, len(piece), size):
+                yield piece[start : start + size]
+
+    async def _stream(self) -> AsyncIterator[bytes]:
+        if self._pieces is None or self._closed:
+            message = "the body has been taken already, or the response is closed"
+            raise BodyError(message)
+        pieces, self._pieces = self._pieces, None
+        async for piece in pieces:
+            yield piece
+
+    async def aclose(self) -> None:
+        if not self._closed:
+            self._closed = True
+            if self._on_close is not None:
+                await self._on_close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()

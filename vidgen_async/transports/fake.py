@@ -1,0 +1,45 @@
+"""A transport that is a function: no network, for tests and for trying things out."""
+
+from collections.abc import Awaitable, Callable
+
+from vidgen_async.errors import TransportClosedError
+from vidgen_async.messages import Delivery, Phase, Probe, Request
+from vidgen_async.transports.base import BufferedResponse
+
+
+class FakeTransport:
+    """Answers with what ``handler(request)`` returns or raises; ``requests`` keeps what was asked.
+
+    The gate is passed before the handler is called, as if a connection had just become ready; to play a failure
+    before that, hand in ``before_gate``, which may raise.
+    """
+
+    honours_gate = True
+
+    def __init__(
+        self,
+        handler: Callable[[Request], Awaitable[BufferedResponse]],
+        *,
+        before_gate: Callable[[Request], Awaitable[None]] | None = None,
+    ) -> None:
+        self._handler = handler
+        self._before_gate = before_gate
+        self._closed = False
+        self.requests: list[Request] = []
+
+    async def send(self, request: Request, *, probe: Probe | None = None) -> BufferedResponse:
+        if self._closed:
+            message = f"{request.op}: the transport is closed"
+            raise TransportClosedError(message, delivery=Delivery.NOT_SENT, phase=Phase.BUILD, op=request.op)
+        if self._before_gate is not None:
+            await self._before_gate(request)
+        if probe is not None:
+            await probe.pass_gate()
+        self.requests.append(request)
+        response = await self._handler(request)
+        if probe is not None:
+            probe.learn(Delivery.ANSWERED, Phase.BODY)
+        return response
+
+    async def aclose(self) -> None:
+        self._closed = True

@@ -1,0 +1,97 @@
+"""What a look that gave no task means for the watch: a rule is a table.
+
+| fault                                                                        | ends the watch                 |
+|------------------------------------------------------------------------------|--------------------------------|
+| transient: network, timeout, 408, 425, 5xx, a 2xx or 3xx that cannot be read | never                          |
+| busy: 429 (its Retry-After pauses the whole watcher)                         | never                          |
+| refused: 401 (looks again soon)                                              | the second in a row            |
+| gone: 404, 410                                                               | the first; not within two      |
+|                                                                              | minutes of the receipt         |
+| odd: 400, 403, every other status, every other exception                     | the third in a row             |
+| fatal: a cassette that cannot be played, a client that cannot go on          | the first                      |
+
+*In a row* means: with no other outcome in between.
+"""
+
+from enum import StrEnum
+
+from vidgen_async.errors import (
+    AuthenticationError,
+    CassetteError,
+    ClientStateError,
+    NotFoundError,
+    ServiceError,
+    TransportClosedError,
+    TransportError,
+)
+
+#: Seconds from the receipt for which a 404 may only mean that the service is not there yet itself.
+GRACE = 120.0
+
+
+class Fault(StrEnum):
+    """The kinds of looks that gave no task."""
+
+    TRANSIENT = "transient"
+    BUSY = "busy"
+    REFUSED = "refused"
+    GONE = "gone"
+    ODD = "odd"
+    FATAL = "fatal"
+
+
+_LIMITS = {Fault.REFUSED: 2, Fault.GONE: 1, Fault.ODD: 3, Fault.FATAL: 1}
+
+_BY_STATUS = {
+    401: Fault.REFUSED,
+    404: Fault.GONE,
+    408: Fault.TRANSIENT,
+    410: Fault.GONE,
+    425: Fault.TRANSIENT,
+    429: Fault.BUSY,
+}
+
+
+def fault_of(error: Exception) -> Fault:
+    """The kind of what a poll raised."""
+    if isinstance(error, CassetteError | ClientStateError):
+        return Fault.FATAL
+    if isinstance(error, ServiceError):
+        return _BY_STATUS.get(error.status) or _by_hundreds(error.status)
+    # A closed transport never opens again; any other fault of the network may pass.
+    if isinstance(error, TransportError | OSError) and not isinstance(error, TransportClosedError):
+        return Fault.TRANSIENT
+    return Fault.ODD
+
+
+def ends_watch(fault: Fault, in_a_row: int, *, is_new: bool) -> bool:
+    """Whether the watch ends with this fault. ``is_new``: within two minutes of the receipt."""
+    if fault is Fault.GONE and is_new:
+        return False
+    limit = _LIMITS.get(fault)
+    return limit is not None and in_a_row >= limit
+
+
+def final_error(error: Exception, fault: Fault, task_id: str) -> Exception:
+    """What the waiters get: a 410 is a NotFoundError too, a 401 always an AuthenticationError; the rest as it came,
+    with a note that names the task."""
+    if isinstance(error, ServiceError):
+        kind = {Fault.GONE: NotFoundError, Fault.REFUSED: AuthenticationError}.get(fault)
+        if kind is not None and not isinstance(error, kind):
+            converted = kind(
+                error.message,
+                status=error.status,
+                code=error.code,
+                body=error.body,
+                request_id=error.request_id,
+                retry_after=error.retry_after,
+            )
+            converted.__cause__ = error
+            error = converted
+    error.add_note(f'while waiting for task {task_id!r}; client.videos.wait("{task_id}") begins again')
+    return error
+
+
+def _by_hundreds(status: int) -> Fault:
+    is_transient = 200 <= status < 400 or 500 <= status < 600
+    return Fault.TRANSIENT if is_transient else Fault.ODD
