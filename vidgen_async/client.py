@@ -282,16 +282,18 @@ class Videos:
         to: "str | os.PathLike[str]",
         *,
         on_progress: Callable[[int, int | None], None] | None = None,
+        timeout: float | None = None,
     ) -> Path:
         """Save the video at ``to`` (4.6), and return that path.
 
         It is written beside the target, checked (status, media type, MP4 structure, length), and moved into place at
         one go: on any error, and when cancelled, what stood there before still stands. A transfer that breaks is
-        resumed where the channel supports it. ``on_progress(received, total)`` in bytes; total is None if unknown.
+        resumed where the channel supports it, for as long as bytes keep coming or until ``timeout`` seconds are over.
+        ``on_progress(received, total)`` in bytes; total is None if unknown.
         NotReadyError while the task is not completed; DownloadError and its kinds say what came instead of a video.
         """
         self._parts.lifetime.check()
-        return await self._parts.downloads.download(task, to, on_progress=on_progress)
+        return await self._parts.downloads.download(task, to, on_progress=on_progress, timeout=timeout)
 
     def stream(self, task: TaskLike, *, range: str | None = None) -> AbstractAsyncContextManager[VideoStream]:  # noqa: A002 - the header's name
         """The video without a file in between, for proxies: ``async with client.videos.stream(task) as video`` gives

@@ -1,8 +1,6 @@
 """What the README shows, runs; where it points, something stands."""
 
-import asyncio
 import contextlib
-import inspect
 import io
 import re
 import shutil
@@ -10,6 +8,9 @@ from pathlib import Path
 
 import av
 import pytest
+
+from vidgen_async import UncertainCreateError
+from vidgen_async.sandbox import Fault
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
@@ -28,12 +29,27 @@ def test_the_first_block_runs_offline_and_saves_a_video(tmp_path, monkeypatch):
     assert len([line for line in BLOCKS[0].splitlines() if line.strip()]) <= 15
 
 
-@pytest.mark.parametrize("block", BLOCKS[1:], ids=range(1, len(BLOCKS)))
-def test_the_other_blocks_are_definitions_that_work(block):
+async def test_the_block_about_creates_gives_the_task_id(client, service):
+    (block,) = [block for block in BLOCKS if "async def make(" in block]
     names: dict = {}
     exec(compile(block, "README.md", "exec"), names)  # noqa: S102 - the README's own lines
-    assert any(inspect.iscoroutinefunction(value) for value in names.values())
-    assert not asyncio.iscoroutine(names.get("main"))
+    assert await names["make"](client, "order-1187") == service.creates[0].task_id
+
+    service.faults.add("videos.create", Fault.close_after_body())
+    with pytest.raises(UncertainCreateError):
+        await names["make"](client, "order-1188")
+
+
+async def test_the_block_about_the_sandboxs_faults_passes(capsys):
+    (block,) = [block for block in BLOCKS if "Fault.close_after_body" in block]
+    names: dict = {}
+    exec(compile(block, "README.md", "exec"), names)  # noqa: S102 - the README's own lines
+    await names["test_a_lost_answer_is_not_ordered_twice"]()
+    assert "order-1187" in capsys.readouterr().out
+
+
+def test_every_block_is_run_by_a_test():
+    assert len(BLOCKS) == 3
 
 
 @pytest.mark.parametrize("target", sorted(set(re.findall(r"\]\(((?!https?:)[^)#]+)\)", README))))

@@ -38,7 +38,7 @@ class Exchanges:
         path, _, query = request.raw_path.partition("?")
         route = find_route(name, request.method, path)
         create = self._record(name, route.op, request)
-        fault = DROPPED if request.protocol in self._poisoned else self.faults.take(route.op) or WELL_BEHAVED
+        fault = self._fault(request, route.op)
         if create and fault is not WELL_BEHAVED:
             create.fault = fault.name
         raw = await read_body(request) if fault.reads else b""
@@ -51,6 +51,12 @@ class Exchanges:
         call = Call(route, path, query, _headers_for(request.headers, fault), raw, create)
         answer = await self.endpoints.carry_out(call) if fault.made else lookalike(route.op)
         return await self._respond(origin, request, create, answer, fault)
+
+    def _fault(self, request: web.BaseRequest, op: str) -> Fault:
+        if request.protocol in self._poisoned:
+            self._poisoned.discard(request.protocol)
+            return DROPPED
+        return self.faults.take(op) or WELL_BEHAVED
 
     async def _respond(
         self,
