@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from contextlib import aclosing
 from pathlib import Path
 
 from attrs import evolve, frozen
@@ -14,7 +15,7 @@ from vidgen_async.downloads import check_target
 from vidgen_async.errors import DownloadError
 from vidgen_async.resources import TaskLike, VideoRequest, VideoTask
 from vidgen_async.validation import check_request
-from vidgen_async.watcher.listeners import failed_error
+from vidgen_async.watcher import Outcome
 
 
 @frozen(kw_only=True)
@@ -134,13 +135,11 @@ class Errand:
     async def _wait(self, task: TaskLike) -> VideoTask:
         self.journey.stage = Stage.WAIT
         self.screen.busy(f"waiting for the task, with a look every {self.client.watcher.stats.interval_now:g} s")
-        seen: VideoTask | None = None
-        async for seen in self.client.videos.watch(task, timeout=self.timeout):
-            self.journey.saw(seen)
-            self.screen.state(seen.status or "no state told")
-        if seen is None or seen.status == "failed":
-            raise failed_error(seen) if seen else AssertionError("a watch ended without a terminal task")
-        return seen
+        async with aclosing(self.client.videos.watch(task, timeout=self.timeout)) as changes:
+            async for seen in changes:
+                self.journey.saw(seen)
+                self.screen.state(seen.status or "no state told")
+        return Outcome.of(seen).unwrap()
 
     async def _download(self, task: VideoTask, target: Target) -> int:
         self.journey.stage = Stage.DOWNLOAD
