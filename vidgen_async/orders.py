@@ -112,7 +112,10 @@ class Orders:
             raise _conflict(order_id, "stands for a different request, which is being sent now")
         if on_receipt is not None:
             submission.hooks.append(on_receipt)
-        return await asyncio.shield(submission.outcome)
+        receipt = await asyncio.shield(submission.outcome)
+        if on_receipt is not None and submission.worker not in (None, asyncio.current_task()):
+            await asyncio.wait([submission.worker])  # it is heard before the caller goes on
+        return receipt
 
     async def _create(self, submission: "_Submission", ref: OrderRef, body: bytes) -> Receipt:
         namespace = self._names.namespace or await self._journal.namespace(secrets.token_hex(8))
@@ -272,20 +275,21 @@ class Orders:
         if self._submissions.get(submission.order_id) is submission:
             del self._submissions[submission.order_id]
         worker, outcome = submission.worker, submission.outcome
-        if worker is None or outcome.cancelled():
+        if worker is None or outcome.done():
             return
-        if worker.cancelled():
-            outcome.set_exception(_stopped(submission))
-        elif (error := worker.exception()) is not None:
-            outcome.set_exception(error)
-        else:
-            outcome.set_result(worker.result())
+        error = None if worker.cancelled() else worker.exception()
+        outcome.set_exception(error or _stopped(submission))
         outcome.exception()  # seen: when every caller has gone, nobody is left to retrieve it
 
     async def aclose(self, grace: float = 5.0) -> None:
         """Wait up to ``grace`` seconds for the orders under way, then leave. What was not answered by
         then stays *sending* on record, and its callers get an UncertainCreateError."""
-        workers = [submission.worker for submission in self._submissions.values() if submission.worker is not None]
+        caller = asyncio.current_task()  # an on_receipt may be what closes the client
+        workers = [
+            worker
+            for submission in self._submissions.values()
+            if (worker := submission.worker) is not None and worker is not caller
+        ]
         if not workers:
             return
         try:
@@ -309,7 +313,7 @@ class _Submission:
     order_id: str
     body: bytes
     outcome: "asyncio.Future[Receipt]"
-    worker: "asyncio.Task[Receipt] | None" = None
+    worker: "asyncio.Task[None] | None" = None
     hooks: list[OnReceipt] = Factory(list)
     is_begun: bool = False
     """A byte may have left."""
@@ -323,9 +327,10 @@ class _Submission:
         self.is_begun = True
 
 
-async def _worked(submission: _Submission, work: Callable[[_Submission], Coroutine[Any, Any, Receipt]]) -> Receipt:
-    """The outcome; with a receipt, after everybody who wanted to hear of it has heard."""
+async def _worked(submission: _Submission, work: Callable[[_Submission], Coroutine[Any, Any, Receipt]]) -> None:
+    """The outcome; with a receipt, everybody hears of it who wanted to."""
     receipt = await work(submission)
+    submission.outcome.set_result(receipt)  # before the hooks: one of them may ask for this very order
     while submission.hooks:
         hook = submission.hooks.pop(0)
         try:
@@ -334,7 +339,6 @@ async def _worked(submission: _Submission, work: Callable[[_Submission], Corouti
                 await heard
         except Exception:  # the order is made: a caller's fault must not hide the receipt
             logger.exception("order %r: on_receipt failed for task %s", submission.order_id, receipt.task_id)
-    return receipt
 
 
 # -- words -------------------------------------------------------------------------------------------------------------

@@ -170,6 +170,31 @@ async def test_every_caller_hears_of_the_receipt_and_a_faulty_hook_hides_nothing
     assert "the hook is broken" in caplog.text
 
 
+async def test_a_hook_may_ask_for_the_very_order_and_may_close_the_client(make_orders, service):
+    async def hook(receipt):
+        again = await asyncio.ensure_future(orders.create(REQUEST, order_id="o"))
+        assert again == receipt
+        await orders.aclose(grace=0)
+        heard.append(receipt.task_id)
+
+    heard = []
+    orders = make_orders()
+    assert (await orders.create(REQUEST, order_id="o", on_receipt=hook)).task_id == "task-1"
+    assert heard == ["task-1"]
+    assert len(service.posts) == 1
+
+
+async def test_a_receipt_is_told_although_the_client_is_closed_while_a_hook_runs(make_orders, service, clock):
+    async def hook(_):
+        await clock.sleep(1000)
+
+    orders = make_orders()
+    caller = asyncio.ensure_future(orders.create(REQUEST, order_id="o", on_receipt=hook))
+    await clock.sleep(1)
+    await orders.aclose(grace=2)
+    assert (await caller).task_id == "task-1"
+
+
 async def test_nobody_hears_of_a_receipt_that_there_is_not(orders, service):
     service.answers(lambda: refused(402))
     heard = []
