@@ -2,22 +2,28 @@
 
 import asyncio
 import gc
+import logging
 import os
 import pickle
 import sys
+import traceback
 import warnings
 from pathlib import Path
+from urllib.parse import quote
 
 import aiohttp
 import pytest
+from yarl import URL
 
 import vidgen_async
 from vidgen_async import (
     AuthenticationError,
     Client,
     ConfigurationError,
+    DownloadError,
     InvalidRequestError,
     NotFoundError,
+    UncertainCreateError,
     VidgenError,
 )
 from vidgen_async.clock import VirtualClock
@@ -87,6 +93,35 @@ async def test_the_key_goes_into_the_header_only_and_to_the_services_origin_only
     for request in service.requests:
         assert service.api_key not in request.path
         assert ("Authorization" in request.headers) is (request not in links)
+
+
+async def test_no_log_at_any_level_shows_key_prompt_or_signature(client, service, tmp_path, caplog):
+    caplog.set_level(logging.DEBUG)
+    caplog.set_level(logging.DEBUG, "aiohttp")
+    picture = await client.files.upload(PICTURE)
+    fields = {"model": "vendorh3", "prompt": "a very secret plan", "duration": 5, "image_ids": [picture.image_id]}
+    service.faults.add("videos.create", Fault.status(500, f"{service.api_key}: a very secret plan"))
+    with pytest.raises(UncertainCreateError) as caught:
+        await client.videos.create(**fields)
+    receipt = await client.videos.create(**fields)
+    task = await client.videos.wait(receipt, timeout=10)
+    service.faults.add("link", Fault.status(401, task.video_url), times=None)
+    with pytest.raises(DownloadError) as refused:
+        await client.videos.download(task, tmp_path / "x.mp4")
+
+    told = [
+        caplog.text,
+        repr(caught.value),
+        repr(refused.value),
+        repr(task),
+        repr(receipt),
+        repr(picture),
+        repr(client),
+    ]
+    told += ["".join(traceback.format_exception(error)) for error in (caught.value, refused.value)]
+    signature = URL(task.video_url).query["sig"]
+    for secret in (service.api_key, "very secret plan", signature, quote(signature, safe="")):
+        assert not [text for text in told if secret in text]
 
 
 async def test_reads_survive_a_bad_moment_of_the_service(client, service):
