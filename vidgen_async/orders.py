@@ -188,6 +188,8 @@ class Orders:
     async def list(self, states: Collection[OrderState | str] | None = None) -> list[Order]:
         """All orders of this account, oldest first; with ``states`` only those in one of them."""
         self._lifetime.check()
+        if isinstance(states, str):
+            states = [states]
         wanted = None if states is None else {OrderState(state) for state in states}
         orders = await self._journal.list(self._names.service, self._names.account, self._clock.wall())
         return [order for order in orders if wanted is None or order.state in wanted]
@@ -217,11 +219,18 @@ class Orders:
 
     async def adopt(self, order_id: str, task_id: str, *, reason: str = "", by: str = "") -> Receipt:
         """Say that this task is the order's: it is asked for (GET, section 4.5) and, if it exists, becomes the
-        order's receipt. NotFoundError when the service does not know the task."""
+        order's receipt. NotFoundError when the service does not know the task; OrderStateError when it is the receipt
+        of another order on record."""
         checked_task_id(task_id)
         states = {OrderState.UNCERTAIN, OrderState.ABANDONED, OrderState.SENDING}
         order = await self._in_state(order_id, "adopted", states)
         await self._get_task(task_id)
+        for other in await self.list([OrderState.ACCEPTED]):
+            if task_id in other.task_ids:
+                message = (
+                    f"task {task_id!r} is the receipt of order {other.order_id!r}; {order_id!r} needs one of its own"
+                )
+                raise OrderStateError(message, order_id=order_id, state=order.state)
         open_attempts = [attempt for attempt in order.attempts if may_become(attempt.outcome, AttemptOutcome.ACCEPTED)]
         cause = f"adopted by {by or 'a person'}" + (f": {reason}" if reason else "")
         evidence = Evidence(outcome=AttemptOutcome.ACCEPTED, at=self._clock.wall(), task_id=task_id, cause=cause)
@@ -350,7 +359,10 @@ def _facts(order: Order) -> dict[str, Any]:
 
 def _uncertain(order: Order) -> UncertainCreateError:
     if order.state is OrderState.ABANDONED and order.closing is not None:
-        message = f"order {order.order_id!r} was abandoned ({order.closing.reason}); nothing was sent. {WHAT_TO_DO}"
+        message = (
+            f"order {order.order_id!r} was abandoned ({order.closing.reason}) and is not sent again. If its task is "
+            "found, orders.adopt(…) takes it; a new video needs a new order id."
+        )
         return UncertainCreateError(message, **_facts(order))
     unclear = [attempt for attempt in order.attempts if attempt.outcome is AttemptOutcome.UNCERTAIN]
     causes = "; ".join(

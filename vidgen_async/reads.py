@@ -76,7 +76,8 @@ class Reads:
                 pause = self._pause(error, tries)
                 if pause is None or self._clock.now() + pause > give_up:
                     raise
-                logger.info("%s failed (%s); it goes again in %.1f s", request.op, type(error).__name__, pause)
+                level = logging.WARNING if tries == 1 else logging.INFO
+                logger.log(level, "%s; it goes again, for at most %g s", error, self._budget)
             await self._clock.sleep(pause)
 
     def _pause(self, error: TransportError | ServiceError, tries: int) -> float | None:

@@ -109,6 +109,15 @@ async def test_adopting_a_task_that_exists_gives_the_receipt(uncertain, service)
     assert len(service.posts) == 1
 
 
+async def test_a_task_of_another_order_is_not_adopted(uncertain, service):
+    service.answers(lambda: accepted("taken"))
+    await uncertain.create(REQUEST, order_id="another")
+    service.tasks.add("taken")
+    with pytest.raises(OrderStateError, match="receipt of order 'another'"):
+        await uncertain.adopt("o", "taken")
+    assert (await uncertain.get("o")).state is OrderState.UNCERTAIN
+
+
 async def test_a_task_that_the_service_does_not_know_is_not_adopted(uncertain):
     with pytest.raises(NotFoundError):
         await uncertain.adopt("o", "made up")
@@ -151,6 +160,7 @@ async def test_orders_are_listed_by_state(uncertain, service):
     assert [order.order_id for order in await uncertain.list()] == ["o", "p"]
     assert [order.order_id for order in await uncertain.list({OrderState.UNCERTAIN})] == ["o"]
     assert [order.order_id for order in await uncertain.list(["accepted"])] == ["p"]
+    assert [order.order_id for order in await uncertain.list("accepted")] == ["p"]
 
 
 async def test_two_different_receipts_are_reported_loudly(uncertain, service, journal, clock, caplog):

@@ -328,3 +328,8 @@ async def test_a_fault_that_never_answers_does_not_hold_up_closing(session):
 
     with pytest.raises(LOST):
         await call
+
+
+async def test_a_misspelt_operation_is_refused_and_the_operations_are_named(service):
+    with pytest.raises(ValueError, match=r"video\.create.*videos\.create"):
+        service.faults.add("video.create", Fault.stall())

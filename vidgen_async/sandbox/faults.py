@@ -3,7 +3,7 @@
 import json
 import secrets
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from attrs import define, evolve, field, frozen
 
@@ -235,6 +235,8 @@ class FaultPlan:
 
     def add(self, op: Op, fault: Fault, *, times: int | None = 1, after: int = 0) -> None:
         """Play ``fault`` for the next ``times`` requests of ``op`` ("*": any), once ``after`` of them have passed."""
+        if op not in get_args(Op):
+            raise ValueError(f"there is no operation {op!r}; there are: {', '.join(get_args(Op))}")
         self.planned.append(PlannedFault(op, fault, times, after))
 
     def clear(self) -> None:
