@@ -21,6 +21,7 @@ from vidgen_async.attempts import (
     Order,
     OrderRef,
     OrderState,
+    fold,
     idempotency_key,
     may_become,
 )
@@ -131,13 +132,13 @@ class Orders:
         unconnected = 0
         patience = self._pacing.patience
         while True:
-            order = await self._outcome_elsewhere(order)
+            order = await self._outcome_elsewhere(submission, order)
             if (receipt := order.receipt) is not None:
                 self._report_duplicates(order)
                 return receipt
             _check_sendable(order, wish)
             sent = await self._creates.send(order, wish, submission.mark_begun)
-            order = sent.order
+            order = submission.order = sent.order
             if wish.expect_attempt is not None and sent.attempt is not None:
                 wish = evolve(wish, expect_attempt=sent.attempt.n)
             if sent.was_taken or order.receipt is not None:
@@ -150,6 +151,7 @@ class Orders:
                 await self._clock.sleep(backoff(unconnected, 1.0))
             else:
                 pause = self._pause_after_refusal(order, sent, patience)
+                submission.is_begun = False
                 patience -= pause
                 await self._clock.sleep(pause)
 
@@ -164,11 +166,11 @@ class Orders:
             raise rejected_error(error, **_facts(order))
         return pause
 
-    async def _outcome_elsewhere(self, order: Order) -> Order:
+    async def _outcome_elsewhere(self, submission: "_Submission", order: Order) -> Order:
         """The order as it is; while another process or client is sending it, wait for what comes of that."""
         pause = 0.05
         while True:
-            order = await self._journal.get(order.ref, self._clock.wall()) or order
+            order = submission.order = await self._journal.get(order.ref, self._clock.wall()) or order
             if order.state is not OrderState.SENDING:
                 return order
             await self._clock.sleep(pause)
@@ -214,7 +216,9 @@ class Orders:
             by=by,
             reason=reason,
         )
+        self._lifetime.check()  # the client may have been closed while the journal was read
         submission = self._submit(order.ref, order.body, lambda submission: self._carry_out(submission, order, wish))
+        submission.order = order
         return await asyncio.shield(submission.outcome)
 
     async def adopt(self, order_id: str, task_id: str, *, reason: str = "", by: str = "") -> Receipt:
@@ -324,8 +328,15 @@ class _Submission:
     outcome: "asyncio.Future[Receipt]"
     worker: "asyncio.Task[None] | None" = None
     hooks: list[OnReceipt] = Factory(list)
+    order: Order | None = None
+    """As it was seen last."""
     is_begun: bool = False
     """A byte may have left."""
+
+    @property
+    def may_have_left(self) -> bool:
+        """By this submission or by another's attempt that is not accounted for."""
+        return self.is_begun or (self.order is not None and _is_unaccounted(self.order))
 
     @property
     def is_over(self) -> bool:
@@ -383,13 +394,23 @@ def _not_sent(order: Order, sent: Sent) -> Exception:
     cause = str(sent.failure)
     if isinstance(sent.failure, TimeoutError):
         cause = "the create's time limit passed before a connection was ready"
+    if _is_unaccounted(order):
+        message = (
+            f"order {order.order_id!r} was not sent again: {cause}. What became of an earlier attempt is still not "
+            f"known: it may have made, and charged, a task. {WHAT_TO_DO}"
+        )
+        return UncertainCreateError(message, **_facts(order))
     message = f"order {order.order_id!r} was not sent: {cause}. Calling again with the same order id is safe."
     return NotSentError(message, **_facts(order))
 
 
+def _is_unaccounted(order: Order) -> bool:
+    return fold(attempt.outcome for attempt in order.attempts) in (OrderState.SENDING, OrderState.UNCERTAIN)
+
+
 def _stopped(submission: _Submission) -> CreateError:
     order_id = submission.order_id
-    if submission.is_begun:
+    if submission.may_have_left:
         message = (
             f"order {order_id!r}: the client was closed while it waited for the answer; the service may have made, and "
             f"charged, a task. It will not be sent again by itself. {WHAT_TO_DO}"

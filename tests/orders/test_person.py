@@ -7,14 +7,17 @@ import pytest
 from tests.orders.conftest import accepted, refused
 from vidgen_async.attempts import AttemptOutcome, Evidence, OrderState
 from vidgen_async.errors import (
+    ConnectError,
     InvalidRequestError,
     NotFoundError,
     OrderConflictError,
     OrderStateError,
     UncertainCreateError,
 )
+from vidgen_async.messages import Delivery
 from vidgen_async.pacing import Pacing
 from vidgen_async.resources import VideoRequest
+from vidgen_async.transports import FakeTransport
 
 REQUEST = VideoRequest(model="vendorh3", prompt="a paper boat", duration=8)
 
@@ -170,3 +173,32 @@ async def test_two_different_receipts_are_reported_loudly(uncertain, service, jo
     await journal.settle(order.ref, 1, late)
     await uncertain.create(REQUEST, order_id="o")
     assert "more than once" in caplog.text
+
+
+async def test_a_resend_that_finds_no_connection_does_not_call_the_order_not_sent(uncertain, make_orders, service):
+    async def down(_):
+        raise ConnectError("refused", delivery=Delivery.NOT_SENT)
+
+    offline = make_orders(transport=FakeTransport(service.transport._handler, before_gate=down))
+    with pytest.raises(UncertainCreateError, match="earlier attempt"):
+        await offline.resend("o", expect_attempt=1, reason="again")
+    assert len(service.posts) == 1
+
+
+async def test_a_client_closed_while_another_client_sends_its_order_does_not_call_it_not_sent(
+    make_orders, service, clock
+):
+    async def slow(_):
+        await clock.sleep(60)
+        return accepted()
+
+    service.script[:] = [slow]
+    sender, joined = make_orders(), make_orders()
+    sending = asyncio.ensure_future(sender.create(REQUEST, order_id="o"))
+    await clock.sleep(1)
+    waiting = asyncio.ensure_future(joined.create(REQUEST, order_id="o"))
+    await clock.sleep(1)
+    await joined.aclose(grace=0.1)
+    with pytest.raises(UncertainCreateError):
+        await waiting
+    assert (await sending).task_id == "task-1"

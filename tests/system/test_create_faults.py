@@ -64,6 +64,10 @@ async def test_a_lost_or_unreadable_answer_is_uncertain_and_one_post(service, fa
     assert service.creates[0].idempotency_key == caught.value.idempotency_key
     assert order.state is OrderState.UNCERTAIN
     assert "order-1187" in str(caught.value)
+    error: BaseException | None = caught.value
+    while error is not None:
+        assert service.api_key not in repr(error)
+        error = error.__cause__
     own_words = str(caught.value).replace("Please try again", "the page that came")
     assert "again" not in own_words.replace("was not sent again", "")
 

@@ -95,7 +95,10 @@ def upload_stalled(request: Request, probe: Probe | None, error: Exception) -> T
 
 def showable(error: BaseException | None) -> BaseException | None:
     """``error`` if its words may be shown; aiohttp quotes whole URLs, signed ones too. Else what was behind it."""
-    while error is not None and hide_secrets(str(error)) != str(error):
+    while error is not None and (
+        # Its request_info, which stands in its repr, holds all headers: the key among them.
+        isinstance(error, aiohttp.ClientResponseError) or hide_secrets(str(error)) != str(error)
+    ):
         error = error.__cause__
     return error
 
