@@ -75,6 +75,9 @@ class VirtualClock:
         heapq.heappush(self._sleepers, (self._now + seconds, next(self._order), woken))
         self._activity += 1
         if self._pump is None or self._pump.done() or self._pump.get_loop() is not woken.get_loop():
+            self._released = asyncio.Event()  # an event belongs to the loop that first waited for it
+            if not self._holds:
+                self._released.set()
             self._pump = asyncio.get_running_loop().create_task(self._run(), name="virtual clock")
         await woken
 

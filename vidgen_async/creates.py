@@ -8,9 +8,10 @@ reads as *uncertain* once its deadline has passed.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from datetime import timedelta
 from functools import partial
+from typing import Any
 
 from attrs import field, frozen, mutable
 
@@ -95,9 +96,11 @@ class Creates:
         self._reserved = 0
         self._released = asyncio.Event()
 
-    async def send(self, order: Order, wish: Wish, on_begin: Callable[[], None]) -> Sent:
+    async def send(
+        self, order: Order, wish: Wish, on_begin: Callable[[], None], on_settled: Callable[[Order], None]
+    ) -> Sent:
         """Send the order once, as soon as the rolling limit has room. ``on_begin`` is called when the attempt is on
-        record, before a byte leaves.
+        record, before a byte leaves; ``on_settled`` with what was still learned when the caller is cancelled.
 
         What the service or the network did is in the result, never raised. JournalError: no POST was made.
         ReceiptNotStoredError: it was made and accepted. When the caller is cancelled, what was true stays on record.
@@ -106,14 +109,14 @@ class Creates:
             release = await self._reserve(order)
             opening = _Opening(partial(self._begin, order, wish), (release, on_begin))
             try:
-                sent = await self._send_once(order, wish, opening)
+                sent = await self._send_once(order, opening, on_settled)
             finally:
                 release()
                 await opening.finished()
             if sent is not None:
                 return sent
 
-    async def _send_once(self, order: Order, wish: Wish, opening: "_Opening") -> Sent | None:
+    async def _send_once(self, order: Order, opening: "_Opening", on_settled: Callable[[Order], None]) -> Sent | None:
         """None: somebody else on the journal took the last free slot meanwhile; nothing was sent."""
         probe = Probe(gate=opening.gate)
         exchange = _Exchange()
@@ -126,8 +129,10 @@ class Creates:
         except JournalError:
             raise
         except asyncio.CancelledError:
-            if probe.delivery is Delivery.NOT_SENT and isinstance(attempt := await opening.result(), Attempt):
-                await self._settled(order, attempt, exchange, probe.delivery, None)
+            # What is known by now is written down: that nothing left, or a whole answer.
+            is_known = probe.delivery is Delivery.NOT_SENT or exchange.is_complete
+            if is_known and isinstance(attempt := await opening.result(), Attempt):
+                on_settled((await self._settled(order, attempt, exchange, probe.delivery, None)).order)
             raise
         except Exception as error:  # noqa: BLE001 - whatever a transport raises, the probe says how far it got
             failure = error
@@ -137,7 +142,7 @@ class Creates:
         attempt = await opening.result()
         if not isinstance(attempt, Attempt):
             return Sent(order=order, failure=failure)
-        sent = await self._settled(order, attempt, exchange, probe.delivery, failure)
+        sent = await _to_the_end(self._settled(order, attempt, exchange, probe.delivery, failure), on_settled)
         if isinstance(failure, CassetteError):
             raise failure
         return sent
@@ -251,6 +256,19 @@ class Creates:
         if failure is None:
             return "it was called off before the first byte"
         return f"{type(failure).__name__}: {excerpt(str(failure), known)}"
+
+
+async def _to_the_end(work: Coroutine[Any, Any, Sent], on_settled: Callable[[Order], None]) -> Sent:
+    """What settling gives. When the caller is cancelled it goes on and is waited for: a receipt in hand is not thrown
+    away."""
+    settling = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(settling)
+    except asyncio.CancelledError:
+        await asyncio.wait({settling})
+        if not settling.cancelled() and settling.exception() is None:
+            on_settled(settling.result().order)
+        raise
 
 
 class _HeldBackError(Exception):

@@ -137,7 +137,7 @@ class Orders:
                 self._report_duplicates(order)
                 return receipt
             _check_sendable(order, wish)
-            sent = await self._creates.send(order, wish, submission.mark_begun)
+            sent = await self._creates.send(order, wish, submission.mark_begun, submission.saw)
             order = submission.order = sent.order
             if wish.expect_attempt is not None and sent.attempt is not None:
                 wish = evolve(wish, expect_attempt=sent.attempt.n)
@@ -290,6 +290,9 @@ class Orders:
         worker, outcome = submission.worker, submission.outcome
         if worker is None or outcome.done():
             return
+        if worker.cancelled() and submission.order is not None and submission.order.receipt is not None:
+            outcome.set_result(submission.order.receipt)  # it was written down after all
+            return
         error = None if worker.cancelled() else worker.exception()
         outcome.set_exception(error or _stopped(submission))
         outcome.exception()  # seen: when every caller has gone, nobody is left to retrieve it
@@ -343,6 +346,9 @@ class _Submission:
         """The worker has ended and takes no more hooks."""
         return self.worker is not None and self.worker.done()
 
+    def saw(self, order: Order) -> None:
+        self.order = order
+
     def mark_begun(self) -> None:
         self.is_begun = True
 
@@ -357,6 +363,11 @@ async def _worked(submission: _Submission, work: Callable[[_Submission], Corouti
             heard = hook(receipt)
             if inspect.isawaitable(heard):
                 await heard
+        except asyncio.CancelledError:
+            worker = asyncio.current_task()
+            if worker is not None and worker.cancelling():
+                raise
+            logger.warning("order %r: an on_receipt was cancelled", submission.order_id)
         except Exception:  # the order is made: a caller's fault must not hide the receipt
             logger.exception("order %r: on_receipt failed for task %s", submission.order_id, receipt.task_id)
 

@@ -90,3 +90,20 @@ async def test_the_loop_clock_is_real_time_with_a_time_zone():
     await clock.sleep(0)
     assert clock.now() >= before
     assert clock.wall().tzinfo is not None
+
+
+def test_one_clock_serves_one_loop_after_the_other():
+    clock = VirtualClock()
+
+    async def use() -> None:
+        async def held() -> None:
+            with clock.hold():
+                for _ in range(100):
+                    await asyncio.sleep(0)
+
+        async with asyncio.timeout(5):
+            await asyncio.gather(clock.sleep(5), held())
+
+    for _ in range(2):
+        asyncio.run(use())
+    assert clock.now() == 10

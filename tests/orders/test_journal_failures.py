@@ -147,3 +147,41 @@ async def test_a_worker_that_somebody_else_cancels_leaves_no_caller_hanging(make
         (result,) = await asyncio.gather(caller, return_exceptions=True)
     assert "may have made" in str(result)
     assert accepted().status == 202
+
+
+class Slow(MemoryJournal):
+    """Takes its time to settle."""
+
+    def __init__(self, clock) -> None:
+        super().__init__()
+        self.clock = clock
+
+    async def settle(self, ref, n, evidence):
+        await self.clock.sleep(5)
+        return await super().settle(ref, n, evidence)
+
+
+async def test_a_receipt_in_hand_is_written_and_told_although_the_client_is_closed_meanwhile(make_orders, clock):
+    orders = make_orders(on=(journal := Slow(clock)))
+    caller = asyncio.ensure_future(orders.create(REQUEST, order_id="o"))
+    await clock.sleep(1)
+
+    await orders.aclose(grace=0.1)
+
+    assert (await caller).task_id == "task-1"
+    assert (await make_orders(on=journal).get("o")).state is OrderState.ACCEPTED
+
+
+async def test_a_hook_that_is_cancelled_takes_no_other_hook_along(make_orders):
+    async def cancelled(_):
+        sleeper = asyncio.ensure_future(asyncio.Event().wait())
+        sleeper.cancel()
+        await sleeper
+
+    heard = []
+    orders = make_orders()
+    receipts = await asyncio.gather(
+        orders.create(REQUEST, order_id="o", on_receipt=cancelled),
+        orders.create(REQUEST, order_id="o", on_receipt=heard.append),
+    )
+    assert heard == [receipts[1]] == [receipts[0]]
