@@ -32,10 +32,15 @@ class Span:
 
 @frozen
 class Structure:
-    """The top-level boxes of a file: where the last one says that it ends, and whether there is an index (moov)."""
+    """The top-level boxes of a file: where the last one says that it ends, and which of them there are."""
 
     end: int
     has_moov: bool
+    """The index."""
+    has_mdat: bool = False
+    """The pictures themselves."""
+    is_open: bool = False
+    """The last box goes on to the end of the file, wherever that is: its size says nothing about the length."""
 
 
 def media_type(headers: Headers) -> str:
@@ -90,25 +95,29 @@ def read_structure(file: BinaryIO, length: int) -> Structure:
 
     An ``end`` beyond ``length`` means that the file is cut short; it is then the least length of the whole file.
     """
-    offset, has_moov = 0, False
+    offset, kinds, is_open = 0, set[bytes](), False
     while offset < length:
         file.seek(offset)
         header = file.read(16)
         if len(header) < 8:
-            return Structure(offset + 8, has_moov)
+            return _structure(offset + 8, kinds)
         size, kind, least = int.from_bytes(header[:4], "big"), header[4:8], 8
         if not all(0x20 <= byte < 0x7F or byte == 0xA9 for byte in kind):
             message = f"what stands at byte {offset} is no MP4 box"
             raise MalformedError(message)
         if size == 1:
             if len(header) < 16:
-                return Structure(offset + 16, has_moov)
+                return _structure(offset + 16, kinds)
             size, least = int.from_bytes(header[8:], "big"), 16
         elif size == 0:
-            size = length - offset  # the last box, up to the end of the file
+            size, is_open = length - offset, True  # the last box, up to the end of the file
         if size < least:
             message = f"the MP4 box at byte {offset} says that it is {size} bytes long"
             raise MalformedError(message)
-        has_moov = has_moov or kind == b"moov"
+        kinds.add(kind)
         offset += size
-    return Structure(offset, has_moov)
+    return _structure(offset, kinds, is_open=is_open)
+
+
+def _structure(end: int, kinds: set[bytes], *, is_open: bool = False) -> Structure:
+    return Structure(end, b"moov" in kinds, b"mdat" in kinds, is_open)

@@ -62,6 +62,7 @@ class Transfer:
         self._last_news = clock.now()
         self._reported: float | None = None
         self._why = ""
+        self._is_delimited = False
 
     async def run(self) -> None:
         """Return when the whole video is there."""
@@ -105,6 +106,7 @@ class Transfer:
             else:
                 await part.truncate()
                 self._total, self._etag = mp4.content_length(response.headers), mp4.strong_etag(response.headers)
+            self._is_delimited = self._total is not None or "Transfer-Encoding" in response.headers
             await self._take(opened)
         if span is not None and span.end is not None and part.length != span.end + 1:
             return await self._start_over("the service sent another number of bytes than its Content-Range says")
@@ -192,16 +194,23 @@ class Transfer:
         except mp4.MalformedError as error:
             message = f"what came for task {self._content.task_id!r} is no video: {error}"
             raise NotVideoError(message, task_id=self._content.task_id, received=length) from error
-        if structure.end == length and structure.has_moov:
+        self._why = self._what_lacks(structure)
+        if not self._why:
             return True
-        self._why = (
-            f"its MP4 boxes need at least {structure.end} bytes"
-            if structure.end > length
-            else "its index, the MP4 box moov, is missing"
-        )
         if total is not None:
             self._give_up(None)
         return False
+
+    def _what_lacks(self, structure: mp4.Structure) -> str:
+        if structure.end > self._part.length:
+            return f"its MP4 boxes need at least {structure.end} bytes"
+        if not structure.has_moov:
+            return "its index, the MP4 box moov, is missing"
+        if not structure.has_mdat:
+            return "its pictures, the MP4 box mdat, are missing"
+        if structure.is_open and not self._is_delimited:
+            return "nothing tells its length: the service announced none, and its last MP4 box is open"
+        return ""
 
     # -- giving up ---------------------------------------------------------------------------------------------------
 

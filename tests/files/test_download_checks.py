@@ -194,7 +194,7 @@ async def test_a_video_that_is_always_cut_short_is_never_saved(framing, download
     [
         (VIDEO[:-1], TruncatedError),
         (VIDEO[:40], TruncatedError),
-        (VIDEO[: VIDEO.index(b"mdat") - 4], None),
+        (VIDEO[: VIDEO.index(b"mdat") - 4], TruncatedError),
         (box(b"ftyp", b"isom") + box(b"mdat", b"x" * 100), TruncatedError),
         (VIDEO + b"\0", TruncatedError),
         (VIDEO + b"\r\n<html>a late error page</html>", TruncatedError),
@@ -205,15 +205,25 @@ async def test_a_video_that_is_always_cut_short_is_never_saved(framing, download
 @pytest.mark.parametrize("framing", ["length", "close"])
 async def test_the_boxes_must_add_up_however_the_body_was_framed(body, kind, framing, downloads_of, target):
     async with site(Says(body=body, framing=framing)) as service:
-        if kind is None:
-            await downloads_of(service).download("task-1", target.path)
-            assert target.path.read_bytes() == body
-            return
         with pytest.raises(kind):
             await downloads_of(service).download("task-1", target.path)
     assert target.is_untouched()
     if framing == "length":
         assert len(service.requests) == 1, "what was announced came: it will not be better the next time"
+
+
+@pytest.mark.parametrize("framing", ["length", "chunked", "close"])
+async def test_an_open_last_box_is_whole_only_where_something_else_tells_the_length(framing, downloads_of, target):
+    start = VIDEO.index(b"mdat") - 4
+    body = VIDEO[:start] + b"\0\0\0\0" + VIDEO[start + 4 :]
+    async with site(Says(body=body, framing=framing)) as service:
+        if framing == "close":
+            with pytest.raises(TruncatedError, match="nothing tells its length"):
+                await downloads_of(service).download("task-1", target.path)
+            assert target.is_untouched()
+        else:
+            await downloads_of(service).download("task-1", target.path)
+            assert target.path.read_bytes() == body
 
 
 async def test_a_whole_video_after_one_without_length_that_was_cut(downloads_of, target):

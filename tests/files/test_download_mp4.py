@@ -31,7 +31,14 @@ def structure(data: bytes) -> mp4.Structure:
     ],
 )
 def test_the_end_is_where_the_boxes_say_it_is(data, end, has_moov):
-    assert structure(data) == mp4.Structure(end, has_moov)
+    found = structure(data)
+    assert (found.end, found.has_moov) == (end, has_moov)
+
+
+def test_pictures_and_an_open_last_box_are_told_apart():
+    assert structure(START) == mp4.Structure(len(START), has_moov=True, has_mdat=False, is_open=False)
+    assert structure(START + WIDE) == mp4.Structure(len(START) + 116, has_moov=True, has_mdat=True, is_open=False)
+    assert structure(START + b"\0\0\0\0mdat" + bytes(9)).is_open
 
 
 @pytest.mark.parametrize("tail", [b"\0\0\0\7free", b"\0\0\0\1free" + bytes(8), b"\0\0\0\x10\0\0\0\0" + bytes(8)])
