@@ -287,8 +287,9 @@ class Videos:
         """Save the video at ``to`` (4.6), and return that path.
 
         It is written beside the target, checked (status, media type, MP4 structure, length), and moved into place at
-        one go: on any error, and when cancelled, what stood there before still stands. A transfer that breaks is
-        resumed where the channel supports it, for as long as bytes keep coming or until ``timeout`` seconds are over.
+        one go: on any error, and when cancelled before that move, what stood there before still stands. A transfer that
+        breaks is resumed where the channel supports it, for as long as bytes keep coming or until ``timeout`` seconds
+        are over.
         ``on_progress(received, total)`` in bytes; total is None if unknown.
         NotReadyError while the task is not completed; DownloadError and its kinds say what came instead of a video.
         """

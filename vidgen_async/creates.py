@@ -22,7 +22,7 @@ from vidgen_async.delivery import outcome_of_answer, outcome_without_answer
 from vidgen_async.endpoints import Endpoints
 from vidgen_async.errors import CassetteError, JournalError, ReceiptNotStoredError, TransportError
 from vidgen_async.journal.base import Journal, Permission
-from vidgen_async.messages import BytesBody, Delivery, Headers, Probe, Request, make_headers
+from vidgen_async.messages import LONGEST_ANSWER, BytesBody, Delivery, Headers, Probe, Request, make_headers
 from vidgen_async.pacing import Pacing, Turn, backoff
 from vidgen_async.redaction import excerpt
 from vidgen_async.transports.base import Transport
@@ -155,6 +155,8 @@ class Creates:
             exchange.request, exchange.status, exchange.headers = request, response.status, response.headers
             async for piece in response.chunks():
                 exchange.body += piece
+                if len(exchange.body) > LONGEST_ANSWER:
+                    return
             exchange.is_complete = True
 
     # -- before the first byte -----------------------------------------------------------------------------------------

@@ -56,9 +56,10 @@ class Downloads:
         """Save the video at ``to``, and return that path.
 
         The bytes go into a temporary file beside it (``.name.….part``), are checked (media type, MP4 boxes, length),
-        and are moved into place at one go: on any error, and when cancelled, what stood there still stands and the
-        temporary file is gone. A transfer that breaks is resumed under the same strong ETag, else begun anew, for as
-        long as new bytes keep coming; silence is bounded by ``Timeouts.read``, the whole only by ``timeout`` seconds.
+        and are moved into place at one go: on any error, and when cancelled before that move, what stood there still
+        stands and the temporary file is gone. A transfer that breaks is resumed under the same strong ETag, else begun
+        anew, for as long as new bytes keep coming; silence is bounded by ``Timeouts.read``, the whole only by
+        ``timeout`` seconds.
 
         ``on_progress(received, total)`` is called on the event loop, about ten times a second at most; ``received``
         goes back when the transfer begins anew; what it raises ends the download. A target that cannot be written is

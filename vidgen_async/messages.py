@@ -16,6 +16,10 @@ Headers: TypeAlias = CIMultiDictProxy[str]
 CHUNK = 65536
 
 
+#: Longer JSON answers are not read on, in bytes: an answer without end must not fill the memory.
+LONGEST_ANSWER = 8 << 20
+
+
 def make_headers(items: Mapping[str, str] | Iterable[tuple[str, str]] = ()) -> Headers:
     """Headers whose names are compared without case; duplicates and order are kept."""
     return CIMultiDictProxy(CIMultiDict(items))

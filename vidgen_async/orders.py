@@ -150,21 +150,22 @@ class Orders:
                 submission.is_begun = False
                 await self._clock.sleep(backoff(unconnected, 1.0))
             else:
-                pause = self._pause_after_refusal(order, sent, patience)
+                pause, submission.refusal = self._pause_after_refusal(order, sent, patience)
                 submission.is_begun = False
                 patience -= pause
                 await self._clock.sleep(pause)
 
-    def _pause_after_refusal(self, order: Order, sent: Sent, patience: float) -> float:
-        """Seconds until a create that was answered with 429 may go again; raises for every other outcome, and when
-        the patience does not last."""
+    def _pause_after_refusal(self, order: Order, sent: Sent, patience: float) -> tuple[float, CreateError]:
+        """Seconds until a create that was answered with 429 may go again, and its refusal; raises for every other
+        outcome, and when the patience does not last."""
         if order.state is not OrderState.REJECTED or sent.answer is None:
             raise _uncertain(order) from sent.failure
         error = service_error(sent.answer, origin=self._names.service, wall=self._clock.wall())
         pause = backoff(1, 1.0, first=10.0) if error.retry_after is None else error.retry_after
+        refusal = rejected_error(error, **_facts(order))
         if not isinstance(error, RateLimitError) or pause > patience:
-            raise rejected_error(error, **_facts(order))
-        return pause
+            raise refusal
+        return pause, refusal
 
     async def _outcome_elsewhere(self, submission: "_Submission", order: Order) -> Order:
         """The order as it is; while another process or client is sending it, wait for what comes of that."""
@@ -294,7 +295,7 @@ class Orders:
             outcome.set_result(submission.order.receipt)  # it was written down after all
             return
         error = None if worker.cancelled() else worker.exception()
-        outcome.set_exception(error or _stopped(submission))
+        outcome.set_exception(error or submission.refusal or _stopped(submission))
         outcome.exception()  # seen: when every caller has gone, nobody is left to retrieve it
 
     async def aclose(self, grace: float = 5.0) -> None:
@@ -333,6 +334,8 @@ class _Submission:
     hooks: list[OnReceipt] = Factory(list)
     order: Order | None = None
     """As it was seen last."""
+    refusal: CreateError | None = None
+    """The last answer was a 429, and nothing has left since."""
     is_begun: bool = False
     """A byte may have left."""
 
@@ -351,6 +354,7 @@ class _Submission:
 
     def mark_begun(self) -> None:
         self.is_begun = True
+        self.refusal = None
 
 
 async def _worked(submission: _Submission, work: Callable[[_Submission], Coroutine[Any, Any, Receipt]]) -> None:

@@ -8,8 +8,8 @@ from typing import TypeVar
 from vidgen_async.clock import Clock
 from vidgen_async.codec import Answer, service_error
 from vidgen_async.delivery import rule_for
-from vidgen_async.errors import ServiceError, TransportClosedError, TransportError
-from vidgen_async.messages import Phase, Request
+from vidgen_async.errors import BodyError, ServiceError, TransportClosedError, TransportError
+from vidgen_async.messages import LONGEST_ANSWER, Phase, Request
 from vidgen_async.pacing import backoff
 from vidgen_async.transports.base import Response, Transport
 
@@ -56,9 +56,8 @@ class Reads:
 
     async def success(self, request: Request, response: Response) -> Answer:
         """The whole answer if it is a 2xx; else its ServiceError is raised."""
-        answer = Answer(
-            request.op, response.status, response.headers, await response.read(), url=request.url, known=self._known
-        )
+        body = await _read(request, response)
+        answer = Answer(request.op, response.status, response.headers, body, url=request.url, known=self._known)
         if not 200 <= response.status < 300:
             raise service_error(answer, origin=self._origin, wall=self._clock.wall())
         return answer
@@ -89,3 +88,13 @@ class Reads:
         if not rule_for(error.status).read_may_go_again:
             return None
         return own if error.retry_after is None else max(own, error.retry_after)
+
+
+async def _read(request: Request, response: Response) -> bytes:
+    body = bytearray()
+    async for piece in response.chunks():
+        body += piece
+        if len(body) > LONGEST_ANSWER:
+            message = f"{request.op}: the answer is longer than {LONGEST_ANSWER} bytes; it was not read on"
+            raise BodyError(message, op=request.op, received=len(body))
+    return bytes(body)

@@ -123,3 +123,20 @@ async def test_an_error_shows_no_key():
     with pytest.raises(AuthenticationError) as caught:
         await service.read()
     assert "key-never-shown" not in str(caught.value)
+
+
+async def test_an_answer_without_end_is_not_read_on():
+    taken = []
+
+    async def endless():
+        while True:
+            taken.append(1)
+            yield b"[" * 65536
+
+    async def handle(_):
+        return BufferedResponse(200, endless())
+
+    reads = Reads(FakeTransport(handle), VirtualClock(), origin="https://h")
+    with pytest.raises(BodyError, match="longer than"):
+        await reads.once(REQUEST, read_account)
+    assert len(taken) == 129

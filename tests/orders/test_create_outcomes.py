@@ -287,3 +287,25 @@ async def test_no_error_shows_the_key_or_the_prompt_that_the_service_echoes(orde
     assert "key-never-shown" not in repr(caught.value)
     assert "paper boat" not in repr(caught.value)
     assert "paper boat" not in repr(caught.value.attempts)
+
+
+async def test_an_answer_without_end_is_uncertain_and_not_read_on(orders, service):
+    async def endless():
+        while True:
+            yield b" " * 65536
+
+    service.answers(lambda: BufferedResponse(202, endless()))
+    with pytest.raises(UncertainCreateError, match="broke off"):
+        await orders.create(REQUEST, order_id="o")
+
+
+async def test_a_client_closed_in_the_pause_after_a_429_tells_of_the_refusal(make_orders, service, clock):
+    service.answers(lambda: refused(429, Retry_After="30"))
+    orders = make_orders(pacing=Pacing(patience=100))
+    caller = asyncio.ensure_future(orders.create(REQUEST, order_id="o"))
+    await clock.sleep(1)
+    await orders.aclose(grace=0.1)
+    with pytest.raises(RejectedError) as caught:
+        await caller
+    assert caught.value.status == 429
+    assert len(service.posts) == 1
