@@ -100,7 +100,7 @@ class Creates:
         self, order: Order, wish: Wish, on_begin: Callable[[], None], on_settled: Callable[[Order], None]
     ) -> Sent:
         """Send the order once, as soon as the rolling limit has room. ``on_begin`` is called when the attempt is on
-        record, before a byte leaves; ``on_settled`` with what was still learned when the caller is cancelled.
+        record, before a byte leaves; ``on_settled`` with what was learned, also when the caller has been cancelled.
 
         What the service or the network did is in the result, never raised. JournalError: no POST was made.
         ReceiptNotStoredError: it was made and accepted. When the caller is cancelled, what was true stays on record.
@@ -132,7 +132,7 @@ class Creates:
             # What is known by now is written down: that nothing left, or a whole answer.
             is_known = probe.delivery is Delivery.NOT_SENT or exchange.is_complete
             if is_known and isinstance(attempt := await opening.result(), Attempt):
-                on_settled((await self._settled(order, attempt, exchange, probe.delivery, None)).order)
+                await _to_the_end(self._settled(order, attempt, exchange, probe.delivery, None), on_settled)
             raise
         except Exception as error:  # noqa: BLE001 - whatever a transport raises, the probe says how far it got
             failure = error
@@ -261,16 +261,15 @@ class Creates:
 
 
 async def _to_the_end(work: Coroutine[Any, Any, Sent], on_settled: Callable[[Order], None]) -> Sent:
-    """What settling gives. When the caller is cancelled it goes on and is waited for: a receipt in hand is not thrown
-    away."""
+    """What settling gives, told to ``on_settled`` too. When the caller is cancelled it goes on, and is waited for: a
+    receipt in hand is not thrown away."""
     settling = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(settling)
-    except asyncio.CancelledError:
+    finally:
         await asyncio.wait({settling})
         if not settling.cancelled() and settling.exception() is None:
             on_settled(settling.result().order)
-        raise
 
 
 class _HeldBackError(Exception):

@@ -37,9 +37,9 @@ class Structure:
     end: int
     has_moov: bool
     """The index."""
-    has_mdat: bool = False
+    has_mdat: bool
     """The pictures themselves."""
-    is_open: bool = False
+    is_open: bool
     """The last box goes on to the end of the file, wherever that is: its size says nothing about the length."""
 
 

@@ -33,6 +33,7 @@ from vidgen_async.errors import (
     CassetteError,
     CreateError,
     InvalidRequestError,
+    JournalError,
     NotSentError,
     OrderConflictError,
     OrderStateError,
@@ -295,7 +296,7 @@ class Orders:
             outcome.set_result(submission.order.receipt)  # it was written down after all
             return
         error = None if worker.cancelled() else worker.exception()
-        outcome.set_exception(error or submission.refusal or _stopped(submission))
+        outcome.set_exception(error or _stopped(submission))
         outcome.exception()  # seen: when every caller has gone, nobody is left to retrieve it
 
     async def aclose(self, grace: float = 5.0) -> None:
@@ -313,10 +314,21 @@ class Orders:
             await within(self._clock, grace, lambda: asyncio.wait(workers))
         except TimeoutError:
             logger.warning("closed with %d orders unanswered", sum(not worker.done() for worker in workers))
+            await self._look_at_unanswered()
         finally:
             for worker in workers:
                 worker.cancel()
             await asyncio.gather(*workers, return_exceptions=True)
+
+    async def _look_at_unanswered(self) -> None:
+        """Before their callers are told how it stands: others on this journal may have done something to the orders."""
+        for submission in list(self._submissions.values()):
+            try:
+                order = await self._journal.get(self._ref(submission.order_id), self._clock.wall())
+            except JournalError as error:
+                logger.warning("order %r: the journal could not be asked: %s", submission.order_id, error)
+            else:
+                submission.order = order or submission.order
 
     def _ref(self, order_id: str) -> OrderRef:
         _check_order_id(order_id)
@@ -431,6 +443,8 @@ def _stopped(submission: _Submission) -> CreateError:
             f"charged, a task. It will not be sent again by itself. {WHAT_TO_DO}"
         )
         return UncertainCreateError(message, order_id=order_id)
+    if submission.refusal is not None:
+        return submission.refusal
     message = f"order {order_id!r} was not sent: the client was closed first. Calling again is safe."
     return NotSentError(message, order_id=order_id)
 

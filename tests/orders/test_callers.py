@@ -8,6 +8,7 @@ from tests.orders.conftest import accepted, refused
 from vidgen_async.attempts import OrderState
 from vidgen_async.errors import ClientStateError, NotSentError, RejectedError, UncertainCreateError
 from vidgen_async.messages import Delivery
+from vidgen_async.pacing import Pacing
 from vidgen_async.resources import VideoRequest
 from vidgen_async.transports import FakeTransport
 
@@ -217,3 +218,24 @@ async def test_a_send_that_is_cut_off_in_the_gate_is_proven_not_sent(make_orders
     assert {attempt.outcome for attempt in order.attempts} == {"not_sent"}
     assert order.state is OrderState.QUEUED
     assert Delivery.NOT_SENT == "not_sent"
+
+
+async def test_a_client_closed_while_it_waits_asks_the_journal_what_became_of_its_order(make_orders, service, clock):
+    async def hang(_):
+        await asyncio.Event().wait()
+
+    service.answers(lambda: refused(429, Retry_After="50"))
+    patient, other = make_orders(pacing=Pacing(patience=100)), make_orders()
+    waiting = asyncio.ensure_future(patient.create(REQUEST, order_id="o"))
+    await clock.sleep(1)
+    service.script[:] = [hang]
+    sending = asyncio.ensure_future(other.create(REQUEST, order_id="o"))
+    await clock.sleep(1)
+
+    await patient.aclose(grace=0.1)
+
+    with pytest.raises(UncertainCreateError):
+        await waiting
+    await other.aclose(grace=0)
+    await asyncio.gather(sending, return_exceptions=True)
+    assert len(service.posts) == 2

@@ -8,7 +8,7 @@ import pytest
 
 from tests.orders.conftest import accepted, refused
 from vidgen_async.attempts import AttemptOutcome, Evidence, OrderRef, OrderState
-from vidgen_async.errors import JournalError, ReceiptNotStoredError, RejectedError
+from vidgen_async.errors import JournalError, ReceiptNotStoredError, RejectedError, UncertainCreateError
 from vidgen_async.journal import Journal, MemoryJournal
 from vidgen_async.messages import Delivery, Phase, Probe
 from vidgen_async.resources import VideoRequest
@@ -185,3 +185,39 @@ async def test_a_hook_that_is_cancelled_takes_no_other_hook_along(make_orders):
         orders.create(REQUEST, order_id="o", on_receipt=heard.append),
     )
     assert heard == [receipts[1]] == [receipts[0]]
+
+
+async def test_a_close_still_ends_when_the_journal_cannot_be_asked(make_orders, service, clock):
+    class Silent(MemoryJournal):
+        is_broken = False
+
+        async def get(self, ref, now):
+            if self.is_broken:
+                message = "the disk is gone"
+                raise JournalError(message)
+            return await super().get(ref, now)
+
+    async def hang(_):
+        await asyncio.Event().wait()
+
+    service.script[:] = [hang]
+    orders = make_orders(on=(journal := Silent()))
+    caller = asyncio.ensure_future(orders.create(REQUEST, order_id="o"))
+    await clock.sleep(1)
+    journal.is_broken = True
+    await orders.aclose(grace=0.1)
+    with pytest.raises(UncertainCreateError):
+        await caller
+
+
+async def test_a_send_that_is_cancelled_twice_still_writes_what_it_knows(make_orders, clock):
+    orders = make_orders(on=(journal := Slow(clock)))
+    caller = asyncio.ensure_future(orders.create(REQUEST, order_id="o"))
+    await clock.sleep(1)
+    worker = next(worker for worker in asyncio.all_tasks() if worker.get_name() == "order o")
+    worker.cancel()
+    await clock.sleep(1)
+    worker.cancel()
+    await clock.sleep(10)
+    assert (await make_orders(on=journal).get("o")).state is OrderState.ACCEPTED
+    await asyncio.gather(caller, return_exceptions=True)
