@@ -12,6 +12,7 @@ from vidgen_async.errors import JournalError, ReceiptNotStoredError, RejectedErr
 from vidgen_async.journal import Journal, MemoryJournal
 from vidgen_async.messages import Delivery, Phase, Probe
 from vidgen_async.resources import VideoRequest
+from vidgen_async.transports import BufferedResponse
 
 REQUEST = VideoRequest(model="vendorh3", prompt="a paper boat", duration=8)
 
@@ -221,3 +222,18 @@ async def test_a_send_that_is_cancelled_twice_still_writes_what_it_knows(make_or
     await clock.sleep(10)
     assert (await make_orders(on=journal).get("o")).state is OrderState.ACCEPTED
     await asyncio.gather(caller, return_exceptions=True)
+
+
+async def test_an_answer_that_came_whole_is_written_although_the_client_is_closed_before_the_connection_is(
+    make_orders, service, journal, clock
+):
+    async def slow_to_close() -> None:
+        await clock.sleep(5)
+
+    service.answers(lambda: BufferedResponse(202, b'{"id": "task-1"}', on_close=slow_to_close))
+    orders = make_orders()
+    caller = asyncio.ensure_future(orders.create(REQUEST, order_id="o"))
+    await clock.sleep(1)
+    await orders.aclose(grace=0.1)
+    assert (await caller).task_id == "task-1"
+    assert (await make_orders().get("o")).state is OrderState.ACCEPTED
