@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from vidgen_async import __version__
-from vidgen_async.cli.foreground import serve
+from vidgen_async.cli.command_sandbox import run_sandbox
 from vidgen_async.cli.journey import Fate, Journey, Stage
 from vidgen_async.cli.runner import run
 from vidgen_async.cli.screens import Screen, clean, make_screen
@@ -84,6 +84,9 @@ def app() -> None:
     \b
       vidgen generate "A paper boat sails at dawn" --sandbox -o boat.mp4
     """
+
+
+app.add_command(run_sandbox)
 
 
 @app.command(epilog=EXIT_CODES)
@@ -194,20 +197,6 @@ def get(task_id: str, base_url: str | None, debug: bool) -> int:
             click.echo(line)
 
     return _run(settings, Journey(task_id=task_id), work, timeout=None)
-
-
-@app.command(name="sandbox")
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="The port; a free one if none is given.")
-@click.option("--speed", type=SECONDS, default=1.0, help="Seconds of the sandbox in one real second.")
-@click.option("--debug", envvar="VIDGEN_DEBUG", is_flag=True, help="Show tracebacks.")
-def run_sandbox(host: str, port: int, speed: float, debug: bool) -> int:
-    """Run a sandbox of the service until Ctrl-C.
-
-    It needs no key and charges nothing. It prints what to export to use it, and a line for everything that it is asked.
-    """
-    screen, journey = make_screen(is_debug=debug), Journey()
-    return run(lambda: serve(host, port, speed, journey, screen), journey, screen, is_debug=debug)
 
 
 def _journey_of(task_id: str, options: tuple[str, ...], output: str | None) -> Journey:

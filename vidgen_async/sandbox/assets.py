@@ -5,6 +5,7 @@ import binascii
 import io
 import re
 import secrets
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -86,6 +87,9 @@ class AssetStore:
         )
         self._assets[made.id] = made
         return made
+
+    def __iter__(self) -> Iterator[Asset]:
+        return iter(tuple(self._assets.values()))
 
     def delete(self, asset_id: str) -> None:
         """Delete an asset before its time, as the service may."""

@@ -13,6 +13,7 @@ from vidgen_async.sandbox.clock import SandboxClock
 from vidgen_async.sandbox.endpoints import Call, Endpoints
 from vidgen_async.sandbox.faults import Fault, FaultPlan, lookalike
 from vidgen_async.sandbox.origin import Origin
+from vidgen_async.sandbox.pages import FoundPage, PageCall, Pages
 from vidgen_async.sandbox.received import OriginName, ReceivedCreate, ReceivedRequest
 from vidgen_async.sandbox.routes import find_route
 from vidgen_async.sandbox.wire import hang_up, read_body, send
@@ -29,6 +30,7 @@ class Exchanges:
     clock: SandboxClock
     endpoints: Endpoints
     faults: FaultPlan
+    pages: Pages
     creates: list[ReceivedCreate] = field(factory=list)
     requests: list[ReceivedRequest] = field(factory=list)
     _poisoned: set[RequestHandler] = field(factory=set)
@@ -36,6 +38,8 @@ class Exchanges:
     async def answer(self, origin: Origin, name: OriginName, request: web.BaseRequest) -> web.StreamResponse:
         """Handle one request that arrived at ``origin``."""
         path, _, query = request.raw_path.partition("?")
+        if name == "service" and (found := self.pages.find(path)) is not None:
+            return await self._show(request, found, query)
         route = find_route(name, request.method, path)
         create = self._record(name, route.op, request)
         fault = self._fault(request, route.op)
@@ -51,6 +55,13 @@ class Exchanges:
         call = Call(route, path, query, _headers_for(request.headers, fault), raw, create)
         answer = await self.endpoints.carry_out(call) if fault.made else lookalike(route.op)
         return await self._respond(origin, request, create, answer, fault)
+
+    async def _show(self, request: web.BaseRequest, found: FoundPage, query: str) -> web.StreamResponse:
+        raw = await read_body(request)
+        if raw is None:
+            return hang_up(request)
+        answer = await self.pages.answer(found, PageCall(request.method, query, request.headers, raw))
+        return await send(request, answer, WELL_BEHAVED)
 
     def _fault(self, request: web.BaseRequest, op: str) -> Fault:
         if request.protocol in self._poisoned:

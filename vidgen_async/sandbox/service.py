@@ -20,6 +20,7 @@ from vidgen_async.sandbox.faults import FaultPlan
 from vidgen_async.sandbox.ledger import Account, LedgerEntry
 from vidgen_async.sandbox.links import WEEK, LinkSigner
 from vidgen_async.sandbox.origin import Origin
+from vidgen_async.sandbox.pages import own_pages
 from vidgen_async.sandbox.projector import Projector
 from vidgen_async.sandbox.received import OriginName, ReceivedCreate, ReceivedRequest
 from vidgen_async.sandbox.routes import PREFIX
@@ -84,7 +85,9 @@ class Sandbox:
             signer=signer,
             projector=Projector(),
         )
-        self._exchanges = Exchanges(clock=self.clock, endpoints=self._endpoints, faults=self.faults)
+        self._exchanges = Exchanges(
+            clock=self.clock, endpoints=self._endpoints, faults=self.faults, pages=own_pages(self)
+        )
         self._service = Origin(host, port, partial(self._answer, "service"))
         self._links = Origin(host, links_port, partial(self._answer, "links"))
         self._stack = AsyncExitStack()
@@ -135,6 +138,11 @@ class Sandbox:
         return self._exchanges.requests
 
     @property
+    def assets(self) -> AssetStore:
+        """The uploads of all accounts; iterates over every one that was not deleted, expired ones too."""
+        return self._desk.assets
+
+    @property
     def rendered(self) -> int:
         """How many videos were rendered."""
         return self._endpoints.projector.rendered
@@ -142,18 +150,22 @@ class Sandbox:
     @property
     def ledger(self) -> list[LedgerEntry]:
         """The credit ledger of the first account, with the refunds that are due by now."""
-        self._desk.refunds.settle(self.clock.now())
+        self.settle()
         return self._account.ledger
 
     @property
     def balance(self) -> int:
         """The credits of the first account; setting it books an adjustment."""
-        self._desk.refunds.settle(self.clock.now())
+        self.settle()
         return self._account.balance
 
     @balance.setter
     def balance(self, credits_left: int) -> None:
         self._account.book(self.clock.now(), "adjustment", credits_left - self.balance)
+
+    def settle(self) -> None:
+        """Book the refunds that are due by now; every look at a ledger or a balance above does it."""
+        self._desk.refunds.settle(self.clock.now())
 
     def add_account(self, *, api_key: str | None = None, balance: int = DEFAULT_BALANCE) -> Account:
         """Another user, with a key and a ledger of its own."""

@@ -1,0 +1,81 @@
+"""The sandbox's own pages, beside the paths of the service: they need no key, and are neither recorded nor faulted."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from inspect import isawaitable
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from attrs import field, frozen
+
+from vidgen_async.sandbox.answers import Answer, Refusal
+from vidgen_async.sandbox.state import state_of
+
+if TYPE_CHECKING:
+    from vidgen_async.sandbox.service import Sandbox
+
+
+@frozen
+class PageCall:
+    """A request for a page, read whole. ``names`` are the variable segments of its path."""
+
+    method: str
+    query: str
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
+    names: Mapping[str, str] = field(factory=dict)
+
+
+Page = Callable[[PageCall], Answer | Awaitable[Answer]]
+#: The pages of one path by method, and the variable segments of the path that was asked for.
+FoundPage = tuple[Mapping[str, Page], Mapping[str, str]]
+
+
+@frozen
+class Pages:
+    """The pages by path, with ``{name}`` for one variable segment, and method."""
+
+    pages: Mapping[str, Mapping[str, Page]]
+
+    def find(self, path: str) -> FoundPage | None:
+        """The pages of a path by method, and its variable segments; None for a path of the service."""
+        given = path.split("/")
+        for shape, methods in self.pages.items():
+            names = _match(shape.split("/"), given)
+            if names is not None:
+                return methods, names
+        return None
+
+    async def answer(self, found: FoundPage, call: PageCall) -> Answer:
+        """The page that was found, or why there is none for this method."""
+        methods, names = found
+        page = methods.get("GET" if call.method == "HEAD" else call.method)
+        if page is None:
+            refused = Answer.error(405, "METHOD_NOT_ALLOWED", f"here are: {', '.join(methods)}")
+            return refused.with_headers({"Allow": ", ".join(methods)})
+        try:
+            answer = page(PageCall(call.method, call.query, call.headers, call.body, names))
+            return await answer if isawaitable(answer) else answer
+        except Refusal as refusal:
+            return refusal.answer
+
+
+def own_pages(sandbox: "Sandbox") -> Pages:
+    """Everything that the sandbox shows beside the service."""
+    return Pages(
+        {
+            "/sandbox/state": {"GET": lambda _: Answer.json(200, state_of(sandbox))},
+        }
+    )
+
+
+def _match(shape: Sequence[str], given: Sequence[str]) -> dict[str, str] | None:
+    """The variable segments, if the path has this shape."""
+    if len(shape) != len(given):
+        return None
+    names = {}
+    for wanted, segment in zip(shape, given, strict=True):
+        if wanted.startswith("{") and segment:
+            names[wanted[1:-1]] = unquote(segment)
+        elif wanted != segment:
+            return None
+    return names
