@@ -346,10 +346,11 @@ _MEANING = {
     errors.ServiceUnavailableError: "model in maintenance, or channel temporarily unavailable",
     errors.GatewayError: "gateway or upstream fault; query the original task, do not create a duplicate",
 }
+#: Who refused with a 401, and what to do then (5.7).
 _REFUSED_BY = {
-    "service key": "the API key was refused",
-    "signed link": "the signed link was refused; get the task again for a fresh video_url",
-    "upstream": "an upstream host refused; get the task again for a fresh video_url",
+    "service key": ("the API key was refused", "Check that VIDGEN_API_KEY (or api_key) is the complete, current key."),
+    "signed link": ("the signed link was refused", "Get the task again for a fresh video_url."),
+    "upstream": ("an upstream host refused", "Get the task again for a fresh video_url."),
 }
 
 
@@ -369,10 +370,13 @@ def service_error(answer: Answer, *, origin: str, wall: datetime) -> ServiceErro
     meaning = _MEANING.get(kind, "")
     if kind is errors.AuthenticationError:
         facts["source"] = _refuser(answer.url, origin)
-        meaning = _REFUSED_BY[facts["source"]]
+        meaning, facts["advice"] = _REFUSED_BY[facts["source"]]
+    elif kind is errors.NotReadyError:
+        facts["advice"] = "Wait for the task first: videos.wait(…)."
     shown = f"{answer.op}: {answer.status}" + (f" {excerpt(code, answer.known, limit=80)}" if code else "")
     said = f" (the service says: {words})" if words else ""
-    return kind(f"{shown}: {meaning or 'unexpected answer'}{said}", **facts)
+    stop = "." if "advice" in facts else ""
+    return kind(f"{shown}: {meaning or 'unexpected answer'}{said}{stop}", **facts)
 
 
 def rejected_error(error: ServiceError, **order: Any) -> errors.RejectedError:
@@ -381,8 +385,8 @@ def rejected_error(error: ServiceError, **order: Any) -> errors.RejectedError:
     facts = {name: getattr(error, name) for name in ("status", "code", "body", "request_id", "retry_after")}
     if isinstance(error, errors.AuthenticationError):
         facts["source"] = error.source
-    message = f"order {order['order_id']!r} was refused, nothing is charged: {error.message}"
-    return kind(message, **facts, **order)
+    message = f"order {order['order_id']!r} was refused, nothing is charged: {error.summary}"
+    return kind(message, advice=error.advice, **facts, **order)
 
 
 def _refuser(url: URL, origin: str) -> str:

@@ -244,9 +244,14 @@ class Creates:
                 if tries == SETTLE_TRIES and evidence.task_id is not None:
                     message = (
                         f"order {order.order_id!r}: the service accepted it as task {evidence.task_id!r}, but the "
-                        f"journal could not be written ({error}). Keep the task id, and record it with orders.adopt(…)."
+                        f"journal could not be written ({error})."
                     )
-                    raise ReceiptNotStoredError(message, order_id=order.order_id, task_id=evidence.task_id) from error
+                    raise ReceiptNotStoredError(
+                        message,
+                        order_id=order.order_id,
+                        task_id=evidence.task_id,
+                        advice="Keep the task id, and record it with orders.adopt(…).",
+                    ) from error
             await self._clock.sleep(backoff(tries, 1.0))
         return order.with_attempt(attempt).learned(attempt.n, evidence)
 

@@ -13,15 +13,22 @@ from vidgen_async.resources import VideoTask
 
 
 class VidgenError(Exception):
-    """The root of all errors of this package. ``str()`` is one clear paragraph."""
+    """The root of all errors of this package. ``str()`` is one clear paragraph: what happened, then the advice."""
 
-    def __init__(self, message: str = "") -> None:
-        super().__init__(message)
+    def __init__(self, message: str = "", *, advice: str = "") -> None:
+        super().__init__(f"{message} {advice}" if message and advice else message or advice)
+        #: What a program can call next; empty where there is nothing particular to say.
+        self.advice = advice
 
     @property
     def message(self) -> str:
         """What happened, and what to do next."""
         return str(self.args[0]) if self.args else ""
+
+    @property
+    def summary(self) -> str:
+        """What happened, without the advice: for those who tell people in words of their own what to do."""
+        return self.message.removesuffix(self.advice).rstrip()
 
 
 class ConfigurationError(VidgenError, ValueError):
@@ -113,8 +120,9 @@ class ServiceError(VidgenError):
         body: bytes = b"",
         request_id: str | None = None,
         retry_after: float | None = None,
+        advice: str = "",
     ) -> None:
-        super().__init__(message)
+        super().__init__(message, advice=advice)
         self.status = status
         self.code = code
         self.body = body
@@ -267,8 +275,8 @@ class JournalError(VidgenError):
 class ReceiptNotStoredError(JournalError):
     """The service accepted the order, but the journal could not be written: keep ``task_id``."""
 
-    def __init__(self, message: str = "", *, order_id: str = "", task_id: str = "") -> None:
-        super().__init__(message)
+    def __init__(self, message: str = "", *, order_id: str = "", task_id: str = "", advice: str = "") -> None:
+        super().__init__(message, advice=advice)
         self.order_id = order_id
         self.task_id = task_id
 
@@ -276,8 +284,8 @@ class ReceiptNotStoredError(JournalError):
 class OrderStateError(VidgenError):
     """The order is not in a state in which this can be done to it; the message says which it is in."""
 
-    def __init__(self, message: str = "", *, order_id: str = "", state: str | None = None) -> None:
-        super().__init__(message)
+    def __init__(self, message: str = "", *, order_id: str = "", state: str | None = None, advice: str = "") -> None:
+        super().__init__(message, advice=advice)
         self.order_id = order_id
         #: None: the journal has no such order.
         self.state = state
@@ -289,16 +297,18 @@ class OrderStateError(VidgenError):
 class TaskFailedError(VidgenError):
     """The task ended as failed. A refund is decided by the service's credit ledger alone (section 7, rule 2)."""
 
-    def __init__(self, message: str = "", *, task: VideoTask | None = None) -> None:
-        super().__init__(message)
+    def __init__(self, message: str = "", *, task: VideoTask | None = None, advice: str = "") -> None:
+        super().__init__(message, advice=advice)
         self.task = task
 
 
 class WaitTimeoutError(VidgenError, TimeoutError):
     """The wait was given up; the task still runs and is charged. ``task`` is what was seen last (None: nothing)."""
 
-    def __init__(self, message: str = "", *, task_id: str = "", task: VideoTask | None = None) -> None:
-        super().__init__(message)
+    def __init__(
+        self, message: str = "", *, task_id: str = "", task: VideoTask | None = None, advice: str = ""
+    ) -> None:
+        super().__init__(message, advice=advice)
         self.task_id = task_id
         self.task = task
 

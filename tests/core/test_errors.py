@@ -86,3 +86,16 @@ def test_either_except_clause_works(kind, also):
 @pytest.mark.parametrize("never", [errors.TransportError, OSError, TimeoutError])
 def test_a_cassette_error_is_nothing_that_a_retry_would_swallow(never):
     assert not issubclass(errors.CassetteError, never)
+
+
+@pytest.mark.parametrize("kind", [errors.UncertainCreateError, errors.RejectedAuthenticationError, VidgenError])
+def test_the_advice_to_a_program_can_be_told_from_what_happened(kind):
+    error = kind("It happened.", advice="Call this.")
+
+    assert str(error) == "It happened. Call this."
+    assert (error.summary, error.advice) == ("It happened.", "Call this.")
+    assert pickle.loads(pickle.dumps(error)).summary == "It happened."  # noqa: S301 - our own pickle
+
+
+def test_an_error_without_advice_is_its_own_summary():
+    assert (VidgenError("It happened.").summary, VidgenError("It happened.").advice) == ("It happened.", "")

@@ -245,7 +245,7 @@ class TestDeadlines:
 
         assert caught.value.message == (
             "task 't' was not terminal after 90 s (the last state seen was 'running', the last look failed with "
-            'ConnectError). It still runs and is charged; go on waiting with client.videos.wait("t")'
+            'ConnectError). It still runs and is charged. Go on waiting with client.videos.wait("t").'
         )
         assert caught.value.task_id == "t"
         assert caught.value.task == VideoTask(id="t", status="running")

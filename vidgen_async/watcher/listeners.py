@@ -247,9 +247,10 @@ def late_error(entry: Entry, timeout: float | None) -> WaitTimeoutError:
     trouble = f", the last look failed with {entry.trouble}" if entry.trouble else ""
     message = (
         f"task {entry.task_id!r} was not terminal after {timeout or 0.0:g} s ({seen}{trouble}). It still runs and is "
-        f'charged; go on waiting with client.videos.wait("{entry.task_id}")'
+        "charged."
     )
-    return WaitTimeoutError(message, task_id=entry.task_id, task=entry.task)
+    advice = f'Go on waiting with client.videos.wait("{entry.task_id}").'
+    return WaitTimeoutError(message, task_id=entry.task_id, task=entry.task, advice=advice)
 
 
 def failed_error(task: VideoTask) -> TaskFailedError:

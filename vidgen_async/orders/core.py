@@ -5,14 +5,14 @@ Every order is submitted by a worker that the client owns. Callers wait for its 
 """
 
 import asyncio
-import inspect
 import logging
 import secrets
 import uuid
-from collections.abc import Awaitable, Callable, Collection, Coroutine
-from typing import Any, TypeAlias
+from collections.abc import Awaitable, Callable, Collection
+from functools import partial
+from typing import TypeAlias
 
-from attrs import Factory, evolve, frozen, mutable
+from attrs import evolve, frozen
 
 from vidgen_async.attempts import (
     AttemptOutcome,
@@ -21,7 +21,6 @@ from vidgen_async.attempts import (
     Order,
     OrderRef,
     OrderState,
-    fold,
     idempotency_key,
     may_become,
 )
@@ -29,30 +28,32 @@ from vidgen_async.clock import Clock, within
 from vidgen_async.codec import create_body, rejected_error, service_error
 from vidgen_async.creates import Creates, Sent, Wish
 from vidgen_async.endpoints import checked_task_id
-from vidgen_async.errors import (
-    CassetteError,
-    CreateError,
-    InvalidRequestError,
-    JournalError,
-    NotSentError,
-    OrderConflictError,
-    OrderStateError,
-    RateLimitError,
-    UncertainCreateError,
-)
+from vidgen_async.errors import CassetteError, CreateError, JournalError, OrderStateError, RateLimitError
 from vidgen_async.journal.base import Journal
 from vidgen_async.lifetime import Lifetime
+from vidgen_async.orders.submissions import OnReceipt, Submission, Submissions, outcome_of
+from vidgen_async.orders.words import (
+    check_attempt,
+    check_order_id,
+    check_reason,
+    check_sendable,
+    conflict,
+    facts,
+    not_sent,
+    uncertain,
+    wanted_states,
+    wrong_state,
+)
 from vidgen_async.pacing import Pacing, backoff
 from vidgen_async.resources import Receipt, VideoRequest, VideoTask
 
 logger = logging.getLogger(__name__)
 
-OnReceipt: TypeAlias = Callable[[Receipt], Awaitable[None] | None]
+#: Raises InvalidRequestError for a request that is not worth sending.
+Check: TypeAlias = Callable[[], Awaitable[object]]
 
 #: How often a create for which no connection was to be had (proven: no byte left) is tried in all.
 CONNECT_TRIES = 3
-LONGEST_ORDER_ID = 200
-WHAT_TO_DO = "Look at the account, then orders.adopt(…), orders.abandon(…) or an explicit orders.resend(…)."
 
 
 @frozen(kw_only=True)
@@ -87,15 +88,23 @@ class Orders:
         self._names = names
         self._pacing = pacing
         self._get_task = get_task
-        self._submissions: dict[str, _Submission] = {}
+        self._submissions = Submissions()
         self._lifetime = lifetime
 
     # -- creating ------------------------------------------------------------------------------------------------------
 
     async def create(
-        self, request: VideoRequest, *, order_id: str | None = None, on_receipt: OnReceipt | None = None
+        self,
+        request: VideoRequest,
+        *,
+        order_id: str | None = None,
+        on_receipt: OnReceipt | None = None,
+        check: Check | None = None,
     ) -> Receipt:
         """Have the order made, once. The same order id again gives the same receipt, or joins the send under way.
+
+        ``check`` raises InvalidRequestError for a request that is not worth sending; an order that has been taken, or
+        may have been, is not checked again. Nothing is on record of one that did not pass.
 
         Raises NotSentError, RejectedError, UncertainCreateError or OrderConflictError; JournalError when the journal
         fails before anything was sent, ReceiptNotStoredError when it fails after the order was accepted.
@@ -108,27 +117,28 @@ class Orders:
         ref = self._ref(order_id)
         body = create_body(request)
         submission = self._submissions.get(order_id)
-        if submission is None or submission.is_over:
-            submission = self._submit(ref, body, lambda submission: self._create(submission, ref, body))
+        if submission is None:
+            work = partial(self._create, ref=ref, body=body, check=check)
+            submission = self._submissions.start(order_id, body, work)
         elif submission.body != body:
-            raise _conflict(order_id, "stands for a different request, which is being sent now")
-        if on_receipt is not None:
-            submission.hooks.append(on_receipt)
-        receipt = await asyncio.shield(submission.outcome)
-        if on_receipt is not None and submission.worker not in (None, asyncio.current_task()):
-            await asyncio.wait([submission.worker])  # it is heard before the caller goes on
-        return receipt
+            raise conflict(order_id, "stands for a different request, which is being sent now")
+        return await outcome_of(submission, on_receipt)
 
-    async def _create(self, submission: "_Submission", ref: OrderRef, body: bytes) -> Receipt:
+    async def _create(self, submission: Submission, *, ref: OrderRef, body: bytes, check: Check | None) -> Receipt:
+        order = submission.order = await self._journal.get(ref, self._clock.wall())
+        if order is not None and order.body != body:
+            raise conflict(ref.order_id, "already stands for a different request")
+        if check is not None and (order is None or order.state in Wish().states):
+            await check()
         namespace = self._names.namespace or await self._journal.namespace(secrets.token_hex(8))
         key = idempotency_key(namespace, ref.account, ref.order_id)
         intent = Order(ref=ref, idempotency_key=key, body=body, created_at=self._clock.wall())
         order = await self._journal.intend(intent)
         if order.body != body:
-            raise _conflict(ref.order_id, "already stands for a different request")
+            raise conflict(ref.order_id, "already stands for a different request")
         return await self._carry_out(submission, order, Wish())
 
-    async def _carry_out(self, submission: "_Submission", order: Order, wish: Wish) -> Receipt:
+    async def _carry_out(self, submission: "Submission", order: Order, wish: Wish) -> Receipt:
         """Send the order as wished until there is an outcome; at most one send of it is ever unaccounted for."""
         unconnected = 0
         patience = self._pacing.patience
@@ -137,7 +147,7 @@ class Orders:
             if (receipt := order.receipt) is not None:
                 self._report_duplicates(order)
                 return receipt
-            _check_sendable(order, wish)
+            check_sendable(order, wish)
             sent = await self._creates.send(order, wish, submission.mark_begun, submission.saw)
             order = submission.order = sent.order
             if wish.expect_attempt is not None and sent.attempt is not None:
@@ -147,7 +157,7 @@ class Orders:
             if sent.is_proven_unsent:
                 unconnected += 1
                 if unconnected == CONNECT_TRIES or isinstance(sent.failure, CassetteError):
-                    raise _not_sent(order, sent) from sent.failure
+                    raise not_sent(order, sent) from sent.failure
                 submission.is_begun = False
                 await self._clock.sleep(backoff(unconnected, 1.0))
             else:
@@ -160,15 +170,15 @@ class Orders:
         """Seconds until a create that was answered with 429 may go again, and its refusal; raises for every other
         outcome, and when the patience does not last."""
         if order.state is not OrderState.REJECTED or sent.answer is None:
-            raise _uncertain(order) from sent.failure
+            raise uncertain(order) from sent.failure
         error = service_error(sent.answer, origin=self._names.service, wall=self._clock.wall())
         pause = backoff(1, 1.0, first=10.0) if error.retry_after is None else error.retry_after
-        refusal = rejected_error(error, **_facts(order))
+        refusal = rejected_error(error, **facts(order))
         if not isinstance(error, RateLimitError) or pause > patience:
             raise refusal
         return pause, refusal
 
-    async def _outcome_elsewhere(self, submission: "_Submission", order: Order) -> Order:
+    async def _outcome_elsewhere(self, submission: "Submission", order: Order) -> Order:
         """The order as it is; while another process or client is sending it, wait for what comes of that."""
         pause = 0.05
         while True:
@@ -192,11 +202,26 @@ class Orders:
     async def list(self, states: Collection[OrderState | str] | None = None) -> list[Order]:
         """All orders of this account, oldest first; with ``states`` only those in one of them."""
         self._lifetime.check()
-        if isinstance(states, str):
-            states = [states]
-        wanted = None if states is None else {OrderState(state) for state in states}
+        wanted = wanted_states(states)
         orders = await self._journal.list(self._names.service, self._names.account, self._clock.wall())
-        return [order for order in orders if wanted is None or order.state in wanted]
+        return [order for order in orders if order.state in wanted]
+
+    async def resume(self, order_id: str, *, on_receipt: OnReceipt | None = None) -> Receipt:
+        """Go on with an order on record, whose request need not be known any more: its receipt, if there is one; the
+        outcome of a send under way; or, if it is proven that the service has nothing of it (queued, not sent,
+        rejected), the stored bytes are sent under the stored key.
+
+        Raises as :meth:`create`; OrderStateError when there is no such order, or it was withdrawn.
+        """
+        states = set(OrderState) - {OrderState.WITHDRAWN}
+        order = await self._in_state(order_id, "resumed", states)
+        self._lifetime.check()  # the client may have been closed while the journal was read
+        submission = self._submissions.get(order_id)
+        if submission is None:
+            work = partial(self._carry_out, order=order, wish=Wish())
+            submission = self._submissions.start(order_id, order.body, work)
+            submission.order = order
+        return await outcome_of(submission, on_receipt)
 
     async def resend(self, order_id: str, *, expect_attempt: int, reason: str, by: str = "") -> Receipt:
         """Send an uncertain order once more, knowing that this may make and charge a second task: the stored bytes
@@ -206,11 +231,11 @@ class Orders:
         sends. ``reason`` and ``by`` go on record. Raises as :meth:`create`; OrderStateError, with nothing sent, when
         the order is not uncertain or has another attempt.
         """
-        _check_reason("resend", reason)
+        check_reason("resend", reason)
         order = await self._in_state(order_id, "resent", {OrderState.UNCERTAIN})
-        _check_attempt(order, expect_attempt)
-        if order_id in self._submissions:
-            raise _wrong_state(order, "resent while it is being submitted")
+        check_attempt(order, expect_attempt)
+        if self._submissions.get(order_id) is not None:
+            raise wrong_state(order, "resent while it is being submitted")
         wish = Wish(
             kind="resend",
             states=frozenset({OrderState.UNCERTAIN}),
@@ -219,9 +244,9 @@ class Orders:
             reason=reason,
         )
         self._lifetime.check()  # the client may have been closed while the journal was read
-        submission = self._submit(order.ref, order.body, lambda submission: self._carry_out(submission, order, wish))
+        submission = self._submissions.start(order_id, order.body, partial(self._carry_out, order=order, wish=wish))
         submission.order = order
-        return await asyncio.shield(submission.outcome)
+        return await outcome_of(submission)
 
     async def adopt(self, order_id: str, task_id: str, *, reason: str = "", by: str = "") -> Receipt:
         """Say that this task is the order's: it is asked for (GET, section 4.5) and, if it exists, becomes the
@@ -243,12 +268,12 @@ class Orders:
         order = await self._journal.settle(order.ref, open_attempts[-1].n, evidence)
         receipt = order.receipt
         if receipt is None:  # another process learned something else in between
-            raise _wrong_state(order, "adopted")
+            raise wrong_state(order, "adopted")
         return receipt
 
     async def abandon(self, order_id: str, reason: str, *, by: str = "") -> Order:
         """Give up an uncertain order, accepting that a task may exist and be charged. A late receipt still wins."""
-        _check_reason("abandon", reason)
+        check_reason("abandon", reason)
         return await self._close(order_id, "abandoned", OrderState.ABANDONED, {OrderState.UNCERTAIN}, (reason, by))
 
     async def withdraw(self, order_id: str, reason: str = "", *, by: str = "") -> Order:
@@ -262,7 +287,7 @@ class Orders:
         closing = Closing(state=to, at=self._clock.wall(), reason=word[0], by=word[1])
         order = await self._journal.close_order(order.ref, closing, states)
         if order.state is not to:
-            raise _wrong_state(order, done)
+            raise wrong_state(order, done)
         return order
 
     async def _in_state(self, order_id: str, done: str, states: set[OrderState]) -> Order:
@@ -271,33 +296,8 @@ class Orders:
             message = f"there is no order {order_id!r} of account {self._names.account!r} in the journal"
             raise OrderStateError(message, order_id=order_id)
         if order.state not in states:
-            raise _wrong_state(order, done)
+            raise wrong_state(order, done)
         return order
-
-    # -- workers -------------------------------------------------------------------------------------------------------
-
-    def _submit(
-        self, ref: OrderRef, body: bytes, work: Callable[["_Submission"], Coroutine[Any, Any, Receipt]]
-    ) -> "_Submission":
-        loop = asyncio.get_running_loop()
-        submission = _Submission(order_id=ref.order_id, body=body, outcome=loop.create_future())
-        submission.worker = loop.create_task(_worked(submission, work), name=f"order {ref.order_id}")
-        submission.worker.add_done_callback(lambda _: self._ended(submission))
-        self._submissions[ref.order_id] = submission
-        return submission
-
-    def _ended(self, submission: "_Submission") -> None:
-        if self._submissions.get(submission.order_id) is submission:
-            del self._submissions[submission.order_id]
-        worker, outcome = submission.worker, submission.outcome
-        if worker is None or outcome.done():
-            return
-        if worker.cancelled() and submission.order is not None and submission.order.receipt is not None:
-            outcome.set_result(submission.order.receipt)  # it was written down after all
-            return
-        error = None if worker.cancelled() else worker.exception()
-        outcome.set_exception(error or _stopped(submission))
-        outcome.exception()  # seen: when every caller has gone, nobody is left to retrieve it
 
     async def aclose(self, grace: float = 5.0) -> None:
         """Wait up to ``grace`` seconds for the orders under way, then leave. What was not answered by
@@ -305,7 +305,7 @@ class Orders:
         caller = asyncio.current_task()  # an on_receipt may be what closes the client
         workers = [
             worker
-            for submission in self._submissions.values()
+            for submission in self._submissions
             if (worker := submission.worker) is not None and worker is not caller
         ]
         if not workers:
@@ -322,7 +322,7 @@ class Orders:
 
     async def _look_at_unanswered(self) -> None:
         """Before their callers are told how it stands: others on this journal may have done something to the orders."""
-        for submission in list(self._submissions.values()):
+        for submission in self._submissions:
             try:
                 order = await self._journal.get(self._ref(submission.order_id), self._clock.wall())
             except JournalError as error:
@@ -331,166 +331,5 @@ class Orders:
                 submission.order = order or submission.order
 
     def _ref(self, order_id: str) -> OrderRef:
-        _check_order_id(order_id)
+        check_order_id(order_id)
         return OrderRef(service=self._names.service, account=self._names.account, order_id=order_id)
-
-
-@mutable(eq=False, kw_only=True)
-class _Submission:
-    """An order being carried out: its worker, and what its callers wait for."""
-
-    order_id: str
-    body: bytes
-    outcome: "asyncio.Future[Receipt]"
-    worker: "asyncio.Task[None] | None" = None
-    hooks: list[OnReceipt] = Factory(list)
-    order: Order | None = None
-    """As it was seen last."""
-    refusal: CreateError | None = None
-    """The last answer was a 429, and nothing has left since."""
-    is_begun: bool = False
-    """A byte may have left."""
-
-    @property
-    def may_have_left(self) -> bool:
-        """By this submission or by another's attempt that is not accounted for."""
-        return self.is_begun or (self.order is not None and _is_unaccounted(self.order))
-
-    @property
-    def is_over(self) -> bool:
-        """The worker has ended and takes no more hooks."""
-        return self.worker is not None and self.worker.done()
-
-    def saw(self, order: Order) -> None:
-        self.order = order
-
-    def mark_begun(self) -> None:
-        self.is_begun = True
-        self.refusal = None
-
-
-async def _worked(submission: _Submission, work: Callable[[_Submission], Coroutine[Any, Any, Receipt]]) -> None:
-    """The outcome; with a receipt, everybody hears of it who wanted to."""
-    receipt = await work(submission)
-    submission.outcome.set_result(receipt)  # before the hooks: one of them may ask for this very order
-    while submission.hooks:
-        hook = submission.hooks.pop(0)
-        try:
-            heard = hook(receipt)
-            if inspect.isawaitable(heard):
-                await heard
-        except asyncio.CancelledError:
-            worker = asyncio.current_task()
-            if worker is not None and worker.cancelling():
-                raise
-            logger.warning("order %r: an on_receipt was cancelled", submission.order_id)
-        except Exception:  # the order is made: a caller's fault must not hide the receipt
-            logger.exception("order %r: on_receipt failed for task %s", submission.order_id, receipt.task_id)
-
-
-# -- words -------------------------------------------------------------------------------------------------------------
-
-
-def _facts(order: Order) -> dict[str, Any]:
-    return {"order_id": order.order_id, "idempotency_key": order.idempotency_key, "attempts": order.attempts}
-
-
-def _uncertain(order: Order) -> UncertainCreateError:
-    if order.state is OrderState.ABANDONED and order.closing is not None:
-        message = (
-            f"order {order.order_id!r} was abandoned ({order.closing.reason}) and is not sent again. If its task is "
-            "found, orders.adopt(…) takes it; a new video needs a new order id."
-        )
-        return UncertainCreateError(message, **_facts(order))
-    unclear = [attempt for attempt in order.attempts if attempt.outcome is AttemptOutcome.UNCERTAIN]
-    causes = "; ".join(
-        f"attempt {attempt.n}, sent {attempt.sent_at:%Y-%m-%d %H:%M:%S} UTC: {attempt.evidence.cause}"
-        for attempt in unclear
-        if attempt.evidence is not None
-    )
-    message = (
-        f"order {order.order_id!r}: nobody knows whether the service took it ({causes}); it may have made, and "
-        f"charged, a task. It was not sent again. {WHAT_TO_DO}"
-    )
-    return UncertainCreateError(message, **_facts(order))
-
-
-def _not_sent(order: Order, sent: Sent) -> Exception:
-    if isinstance(sent.failure, CassetteError):
-        return sent.failure
-    cause = str(sent.failure)
-    if isinstance(sent.failure, TimeoutError):
-        cause = "the create's time limit passed before a connection was ready"
-    if _is_unaccounted(order):
-        message = (
-            f"order {order.order_id!r} was not sent again: {cause}. What became of an earlier attempt is still not "
-            f"known: it may have made, and charged, a task. {WHAT_TO_DO}"
-        )
-        return UncertainCreateError(message, **_facts(order))
-    message = f"order {order.order_id!r} was not sent: {cause}. Calling again with the same order id is safe."
-    return NotSentError(message, **_facts(order))
-
-
-def _is_unaccounted(order: Order) -> bool:
-    return fold(attempt.outcome for attempt in order.attempts) in (OrderState.SENDING, OrderState.UNCERTAIN)
-
-
-def _stopped(submission: _Submission) -> CreateError:
-    order_id = submission.order_id
-    if submission.may_have_left:
-        message = (
-            f"order {order_id!r}: the client was closed while it waited for the answer; the service may have made, and "
-            f"charged, a task. It will not be sent again by itself. {WHAT_TO_DO}"
-        )
-        return UncertainCreateError(message, order_id=order_id)
-    if submission.refusal is not None:
-        return submission.refusal
-    message = f"order {order_id!r} was not sent: the client was closed first. Calling again is safe."
-    return NotSentError(message, order_id=order_id)
-
-
-def _conflict(order_id: str, why: str) -> OrderConflictError:
-    message = f"order id {order_id!r} {why}; nothing was sent. A new video needs a new order id."
-    return OrderConflictError(message, order_id=order_id)
-
-
-def _wrong_state(order: Order, done: str) -> OrderStateError:
-    message = f"order {order.order_id!r} cannot be {done}: it is {order.state}"
-    return OrderStateError(message, order_id=order.order_id, state=order.state)
-
-
-def _check_sendable(order: Order, wish: Wish) -> None:
-    if wish.expect_attempt is not None:
-        _check_attempt(order, wish.expect_attempt)
-    if order.state in wish.states:
-        return
-    if order.state is OrderState.WITHDRAWN:
-        raise _conflict(order.order_id, "was withdrawn")
-    raise _uncertain(order)
-
-
-def _check_attempt(order: Order, expected: int) -> None:
-    if len(order.attempts) != expected:
-        message = (
-            f"order {order.order_id!r} was not resent: its last attempt is {len(order.attempts)}, not {expected}. "
-            "Somebody else may have resent it; look at it again."
-        )
-        raise OrderStateError(message, order_id=order.order_id, state=order.state)
-
-
-def _check_reason(what: str, reason: str) -> None:
-    if not reason.strip():
-        message = f"orders.{what} needs a reason: it goes on record"
-        raise InvalidRequestError(message, problems=[message])
-
-
-def _check_order_id(order_id: object) -> None:
-    problem = None
-    if not isinstance(order_id, str):
-        problem = f"order_id must be a string, not {type(order_id).__name__}"
-    elif not order_id.strip() or order_id != order_id.strip():
-        problem = f"order_id must not be empty or begin or end with white space: {order_id!r}"
-    elif len(order_id) > LONGEST_ORDER_ID or not order_id.isprintable():
-        problem = f"order_id must be at most {LONGEST_ORDER_ID} printable characters: {order_id[:80]!r}"
-    if problem:
-        raise InvalidRequestError(problem, problems=[problem])

@@ -1,0 +1,131 @@
+"""What errors say about orders: what is known, and what can be done. Pure."""
+
+from collections.abc import Collection
+from typing import Any
+
+from vidgen_async.attempts import AttemptOutcome, Order, OrderState, fold
+from vidgen_async.creates import Sent, Wish
+from vidgen_async.errors import (
+    CassetteError,
+    InvalidRequestError,
+    NotSentError,
+    OrderConflictError,
+    OrderStateError,
+    UncertainCreateError,
+)
+
+LONGEST_ORDER_ID = 200
+WHAT_TO_DO = "Look at the account, then orders.adopt(…), orders.abandon(…) or an explicit orders.resend(…)."
+CALL_AGAIN = "Calling again with the same order id is safe."
+
+
+def facts(order: Order) -> dict[str, Any]:
+    """What every CreateError knows."""
+    return {"order_id": order.order_id, "idempotency_key": order.idempotency_key, "attempts": order.attempts}
+
+
+def uncertain(order: Order) -> UncertainCreateError:
+    """Nobody knows whether the service took it; every attempt that is unclear is told."""
+    if order.state is OrderState.ABANDONED and order.closing is not None:
+        message = (
+            f"order {order.order_id!r} was abandoned ({order.closing.reason}) and is not sent again; a new video needs "
+            "a new order id."
+        )
+        return UncertainCreateError(message, **facts(order), advice="If its task is found, orders.adopt(…) takes it.")
+    unclear = [attempt for attempt in order.attempts if attempt.outcome is AttemptOutcome.UNCERTAIN]
+    causes = "; ".join(
+        f"attempt {attempt.n}, sent {attempt.sent_at:%Y-%m-%d %H:%M:%S} UTC: {attempt.evidence.cause}"
+        for attempt in unclear
+        if attempt.evidence is not None
+    )
+    message = (
+        f"order {order.order_id!r}: nobody knows whether the service took it ({causes}); it may have made, and "
+        "charged, a task. It was not sent again."
+    )
+    return UncertainCreateError(message, **facts(order), advice=WHAT_TO_DO)
+
+
+def not_sent(order: Order, sent: Sent) -> Exception:
+    """No connection was to be had for this send; an earlier attempt may be unclear all the same."""
+    if isinstance(sent.failure, CassetteError):
+        return sent.failure
+    cause = str(sent.failure)
+    if isinstance(sent.failure, TimeoutError):
+        cause = "the create's time limit passed before a connection was ready"
+    if is_unaccounted(order):
+        message = (
+            f"order {order.order_id!r} was not sent again: {cause}. What became of an earlier attempt is still not "
+            "known: it may have made, and charged, a task."
+        )
+        return UncertainCreateError(message, **facts(order), advice=WHAT_TO_DO)
+    return NotSentError(f"order {order.order_id!r} was not sent: {cause}.", **facts(order), advice=CALL_AGAIN)
+
+
+def is_unaccounted(order: Order) -> bool:
+    """Whether the service may have taken an attempt of which nobody knows what became."""
+    return fold(attempt.outcome for attempt in order.attempts) in (OrderState.SENDING, OrderState.UNCERTAIN)
+
+
+def conflict(order_id: str, why: str) -> OrderConflictError:
+    """The order id cannot be used for this; nothing was sent."""
+    message = f"order id {order_id!r} {why}; nothing was sent. A new video needs a new order id."
+    return OrderConflictError(message, order_id=order_id)
+
+
+def wrong_state(order: Order, done: str) -> OrderStateError:
+    """The order is not in a state in which it can be ``done``, e.g. "resent"."""
+    message = f"order {order.order_id!r} cannot be {done}: it is {order.state}"
+    return OrderStateError(message, order_id=order.order_id, state=order.state)
+
+
+def check_sendable(order: Order, wish: Wish) -> None:
+    """Raise what an order that may not be sent as wished stands for."""
+    if wish.expect_attempt is not None:
+        check_attempt(order, wish.expect_attempt)
+    if order.state in wish.states:
+        return
+    if order.state is OrderState.WITHDRAWN:
+        raise conflict(order.order_id, "was withdrawn")
+    raise uncertain(order)
+
+
+def check_attempt(order: Order, expected: int) -> None:
+    """Raise OrderStateError when somebody else has sent the order since."""
+    if len(order.attempts) != expected:
+        message = (
+            f"order {order.order_id!r} was not resent: its last attempt is {len(order.attempts)}, not {expected}. "
+            "Somebody else may have resent it; look at it again."
+        )
+        raise OrderStateError(message, order_id=order.order_id, state=order.state)
+
+
+def check_reason(what: str, reason: str) -> None:
+    """Raise InvalidRequestError when a person's decision comes without a reason."""
+    if not reason.strip():
+        message = f"orders.{what} needs a reason: it goes on record"
+        raise InvalidRequestError(message, problems=[message])
+
+
+def check_order_id(order_id: object) -> None:
+    """Raise InvalidRequestError for what cannot name an order."""
+    problem = None
+    if not isinstance(order_id, str):
+        problem = f"order_id must be a string, not {type(order_id).__name__}"
+    elif not order_id.strip() or order_id != order_id.strip():
+        problem = f"order_id must not be empty or begin or end with white space: {order_id!r}"
+    elif len(order_id) > LONGEST_ORDER_ID or not order_id.isprintable():
+        problem = f"order_id must be at most {LONGEST_ORDER_ID} printable characters: {order_id[:80]!r}"
+    if problem:
+        raise InvalidRequestError(problem, problems=[problem])
+
+
+def wanted_states(states: Collection[OrderState | str] | None) -> frozenset[OrderState]:
+    """The states that were asked for, all if none were; InvalidRequestError lists what there is."""
+    if states is None:
+        return frozenset(OrderState)
+    given = [states] if isinstance(states, str) else list(states)
+    unknown = [state for state in given if state not in list(OrderState)]
+    if unknown:
+        problem = f"states: no such state: {', '.join(map(repr, unknown))}; there are: {', '.join(OrderState)}"
+        raise InvalidRequestError(problem, problems=[problem])
+    return frozenset(map(OrderState, given))
