@@ -3,6 +3,8 @@
 from vidgen_async.attempts import Attempt, AttemptOutcome, Closing, Evidence, Order, OrderRef, OrderState
 from vidgen_async.journal.base import Journal, Permission
 from vidgen_async.journal.memory import MemoryJournal
+from vidgen_async.journal.opening import journal_from
+from vidgen_async.journal.sqlite import SqliteJournal
 
 __all__ = [
     "Attempt",
@@ -15,4 +17,6 @@ __all__ = [
     "OrderRef",
     "OrderState",
     "Permission",
+    "SqliteJournal",
+    "journal_from",
 ]

@@ -12,6 +12,7 @@ from typing import Protocol
 from attrs import frozen
 
 from vidgen_async.attempts import Attempt, AttemptOutcome, Closing, Evidence, Order, OrderRef, OrderState
+from vidgen_async.errors import JournalError
 from vidgen_async.pacing import Hold, Pacing, Turn
 
 #: Slots are held a little longer than the window, for clocks that do not run quite alike.
@@ -33,6 +34,21 @@ class Permission:
     kind: str = "create"
     by: str = ""
     reason: str = ""
+
+    def suits(self, order: Order) -> bool:
+        """Whether the order is as the caller saw it."""
+        return order.state in self.states and len(order.attempts) == self.expect_attempt
+
+    def attempt(self) -> Attempt:
+        """The attempt that is asked for."""
+        return Attempt(
+            n=self.expect_attempt + 1,
+            sent_at=self.now,
+            deadline_at=self.deadline_at,
+            kind=self.kind,
+            by=self.by,
+            reason=self.reason,
+        )
 
 
 class Journal(Protocol):
@@ -90,11 +106,25 @@ def hold_of(attempt: Attempt, pacing: Pacing, now: datetime) -> Hold | None:
     It is held for a window after the attempt's answer. Without an answer nobody knows when the service counts it:
     then for a window after its deadline.
     """
-    evidence = attempt.evidence
     window = timedelta(seconds=pacing.window) + SLOT_MARGIN
+    counted = counted_at(attempt)
+    if counted is None:
+        return None
+    until = counted + window
+    return Hold(until, now + window if attempt.evidence is None else until)
+
+
+def counted_at(attempt: Attempt) -> datetime | None:
+    """The latest moment at which the service can have counted the attempt: its answer, else its deadline; None when
+    nothing of it was sent."""
+    evidence = attempt.evidence
     if evidence is None:
-        return Hold(attempt.deadline_at + window, now + window)
+        return attempt.deadline_at
     if evidence.outcome is AttemptOutcome.NOT_SENT:
         return None
-    until = (evidence.at if evidence.answered else attempt.deadline_at) + window
-    return Hold(until, until)
+    return evidence.at if evidence.answered else attempt.deadline_at
+
+
+def unknown_order(ref: OrderRef) -> JournalError:
+    message = f"the journal has no order {ref.order_id!r}"
+    return JournalError(message)

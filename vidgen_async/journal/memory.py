@@ -7,8 +7,7 @@ from datetime import datetime
 from attrs import evolve
 
 from vidgen_async.attempts import Attempt, Closing, Evidence, Order, OrderRef, OrderState
-from vidgen_async.errors import JournalError
-from vidgen_async.journal.base import Permission, hold_of
+from vidgen_async.journal.base import Permission, hold_of, unknown_order
 from vidgen_async.pacing import Pacing, Turn, turn
 
 
@@ -37,25 +36,20 @@ class MemoryJournal:
     async def begin(self, permission: Permission) -> Attempt | Order | Turn:
         ref, now = permission.ref, permission.now
         order = self._current(ref, now)
-        if order.state not in permission.states or len(order.attempts) != permission.expect_attempt:
+        if not permission.suits(order):
             return order
         available = self._turn((ref.service, ref.account), permission.pacing, now)
         if not available.free:
             return available
-        attempt = Attempt(
-            n=permission.expect_attempt + 1,
-            sent_at=now,
-            deadline_at=permission.deadline_at,
-            kind=permission.kind,
-            by=permission.by,
-            reason=permission.reason,
-        )
+        attempt = permission.attempt()
         self._orders[ref] = order.with_attempt(attempt)
-        self._recent.setdefault((ref.service, ref.account), deque()).append((ref, attempt.n))
+        self._remember(ref, attempt.n)
         return attempt
 
     async def settle(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
         order = self._orders[ref] = self._known(ref).learned(n, evidence)
+        if evidence.answered and n <= len(order.attempts):
+            self._remember(ref, n)  # it may have been forgotten: an answer this late holds its slot once more
         return order
 
     async def close_order(self, ref: OrderRef, closing: Closing, states: Collection[OrderState]) -> Order:
@@ -77,12 +71,16 @@ class MemoryJournal:
         try:
             return self._orders[ref]
         except KeyError:
-            message = f"the journal has no order {ref.order_id!r}"
-            raise JournalError(message) from None
+            raise unknown_order(ref) from None
 
     def _current(self, ref: OrderRef, now: datetime) -> Order:
         order = self._orders[ref] = self._known(ref).expired(now)
         return order
+
+    def _remember(self, ref: OrderRef, n: int) -> None:
+        recent = self._recent.setdefault((ref.service, ref.account), deque())
+        if (ref, n) not in recent:
+            recent.append((ref, n))
 
     def _turn(self, account: tuple[str, str], pacing: Pacing, now: datetime) -> Turn:
         """Looks at no more attempts than can hold a slot: those that no longer do are forgotten from the front."""

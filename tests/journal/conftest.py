@@ -1,0 +1,125 @@
+"""Journals, and orders to write into them."""
+
+import sqlite3
+from collections.abc import AsyncIterator, Callable
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+from vidgen_async.attempts import Attempt, AttemptOutcome, Evidence, Order, OrderRef, OrderState
+from vidgen_async.journal import Journal, MemoryJournal, Permission, SqliteJournal
+from vidgen_async.pacing import Pacing
+
+SERVICE = "https://h"
+ACCOUNT = "a"
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+DEADLINE = timedelta(seconds=130)
+SENDABLE = frozenset({OrderState.QUEUED, OrderState.REJECTED})
+
+MakeJournal: TypeAlias = Callable[[], Journal]
+
+
+def after(seconds: float) -> datetime:
+    return NOW + timedelta(seconds=seconds)
+
+
+def ref_of(order_id: str = "o", *, account: str = ACCOUNT, service: str = SERVICE) -> OrderRef:
+    return OrderRef(service=service, account=account, order_id=order_id)
+
+
+def order_of(order_id: str = "o", *, body: bytes = b'{"prompt": "a paper boat"}', **whose: str) -> Order:
+    ref = ref_of(order_id, **whose)
+    return Order(ref=ref, idempotency_key=f"key-of-{order_id}", body=body, created_at=NOW)
+
+
+def permission(
+    order_id: str = "o",
+    *,
+    expect_attempt: int = 0,
+    states: frozenset[OrderState] = SENDABLE,
+    now: datetime = NOW,
+    limit: int = 100,
+    account: str = ACCOUNT,
+    **words: str,
+) -> Permission:
+    return Permission(
+        ref=ref_of(order_id, account=account),
+        expect_attempt=expect_attempt,
+        states=states,
+        now=now,
+        deadline_at=now + DEADLINE,
+        pacing=Pacing(limit=limit),
+        **words,
+    )
+
+
+def evidence(outcome: AttemptOutcome, at: datetime = NOW, **facts: object) -> Evidence:
+    return Evidence(outcome=outcome, at=at, **facts)
+
+
+def accepted(task_id: str = "task-1", at: datetime = NOW) -> Evidence:
+    return evidence(AttemptOutcome.ACCEPTED, at, task_id=task_id, status=202, answered=True)
+
+
+def uncertain(at: datetime = NOW, **facts: object) -> Evidence:
+    return evidence(AttemptOutcome.UNCERTAIN, at, **facts)
+
+
+def rejected(at: datetime = NOW) -> Evidence:
+    return evidence(AttemptOutcome.REJECTED, at, status=429, answered=True)
+
+
+def rows(path: Path, query: str) -> list[tuple[object, ...]]:
+    """What any SQLite tool reads in the file."""
+    with closing(sqlite3.connect(path)) as db:
+        return db.execute(query).fetchall()
+
+
+async def sending(journal: Journal, order_id: str = "o", *, now: datetime = NOW, **more: object) -> Attempt:
+    """An order that is being sent."""
+    await journal.intend(order_of(order_id))
+    attempt = await journal.begin(permission(order_id, now=now, **more))
+    assert isinstance(attempt, Attempt)
+    return attempt
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "orders.db"
+
+
+@pytest.fixture
+async def open_file(path: Path) -> AsyncIterator[Callable[..., SqliteJournal]]:
+    """Another journal on the same file."""
+    made: list[SqliteJournal] = []
+
+    def make(place: Path = path, **options: float) -> SqliteJournal:
+        made.append(SqliteJournal(place, **options))
+        return made[-1]
+
+    yield make
+    for journal in made:
+        await journal.aclose()
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def open_journal(request: pytest.FixtureRequest) -> MakeJournal:
+    """Another journal on the same orders; of orders in memory there is only the one."""
+    if request.param == "memory":
+        journal = MemoryJournal()
+        return lambda: journal
+    return request.getfixturevalue("open_file")
+
+
+@pytest.fixture
+def journal(open_journal: MakeJournal) -> Journal:
+    return open_journal()
+
+
+@pytest.fixture
+def other(open_journal: MakeJournal) -> Journal:
+    """What another process would see."""
+    return open_journal()

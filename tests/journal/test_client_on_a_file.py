@@ -1,0 +1,121 @@
+"""A client that keeps its orders in a file, against the sandbox: what it received is the oracle."""
+
+import asyncio
+import sys
+from asyncio.subprocess import Process
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from vidgen_async import Client, JournalError, UncertainCreateError
+from vidgen_async.attempts import OrderState
+from vidgen_async.journal import SqliteJournal
+from vidgen_async.sandbox import Fault, Sandbox
+
+FIELDS = {"model": "gen-2.0", "prompt": "a paper boat", "duration": 5}
+ROOT = Path(__file__).resolve().parents[2]
+
+#: Orders a video, says its task id, and then lives until it is killed.
+ORDERS = f"""
+import asyncio, sys
+from vidgen_async import Client
+from vidgen_async.journal import SqliteJournal
+
+async def main():
+    async with Client(sys.argv[1], base_url=sys.argv[2], journal=SqliteJournal(sys.argv[3])) as client:
+        receipt = await client.videos.create(**{FIELDS!r}, order_id="order-1187")
+        print(receipt.task_id, flush=True)
+        await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture
+async def service() -> AsyncIterator[Sandbox]:
+    async with Sandbox(queued_for=0, running_for=0) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+def make_client(service, path):
+    def make(**options: object) -> Client:
+        journal = SqliteJournal(path)
+        return Client(service.api_key, base_url=service.base_url, journal=journal, **options)
+
+    return make
+
+
+@pytest.fixture
+async def start_process(service, path) -> AsyncIterator[Callable[[], Awaitable[Process]]]:
+    """Another process, which orders a video."""
+    started: list[Process] = []
+
+    async def start() -> Process:
+        arguments = (sys.executable, "-c", ORDERS, service.api_key, service.base_url, str(path))
+        started.append(await asyncio.create_subprocess_exec(*arguments, stdout=asyncio.subprocess.PIPE, cwd=ROOT))
+        return started[-1]
+
+    yield start
+    for process in started:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+async def test_the_same_order_id_gives_the_same_receipt_to_the_next_client(make_client, service):
+    async with make_client() as first:
+        receipt = await first.videos.create(**FIELDS, order_id="order-1187")
+    async with make_client() as second:
+        assert await second.videos.create(**FIELDS, order_id="order-1187") == receipt
+    assert len(service.creates) == 1
+
+
+async def test_a_receipt_survives_the_kill_of_the_process_that_had_it(start_process, make_client, service):
+    other_process = await start_process()
+    told = (await other_process.stdout.readline()).decode().strip()
+    other_process.kill()
+    await other_process.wait()
+    async with make_client() as client:
+        receipt = await client.videos.create(**FIELDS, order_id="order-1187")
+    assert receipt.task_id == told
+    assert len(service.creates) == 1
+
+
+async def test_an_order_whose_process_was_killed_before_the_answer_is_not_sent_again(
+    start_process, make_client, service
+):
+    service.faults.add("videos.create", Fault.stall(made=True))
+    other_process = await start_process()
+    while not service.creates:  # noqa: ASYNC110 - another process has no event to wait for
+        await asyncio.sleep(0.01)
+    other_process.kill()
+    await other_process.wait()
+
+    async with make_client() as client:
+        order = await client.orders.get("order-1187")
+        assert order.state is OrderState.SENDING
+        waiting = asyncio.ensure_future(client.videos.create(**FIELDS, order_id="order-1187"))
+        await asyncio.sleep(0)
+        await client.aclose(grace=0.1)
+        with pytest.raises(UncertainCreateError):
+            await waiting
+    assert len(service.creates) == 1
+
+
+async def test_without_a_journal_nothing_is_sent(make_client, service, path):
+    path.write_bytes(b"somebody's thesis. " * 1000)
+    async with make_client() as client:
+        with pytest.raises(JournalError, match="not a journal"):
+            await client.videos.create(**FIELDS, order_id="order-1187")
+    assert service.creates == []
+
+
+async def test_many_orders_at_once_are_one_post_each(make_client, service):
+    async with make_client() as first, make_client() as second:
+        clients = [first, second] * 20
+        creates = (one.videos.create(**FIELDS, order_id=f"order-{n // 4}") for n, one in enumerate(clients))
+        receipts = await asyncio.gather(*creates)
+    assert len({receipt.task_id for receipt in receipts}) == 10
+    assert len(service.creates) == 10

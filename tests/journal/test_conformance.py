@@ -1,0 +1,454 @@
+"""What every journal promises: one suite for all of them. ``other`` reads what ``journal`` wrote."""
+
+import asyncio
+import itertools
+from datetime import datetime, timedelta, timezone
+
+import pytest
+from attrs import evolve
+
+from tests.journal.conftest import (
+    ACCOUNT,
+    DEADLINE,
+    NOW,
+    SERVICE,
+    accepted,
+    after,
+    evidence,
+    order_of,
+    permission,
+    ref_of,
+    rejected,
+    sending,
+    uncertain,
+)
+from vidgen_async.attempts import Attempt, AttemptOutcome, Closing, Order, OrderState
+from vidgen_async.errors import JournalError
+from vidgen_async.pacing import Pacing, Turn
+
+ONE = Pacing(limit=1)
+RESENDABLE = frozenset({OrderState.UNCERTAIN})
+
+
+# -- intents -----------------------------------------------------------------------------------------------------------
+
+
+async def test_what_was_intended_first_is_what_comes_back(journal, other):
+    first = order_of(body=b"first")
+    assert await journal.intend(first) == first
+
+    again = evolve(first, body=b"second", idempotency_key="another", created_at=after(1))
+
+    assert await other.intend(again) == first
+    assert await journal.get(ref_of(), NOW) == first
+
+
+async def test_an_intent_that_is_on_record_comes_back_with_its_attempts(journal, other):
+    attempt = await sending(journal)
+    found = await other.intend(order_of())
+    assert found.attempts == (attempt,)
+
+
+async def test_a_new_order_is_queued(journal):
+    assert (await journal.intend(order_of())).state is OrderState.QUEUED
+
+
+async def test_nothing_is_known_of_an_order_that_nobody_wrote(journal):
+    assert await journal.get(ref_of(), NOW) is None
+
+
+async def test_the_bytes_of_a_body_and_the_letters_of_a_name_are_kept_exactly(journal, other):
+    order = order_of("Bestellung № 1 / \U0001f6a2", body=bytes(range(256)), account="Ä/b?c", service="https://h:8443")
+    await journal.intend(order)
+    found = await other.get(order.ref, NOW)
+    assert found == order
+    assert found.body == bytes(range(256))
+
+
+async def test_a_moment_is_kept_to_the_microsecond_whatever_its_time_zone(journal, other):
+    tokyo = timezone(timedelta(hours=9))
+    moment = datetime(2030, 1, 1, 3, 4, 5, 678901, tzinfo=tokyo)
+    await journal.intend(evolve(order_of(), created_at=moment))
+    found = await other.get(ref_of(), NOW)
+    assert found.created_at == moment
+    assert found.created_at.tzinfo is not None
+
+
+# -- beginning ---------------------------------------------------------------------------------------------------------
+
+
+async def test_an_attempt_that_began_is_sending_for_everybody(journal, other):
+    attempt = await sending(journal)
+    assert (attempt.n, attempt.outcome, attempt.deadline_at) == (1, AttemptOutcome.SENDING, NOW + DEADLINE)
+
+    found = await other.get(ref_of(), NOW)
+    assert found.state is OrderState.SENDING
+    assert found.attempts == (attempt,)
+
+
+async def test_the_words_of_a_resend_are_on_record(journal, other):
+    await sending(journal)
+    await journal.settle(ref_of(), 1, uncertain())
+    words = {"kind": "resend", "by": "Ann", "reason": "the account shows no charge; sent “again”"}
+    await journal.begin(permission(expect_attempt=1, states=RESENDABLE, now=after(1), **words))
+    second = (await other.get(ref_of(), after(1))).attempts[1]
+    assert (second.kind, second.by, second.reason, second.sent_at) == (*words.values(), after(1))
+
+
+async def test_an_attempt_that_somebody_else_has_made_meanwhile_is_not_made_again(journal, other):
+    await sending(journal)
+    await journal.settle(ref_of(), 1, rejected())
+
+    found = await other.begin(permission(expect_attempt=0))
+
+    assert isinstance(found, Order)
+    assert found.state is OrderState.REJECTED
+    assert len((await journal.get(ref_of(), NOW)).attempts) == 1
+
+
+@pytest.mark.parametrize("outcome", [uncertain(), accepted(), None], ids=["uncertain", "accepted", "sending"])
+async def test_an_order_in_another_state_than_expected_is_not_sent(journal, other, outcome):
+    await sending(journal)
+    if outcome is not None:
+        await journal.settle(ref_of(), 1, outcome)
+
+    found = await other.begin(permission(expect_attempt=1))
+
+    assert isinstance(found, Order)
+    assert len((await journal.get(ref_of(), NOW)).attempts) == 1
+
+
+async def test_a_refused_order_may_be_sent_again(journal):
+    await sending(journal)
+    await journal.settle(ref_of(), 1, rejected())
+    attempt = await journal.begin(permission(expect_attempt=1))
+    assert isinstance(attempt, Attempt)
+    assert attempt.n == 2
+
+
+async def test_of_many_who_begin_at_once_one_may_send(journal, other):
+    await journal.intend(order_of())
+    results = await asyncio.gather(*(one.begin(permission()) for one in [journal, other] * 10))
+    assert [type(result) for result in results].count(Attempt) == 1
+    assert [type(result) for result in results].count(Order) == 19
+
+
+async def test_of_many_who_resend_at_once_one_may_send(journal, other):
+    await sending(journal)
+    await journal.settle(ref_of(), 1, uncertain())
+    resend = permission(expect_attempt=1, states=RESENDABLE)
+    results = await asyncio.gather(*(one.begin(resend) for one in [journal, other] * 5))
+    assert [type(result) for result in results].count(Attempt) == 1
+
+
+async def test_an_operation_on_an_order_that_nobody_wrote_is_a_journal_error(journal):
+    closing = Closing(state=OrderState.WITHDRAWN, at=NOW, reason="")
+    for operation in (
+        journal.begin(permission("nobody's")),
+        journal.settle(ref_of("nobody's"), 1, accepted()),
+        journal.close_order(ref_of("nobody's"), closing, {OrderState.QUEUED}),
+    ):
+        with pytest.raises(JournalError, match="nobody's"):
+            await operation
+    assert await journal.list(SERVICE, ACCOUNT, NOW) == []
+
+
+# -- evidence ----------------------------------------------------------------------------------------------------------
+
+NEWS = {
+    "a lost answer, then a receipt": [uncertain(cause="lost"), uncertain(cause="lost"), accepted(), accepted()],
+    "a lost answer, then a refusal": [uncertain(cause="lost"), rejected(), rejected()],
+    "a proof that nothing left": [uncertain(cause="lost"), evidence(AttemptOutcome.NOT_SENT), uncertain(cause="lost")],
+}
+
+
+@pytest.mark.parametrize("news", NEWS.values(), ids=NEWS.keys())
+async def test_evidence_in_any_order_and_any_repetition_gives_one_record(journal, other, news):
+    found = set()
+    for number, told in enumerate(itertools.permutations(news)):
+        order_id = f"order-{number}"
+        await sending(journal, order_id)
+        for one in told:
+            await journal.settle(ref_of(order_id), 1, one)
+        found.add((await other.get(ref_of(order_id), NOW)).attempts)
+    assert len(found) == 1
+
+
+async def test_evidence_about_two_attempts_in_any_order_gives_one_record(journal, other):
+    news = [(1, uncertain()), (1, accepted("task-1")), (2, rejected()), (2, rejected())]
+    found = set()
+    for number, told in enumerate(itertools.permutations(news)):
+        order_id = f"order-{number}"
+        await sending(journal, order_id)
+        await journal.settle(ref_of(order_id), 1, uncertain())
+        await journal.begin(permission(order_id, expect_attempt=1, states=RESENDABLE))
+        for n, one in told:
+            await journal.settle(ref_of(order_id), n, one)
+        found.add((await other.get(ref_of(order_id), NOW)).attempts)
+    assert len(found) == 1
+
+
+async def test_settling_gives_the_order_as_it_is_on_record(journal, other):
+    await sending(journal)
+    settled = await journal.settle(ref_of(), 1, accepted())
+    assert settled == await other.get(ref_of(), NOW)
+    assert settled.receipt.task_id == "task-1"
+
+
+async def test_a_late_receipt_wins_over_the_refusal_of_a_resend(journal, other):
+    await sending(journal)
+    await journal.settle(ref_of(), 1, uncertain())
+    await journal.begin(permission(expect_attempt=1, states=RESENDABLE))
+    await journal.settle(ref_of(), 2, rejected())
+    assert (await other.get(ref_of(), NOW)).state is OrderState.UNCERTAIN
+
+    await journal.settle(ref_of(), 1, accepted("late"))
+
+    assert (await other.get(ref_of(), NOW)).receipt.task_id == "late"
+
+
+async def test_two_receipts_are_both_kept(journal, other):
+    await sending(journal)
+    await journal.settle(ref_of(), 1, uncertain())
+    await journal.begin(permission(expect_attempt=1, states=RESENDABLE))
+    await journal.settle(ref_of(), 2, accepted("task-2"))
+    await journal.settle(ref_of(), 1, accepted("task-1"))
+    assert (await other.get(ref_of(), NOW)).task_ids == ("task-1", "task-2")
+
+
+async def test_a_receipt_is_never_taken_back(journal, other):
+    await sending(journal)
+    await journal.settle(ref_of(), 1, accepted())
+    for news in (uncertain(), rejected(), evidence(AttemptOutcome.NOT_SENT), accepted("another")):
+        await journal.settle(ref_of(), 1, news)
+    assert (await other.get(ref_of(), NOW)).receipt.task_id == "task-1"
+
+
+async def test_evidence_about_an_attempt_that_was_not_made_changes_nothing(journal, other):
+    await sending(journal)
+    before = await other.get(ref_of(), NOW)
+    assert await journal.settle(ref_of(), 2, accepted()) == before
+    assert await other.get(ref_of(), NOW) == before
+
+
+async def test_everything_that_was_learned_is_kept_exactly(journal, other):
+    await sending(journal)
+    learned = evidence(
+        AttemptOutcome.ACCEPTED,
+        after(1.000001),
+        status=202,
+        task_id="task/ü?1",
+        cause="it said \0 “yes”\n\U0001f6a2",
+        body=b"\x00\xff not JSON",
+        extra={"points": 15, "nested": {"list": [1, 2.5, None, True, "ü"]}, "big": 2**80, "": "\ud800"},
+        answered=True,
+    )
+    await journal.settle(ref_of(), 1, learned)
+    found = (await other.get(ref_of(), NOW)).attempts[0].evidence
+    assert found == learned
+    assert (found.body, found.extra) == (learned.body, learned.extra)
+
+
+# -- deadlines ---------------------------------------------------------------------------------------------------------
+
+
+async def test_an_attempt_past_its_deadline_is_uncertain_from_then_on(journal, other):
+    await sending(journal)
+    assert (await journal.get(ref_of(), NOW + DEADLINE)).state is OrderState.SENDING
+
+    expired = await journal.get(ref_of(), NOW + DEADLINE + timedelta(microseconds=1))
+
+    assert expired.state is OrderState.UNCERTAIN
+    assert await other.get(ref_of(), NOW) == expired
+    assert await other.get(ref_of(), after(9999)) == expired
+
+
+async def test_a_list_knows_of_the_deadlines_that_have_passed(journal, other):
+    await sending(journal, "a")
+    await sending(journal, "b", now=after(100))
+    listed = await journal.list(SERVICE, ACCOUNT, after(140))
+    assert [order.state for order in listed] == [OrderState.UNCERTAIN, OrderState.SENDING]
+    assert await other.list(SERVICE, ACCOUNT, NOW) == listed
+
+
+async def test_an_order_whose_sender_died_can_be_resent_after_the_deadline_and_not_before(journal):
+    await sending(journal)
+    resend = permission(expect_attempt=1, states=RESENDABLE, now=after(100))
+    assert isinstance(await journal.begin(resend), Order)
+    assert isinstance(await journal.begin(evolve(resend, now=after(140))), Attempt)
+
+
+async def test_a_receipt_after_the_deadline_wins(journal, other):
+    await sending(journal)
+    await other.get(ref_of(), after(140))
+    await journal.settle(ref_of(), 1, accepted("late", after(150)))
+    assert (await other.get(ref_of(), after(150))).receipt.task_id == "late"
+
+
+# -- the rolling limit -------------------------------------------------------------------------------------------------
+
+
+async def test_everybody_on_a_journal_shares_the_limit(journal, other):
+    for number in range(6):
+        await journal.intend(order_of(f"order-{number}"))
+    begins = [one.begin(permission(f"order-{n}", limit=4)) for n, one in enumerate([journal, other] * 3)]
+    results = await asyncio.gather(*begins)
+    assert [type(result) for result in results].count(Attempt) == 4
+    assert [result for result in results if isinstance(result, Turn)] == [Turn(0, pytest.approx(60.1))] * 2
+
+
+async def test_where_no_slot_is_free_nothing_is_written(journal, other):
+    await sending(journal, "a")
+    await journal.intend(order_of("b"))
+    assert isinstance(await other.begin(permission("b", limit=1)), Turn)
+    assert (await journal.get(ref_of("b"), NOW)).attempts == ()
+
+
+async def test_free_slots_are_counted(journal, other):
+    assert await other.turn(SERVICE, ACCOUNT, Pacing(limit=3), NOW) == Turn(3, 0.0)
+    await sending(journal)
+    assert await other.turn(SERVICE, ACCOUNT, Pacing(limit=3), NOW) == Turn(2, 0.0)
+
+
+async def test_an_answered_create_holds_its_slot_a_window_beyond_the_answer(journal, other):
+    await sending(journal)
+    await journal.settle(ref_of(), 1, accepted(at=after(30)))
+    held = await other.turn(SERVICE, ACCOUNT, ONE, after(90))
+    assert held == Turn(0, pytest.approx(0.1))
+    assert await other.turn(SERVICE, ACCOUNT, ONE, after(90.1)) == Turn(1, 0.0)
+
+
+async def test_a_create_without_an_answer_holds_its_slot_a_window_beyond_its_deadline(journal, other):
+    await sending(journal)
+    await journal.settle(ref_of(), 1, uncertain(after(30)))
+    assert await other.turn(SERVICE, ACCOUNT, ONE, after(30)) == Turn(0, pytest.approx(160.1))
+    assert await other.turn(SERVICE, ACCOUNT, ONE, after(190.1)) == Turn(1, 0.0)
+
+
+async def test_the_slot_of_a_create_that_is_under_way_is_worth_asking_for_a_window_from_now(journal, other):
+    await sending(journal)
+    assert await other.turn(SERVICE, ACCOUNT, ONE, after(30)) == Turn(0, pytest.approx(60.1))
+    assert (await other.turn(SERVICE, ACCOUNT, ONE, after(190))).free == 0
+    assert await other.turn(SERVICE, ACCOUNT, ONE, after(190.1)) == Turn(1, 0.0)
+
+
+async def test_an_answer_that_comes_after_its_deadline_holds_the_slot_from_then_on(journal, other):
+    await sending(journal)
+    await journal.get(ref_of(), after(140))
+    await journal.settle(ref_of(), 1, accepted(at=after(200)))
+    assert (await other.turn(SERVICE, ACCOUNT, ONE, after(260))).free == 0
+    assert (await other.turn(SERVICE, ACCOUNT, ONE, after(260.1))).free == 1
+
+
+async def test_what_was_never_sent_holds_no_slot(journal, other):
+    await sending(journal)
+    await journal.settle(ref_of(), 1, evidence(AttemptOutcome.NOT_SENT))
+    assert await other.turn(SERVICE, ACCOUNT, ONE, NOW) == Turn(1, 0.0)
+
+
+async def test_other_accounts_and_other_services_have_slots_of_their_own(journal, other):
+    await sending(journal)
+    assert (await other.turn(SERVICE, "another", ONE, NOW)).free == 1
+    assert (await other.turn("https://another", ACCOUNT, ONE, NOW)).free == 1
+
+
+# -- a person's word ---------------------------------------------------------------------------------------------------
+
+
+def closing(state: OrderState, at: datetime = NOW, **words: str) -> Closing:
+    return Closing(state=state, at=at, **{"reason": "", **words})
+
+
+async def test_a_closing_is_kept_with_its_words(journal, other):
+    await sending(journal)
+    await journal.settle(ref_of(), 1, uncertain())
+    word = closing(OrderState.ABANDONED, after(5.000001), reason="“lost” / \0", by="Ann")
+    closed = await journal.close_order(ref_of(), word, {OrderState.UNCERTAIN})
+    assert (closed.state, closed.closing) == (OrderState.ABANDONED, word)
+    assert await other.get(ref_of(), NOW) == closed
+
+
+async def test_an_order_in_another_state_is_not_closed(journal, other):
+    await sending(journal)
+    found = await journal.close_order(ref_of(), closing(OrderState.WITHDRAWN), {OrderState.QUEUED})
+    assert (found.state, found.closing) == (OrderState.SENDING, None)
+    assert await other.get(ref_of(), NOW) == found
+
+
+async def test_a_withdrawn_order_is_not_sent(journal, other):
+    await journal.intend(order_of())
+    await journal.close_order(ref_of(), closing(OrderState.WITHDRAWN), {OrderState.QUEUED})
+    found = await other.begin(permission())
+    assert isinstance(found, Order)
+    assert found.state is OrderState.WITHDRAWN
+
+
+async def test_an_order_can_be_closed_once_its_deadline_has_passed(journal):
+    await sending(journal)
+    early = closing(OrderState.ABANDONED, after(100))
+    assert (await journal.close_order(ref_of(), early, RESENDABLE)).state is OrderState.SENDING
+    late = closing(OrderState.ABANDONED, after(140))
+    assert (await journal.close_order(ref_of(), late, RESENDABLE)).state is OrderState.ABANDONED
+
+
+async def test_the_latest_closing_is_what_counts(journal, other):
+    await sending(journal)
+    await journal.settle(ref_of(), 1, uncertain())
+    for by in ("Ann", "Bob"):
+        word = closing(OrderState.ABANDONED, reason="lost", by=by)
+        await journal.close_order(ref_of(), word, {OrderState.UNCERTAIN, OrderState.ABANDONED})
+    assert (await other.get(ref_of(), NOW)).closing.by == "Bob"
+
+
+async def test_a_late_receipt_wins_over_a_closing(journal, other):
+    await sending(journal)
+    await journal.settle(ref_of(), 1, uncertain())
+    await journal.close_order(ref_of(), closing(OrderState.ABANDONED, reason="lost"), RESENDABLE)
+    await journal.settle(ref_of(), 1, accepted())
+    assert (await other.get(ref_of(), NOW)).state is OrderState.ACCEPTED
+
+
+# -- all orders, the namespace, the end --------------------------------------------------------------------------------
+
+
+async def test_orders_are_listed_oldest_first_each_with_its_own(journal, other):
+    for order_id in ("c", "a", "b"):
+        await journal.intend(order_of(order_id))
+    await journal.intend(order_of("d", account="another"))
+    await journal.intend(order_of("e", service="https://another"))
+    await journal.begin(permission("a"))
+    await journal.close_order(ref_of("b"), closing(OrderState.WITHDRAWN), {OrderState.QUEUED})
+
+    listed = await other.list(SERVICE, ACCOUNT, NOW)
+
+    assert [(order.order_id, order.state) for order in listed] == [
+        ("c", OrderState.QUEUED),
+        ("a", OrderState.SENDING),
+        ("b", OrderState.WITHDRAWN),
+    ]
+    assert listed == [await other.get(order.ref, NOW) for order in listed]
+
+
+async def test_the_first_namespace_is_kept_for_ever(journal, other):
+    words = [await one.namespace(word) for one, word in ((journal, "first"), (other, "second"), (journal, "third"))]
+    assert words == ["first"] * 3
+
+
+async def test_closing_twice_is_fine_and_what_was_written_stays_readable(journal):
+    await sending(journal)
+    await journal.aclose()
+    await journal.aclose()
+    assert (await journal.get(ref_of(), NOW)).state is OrderState.SENDING
+
+
+async def test_a_cancelled_operation_has_happened_or_has_not(journal, other):
+    operations = [asyncio.ensure_future(journal.intend(order_of(f"order-{n}"))) for n in range(20)]
+    await asyncio.sleep(0)
+    for operation in operations[::2]:
+        operation.cancel()
+    results = await asyncio.gather(*operations, return_exceptions=True)
+    await journal.aclose()
+    listed = {order.order_id for order in await other.list(SERVICE, ACCOUNT, NOW)}
+    returned = {order.order_id for order in results if isinstance(order, Order)}
+    assert returned <= listed <= {f"order-{n}" for n in range(20)}
+    assert len(returned) >= 10

@@ -1,0 +1,63 @@
+"""A journal by its name."""
+
+import pytest
+
+from vidgen_async.errors import ConfigurationError
+from vidgen_async.journal import MemoryJournal, SqliteJournal, journal_from
+
+
+def test_a_name_with_three_slashes_is_a_file_in_the_working_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    journal = journal_from("sqlite:///data/orders.db")
+    assert isinstance(journal, SqliteJournal)
+    assert repr(journal) == repr(SqliteJournal(tmp_path / "data" / "orders.db"))
+
+
+def test_a_name_with_four_slashes_is_an_absolute_path(tmp_path):
+    assert repr(journal_from("sqlite:////var/lib/my orders.db")) == "SqliteJournal('/var/lib/my orders.db')"
+
+
+def test_memory_is_this_process_only():
+    assert isinstance(journal_from("memory:"), MemoryJournal)
+
+
+def test_naming_a_file_opens_nothing(tmp_path):
+    journal_from(f"sqlite:///{tmp_path}/orders.db")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "orders.db",
+        "/var/lib/orders.db",
+        "memory",
+        "sqlite:",
+        "sqlite:///",
+        "sqlite://orders.db",
+        "sqlite:///:memory:",
+        "SQLITE:///orders.db",
+        "redis://host/0",
+    ],
+)
+def test_anything_else_is_refused_with_what_is_allowed(name):
+    with pytest.raises(ConfigurationError) as caught:
+        journal_from(name)
+    for words in (repr(name), "sqlite:///relative.db", "sqlite:////absolute/path.db", "memory:"):
+        assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("scheme", ["postgresql", "postgres"])
+def test_postgresql_is_said_to_be_missing_and_its_password_is_not_shown(scheme):
+    with pytest.raises(ConfigurationError) as caught:
+        journal_from(f"{scheme}://ann:p@ss/word?@host/db?password=hidden")
+    assert "PostgreSQL is not supported yet" in str(caught.value)
+    assert f"'{scheme}://…@host/db'" in str(caught.value)
+    for secret in ("ann", "p@ss", "word", "hidden"):
+        assert secret not in str(caught.value)
+
+
+def test_options_are_refused():
+    with pytest.raises(ConfigurationError, match="without options"):
+        journal_from("sqlite:///orders.db?mode=ro")

@@ -1,0 +1,193 @@
+"""Several processes on one file; a process that is killed; a process that forks."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.journal.conftest import ACCOUNT, NOW, SERVICE, accepted, order_of, ref_of, sending
+from vidgen_async.attempts import OrderState
+from vidgen_async.errors import JournalError
+from vidgen_async.journal import SqliteJournal
+
+ROOT = Path(__file__).resolve().parents[2]
+
+#: Begins every order, of which there are twenty, and says which attempts it was given.
+BEGINS = """
+import asyncio, sys
+from tests.journal.conftest import order_of, permission
+from vidgen_async.attempts import Attempt
+from vidgen_async.journal import SqliteJournal
+
+async def main():
+    journal = SqliteJournal(sys.argv[1])
+    await journal.namespace("word")
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for number in range(20):
+        await journal.intend(order_of(f"order-{number}"))
+        found = await journal.begin(permission(f"order-{number}", limit=int(sys.argv[2])))
+        if isinstance(found, Attempt):
+            print(f"order-{number}", flush=True)
+    await journal.aclose()
+
+asyncio.run(main())
+"""
+
+#: Writes one order after the other, for ever, and says so after each.
+WRITES = """
+import asyncio, sys
+from tests.journal.conftest import sending
+from vidgen_async.journal import SqliteJournal
+
+async def main():
+    journal = SqliteJournal(sys.argv[1])
+    number = 0
+    while True:
+        await sending(journal, f"order-{number}", limit=10**9)
+        print(f"order-{number}", flush=True)
+        number += 1
+
+asyncio.run(main())
+"""
+
+#: Ends with an operation done, another one under way, and without closing anything.
+LEAVES = """
+import asyncio, sys
+from tests.journal.conftest import order_of
+from vidgen_async.journal import SqliteJournal
+
+async def main():
+    journal = SqliteJournal(sys.argv[1])
+    await journal.intend(order_of("a"))
+    asyncio.ensure_future(journal.intend(order_of("b")))
+    await asyncio.sleep(0)
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Another process that runs a script with these arguments."""
+    with ExitStack() as stack:
+
+        def start(script: str, *arguments: object) -> subprocess.Popen[str]:
+            process = subprocess.Popen(  # noqa: S603 - our own script
+                [sys.executable, "-W", "error", "-c", script, *map(str, arguments)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                cwd=ROOT,
+            )
+            stack.enter_context(process)
+            stack.callback(process.kill)
+            return process
+
+        yield start
+
+
+def said_by(process: subprocess.Popen[str]) -> list[str]:
+    """What a process says until its end, which is a good one."""
+    said, complaint = process.communicate(timeout=120)
+    assert (process.returncode, complaint) == (0, "")
+    return said.split()
+
+
+def begun_by(processes: list[subprocess.Popen[str]]) -> list[str]:
+    """What all of them say, after they have begun together."""
+    for process in processes:
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        process.stdin.write("\n")
+        process.stdin.flush()
+    return [word for process in processes for word in said_by(process)]
+
+
+def test_of_several_processes_one_may_send_each_order(start, path):
+    begun = begun_by([start(BEGINS, path, 100) for _ in range(3)])
+    assert sorted(begun) == sorted(f"order-{n}" for n in range(20))
+
+
+def test_several_processes_share_the_rolling_limit(start, path):
+    begun = begun_by([start(BEGINS, path, 7) for _ in range(3)])
+    assert len(begun) == 7
+
+
+async def test_what_was_committed_survives_a_kill(start, open_file, path):
+    process = start(WRITES, path)
+    told = [process.stdout.readline().strip() for _ in range(25)]
+    process.kill()
+    told += process.communicate()[0].split()
+
+    journal = open_file()
+    found = await journal.list(SERVICE, ACCOUNT, NOW)
+
+    assert len(told) >= 25
+    assert [order.order_id for order in found[: len(told)]] == told
+    assert {order.state for order in found[: len(told)]} == {OrderState.SENDING}
+    assert len(found) <= len(told) + 1
+    await journal.settle(ref_of(told[-1]), 1, accepted())
+    await journal.intend(order_of("another"))
+
+
+async def test_a_process_that_ends_without_closing_does_not_hang_and_leaves_a_whole_file(start, open_file, path):
+    assert said_by(start(LEAVES, path)) == []
+    found = [order.order_id for order in await open_file().list(SERVICE, ACCOUNT, NOW)]
+    assert found in (["a"], ["a", "b"])
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # the fork is what this is about
+def test_a_journal_in_use_before_a_fork_is_refused_in_the_child_and_goes_on_in_the_parent(path):
+    journal = SqliteJournal(path)
+    asyncio.run(sending(journal))
+
+    async def in_the_child() -> bool:
+        with pytest.raises(JournalError, match="fork"):
+            await journal.settle(ref_of(), 1, accepted())
+        await journal.aclose()
+        fresh = SqliteJournal(path)
+        found = await fresh.get(ref_of(), NOW)
+        await fresh.aclose()
+        return found is not None and found.state is OrderState.SENDING
+
+    child = os.fork()
+    if child == 0:
+        try:
+            is_right = asyncio.run(in_the_child())
+        except BaseException:  # noqa: BLE001 - nothing of the child may go on
+            is_right = False
+        os._exit(0 if is_right else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+    async def in_the_parent() -> str:
+        order = await journal.settle(ref_of(), 1, accepted())
+        await journal.aclose()
+        return order.receipt.task_id
+
+    assert asyncio.run(in_the_parent()) == "task-1"
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # the fork is what this is about
+def test_a_journal_that_was_not_in_use_before_a_fork_can_be_used_in_the_child(path):
+    journal = SqliteJournal(path)
+
+    async def use() -> None:
+        await journal.intend(order_of())
+        await journal.aclose()
+
+    child = os.fork()
+    if child == 0:
+        try:
+            asyncio.run(use())
+        except BaseException:  # noqa: BLE001 - nothing of the child may go on
+            os._exit(1)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert path.exists()

@@ -1,0 +1,264 @@
+"""How a journal in a file fails: it says what happened to which file and what to do, and changes nothing."""
+
+import os
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.journal.conftest import ACCOUNT, NOW, SERVICE, accepted, order_of, ref_of, rows, sending
+from vidgen_async.attempts import OrderState
+from vidgen_async.errors import ConfigurationError, JournalError
+from vidgen_async.journal import SqliteJournal, _sqlite_schema
+from vidgen_async.journal._sqlite_file import JournalFile, network_file_system
+
+
+async def fails(journal: SqliteJournal, *words: str) -> None:
+    """An operation raises JournalError with these words and the file's name in it."""
+    with pytest.raises(JournalError) as caught:
+        await journal.intend(order_of())
+    for word in (str(journal._file.path), "Nothing was written", *words):
+        assert word in str(caught.value)
+
+
+@pytest.fixture
+def journal(open_file) -> SqliteJournal:
+    return open_file()
+
+
+async def test_a_missing_directory_is_named(open_file, tmp_path):
+    await fails(open_file(tmp_path / "missing" / "orders.db"), f"no directory {tmp_path / 'missing'}", "make it")
+
+
+async def test_a_directory_is_no_journal(open_file, tmp_path):
+    await fails(open_file(tmp_path), "cannot be opened")
+
+
+async def test_a_file_of_something_else_is_left_as_it_is(journal, path):
+    path.write_bytes(b"not a database, but somebody's thesis. " * 100)
+    before = path.read_bytes()
+    await fails(journal, "not a journal")
+    assert path.read_bytes() == before
+
+
+async def test_a_database_of_something_else_is_left_as_it_is(journal, path):
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE somebody_elses (id)")
+        db.commit()
+    before = path.read_bytes()
+    await fails(journal, "something else", "another path")
+    assert path.read_bytes() == before
+
+
+async def test_a_newer_version_s_file_is_left_as_it_is(journal, path):
+    await journal.intend(order_of())
+    await journal.aclose()
+    with closing(sqlite3.connect(path)) as db:
+        db.execute(f"PRAGMA user_version = {_sqlite_schema.VERSION + 1}")
+    before = path.read_bytes()
+    await fails(journal, "newer", "upgrade vidgen_async")
+    assert path.read_bytes() == before
+
+
+async def test_an_older_version_s_file_is_brought_to_this_one_with_its_orders(journal, path, monkeypatch):
+    await sending(journal)
+    await journal.aclose()
+    later = ("ALTER TABLE orders ADD COLUMN note TEXT NOT NULL DEFAULT 'none'",)
+    monkeypatch.setattr(_sqlite_schema, "MIGRATIONS", (*_sqlite_schema.MIGRATIONS, later))
+    monkeypatch.setattr(_sqlite_schema, "VERSION", _sqlite_schema.VERSION + 1)
+
+    assert (await journal.get(ref_of(), NOW)).state is OrderState.SENDING
+
+    await journal.aclose()
+    assert rows(path, "SELECT note FROM orders") == [("none",)]
+    assert rows(path, "PRAGMA user_version") == [(_sqlite_schema.VERSION,)]
+
+
+async def test_a_migration_that_fails_changes_nothing(journal, path, monkeypatch):
+    await journal.intend(order_of())
+    await journal.aclose()
+    before = path.read_bytes()
+    broken = ("ALTER TABLE orders ADD COLUMN note TEXT", "INSERT INTO missing VALUES (1)")
+    monkeypatch.setattr(_sqlite_schema, "MIGRATIONS", (*_sqlite_schema.MIGRATIONS, broken))
+    monkeypatch.setattr(_sqlite_schema, "VERSION", _sqlite_schema.VERSION + 1)
+    await fails(journal, "no such table")
+    assert path.read_bytes() == before
+
+
+async def test_a_damaged_file_says_so(journal, path):
+    await journal.intend(order_of())
+    await journal.aclose()
+    content = bytearray(path.read_bytes())
+    content[4096:] = b"\xff" * (len(content) - 4096)
+    path.write_bytes(content)
+    await fails(journal, "damaged", "put back a copy")
+
+
+async def test_a_full_disk_writes_nothing_and_can_be_tried_again(journal):
+    await journal.intend(order_of("a"))
+    pages = "PRAGMA max_page_count = 1"  # no more than it has now
+    await journal._run(lambda db: db.execute(pages).fetchone())
+    with pytest.raises(JournalError, match="disk is full"):
+        await journal.intend(order_of("b", body=b"x" * 100_000))
+    assert [order.order_id for order in await journal.list(SERVICE, ACCOUNT, NOW)] == ["a"]
+    await journal.intend(order_of("b", body=b"x" * 100_000))
+    assert len(await journal.list(SERVICE, ACCOUNT, NOW)) == 2
+
+
+async def test_a_file_that_another_program_keeps_locked_is_given_up_and_tried_again_later(open_file, path):
+    journal = open_file(busy_timeout=0.05)
+    await journal.intend(order_of("a"))
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("BEGIN IMMEDIATE")
+        await fails(journal, "locked", "end that program's transaction")
+        db.execute("ROLLBACK")
+    await journal.intend(order_of())
+    assert len(await journal.list(SERVICE, ACCOUNT, NOW)) == 2
+
+
+async def test_a_file_in_use_with_another_journal_mode_is_refused(open_file, path):
+    journal = open_file(busy_timeout=0.05)
+    await journal.intend(order_of("a"))
+    await journal.aclose()
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("SELECT * FROM orders").fetchall()
+        await fails(journal, "locked")
+    await journal.intend(order_of())
+
+
+async def test_a_file_that_stays_in_an_unsafe_journal_mode_is_refused(journal, monkeypatch):
+    class Stubborn(sqlite3.Connection):
+        def execute(self, sql, *facts):
+            return super().execute("SELECT 'wal'" if "journal_mode" in sql else sql, *facts)
+
+    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Stubborn))
+    await fails(journal, "journal mode 'wal'", "end that program")
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A directory that another user can reach."""
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        place.chmod(0o755)
+        yield place
+
+
+@pytest.fixture
+def unprivileged(place: Path) -> Iterator[None]:
+    """Not root, to whom nothing is read-only."""
+    if os.geteuid() == 0:
+        os.seteuid(65534)
+        yield
+        os.seteuid(0)
+    else:
+        place.chmod(0o555)
+        yield
+        place.chmod(0o755)
+
+
+async def test_a_directory_that_may_not_be_written_says_so(place, open_file, unprivileged):
+    await fails(open_file(place / "orders.db"), "may not write", "make the file and its directory writable")
+
+
+async def test_a_file_that_may_not_be_written_says_so(place, open_file, request):
+    path = place / "orders.db"
+    journal = open_file(path)
+    await journal.intend(order_of("a"))
+    await journal.aclose()
+    path.chmod(0o444)
+    request.getfixturevalue("unprivileged")
+    again = open_file(path)
+    await fails(again, "may not write")
+    assert (await again.get(ref_of("a"), NOW)).state is OrderState.QUEUED
+
+
+@pytest.mark.parametrize("harm", [Path.unlink, lambda path: path.rename(path.with_suffix(".old"))])
+async def test_a_file_that_is_deleted_or_moved_while_in_use_is_not_begun_anew(journal, path, harm):
+    await sending(journal)
+    harm(path)
+    for _ in range(2):
+        await fails(journal, "deleted or replaced", "put it back")
+    with pytest.raises(JournalError, match="deleted"):
+        await journal.settle(ref_of(), 1, accepted())
+    assert not path.exists()
+
+
+async def test_a_file_that_is_replaced_while_in_use_is_not_written(journal, open_file, path, tmp_path):
+    await sending(journal)
+    copy = tmp_path / "copy.db"
+    elsewhere = open_file(copy)
+    await elsewhere.intend(order_of("another"))
+    await elsewhere.aclose()
+    copy.replace(path)
+    await fails(journal, "deleted or replaced")
+    assert rows(path, "SELECT order_id FROM orders") == [("another",)]
+
+
+async def test_a_file_that_is_put_back_is_used_again(journal, path):
+    await sending(journal)
+    path.rename(path.with_suffix(".old"))
+    await fails(journal, "put it back")
+    path.with_suffix(".old").rename(path)
+    assert (await journal.settle(ref_of(), 1, accepted())).receipt.task_id == "task-1"
+
+
+async def test_an_sqlite_that_is_too_old_says_so(journal, path, monkeypatch):
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 36, 0))
+    await fails(journal, "SQLite 3.37 or newer")
+    assert not path.exists()
+
+
+MOUNTS = """\
+22 1 254:0 / / rw,relatime - ext4 /dev/vda rw
+23 22 0:40 / /mnt/share rw shared:1 - nfs4 host:/export rw
+24 23 254:1 / /mnt/share/disk rw - xfs /dev/vdb rw
+25 22 0:41 / /mnt/with\\040space rw - cifs //host/share rw
+26 22 0:42 / /mnt/sshfs rw - fuse.sshfs user@host: rw
+27 22 254:2 / /mnt/ntfs rw - fuseblk /dev/vdc rw
+28 22 0:43 / /mnt/hidden rw - nfs host:/export rw
+29 28 254:3 / /mnt/hidden rw - ext4 /dev/vdd rw
+"""
+
+
+@pytest.mark.parametrize(
+    ("where", "kind"),
+    [
+        ("/var/lib", None),
+        ("/mnt/share", "nfs4"),
+        ("/mnt/shared", None),
+        ("/mnt/share/disk", None),
+        ("/mnt/with space", "cifs"),
+        ("/mnt/sshfs/a/b", "fuse.sshfs"),
+        ("/mnt/ntfs", None),
+        ("/mnt/hidden", None),
+    ],
+)
+def test_a_network_file_system_is_known_by_where_it_is_mounted(tmp_path, where, kind):
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(MOUNTS)
+    assert network_file_system(Path(where, "orders.db"), mounts) == kind
+
+
+def test_where_nobody_lists_what_is_mounted_nothing_is_known_of_it(tmp_path):
+    assert network_file_system(tmp_path / "orders.db", tmp_path / "missing") is None
+
+
+def test_a_network_file_system_is_refused_unless_it_is_allowed(tmp_path, path):
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text("22 1 0:40 / / rw - nfs host:/export rw\n")
+    with pytest.raises(JournalError, match=r"network file system \(nfs\)"):
+        JournalFile(path, busy_timeout=1, mounts=mounts).open()
+    assert not path.exists()
+    JournalFile(path, busy_timeout=1, mounts=mounts, allow_network_file_system=True).open().close()
+
+
+@pytest.mark.parametrize("path", ["", ":memory:", "a\0b"])
+def test_what_is_no_path_of_a_file_is_refused_at_once(path):
+    with pytest.raises(ConfigurationError, match="MemoryJournal"):
+        SqliteJournal(path)

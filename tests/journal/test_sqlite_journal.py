@@ -1,0 +1,288 @@
+"""What a journal in a file promises beside what every journal does."""
+
+import logging
+import os
+import random
+import sqlite3
+from collections.abc import Awaitable, Callable
+from contextlib import closing
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.journal.conftest import (
+    ACCOUNT,
+    NOW,
+    SERVICE,
+    accepted,
+    after,
+    evidence,
+    order_of,
+    permission,
+    ref_of,
+    rejected,
+    rows,
+    sending,
+    uncertain,
+)
+from vidgen_async.attempts import Attempt, AttemptOutcome, Closing, OrderState
+from vidgen_async.journal import Journal, MemoryJournal, SqliteJournal, _sqlite_records
+from vidgen_async.journal._sqlite_records import _ATTEMPTS, _MAY_HOLD_A_SLOT, _OF_ORDER, _micros
+from vidgen_async.pacing import Pacing
+
+RESENDABLE = frozenset({OrderState.UNCERTAIN})
+
+
+@pytest.fixture
+def journal(open_file) -> SqliteJournal:
+    return open_file()
+
+
+# -- what survives -----------------------------------------------------------------------------------------------------
+
+
+def test_it_is_a_journal_that_lasts(path):
+    journal: Journal = SqliteJournal(path)
+    assert journal.durable is True
+    assert repr(journal) == f"SqliteJournal({str(path)!r})"
+
+
+async def test_everything_is_there_after_the_file_was_closed_and_opened_again(journal, open_file):
+    word = await journal.namespace("word")
+    await sending(journal, "a")
+    await journal.settle(ref_of("a"), 1, uncertain(cause="lost", body=b"half an ans"))
+    await journal.close_order(ref_of("a"), Closing(state=OrderState.ABANDONED, at=NOW, reason="x"), RESENDABLE)
+    await sending(journal, "b")
+    await journal.settle(ref_of("b"), 1, accepted())
+    before = await journal.list(SERVICE, ACCOUNT, NOW)
+    await journal.aclose()
+
+    again = open_file()
+
+    assert await again.list(SERVICE, ACCOUNT, NOW) == before
+    assert await again.namespace("another") == word
+
+
+async def test_every_closing_and_every_piece_of_evidence_stays_on_record(journal, path):
+    await sending(journal)
+    await journal.settle(ref_of(), 1, uncertain(after(1), cause="lost", body=b"half an ans"))
+    for by, state in (("Ann", OrderState.ABANDONED), ("Bob", OrderState.WITHDRAWN)):
+        word = Closing(state=state, at=after(2), reason=f"said {by}", by=by)
+        await journal.close_order(ref_of(), word, {OrderState.UNCERTAIN, OrderState.ABANDONED})
+    await journal.settle(ref_of(), 1, accepted(at=after(3)))
+    await journal.aclose()
+
+    assert rows(path, 'SELECT state, reason, "by" FROM closings ORDER BY id') == [
+        ("abandoned", "said Ann", "Ann"),
+        ("withdrawn", "said Bob", "Bob"),
+    ]
+    assert rows(path, "SELECT outcome, cause, body FROM evidence ORDER BY id") == [
+        ("uncertain", "lost", b"half an ans"),
+        ("accepted", "", b""),
+    ]
+
+
+async def test_evidence_that_adds_nothing_is_not_written(journal, path):
+    await sending(journal)
+    for _ in range(3):
+        await journal.settle(ref_of(), 1, accepted())
+    await journal.settle(ref_of(), 1, uncertain())
+    await journal.aclose()
+    assert rows(path, "SELECT outcome FROM evidence") == [("accepted",)]
+
+
+async def test_a_text_that_is_no_unicode_does_not_keep_a_receipt_from_being_written(journal):
+    await sending(journal)
+    told = evidence(AttemptOutcome.ACCEPTED, task_id="task-1", cause="it said \udc80")
+    assert (await journal.settle(ref_of(), 1, told)).receipt.task_id == "task-1"
+    assert (await journal.get(ref_of(), NOW)).attempts[0].evidence.cause == r"it said \udc80"
+
+
+async def test_it_can_be_used_again_after_it_was_closed(journal):
+    await journal.intend(order_of("a"))
+    await journal.aclose()
+    await journal.intend(order_of("b"))
+    assert [order.order_id for order in await journal.list(SERVICE, ACCOUNT, NOW)] == ["a", "b"]
+
+
+# -- the file ----------------------------------------------------------------------------------------------------------
+
+
+async def test_only_its_owner_may_read_the_file_and_those_beside_it(journal, path):
+    usual = os.umask(0)
+    try:
+        await journal.intend(order_of())
+    finally:
+        os.umask(usual)
+    files = list(path.parent.iterdir())
+    assert path in files
+    assert len(files) > 1
+    assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
+
+
+async def test_a_file_that_everybody_may_read_is_left_so_and_told_about(journal, path, caplog):
+    path.touch()
+    path.chmod(0o644)
+    with caplog.at_level(logging.WARNING, logger="vidgen_async"):
+        await journal.intend(order_of())
+        await journal.intend(order_of("another"))
+    assert path.stat().st_mode & 0o777 == 0o644
+    assert [record.message for record in caplog.records] == [
+        f"journal {path}: everybody on this machine may read it (mode 644)"
+    ]
+
+
+async def test_a_relative_path_is_the_same_file_after_a_change_of_directory(tmp_path, monkeypatch, open_file):
+    monkeypatch.chdir(tmp_path)
+    journal = open_file(Path("orders.db"))
+    monkeypatch.chdir("/")
+    await journal.intend(order_of())
+    assert (tmp_path / "orders.db").exists()
+
+
+async def test_a_link_to_a_file_that_does_not_exist_yet_makes_it_for_its_owner_alone(tmp_path, path, journal):
+    target = tmp_path / "elsewhere.db"
+    path.symlink_to(target)
+    await journal.intend(order_of())
+    assert target.stat().st_mode & 0o777 == 0o600
+
+
+async def test_every_commit_is_on_the_disk_and_safe_beside_other_writers(journal):
+    await journal.intend(order_of())
+    pragmas = ("journal_mode", "synchronous", "foreign_keys")
+    found = await journal._run(lambda db: [db.execute(f"PRAGMA {name}").fetchone()[0] for name in pragmas])
+    assert found == ["truncate", 2, 1]
+
+
+DECISIONS = {
+    "namespace": lambda journal: journal.namespace("word"),
+    "begin": lambda journal: journal.begin(permission()),
+    "settle": lambda journal: journal.settle(ref_of(), 1, accepted()),
+    "close_order": lambda journal: journal.close_order(
+        ref_of(), Closing(state=OrderState.WITHDRAWN, at=NOW, reason=""), {OrderState.QUEUED}
+    ),
+    "get, past a deadline": lambda journal: journal.get(ref_of("late"), after(140)),
+}
+
+
+@pytest.mark.parametrize("operation", DECISIONS.values(), ids=DECISIONS.keys())
+async def test_nobody_else_writes_between_what_an_operation_reads_and_what_it_writes(
+    journal, path, monkeypatch, operation
+):
+    def reading(name: str) -> Callable[..., object]:
+        read = getattr(_sqlite_records, name)
+
+        def read_and_look(*facts: object) -> object:
+            found = read(*facts)
+            with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as stranger:
+                try:
+                    stranger.execute("BEGIN IMMEDIATE")
+                except sqlite3.OperationalError:
+                    is_alone.append(True)
+                else:
+                    is_alone.append(False)
+            return found
+
+        return read_and_look
+
+    await journal.intend(order_of())
+    await sending(journal, "late")
+    is_alone: list[bool] = []
+    for name in ("read_order", "read_namespace"):
+        monkeypatch.setattr(_sqlite_records, name, reading(name))
+
+    await operation(journal)
+
+    assert is_alone[-1]  # what it read last is what it decided on
+
+
+# -- many orders -------------------------------------------------------------------------------------------------------
+
+
+async def statements(journal: SqliteJournal, operation: Awaitable[object]) -> list[str]:
+    seen: list[str] = []
+    await journal._run(lambda db: db.set_trace_callback(seen.append))
+    await operation
+    await journal._run(lambda db: db.set_trace_callback(None))
+    return seen
+
+
+async def test_listing_takes_as_many_statements_for_many_orders_as_for_one(journal):
+    await sending(journal, "first")
+    few = await statements(journal, journal.list(SERVICE, ACCOUNT, NOW))
+    for number in range(50):
+        await sending(journal, f"order-{number}")
+    many = await statements(journal, journal.list(SERVICE, ACCOUNT, NOW))
+    assert len(many) == len(few)
+
+
+@pytest.mark.parametrize("query", [_MAY_HOLD_A_SLOT, _ATTEMPTS + _OF_ORDER.format("attempts")], ids=["turn", "get"])
+async def test_no_look_at_attempts_goes_through_all_of_them(journal, query):
+    await sending(journal)
+    facts = {"service": SERVICE, "account": ACCOUNT, "order_id": "o", "since": 0}
+    plan = await journal._run(lambda db: [row["detail"] for row in db.execute(f"EXPLAIN QUERY PLAN {query}", facts)])
+    assert plan
+    assert not [step for step in plan if step.startswith("SCAN")]
+
+
+async def test_pacing_looks_only_at_attempts_that_can_hold_a_slot(journal):
+    for number in range(20):
+        await sending(journal, f"old-{number}")
+        await journal.settle(ref_of(f"old-{number}"), 1, accepted(at=after(1)))
+    await sending(journal, "new", now=after(100))
+    facts = {"service": SERVICE, "account": ACCOUNT, "since": _micros(after(100 - 60.1))}
+    found = await journal._run(lambda db: db.execute(_MAY_HOLD_A_SLOT, facts).fetchall())
+    assert len(found) == 1
+    assert (await journal.turn(SERVICE, ACCOUNT, Pacing(limit=100), after(100))).free == 99
+
+
+# -- next to the journal in memory -------------------------------------------------------------------------------------
+
+
+class Step:
+    """One operation by chance; carried out on two journals it is the same one."""
+
+    def __init__(self, chance: random.Random, now: datetime) -> None:
+        order_id = f"order-{chance.randrange(8)}"
+        self.now, self.ref, self.order = now, ref_of(order_id), order_of(order_id)
+        self.n = chance.randint(1, 3)
+        self.news = chance.choice(
+            [uncertain(now, cause="lost"), uncertain(now, answered=True), rejected(now), accepted(at=now)]
+        )
+        self.states = frozenset(chance.sample(list(OrderState), 4))
+        state = chance.choice([OrderState.ABANDONED, OrderState.WITHDRAWN])
+        self.closing = Closing(state=state, at=now, reason=f"at {now}", by="Ann")
+        self.wish = permission(order_id, expect_attempt=chance.randrange(3), states=self.states, now=now, limit=3)
+        self.name = chance.choice(["intend", "begin", "begin", "settle", "close_order", "get", "list", "turn"])
+
+    async def carry_out(self, journal: Journal) -> object:
+        if self.name == "list":
+            return await journal.list(SERVICE, ACCOUNT, self.now)
+        if self.name == "turn":
+            return await journal.turn(SERVICE, ACCOUNT, Pacing(limit=3), self.now)
+        if self.name == "intend" or await journal.get(self.ref, self.now) is None:
+            return await journal.intend(self.order)
+        if self.name == "begin":
+            return await journal.begin(self.wish)
+        if self.name == "settle":
+            return await journal.settle(self.ref, self.n, self.news)
+        if self.name == "close_order":
+            return await journal.close_order(self.ref, self.closing, self.states)
+        return await journal.get(self.ref, self.now)
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_any_history_reads_as_it_does_in_memory(open_file, seed):
+    chance = random.Random(seed)  # noqa: S311 - a repeatable history, not secrets
+    memory, file = MemoryJournal(), open_file()
+    now = NOW
+    begun = 0
+    for _ in range(200):
+        now += timedelta(seconds=chance.choice([0, 0.1, 5, 60]))
+        step = Step(chance, now)
+        found = await step.carry_out(file)
+        assert found == await step.carry_out(memory)
+        begun += isinstance(found, Attempt)
+    assert await file.list(SERVICE, ACCOUNT, now) == await memory.list(SERVICE, ACCOUNT, now)
+    assert begun > 3

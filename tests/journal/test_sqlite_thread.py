@@ -1,0 +1,139 @@
+"""The thread of a journal: the event loop never waits for the disk, and no operation is left half done."""
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from attrs import Factory, frozen
+
+from tests.journal.conftest import ACCOUNT, NOW, SERVICE, order_of, ref_of
+from vidgen_async.attempts import Order, OrderState
+from vidgen_async.journal import SqliteJournal, _sqlite_records
+
+
+def journal_threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name.startswith("journal ")]
+
+
+@pytest.fixture
+def journal(open_file) -> SqliteJournal:
+    return open_file()
+
+
+@frozen
+class Slow:
+    """Writing an order takes until it is told to end."""
+
+    begun: threading.Event = Factory(threading.Event)
+    end: threading.Event = Factory(threading.Event)
+
+    async def until_begun(self) -> None:
+        assert await asyncio.to_thread(self.begun.wait, 30)
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[Slow]:
+    slow = Slow()
+    add_order = _sqlite_records.add_order
+
+    def wait_and_add(db: sqlite3.Connection, order: Order) -> None:
+        slow.begun.set()
+        assert slow.end.wait(30)
+        add_order(db, order)
+
+    monkeypatch.setattr(_sqlite_records, "add_order", wait_and_add)
+    yield slow
+    slow.end.set()
+
+
+async def test_nothing_is_started_before_the_first_operation(journal, path):
+    assert journal_threads() == []
+    await journal.aclose()
+    assert not path.exists()
+
+
+async def test_the_event_loop_goes_on_while_an_operation_waits_for_the_disk(journal, slow):
+    operation = asyncio.ensure_future(journal.intend(order_of()))
+    await slow.until_begun()
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert not operation.done()
+    slow.end.set()
+    assert (await operation).state is OrderState.QUEUED
+
+
+async def test_an_operation_that_has_begun_is_carried_out_although_its_caller_is_cancelled(journal, slow):
+    caller = asyncio.ensure_future(journal.intend(order_of("a")))
+    await slow.until_begun()
+    caller.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    slow.end.set()
+    assert (await journal.get(ref_of("a"), NOW)).state is OrderState.QUEUED
+
+
+async def test_an_operation_that_has_not_begun_when_its_caller_is_cancelled_never_does(journal, slow):
+    first = asyncio.ensure_future(journal.intend(order_of("a")))
+    await slow.until_begun()
+    second = asyncio.ensure_future(journal.intend(order_of("b")))
+    await asyncio.sleep(0)
+    second.cancel()
+    slow.end.set()
+    await first
+    assert [order.order_id for order in await journal.list(SERVICE, ACCOUNT, NOW)] == ["a"]
+
+
+async def test_a_close_waits_for_what_was_asked_before_it_and_leaves_no_thread(journal, slow):
+    operations = [asyncio.ensure_future(journal.intend(order_of(f"order-{n}"))) for n in range(5)]
+    await slow.until_begun()
+    closing = asyncio.ensure_future(journal.aclose())
+    await asyncio.sleep(0)
+    assert not closing.done()
+
+    slow.end.set()
+    await closing
+
+    assert journal_threads() == []
+    assert [(await operation).order_id for operation in operations] == [f"order-{n}" for n in range(5)]
+
+
+async def test_a_close_that_is_cancelled_still_ends_the_thread(journal, slow):
+    operation = asyncio.ensure_future(journal.intend(order_of()))
+    await slow.until_begun()
+    (thread,) = journal_threads()
+    closing = asyncio.ensure_future(journal.aclose())
+    await asyncio.sleep(0)
+    closing.cancel()
+    slow.end.set()
+    await operation
+    thread.join(30)
+    assert not thread.is_alive()
+
+
+async def test_one_thread_does_it_all(journal):
+    await asyncio.gather(*(journal.intend(order_of(f"order-{n}")) for n in range(20)))
+    (thread,) = journal_threads()
+    assert thread.daemon
+
+
+def test_several_event_loops_in_several_threads_share_a_journal(path: Path):
+    journal = SqliteJournal(path)
+
+    async def orders_of(name: str) -> None:
+        await asyncio.gather(*(journal.intend(order_of(f"{name}-{n}")) for n in range(10)))
+
+    workers = [threading.Thread(target=lambda name=name: asyncio.run(orders_of(name))) for name in "abc"]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+
+    async def count() -> int:
+        found = len(await journal.list(SERVICE, ACCOUNT, NOW))
+        await journal.aclose()
+        return found
+
+    assert asyncio.run(count()) == 30

@@ -1,0 +1,76 @@
+"""What is logged. Every record of the loggers below ``vidgen_async`` says in fields what its message says in words:
+``event`` is one of :class:`Event`, and ``order_id``, ``task_id``, ``attempt``, ``error`` … are attributes of the record
+where they are known, ready for a structured formatter.
+
+No record at any level holds a key, a token, a signed link, a prompt or image data.
+"""
+
+import logging
+from enum import StrEnum
+
+
+class Event(StrEnum):
+    """The kinds of records, with the fields of each."""
+
+    ORDER_NAMED = "order.named"
+    """INFO: no order id was given, so a new one was made. ``order_id``"""
+    ORDER_PACED = "order.paced"
+    """INFO: the order waits for the submission limit. ``order_id``, ``seconds``"""
+    ORDER_SETTLED = "order.settled"
+    """INFO: what became of an attempt is on record. ``order_id``, ``attempt``, ``outcome``, ``status``, ``task_id``"""
+    ORDER_UNSETTLED = "order.unsettled"
+    """ERROR: what became of an attempt could not be written. ``order_id``, ``outcome``, ``task_id``, ``error``"""
+    ORDER_DUPLICATED = "order.duplicated"
+    """ERROR: the service made the order more than once. ``order_id``, ``task_ids``"""
+    ORDER_UNGUARDED = "order.unguarded"
+    """ERROR: a transport let the order leave without passing the gate. ``order_id``"""
+    ORDER_UNREAD = "order.unread"
+    """WARNING: a closing client could not ask the journal about the order. ``order_id``, ``error``"""
+    ORDERS_UNANSWERED = "orders.unanswered"
+    """WARNING: a client was closed with orders under way. ``count``"""
+    JOURNAL_READABLE = "journal.readable"
+    """WARNING: everybody on this machine may read the journal's file. ``path``, ``mode``"""
+    CATALOG_MISSING = "catalog.missing"
+    """WARNING: a request could not be checked against the live catalog. ``model``, ``error``"""
+    READ_AGAIN = "read.again"
+    """WARNING at first, then INFO: a read failed and goes again. ``op``, ``error``, ``seconds``"""
+    DOWNLOAD_AGAIN = "download.again"
+    """INFO: a download that broke off goes on. ``task_id``, ``seconds``, ``error``"""
+    TASK_CHANGED = "task.changed"
+    """DEBUG: a watched task has changed. ``task_id``, ``state``"""
+    TASK_ENDED = "task.ended"
+    """INFO: a watched task is terminal. ``task_id``, ``state``"""
+    TASK_FAULT = "task.fault"
+    """INFO: a look at a task failed and is repeated. ``task_id``, ``error``, ``fault``"""
+    TASK_LOST = "task.lost"
+    """INFO: the watch of a task ends with an error. ``task_id``, ``error``"""
+    TASK_STATE_UNKNOWN = "task.state_unknown"
+    """WARNING: a state that section 3 does not name; the task is watched on. ``task_id``, ``state``"""
+    WATCHER_PAUSED = "watcher.paused"
+    """WARNING: a 429 pauses all polls. ``task_id``, ``seconds``"""
+    WATCHER_LATE = "watcher.late"
+    """WARNING: polls are behind, so each task is looked at less often. ``late``, ``count``, ``seconds``, ``interval``,
+    ``concurrency``"""
+    WATCHER_ON_TIME = "watcher.on_time"
+    """INFO: they have caught up. ``interval``"""
+    WATCHER_BROKE = "watcher.broke"
+    """ERROR: the scheduler broke; every wait ends with the error."""
+    HOOK_FAILED = "hook.failed"
+    """ERROR: a caller's ``on_receipt`` or ``on_update`` raised. ``hook``, ``order_id``, ``task_id``"""
+    HOOK_CANCELLED = "hook.cancelled"
+    """WARNING: a caller's hook was cancelled or took too long. ``hook``, ``order_id``, ``count``, ``seconds``"""
+
+
+def report(logger: logging.Logger, level: int, event: Event, message: str, /, **fields: object) -> None:
+    """Log ``message``, formatted with the fields by their names, as a record that has them as attributes."""
+    if logger.isEnabledFor(level):
+        args = [fields] if fields else []
+        logger.log(level, message, *args, extra={"event": str(event), **fields}, stacklevel=2)
+
+
+def report_failure(
+    logger: logging.Logger, event: Event, message: str, error: BaseException, /, **fields: object
+) -> None:
+    """Like :func:`report`, as an ERROR with the traceback of ``error``."""
+    args = [fields] if fields else []
+    logger.error(message, *args, extra={"event": str(event), **fields}, exc_info=error, stacklevel=2)

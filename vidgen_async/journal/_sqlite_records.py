@@ -1,0 +1,217 @@
+"""Orders to rows and back. Every function expects to be inside a transaction."""
+
+import json
+import sqlite3
+from collections import defaultdict
+from datetime import UTC, datetime, timedelta
+
+from attrs import asdict
+
+from vidgen_async.attempts import Attempt, AttemptOutcome, Closing, Evidence, Order, OrderRef, OrderState
+from vidgen_async.journal.base import SLOT_MARGIN, counted_at, hold_of
+from vidgen_async.pacing import Pacing, Turn, turn
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+_ADD_ORDER = """
+    INSERT INTO orders (service, account, order_id, idempotency_key, body, created_at)
+    VALUES (:service, :account, :order_id, :idempotency_key, :body, :created_at)
+    ON CONFLICT (service, account, order_id) DO NOTHING
+"""
+_ADD_ATTEMPT = """
+    INSERT INTO attempts (service, account, order_id, n, sent_at, deadline_at, kind, "by", reason, counted_at)
+    VALUES (:service, :account, :order_id, :n, :sent_at, :deadline_at, :kind, :by, :reason, :counted_at)
+"""
+_ADD_EVIDENCE = """
+    INSERT INTO evidence (service, account, order_id, n, outcome, at, status, task_id, cause, body, extra, answered)
+    VALUES (:service, :account, :order_id, :n, :outcome, :at, :status, :task_id, :cause, :body, :extra, :answered)
+"""
+_COUNT = """
+    UPDATE attempts SET counted_at = :counted_at
+    WHERE service = :service AND account = :account AND order_id = :order_id AND n = :n
+"""
+_ADD_CLOSING = """
+    INSERT INTO closings (service, account, order_id, state, at, reason, "by")
+    VALUES (:service, :account, :order_id, :state, :at, :reason, :by)
+"""
+
+# Only what adds knowledge is written, so the latest evidence is what is known.
+_LATEST_EVIDENCE = """
+    LEFT JOIN evidence ON evidence.id = (
+        SELECT max(news.id) FROM evidence AS news
+        WHERE news.service = attempts.service AND news.account = attempts.account
+        AND news.order_id = attempts.order_id AND news.n = attempts.n
+    )
+"""
+_ORDERS = "SELECT order_id, idempotency_key, body, created_at FROM orders"
+_ATTEMPTS = f"""
+    SELECT attempts.order_id, attempts.n, sent_at, deadline_at, kind, "by", reason,
+    outcome, at, status, task_id, cause, body, extra, answered
+    FROM attempts {_LATEST_EVIDENCE}
+"""  # noqa: S608 - made of constants
+_CLOSINGS = 'SELECT order_id, state, at, reason, "by" FROM closings'
+_OF_ACCOUNT = "WHERE {0}.service = :service AND {0}.account = :account"
+_OF_ORDER = _OF_ACCOUNT + " AND {0}.order_id = :order_id"
+_MAY_HOLD_A_SLOT = f"""
+    SELECT attempts.n, sent_at, deadline_at, outcome, at, answered
+    FROM attempts {_LATEST_EVIDENCE}
+    WHERE attempts.service = :service AND attempts.account = :account AND counted_at > :since
+"""  # noqa: S608 - made of constants
+
+
+def read_order(db: sqlite3.Connection, ref: OrderRef) -> Order | None:
+    """The order as it is on record; None when it is not."""
+    orders = _read(db, _OF_ORDER, asdict(ref))
+    return orders[0] if orders else None
+
+
+def read_orders(db: sqlite3.Connection, service: str, account: str) -> list[Order]:
+    """All orders of the account, in the order in which they were written."""
+    return _read(db, _OF_ACCOUNT, {"service": service, "account": account})
+
+
+def _read(db: sqlite3.Connection, where: str, whose: dict[str, str]) -> list[Order]:
+    attempts: dict[str, list[Attempt]] = defaultdict(list)
+    for row in db.execute(f"{_ATTEMPTS} {where.format('attempts')} ORDER BY attempts.n", whose):
+        attempts[row["order_id"]].append(_attempt(row))
+    closings = {
+        row["order_id"]: _closing(row)
+        for row in db.execute(f"{_CLOSINGS} {where.format('closings')} ORDER BY id", whose)
+    }
+    return [
+        Order(
+            ref=OrderRef(service=whose["service"], account=whose["account"], order_id=row["order_id"]),
+            idempotency_key=row["idempotency_key"],
+            body=row["body"],
+            created_at=_at(row["created_at"]),
+            attempts=tuple(attempts[row["order_id"]]),
+            closing=closings.get(row["order_id"]),
+        )
+        for row in db.execute(f"{_ORDERS} {where.format('orders')} ORDER BY id", whose)
+    ]
+
+
+def read_turn(db: sqlite3.Connection, service: str, account: str, pacing: Pacing, now: datetime) -> Turn:
+    """The turn by the attempts on record; looks at no more of them than can hold a slot."""
+    since = now - timedelta(seconds=pacing.window) - SLOT_MARGIN
+    rows = db.execute(_MAY_HOLD_A_SLOT, {"service": service, "account": account, "since": _micros(since)})
+    holds = [hold_of(_attempt_in_line(row), pacing, now) for row in rows]
+    return turn((hold for hold in holds if hold is not None), pacing, now)
+
+
+def read_namespace(db: sqlite3.Connection) -> str | None:
+    row = db.execute("SELECT word FROM namespace").fetchone()
+    return None if row is None else str(row["word"])
+
+
+def add_namespace(db: sqlite3.Connection, word: str) -> None:
+    db.execute("INSERT INTO namespace (id, word) VALUES (1, ?)", (word,))
+
+
+def add_order(db: sqlite3.Connection, order: Order) -> None:
+    """Write a new order; one that is on record stays as it is."""
+    facts = {
+        "idempotency_key": order.idempotency_key,
+        "body": order.body,
+        "created_at": _micros(order.created_at),
+    }
+    db.execute(_ADD_ORDER, asdict(order.ref) | facts)
+
+
+def add_attempt(db: sqlite3.Connection, ref: OrderRef, attempt: Attempt) -> None:
+    facts = {
+        "n": attempt.n,
+        "sent_at": _micros(attempt.sent_at),
+        "deadline_at": _micros(attempt.deadline_at),
+        "kind": attempt.kind,
+        "by": _text(attempt.by),
+        "reason": _text(attempt.reason),
+        "counted_at": _counted_at(attempt),
+    }
+    db.execute(_ADD_ATTEMPT, asdict(ref) | facts)
+
+
+def add_news(db: sqlite3.Connection, before: Order, after: Order) -> None:
+    """Write the evidence by which ``after`` knows more than ``before``."""
+    for old, new in zip(before.attempts, after.attempts, strict=True):
+        if new.evidence is not None and new.evidence is not old.evidence:
+            attempt = asdict(after.ref) | {"n": new.n}
+            db.execute(_ADD_EVIDENCE, attempt | _facts(new.evidence))
+            db.execute(_COUNT, attempt | {"counted_at": _counted_at(new)})
+
+
+def add_closing(db: sqlite3.Connection, ref: OrderRef, closing: Closing) -> None:
+    facts = {
+        "state": closing.state.value,
+        "at": _micros(closing.at),
+        "reason": _text(closing.reason),
+        "by": _text(closing.by),
+    }
+    db.execute(_ADD_CLOSING, asdict(ref) | facts)
+
+
+def _attempt(row: sqlite3.Row) -> Attempt:
+    evidence = None
+    if row["outcome"] is not None:
+        evidence = Evidence(
+            outcome=AttemptOutcome(row["outcome"]),
+            at=_at(row["at"]),
+            status=row["status"],
+            task_id=row["task_id"],
+            cause=row["cause"],
+            body=row["body"],
+            extra=json.loads(row["extra"]),
+            answered=bool(row["answered"]),
+        )
+    return Attempt(
+        n=row["n"],
+        sent_at=_at(row["sent_at"]),
+        deadline_at=_at(row["deadline_at"]),
+        kind=row["kind"],
+        by=row["by"],
+        reason=row["reason"],
+        evidence=evidence,
+    )
+
+
+def _attempt_in_line(row: sqlite3.Row) -> Attempt:
+    """No more of an attempt than the rolling limit asks for."""
+    evidence = None
+    if row["outcome"] is not None:
+        evidence = Evidence(outcome=AttemptOutcome(row["outcome"]), at=_at(row["at"]), answered=bool(row["answered"]))
+    return Attempt(n=row["n"], sent_at=_at(row["sent_at"]), deadline_at=_at(row["deadline_at"]), evidence=evidence)
+
+
+def _closing(row: sqlite3.Row) -> Closing:
+    return Closing(state=OrderState(row["state"]), at=_at(row["at"]), reason=row["reason"], by=row["by"])
+
+
+def _facts(evidence: Evidence) -> dict[str, str | bytes | int | None]:
+    return {
+        "outcome": evidence.outcome.value,
+        "at": _micros(evidence.at),
+        "status": evidence.status,
+        "task_id": None if evidence.task_id is None else _text(evidence.task_id),
+        "cause": _text(evidence.cause),
+        "body": evidence.body,
+        "extra": json.dumps(dict(evidence.extra)),
+        "answered": int(evidence.answered),
+    }
+
+
+def _counted_at(attempt: Attempt) -> int | None:
+    at = counted_at(attempt)
+    return None if at is None else _micros(at)
+
+
+def _micros(at: datetime) -> int:
+    return (at - _EPOCH) // timedelta(microseconds=1)
+
+
+def _at(micros: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=micros)
+
+
+def _text(text: str) -> str:
+    """A lone surrogate, which JSON of a confused service can hold, is no text to SQLite: written as ``\\udc80``."""
+    return text.encode("utf-8", "backslashreplace").decode()

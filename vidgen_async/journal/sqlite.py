@@ -1,0 +1,174 @@
+"""A journal in a file: it survives the process, and any number of processes of one machine may share it."""
+
+import asyncio
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Collection
+from datetime import datetime
+from typing import TypeVar
+
+from attrs import evolve
+
+from vidgen_async.attempts import Attempt, Closing, Evidence, Order, OrderRef, OrderState
+from vidgen_async.errors import ConfigurationError
+from vidgen_async.journal import _sqlite_records as records
+from vidgen_async.journal._sqlite_file import JournalFile
+from vidgen_async.journal._sqlite_schema import transaction
+from vidgen_async.journal._sqlite_thread import ConnectionThread
+from vidgen_async.journal.base import Permission, unknown_order
+from vidgen_async.pacing import Pacing, Turn
+
+T = TypeVar("T")
+
+
+class SqliteJournal:
+    """Orders in an SQLite file. What an operation wrote survives a kill and a loss of power.
+
+    ``path``  of the file. It is made by the first operation, for its owner alone (mode 0600), in a directory that
+        exists. A file that was deleted or replaced while in use is not written again.
+    ``busy_timeout``  seconds for which an operation waits while another process writes.
+    ``allow_network_file_system``  for those who know that its locks hold across all machines that use the file.
+
+    Nothing is opened before the first operation; JournalError says what is wrong with the file and what to do. All
+    work is done in one thread of the journal's own, so the event loop never waits for the disk. Several clients, event
+    loops and threads may share one. In a forked child it can be used only if it had not been in use before the fork.
+    Nothing is ever deleted: every piece of evidence and every closing stays on record, with its time and its words.
+    """
+
+    durable = True
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        busy_timeout: float = 30.0,
+        allow_network_file_system: bool = False,
+    ) -> None:
+        name = os.fspath(path)
+        if not name or name == ":memory:" or "\0" in name:
+            message = f"a journal needs the path of a file, not {name!r}; for orders in memory take a MemoryJournal"
+            raise ConfigurationError(message)
+        self._file = JournalFile(name, busy_timeout=busy_timeout, allow_network_file_system=allow_network_file_system)
+        self._thread: ConnectionThread | None = None
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"SqliteJournal({str(self._file.path)!r})"
+
+    async def namespace(self, proposed: str) -> str:
+        def operation(db: sqlite3.Connection) -> str:
+            with transaction(db, "IMMEDIATE"):
+                word = records.read_namespace(db)
+                if word is None:
+                    records.add_namespace(db, proposed)
+                return word or proposed
+
+        return await self._run(operation)
+
+    async def intend(self, order: Order) -> Order:
+        def operation(db: sqlite3.Connection) -> Order:
+            with transaction(db, "IMMEDIATE"):
+                records.add_order(db, order)
+                return _known(db, order.ref)
+
+        return await self._run(operation)
+
+    async def turn(self, service: str, account: str, pacing: Pacing, now: datetime) -> Turn:
+        def operation(db: sqlite3.Connection) -> Turn:
+            with transaction(db, "DEFERRED"):
+                return records.read_turn(db, service, account, pacing, now)
+
+        return await self._run(operation)
+
+    async def begin(self, permission: Permission) -> Attempt | Order | Turn:
+        ref, now = permission.ref, permission.now
+
+        def operation(db: sqlite3.Connection) -> Attempt | Order | Turn:
+            with transaction(db, "IMMEDIATE"):
+                order = _expired(db, _known(db, ref), now)
+                if not permission.suits(order):
+                    return order
+                available = records.read_turn(db, ref.service, ref.account, permission.pacing, now)
+                if not available.free:
+                    return available
+                attempt = permission.attempt()
+                records.add_attempt(db, ref, attempt)
+                return attempt
+
+        return await self._run(operation)
+
+    async def settle(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
+        def operation(db: sqlite3.Connection) -> Order:
+            with transaction(db, "IMMEDIATE"):
+                order = _known(db, ref)
+                return _written(db, order, order.learned(n, evidence))
+
+        return await self._run(operation)
+
+    async def close_order(self, ref: OrderRef, closing: Closing, states: Collection[OrderState]) -> Order:
+        def operation(db: sqlite3.Connection) -> Order:
+            with transaction(db, "IMMEDIATE"):
+                order = _expired(db, _known(db, ref), closing.at)
+                if order.state not in states:
+                    return order
+                records.add_closing(db, ref, closing)
+                return evolve(order, closing=closing)
+
+        return await self._run(operation)
+
+    async def get(self, ref: OrderRef, now: datetime) -> Order | None:
+        def read(db: sqlite3.Connection) -> list[Order]:
+            order = records.read_order(db, ref)
+            return [] if order is None else [order]
+
+        found = await self._run(lambda db: _current(db, read, now))
+        return found[0] if found else None
+
+    async def list(self, service: str, account: str, now: datetime) -> list[Order]:
+        return await self._run(lambda db: _current(db, lambda db: records.read_orders(db, service, account), now))
+
+    async def aclose(self) -> None:
+        """Wait for the operations so far, then close the file and end the thread. Twice is fine; an operation after
+        that opens the file again."""
+        with self._lock:
+            thread, self._thread = self._thread, None
+        if thread is not None and thread.process == os.getpid():
+            await thread.aclose()
+
+    async def _run(self, operation: Callable[[sqlite3.Connection], T]) -> T:
+        """When the caller is cancelled, the operation is carried out to its end, or was never begun."""
+        if self._thread is not None and self._thread.process != os.getpid():
+            what = "it was in use before this process was forked; make a new client with a new journal after the fork"
+            raise self._file.error(what)
+        with self._lock:  # nothing is handed to a thread that is told to end in between
+            if self._thread is None:
+                self._thread = ConnectionThread(self._file)
+            future = self._thread.submit(operation)
+        return await asyncio.wrap_future(future)
+
+
+def _known(db: sqlite3.Connection, ref: OrderRef) -> Order:
+    order = records.read_order(db, ref)
+    if order is None:
+        raise unknown_order(ref)
+    return order
+
+
+def _expired(db: sqlite3.Connection, order: Order, now: datetime) -> Order:
+    return _written(db, order, order.expired(now))
+
+
+def _written(db: sqlite3.Connection, before: Order, after: Order) -> Order:
+    records.add_news(db, before, after)
+    return after
+
+
+def _current(db: sqlite3.Connection, read: Callable[[sqlite3.Connection], list[Order]], now: datetime) -> list[Order]:
+    """What is read, as it is now; only a deadline that has passed makes it a write."""
+    with transaction(db, "DEFERRED"):
+        orders = read(db)
+    if all(order.expired(now) is order for order in orders):
+        return orders
+    with transaction(db, "IMMEDIATE"):
+        return [_expired(db, order, now) for order in read(db)]
