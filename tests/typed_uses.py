@@ -13,6 +13,7 @@ from vidgen_async import (
     Receipt,
     ReferenceAsset,
     RejectedError,
+    RequestCheck,
     Timeouts,
     UncertainCreateError,
     VideoRequest,
@@ -53,6 +54,8 @@ async def uses(receipts: list[Receipt]) -> None:
     async with client:
         assert_type(await client.models.list(), Catalog)
         assert_type(await client.account.get(), Account)
+        assert_type(await client.videos.check(model="vendorh3", prompt="…"), RequestCheck)
+        assert_type(await client.orders.resume("order-1187"), Receipt)
         asset = await client.files.upload(Path("hero.png"))
         assert_type(asset, ReferenceAsset)
         receipt = await client.videos.create(

@@ -24,6 +24,7 @@ from vidgen_async.errors import (
     VidgenError,
     WaitTimeoutError,
 )
+from vidgen_async.live_catalog import RequestCheck
 from vidgen_async.messages import Timeouts
 from vidgen_async.pacing import Pacing
 from vidgen_async.resources import (
@@ -64,6 +65,7 @@ __all__ = [
     "Receipt",
     "ReferenceAsset",
     "RejectedError",
+    "RequestCheck",
     "ServiceError",
     "TaskFailedError",
     "Timeouts",

@@ -109,6 +109,7 @@ class Attempt:
 
     @property
     def outcome(self) -> AttemptOutcome:
+        """What is known of it; *sending* while nothing is."""
         return AttemptOutcome.SENDING if self.evidence is None else self.evidence.outcome
 
     def learned(self, evidence: Evidence) -> "Attempt":
@@ -150,14 +151,17 @@ class Order:
 
     @property
     def order_id(self) -> str:
+        """The caller's own name for it."""
         return self.ref.order_id
 
     @property
     def body_sha256(self) -> str:
+        """Of the bytes of every send, in hex."""
         return hashlib.sha256(self.body).hexdigest()
 
     @property
     def state(self) -> OrderState:
+        """The fold over its attempts, or a person's word where they leave room for one."""
         state = fold(attempt.outcome for attempt in self.attempts)
         if self.closing is None or state in (OrderState.ACCEPTED, OrderState.SENDING):
             return state

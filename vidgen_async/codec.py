@@ -5,7 +5,7 @@ Answers are read as far as they can be. A field that cannot be read as its type 
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from operator import eq
@@ -127,7 +127,7 @@ class _Reader(Generic[T]):
 
     def __call__(self, data: Mapping[str, Any]) -> T:
         """Raises KeyError when the identity is missing or unusable."""
-        extra = {name: data[name] for name in data.keys() - self._known}
+        extra = {name: data[name] for name in data if name not in self._known}
         try:
             return self._read({**data, "extra": extra}, self._cls)
         except Exception:  # noqa: BLE001 - generated code raises whatever the odd value provokes; read it slowly
@@ -173,12 +173,12 @@ class Answer:
     def __init__(
         self, op: str, status: int, headers: Headers, body: bytes, *, url: URL, known: Iterable[str] = ()
     ) -> None:
-        self.op = op
-        self.status = status
-        self.headers = headers
-        self.body = body
-        self.url = url
-        self.known = tuple(known)
+        self.op: str = op
+        self.status: int = status
+        self.headers: Headers = headers
+        self.body: bytes = body
+        self.url: URL = url
+        self.known: tuple[str, ...] = tuple(known)
 
     def json(self) -> Any:
         """The body as JSON; UnexpectedResponseError quotes what came instead."""
@@ -290,11 +290,25 @@ def create_body(request: VideoRequest) -> bytes:
     data = {name: value for name in VideoRequest.field_names() if (value := getattr(request, name)) is not None}
     data.update(request.extra)
     try:
-        text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
-        return text.encode()
+        return _json(data)
     except (TypeError, ValueError, RecursionError) as error:
-        problem = f"the request cannot be written as JSON: {error}"
-        raise InvalidRequestError(problem, problems=[problem]) from error
+        problems = list(_not_json(data)) or [f"extra: cannot be written as JSON: {error}"]
+        raise InvalidRequestError(f"the request was not sent: {'; '.join(problems)}", problems=problems) from error
+
+
+def _json(value: Any) -> bytes:
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+    return text.encode()
+
+
+def _not_json(data: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in data.items():
+        try:
+            _json(value)
+        except (TypeError, ValueError, RecursionError) as error:
+            # Of a character that cannot be encoded, the error would quote the text around it.
+            why = "it holds a lone surrogate" if isinstance(error, UnicodeError) else str(error)
+            yield f"{name}: cannot be written as JSON: {why}"
 
 
 def prompt_of(body: bytes) -> str:

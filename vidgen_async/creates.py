@@ -21,6 +21,7 @@ from vidgen_async.codec import Answer, describe_outcome, prompt_of, read_created
 from vidgen_async.delivery import outcome_of_answer, outcome_without_answer
 from vidgen_async.endpoints import Endpoints
 from vidgen_async.errors import CassetteError, JournalError, ReceiptNotStoredError, TransportError
+from vidgen_async.events import Event, report
 from vidgen_async.journal.base import Journal, Permission
 from vidgen_async.messages import LONGEST_ANSWER, BytesBody, Delivery, Headers, Probe, Request, make_headers
 from vidgen_async.pacing import Pacing, Turn, backoff
@@ -137,7 +138,8 @@ class Creates:
         except Exception as error:  # noqa: BLE001 - whatever a transport raises, the probe says how far it got
             failure = error
         if probe.delivery is not Delivery.NOT_SENT and not opening.is_begun:
-            logger.error("order %r: the transport let it leave without passing the gate", order.order_id)
+            message = "order %(order_id)r: the transport let it leave without passing the gate"
+            report(logger, logging.ERROR, Event.ORDER_UNGUARDED, message, order_id=order.order_id)
             await opening.gate()
         attempt = await opening.result()
         if not isinstance(attempt, Attempt):
@@ -174,7 +176,8 @@ class Creates:
                 if turn.free:
                     await self._released.wait()
                 else:
-                    logger.info("order %r waits %.1f s for the submission limit", ref.order_id, turn.wait)
+                    message = "order %(order_id)r waits %(seconds).1f s for the submission limit"
+                    report(logger, logging.INFO, Event.ORDER_PACED, message, order_id=ref.order_id, seconds=turn.wait)
                     await self._clock.sleep(turn.wait)
             self._reserved += 1
         return _Once(self._release)
@@ -224,7 +227,17 @@ class Creates:
                 extra=extra if outcome is AttemptOutcome.ACCEPTED else {},
                 answered=True,
             )
-        logger.info("order %r: attempt %d is %s", order.order_id, attempt.n, outcome)
+        report(
+            logger,
+            logging.INFO,
+            Event.ORDER_SETTLED,
+            "order %(order_id)r: attempt %(attempt)d is %(outcome)s (status %(status)s, task %(task_id)s)",
+            order_id=order.order_id,
+            attempt=attempt.n,
+            outcome=str(outcome),
+            status=evidence.status,
+            task_id=evidence.task_id,
+        )
         settled = await self._settle(order, attempt, evidence)
         return Sent(order=settled, attempt=settled.attempts[attempt.n - 1], answer=answer, failure=failure)
 
@@ -234,12 +247,15 @@ class Creates:
             try:
                 return await self._journal.settle(order.ref, attempt.n, evidence)
             except JournalError as error:
-                logger.error(
-                    "order %r: its outcome (%s, task %s) could not be written: %s",
-                    order.order_id,
-                    evidence.outcome,
-                    evidence.task_id,
-                    error,
+                report(
+                    logger,
+                    logging.ERROR,
+                    Event.ORDER_UNSETTLED,
+                    "order %(order_id)r: its outcome (%(outcome)s, task %(task_id)s) could not be written: %(error)s",
+                    order_id=order.order_id,
+                    outcome=str(evidence.outcome),
+                    task_id=evidence.task_id,
+                    error=error,
                 )
                 if tries == SETTLE_TRIES and evidence.task_id is not None:
                     message = (

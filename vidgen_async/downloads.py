@@ -22,7 +22,8 @@ from vidgen_async.transports.base import Response
 
 #: The headers of a video that are fit to be handed on to a browser.
 _FIT = ("Content-Type", "Content-Length", "Content-Range", "Accept-Ranges", "ETag", "Last-Modified")
-_RANGE = re.compile(r"[\x21-\x7e]+(?: [\x21-\x7e]+)*")
+#: A range unit, then its ranges: which units and forms there are is the channel's affair.
+_RANGE = re.compile(r"[\w!#$%&'*+.^`|~-]+=[\x21-\x7e]+(?: [\x21-\x7e]+)*")
 
 
 class Downloads:
@@ -102,7 +103,7 @@ class Downloads:
         page instead of a video NotVideoError. Leaving the block, or being cancelled in it, releases the connection.
         """
         if range is not None and not (isinstance(range, str) and _RANGE.fullmatch(range)):
-            problem = "range must be the value of a Range header, for example 'bytes=0-1023'"
+            problem = f"range: must be the value of a Range header, such as 'bytes=0-1023': {range!r:.80}"
             raise InvalidRequestError(problem, problems=[problem])
         content = Content(self._reads, self._endpoints, task)
         opened = await content.open(byte_range=range)
@@ -130,7 +131,7 @@ class VideoStream:
     """A video on its way: ``status`` (200, or 206 for a range), ``headers`` fit for a browser, ``chunks()``."""
 
     def __init__(self, response: Response, first: bytes, pieces: AsyncIterator[bytes]) -> None:
-        self.status = response.status
+        self.status: int = response.status
         given = response.headers
         self.headers: Headers = make_headers([(name, given[name]) for name in _FIT if name in given])
         """Only Content-Type, -Length and -Range, Accept-Ranges, ETag and Last-Modified: no cookie, no address."""

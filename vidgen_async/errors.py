@@ -44,7 +44,7 @@ class InvalidRequestError(VidgenError, ValueError):
 
     def __init__(self, message: str = "", *, problems: Sequence[str] = ()) -> None:
         super().__init__(message or "; ".join(problems))
-        self.problems = tuple(problems)
+        self.problems: tuple[str, ...] = tuple(problems)
 
 
 # -- the network -----------------------------------------------------------------------------------------------------
@@ -207,7 +207,7 @@ class CreateError(VidgenError):
         self.order_id = order_id
         self.idempotency_key = idempotency_key
         #: What is on record: one :class:`vidgen_async.attempts.Attempt` for every permission to send.
-        self.attempts = tuple(attempts)
+        self.attempts: tuple[Any, ...] = tuple(attempts)
 
 
 class NotSentError(CreateError):

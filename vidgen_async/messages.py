@@ -37,7 +37,7 @@ class Delivery(StrEnum):
 
 
 class Phase(StrEnum):
-    """How far a send got."""
+    """How far a send got: the last of these that was begun."""
 
     BUILD = "build"
     POOL = "pool"
@@ -65,13 +65,14 @@ class Probe:
         self._gate = gate
         self._passed = False
         self._delivery = Delivery.NOT_SENT
-        self.phase = Phase.BUILD
+        self.phase: Phase = Phase.BUILD
 
     def __repr__(self) -> str:
         return f"Probe(delivery={self._delivery!s}, phase={self.phase!s})"
 
     @property
     def delivery(self) -> Delivery:
+        """What is proven of whether the request reached the service."""
         return self._delivery
 
     def learn(self, delivery: Delivery, phase: Phase | None = None) -> None:
@@ -100,10 +101,18 @@ class Body(Protocol):
     """A request body that can be opened again and again: one ``open()`` per send."""
 
     @property
-    def length(self) -> int: ...
+    def length(self) -> int:
+        """In bytes: what goes out as Content-Length."""
+        ...
+
     @property
-    def content_type(self) -> str: ...
-    def open(self) -> AsyncIterator[bytes]: ...
+    def content_type(self) -> str:
+        """What goes out as Content-Type."""
+        ...
+
+    def open(self) -> AsyncIterator[bytes]:
+        """All of the body from its beginning, in pieces."""
+        ...
 
 
 @frozen

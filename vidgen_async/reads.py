@@ -9,6 +9,7 @@ from vidgen_async.clock import Clock
 from vidgen_async.codec import Answer, service_error
 from vidgen_async.delivery import rule_for
 from vidgen_async.errors import BodyError, ServiceError, TransportClosedError, TransportError
+from vidgen_async.events import Event, report
 from vidgen_async.messages import LONGEST_ANSWER, Phase, Request
 from vidgen_async.pacing import backoff
 from vidgen_async.transports.base import Response, Transport
@@ -62,10 +63,12 @@ class Reads:
             raise service_error(answer, origin=self._origin, wall=self._clock.wall())
         return answer
 
-    async def again(self, request: Request, read: Callable[[Answer], T]) -> T:
+    async def again(self, request: Request, read: Callable[[Answer], T], *, budget: float | None = None) -> T:
         """Like :meth:`once`, and again while the failure is transient and the budget lasts: network faults, 408, 425,
-        429, 5xx, and answers that cannot be read. Then the last failure is raised. Cancelling stops at once."""
-        give_up = self._clock.now() + self._budget
+        429, 5xx, and answers that cannot be read. Then the last failure is raised. Cancelling stops at once.
+        ``budget`` in seconds, where it is not to be the usual one."""
+        budget = self._budget if budget is None else budget
+        give_up = self._clock.now() + budget
         tries = 0
         while True:
             tries += 1
@@ -76,7 +79,8 @@ class Reads:
                 if pause is None or self._clock.now() + pause > give_up:
                     raise
                 level = logging.WARNING if tries == 1 else logging.INFO
-                logger.log(level, "%s; it goes again, for at most %g s", error, self._budget)
+                message = "%(error)s; it goes again, for at most %(seconds)g s"
+                report(logger, level, Event.READ_AGAIN, message, op=request.op, error=error, seconds=budget)
             await self._clock.sleep(pause)
 
     def _pause(self, error: TransportError | ServiceError, tries: int) -> float | None:

@@ -78,11 +78,15 @@ class Catalog:
 
     def __getitem__(self, code: str) -> CatalogModel:
         """The model with this ID; a KeyError names the ones there are."""
-        for model in self.models:
-            if model.code == code:
-                return model
+        model = self.get(code)
+        if model is not None:
+            return model
         message = f"no model {code!r} in the catalog; there are: {', '.join(model.code for model in self.models)}"
         raise KeyError(message)
+
+    def get(self, code: str) -> CatalogModel | None:
+        """The model with this ID; None when the catalog has none."""
+        return next((model for model in self.models if model.code == code), None)
 
     @property
     def usable(self) -> tuple[CatalogModel, ...]:

@@ -15,6 +15,7 @@ from vidgen_async.errors import (
     TransportError,
     TruncatedError,
 )
+from vidgen_async.events import Event, report
 from vidgen_async.links import Content, Opened
 from vidgen_async.messages import CHUNK, Headers, Phase
 from vidgen_async.pacing import backoff
@@ -83,7 +84,15 @@ class Transfer:
             pause = self._pause(error, tries)
             if pause is None or self._clock.now() + pause > self._last_news + self._patience:
                 self._give_up(error)
-            logger.info("the download of task %s goes on in %.1f s (%s)", self._content.task_id, pause, self._why)
+            report(
+                logger,
+                logging.INFO,
+                Event.DOWNLOAD_AGAIN,
+                "the download of task %(task_id)s goes on in %(seconds).1f s (%(error)s)",
+                task_id=self._content.task_id,
+                seconds=pause,
+                error=self._why,
+            )
             await self._clock.sleep(pause)
 
     async def _try(self) -> bool:

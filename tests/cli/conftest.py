@@ -1,10 +1,17 @@
 """The command line: a sandbox in a thread, and the command as a process or in this one."""
 
 import asyncio
+import fcntl
+import inspect
+import io
 import os
+import pty
+import re
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,11 +21,15 @@ from pathlib import Path
 import pytest
 
 from vidgen_async.cli.app import run_app
+from vidgen_async.cli.printing import Document, Shown, plain_lines
 from vidgen_async.cli.words import Report
 from vidgen_async.sandbox import Fault, ReceivedCreate, Sandbox
 
 ROOT = Path(__file__).resolve().parents[2]
 PICTURE = str(ROOT / "examples" / "boat.png")
+
+#: No command of a test may find or leave orders in the user's own data directory.
+NOWHERE = "/dev/null/data"
 
 # Shells start background jobs with SIGINT ignored, and children inherit that.
 LAUNCH = (
@@ -41,6 +52,14 @@ class Service:
     def creates(self) -> list[ReceivedCreate]:
         return self._sandbox.creates
 
+    def asked(self, op: str) -> int:
+        """How many requests of this operation it has received."""
+        return sum(request.op == op for request in self._sandbox.requests)
+
+    def asset_ids(self) -> list[str]:
+        """The ids of all uploads."""
+        return [asset.id for asset in self._sandbox.assets]
+
     def set_speed(self, speed: float) -> None:
         """Seconds of the sandbox in a real second; with 0 a new task stays queued."""
         self._do(setattr, self._sandbox.clock, "speed", speed)
@@ -52,6 +71,8 @@ class Service:
         """As if nothing had been asked of it yet."""
         self._do(self._sandbox.faults.clear)
         self._do(self._sandbox.creates.clear)
+        self._do(self._sandbox.requests.clear)
+        self._do(self._sandbox.tasks.clear)
         self.set_speed(1000)
 
     def wait_for_create(self) -> None:
@@ -61,9 +82,27 @@ class Service:
             assert time.monotonic() < give_up, "the order never arrived"
             time.sleep(0.01)
 
+    def wait_for_task(self) -> str:
+        """The id of the first task, as soon as there is one."""
+        give_up = time.monotonic() + 20
+        while not self._sandbox.tasks:
+            assert time.monotonic() < give_up, "there never was a task"
+            time.sleep(0.01)
+        return next(iter(self._sandbox.tasks))
+
+    def refuse(self) -> None:
+        """Refuse connections."""
+        self._do(self._sandbox.refuse)
+
+    def accept(self) -> None:
+        """Take them again, on the same port."""
+        self._do(self._sandbox.accept)
+
     def _do(self, function: Callable[..., object], *arguments: object) -> None:
         async def call() -> None:
-            function(*arguments)
+            result = function(*arguments)
+            if inspect.isawaitable(result):
+                await result
 
         asyncio.run_coroutine_threadsafe(call(), self._loop).result(20)
 
@@ -98,7 +137,8 @@ def service(shared_service: Service) -> Service:
 def environment(service: Service | None, **more: str) -> dict[str, str]:
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
     mine = {} if service is None else {"VIDGEN_BASE_URL": service.base_url, "VIDGEN_API_KEY": service.api_key}
-    return {**kept, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error", "COLUMNS": "200", **mine, **more}
+    python = {"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error"}
+    return {**kept, **python, "COLUMNS": "200", "XDG_DATA_HOME": NOWHERE, **mine, **more}
 
 
 class Command:
@@ -140,12 +180,19 @@ class Command:
 
 
 @pytest.fixture
-def vidgen(service: Service, tmp_path: Path) -> Iterator[Callable[..., Command]]:
+def data_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where a test's commands keep their orders."""
+    return tmp_path_factory.mktemp("data")
+
+
+@pytest.fixture
+def vidgen(service: Service, tmp_path: Path, data_home: Path) -> Iterator[Callable[..., Command]]:
     """Starts ``vidgen …`` in an empty folder, with the sandbox in the environment."""
     started = []
 
     def start(*arguments: str, **env: str) -> Command:
-        started.append(Command(*arguments, env=environment(service, **env), cwd=tmp_path))
+        env = environment(service, **{"XDG_DATA_HOME": str(data_home)} | env)
+        started.append(Command(*arguments, env=env, cwd=tmp_path))
         return started[-1]
 
     yield start
@@ -155,9 +202,52 @@ def vidgen(service: Service, tmp_path: Path) -> Iterator[Callable[..., Command]]
             command.end()
 
 
+def on_a_terminal(*arguments: str, env: dict[str, str], cwd: Path, width: int = 80, typed: str = "") -> tuple[int, str]:
+    """The exit code of ``vidgen …`` on a terminal of this width, and all that the terminal was sent."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, width, 0, 0))
+    env = {"TERM": "xterm-256color", **env}
+    env.pop("COLUMNS", None)
+    process = subprocess.Popen(  # noqa: S603 - our own command
+        [sys.executable, "-c", LAUNCH, *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env=env, cwd=cwd
+    )
+    os.close(theirs)
+    os.write(ours, typed.encode())
+    watchdog = threading.Timer(60, process.kill)
+    watchdog.start()
+    shown = b""
+    try:
+        while piece := os.read(ours, 65536):
+            shown += piece
+    except OSError:  # Linux: the other end is closed
+        pass
+    finally:
+        os.close(ours)
+        code = process.wait(20)
+        watchdog.cancel()
+    return code, shown.decode()
+
+
+def text_of(shown: str) -> list[str]:
+    """The lines of what a terminal was sent, without the control sequences."""
+    return [line.rstrip() for line in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown).replace("\r", "\n").splitlines()]
+
+
 @pytest.fixture
-def here(service: Service, tmp_path: Path, monkeypatch, capsys) -> Callable[..., tuple[int, str, str]]:
+def terminal(service: Service, tmp_path: Path, data_home: Path) -> Callable[..., tuple[int, str]]:
+    """Runs ``vidgen …`` on a terminal, in an empty folder, with the sandbox in the environment."""
+
+    def run(*arguments: str, width: int = 80, typed: str = "", **env: str) -> tuple[int, str]:
+        env = environment(service, **{"XDG_DATA_HOME": str(data_home)} | env)
+        return on_a_terminal(*arguments, env=env, cwd=tmp_path, width=width, typed=typed)
+
+    return run
+
+
+@pytest.fixture
+def here(service: Service, tmp_path: Path, data_home: Path, monkeypatch, capsys) -> Callable[..., tuple[int, str, str]]:
     """Runs ``vidgen …`` in this process: the exit code, stdout and stderr."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(data_home))
     for name, value in environment(service).items():
         if name.startswith("VIDGEN_"):
             monkeypatch.setenv(name, value)
@@ -165,8 +255,9 @@ def here(service: Service, tmp_path: Path, monkeypatch, capsys) -> Callable[...,
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
 
-    def run(*arguments: str) -> tuple[int, str, str]:
+    def run(*arguments: str, stdin: str = "") -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["vidgen", *arguments])
+        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
         code = run_app()
         return code, *capsys.readouterr()
 
@@ -178,6 +269,8 @@ class FakeScreen:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
+        self.documents: list[Document] = []
+        self.code: int | None = None
         self.report: Report | None = None
 
     def say(self, label: str, text: str) -> None:
@@ -195,11 +288,12 @@ class FakeScreen:
     def received(self, received: int, total: int | None) -> None:
         pass
 
-    def result(self, text: str) -> None:
-        self.lines.append(f"result: {text}")
+    def show(self, shown: Shown, *documents: Document) -> None:
+        self.lines += [f"result: {line}" for line in plain_lines(shown)]
+        self.documents += documents
 
-    def trouble(self, report: Report) -> None:
-        self.report = report
+    def trouble(self, report: Report, code: int) -> None:
+        self.report, self.code = report, code
 
     def close(self) -> None:
         pass

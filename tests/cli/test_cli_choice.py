@@ -58,7 +58,7 @@ def test_a_catalog_without_usable_models_says_so():
 
 
 def test_a_model_is_described_in_a_few_words():
-    assert describe(CATALOG["vendorh3"]) == "vendorh3: 5 to 15 s, 768p, up to 8 pictures"
-    assert describe(CATALOG["long"]) == "long: 15, 30 s, 720p, up to 9 pictures"
+    assert describe(CATALOG["vendorh3"]) == "vendorh3: 5-15 s, 768p, up to 8 pictures"
+    assert describe(CATALOG["long"]) == "long: 15,30 s, 720p, up to 9 pictures"
     assert describe(model("none", images=0)) == "none: no pictures"
     assert describe(model("new")) == "new: no limits told"

@@ -83,7 +83,7 @@ def test_no_connection_is_code_3(here, service):
 
 
 @pytest.mark.parametrize(
-    ("status", "code", "words"), [(402, 4, "nothing is charged"), (503, 5, "a second run is a second order")]
+    ("status", "code", "words"), [(402, 4, "nothing is charged"), (503, 5, "Look at the account, then decide")]
 )
 def test_what_the_service_answers_to_an_order_decides_the_code(here, service, status, code, words):
     service.play("videos.create", Fault.status(status))
@@ -99,7 +99,8 @@ def test_a_wait_that_takes_too_long_is_code_6_and_says_how_to_go_on(here, servic
     assert code == 6
     task_id = service.creates[0].task_id
     assert f"task {task_id} (last seen queued) still runs at the service and is charged" in err
-    assert err.splitlines()[-1] == f"  vidgen wait {task_id} -o boat.mp4 --poll-interval 0.05"
+    order_id = err.partition("order: ")[2].split()[0]
+    assert err.splitlines()[-1] == f"  vidgen generate --resume {order_id} -o boat.mp4 --poll-interval 0.05"
 
 
 def test_a_page_instead_of_a_video_is_code_7_and_keeps_what_was_there(here, service, tmp_path):
@@ -107,7 +108,7 @@ def test_a_page_instead_of_a_video_is_code_7_and_keeps_what_was_there(here, serv
     service.play("videos.content", Fault.html(200), times=None)
     code, _, err = here(*BOAT, "--force", "-o", "boat.mp4")
     assert code == 7
-    assert "vidgen wait " in err.splitlines()[-1]
+    assert "  vidgen generate --resume " in err.splitlines()[-1]
     assert (tmp_path / "boat.mp4").read_bytes() == b"an older film"
 
 
@@ -115,7 +116,7 @@ def test_several_models_that_fit_are_offered_and_nothing_is_ordered(here, servic
     code, _, err = here("generate", "x", "-o", "boat.mp4")
     assert code == 2
     assert "choose one with --model" in err
-    assert "gen-2.0: 5, 10, 15 s" in err
+    assert "gen-2.0: 5,10,15 s" in err
     assert service.creates == []
 
 
@@ -181,7 +182,7 @@ def test_the_entry_point_ends_with_the_code(here, monkeypatch):
     assert ended.value.code == 5
 
 
-def test_ctrl_c_while_everything_is_still_being_loaded_is_130(monkeypatch):
+def test_ctrl_c_before_a_command_has_begun_is_130_and_one_line(monkeypatch, capsys):
     def interrupted():
         raise KeyboardInterrupt
 
@@ -189,3 +190,4 @@ def test_ctrl_c_while_everything_is_still_being_loaded_is_130(monkeypatch):
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 130
+    assert capsys.readouterr().err == "vidgen: interrupted\n"

@@ -1,7 +1,5 @@
 """The command as a process: signals at every stage, and what a terminal and a pipe get to see."""
 
-import os
-import pty
 import re
 import signal
 import subprocess
@@ -41,7 +39,7 @@ def test_ctrl_c_while_the_order_is_sent_waits_for_its_task_id(vidgen, service):
     assert "order: order-1187" in err
     assert "waiting a few seconds for its answer" in err
     assert f"Task {task_id} still runs at the service and is charged. To go on:" in err
-    assert err.splitlines()[-1] == f"  vidgen wait {task_id} -o boat.mp4 --poll-interval 0.05"
+    assert err.splitlines()[-1] == "  vidgen generate --resume order-1187 -o boat.mp4 --poll-interval 0.05"
     assert len(service.creates) == 1
 
 
@@ -71,7 +69,7 @@ def test_ctrl_c_while_waiting_tells_the_command_that_saves_the_video_later(vidge
 
     service.set_speed(1000)
     resume = err.splitlines()[-1].split()
-    assert resume[:2] == ["vidgen", "wait"]
+    assert resume[:3] == ["vidgen", "generate", "--resume"]
     code, out, err = vidgen(*resume[1:]).end()
     assert code == 0, err
     assert out.startswith("saved boat.mp4")
@@ -110,42 +108,19 @@ def test_in_a_pipe_there_are_plain_lines_and_the_result_is_alone_on_stdout(vidge
     assert "\r" not in err
 
 
-def on_a_terminal(service, tmp_path, **env: str) -> str:
-    """What a terminal is sent by the command."""
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(  # noqa: S603 - our own command
-        [sys.executable, "-c", LAUNCH, *BOAT, "--force"],
-        stdin=subprocess.DEVNULL,
-        stdout=theirs,
-        stderr=theirs,
-        env=environment(service, **{"TERM": "xterm"} | env),
-        cwd=tmp_path,
-    )
-    os.close(theirs)
-    shown = b""
-    try:
-        while piece := os.read(ours, 65536):
-            shown += piece
-    except OSError:  # Linux: the other end is closed
-        pass
-    finally:
-        os.close(ours)
-    assert process.wait(20) == 0, shown.decode()
-    return shown.decode()
-
-
-def test_on_a_terminal_there_is_motion_and_colour_unless_no_color_is_set(service, tmp_path):
-    colourful = on_a_terminal(service, tmp_path)
+def test_on_a_terminal_there_is_motion_and_colour_unless_no_color_is_set(terminal):
+    code, colourful = terminal(*BOAT, "--force")
+    assert code == 0, colourful
     assert "\x1b[?25l" in colourful
     assert colourful.rindex("\x1b[?25h") > colourful.rindex("\x1b[?25l")
     assert "\x1b[32m" in colourful
     assert "saved boat.mp4" in colourful
 
-    plain = on_a_terminal(service, tmp_path, NO_COLOR="1")
+    _, plain = terminal(*BOAT, "--force", NO_COLOR="1")
     assert not re.search(r"\x1b\[(?:\d;)*3\dm", plain)
     assert "saved boat.mp4" in plain
 
-    dumb = on_a_terminal(service, tmp_path, TERM="dumb")
+    _, dumb = terminal(*BOAT, "--force", TERM="dumb")
     assert "\x1b" not in dumb
 
 
@@ -178,6 +153,21 @@ def test_it_runs_as_a_module(service, tmp_path):
     assert ran.stdout.startswith("vidgen ")
 
 
+def test_ctrl_c_while_modules_are_loaded_is_130_and_one_line(tmp_path):
+    loads = (
+        "import os, signal, sys\n"
+        "class Interrupts:\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        "        if name == 'rich.table':\n"
+        "            try: os.kill(os.getpid(), signal.SIGINT)\n"
+        "            except KeyboardInterrupt: raise RuntimeError('as out of the making of a class')\n"
+        "sys.meta_path.insert(0, Interrupts())\n"
+    )
+    command = [sys.executable, "-c", loads + LAUNCH, "account"]
+    ran = subprocess.run(command, env=environment(None), cwd=tmp_path, capture_output=True, text=True, check=False)  # noqa: S603 - our own command
+    assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "vidgen: interrupted\n")
+
+
 def without(module: str, *arguments: str, cwd) -> tuple[int, str]:
     """The exit code and stderr of the command where a module is not installed."""
     launch = f"import sys; sys.modules[{module!r}] = None; {LAUNCH}"
@@ -200,3 +190,16 @@ def test_without_the_sandbox_extra_one_sentence_names_it(module, arguments, tmp_
     assert code == 2
     assert "vidgen-async[sandbox]" in err
     assert len(err.splitlines()) == 1
+
+
+def test_a_reader_that_goes_away_is_told_in_one_line(vidgen, service):
+    service.set_speed(0)
+    created = vidgen("create", "x", "--model", "gen-2.0").end()[1].strip()
+    for arguments in (("watch", created, "--poll-interval", "0.05"), ("models",)):
+        command = vidgen(*arguments)
+        command.process.stdout.close()
+        command.process.stdout = subprocess.DEVNULL
+        code, err = command.process.wait(20), command.process.stderr.read()
+        command.process.stderr.close()
+        assert code == 1
+        assert err == "vidgen: nobody reads the output any more.\n"

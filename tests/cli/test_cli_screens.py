@@ -1,11 +1,13 @@
 """The two screens: what a person sees on a terminal and in a log."""
 
 import io
+import json
 
 import pytest
 from rich.console import Console
 
-from vidgen_async.cli.screens import PlainScreen, RichScreen, clean, seconds, size
+from vidgen_async.cli.formats import clean, seconds, size
+from vidgen_async.cli.screens import JsonScreen, PlainScreen, RichScreen
 from vidgen_async.cli.words import Report
 
 
@@ -24,8 +26,10 @@ def use(screen) -> None:
     screen.received(500, 2_500_000)
     screen.received(2_500_000, 2_500_000)
     screen.warn("careful")
-    screen.result("saved hero.mp4")
-    screen.trouble(Report("it broke", ("vidgen wait task_1 -o 'a very long name that is longer than the screen.mp4'",)))
+    screen.show("saved hero.mp4")
+    screen.trouble(
+        Report("it broke", ("vidgen wait task_1 -o 'a very long name that is longer than the screen.mp4'",)), 1
+    )
     screen.close()
 
 
@@ -65,7 +69,7 @@ def test_the_command_to_resume_is_never_wrapped():
 def test_no_color_is_honoured(monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
     screen, file = on_a_terminal()
-    screen.trouble(Report("it broke"))
+    screen.trouble(Report("it broke"), 1)
     assert "\x1b[31m" not in file.getvalue()
     assert "it broke" in file.getvalue()
 
@@ -73,8 +77,8 @@ def test_no_color_is_honoured(monkeypatch):
 @pytest.mark.parametrize("make", [PlainScreen, lambda: on_a_terminal()[0]])
 def test_what_the_service_says_cannot_control_the_terminal(make, capsys):
     screen = make()
-    screen.trouble(Report("bad \x1b[2J\x07 words\r\nin two lines"))
-    screen.result("a\x1b]0;title\x07b")
+    screen.trouble(Report("bad \x1b[2J\x07 words\r\nin two lines"), 1)
+    screen.show("a\x1b]0;title\x07b")
     out, err = capsys.readouterr()
     assert "\x1b" not in out
     assert "\x1b[2J" not in err
@@ -89,3 +93,28 @@ def test_sizes_and_times_are_for_people():
         "3.0 GB",
     ]
     assert [seconds(count) for count in (1.234, 75, 3725)] == ["1.2 s", "1 min 15 s", "1 h 02 min"]
+
+
+def test_for_a_machine_every_line_is_an_object(capsys):
+    use(JsonScreen())
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert [json.loads(line) for line in err.splitlines()] == [
+        {"order": "order-1187"},
+        {"state": "queued"},
+        {"state": "running"},
+        {"warning": "careful"},
+        {
+            "error": {
+                "kind": "error",
+                "message": "it broke",
+                "exit_code": 1,
+                "commands": ["vidgen wait task_1 -o 'a very long name that is longer than the screen.mp4'"],
+            }
+        },
+    ]
+
+
+def test_for_a_machine_a_result_is_its_document(capsys):
+    JsonScreen().show("saved hero.mp4", {"path": "hero.mp4"})
+    assert json.loads(capsys.readouterr().out) == {"path": "hero.mp4"}

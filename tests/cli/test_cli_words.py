@@ -4,7 +4,7 @@ import pytest
 
 from vidgen_async import errors
 from vidgen_async.cli.journey import Fate, Journey, Stage
-from vidgen_async.cli.words import Exit, error_report, exit_code, interrupt_report
+from vidgen_async.cli.words import Exit, TasksFailedError, error_report, exit_code, interrupt_report
 from vidgen_async.orders import WHAT_TO_DO
 
 ORDER = "order-1187"
@@ -32,6 +32,12 @@ REJECTED = errors.RejectedInsufficientCreditsError("no credits", status=402)
         (errors.NotVideoError("x"), Stage.DOWNLOAD, Exit.DOWNLOAD),
         (errors.ConnectError("x"), Stage.DOWNLOAD, Exit.DOWNLOAD),
         (ZeroDivisionError("x"), Stage.DOWNLOAD, Exit.FAILED),
+        (errors.NotReadyError("x", status=409), Stage.DOWNLOAD, Exit.FAILED),
+        (errors.NotFoundError("x", status=404), Stage.DOWNLOAD, Exit.FAILED),
+        (errors.OrderStateError("x"), Stage.RECORD, Exit.USAGE),
+        (errors.JournalError("x"), Stage.RECORD, Exit.NOT_SENT),
+        (errors.AuthenticationError("x", status=401), Stage.LOOK, Exit.REFUSED),
+        (TasksFailedError("x", code=Exit.TIMEOUT), Stage.WATCH, Exit.TIMEOUT),
     ],
 )
 def test_the_exit_code_says_whether_it_arrived(error, stage, code):
@@ -93,7 +99,7 @@ def test_the_command_to_resume_can_be_pasted_into_a_shell():
 
 
 def test_an_uncertain_order_is_explained_in_words_for_a_person():
-    error = errors.UncertainCreateError(f"order 'x': nobody knows whether the service took it. {WHAT_TO_DO}")
+    error = errors.UncertainCreateError("order 'x': nobody knows whether the service took it.", advice=WHAT_TO_DO)
     report = error_report(error, on_its_way(Fate.UNCERTAIN, Stage.CREATE))
     assert "orders." not in report.text
     assert report.text.count("Look at the account") == 1
@@ -106,7 +112,7 @@ def test_an_unexpected_error_around_an_order_does_not_hide_that_it_is_uncertain(
 
 
 def test_an_order_that_was_not_sent_may_be_run_again():
-    error = errors.NotSentError("order 'x' was not sent: refused. Calling again with the same order id is safe.")
+    error = errors.NotSentError("order 'x' was not sent: refused.", advice="Calling again is safe.")
     assert "Running this again is safe" in error_report(error, on_its_way(Fate.NOTHING, Stage.CREATE)).text
 
 
@@ -128,3 +134,74 @@ def test_a_failure_before_the_order_says_that_nothing_was_ordered():
 )
 def test_how_to_go_on_is_told_where_one_can_go_on(error, stage, can_go_on):
     assert bool(error_report(error, on_its_way(Fate.TASK, stage)).commands) is can_go_on
+
+
+LASTING = {"is_lasting": True}
+
+
+def test_an_order_on_record_is_resumed_by_its_id():
+    journey = on_its_way(Fate.TASK, Stage.WAIT, **LASTING)
+    assert interrupt_report(journey, "Interrupted").commands == (f"vidgen generate --resume {ORDER} -o hero.mp4",)
+
+
+def test_an_uncertain_order_on_record_is_decided_by_a_person_in_commands():
+    journey = on_its_way(Fate.UNCERTAIN, Stage.CREATE, connection=("--account", "left"), **LASTING)
+    report = interrupt_report(journey, "Interrupted")
+    assert "a second run is a second order" not in report.text
+    verbs = [command.split()[1:3] for command in report.commands]
+    assert verbs == [
+        ["orders", "show"], ["orders", "adopt"], ["generate", "--resume"], ["orders", "abandon"], ["orders", "resend"],
+    ]  # fmt: skip
+    assert all("--account left" in command for command in report.commands if "orders" in command)
+
+
+def test_the_resend_that_is_proposed_names_the_last_attempt():
+    error = errors.UncertainCreateError("lost", attempts=(object(), object()))
+    report = error_report(error, on_its_way(Fate.UNCERTAIN, Stage.CREATE, **LASTING))
+    assert "--expect-attempt 2" in report.commands[-1]
+
+
+def test_a_refused_key_names_its_variable():
+    error = errors.AuthenticationError("the API key was refused", status=401, advice="Check api_key.")
+    report = error_report(error, on_its_way(Fate.NOTHING, Stage.CATALOG))
+    assert "VIDGEN_API_KEY" in report.text
+    assert "api_key." not in report.text
+    link = errors.AuthenticationError("the signed link was refused", status=401, source="signed link")
+    assert "VIDGEN_API_KEY" not in error_report(link, on_its_way(Fate.TASK, Stage.DOWNLOAD)).text
+
+
+@pytest.mark.parametrize(
+    ("error", "may_go_again"),
+    [
+        (errors.NotSentError("x"), True),
+        (errors.RejectedInsufficientCreditsError("x", status=402), True),
+        (errors.RejectedRateLimitError("x", status=429), True),
+        (errors.RejectedBadRequestError("x", status=400), False),
+    ],
+)
+def test_an_order_that_can_fare_better_another_time_may_be_resumed(error, may_go_again):
+    report = error_report(error, on_its_way(Fate.NOTHING, Stage.CREATE, **LASTING))
+    assert (report.commands == (f"vidgen generate --resume {ORDER} -o hero.mp4",)) is may_go_again
+
+
+def test_a_receipt_that_could_not_be_written_is_put_on_record_by_hand():
+    error = errors.ReceiptNotStoredError("accepted", order_id=ORDER, task_id="task_1")
+    report = error_report(error, on_its_way(Fate.TASK, Stage.CREATE))
+    assert f"vidgen orders adopt {ORDER} task_1" in report.text
+    assert report.commands == ("vidgen wait task_1 -o hero.mp4",)
+
+
+def test_a_report_knows_what_it_is_about_for_machines():
+    report = error_report(REJECTED, on_its_way(Fate.NOTHING, Stage.CREATE))
+    assert (report.kind, report.order_id, report.task_id) == ("rejected_insufficient_credits", ORDER, None)
+    assert error_report(ZeroDivisionError(), Journey()).kind == "unexpected"
+    assert interrupt_report(on_its_way(Fate.TASK, Stage.WAIT), "Terminated").kind == "terminated"
+
+
+def test_nobody_reading_the_output_is_no_fault_of_ours():
+    assert error_report(BrokenPipeError(), Journey(stage=Stage.RECORD)).text == "nobody reads the output any more."
+
+
+def test_an_interrupted_watch_leaves_the_tasks_running():
+    report = interrupt_report(Journey(stage=Stage.WATCH), "Interrupted")
+    assert report.text == "Interrupted while watching the tasks. The tasks go on at the service, and are charged."

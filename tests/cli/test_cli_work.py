@@ -6,16 +6,26 @@ import logging
 import os
 import signal
 import time
+from contextlib import asynccontextmanager
+from datetime import timedelta
 
 import pytest
 
 from vidgen_async.cli.journey import Fate, Journey, Stage
 from vidgen_async.cli.runner import _Interruption, run
-from vidgen_async.cli.work import Errand, Target, Wanted
+from vidgen_async.cli.wanted import Wanted
+from vidgen_async.cli.work import Errand, Target
 from vidgen_async.client import Client
 from vidgen_async.clock import VirtualClock
-from vidgen_async.errors import DownloadError, InvalidRequestError
-from vidgen_async.journal import MemoryJournal
+from vidgen_async.errors import (
+    AuthenticationError,
+    DownloadError,
+    InvalidRequestError,
+    JournalError,
+    UncertainCreateError,
+)
+from vidgen_async.journal import Attempt, MemoryJournal, Order, OrderRef, OrderState, Permission
+from vidgen_async.pacing import Pacing
 from vidgen_async.transports import BufferedResponse, FakeTransport
 
 from .conftest import PICTURE, FakeScreen
@@ -37,6 +47,9 @@ class Service:
     async def __call__(self, request) -> BufferedResponse:
         self.shown.setdefault(request.op, list(self.screen.lines))
         return await getattr(self, request.op.replace(".", "_"))()
+
+    async def models_list(self):
+        return BufferedResponse(200, b'{"models": [{"code": "m", "enabled": true, "maintenance": false}]}')
 
     async def files_create(self):
         return BufferedResponse(200, b'{"id": "a", "image_id": "image-1", "url": "/a"}')
@@ -63,15 +76,38 @@ class Scene:
         self.transport = FakeTransport(self.service)
         self.journey = Journey(order_id=ORDER, output="out.mp4")
         self.clock = VirtualClock()
+        self.journal = MemoryJournal()
 
-    async def generate(self, wanted: Wanted, target: Target) -> None:
+    @asynccontextmanager
+    async def errand(self):
         async with Client(
-            "key", base_url=BASE, transport=self.transport, journal=MemoryJournal(), clock=self.clock, poll_interval=1
+            "key", base_url=BASE, transport=self.transport, journal=self.journal, clock=self.clock, poll_interval=1
         ) as client:
-            errand = Errand(
-                client=client, journey=self.journey, screen=self.screen, timeout=60, begun_at=time.monotonic()
+            yield Errand(client=client, journey=self.journey, screen=self.screen, timeout=60, begun_at=time.monotonic())
+
+    async def generate(self, wanted: Wanted, target: Target, *, validate: bool = False) -> None:
+        async with self.errand() as errand:
+            await errand.generate(wanted, target, validate=validate)
+
+    async def resume(self, target: Target) -> None:
+        async with self.errand() as errand:
+            await errand.resume(target)
+
+    async def has_on_record(self, *, is_being_sent: bool) -> None:
+        """Put the order on record, as another run has left it."""
+        ref = OrderRef(service="http://127.0.0.1:1", account="default", order_id=ORDER)
+        now = self.clock.wall()
+        await self.journal.intend(Order(ref=ref, idempotency_key="vg1-key", body=b'{"model":"m"}', created_at=now))
+        if is_being_sent:
+            permission = Permission(
+                ref=ref,
+                expect_attempt=0,
+                states={OrderState.QUEUED},
+                now=now,
+                deadline_at=now + timedelta(seconds=130),
+                pacing=Pacing(),
             )
-            await errand.generate(wanted, target)
+            assert isinstance(await self.journal.begin(permission), Attempt)
 
     def run(self, wanted: Wanted, target: Target) -> int:
         return run(lambda: self.generate(wanted, target), self.journey, self.screen, is_debug=False)
@@ -144,8 +180,61 @@ async def test_a_file_that_appears_during_the_wait_is_not_replaced(target):
 
 async def test_an_impossible_request_is_refused_before_the_upload(scene, target):
     with pytest.raises(InvalidRequestError):
-        await scene.generate(Wanted(prompt=" ", model="m", pictures=(PICTURE,)), target)
+        await scene.generate(Wanted(prompt=" ", model="m", pictures=(PICTURE,)), target, validate=True)
+    assert scene.ops == ["models.list"]
+
+
+async def test_a_key_that_the_catalog_refuses_stops_everything_before_the_upload(scene, target):
+    async def refused():
+        return BufferedResponse(401, b"{}")
+
+    scene.service.models_list = refused
+    with pytest.raises(AuthenticationError):
+        await scene.generate(Wanted(prompt="p", model="m", pictures=(PICTURE,)), target, validate=True)
+    assert scene.ops == ["models.list"]
+    assert scene.journey.fate is Fate.NOTHING
+
+
+async def test_an_order_that_was_never_sent_is_sent_by_resume_as_it_is_on_record(scene, target):
+    await scene.has_on_record(is_being_sent=False)
+    with pytest.raises(Exception, match="no good"):
+        await scene.resume(target)
+    assert scene.ops[0] == "videos.create"
+    assert scene.body("videos.create") == {"model": "m"}
+
+
+async def test_an_order_that_another_run_was_sending_is_waited_for_and_never_sent_again(scene, target):
+    await scene.has_on_record(is_being_sent=True)
+    before = scene.clock.now()
+    with pytest.raises(UncertainCreateError):
+        await scene.resume(target)
     assert scene.ops == []
+    assert 130 <= scene.clock.now() - before < 140
+    assert scene.journey.fate is Fate.UNCERTAIN
+    assert any("the order was being sent; waiting for what became of it, until 2030-01-01" in line
+               for line in scene.screen.lines)  # fmt: skip
+
+
+async def test_a_resume_that_cannot_write_the_record_does_not_call_an_uncertain_order_nothing(scene, target):
+    await scene.has_on_record(is_being_sent=True)
+    scene.journal.get = _fails_from_the_second_time(scene.journal.get)
+    with pytest.raises(JournalError):
+        await scene.resume(target)
+    await scene.journey.create_ended()
+    assert scene.journey.fate is Fate.UNCERTAIN
+
+
+def _fails_from_the_second_time(get):
+    calls = []
+
+    async def fail(*arguments):
+        calls.append(arguments)
+        if len(calls) > 1:
+            message = "the disk is gone"
+            raise JournalError(message)
+        return await get(*arguments)
+
+    return fail
 
 
 def test_a_failed_task_ends_with_its_reason(scene, target):

@@ -1,15 +1,21 @@
 """Bad input is named, all of it at once, before anything is sent (2.4)."""
 
+from datetime import UTC, datetime
+
 import pytest
+from yarl import URL
 
 from vidgen_async.errors import InvalidRequestError
 from vidgen_async.resources import VideoRequest
-from vidgen_async.validation import check_request, make_request
+from vidgen_async.validation import make_request, problems_of, refuse
+
+SERVICE = URL("https://service.net/openapi/v1")
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
 
-def problems_of(**fields) -> tuple[str, ...]:
+def found(**fields) -> tuple[str, ...]:
     try:
-        check_request(make_request(None, {"model": "vendorh3", "prompt": "a boat", **fields}))
+        refuse(problems_of(make_request(None, {"model": "vendorh3", "prompt": "a boat", **fields}), SERVICE, NOW))
     except InvalidRequestError as error:
         return error.problems
     return ()
@@ -22,13 +28,13 @@ def problems_of(**fields) -> tuple[str, ...]:
         {"duration": 8},
         {"duration": 8, "seconds": 8},
         {"ratio": "9:16", "aspect_ratio": "9:16"},
-        {"image_urls": ["https://pics.test/a.png"]},
-        {"reference_images": [{"url": "https://pics.test/a.png", "role": "first"}]},
+        {"image_urls": ["https://pics.net/a.png"]},
+        {"reference_images": [{"url": "https://pics.net/a.png", "role": "first"}]},
         {"image_ids": ("img-1",), "attachments": [{"any": 1}], "mode": "fast", "extra": {"seed": 7}},
     ],
 )
 def test_a_good_request_has_no_problems(fields):
-    assert problems_of(**fields) == ()
+    assert found(**fields) == ()
 
 
 @pytest.mark.parametrize(
@@ -47,14 +53,14 @@ def test_a_good_request_has_no_problems(fields):
         ({"ratio": "9:16", "aspect_ratio": "1:1"}, "aspect_ratio"),
         ({"resolution": ""}, "resolution"),
         ({"mode": 1}, "mode"),
-        ({"image_urls": "https://pics.test/a.png"}, "image_urls"),
+        ({"image_urls": "https://pics.net/a.png"}, "image_urls"),
         ({"image_urls": ["hero.png"]}, "image_urls[0]"),
-        ({"image_urls": ["https://a.test/1", "file:///etc/passwd"]}, "image_urls[1]"),
+        ({"image_urls": ["https://a.net/1", "file:///etc/passwd"]}, "image_urls[1]"),
         ({"image_urls": ["data:image/png;base64,AAAA"]}, "image_urls[0]"),
         ({"video_urls": [7]}, "video_urls[0]"),
         ({"audio_urls": ["http://"]}, "audio_urls[0]"),
         ({"reference_images": [{"uri": "x"}]}, "reference_images[0]"),
-        ({"reference_audios": ["https://a.test/1"]}, "reference_audios[0]"),
+        ({"reference_audios": ["https://a.net/1"]}, "reference_audios[0]"),
         ({"reference_videos": [{"url": "x"}]}, "reference_videos[0].url"),
         ({"image_ids": ["ok", ""]}, "image_ids[1]"),
         ({"attachments": ["x"]}, "attachments[0]"),
@@ -65,13 +71,13 @@ def test_a_good_request_has_no_problems(fields):
     ],
 )
 def test_a_problem_names_its_field(fields, named):
-    problems = problems_of(**fields)
+    problems = found(**fields)
     assert len(problems) == 1
     assert problems[0].startswith(f"{named}:")
 
 
 def test_all_problems_come_at_once():
-    assert len(problems_of(prompt="", duration=-1, ratio="2:1", image_urls=["x", "y"])) == 5
+    assert len(found(prompt="", duration=-1, ratio="2:1", image_urls=["x", "y"])) == 5
 
 
 def test_missing_fields_are_named():
@@ -89,3 +95,104 @@ def test_a_request_shows_neither_its_prompt_nor_secrets_of_its_urls():
     request = VideoRequest(model="m", prompt="a secret plan", image_urls=["https://a.test/x?token=hush"])
     assert "secret plan" not in repr(request)
     assert "hush" not in repr(request)
+
+
+class TestReferences:
+    """2.4, rules 2 and 3: what the service could not read is not sent."""
+
+    @pytest.mark.parametrize(
+        "url",
+        [
+            "https://example.com/a.png",
+            "https://cdn.example.org/a.png",
+            "https://pictures.example/a.png",
+            "https://your-domain.com/a.png",
+            "https://via.placeholder.com/600",
+            "https://pics.net/<file>.png",
+            "https://pics.net/{name}.png",
+            "https://pics.net/%3Cfile%3E.png",
+            "https://pics.net/a.png?token=YOUR_TOKEN",
+            "https://pics.net/a.png?token=<token>",
+            "https://pics.net/a.png?sig=xxxx&exp=1",
+        ],
+    )
+    def test_a_placeholder_is_no_file(self, url):
+        (problem,) = found(image_urls=[url])
+        assert problem.startswith("image_urls[0]: ")
+        assert "not the URL of a real file" in problem
+
+    @pytest.mark.parametrize(
+        "host",
+        [
+            "localhost",
+            "127.0.0.1",
+            "127.1",
+            "[::1]",
+            "10.1.2.3",
+            "192.168.0.7",
+            "169.254.1.1",
+            "100.64.0.1",
+            "[fe80::1]",
+            "nas",
+            "nas.local",
+            "nas.local.",
+            "files.internal",
+            "box.lan",
+            "cdn.test",
+            "files.localhost",
+        ],
+    )
+    def test_a_host_that_the_service_cannot_reach_is_refused(self, host):
+        (problem,) = found(video_urls=[f"http://{host}/a.mp4"])
+        assert problem.startswith("video_urls[0]: the service cannot reach this host (upload a local image with ")
+
+    @pytest.mark.parametrize("service", ["http://127.0.0.1:8080", "http://localhost", "https://gateway.internal"])
+    def test_a_service_that_is_not_public_itself_may_reach_such_hosts(self, service):
+        request = make_request(None, {"model": "m", "prompt": "p", "image_urls": ["http://nas.local/a.png"]})
+        assert problems_of(request, URL(service)) == []
+
+    def test_a_placeholder_is_refused_by_every_service(self):
+        request = make_request(None, {"model": "m", "prompt": "p", "image_urls": ["https://example.com/a.png"]})
+        assert len(problems_of(request, URL("http://127.0.0.1:8080"))) == 1
+
+    @pytest.mark.parametrize(
+        ("url", "why"),
+        [
+            ("https://ann:hush@pics.net/a.png", "must be readable without a login"),
+            ("https://pics.net/page.HTML", "not to an HTML page"),
+            ("https://pics.net/a.png?exp=1893455999&sig=hush", "the link expired at 2029-12-31 23:59:59 UTC"),
+            ("https://pics.net/a.png?Expires=1893456000&sig=hush", "the link expired at 2030-01-01 00:00:00 UTC"),
+            (" https://pics.net/a.png", "must be a public http or https URL"),
+            ("C:\\pictures\\a.png", "must be a public http or https URL"),
+            ("/home/ann/a.png", "must be a public http or https URL"),
+            ("ftp://pics.net/a.png", "must be a public http or https URL"),
+        ],
+    )
+    def test_what_is_wrong_with_a_url_is_said_without_its_secrets(self, url, why):
+        (problem,) = found(audio_urls=[url])
+        assert why in problem
+        assert "hush" not in problem
+
+    @pytest.mark.parametrize(
+        "url",
+        [
+            "https://pics.net/a.png?exp=1893456001&sig=s",
+            "https://bücher.de/ein%20boot.png?type=string&name=foo",
+            "https://8.8.8.8/a.png",
+            "https://exampleshop.com/a.png",
+            "https://cdn.mytest.io/latest/local/x.webp",
+        ],
+    )
+    def test_a_public_url_is_let_through(self, url):
+        assert found(image_urls=[url]) == ()
+
+    @pytest.mark.parametrize(
+        "value", ["<image_id>", "your_image_id", "xxxx", "...", "asset_id", "example-id", "IMAGE-ID"]
+    )
+    def test_an_illustrative_id_is_no_upload(self, value):
+        (problem,) = found(image_ids=[value])
+        assert problem == f"image_ids[0]: a placeholder, not the image_id of an upload: {value!r}"
+
+    def test_a_long_value_is_shortened(self):
+        (problem,) = found(ratio="9" * 1000)
+        assert len(problem) < 200

@@ -238,8 +238,8 @@ async def test_cancelled_at_any_await_it_leaves_the_old_file_or_the_whole_new_on
 
     async def handle(request):
         async def close():
-            await asyncio.sleep(0)
             closed.append(True)
+            await asyncio.sleep(0)
 
         await asyncio.sleep(0)
         opened.append(True)

@@ -130,17 +130,17 @@ async def test_a_create_has_a_total_time_limit_and_is_uncertain_afterwards(order
 
 
 async def test_what_fails_before_the_gate_goes_again_a_few_times_under_one_key(make_orders, service):
-    async def refuse(_):
-        failures.append(1)
+    async def refuse(request):
+        keys.append(request.headers["Idempotency-Key"])
         raise ConnectError("connection refused", delivery=Delivery.NOT_SENT)
 
-    failures: list[int] = []
+    keys: list[str] = []
     orders = make_orders(transport=FakeTransport(service.transport._handler, before_gate=refuse))
 
     with pytest.raises(NotSentError, match="Calling again with the same order id is safe"):
         await orders.create(REQUEST, order_id="o")
 
-    assert (len(failures), service.posts) == (3, [])
+    assert (len(keys), len(set(keys)), service.posts) == (3, 1, [])
     assert (await orders.get("o")).state is OrderState.QUEUED
 
 

@@ -100,7 +100,7 @@ async def test_an_unknown_path_is_404(api, path):
 async def test_a_path_without_the_prefix_is_404(service, api):
     root = service.base_url.removesuffix("/openapi/v1")
 
-    assert [(await api.get(f"{root}{path}")).status for path in ("/models", "/v1/models", "/")] == [404, 404, 404]
+    assert [(await api.get(f"{root}{path}")).status for path in ("/models", "/v1/models", "/v1")] == [404, 404, 404]
 
 
 async def test_a_method_that_a_path_does_not_take_is_405(api):
@@ -129,6 +129,28 @@ async def test_all_requests_are_on_record_with_their_origin_and_whether_a_key_ca
     assert seen == [
         ("service", "models.list", "GET", "/openapi/v1/models?x=%2F", True),
         ("links", "link", "GET", "/v/nothing.mp4", False),
+    ]
+
+
+async def test_whoever_listens_is_told_of_each_request_when_it_has_arrived_and_when_it_is_over(session):
+    told = []
+
+    def listen(request):
+        told.append((request.op, request.status, request.create and request.create.status, request.is_over))
+
+    async with Sandbox(on_request=listen) as service:
+        api = Caller(session, service.base_url, service.api_key)
+        service.faults.add("videos.get", Fault.not_http())
+        await api.create()
+        with pytest.raises(aiohttp.ClientError):
+            await api.get("/videos/task_1")
+        await api.get(f"{service.console_url}sandbox/state", bare=True)
+
+    assert told == [
+        ("videos.create", None, None, False),
+        ("videos.create", 202, 202, True),
+        ("videos.get", None, None, False),
+        ("videos.get", None, None, True),
     ]
 
 
@@ -212,6 +234,8 @@ async def test_time_runs_as_fast_as_asked_jumps_when_told_and_never_back():
         clock.advance(-1)
     with pytest.raises(ValueError, match="speed"):
         SandboxClock(speed=-1)
+    with pytest.raises(ValueError, match="speed"):
+        clock.speed = float("nan")
 
 
 def test_without_its_extra_the_import_error_says_how_to_get_it(monkeypatch):

@@ -220,12 +220,22 @@ def test_an_interval_below_the_recommended_one_is_warned_about_except_on_this_ma
     Client("key", base_url="http://127.0.0.1:1/openapi/v1", poll_interval=5)
 
 
-def test_a_journal_that_this_version_has_not_is_refused(monkeypatch):
-    with pytest.raises(ConfigurationError, match="in memory only"):
-        fake_client(journal="sqlite:///orders.db")
-    monkeypatch.setenv("VIDGEN_JOURNAL", "sqlite:///orders.db")
-    with pytest.raises(ConfigurationError, match="in memory only"):
-        fake_client()
+@pytest.mark.parametrize("given", ["postgresql://ann:hush@h/orders", "orders.db", "sqlite://"])
+def test_a_journal_that_is_not_known_is_refused_without_its_password(given):
+    with pytest.raises(ConfigurationError, match="sqlite:///") as caught:
+        Client("key-1", base_url="https://h/openapi/v1", journal=given)
+    assert "hush" not in str(caught.value)
+
+
+async def test_a_named_journal_outlives_the_client(service, tmp_path, monkeypatch):
+    monkeypatch.setenv("VIDGEN_JOURNAL", f"sqlite:///{tmp_path}/orders.db")
+    receipts = []
+    for _ in range(2):
+        async with Client(service.api_key, base_url=service.base_url) as client:
+            receipts.append(await client.videos.create(model="gen-2.0", prompt="p", order_id="o"))
+
+    assert receipts[0] == receipts[1]
+    assert len(service.creates) == 1
 
 
 async def test_the_clock_of_the_transport_is_used_unless_another_is_given():

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import av
 import pytest
+from aiohttp.test_utils import TestClient, TestServer
 
 from vidgen_async import UncertainCreateError
 from vidgen_async.sandbox import Fault
@@ -30,26 +31,76 @@ def test_the_first_block_runs_offline_and_saves_a_video(tmp_path, monkeypatch):
 
 
 async def test_the_block_about_creates_gives_the_task_id(client, service):
-    (block,) = [block for block in BLOCKS if "async def make(" in block]
-    names: dict = {}
-    exec(compile(block, "README.md", "exec"), names)  # noqa: S102 - the README's own lines
-    assert await names["make"](client, "order-1187") == service.creates[0].task_id
+    make = names_of("async def make(")["make"]
+    assert await make(client, "order-1187") == service.creates[0].task_id
 
     service.faults.add("videos.create", Fault.close_after_body())
     with pytest.raises(UncertainCreateError):
-        await names["make"](client, "order-1188")
+        await make(client, "order-1188")
 
 
 async def test_the_block_about_the_sandboxs_faults_passes(capsys):
-    (block,) = [block for block in BLOCKS if "Fault.close_after_body" in block]
-    names: dict = {}
-    exec(compile(block, "README.md", "exec"), names)  # noqa: S102 - the README's own lines
-    await names["test_a_lost_answer_is_not_ordered_twice"]()
+    await names_of("Fault.close_after_body")["test_a_lost_answer_is_not_ordered_twice"]()
     assert "order-1187" in capsys.readouterr().out
 
 
+@pytest.fixture
+def environment(service, tmp_path, monkeypatch):
+    """Where the README's programs run: a directory of their own, with the sandbox in the environment."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("VIDGEN_API_KEY", service.api_key)
+    monkeypatch.setenv("VIDGEN_BASE_URL", service.base_url)
+
+
+def names_of(marker: str) -> dict:
+    (block,) = [block for block in BLOCKS if marker in block]
+    names: dict = {"__name__": "readme"}
+    exec(compile(block, "README.md", "exec"), names)  # noqa: S102 - the README's own lines
+    return names
+
+
+@pytest.mark.usefixtures("environment")
+async def test_the_web_app_orders_once_and_hands_the_video_on(service):
+    async with TestClient(TestServer(names_of("def make_app(")["make_app"]())) as browser:
+        answers = [await browser.put("/orders/o-1", json={"prompt": "a boat"}) for _ in range(2)]
+        assert [answer.status for answer in answers] == [201, 201]
+        assert len(service.creates) == 1
+        task_id = (await answers[0].json())["task"]
+        video = await browser.get(f"/videos/{task_id}")
+        assert (video.status, video.content_type) == (200, "video/mp4")
+        assert len(await video.read()) == video.content_length
+
+        invalid = await browser.put("/orders/o-2", json={"prompt": " "})
+        assert await invalid.json() == {"problems": ["prompt: must not be empty"]}
+        service.faults.add("videos.create", Fault.status(402))
+        assert (await browser.put("/orders/o-3", json={"prompt": "a boat"})).status == 409
+        service.faults.add("videos.create", Fault.close_after_body())
+        assert (await browser.put("/orders/o-4", json={"prompt": "a boat"})).status == 202
+        service.faults.add("videos.content", Fault.status(409))
+        assert (await browser.get(f"/videos/{task_id}")).status == 404
+
+
+@pytest.mark.usefixtures("environment")
+async def test_the_worker_started_again_orders_nothing_twice(service, capsys):
+    work = names_of("async def work(")["work"]
+    jobs = {"job-1": "a boat", "job-2": "another boat [fail: too blue]"}
+
+    first = await work(jobs)
+    again = await work(jobs)
+
+    assert first == again
+    assert first == [f"{service.creates[0].task_id}.mp4"]
+    assert len(service.creates) == 2
+    assert "too blue" in capsys.readouterr().out
+
+
+async def test_the_benchmark_counts_its_creates(capsys):
+    await names_of("async def benchmark(")["benchmark"](5)
+    assert capsys.readouterr().out.startswith("5 creates in ")
+
+
 def test_every_block_is_run_by_a_test():
-    assert len(BLOCKS) == 3
+    assert len(BLOCKS) == 6
 
 
 @pytest.mark.parametrize("target", sorted(set(re.findall(r"\]\(((?!https?:)[^)#]+)\)", README))))

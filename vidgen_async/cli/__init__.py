@@ -1,15 +1,19 @@
-"""The command line: ``vidgen``. It needs the extra ``cli`` (click and rich), and says so where that is missing."""
+"""The command line: ``vidgen``. It needs the extra ``cli``, and says so where that is missing."""
 
+import os
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-_NEEDED = ("click", "rich")
+_NEEDED = ("click", "rich", "platformdirs")
 
 
 def main() -> None:
     """The entry point; ends the process with one of the documented exit codes."""
     try:
-        from vidgen_async.cli.app import run_app  # noqa: PLC0415 - the extra may be missing: that is said, not raised
-
+        with _interruptible():
+            from vidgen_async.cli.app import run_app  # noqa: PLC0415 - the extra may be missing: that is said, not raised
         sys.exit(run_app())
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
@@ -18,4 +22,25 @@ def main() -> None:
         sys.stderr.write(f'vidgen needs {missing}, which is not installed: pip install "vidgen-async[cli]"\n')
         sys.exit(2)
     except KeyboardInterrupt:
+        sys.stderr.write("vidgen: interrupted\n")
         sys.exit(130)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Ctrl-C ends the process at once: while modules are loaded nothing is open yet, and an exception could come out
+    of an import as another one, with a traceback."""
+
+    def leave(*_: object) -> None:
+        os.write(2, b"vidgen: interrupted\n")
+        os._exit(130)
+
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler:  # ignored, or somebody else's
+        yield
+        return
+    signal.signal(signal.SIGINT, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

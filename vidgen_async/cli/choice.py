@@ -1,10 +1,9 @@
 """Which model, when none was named."""
 
+from vidgen_async.cli.formats import span
 from vidgen_async.errors import InvalidRequestError
 from vidgen_async.resources import Catalog, CatalogModel
-
-#: Models that cannot do without a picture (2.4, rule 4); the catalog has no field for it.
-NEED_A_PICTURE = frozenset({"vendorh3"})
+from vidgen_async.validation import MIN_IMAGES
 
 
 def choose_model(
@@ -21,7 +20,7 @@ def choose_model(
         raise _refusal(f"no model of the catalog fits what was asked for; usable are: {usable}")
     if len(fitting) > 1 and not is_free:
         models = "; ".join(map(describe, fitting))
-        raise _refusal(f"several models fit, at different prices: choose one with --model ({models})")
+        raise _refusal(f"several models fit; choose one with --model (vidgen models shows your prices): {models}")
     is_vague = [pictures > 0 and model.max_reference_images is None for model in fitting]
     return min(zip(is_vague, fitting, strict=True), key=lambda pair: (pair[0], min(pair[1].durations, default=0)))[
         1
@@ -32,7 +31,7 @@ def describe(model: CatalogModel) -> str:
     """The model in a few words."""
     images = model.max_reference_images
     facts = (
-        f"{_span(model.durations)} s" if model.durations else "",
+        f"{span(model.durations)} s" if model.durations else "",
         " or ".join(model.resolutions),
         "" if images is None else f"up to {images} pictures" if images else "no pictures",
     )
@@ -45,15 +44,8 @@ def _fits(model: CatalogModel, duration: int | None, resolution: str | None, pic
         (duration is None or not model.durations or duration in model.durations)
         and (resolution is None or not model.resolutions or resolution in model.resolutions)
         and (model.max_reference_images is None or pictures <= model.max_reference_images)
-        and (pictures > 0 or model.code not in NEED_A_PICTURE)
+        and pictures >= MIN_IMAGES.get(model.code, 0)
     )
-
-
-def _span(durations: tuple[int, ...]) -> str:
-    first, last = min(durations), max(durations)
-    if len(durations) > 2 and sorted(durations) == list(range(first, last + 1)):
-        return f"{first} to {last}"
-    return ", ".join(map(str, durations))
 
 
 def _refusal(problem: str) -> InvalidRequestError:

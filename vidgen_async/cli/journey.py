@@ -5,12 +5,14 @@ from enum import Enum, StrEnum, auto
 
 from attrs import define
 
+from vidgen_async.attempts import Order, OrderState
 from vidgen_async.errors import (
     ClientStateError,
     InvalidRequestError,
     JournalError,
     NotSentError,
     OrderConflictError,
+    OrderStateError,
     ReceiptNotStoredError,
     RejectedError,
 )
@@ -25,8 +27,10 @@ class Stage(StrEnum):
     UPLOAD = "uploading the pictures"
     CREATE = "the order was being sent"
     WAIT = "waiting for the task"
+    WATCH = "watching the tasks"
     DOWNLOAD = "downloading the video"
-    LOOK = "looking at the task"
+    LOOK = "asking the service"
+    RECORD = "reading the orders on record"
     SERVE = "serving"
 
     @property
@@ -45,20 +49,15 @@ class Fate(Enum):
     """There is a task."""
 
 
-#: The ways in which a create ends that prove that it made nothing.
-_NOTHING_MADE = (
-    NotSentError,
-    RejectedError,
-    OrderConflictError,
-    InvalidRequestError,
-    JournalError,
-    ClientStateError,
-)
+#: The ways in which a create ends that prove that the order made nothing, and those that prove it of this run alone.
+_NOTHING_MADE = (NotSentError, RejectedError)
+_NOTHING_MADE_HERE = (OrderConflictError, OrderStateError, InvalidRequestError, JournalError, ClientStateError)
 
 
 @define(kw_only=True)
 class Journey:
-    """One run. ``options`` are those that a resuming command has to repeat."""
+    """One run. ``options`` are those that a resuming command has to repeat, ``connection`` those of them that every
+    command takes. ``is_lasting``: the order is on a record that outlives this run."""
 
     stage: Stage = Stage.CHECK
     fate: Fate = Fate.NOTHING
@@ -67,15 +66,27 @@ class Journey:
     status: str | None = None
     output: str | None = None
     options: tuple[str, ...] = ()
+    connection: tuple[str, ...] = ()
     is_sandbox: bool = False
+    is_lasting: bool = False
     creating: "asyncio.Task[Receipt] | None" = None
+    fate_before: Fate = Fate.NOTHING
 
     def begins_create(self, creating: "asyncio.Task[Receipt]") -> None:
         """The dangerous state first: from here on only certainty changes it."""
-        self.stage, self.fate, self.creating = Stage.CREATE, Fate.UNCERTAIN, creating
+        self.stage, self.creating, self.fate_before = Stage.CREATE, creating, self.fate
+        if self.fate is Fate.NOTHING:
+            self.fate = Fate.UNCERTAIN
 
     def has_task(self, task_id: str) -> None:
         self.fate, self.task_id = Fate.TASK, task_id
+
+    def stands(self, order: Order) -> None:
+        """What is on record about the order before this run does anything to it."""
+        if order.receipt is not None:
+            self.has_task(order.receipt.task_id)
+        elif order.state in (OrderState.SENDING, OrderState.UNCERTAIN, OrderState.ABANDONED):
+            self.fate = Fate.UNCERTAIN
 
     def saw(self, task: VideoTask) -> None:
         self.status = task.status
@@ -96,5 +107,8 @@ class Journey:
             self.has_task(self.creating.result().task_id)
         elif isinstance(error, ReceiptNotStoredError):
             self.has_task(error.task_id)
+            self.is_lasting = False
         elif isinstance(error, _NOTHING_MADE):
             self.fate = Fate.NOTHING
+        elif isinstance(error, _NOTHING_MADE_HERE):
+            self.fate = self.fate_before

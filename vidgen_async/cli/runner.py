@@ -39,15 +39,26 @@ async def _supervised(
         screen.say("sandbox", "ended")
         return Exit.OK
     if worker.cancelled() and interruption.signal is not None:
-        screen.trouble(interrupt_report(journey, _HOW[interruption.signal]))
-        return 128 + interruption.signal
+        code = 128 + interruption.signal
+        screen.trouble(interrupt_report(journey, _HOW[interruption.signal]), code)
+        return code
     error = asyncio.CancelledError() if worker.cancelled() else worker.exception()
     if error is None:
         return Exit.OK
+    if isinstance(error, BrokenPipeError):
+        _give_up_stdout()
     if is_debug:
         sys.stderr.write("".join(traceback.format_exception(error)))
-    screen.trouble(error_report(error, journey))
-    return exit_code(error, journey.stage)
+    ended_with = exit_code(error, journey.stage)
+    screen.trouble(error_report(error, journey), ended_with)
+    return ended_with
+
+
+def _give_up_stdout() -> None:
+    """Nobody reads it: what is still in its buffer would fail once more when the process ends."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 class _Interruption:
@@ -73,7 +84,7 @@ class _Interruption:
     def _leave(self, which: signal.Signals) -> None:
         self._screen.close()
         self._journey.learn()  # it may have ended just now
-        self._screen.trouble(interrupt_report(self._journey, _HOW[which]))
+        self._screen.trouble(interrupt_report(self._journey, _HOW[which]), 128 + which)
         sys.stderr.flush()
         os._exit(128 + which)
 
@@ -105,6 +116,11 @@ class _OnScreen(logging.Handler):
     def __init__(self, screen: Screen, level: int) -> None:
         super().__init__(level)
         self._screen = screen
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        # That something took a tenth of a second is said by asyncio, of itself, in Python's development mode.
+        is_about_us = record.name != "asyncio" or record.levelno > logging.WARNING or self.level < logging.WARNING
+        return is_about_us and bool(super().filter(record))
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.levelno >= logging.WARNING:

@@ -1,7 +1,6 @@
-"""What a person sees: one screen for terminals, one for everything else. Both are handed in, none is asked for."""
+"""What a person sees: one screen for terminals, one for logs, one for machines. All are handed in."""
 
-import os
-import sys
+import json
 import time
 from typing import Protocol
 
@@ -20,11 +19,14 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from vidgen_async.cli.formats import clean, seconds, size
+from vidgen_async.cli.printing import Document, JsonOutput, Output, PlainOutput, Shown, make_output
+from vidgen_async.cli.terminals import stderr_is_terminal
 from vidgen_async.cli.words import Report
 
 
 class Screen(Protocol):
-    """Everything goes to stderr, except the result."""
+    """Everything goes to stderr, except the results."""
 
     def say(self, label: str, text: str) -> None:
         """A fact that stays on the screen."""
@@ -41,49 +43,29 @@ class Screen(Protocol):
     def received(self, received: int, total: int | None) -> None:
         """Bytes of the video that have come; ``total`` is None when it is not known."""
 
-    def result(self, text: str) -> None:
-        """How it ended well: a line on stdout."""
+    def show(self, shown: Shown, *documents: Document) -> None:
+        """A result on stdout: for people as it is shown, for machines the documents."""
 
-    def trouble(self, report: Report) -> None:
-        """How it did not."""
+    def trouble(self, report: Report, code: int) -> None:
+        """How it did not end well, and with which exit code."""
 
     def close(self) -> None:
         """Nothing is being done any more; twice is fine."""
 
 
-def make_screen(*, is_debug: bool = False) -> Screen:
+def make_screen(*, is_debug: bool = False, is_json: bool = False) -> Screen:
     """The screen for where stderr leads: moving only on a terminal that can, and not between lines of a log."""
-    can_move = sys.stderr.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
-    return RichScreen() if can_move and not is_debug else PlainScreen()
-
-
-def clean(text: str) -> str:
-    """One line in which nothing controls the terminal, wherever it came from."""
-    return "".join(char if char.isprintable() else "�" for char in " ".join(text.split()))
-
-
-def size(count: float) -> str:
-    """A number of bytes for people."""
-    for unit in ("bytes", "kB", "MB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} GB"
-
-
-def seconds(count: float) -> str:
-    """A length of time for people."""
-    if count < 60:
-        return f"{count:.1f} s"
-    minutes, rest = divmod(round(count), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
+    if is_json:
+        return JsonScreen()
+    output = make_output(is_json=False)
+    return RichScreen(output=output) if stderr_is_terminal() and not is_debug else PlainScreen(output)
 
 
 class PlainScreen:
     """A line for each thing that happens, for logs and pipes."""
 
-    def __init__(self) -> None:
+    def __init__(self, output: Output | None = None) -> None:
+        self._output = output or PlainOutput()
         self._since: float | None = None
         self._is_receiving = False
 
@@ -107,10 +89,10 @@ class PlainScreen:
             _echo(f"the video has {size(total)}")
         self._is_receiving = True
 
-    def result(self, text: str) -> None:
-        click.echo(clean(text))
+    def show(self, shown: Shown, *documents: Document) -> None:
+        self._output.show(shown, *documents)
 
-    def trouble(self, report: Report) -> None:
+    def trouble(self, report: Report, code: int) -> None:
         _echo(f"vidgen: {report.text}")
         for command in report.commands:
             _echo(f"  {command}")
@@ -124,11 +106,49 @@ def _echo(text: str) -> None:
     click.echo(" " * indent + clean(text), err=True)
 
 
+class JsonScreen:
+    """Every line is a JSON object: on stdout the results; on stderr facts as they become known (``{"order": …}``,
+    ``{"task": …}``), ``{"warning": …}``, and at the end, if it did not end well, ``{"error": {…}}``."""
+
+    def __init__(self) -> None:
+        self._output = JsonOutput()
+
+    def say(self, label: str, text: str) -> None:
+        self._tell({label: text})
+
+    def warn(self, text: str) -> None:
+        self._tell({"warning": text})
+
+    def busy(self, text: str) -> None:
+        """Of no use to a machine."""
+
+    def state(self, state: str) -> None:
+        self._tell({"state": state})
+
+    def received(self, received: int, total: int | None) -> None:
+        """Of no use to a machine."""
+
+    def show(self, shown: Shown, *documents: Document) -> None:
+        self._output.show(shown, *documents)
+
+    def trouble(self, report: Report, code: int) -> None:
+        error = {"kind": report.kind, "message": report.text, "exit_code": int(code)}
+        about = {"order_id": report.order_id, "task_id": report.task_id, "commands": list(report.commands)}
+        self._tell({"error": {**error, **{name: value for name, value in about.items() if value}}})
+
+    def close(self) -> None:
+        """There is nothing to stop."""
+
+    def _tell(self, document: Document) -> None:
+        click.echo(json.dumps(document), err=True)
+
+
 class RichScreen:
     """Lines that stay, and below them what is being done, in motion. NO_COLOR is honoured (by rich)."""
 
-    def __init__(self, console: Console | None = None) -> None:
+    def __init__(self, console: Console | None = None, output: Output | None = None) -> None:
         self._console = console or Console(stderr=True, highlight=False, markup=False, emoji=False)
+        self._output = output or PlainOutput()
         self._progress: Progress | None = None
         self._row = TaskID(0)
         self._is_state = self._is_receiving = False
@@ -137,7 +157,7 @@ class RichScreen:
         self._console.print(Text.assemble((f"{label:<8} ", "dim"), clean(text)), soft_wrap=True)
 
     def warn(self, text: str) -> None:
-        self._console.print(Text.assemble(("warning ", "yellow"), clean(text)))
+        self._console.print(Text.assemble(("warning  ", "yellow"), clean(text)))
 
     def busy(self, text: str) -> None:
         self.close()
@@ -158,11 +178,11 @@ class RichScreen:
         if self._progress is not None:
             self._progress.update(self._row, completed=received, total=total)
 
-    def result(self, text: str) -> None:
+    def show(self, shown: Shown, *documents: Document) -> None:
         self.close()
-        click.echo(clean(text))
+        self._output.show(shown, *documents)
 
-    def trouble(self, report: Report) -> None:
+    def trouble(self, report: Report, code: int) -> None:
         self.close()
         self._console.print(Text.assemble(("vidgen: ", "bold red"), clean(report.text)))
         for command in report.commands:

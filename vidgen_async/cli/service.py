@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 from attrs import frozen
 
+from vidgen_async.cli.journey import Journey
+from vidgen_async.cli.places import default_journal
 from vidgen_async.cli.screens import Screen
-from vidgen_async.client import RECOMMENDED_INTERVAL, Client
+from vidgen_async.client import ONE_DAY, RECOMMENDED_INTERVAL, Client
 from vidgen_async.configuration import checked_base_url, is_on_this_machine
 from vidgen_async.errors import ConfigurationError
-from vidgen_async.journal import MemoryJournal
+from vidgen_async.journal import Journal, MemoryJournal, SqliteJournal, journal_from
 
 if TYPE_CHECKING:
     from vidgen_async.sandbox import Sandbox
@@ -23,28 +25,49 @@ SANDBOX_INTERVAL = 0.25
 #: How long a task of the embedded sandbox is queued and running, in seconds.
 SANDBOX_TIMES = (0.5, 1.0)
 
+DEFAULT_ACCOUNT = "default"
+
 
 @frozen(kw_only=True)
 class Settings:
-    """How to reach the service. The key is never among them: it is read from VIDGEN_API_KEY alone."""
+    """How to reach the service and what to show. The key is never among them: it is read from VIDGEN_API_KEY alone."""
 
     base_url: str | None = None
+    account: str = DEFAULT_ACCOUNT
+    journal: str | None = None
     poll_interval: float | None = None
+    timeout: float = ONE_DAY
     is_sandbox: bool = False
     is_debug: bool = False
+    is_json: bool = False
+
+    @property
+    def connection(self) -> tuple[str, ...]:
+        """The options that every later command about the same orders has to repeat."""
+        return (
+            *(() if self.base_url is None else ("--base-url", self.base_url)),
+            *(() if self.account == DEFAULT_ACCOUNT else ("--account", self.account)),
+            *(() if self.journal is None else ("--journal", self.journal)),
+        )
 
     @property
     def options(self) -> tuple[str, ...]:
         """Those that a resuming command has to repeat."""
-        base = () if self.base_url is None else ("--base-url", self.base_url)
-        return base if self.poll_interval is None else (*base, "--poll-interval", f"{self.poll_interval:g}")
+        interval = () if self.poll_interval is None else ("--poll-interval", f"{self.poll_interval:g}")
+        return (*self.connection, *interval)
 
 
 @asynccontextmanager
-async def opened(settings: Settings, screen: Screen) -> AsyncIterator[Client]:
-    """A client of the service; ConfigurationError says what is missing or wrong."""
+async def opened(settings: Settings, journey: Journey, screen: Screen, *, with_orders: bool) -> AsyncIterator[Client]:
+    """A client of the service; ConfigurationError says what is missing or wrong.
+
+    Only ``with_orders`` it has a journal that lasts: what does nothing with orders leaves nothing on the disk.
+    """
     if not settings.is_sandbox:
-        async with _client(settings, screen) as client:
+        _check_environment(settings)
+        journal = _journal(settings) if with_orders else MemoryJournal()
+        journey.is_lasting = journal.durable
+        async with _client(settings, journal, screen) as client:
             yield client
         return
     queued, running = SANDBOX_TIMES
@@ -75,18 +98,31 @@ def sandbox_class() -> "type[Sandbox]":
     return Sandbox
 
 
-def _client(settings: Settings, screen: Screen) -> Client:
+def _journal(settings: Settings) -> Journal:
+    given = settings.journal or os.environ.get("VIDGEN_JOURNAL")
+    return journal_from(given) if given else SqliteJournal(default_journal())
+
+
+def _check_environment(settings: Settings) -> None:
     if os.environ.get("VIDGEN_API_KEY") is None:
         message = "no API key: set VIDGEN_API_KEY (it never goes onto the command line), or try it with --sandbox"
         raise ConfigurationError(message)
     if settings.base_url is None and not os.environ.get("VIDGEN_BASE_URL"):
         message = "no base URL: set VIDGEN_BASE_URL or give --base-url; it ends in /openapi/v1"
         raise ConfigurationError(message)
+
+
+def _client(settings: Settings, journal: Journal, screen: Screen) -> Client:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        base_url = checked_base_url(settings.base_url)
-        usual = LOCAL_INTERVAL if is_on_this_machine(base_url) else RECOMMENDED_INTERVAL
-        client = Client(base_url=base_url, poll_interval=settings.poll_interval or usual)
+        usual = LOCAL_INTERVAL if is_on_this_machine(checked_base_url(settings.base_url)) else RECOMMENDED_INTERVAL
+        client = Client(
+            base_url=settings.base_url,
+            account=settings.account,
+            journal=journal,
+            poll_interval=settings.poll_interval or usual,
+        )
+    # The same text more than once is one warning.
     for text in dict.fromkeys(str(warning.message) for warning in caught):
         screen.warn(text)
     return client

@@ -1,41 +1,33 @@
-"""What the commands do: each a coroutine over a client, a journey and a screen."""
+"""What the commands do with orders and tasks: each a coroutine over a client, a journey and a screen."""
 
 import asyncio
 import time
+from collections.abc import Coroutine
 from contextlib import aclosing
 from pathlib import Path
+from typing import Any
 
-from attrs import evolve, frozen
+from attrs import frozen
 
+from vidgen_async.attempts import OrderState
 from vidgen_async.cli.choice import choose_model
+from vidgen_async.cli.documents import task_document
+from vidgen_async.cli.formats import clean, moment, seconds, size
 from vidgen_async.cli.journey import Journey, Stage
-from vidgen_async.cli.screens import Screen, seconds, size
+from vidgen_async.cli.screens import Screen
+from vidgen_async.cli.wanted import Wanted
 from vidgen_async.client import Client
 from vidgen_async.downloads import check_target
-from vidgen_async.errors import DownloadError
-from vidgen_async.resources import TaskLike, VideoRequest, VideoTask
-from vidgen_async.validation import check_request
+from vidgen_async.errors import (
+    AuthenticationError,
+    DownloadError,
+    InvalidRequestError,
+    OrderConflictError,
+    OrderStateError,
+)
+from vidgen_async.live_catalog import RequestCheck
+from vidgen_async.resources import Receipt, TaskLike, VideoRequest, VideoTask
 from vidgen_async.watcher import Outcome
-
-
-@frozen(kw_only=True)
-class Wanted:
-    """A video as it was asked for on the command line. ``pictures`` are paths and URLs, in the order given."""
-
-    prompt: str
-    model: str | None = None
-    duration: int | None = None
-    ratio: str | None = None
-    resolution: str | None = None
-    pictures: tuple[str, ...] = ()
-
-    @property
-    def urls(self) -> tuple[str, ...]:
-        return tuple(picture for picture in self.pictures if is_url(picture))
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        return tuple(picture for picture in self.pictures if not is_url(picture))
 
 
 @frozen(kw_only=True)
@@ -56,11 +48,6 @@ class Target:
             raise DownloadError(message)
 
 
-def is_url(picture: str) -> bool:
-    """Whether it goes into image_urls; everything else is a file to upload."""
-    return picture.lower().startswith(("http://", "https://"))
-
-
 @frozen(kw_only=True)
 class Errand:
     """One run of a command: what it works with."""
@@ -71,26 +58,87 @@ class Errand:
     timeout: float | None
     begun_at: float
 
-    async def generate(self, wanted: Wanted, target: Target) -> None:
+    async def generate(self, wanted: Wanted, target: Target, *, validate: bool = True) -> None:
         """Upload, create, wait, download. The order id is on the screen before the create, the task id before the
         wait; nothing is sent before the target and the request were looked at."""
         await target.check()
-        request = await self._request(wanted)
-        check_request(request)
-        request = await self._upload(request, wanted.files)
-        await self.follow(await self._create(request), target)
+        await self.follow(await self.create(wanted, validate=validate), target)
+
+    async def resume(self, target: Target) -> None:
+        """Do what is left of the journey's order, which is on record: nothing is uploaded or asked for anew."""
+        await target.check()
+        await self.follow(await self.resume_create(), target)
+
+    async def create(self, wanted: Wanted, *, validate: bool) -> Receipt:
+        """Upload and create; the order id is on the screen before anything that it names is sent."""
+        model = await self._model(wanted)
+        if validate:
+            self.journey.stage = Stage.CATALOG
+            found = await self.client.videos.check(_stand_in(wanted, model))
+            if not found.catalog_error:
+                self.journey.stage = Stage.CHECK
+            _refuse(found)
+        await self._check_new(wanted)
+        uploaded = await self._upload(wanted.files)
+        order_id = str(self.journey.order_id)
+        self.screen.say("order", order_id)
+        create = self.client.videos.create(wanted.request(model, uploaded), order_id=order_id, validate=validate)
+        return await self._receipt(create)
+
+    async def check(self, wanted: Wanted) -> RequestCheck:
+        """What speaks against the request; nothing is uploaded or ordered."""
+        model = await self._model(wanted)
+        self.journey.stage = Stage.CATALOG
+        return await self.client.videos.check(_stand_in(wanted, model))
+
+    async def resume_create(self) -> Receipt:
+        """The order's receipt; it is sent now if it is proven that the service has nothing of it."""
+        self.journey.stage = Stage.RECORD
+        order_id = str(self.journey.order_id)
+        order = await self.client.orders.get(order_id)
+        if order is None:
+            message = f"there is no order {order_id!r} on record here, so nothing was ever sent for it"
+            raise OrderStateError(message, order_id=order_id)
+        self.journey.stands(order)
+        self.screen.say("order", order_id)
+        doing = "going on with the order"
+        if order.state is OrderState.SENDING:
+            last = max(attempt.deadline_at for attempt in order.attempts)
+            doing = f"the order was being sent; waiting for what became of it, until {moment(last)} at most"
+        return await self._receipt(self.client.orders.resume(order_id), doing)
+
+    async def resend(self, *, expect_attempt: int, reason: str, by: str) -> Receipt:
+        """Send the order once more, as a person decided."""
+        order_id = str(self.journey.order_id)
+        order = await self.client.orders.get(order_id)
+        if order is not None:
+            self.journey.stands(order)
+        return await self._receipt(
+            self.client.orders.resend(order_id, expect_attempt=expect_attempt, reason=reason, by=by)
+        )
 
     async def follow(self, task: TaskLike, target: Target | None) -> None:
         """Wait for the task, and save its video if there is a target."""
         done = await self._wait(task)
-        points = "points not told" if done.points is None else f"{done.points} {self._points}"
         if target is None:
-            self.screen.result(f"{done.id}: {done.status}, {points}")
-            return
-        length = await self._download(done, target)
-        self.screen.result(f"saved {target.path}: {size(length)}, took {self._took()}, {points}")
+            self.screen.show(f"{done.id}: {done.status}, {self.points(done)}", self._document(done))
+        else:
+            await self.save(done, target)
 
-    async def _request(self, wanted: Wanted) -> VideoRequest:
+    async def save(self, task: VideoTask, target: Target) -> None:
+        """Download the video of a completed task."""
+        length = await self._download(task, target)
+        took = seconds(time.monotonic() - self.begun_at)
+        document = {**self._document(task), "path": str(target.path), "bytes": length}
+        self.screen.show(f"saved {target.path}: {size(length)}, took {took}, {self.points(task)}", document)
+
+    def points(self, task: VideoTask) -> str:
+        """What the task costs, in words."""
+        if task.points is None:
+            return "points not told"
+        return f"{task.points} {'sandbox points (nothing is charged)' if self.journey.is_sandbox else 'points charged'}"
+
+    async def _model(self, wanted: Wanted) -> str:
         model = wanted.model
         if model is None:
             self.journey.stage = Stage.CATALOG
@@ -98,32 +146,30 @@ class Errand:
             catalog = await self.client.models.list()
             self.journey.stage = Stage.CHECK
             model = choose_model(
-                catalog, wanted.duration, wanted.resolution, len(wanted.pictures), is_free=self.journey.is_sandbox
+                catalog, wanted.duration, wanted.resolution, wanted.picture_count, is_free=self.journey.is_sandbox
             )
         self.screen.say("model", model)
-        return VideoRequest(
-            model=model,
-            prompt=wanted.prompt,
-            duration=wanted.duration,
-            ratio=wanted.ratio,
-            resolution=wanted.resolution,
-            image_urls=wanted.urls or None,
-        )
+        return model
 
-    async def _upload(self, request: VideoRequest, files: tuple[str, ...]) -> VideoRequest:
+    async def _check_new(self, wanted: Wanted) -> None:
+        """A picture that is uploaded once more has another id, so that the order would be another."""
+        order_id = self.journey.order_id
+        if wanted.files and order_id is not None and await self.client.orders.get(order_id) is not None:
+            self.journey.stage = Stage.CREATE
+            message = f"order {order_id!r} is on record already; to upload its pictures anew makes another request"
+            raise OrderConflictError(message, order_id=order_id)
+
+    async def _upload(self, files: tuple[str, ...]) -> list[str]:
         self.journey.stage = Stage.UPLOAD
         ids = []
         for n, file in enumerate(files, 1):
             count = f" ({n} of {len(files)})" if len(files) > 1 else ""
             self.screen.busy(f"uploading {file}{count}")
             ids.append((await self.client.files.upload(file)).image_id)
-        return evolve(request, image_ids=ids or None)
+        return ids
 
-    async def _create(self, request: VideoRequest) -> TaskLike:
-        order_id = self.journey.order_id
-        self.screen.say("order", str(order_id))
-        self.screen.busy("sending the order")
-        create = self.client.videos.create(request, order_id=order_id)
+    async def _receipt(self, create: Coroutine[Any, Any, Receipt], doing: str = "sending the order") -> Receipt:
+        self.screen.busy(doing)
         creating = asyncio.get_running_loop().create_task(create, name="create")
         self.journey.begins_create(creating)
         # Shielded: who interrupts this still wants to know what became of the order.
@@ -141,16 +187,39 @@ class Errand:
                 self.screen.state(seen.status or "no state told")
         return Outcome.of(seen).unwrap()
 
-    async def _download(self, task: VideoTask, target: Target) -> int:
+    async def _download(self, task: TaskLike, target: Target) -> int:
         self.journey.stage = Stage.DOWNLOAD
         target.check_free()
         self.screen.busy(f"downloading to {target.path}")
         path = await self.client.videos.download(task, target.path, on_progress=self.screen.received)
         return path.stat().st_size
 
-    @property
-    def _points(self) -> str:
-        return "sandbox points (nothing is charged)" if self.journey.is_sandbox else "points charged"
+    def _document(self, task: VideoTask) -> dict[str, Any]:
+        return {"order_id": self.journey.order_id, **task_document(task)}
 
-    def _took(self) -> str:
-        return seconds(time.monotonic() - self.begun_at)
+
+def task_lines(task: VideoTask) -> list[tuple[str, object]]:
+    """What is known of the task; the address whole, since without its signature it leads nowhere."""
+    return [
+        ("task", task.id),
+        ("state", task.status),
+        ("model", task.model),
+        ("points", task.points),
+        ("created", task.created_at and task.created_at.isoformat()),
+        ("updated", task.updated_at and task.updated_at.isoformat()),
+        ("failure", task.failure_reason and clean(task.failure_reason)),
+        ("video", task.video_url),
+    ]
+
+
+def _stand_in(wanted: Wanted, model: str) -> VideoRequest:
+    """The request as it will be, with names in the place of the ids of pictures that are not uploaded yet."""
+    return wanted.request(model, [f"upload-{n}" for n in range(1, len(wanted.files) + 1)])
+
+
+def _refuse(found: RequestCheck) -> None:
+    if isinstance(found.catalog_error, AuthenticationError):
+        raise found.catalog_error
+    if found.problems:
+        message = f"the request was not sent: {'; '.join(found.problems)}"
+        raise InvalidRequestError(message, problems=found.problems)

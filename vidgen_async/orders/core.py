@@ -29,6 +29,7 @@ from vidgen_async.codec import create_body, rejected_error, service_error
 from vidgen_async.creates import Creates, Sent, Wish
 from vidgen_async.endpoints import checked_task_id
 from vidgen_async.errors import CassetteError, CreateError, JournalError, OrderStateError, RateLimitError
+from vidgen_async.events import Event, report
 from vidgen_async.journal.base import Journal
 from vidgen_async.lifetime import Lifetime
 from vidgen_async.orders.submissions import OnReceipt, Submission, Submissions, outcome_of
@@ -113,7 +114,8 @@ class Orders:
         self._lifetime.check()
         if order_id is None:
             order_id = str(uuid.uuid4())
-            logger.info("order %s: a new order id, since none was given", order_id)
+            message = "order %(order_id)s: a new order id, since none was given"
+            report(logger, logging.INFO, Event.ORDER_NAMED, message, order_id=order_id)
         ref = self._ref(order_id)
         body = create_body(request)
         submission = self._submissions.get(order_id)
@@ -190,7 +192,9 @@ class Orders:
 
     def _report_duplicates(self, order: Order) -> None:
         if len(order.task_ids) > 1:
-            logger.error("order %r: the service made it more than once: tasks %s", order.order_id, order.task_ids)
+            message = "order %(order_id)r: the service made it more than once: tasks %(task_ids)s"
+            fields = {"order_id": order.order_id, "task_ids": order.task_ids}
+            report(logger, logging.ERROR, Event.ORDER_DUPLICATED, message, **fields)
 
     # -- looking, and a person's word ----------------------------------------------------------------------------------
 
@@ -313,7 +317,9 @@ class Orders:
         try:
             await within(self._clock, grace, lambda: asyncio.wait(workers))
         except TimeoutError:
-            logger.warning("closed with %d orders unanswered", sum(not worker.done() for worker in workers))
+            unanswered = sum(not worker.done() for worker in workers)
+            message = "closed with %(count)d orders unanswered"
+            report(logger, logging.WARNING, Event.ORDERS_UNANSWERED, message, count=unanswered)
             await self._look_at_unanswered()
         finally:
             for worker in workers:
@@ -326,7 +332,9 @@ class Orders:
             try:
                 order = await self._journal.get(self._ref(submission.order_id), self._clock.wall())
             except JournalError as error:
-                logger.warning("order %r: the journal could not be asked: %s", submission.order_id, error)
+                message = "order %(order_id)r: the journal could not be asked: %(error)s"
+                fields = {"order_id": submission.order_id, "error": error}
+                report(logger, logging.WARNING, Event.ORDER_UNREAD, message, **fields)
             else:
                 submission.order = order or submission.order
 

@@ -10,6 +10,7 @@ from attrs import Factory, mutable
 
 from vidgen_async.attempts import Order
 from vidgen_async.errors import CreateError, NotSentError, UncertainCreateError
+from vidgen_async.events import Event, report, report_failure
 from vidgen_async.orders.words import CALL_AGAIN, WHAT_TO_DO, is_unaccounted
 from vidgen_async.resources import Receipt
 
@@ -116,9 +117,25 @@ async def _worked(submission: Submission, work: Work) -> None:
             worker = asyncio.current_task()
             if worker is not None and worker.cancelling():
                 raise
-            logger.warning("order %r: an on_receipt was cancelled", submission.order_id)
-        except Exception:  # the order is made: a caller's fault must not hide the receipt
-            logger.exception("order %r: on_receipt failed for task %s", submission.order_id, receipt.task_id)
+            message = "order %(order_id)r: an %(hook)s was cancelled"
+            report(
+                logger,
+                logging.WARNING,
+                Event.HOOK_CANCELLED,
+                message,
+                hook="on_receipt",
+                order_id=submission.order_id,
+            )
+        except Exception as error:  # noqa: BLE001 - the order is made: a caller's fault must not hide the receipt
+            report_failure(
+                logger,
+                Event.HOOK_FAILED,
+                "order %(order_id)r: %(hook)s failed for task %(task_id)s",
+                error,
+                hook="on_receipt",
+                order_id=submission.order_id,
+                task_id=receipt.task_id,
+            )
 
 
 def _stopped(submission: Submission) -> CreateError:

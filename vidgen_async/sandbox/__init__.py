@@ -12,6 +12,7 @@ from vidgen_async.sandbox.clock import SandboxClock
 from vidgen_async.sandbox.faults import Fault, FaultPlan, PlannedFault
 from vidgen_async.sandbox.ledger import Account, LedgerEntry
 from vidgen_async.sandbox.received import ReceivedCreate, ReceivedRequest
+from vidgen_async.sandbox.statefile import StateError
 from vidgen_async.sandbox.tasks import Failure, SandboxTask, outcome_by_prompt
 
 __all__ = [
@@ -28,5 +29,6 @@ __all__ = [
     "Sandbox",
     "SandboxClock",
     "SandboxTask",
+    "StateError",
     "outcome_by_prompt",
 ]

@@ -6,6 +6,7 @@ import io
 import re
 import secrets
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -78,6 +79,8 @@ class AssetStore:
     base: str
     signer: LinkSigner
     retention: float = RETENTION
+    #: Grows with every change.
+    revision: int = 0
     _assets: dict[str, Asset] = field(factory=dict)
 
     def add(self, account: Account, image: DecodedImage, now: float) -> Asset:
@@ -85,15 +88,33 @@ class AssetStore:
         made = Asset(
             f"asset_{name}", account, image.content, image.mime, f"{name[:8]}.{image.suffix}", now + self.retention
         )
-        self._assets[made.id] = made
+        self.put(made)
         return made
+
+    def put(self, asset: Asset) -> None:
+        """Keep an asset that is made already."""
+        self._assets[asset.id] = asset
+        self.revision += 1
 
     def __iter__(self) -> Iterator[Asset]:
         return iter(tuple(self._assets.values()))
 
+    def __len__(self) -> int:
+        return len(self._assets)
+
+    def newest(self, limit: int) -> list[Asset]:
+        """The last ``limit`` uploads, newest last."""
+        return list(islice(reversed(self._assets.values()), limit))[::-1]
+
     def delete(self, asset_id: str) -> None:
         """Delete an asset before its time, as the service may."""
         del self._assets[asset_id]
+        self.revision += 1
+
+    def clear(self) -> None:
+        """Delete all of them."""
+        self._assets.clear()
+        self.revision += 1
 
     def as_json(self, asset: Asset) -> dict[str, Any]:
         """What POST /files answers. The url starts with ``/``: the caller puts the host in front (2.3)."""

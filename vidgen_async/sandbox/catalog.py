@@ -7,6 +7,21 @@ from attrs import frozen
 #: How the content endpoint delivers a model's videos (4.6).
 Delivery = Literal["ranges", "no ranges", "signed link"]
 
+#: How an entry's fields are named on the wire.
+WIRE_NAMES = {
+    "code": "code",
+    "name": "name",
+    "enabled": "enabled",
+    "maintenance": "maintenance",
+    "durations": "durations",
+    "resolutions": "resolutions",
+    "maxReferenceImages": "max_reference_images",
+    "maxReferenceAudios": "max_reference_audios",
+    "maxReferenceVideos": "max_reference_videos",
+    "points": "points",
+    "memberPoints": "member_points",
+}
+
 
 @frozen(kw_only=True)
 class CatalogEntry:
@@ -37,20 +52,12 @@ class CatalogEntry:
 
     def as_json(self) -> dict[str, Any]:
         """The entry as GET /models shows it: what it does not say is absent, not null."""
-        entry = {
-            "code": self.code,
-            "name": self.name,
-            "enabled": self.enabled,
-            "maintenance": self.maintenance,
-            "durations": list(self.durations),
-            "resolutions": list(self.resolutions),
-            "maxReferenceImages": self.max_reference_images,
-            "maxReferenceAudios": self.max_reference_audios,
-            "maxReferenceVideos": self.max_reference_videos,
-            "points": self.points,
-            "memberPoints": self.member_points,
+        entry = {name: getattr(self, field) for name, field in WIRE_NAMES.items()}
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in entry.items()
+            if value is not None
         }
-        return {name: value for name, value in entry.items() if value is not None}
 
 
 SNAPSHOT = (

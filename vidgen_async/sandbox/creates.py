@@ -58,6 +58,13 @@ class CreateDesk:
         create.task_id = task.id
         return _accepted(task)
 
+    def clear(self) -> None:
+        """Forget all tasks, uploads and planned failures."""
+        self.tasks.clear()
+        self.assets.clear()
+        self.refunds.clear()
+        self.next_outcomes.clear()
+
     def _count(self, account: Account, now: float) -> None:
         recent = account.submitted_at
         while recent and recent[0] <= now - WINDOW:
@@ -66,7 +73,7 @@ class CreateDesk:
             wait = 1 if not recent else max(1, -int(-(recent[0] + WINDOW - now) // 1))
             message = f"at most {self.submission_limit} submissions in {WINDOW:.0f} seconds"
             raise Refusal(429, "SUBMISSION_LIMIT_REACHED", message, {"Retry-After": str(wait)})
-        recent.append(now)
+        account.submit(now)
 
     def _replayed(self, account: Account, key: str | None, canonical: str) -> SandboxTask | None:
         known = account.keys.get(key) if key is not None else None

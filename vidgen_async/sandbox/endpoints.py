@@ -11,7 +11,7 @@ from vidgen_async.sandbox.answers import Answer, Refusal, video_answer
 from vidgen_async.sandbox.assets import ASSET_PATH, Asset, AssetStore, DecodedImage, decode_image
 from vidgen_async.sandbox.clock import SandboxClock
 from vidgen_async.sandbox.creates import CreateDesk
-from vidgen_async.sandbox.ledger import Account
+from vidgen_async.sandbox.ledger import Account, Accounts
 from vidgen_async.sandbox.links import LinkSigner
 from vidgen_async.sandbox.projector import Projector, RenderedVideo
 from vidgen_async.sandbox.received import ReceivedCreate
@@ -36,7 +36,7 @@ class Endpoints:
     """Everything that the service answers. ``service_url`` and ``links_url`` are its two origins."""
 
     clock: SandboxClock
-    accounts: dict[str, Account]
+    accounts: Accounts
     desk: CreateDesk
     signer: LinkSigner
     projector: Projector
@@ -70,6 +70,8 @@ class Endpoints:
 
     async def create_file(self, call: Call) -> Answer:
         account = self._account(call)
+        if call.headers.get("Content-Type", "").partition(";")[0].strip().lower() != "application/json":
+            raise Refusal(400, "INVALID_PARAMETER", "the body must be JSON, with Content-Type: application/json")
         found = await self.projector.run(self._read_upload, account, call.body)
         asset = found if isinstance(found, Asset) else self.assets.add(account, found, self.clock.now())
         return Answer.json(200, self.assets.as_json(asset))
@@ -164,12 +166,12 @@ def _upload_fields(raw: bytes) -> tuple[str | None, str | None]:
         body = None
     if not isinstance(body, dict):
         raise Refusal(400, "INVALID_PARAMETER", "the body must be a JSON object")
-    fields = (body.get("image_b64"), body.get("image_url"))
-    if fields == (None, None):
+    given = {name: body[name] for name in ("image_b64", "image_url") if name in body}
+    if not given:
         raise Refusal(400, "INVALID_PARAMETER", "image_b64 or image_url is required")
-    if not all(value is None or isinstance(value, str) for value in fields):
+    if not all(isinstance(value, str) for value in given.values()):
         raise Refusal(400, "INVALID_PARAMETER", "image_b64 and image_url must be strings")
-    return fields
+    return given.get("image_b64"), given.get("image_url")
 
 
 def _ranged(call: Call, video: RenderedVideo) -> Answer:

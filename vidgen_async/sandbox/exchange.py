@@ -1,7 +1,7 @@
 """One request from its head to its end: recorded, read, carried out, and answered as the faults demand."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from aiohttp import web
@@ -14,8 +14,9 @@ from vidgen_async.sandbox.endpoints import Call, Endpoints
 from vidgen_async.sandbox.faults import Fault, FaultPlan, lookalike
 from vidgen_async.sandbox.origin import Origin
 from vidgen_async.sandbox.pages import FoundPage, PageCall, Pages
-from vidgen_async.sandbox.received import OriginName, ReceivedCreate, ReceivedRequest
-from vidgen_async.sandbox.routes import find_route
+from vidgen_async.sandbox.received import OnRequest, OriginName, ReceivedCreate, ReceivedRequest
+from vidgen_async.sandbox.routes import Route, find_route
+from vidgen_async.sandbox.statefile import StateError
 from vidgen_async.sandbox.wire import hang_up, read_body, send
 
 WELL_BEHAVED = Fault(name="none")
@@ -31,6 +32,9 @@ class Exchanges:
     endpoints: Endpoints
     faults: FaultPlan
     pages: Pages
+    #: Called before an answer goes out; raises StateError when what was made could not be kept.
+    keep: Callable[[], None]
+    on_request: OnRequest
     creates: list[ReceivedCreate] = field(factory=list)
     requests: list[ReceivedRequest] = field(factory=list)
     _poisoned: set[RequestHandler] = field(factory=set)
@@ -41,10 +45,25 @@ class Exchanges:
         if name == "service" and (found := self.pages.find(path)) is not None:
             return await self._show(request, found, query)
         route = find_route(name, request.method, path)
-        create = self._record(name, route.op, request)
+        received = self._record(name, route.op, request)
         fault = self._fault(request, route.op)
-        if create and fault is not WELL_BEHAVED:
-            create.fault = fault.name
+        self._note_fault(received, fault)
+        self.on_request(received)
+        try:
+            return await self._serve(origin, request, received, route, fault)
+        finally:
+            received.is_over = True
+            self.on_request(received)
+
+    def forget(self) -> None:
+        """Everything that was received."""
+        self.creates.clear()
+        self.requests.clear()
+
+    async def _serve(
+        self, origin: Origin, request: web.BaseRequest, received: ReceivedRequest, route: Route, fault: Fault
+    ) -> web.StreamResponse:
+        create = received.create
         raw = await read_body(request) if fault.reads else b""
         if raw is None:
             return hang_up(request)
@@ -52,16 +71,29 @@ class Exchanges:
             create.raw, create.body, create.body_arrived = raw, _parsed(raw), True
         if fault.poisons:
             self._poisoned.add(request.protocol)
+        path, _, query = request.raw_path.partition("?")
         call = Call(route, path, query, _headers_for(request.headers, fault), raw, create)
-        answer = await self.endpoints.carry_out(call) if fault.made else lookalike(route.op)
-        return await self._respond(origin, request, create, answer, fault)
+        answer = await self._carried_out(call) if fault.made else lookalike(route.op)
+        return await self._respond(origin, request, received, answer, fault)
+
+    async def _carried_out(self, call: Call) -> Answer:
+        answer = await self.endpoints.carry_out(call)
+        # Nothing waits in between: nobody sees what was made before it is kept.
+        return self._kept(answer)
+
+    def _kept(self, answer: Answer) -> Answer:
+        try:
+            self.keep()
+        except StateError as error:
+            return Answer.error(503, "STATE_NOT_KEPT", str(error))
+        return answer
 
     async def _show(self, request: web.BaseRequest, found: FoundPage, query: str) -> web.StreamResponse:
         raw = await read_body(request)
         if raw is None:
             return hang_up(request)
         answer = await self.pages.answer(found, PageCall(request.method, query, request.headers, raw))
-        return await send(request, answer, WELL_BEHAVED)
+        return await send(request, self._kept(answer), WELL_BEHAVED)
 
     def _fault(self, request: web.BaseRequest, op: str) -> Fault:
         if request.protocol in self._poisoned:
@@ -69,13 +101,15 @@ class Exchanges:
             return DROPPED
         return self.faults.take(op) or WELL_BEHAVED
 
+    def _note_fault(self, received: ReceivedRequest, fault: Fault) -> None:
+        if fault is WELL_BEHAVED:
+            return
+        received.fault = fault.name
+        if received.create:
+            received.create.fault = fault.name
+
     async def _respond(
-        self,
-        origin: Origin,
-        request: web.BaseRequest,
-        create: ReceivedCreate | None,
-        answer: Answer,
-        fault: Fault,
+        self, origin: Origin, request: web.BaseRequest, received: ReceivedRequest, answer: Answer, fault: Fault
     ) -> web.StreamResponse:
         if fault.stalls is None:
             await origin.wait_gone(request)
@@ -84,20 +118,23 @@ class Exchanges:
         if fault.ends:
             return hang_up(request, reset=fault.ends == "reset")
         answer = fault.changes(answer)
-        if create and fault.raw is None and request.transport is not None:
-            create.status = answer.status
+        if fault.raw is None and request.transport is not None:
+            received.status = answer.status
+            if received.create:
+                received.create.status = answer.status
         return await send(request, answer, fault)
 
-    def _record(self, origin: OriginName, op: str, request: web.BaseRequest) -> ReceivedCreate | None:
+    def _record(self, origin: OriginName, op: str, request: web.BaseRequest) -> ReceivedRequest:
         now = self.clock.now()
         if len(self.requests) >= 2 * KEPT_REQUESTS:
             del self.requests[:KEPT_REQUESTS]
-        self.requests.append(ReceivedRequest(origin, op, request.method, request.raw_path, now, request.headers))
-        if op != "videos.create":
-            return None
-        key = request.headers.get("Idempotency-Key")
-        self.creates.append(ReceivedCreate(len(self.creates) + 1, key, request.headers, now))
-        return self.creates[-1]
+        received = ReceivedRequest(origin, op, request.method, request.raw_path, now, request.headers)
+        self.requests.append(received)
+        if op == "videos.create":
+            key = request.headers.get("Idempotency-Key")
+            received.create = ReceivedCreate(len(self.creates) + 1, key, request.headers, now)
+            self.creates.append(received.create)
+        return received
 
 
 def _parsed(raw: bytes) -> Any:

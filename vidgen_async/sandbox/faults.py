@@ -22,6 +22,8 @@ Op = Literal[
     "*",
 ]
 
+OPS: tuple[str, ...] = get_args(Op)
+
 Change = Callable[[Answer], Answer]
 
 
@@ -225,6 +227,7 @@ class PlannedFault:
     fault: Fault
     times: int | None = 1
     after: int = 0
+    id: str = field(factory=lambda: f"fault_{secrets.token_hex(6)}")
 
 
 @define
@@ -233,15 +236,26 @@ class FaultPlan:
 
     planned: list[PlannedFault] = field(factory=list)
 
-    def add(self, op: Op, fault: Fault, *, times: int | None = 1, after: int = 0) -> None:
+    def add(self, op: Op, fault: Fault, *, times: int | None = 1, after: int = 0) -> PlannedFault:
         """Play ``fault`` for the next ``times`` requests of ``op`` ("*": any), once ``after`` of them have passed."""
-        if op not in get_args(Op):
-            raise ValueError(f"there is no operation {op!r}; there are: {', '.join(get_args(Op))}")
-        self.planned.append(PlannedFault(op, fault, times, after))
+        if op not in OPS:
+            raise ValueError(f"there is no operation {op!r}; there are: {', '.join(OPS)}")
+        if (times is not None and times < 1) or after < 0:
+            raise ValueError(f"times must be 1 or more, or None, and after 0 or more; not {times!r} and {after!r}")
+        self.planned.append(planned := PlannedFault(op, fault, times, after))
+        return planned
 
     def clear(self) -> None:
         """Behave from now on."""
         self.planned.clear()
+
+    def remove(self, fault_id: str) -> None:
+        """Take one back; KeyError if it is not planned (any more)."""
+        for plan in self.planned:
+            if plan.id == fault_id:
+                self.planned.remove(plan)
+                return
+        raise KeyError(fault_id)
 
     def take(self, op: str) -> Fault | None:
         """The fault for a request that has just arrived."""

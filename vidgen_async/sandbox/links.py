@@ -15,10 +15,10 @@ WEEK = 7 * 86400.0
 
 @define
 class LinkSigner:
-    """Makes and checks the ``exp`` and ``sig`` of a link. The secret dies with the sandbox."""
+    """Makes and checks the ``exp`` and ``sig`` of a link. The secret dies with the sandbox, unless that has a state."""
 
     lifetime: float = WEEK
-    _secret: bytes = field(factory=lambda: secrets.token_bytes(32), repr=False)
+    secret: bytes = field(factory=lambda: secrets.token_bytes(32), repr=False)
 
     def sign(self, path: str, now: float, lifetime: float | None = None) -> str:
         """``path`` with its query. The signature is Base64 with ``+``, ``/`` and ``=`` percent-encoded, so that a
@@ -44,4 +44,4 @@ class LinkSigner:
         return base64.b64encode(self._digest(f"link {path} {expires}")).decode()
 
     def _digest(self, text: str) -> bytes:
-        return hmac.digest(self._secret, text.encode("utf-8", "replace"), hashlib.sha256)
+        return hmac.digest(self.secret, text.encode("utf-8", "replace"), hashlib.sha256)

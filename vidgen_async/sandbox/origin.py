@@ -108,9 +108,10 @@ class Origin:
             if os.name == "posix":
                 bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             bound.bind((self.host, self.port))
-        except OSError:
+        except OSError as error:
             bound.close()
-            raise
+            message = f"cannot listen on {self.host}, port {self.port}: {error.strerror or error}"
+            raise OSError(error.errno, message) from error
         return bound
 
     def _hang_up(self) -> None:

@@ -7,8 +7,11 @@ from urllib.parse import unquote
 
 from attrs import field, frozen
 
+from vidgen_async.sandbox import guard
 from vidgen_async.sandbox.answers import Answer, Refusal
-from vidgen_async.sandbox.state import state_of
+from vidgen_async.sandbox.console import console_pages
+from vidgen_async.sandbox.control import control_pages
+from vidgen_async.sandbox.description import describe
 
 if TYPE_CHECKING:
     from vidgen_async.sandbox.service import Sandbox
@@ -32,9 +35,10 @@ FoundPage = tuple[Mapping[str, Page], Mapping[str, str]]
 
 @frozen
 class Pages:
-    """The pages by path, with ``{name}`` for one variable segment, and method."""
+    """The pages by path, with ``{name}`` for one variable segment, and method. ``host`` is the sandbox's own."""
 
     pages: Mapping[str, Mapping[str, Page]]
+    host: str
 
     def find(self, path: str) -> FoundPage | None:
         """The pages of a path by method, and its variable segments; None for a path of the service."""
@@ -43,28 +47,39 @@ class Pages:
             names = _match(shape.split("/"), given)
             if names is not None:
                 return methods, names
-        return None
+        return ({}, {}) if given[:2] == ["", "sandbox"] else None
 
     async def answer(self, found: FoundPage, call: PageCall) -> Answer:
         """The page that was found, or why there is none for this method."""
+        try:
+            guard.check(call.method, call.headers, call.body, self.host)
+            answer = await self._page(found, call)
+        except Refusal as refusal:
+            answer = refusal.answer
+        return answer.with_headers(guard.HEADERS | dict(answer.headers))
+
+    async def _page(self, found: FoundPage, call: PageCall) -> Answer:
         methods, names = found
+        if not methods:
+            paths = [f"{', '.join(methods)} {path}" for path, methods in self.pages.items()]
+            raise Refusal(404, "NOT_FOUND", f"there is no such path; there are: {'; '.join(paths)}")
         page = methods.get("GET" if call.method == "HEAD" else call.method)
         if page is None:
             refused = Answer.error(405, "METHOD_NOT_ALLOWED", f"here are: {', '.join(methods)}")
             return refused.with_headers({"Allow": ", ".join(methods)})
-        try:
-            answer = page(PageCall(call.method, call.query, call.headers, call.body, names))
-            return await answer if isawaitable(answer) else answer
-        except Refusal as refusal:
-            return refusal.answer
+        answer = page(PageCall(call.method, call.query, call.headers, call.body, names))
+        return await answer if isawaitable(answer) else answer
 
 
 def own_pages(sandbox: "Sandbox") -> Pages:
     """Everything that the sandbox shows beside the service."""
     return Pages(
         {
-            "/sandbox/state": {"GET": lambda _: Answer.json(200, state_of(sandbox))},
-        }
+            **console_pages(sandbox),
+            "/openapi.json": {"GET": lambda _: Answer.json(200, describe(sandbox.base_url))},
+            **control_pages(sandbox),
+        },
+        sandbox.host,
     )
 
 

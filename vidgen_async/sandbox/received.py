@@ -1,17 +1,21 @@
 """What reached the sandbox, for tests to count."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 OriginName = Literal["service", "links"]
 
 
-@frozen
+@define(eq=False)
 class ReceivedRequest:
-    """A request whose head arrived. ``path`` is as it came, with its query; ``origin`` "links" is the second one."""
+    """A request whose head arrived. ``path`` is as it came, with its query; ``origin`` "links" is the second one.
+
+    The rest is filled in as it happens: ``create`` where it is a POST /videos, ``fault`` the name of the fault that is
+    played, ``status`` what was answered (None: no answer), ``is_over`` once nothing more will come.
+    """
 
     origin: OriginName
     op: str
@@ -19,6 +23,10 @@ class ReceivedRequest:
     path: str
     at: float
     headers: Mapping[str, str] = field(repr=False)
+    create: "ReceivedCreate | None" = None
+    fault: str | None = None
+    status: int | None = None
+    is_over: bool = False
 
     @property
     def has_key(self) -> bool:
@@ -51,3 +59,7 @@ class ReceivedCreate:
     def sha256(self) -> str:
         """Of the bytes of the body."""
         return hashlib.sha256(self.raw).hexdigest()
+
+
+#: Is told of every request when it has arrived, and again when it is over.
+OnRequest = Callable[[ReceivedRequest], None]

@@ -80,6 +80,13 @@ def read_wish(body: Body, entry: CatalogEntry) -> Wish:
     )
 
 
+def _check_nulls(body: Body, _: CatalogEntry) -> Iterator[str]:
+    """An optional field is left out; 2.4 says of none that it may be null."""
+    for name, value in body.items():
+        if name in FIELDS and value is None:
+            yield f"{name}: must not be null; leave it out"
+
+
 def _check_texts(body: Body, entry: CatalogEntry) -> Iterator[str]:
     if not isinstance(body.get("prompt"), str) or not body["prompt"]:
         yield "prompt: required, a string of at least one character"
@@ -141,6 +148,7 @@ def _check_numbers(body: Body, entry: CatalogEntry) -> Iterator[str]:
 
 
 _CHECKS: Sequence[Callable[[Body, CatalogEntry], Iterator[str]]] = (
+    _check_nulls,
     _check_texts,
     _check_duration,
     _check_ratio,

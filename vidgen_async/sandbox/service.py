@@ -1,9 +1,10 @@
 """The sandbox: the service of the description, for real and alone."""
 
-import secrets
-from collections.abc import AsyncIterator
+import os
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -17,16 +18,16 @@ from vidgen_async.sandbox.creates import CreateDesk
 from vidgen_async.sandbox.endpoints import Endpoints
 from vidgen_async.sandbox.exchange import Exchanges
 from vidgen_async.sandbox.faults import FaultPlan
-from vidgen_async.sandbox.ledger import Account, LedgerEntry
+from vidgen_async.sandbox.ledger import DEFAULT_BALANCE, Account, Accounts, LedgerEntry
 from vidgen_async.sandbox.links import WEEK, LinkSigner
 from vidgen_async.sandbox.origin import Origin
 from vidgen_async.sandbox.pages import own_pages
+from vidgen_async.sandbox.persistence import Keeper
 from vidgen_async.sandbox.projector import Projector
-from vidgen_async.sandbox.received import OriginName, ReceivedCreate, ReceivedRequest
+from vidgen_async.sandbox.received import OnRequest, OriginName, ReceivedCreate, ReceivedRequest
 from vidgen_async.sandbox.routes import PREFIX
+from vidgen_async.sandbox.statefile import StateError, StateFile
 from vidgen_async.sandbox.tasks import Failure, Outcome, Refunds, SandboxTask, outcome_by_prompt
-
-DEFAULT_BALANCE = 100_000
 
 
 class Sandbox:
@@ -40,6 +41,17 @@ class Sandbox:
     runs ``speed`` times as fast as real time, or is ``clock`` if one is given. ``outcome`` decides how a new task will
     end; by default one whose prompt holds ``[fail: reason]`` fails, with a refund. A field that section 2.4 does not
     know is refused, unless ``allow_unknown_fields``.
+
+    There is one account, with ``balance`` credits, and one more for each of ``accounts``, which gives their names and
+    credits. ``on_request`` is called, in the event loop, with every request when it has arrived and again when it is
+    over; it must not raise.
+
+    ``state`` is a file, or a directory for it, that keeps accounts, ledgers, tasks, uploads, the catalog, the time and
+    the secret of the links: a sandbox that is opened on it again goes on where the last one was, even if that was
+    killed. What a request brought about is written before its answer goes out (503 if it cannot be); what was changed
+    from Python is written with the next answer or on closing. Accounts on record keep their credits, and those given
+    here are added to them. Ports, faults and received creates are not kept. Opening raises StateError for a file
+    that is damaged, written by a newer version, something else, or in use by another sandbox.
     """
 
     def __init__(
@@ -59,13 +71,20 @@ class Sandbox:
         retention: float = RETENTION,
         outcome: Outcome = outcome_by_prompt,
         allow_unknown_fields: bool = False,
+        accounts: Mapping[str, int] | None = None,
+        state: str | os.PathLike[str] | None = None,
+        on_request: OnRequest | None = None,
     ) -> None:
-        self.clock = clock or SandboxClock(speed)
-        self.faults = FaultPlan()
+        self.host = host
+        self.clock: SandboxClock = clock or SandboxClock(speed)
+        self.faults: FaultPlan = FaultPlan()
         self.models: dict[str, CatalogEntry] = {entry.code: entry for entry in SNAPSHOT}
         self.tasks: dict[str, SandboxTask] = {}
-        self.accounts: dict[str, Account] = {}
-        self._account = self.add_account(api_key=api_key, balance=balance)
+        self.accounts: Accounts = Accounts()
+        self._given_key = api_key
+        self.add_account(api_key=api_key, balance=balance)
+        for name, credits_of_it in (accounts or {}).items():
+            self.add_account(name=name, balance=credits_of_it)
         signer = LinkSigner(link_lifetime)
         self._desk = CreateDesk(
             models=self.models,
@@ -85,8 +104,14 @@ class Sandbox:
             signer=signer,
             projector=Projector(),
         )
+        self._keeper = None if state is None else Keeper(StateFile(Path(state)), self._endpoints)
         self._exchanges = Exchanges(
-            clock=self.clock, endpoints=self._endpoints, faults=self.faults, pages=own_pages(self)
+            clock=self.clock,
+            endpoints=self._endpoints,
+            faults=self.faults,
+            pages=own_pages(self),
+            keep=self._keeper.save if self._keeper else (lambda: None),
+            on_request=on_request or (lambda _: None),
         )
         self._service = Origin(host, port, partial(self._answer, "service"))
         self._links = Origin(host, links_port, partial(self._answer, "links"))
@@ -94,6 +119,12 @@ class Sandbox:
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
+            if self._keeper is not None:
+                self._keeper.open()
+                stack.callback(self._keeper.close)
+                if self._given_key not in (None, self.api_key):
+                    message = f"the state {self._keeper.path} has another API key for {self._account.name!r}"
+                    raise StateError(message)
             stack.push_async_callback(self._endpoints.projector.aclose)
             for origin in (self._links, self._service):
                 await origin.open()
@@ -123,9 +154,18 @@ class Sandbox:
         return self._links.url
 
     @property
+    def console_url(self) -> str:
+        """Where a browser sees what the sandbox holds; the control paths are below ``/sandbox/`` on the same origin."""
+        return self._service.url + "/"
+
+    @property
     def api_key(self) -> str:
         """The key of the first account."""
         return self._account.api_key
+
+    @property
+    def _account(self) -> Account:
+        return next(iter(self.accounts.values()))
 
     @property
     def creates(self) -> list[ReceivedCreate]:
@@ -150,8 +190,16 @@ class Sandbox:
     @property
     def ledger(self) -> list[LedgerEntry]:
         """The credit ledger of the first account, with the refunds that are due by now."""
+        return self.ledger_of(self._account.name)
+
+    def ledger_of(self, name: str) -> list[LedgerEntry]:
+        """The credit ledger of the account of this name, with the refunds that are due by now."""
         self.settle()
-        return self._account.ledger
+        return self.account(name).ledger
+
+    def account(self, name: str) -> Account:
+        """The account of this name; LookupError lists the names that there are."""
+        return self.accounts.named(name)
 
     @property
     def balance(self) -> int:
@@ -161,18 +209,22 @@ class Sandbox:
 
     @balance.setter
     def balance(self, credits_left: int) -> None:
-        self._account.book(self.clock.now(), "adjustment", credits_left - self.balance)
+        self.set_balance(self._account, credits_left)
+
+    def set_balance(self, account: Account, credits_left: int) -> None:
+        """Book the adjustment that leaves an account with these credits."""
+        self.settle()
+        account.book(self.clock.now(), "adjustment", credits_left - account.balance)
 
     def settle(self) -> None:
         """Book the refunds that are due by now; every look at a ledger or a balance above does it."""
         self._desk.refunds.settle(self.clock.now())
 
-    def add_account(self, *, api_key: str | None = None, balance: int = DEFAULT_BALANCE) -> Account:
-        """Another user, with a key and a ledger of its own."""
-        account = Account(f"account-{len(self.accounts) + 1}", api_key or f"sandbox-key-{secrets.token_hex(16)}")
-        account.book(self.clock.now(), "opening", balance)
-        self.accounts[account.api_key] = account
-        return account
+    def add_account(
+        self, *, name: str | None = None, api_key: str | None = None, balance: int = DEFAULT_BALANCE
+    ) -> Account:
+        """Another user, with a key and a ledger of its own. ValueError for a name or a key that is taken already."""
+        return self.accounts.open(name, api_key, balance, self.clock.now())
 
     def add_model(self, entry: CatalogEntry) -> None:
         """Put an entry into the catalog, or another in the place of the one with its code."""
@@ -187,12 +239,27 @@ class Sandbox:
         self._desk.next_outcomes.append(Failure(reason, refund))
 
     def delete_asset(self, asset_id: str) -> None:
-        """Delete an uploaded image before its retention is over."""
+        """Delete an uploaded image before its retention is over; KeyError if there is none."""
         self._desk.assets.delete(asset_id)
+
+    def reset(self) -> None:
+        """As if nothing had been asked of it yet: no tasks, uploads, faults, planned failures, received creates and
+        requests; every ledger is its opening entry. The accounts with their keys, the catalog and the clock stay."""
+        self._desk.clear()
+        self.faults.clear()
+        self._exchanges.forget()
+        for account in self.accounts.values():
+            account.start_over(self.clock.now())
+        if self._keeper:
+            self._keeper.start_over()
 
     def new_link(self, task_id: str, *, lifetime: float | None = None) -> str:
         """A signed link to a task's video; with a ``lifetime`` of its own, e.g. a negative one for an expired link."""
         return self._endpoints.link(self.tasks[task_id], self.clock.now(), lifetime)
+
+    async def video(self, task_id: str) -> bytes:
+        """The MP4 of a task, whatever its state; it is rendered once. KeyError when there is no such task."""
+        return (await self._endpoints.projector.video(self.tasks[task_id].film)).content
 
     async def refuse(self) -> None:
         """Close the service's port for real, and the connections to it: who connects is refused. The second origin

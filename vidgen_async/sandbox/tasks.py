@@ -38,14 +38,17 @@ class SandboxTask:
 
     @property
     def prompt(self) -> str:
+        """What the video is of."""
         return self.film.prompt
 
     @property
     def starts_at(self) -> float:
+        """When it is queued no more, on the sandbox's clock."""
         return self.created_at + self.queued_for
 
     @property
     def ends_at(self) -> float:
+        """When it becomes completed or failed, on the sandbox's clock."""
         return self.starts_at + self.running_for
 
     @property
@@ -54,6 +57,7 @@ class SandboxTask:
         return f"up-{self.id[::-1]}"
 
     def status_at(self, now: float) -> Status:
+        """Its state at a moment of the sandbox's clock (section 3)."""
         if now < self.starts_at:
             return "queued"
         if now < self.ends_at:
@@ -98,6 +102,9 @@ class Refunds:
     def expect(self, task: SandboxTask) -> None:
         if task.failure and task.failure.refund:
             heapq.heappush(self._due, (task.ends_at, task.id, task))
+
+    def clear(self) -> None:
+        self._due.clear()
 
     def settle(self, now: float) -> None:
         while self._due and self._due[0][0] <= now:

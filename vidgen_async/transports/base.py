@@ -35,11 +35,19 @@ class Response(Protocol):
     """
 
     @property
-    def status(self) -> int: ...
+    def status(self) -> int:
+        """The HTTP status, whatever it is."""
+        ...
+
     @property
-    def headers(self) -> Headers: ...
+    def headers(self) -> Headers:
+        """As they came; names in any case."""
+        ...
+
     @property
-    def url(self) -> URL: ...
+    def url(self) -> URL:
+        """Where the request went."""
+        ...
 
     async def read(self) -> bytes:
         """The whole body; a second call returns the same bytes. BodyError when it breaks off."""
@@ -90,9 +98,9 @@ class BufferedResponse:
         url: URL | None = None,
         on_close: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        self.status = status
-        self.headers = make_headers() if headers is None else headers
-        self.url = URL() if url is None else url
+        self.status: int = status
+        self.headers: Headers = make_headers() if headers is None else headers
+        self.url: URL = URL() if url is None else url
         self._body: bytes | None = body if isinstance(body, bytes) else None
         self._pieces = None if isinstance(body, bytes) else body
         self._on_close = on_close

@@ -1,23 +1,39 @@
-"""What can be said about a request before anything is sent (section 2.4), without asking the service."""
+"""What can be said about a request by itself (section 2.4), without asking the service."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from yarl import URL
 
 from vidgen_async.errors import InvalidRequestError
-from vidgen_async.redaction import excerpt
 from vidgen_async.resources import VideoRequest
+from vidgen_async.validation.references import is_placeholder, problem_of_url
 
 RATIOS = ("9:16", "1:1", "3:4", "4:3", "16:9")
 
 #: Names of an upstream protocol, which the service does not take (2.4, rule 1).
 UPSTREAM_NAMES = {"images": "image_urls, image_ids or reference_images", "audios": "audio_urls or reference_audios"}
+URL_LISTS = ("image_urls", "video_urls", "audio_urls")
+OBJECT_LISTS = ("reference_images", "reference_videos", "reference_audios")
+#: Longer values are not quoted whole.
+LONGEST_SHOWN = 80
 
 
-def check_request(request: VideoRequest) -> None:
-    """Raise InvalidRequestError with *all* the problems, each naming the field, the value and what is allowed."""
+def problems_of(request: VideoRequest, service: URL | None = None, now: datetime | None = None) -> list[str]:
+    """All that is wrong with the request in itself, each naming the field, the value and what is allowed. ``service``
+    is where it would go to: one that is not on the public internet may reach what others cannot. ``now`` tells whether
+    a link has expired."""
     problems = [problem for check in _CHECKS for problem in check(request)]
+    for name, value in _urls(request):
+        problem = problem_of_url(value, service, now)
+        if problem is not None:
+            problems.append(f"{name}: {problem}")
+    return problems
+
+
+def refuse(problems: Sequence[str]) -> None:
+    """Raise InvalidRequestError if there are problems."""
     if problems:
         raise InvalidRequestError(f"the request was not sent: {'; '.join(problems)}", problems=problems)
 
@@ -37,8 +53,7 @@ def make_request(request: VideoRequest | None, fields: Mapping[str, Any]) -> Vid
         if name not in (*VideoRequest.field_names(), "extra")
     ]
     problems += [f"{name}: required" for name in ("model", "prompt") if name not in fields]
-    if problems:
-        raise InvalidRequestError(f"the request was not sent: {'; '.join(problems)}", problems=problems)
+    refuse(problems)
     return VideoRequest(**fields)
 
 
@@ -52,14 +67,14 @@ def _check_texts(request: VideoRequest) -> Iterator[str]:
     for name in ("resolution", "mode"):
         value = getattr(request, name)
         if value is not None and (not isinstance(value, str) or not value.strip()):
-            yield f"{name}: must be a non-empty string: {value!r}"
+            yield f"{name}: must be a non-empty string: {_shown(value)}"
 
 
 def _check_duration(request: VideoRequest) -> Iterator[str]:
     for name in ("duration", "seconds"):
         value = getattr(request, name)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-            yield f"{name}: must be a whole number of seconds, 1 or more: {value!r}"
+            yield f"{name}: must be a whole number of seconds, 1 or more: {_shown(value)}"
     if None not in (request.duration, request.seconds) and request.duration != request.seconds:
         yield f"seconds: the alias of duration, but {request.seconds!r} is not {request.duration!r}"
 
@@ -68,35 +83,41 @@ def _check_ratio(request: VideoRequest) -> Iterator[str]:
     for name in ("ratio", "aspect_ratio"):
         value = getattr(request, name)
         if value is not None and value not in RATIOS:
-            yield f"{name}: must be one of {', '.join(RATIOS)}: {value!r}"
+            yield f"{name}: must be one of {', '.join(RATIOS)}: {_shown(value)}"
     if None not in (request.ratio, request.aspect_ratio) and request.ratio != request.aspect_ratio:
         yield f"aspect_ratio: the alias of ratio, but {request.aspect_ratio!r} is not {request.ratio!r}"
 
 
-def _check_urls(request: VideoRequest) -> Iterator[str]:
-    for name in ("image_urls", "video_urls", "audio_urls"):
+def _urls(request: VideoRequest) -> Iterator[tuple[str, object]]:
+    for name in URL_LISTS:
         for at, value in _items(request, name):
-            yield from _problems_of_url(f"{name}[{at}]", value)
-    for name in ("reference_images", "reference_videos", "reference_audios"):
+            yield f"{name}[{at}]", value
+    for name in OBJECT_LISTS:
         for at, value in _items(request, name):
             if isinstance(value, Mapping) and "url" in value:
-                yield from _problems_of_url(f"{name}[{at}].url", value["url"])
-            else:
-                yield f"{name}[{at}]: must be an object with a url, not {type(value).__name__}"
+                yield f"{name}[{at}].url", value["url"]
 
 
 def _check_lists(request: VideoRequest) -> Iterator[str]:
-    names = [name for name in VideoRequest.field_names() if name.endswith(("_urls", "_ids", "attachments"))]
-    for name in (*names, "reference_images", "reference_videos", "reference_audios"):
+    for name in (*URL_LISTS, *OBJECT_LISTS, "image_ids", "attachments"):
         value = getattr(request, name)
         if value is not None and not isinstance(value, tuple):
             yield f"{name}: must be a list, not {type(value).__name__}"
-    for at, value in _items(request, "image_ids"):
-        if not isinstance(value, str) or not value.strip():
-            yield f"image_ids[{at}]: must be the image_id of an upload: {value!r}"
+    for name in OBJECT_LISTS:
+        for at, value in _items(request, name):
+            if not isinstance(value, Mapping) or "url" not in value:
+                yield f"{name}[{at}]: must be an object with a url, not {type(value).__name__}"
     for at, value in _items(request, "attachments"):
         if not isinstance(value, Mapping):
             yield f"attachments[{at}]: must be an object, not {type(value).__name__}"
+
+
+def _check_ids(request: VideoRequest) -> Iterator[str]:
+    for at, value in _items(request, "image_ids"):
+        if not isinstance(value, str) or not value.strip():
+            yield f"image_ids[{at}]: must be the image_id of an upload: {_shown(value)}"
+        elif is_placeholder(value):
+            yield f"image_ids[{at}]: a placeholder, not the image_id of an upload: {_shown(value)}"
 
 
 def _check_extra(request: VideoRequest) -> Iterator[str]:
@@ -112,7 +133,7 @@ _CHECKS: tuple[Callable[[VideoRequest], Iterator[str]], ...] = (
     _check_duration,
     _check_ratio,
     _check_lists,
-    _check_urls,
+    _check_ids,
     _check_extra,
 )
 
@@ -122,15 +143,6 @@ def _items(request: VideoRequest, name: str) -> Iterator[tuple[int, Any]]:
     return enumerate(value if isinstance(value, tuple) else ())
 
 
-def _problems_of_url(name: str, value: object) -> Iterator[str]:
-    """2.4, rule 3: the service must be able to read it; a path, file: or data: it cannot."""
-    if not isinstance(value, str):
-        yield f"{name}: must be a string, not {type(value).__name__}"
-        return
-    try:
-        url = URL(value, encoded=True)
-        is_public = url.scheme in ("http", "https") and bool(url.host)
-    except ValueError:
-        is_public = False
-    if not is_public:
-        yield f"{name}: must be a public http or https URL (upload a local image with files.upload): {excerpt(value)!r}"
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"

@@ -4,10 +4,12 @@ import asyncio
 import logging
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 
 from vidgen_async.clock import Clock
 from vidgen_async.errors import ClientStateError, ConfigurationError, ServiceError
+from vidgen_async.events import Event, report
 from vidgen_async.resources import KNOWN_STATES, VideoTask
 from vidgen_async.schedule import Schedule, deadline
 from vidgen_async.watcher.faults import GRACE, Fault, ends_watch, fault_of, final_error
@@ -29,6 +31,7 @@ ONE_DAY = 86400.0
 
 #: Joining very many tasks lets the event loop breathe after so many.
 _CHUNK = 1000
+_IS_NOW = "task %(task_id)s: %(state)s"
 #: Of so many tasks that nobody waits for any more it is remembered for one interval when they were looked at.
 _MOST_LEFT = 1024
 
@@ -69,6 +72,7 @@ class Watcher:
         self._poll = poll
         self._clock = clock
         self._logger = logger or logging.getLogger("vidgen_async.watcher")
+        self._report = partial(report, self._logger)
         self._hooks = None if on_update is None else Hooks(on_update, limit=concurrency, logger=self._logger)
         self._schedule: Schedule[Entry] = Schedule(interval, first_looks=first_looks)
         self._entries: dict[str, Entry] = {}
@@ -302,7 +306,7 @@ class Watcher:
         entry.trouble = None
         self._note_state(entry, task.status)
         if task.is_terminal:
-            self._logger.info("task %s: %s", entry.task_id, task.status)
+            self._report(logging.INFO, Event.TASK_ENDED, _IS_NOW, task_id=entry.task_id, state=task.status)
             entry.task = task
             self._end(entry, task)
             self._tell(task)
@@ -310,7 +314,7 @@ class Watcher:
         if self._hooks is None and not entry.keeps_task:
             entry.task = None
         elif entry.task is None or task != entry.task:
-            self._logger.debug("task %s: %s", entry.task_id, task.status)
+            self._report(logging.DEBUG, Event.TASK_CHANGED, _IS_NOW, task_id=entry.task_id, state=task.status)
             entry.task = task
             for listener in entry.listeners():
                 listener.changed(task)
@@ -325,17 +329,20 @@ class Watcher:
         now = self._clock.now()
         is_new = entry.accepted_at is not None and now < entry.accepted_at + GRACE
         if ends_watch(fault, entry.strike(fault), is_new=is_new):
-            self._logger.info("task %s: the watch ends with %s", entry.task_id, entry.trouble)
+            message = "task %(task_id)s: the watch ends with %(error)s"
+            self._report(logging.INFO, Event.TASK_LOST, message, task_id=entry.task_id, error=entry.trouble)
             self._end(entry, final_error(error, fault, entry.task_id))
             return
-        self._logger.info("task %s: %s (%s), looking again", entry.task_id, entry.trouble, fault)
+        message = "task %(task_id)s: %(error)s (%(fault)s), looking again"
+        facts = {"task_id": entry.task_id, "error": entry.trouble, "fault": str(fault)}
+        self._report(logging.INFO, Event.TASK_FAULT, message, **facts)
         retry_after = error.retry_after if isinstance(error, ServiceError) and fault is Fault.BUSY else None
         if retry_after is not None:
             was_paused = now < self._schedule.paused_until
             if self._schedule.pause(now, retry_after) and not was_paused:
-                self._logger.warning(
-                    "task %s: 429, no polls for %g s", entry.task_id, self._schedule.paused_until - now
-                )
+                message = "task %(task_id)s: 429, no polls for %(seconds)g s"
+                seconds = self._schedule.paused_until - now
+                self._report(logging.WARNING, Event.WATCHER_PAUSED, message, task_id=entry.task_id, seconds=seconds)
         self._schedule.again(entry, now, soon=fault is Fault.REFUSED)
 
     def _note_state(self, entry: Entry, status: str | None) -> None:
@@ -343,7 +350,8 @@ class Watcher:
         entry.state = state
         if status not in KNOWN_STATES and state not in entry.warned:
             entry.warned += (state,)
-            self._logger.warning("task %s: state %r is not known here; it is watched on", entry.task_id, state)
+            message = "task %(task_id)s: state %(state)r is not known here; it is watched on"
+            self._report(logging.WARNING, Event.TASK_STATE_UNKNOWN, message, task_id=entry.task_id, state=state)
 
     def _tell(self, task: VideoTask) -> None:
         if self._hooks is not None:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
 from vidgen_async.clock import Clock, within
+from vidgen_async.events import Event, report, report_failure
 from vidgen_async.resources import VideoTask
 
 UpdateHook: TypeAlias = Callable[[VideoTask], Awaitable[None] | None]
@@ -29,8 +30,8 @@ class Hooks:
     def tell(self, task: VideoTask) -> None:
         try:
             pending = self._hook(task)
-        except Exception:
-            self._logger.exception("on_update failed for task %s (%s)", task.id, task.status)
+        except Exception as error:  # noqa: BLE001 - a hook must not stop the polls
+            self._failed(task.id, error)
             return
         if not inspect.isawaitable(pending):
             return
@@ -48,7 +49,17 @@ class Hooks:
         try:
             await within(clock, grace, lambda: self._drain(caller))
         except TimeoutError:
-            self._logger.warning("on_update: %d calls were not over after %g s; cancelled", len(self._queues), grace)
+            message = "%(hook)s: %(count)d calls were not over after %(seconds)g s; cancelled"
+            count = len(self._queues)
+            report(
+                self._logger,
+                logging.WARNING,
+                Event.HOOK_CANCELLED,
+                message,
+                hook="on_update",
+                count=count,
+                seconds=grace,
+            )
         finally:
             self._is_closed = True
             workers = self._workers - {caller}
@@ -81,13 +92,17 @@ class Hooks:
             queue = self._queues[task_id]
             try:
                 await queue.popleft()
-            except Exception:
-                self._logger.exception("on_update failed for task %s", task_id)
+            except Exception as error:  # noqa: BLE001 - a hook must not stop the others
+                self._failed(task_id, error)
             finally:
                 if queue:
                     self._ready.append(task_id)
                 else:
                     self._queues.pop(task_id, None)
+
+    def _failed(self, task_id: str, error: Exception) -> None:
+        message = "%(hook)s failed for task %(task_id)s"
+        report_failure(self._logger, Event.HOOK_FAILED, message, error, hook="on_update", task_id=task_id)
 
 
 def _discard(pending: Awaitable[Any]) -> None:

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from vidgen_async.clock import Clock
 from vidgen_async.errors import ClientStateError
+from vidgen_async.events import Event, report, report_failure
 from vidgen_async.schedule import Agenda, Schedule
 from vidgen_async.watcher.listeners import Entry, Listener
 
@@ -136,16 +137,21 @@ class Rounds:
         was_behind = schedule.is_behind
         entry = schedule.take(now)
         if schedule.is_behind and not was_behind:
-            self._logger.warning(
-                "polls are %.1f s late: each of %d tasks is looked at every %.0f s, not %g s (at most %d at once)",
-                schedule.lateness_last,
-                len(self._entries),
-                schedule.interval_now,
-                schedule.interval,
-                self._concurrency,
+            report(
+                self._logger,
+                logging.WARNING,
+                Event.WATCHER_LATE,
+                "polls are %(late).1f s late: each of %(count)d tasks is looked at every %(seconds).0f s, not "
+                "%(interval)g s (at most %(concurrency)d at once)",
+                late=schedule.lateness_last,
+                count=len(self._entries),
+                seconds=schedule.interval_now,
+                interval=schedule.interval,
+                concurrency=self._concurrency,
             )
         elif was_behind and not schedule.is_behind:
-            self._logger.info("polls are on time again: every %g s", schedule.interval)
+            message = "polls are on time again: every %(interval)g s"
+            report(self._logger, logging.INFO, Event.WATCHER_ON_TIME, message, interval=schedule.interval)
         return entry
 
     def _ended(self, worker: asyncio.Task[None]) -> None:
@@ -160,7 +166,7 @@ class Rounds:
                 self.nudge(max(due, self._rested_at))
         error = None if worker.cancelled() else worker.exception()
         if error is not None:
-            self._logger.error("the watcher broke", exc_info=error)
+            report_failure(self._logger, Event.WATCHER_BROKE, "the watcher broke", error)
             self._broke(error if isinstance(error, Exception) else _stopped())
         elif worker is self._alarm:
             self._wake.set()

@@ -1,0 +1,170 @@
+"""``vidgen models``, ``account`` and ``upload``."""
+
+import json
+
+import pytest
+
+from vidgen_async.sandbox import Fault
+
+from .conftest import PICTURE, text_of
+
+USABLE = ["tierb-video-345b30093bb2", "vendorh3", "sd2_480p_real", "sd_2_5_once_720p", "gen-2.0"]
+
+
+def test_the_models_that_can_be_used_are_aligned_lines_with_their_limits_and_prices(here):
+    code, out, err = here("models")
+    assert (code, err) == (0, "")
+    head, *lines = out.splitlines()
+    assert head.split() == [
+        "model", "name", "seconds", "resolution", "images", "audios", "videos", "memberPoints", "points",
+    ]  # fmt: skip
+    assert [line.split()[0] for line in lines] == USABLE
+    assert lines[1].split() == ["vendorh3", "Vendor", "H3", "2K", "5-15", "768p", "8", "3", "none", "12", "15"]
+    assert lines[4].split() == ["gen-2.0", "Gen", "2.0", "5,10,15", "720p", "—", "—", "—", "—", "20"]
+    assert "\t" not in out
+    assert {line.index(value) for line, value in zip(lines, ("720p", "768p", "720p"), strict=False)} == {
+        head.index("resolution")
+    }
+
+
+def test_all_models_come_with_the_reason_why_some_cannot_be_used_and_those_last(here):
+    code, out, _ = here("models", "--all")
+    assert code == 0
+    lines = out.splitlines()[1:]
+    assert [line.split()[0] for line in lines[:5]] == USABLE
+    reasons = {line.split()[0]: line for line in lines[5:]}
+    assert " maintenance " in reasons["gen-2.5"]
+    assert " disabled " in reasons["promo_gen25_discount_720p"]
+
+
+def test_models_as_json_are_one_document_that_tells_none_from_not_told(here):
+    code, out, err = here("models", "--all", "--json")
+    assert (code, err) == (0, "")
+    models = {model["code"]: model for model in json.loads(out)["models"]}
+    assert len(models) == 10
+    assert models["vendorh3"] == {
+        "code": "vendorh3",
+        "name": "Vendor H3 2K",
+        "is_usable": True,
+        "enabled": True,
+        "maintenance": False,
+        "durations": list(range(5, 16)),
+        "resolutions": ["768p"],
+        "max_reference_images": 8,
+        "max_reference_audios": 3,
+        "max_reference_videos": 0,
+        "extra": {"points": 15, "memberPoints": 12},
+    }
+    assert models["gen-2.0"]["max_reference_images"] is None
+    assert models["gen-2.5"]["is_usable"] is False
+
+
+def test_one_model_is_shown_with_all_that_is_known_of_it(here):
+    code, out, _ = here("models", "vendorh3")
+    assert code == 0
+    facts = dict(line.split(":", 1) for line in out.splitlines())
+    assert facts["images"].strip() == "8, at least 1"
+    assert facts["videos"].strip() == "none"
+    assert facts["memberPoints"].strip() == "12"
+    assert json.loads(here("models", "vendorh3", "--json")[1])["code"] == "vendorh3"
+
+
+def test_a_model_that_is_not_there_is_code_2_with_the_nearest_name(here):
+    code, out, err = here("models", "vendorh4")
+    assert (code, out) == (2, "")
+    assert "did you mean 'vendorh3'?" in err
+
+
+@pytest.mark.parametrize(("width", "first"), [(80, "model"), (120, "model"), (50, USABLE[0])])
+def test_the_table_fits_the_terminal(terminal, width, first):
+    code, shown = terminal("models", width=width)
+    assert code == 0, shown
+    lines = [line for line in text_of(shown) if line]
+    assert max(map(len, lines)) <= width
+    assert any(line.startswith(first) for line in lines[:2])
+    assert sum(line.startswith(tuple(USABLE)) for line in lines) == 5
+    assert lines[-1].startswith("5 more cannot be used now; --all")
+    assert ("Vendor H3 2K" in shown) is (width != 80)
+
+
+def test_an_empty_catalog_says_so(here, service):
+    service.play("models.list", Fault.status(200, body=b'{"models": []}'))
+    assert here("models")[1] == "the catalog is empty\n"
+
+
+def test_the_account_is_shown_as_it_came(here):
+    code, out, err = here("account")
+    assert (code, err) == (0, "")
+    facts = dict(line.split(": ", 1) for line in out.splitlines())
+    assert facts["account"].strip() == "account-1"
+    assert int(facts["balance"]) == int(facts["credits"])
+    document = json.loads(here("account", "--json")[1])
+    assert document["balance"] == document["extra"]["credits"]
+
+
+@pytest.mark.parametrize("command", ["models", "account"])
+def test_a_refused_key_is_code_4_and_names_the_variable(here, monkeypatch, command):
+    monkeypatch.setenv("VIDGEN_API_KEY", "not-the-right-key")
+    code, out, err = here(command)
+    assert (code, out) == (4, "")
+    assert "VIDGEN_API_KEY" in err
+    assert "not-the-right-key" not in err
+
+    code, out, err = here(command, "--json")
+    assert (code, out) == (4, "")
+    error = json.loads(err)["error"]
+    assert (error["kind"], error["exit_code"]) == ("authentication", 4)
+    assert "not-the-right-key" not in err
+
+
+@pytest.mark.parametrize("by", ["option", "variable"])
+def test_a_base_url_without_the_prefix_is_warned_about_once(here, service, monkeypatch, by):
+    wrong = service.base_url.removesuffix("/v1")
+    if by == "variable":
+        monkeypatch.setenv("VIDGEN_BASE_URL", wrong)
+    code, _, err = here("account", *(("--base-url", wrong) if by == "option" else ()))
+    assert code == 1
+    assert err.count("does not end in /openapi/v1") == 1
+
+
+def test_nothing_is_kept_on_the_disk_by_commands_that_order_nothing(here, data_home):
+    for command in (("models",), ("account",), ("upload", PICTURE), ("get", "x"), ("watch", "x")):
+        here(*command)
+    assert list(data_home.iterdir()) == []
+
+
+def test_an_upload_prints_the_ids_alone_in_the_order_given(here, service):
+    code, out, err = here("upload", PICTURE, PICTURE)
+    assert code == 0, err
+    ids = out.split()
+    assert len(ids) == 2
+    assert set(ids) <= set(service.asset_ids())
+    assert "token" not in out + err
+
+
+def test_an_upload_tells_the_address_only_where_it_is_asked_for(here):
+    image_id, url = here("upload", PICTURE, "--url")[1].split()
+    assert f"/{image_id}/" in url
+    assert "?token=" in url
+    (line,) = here("upload", PICTURE, "--json")[1].splitlines()
+    document = json.loads(line)
+    assert document["file"] == PICTURE
+    assert document["mime"] == "image/png"
+    assert "?token=" in document["url"]
+
+
+def test_a_file_that_is_no_picture_is_code_2_and_what_was_uploaded_before_it_is_told(here, service, tmp_path):
+    (tmp_path / "no.png").write_text("not a picture")
+    before = service.asked("files.create")
+    code, out, err = here("upload", PICTURE, "no.png")
+    assert code == 2
+    assert len(out.split()) == 1
+    assert "no.png" in err
+    assert service.asked("files.create") == before + 1
+
+
+def test_a_file_that_is_missing_is_code_2_before_anything_is_sent(here, service):
+    code, out, err = here("upload", PICTURE, "missing.png")
+    assert (code, out) == (2, "")
+    assert "there is no such file: missing.png" in err
+    assert service.asked("files.create") == 0

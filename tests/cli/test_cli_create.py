@@ -1,0 +1,254 @@
+"""``vidgen create``: what is asked for, what is checked before anything is spent, and what is printed."""
+
+import json
+
+import pytest
+
+from vidgen_async.sandbox import Fault
+
+from .conftest import PICTURE
+
+BOAT = ("create", "A paper boat", "--model", "gen-2.0", "--duration", "5")
+
+
+def test_a_create_prints_the_task_id_alone_and_the_order_id_beside_it(here, service):
+    code, out, err = here(*BOAT, "--order-id", "order-1187")
+    assert code == 0, err
+    assert out == f"{service.creates[0].task_id}\n"
+    assert "order: order-1187" in err
+    assert len(service.creates) == 1
+
+
+def test_the_same_order_id_again_is_the_same_task_in_every_process(here, service):
+    first = here(*BOAT, "--order-id", "order-1187")
+    second = here(*BOAT, "--order-id", "order-1187")
+    assert first[0] == second[0] == 0
+    assert first[1] == second[1]
+    assert len(service.creates) == 1
+
+
+def test_a_create_as_json_is_one_document_and_tells_the_order_id_before(here, service):
+    code, out, err = here(*BOAT, "--order-id", "order-1187", "--json")
+    assert code == 0
+    document = json.loads(out)
+    assert (document["order_id"], document["task_id"]) == ("order-1187", service.creates[0].task_id)
+    assert set(document) == {"order_id", "task_id", "accepted_at"}
+    assert {"order": "order-1187"} in [json.loads(line) for line in err.splitlines()]
+
+
+def test_every_option_becomes_the_field_of_the_request(here, service):
+    code, _, err = here(
+        "create", "A boat", "--model", "sd2_480p_real", "--duration", "15", "--ratio", "9:16", "--resolution", "720p",
+        "--mode", "calm", "--image", "https://pics.test/a.png?size=2", "--image-id", "asset-9",
+        "--video-url", "https://pics.test/v.mp4", "--audio-url", "https://pics.test/s.mp3",
+        "--field", "seed=7", "--field", 'reference_images=[{"url": "https://pics.test/b.png"}]', "--no-validate",
+    )  # fmt: skip
+    assert code == 4, err
+    assert service.creates[0].body == {
+        "model": "sd2_480p_real",
+        "prompt": "A boat",
+        "duration": 15,
+        "ratio": "9:16",
+        "resolution": "720p",
+        "mode": "calm",
+        "image_urls": ["https://pics.test/a.png?size=2"],
+        "image_ids": ["asset-9"],
+        "video_urls": ["https://pics.test/v.mp4"],
+        "audio_urls": ["https://pics.test/s.mp3"],
+        "reference_images": [{"url": "https://pics.test/b.png"}],
+        "seed": 7,
+    }
+
+
+def test_a_picture_is_uploaded_and_its_id_is_sent_after_those_that_were_given(here, service):
+    uploaded = here("upload", PICTURE)[1].strip()
+    code, _, err = here("create", "A boat", "--model", "vendorh3", "--image", PICTURE, "--image-id", uploaded)
+    assert code == 0, err
+    first, second = service.creates[0].body["image_ids"]
+    assert first == uploaded
+    assert second in service.asset_ids()
+
+
+@pytest.mark.parametrize("source", ["stdin", "file", "file from stdin"])
+def test_a_prompt_can_be_read_from_stdin_or_a_file(here, service, tmp_path, source):
+    (tmp_path / "prompt.txt").write_text("Ein Boot\nim Nebel, früh\n", "utf-8")
+    arguments = {"stdin": ("-",), "file": ("--prompt-file", "prompt.txt"), "file from stdin": ("--prompt-file", "-")}
+    code, _, err = here("create", *arguments[source], *BOAT[2:], stdin="Ein Boot\nim Nebel, früh\n")
+    assert code == 0, err
+    assert service.creates[0].body["prompt"] == "Ein Boot\nim Nebel, früh"
+    assert "Nebel" not in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "Missing argument 'PROMPT'"),
+        (("x", "--prompt-file", "p.txt"), "exclude each other"),
+        (("--prompt-file", "p.txt"), "the prompt cannot be read from p.txt: No such file"),
+        (("--prompt-file", PICTURE), "it is not UTF-8 text"),
+        (("x", "--field", "seed"), "NAME=JSON"),
+        (("x", "--field", "seed=x"), "the field seed is not JSON"),
+        (("x", "--field", "duration=5"), "the field duration is given with --duration"),
+        (("x", "--duration", "0"), "--duration"),
+        (("x", "--journal", "mysql://u:not-for-others@h/d"), "sqlite:///"),
+        (("x", "--order-id", " "), "order_id must not be empty"),
+    ],
+)
+def test_what_cannot_be_ordered_is_code_2_and_nothing_is_sent(here, service, arguments, words):
+    code, out, err = here("create", *arguments, "--model", "gen-2.0")
+    assert (code, out) == (2, "")
+    assert words in err
+    assert "not-for-others" not in err
+    assert service.creates == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--model", "gen-2.0", "--duration", "7"), "duration: 7 is none of the durations of gen-2.0: 5, 10, 15"),
+        (("--model", "gen-2.5"), "model: 'gen-2.5' is in maintenance"),
+        (("--model", "vendorh3"), "vendorh3 needs at least 1 image"),
+        (("--model", "gen-2.0", "--image-id", "<your image id>"), "image_ids[0]"),
+    ],
+)
+def test_what_the_catalog_does_not_allow_is_refused_before_it_is_uploaded_or_sent(here, service, arguments, words):
+    pictures = () if "vendorh3" in arguments else ("--image", PICTURE)
+    code, out, err = here("create", "x", *arguments, *pictures)
+    assert (code, out) == (2, "")
+    assert words in err
+    assert service.asked("files.create") == 0
+    assert service.creates == []
+
+
+def test_without_checks_the_service_decides(here, service):
+    code, _, err = here("create", "x", "--model", "gen-2.0", "--duration", "7", "--no-validate")
+    assert code == 4
+    assert "duration" in err
+    assert service.asked("models.list") == 0
+    assert len(service.creates) == 1
+
+
+def test_a_check_says_that_it_is_fine_with_the_prices_and_sends_nothing(here, service, data_home):
+    code, out, err = here("create", "x", "--model", "vendorh3", "--image", PICTURE, "--check")
+    assert code == 0, err
+    facts = dict(line.split(":", 1) for line in out.splitlines())
+    assert facts["answer"].strip() == "fine"
+    assert (facts["points"].strip(), facts["memberPoints"].strip()) == ("15", "12")
+    assert service.asked("files.create") == 0
+    assert service.creates == []
+    assert list(data_home.iterdir()) == []
+
+
+def test_a_check_tells_all_that_speaks_against_it(here, service):
+    arguments = ("create", "x", "--model", "vendorh3", "--duration", "4", "--video-url", "https://pics.test/v.mp4")
+    code, out, err = here(*arguments, "--check")
+    assert code == 2
+    assert out.startswith("answer:")
+    assert "refused" in out.splitlines()[0]
+    for words in ("duration: 4", "at least 1 image", "takes no reference videos"):
+        assert words in err
+
+    code, out, err = here(*arguments, "--check", "--json")
+    document = json.loads(out)
+    assert (code, document["is_ok"], len(document["problems"])) == (2, False, 3)
+    assert document["model"]["extra"]["points"] == 15
+    assert json.loads(err.splitlines()[-1])["error"]["exit_code"] == 2
+    assert service.creates == []
+
+
+def test_a_check_without_a_catalog_is_no_answer(here, service):
+    service.play("models.list", Fault.status(403), times=None)
+    code, out, err = here("create", "x", "--model", "gen-2.0", "--check")
+    assert (code, out) == (4, "")
+    assert "403" in err
+
+
+@pytest.mark.parametrize(
+    ("fault", "code", "kind"),
+    [
+        (Fault.status(402), 4, "rejected_insufficient_credits"),
+        (Fault.status(503), 5, "uncertain_create"),
+        (Fault.close_after_body(), 5, "uncertain_create"),
+    ],
+)
+def test_what_became_of_an_order_is_in_the_error_and_in_the_exit_code(here, service, fault, code, kind):
+    service.play("videos.create", fault)
+    ended, out, err = here(*BOAT, "--order-id", "order-1187", "--json")
+    assert (ended, out) == (code, "")
+    error = json.loads(err.splitlines()[-1])["error"]
+    assert (error["kind"], error["exit_code"], error["order_id"]) == (kind, code, "order-1187")
+    assert error["commands"]
+    assert len(service.creates) == 1
+
+
+def test_an_uncertain_order_is_never_sent_again_by_the_same_command(here, service):
+    service.play("videos.create", Fault.close_after_body())
+    assert here(*BOAT, "--order-id", "order-1187")[0] == 5
+    code, out, err = here(*BOAT, "--order-id", "order-1187")
+    assert (code, out) == (5, "")
+    assert "vidgen orders adopt order-1187 TASK_ID" in err
+    assert "vidgen orders resend order-1187 --expect-attempt 1 --reason WHY" in err
+    assert "orders.adopt(" not in err
+    assert len(service.creates) == 1
+
+
+def test_another_request_under_the_same_order_id_is_code_2(here, service):
+    assert here(*BOAT, "--order-id", "order-1187")[0] == 0
+    code, out, err = here("create", "Another boat", *BOAT[2:], "--order-id", "order-1187")
+    assert (code, out) == (2, "")
+    assert "stands for a different request" in err
+    assert err.splitlines()[-1] == "  vidgen orders resume order-1187"
+    assert len(service.creates) == 1
+
+
+def test_the_pictures_of_an_order_on_record_are_not_uploaded_anew(here, service):
+    arguments = ("create", "x", "--model", "vendorh3", "--image", PICTURE, "--order-id", "order-1187")
+    assert here(*arguments)[0] == 0
+    code, _, err = here(*arguments)
+    assert code == 2
+    assert "is on record already" in err
+    assert service.asked("files.create") == 1
+    assert len(service.creates) == 1
+
+
+def test_two_accounts_have_their_own_orders(here, service):
+    assert here(*BOAT, "--order-id", "order-1187", "--account", "left")[0] == 0
+    assert here(*BOAT, "--order-id", "order-1187", "--account", "right")[0] == 0
+    keys = [create.headers["Idempotency-Key"] for create in service.creates]
+    assert len(set(keys)) == 2
+
+
+def test_the_record_is_for_the_user_alone(here, data_home):
+    assert here(*BOAT)[0] == 0
+    file = data_home / "vidgen" / "orders.db"
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert file.parent.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("by", ["option", "variable"])
+def test_the_record_can_be_elsewhere(here, service, data_home, tmp_path, monkeypatch, by):
+    if by == "variable":
+        monkeypatch.setenv("VIDGEN_JOURNAL", "sqlite:///mine.db")
+    options = ("--journal", "sqlite:///mine.db") if by == "option" else ()
+    assert here(*BOAT, "--order-id", "order-1187", *options)[0] == 0
+    assert (tmp_path / "mine.db").exists()
+    assert list(data_home.iterdir()) == []
+    assert here("orders", "show", "order-1187", *options)[0] == 0
+
+
+def test_without_a_record_an_uncertain_order_is_looked_for_in_the_account(here, service, data_home):
+    service.play("videos.create", Fault.close_after_body())
+    code, _, err = here(*BOAT, "--journal", "memory:")
+    assert code == 5
+    assert "a second run is a second order" in err
+    assert "vidgen orders" not in err
+    assert list(data_home.iterdir()) == []
+
+
+def test_a_data_directory_that_cannot_be_made_is_one_sentence_and_nothing_is_sent(here, service, monkeypatch):
+    monkeypatch.setenv("XDG_DATA_HOME", "/dev/null/data")
+    code, out, err = here(*BOAT)
+    assert (code, out) == (2, "")
+    assert "the folder /dev/null/data/vidgen for the record of orders cannot be made" in err
+    assert "--journal" in err
+    assert service.creates == []

@@ -1,0 +1,235 @@
+"""``vidgen orders``: what is on record, and what a person decides."""
+
+import csv
+import io
+import json
+
+import pytest
+
+from vidgen_async.sandbox import Fault
+
+from .conftest import text_of
+
+BOAT = ("create", "A secret boat", "--model", "gen-2.0", "--duration", "5", "--order-id")
+WHY = ("--reason", "not in the account")
+
+
+@pytest.fixture
+def uncertain(here, service) -> str:
+    """The id of an order that the service took, without that anybody knows."""
+    service.play("videos.create", Fault.close_after_body())
+    assert here(*BOAT, "order-1187")[0] == 5
+    return "order-1187"
+
+
+@pytest.fixture
+def mixed(here, service, uncertain) -> None:
+    assert here(*BOAT, "good")[0] == 0
+    service.play("videos.create", Fault.status(402))
+    assert here(*BOAT, "refused")[0] == 4
+
+
+def documents(out: str) -> list[dict]:
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def test_the_orders_are_listed_oldest_first_with_what_is_known(here, service, mixed):
+    code, out, err = here("orders", "ls")
+    assert (code, err) == (0, "")
+    head, *lines = out.splitlines()
+    assert head.split() == ["order", "state", "age", "attempts", "task", "cause"]
+    assert [line.split()[:2] for line in lines] == [
+        ["order-1187", "uncertain"], ["good", "accepted"], ["refused", "rejected"],
+    ]  # fmt: skip
+    assert service.creates[1].task_id in lines[1]
+    assert "402" in lines[2]
+
+
+def test_the_list_can_be_of_some_states(here, mixed):
+    out = here("orders", "ls", "--state", "uncertain", "--state", "rejected", "--json")[1]
+    assert [document["order_id"] for document in documents(out)] == ["order-1187", "refused"]
+    assert here("orders", "ls", "--state", "queued")[1] == "no such order is on record\n"
+    assert here("orders", "ls", "--state", "lost")[0] == 2
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_list_fits_the_terminal(terminal, mixed, width):
+    code, shown = terminal("orders", "ls", width=width)
+    assert code == 0
+    lines = text_of(shown)
+    assert max(map(len, lines)) <= width
+    for order_id in ("order-1187", "good", "refused"):
+        assert any(line.startswith(order_id) for line in lines)
+
+
+def test_an_order_is_shown_with_its_attempts_and_without_its_request(here, uncertain):
+    code, out, err = here("orders", "show", uncertain)
+    assert (code, err) == (0, "")
+    facts = dict(line.split(":", 1) for line in out.splitlines())
+    assert facts["state"].strip() == "uncertain"
+    assert facts["attempt 1"].strip().startswith("uncertain, sent ")
+    assert "secret boat" not in out + here("orders", "show", uncertain, "--json")[1]
+    assert '"prompt": "A secret boat"' in here("orders", "show", uncertain, "--with-request")[1]
+
+
+def test_an_order_as_json_has_its_attempts(here, uncertain):
+    document = json.loads(here("orders", "show", uncertain, "--json", "--with-request")[1])
+    assert (document["order_id"], document["state"], document["account"]) == (uncertain, "uncertain", "default")
+    assert [attempt["outcome"] for attempt in document["attempts"]] == ["uncertain"]
+    assert document["request"]["prompt"] == "A secret boat"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("show",), ("resume",), ("adopt", "task_1"), ("abandon", *WHY), ("withdraw",)],
+    ids=lambda command: command[0],
+)
+def test_an_order_that_is_not_on_record_is_code_2(here, service, command):
+    verb, *rest = command
+    code, out, err = here("orders", verb, "nope", *rest)
+    assert (code, out) == (2, "")
+    assert "there is no order 'nope'" in err
+    error = json.loads(here("orders", verb, "nope", *rest, "--json")[2].splitlines()[-1])["error"]
+    assert (error["kind"], error["exit_code"], error["order_id"]) == ("order_state", 2, "nope")
+    assert service.creates == []
+
+
+def test_an_adopted_task_is_the_orders_and_its_video_can_be_had(here, service, uncertain, tmp_path):
+    task_id = service.creates[0].task_id
+    code, out, _ = here("orders", "adopt", uncertain, task_id, "--by", "ann", "--reason", "same minute")
+    assert (code, out) == (0, f"order {uncertain}: task {task_id}\n")
+    shown = here("orders", "show", uncertain)[1]
+    assert "adopted by ann: same minute" in shown
+
+    code, out, _ = here("generate", "--resume", uncertain, "-o", "boat.mp4", "--poll-interval", "0.05")
+    assert code == 0
+    assert out.startswith("saved boat.mp4")
+    assert len(service.creates) == 1
+
+
+def test_a_task_that_the_service_does_not_know_is_not_adopted(here, uncertain):
+    code, out, err = here("orders", "adopt", uncertain, "task_nope")
+    assert (code, out) == (1, "")
+    assert "404" in err
+    assert json.loads(here("orders", "show", uncertain, "--json")[1])["state"] == "uncertain"
+
+
+def test_an_abandoned_order_stays_so_with_who_and_why(here, service, uncertain):
+    code, out, _ = here("orders", "abandon", uncertain, *WHY, "--by", "ann")
+    assert (code, out) == (0, f"order {uncertain}: abandoned\n")
+    closing = json.loads(here("orders", "show", uncertain, "--json")[1])["closing"]
+    assert (closing["state"], closing["reason"], closing["by"]) == ("abandoned", "not in the account", "ann")
+    assert "by ann: not in the account" in here("orders", "show", uncertain)[1]
+    assert here("orders", "resume", uncertain)[0] == 5
+    assert len(service.creates) == 1
+
+
+def test_who_decides_is_the_login_name_unless_told(here, uncertain, monkeypatch):
+    monkeypatch.setenv("LOGNAME", "zoe")
+    here("orders", "abandon", uncertain, *WHY)
+    assert json.loads(here("orders", "show", uncertain, "--json")[1])["closing"]["by"] == "zoe"
+
+
+@pytest.mark.parametrize("verb", ["abandon", "resend"])
+def test_a_decision_needs_a_reason(here, service, uncertain, verb):
+    more = ("--expect-attempt", "1", "--yes") if verb == "resend" else ()
+    assert here("orders", verb, uncertain, *more)[0] == 2
+    assert here("orders", verb, uncertain, *more, "--reason", " ")[0] == 2
+    assert len(service.creates) == 1
+
+
+def test_a_resend_sends_the_same_request_under_the_same_key_once_more(here, service, uncertain):
+    code, out, err = here("orders", "resend", uncertain, "--expect-attempt", "1", *WHY, "--by", "ann", "--yes")
+    assert code == 0, err
+    first, second = service.creates
+    assert out == f"{second.task_id}\n"
+    assert (first.raw, first.idempotency_key) == (second.raw, second.idempotency_key)
+    last = json.loads(here("orders", "show", uncertain, "--json")[1])["attempts"][-1]
+    assert (last["kind"], last["by"], last["reason"]) == ("resend", "ann", "not in the account")
+
+
+def test_a_resend_of_an_attempt_that_is_no_longer_the_last_sends_nothing(here, service, uncertain):
+    code, _, err = here("orders", "resend", uncertain, "--expect-attempt", "2", *WHY, "--yes")
+    assert code == 2
+    assert "its last attempt is 1, not 2" in err
+    assert len(service.creates) == 1
+
+
+def test_a_resend_that_nobody_can_be_asked_about_sends_nothing(here, service, uncertain):
+    code, _, err = here("orders", "resend", uncertain, "--expect-attempt", "1", *WHY)
+    assert code == 2
+    assert "it may be charged twice" in err
+    assert "--yes" in err
+    assert len(service.creates) == 1
+
+
+@pytest.mark.parametrize(("answer", "code", "creates"), [("n", 130, 1), ("y", 0, 2)])
+def test_on_a_terminal_a_resend_asks_first(terminal, service, uncertain, answer, code, creates):
+    ended, shown = terminal("orders", "resend", uncertain, "--expect-attempt", "1", *WHY, typed=f"{answer}\n")
+    assert ended == code, shown
+    assert "it may be charged twice" in " ".join(text_of(shown))
+    assert len(service.creates) == creates
+
+
+def test_a_resend_that_is_lost_too_stays_uncertain_and_names_the_next_attempt(here, service, uncertain):
+    service.play("videos.create", Fault.close_after_body())
+    code, _, err = here("orders", "resend", uncertain, "--expect-attempt", "1", *WHY, "--yes")
+    assert code == 5
+    assert "--expect-attempt 2" in err
+    assert len(service.creates) == 2
+
+
+def test_a_refused_order_is_sent_again_by_resume_with_the_same_request(here, service):
+    service.play("videos.create", Fault.status(402))
+    code, _, err = here(*BOAT, "order-1187")
+    assert code == 4
+    assert err.splitlines()[-1] == "  vidgen orders resume order-1187"
+    code, out, _ = here("orders", "resume", "order-1187")
+    first, second = service.creates
+    assert (code, out) == (0, f"{second.task_id}\n")
+    assert (first.raw, first.idempotency_key) == (second.raw, second.idempotency_key)
+
+
+def test_an_order_that_was_not_sent_can_be_withdrawn_and_is_never_sent(here, service):
+    nowhere = ("--base-url", "http://127.0.0.1:9/openapi/v1")
+    assert here(*BOAT, "order-1187", "--no-validate", *nowhere)[0] == 3
+    code, out, _ = here("orders", "withdraw", "order-1187", *nowhere)
+    assert (code, out) == (0, "order order-1187: withdrawn\n")
+    code, _, err = here("orders", "resume", "order-1187", *nowhere)
+    assert code == 2
+    assert "withdrawn" in err
+
+
+def test_an_accepted_order_cannot_be_given_up(here, service):
+    assert here(*BOAT, "good")[0] == 0
+    for verb in ("abandon", "withdraw"):
+        code, _, err = here("orders", verb, "good", *WHY)
+        assert code == 2
+        assert "it is accepted" in err
+
+
+def test_all_orders_can_be_exported(here, service, mixed):
+    exported = documents(here("orders", "export")[1])
+    assert [document["state"] for document in exported] == ["uncertain", "accepted", "rejected"]
+    assert "request" not in exported[0]
+    assert documents(here("orders", "export", "--with-request")[1])[0]["request"]["prompt"] == "A secret boat"
+
+    rows = list(csv.DictReader(io.StringIO(here("orders", "export", "--format", "csv")[1])))
+    assert [row["order_id"] for row in rows] == ["order-1187", "good", "refused"]
+    assert rows[1]["task_ids"] == service.creates[1].task_id
+    assert here("orders", "export", "--format", "csv", "--json")[0] == 2
+
+
+def test_a_spreadsheet_takes_no_cell_of_an_export_for_a_formula(here):
+    assert here("create", "x", "--model", "gen-2.0", "--order-id", "=1+1")[0] == 0
+    (row,) = csv.DictReader(io.StringIO(here("orders", "export", "--format", "csv")[1]))
+    assert row["order_id"] == "'=1+1"
+
+
+def test_a_record_that_cannot_be_read_is_code_3_and_nothing_is_sent(here, service, tmp_path):
+    (tmp_path / "bad.db").write_bytes(b"this is not a database, whatever its name says")
+    for command in (("orders", "ls"), ("orders", "resume", "o"), (*BOAT, "o")):
+        code, out, err = here(*command, "--journal", "sqlite:///bad.db")
+        assert (code, out) == (3, ""), err
+        assert "bad.db" in err
+    assert service.creates == []

@@ -1,0 +1,19 @@
+"""Where the command line keeps its orders unless it is told otherwise."""
+
+import pytest
+
+from vidgen_async.cli.places import default_journal
+from vidgen_async.errors import ConfigurationError
+
+
+def test_the_folder_is_made_for_the_user_alone_and_may_be_there_already(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "new"))
+    assert default_journal() == default_journal() == tmp_path / "new" / "vidgen" / "orders.db"
+    assert (tmp_path / "new" / "vidgen").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_folder_that_cannot_be_made_is_told_with_the_way_out(monkeypatch, tmp_path):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "file"))
+    with pytest.raises(ConfigurationError, match="--journal sqlite:///FILE or VIDGEN_JOURNAL; memory: keeps no record"):
+        default_journal()

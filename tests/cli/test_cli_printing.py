@@ -1,0 +1,106 @@
+"""Tables, facts and lines: what is shown on a terminal of any width, in a pipe, and to a machine."""
+
+import io
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from rich.console import Console
+
+from vidgen_async.cli.formats import age, limit, span
+from vidgen_async.cli.printing import (
+    Facts,
+    JsonOutput,
+    PlainOutput,
+    Table,
+    TerminalOutput,
+    columns,
+    facts_of,
+    plain_lines,
+)
+
+TABLE = Table(
+    columns=columns(
+        "model", "name", "memberPoints", "cause", numbers=("memberPoints",), long=("cause",), optional=("name",)
+    ),
+    rows=(
+        ("first", "The first", "5", "it was too dark to see anything at all"),
+        ("second\x1b[2J", "", "1000", ""),
+    ),
+    empty="nothing here",
+    notes=("one more",),
+)
+
+
+def on_a_terminal(shown, width: int) -> list[str]:
+    file = io.StringIO()
+    TerminalOutput(Console(file=file, width=width, highlight=False, markup=False, emoji=False)).show(shown)
+    return [line.rstrip() for line in file.getvalue().splitlines()]
+
+
+def test_in_a_pipe_a_table_is_aligned_lines_under_its_head(capsys):
+    PlainOutput().show(TABLE, {"not": "shown"})
+    assert capsys.readouterr().out.splitlines() == [
+        "model       name       memberPoints  cause",
+        "first       The first             5  it was too dark to see anything at all",
+        "second�[2J                     1000",
+    ]
+
+
+def test_a_wide_terminal_shows_the_table_whole():
+    head, first, *_, note = on_a_terminal(TABLE, 100)
+    assert head.split() == ["model", "name", "memberPoints", "cause"]
+    assert first.endswith("it was too dark to see anything at all")
+    assert note == "one more"
+
+
+def test_a_narrower_one_leaves_out_what_is_optional_and_wraps_what_is_long():
+    lines = on_a_terminal(TABLE, 48)
+    assert lines[0].split() == ["model", "memberPoints", "cause"]
+    assert max(map(len, lines)) <= 48
+    assert sum("dark" in line or "anything" in line for line in lines) == 2
+
+
+def test_a_narrow_one_breaks_the_heads():
+    lines = on_a_terminal(TABLE, 40)
+    assert lines[0].split() == ["member"]
+    assert lines[1].split() == ["model", "Points", "cause"]
+    assert max(map(len, lines)) <= 40
+
+
+@pytest.mark.parametrize("width", [12, 20, 30])
+def test_a_very_narrow_one_shows_each_row_as_a_paragraph(width):
+    lines = on_a_terminal(TABLE, width)
+    assert lines[0] == "first"
+    assert max(map(len, lines)) <= width
+    assert "second�[2J" in lines
+
+
+def test_a_table_without_rows_says_so_everywhere():
+    empty = Table(columns=TABLE.columns, rows=(), empty="nothing here")
+    assert plain_lines(empty) == on_a_terminal(empty, 80) == ["nothing here"]
+
+
+def test_facts_are_a_line_each_and_never_wrapped():
+    facts = Facts((("video", "https://h/" + "x" * 100), ("id", "7\x07")))
+    assert plain_lines(facts) == ["video: https://h/" + "x" * 100, "id:    7�"]
+    assert on_a_terminal(facts, 20) == ["video  https://h/" + "x" * 100, "id     7�"]
+
+
+def test_facts_that_are_not_known_are_left_out():
+    assert facts_of((("a", None), ("b", ""), ("c", 0))) == Facts((("c", "0"),))
+
+
+def test_a_machine_gets_a_document_on_a_line_in_plain_ascii(capsys):
+    JsonOutput().show(TABLE, {"name": "früh"}, {"n": 2})
+    out = capsys.readouterr().out
+    assert out.isascii()
+    assert [json.loads(line) for line in out.splitlines()] == [{"name": "früh"}, {"n": 2}]
+
+
+def test_ages_spans_and_limits_are_short():
+    now = datetime(2030, 1, 1, tzinfo=UTC)
+    ages = [age(now - timedelta(seconds=count), now) for count in (-5, 0, 59, 60, 3599, 3600, 86400 * 3)]
+    assert ages == ["0 s", "0 s", "59 s", "1 min", "59 min", "1 h", "3 d"]
+    assert [span(numbers) for numbers in ((), (5,), (15, 30), (3, 1, 2))] == ["", "5", "15,30", "1-3"]
+    assert [limit(number) for number in (None, 0, 9)] == ["—", "none", "9"]

@@ -1,0 +1,98 @@
+"""What a model's catalog entry says decides (2.1, 2.4 rule 5); what it does not say refuses nothing."""
+
+import pytest
+
+from vidgen_async.resources import Catalog, CatalogModel, VideoRequest
+from vidgen_async.validation import problem_of_model, problems_with_model
+
+FULL = CatalogModel(
+    code="full",
+    enabled=True,
+    durations=(5, 10),
+    resolutions=("720p", "768p"),
+    max_reference_images=2,
+    max_reference_audios=0,
+    max_reference_videos=1,
+)
+CATALOG = Catalog(
+    models=(
+        FULL,
+        CatalogModel(code="gone", enabled=False),
+        CatalogModel(code="away", enabled=True, maintenance=True),
+    )
+)
+A, B, C = (f"https://pics.net/{name}" for name in "abc")
+
+
+def found(model: CatalogModel = FULL, **fields) -> list[str]:
+    return problems_with_model(VideoRequest(model=model.code, prompt="p", **fields), model)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"duration": 10, "seconds": 10, "resolution": "768p"},
+        {"image_ids": ["a"], "image_urls": [A]},
+        {"reference_videos": [{"url": A}]},
+    ],
+)
+def test_what_the_entry_allows_is_no_problem(fields):
+    assert found(**fields) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"duration": 7}, "duration: 7 is none of the durations of full: 5, 10 (seconds)"),
+        ({"seconds": 7}, "seconds: 7 is none of the durations of full: 5, 10 (seconds)"),
+        ({"resolution": "2K"}, "resolution: '2K' is none of the resolutions of full: 720p, 768p"),
+        ({"image_ids": ["a"] * 3}, "image_ids: 3 given; full takes at most 2 reference images"),
+        (
+            {"image_ids": ["a"], "image_urls": [A], "reference_images": [{"url": B}]},
+            "image_ids + image_urls + reference_images: 3 given; full takes at most 2 reference images",
+        ),
+        ({"audio_urls": [A]}, "audio_urls: 1 given; full takes no reference audios"),
+        (
+            {"video_urls": [A], "reference_videos": [{"url": B}]},
+            "video_urls + reference_videos: 2 given; full takes at most 1 reference videos",
+        ),
+    ],
+)
+def test_a_problem_names_the_field_the_value_and_what_is_allowed(fields, problem):
+    assert found(**fields) == [problem]
+
+
+def test_an_entry_that_tells_no_limits_refuses_nothing():
+    silent = CatalogModel(code="silent", enabled=True)
+    many = {"image_ids": ["a"] * 50, "audio_urls": [A] * 50, "video_urls": [A] * 50}
+    assert found(silent, duration=3, resolution="9000p", **many) == []
+
+
+def test_vendorh3_needs_an_image_from_any_field_that_may_hold_one():
+    vendorh3 = CatalogModel(code="vendorh3", enabled=True)
+    assert found(vendorh3) == [
+        "image_ids: vendorh3 needs at least 1 image, in image_ids, image_urls or reference_images"
+    ]
+    assert found(vendorh3, image_ids=["a"]) == []
+    assert found(vendorh3, image_urls=[A]) == []
+    assert found(vendorh3, reference_images=[{"url": A}]) == []
+    assert found(vendorh3, attachments=[{"unknown": 1}]) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "problem"),
+    [
+        ("full", None),
+        ("gone", "model: 'gone' is not enabled; usable are: full"),
+        ("away", "model: 'away' is in maintenance; usable are: full"),
+        ("ful", "model: 'ful' is not in the catalog of this key (did you mean 'full'?); usable are: full"),
+        ("zzz", "model: 'zzz' is not in the catalog of this key; usable are: full"),
+    ],
+)
+def test_a_model_is_usable_when_it_is_enabled_and_not_in_maintenance(code, problem):
+    assert problem_of_model(code, CATALOG) == problem
+
+
+def test_a_request_with_fields_of_wrong_types_can_be_looked_at_all_the_same():
+    assert found(image_ids="a-string", duration="8") != []

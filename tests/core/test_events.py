@@ -1,0 +1,71 @@
+"""Every record of a log says in fields what its message says in words."""
+
+import ast
+import logging
+from pathlib import Path
+
+import pytest
+
+import vidgen_async
+from vidgen_async.events import Event, report, report_failure
+
+PACKAGE = Path(vidgen_async.__file__).parent
+SDK = [path for path in PACKAGE.rglob("*.py") if not {"sandbox", "cli"} & set(path.relative_to(PACKAGE).parts)]
+LEVELS = {"debug", "info", "warning", "error", "exception", "critical", "log"}
+
+logger = logging.getLogger("vidgen_async.test")
+
+
+def calls(path: Path) -> list[ast.Call]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+
+
+def test_a_record_has_its_event_and_its_fields_as_attributes(caplog):
+    with caplog.at_level(logging.INFO, "vidgen_async.test"):
+        report(logger, logging.INFO, Event.TASK_ENDED, "task %(task_id)s: %(state)s", task_id="t", state="failed")
+
+    (record,) = caplog.records
+    assert record.getMessage() == "task t: failed"
+    assert (record.event, record.task_id, record.state) == ("task.ended", "t", "failed")
+    assert (record.levelname, record.filename) == ("INFO", "test_events.py")
+
+
+def test_a_failure_has_its_traceback(caplog):
+    report_failure(logger, Event.HOOK_FAILED, "%(hook)s failed", ValueError("broken"), hook="on_update")
+
+    (record,) = caplog.records
+    assert (record.levelname, record.event, record.hook) == ("ERROR", "hook.failed", "on_update")
+    assert record.exc_info[1].args == ("broken",)
+
+
+def test_a_message_without_fields_may_hold_a_percent_sign(caplog):
+    with caplog.at_level(logging.INFO, "vidgen_async.test"):
+        report(logger, logging.INFO, Event.WATCHER_BROKE, "100%")
+    assert caplog.records[0].getMessage() == "100%"
+
+
+def test_what_is_not_logged_costs_no_record(caplog):
+    report(logger, logging.DEBUG, Event.TASK_CHANGED, "%(missing)s")
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize("path", SDK, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_every_module_logs_by_event_alone(path):
+    if path.name == "events.py":
+        return
+    for call in calls(path):
+        function = call.func
+        if isinstance(function, ast.Attribute) and function.attr in LEVELS:
+            assert "logger" not in ast.unparse(function.value), f"line {call.lineno}: use report(…)"
+
+
+def test_every_event_is_logged_somewhere():
+    used = {
+        argument.attr
+        for path in SDK
+        for call in calls(path)
+        for argument in call.args
+        if isinstance(argument, ast.Attribute) and ast.unparse(argument.value) == "Event"
+    }
+    assert used == set(Event.__members__)

@@ -1,0 +1,599 @@
+"""The console: what a person sees at ``/``, in a real browser, and what the page's buttons do to the sandbox.
+
+The browser is the system's Chromium, or what VIDGEN_CHROMIUM names. Without one these tests are skipped.
+"""
+
+import asyncio
+import io
+import json
+import os
+import re
+import shutil
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+import av
+import pytest
+import pytest_asyncio
+from attrs import define, evolve, field
+
+from tests.sandbox.conftest import picture
+from vidgen_async.sandbox import Fault, Sandbox
+
+try:
+    from playwright.async_api import async_playwright, expect
+except ModuleNotFoundError:
+    async_playwright = expect = None
+
+#: One event loop for all of them: a browser takes seconds to start.
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+in_module = pytest_asyncio.fixture(loop_scope="module")
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+PATIENCE = 20_000
+DESK = {"width": 1400, "height": 900}
+MINUS, TIMES = "\N{MINUS SIGN}", "\N{MULTIPLICATION SIGN}"
+OWN_FILES = ("base.css", "sections.css", "main.js", "icon.svg")
+
+
+@define
+class Console:
+    """The page in a browser, and everything about it that would be wrong."""
+
+    page: Any
+    origins: set[str]
+    complaints: list[str] = field(factory=list)
+    asked: list[str] = field(factory=list)
+
+    def __attrs_post_init__(self) -> None:
+        self.page.on("console", lambda said: said.type in ("error", "warning") and self.complaints.append(said.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("request", lambda request: self.asked.append(request.url))
+
+    async def looks(self, times: int = 2) -> None:
+        """Return when the page has looked at the sandbox so many times more."""
+        for _ in range(times):
+            await self.page.wait_for_event("response", lambda answer: "/sandbox/state" in answer.url)
+
+    def row(self, place: str, text: str | re.Pattern[str] = "") -> Any:
+        """The one row of a list that holds the text."""
+        return self.page.locator(f"#{place} [data-row]").filter(has_text=text)
+
+    @property
+    def elsewhere(self) -> list[str]:
+        """What was asked of any other place than the sandbox."""
+        return [url for url in self.asked if "{0.scheme}://{0.netloc}".format(urlsplit(url)) not in self.origins]
+
+
+@in_module
+async def service() -> AsyncIterator[Sandbox]:
+    """As for all tests of the sandbox, in the browser's loop."""
+    async with Sandbox(speed=0) as sandbox:
+        sandbox.add_model(evolve(sandbox.models["gen-2.0"], durations=(1, 2, 5)))
+        yield sandbox
+
+
+@in_module
+async def session() -> AsyncIterator[aiohttp.ClientSession]:
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(20)) as made:
+        yield made
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def browser() -> AsyncIterator[Any]:
+    """One browser for all tests; each gets a context of its own."""
+    if async_playwright is None:
+        pytest.skip("the console is not looked at: install the Python package 'playwright'")
+    named = os.environ.get("VIDGEN_CHROMIUM")
+    found = next(filter(None, map(shutil.which, [named] if named else BROWSERS)), None)
+    if found is None:
+        missing = f"VIDGEN_CHROMIUM={named} is no program" if named else "there is no Chromium here"
+        pytest.skip(f"{missing}: install the package 'chromium', or let VIDGEN_CHROMIUM name a browser like it")
+    needs = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
+    async with async_playwright() as driver:
+        started = await driver.chromium.launch(executable_path=found, args=needs)
+        yield started
+        await started.close()
+
+
+@in_module
+async def open_console(service, browser) -> AsyncIterator[Callable[..., Any]]:
+    """Opens the page; at the end of the test nothing may have gone wrong in it, and nobody else been asked."""
+    opened = []
+
+    async def open_it(**options: Any) -> Console:
+        context = await browser.new_context(**{"viewport": DESK, **options})
+        context.set_default_timeout(PATIENCE)
+        expect.set_options(timeout=PATIENCE)
+        origin = service.base_url.removesuffix("/openapi/v1")
+        console = Console(await context.new_page(), {origin, service.links_url})
+        opened.append(console)
+        await console.page.goto(f"{origin}/")
+        await expect(console.page.locator("#link-state")).to_have_text("live")
+        return console
+
+    yield open_it
+    for console in opened:
+        await console.page.context.close()
+        assert console.complaints == []
+        assert console.elsewhere == []
+
+
+@in_module
+async def console(open_console) -> Console:
+    return await open_console()
+
+
+async def reaches(video: Any, seconds: float) -> None:
+    """Return when a video has played so far."""
+    async with asyncio.timeout(PATIENCE / 1000):
+        await video.evaluate(
+            """(video, seconds) => new Promise(done => {
+                const see = () => video.currentTime >= seconds && done();
+                video.addEventListener("timeupdate", see);
+                see();
+            })""",
+            seconds,
+        )
+
+
+def home(service: Any) -> str:
+    return service.base_url.removesuffix("/openapi/v1")
+
+
+async def test_the_page_needs_no_key_is_never_kept_and_may_load_nothing_from_elsewhere(service, api):
+    answer = await api.get(f"{home(service)}/", bare=True)
+
+    policy = dict(part.split(" ", 1) for part in answer.headers["content-security-policy"].split("; "))
+    assert (answer.status, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert answer.headers["cache-control"] == "no-store"
+    assert policy.pop("media-src") == service.links_url
+    assert policy.pop("require-trusted-types-for") == "'script'"
+    assert policy.pop("default-src") == "'none'"
+    assert set(policy.values()) == {"'self'", "'none'"}
+    assert policy["script-src"] == "'self'"
+
+
+async def test_everything_that_the_page_is_made_of_is_served_and_names_no_other_place(service, api):
+    waiting, seen = ["/"], {}
+
+    while waiting:
+        path = waiting.pop()
+        answer = await api.get(home(service) + path, bare=True)
+        assert answer.status == 200, path
+        seen[path] = answer.body.decode().replace("http://www.w3.org/2000/svg", "")
+        named = re.findall(r'(?:href|src)="(/[^"]+)"', seen[path])
+        named += [f"/sandbox/console/{name}" for name in re.findall(r'from "\./([^"]+)"', seen[path])]
+        waiting += {*named} - {*seen, *waiting}
+
+    assert {f"/sandbox/console/{name}" for name in OWN_FILES} < {*seen}
+    assert [path for path, text in seen.items() if re.search(r"(https?:)?//[\w-]+\.", text)] == []
+    assert [path for path, text in seen.items() if re.search(r"innerHTML|outerHTML|insertAdjacentHTML", text)] == []
+
+
+@pytest.mark.parametrize("name", ["nothing.js", "console.py", "..%2fconsole.py", "index.html%00"])
+async def test_what_is_no_file_of_the_console_is_not_served(service, api, name):
+    answer = await api.get(f"{home(service)}/sandbox/console/{name}", bare=True)
+
+    assert (answer.status, answer.code) == (404, "NOT_FOUND")
+
+
+async def test_looking_at_the_console_is_not_counted_among_what_the_service_received(service, api):
+    service.faults.add("*", Fault.status(500))
+
+    looked = await api.send("HEAD", f"{home(service)}/", bare=True)
+
+    assert (looked.status, looked.body) == (200, b"")
+    assert service.requests == []
+    assert len(service.faults.planned) == 1
+
+
+async def test_a_created_task_appears_and_changes_its_state_as_time_passes_without_a_reload(service, api, console):
+    row = console.row("tasks")
+    await expect(console.page.locator("#tasks .empty")).to_contain_text("vidgen generate")
+
+    task_id = (await api.create(prompt="A paper boat at dawn", duration=2)).json["id"]
+
+    await expect(row).to_contain_text("queued")
+    for shown in ("A paper boat at dawn", task_id, "gen-2.0", "2 s", "20", "starts in 1 s"):
+        await expect(row).to_contain_text(shown)
+    service.clock.advance(2)
+    await expect(row).to_contain_text("running")
+    await expect(row.get_by_role("progressbar", name="running: 33 %")).to_be_visible()
+    service.clock.advance(2)
+    await expect(row).to_contain_text("completed")
+    await expect(row.get_by_role("progressbar")).to_be_hidden()
+    await expect(console.page.locator("#announcements")).to_have_text("1 task completed")
+    await expect(console.page.locator("#tasks .empty")).to_be_hidden()
+
+
+async def test_a_failed_task_shows_its_reason_and_the_ledger_its_refund(service, api, console):
+    task_id = (await api.create(prompt="[fail: the upstream refused it]")).json["id"]
+    service.clock.advance(4)
+
+    await expect(console.row("tasks").locator(".badge")).to_have_text("failed")
+    await expect(console.row("tasks").locator(".reason")).to_have_text("the upstream refused it")
+    await expect(console.row("tasks")).to_contain_text("+20 refunded")
+    await expect(console.row("ledger", "refund")).to_contain_text(task_id)
+    await expect(console.row("ledger", "refund").locator("td.number")).to_have_text(["+20", "100,000"])
+    await expect(console.row("ledger", "charge").locator("td.number")).to_have_text([f"{MINUS}20", "99,980"])
+    await expect(console.row("ledger", "opening").locator("td.number")).to_have_text(["+100,000", "100,000"])
+
+
+async def test_an_upload_shows_its_picture_and_how_long_it_is_kept(service, api, console):
+    asset = (await api.upload(picture(size=(64, 48)))).json
+    row = console.row("uploads", asset["id"])
+
+    await row.scroll_into_view_if_needed()
+
+    image = row.get_by_role("img", name=f"Upload {asset['name']}")
+    await expect(image).to_have_js_property("naturalWidth", 64)
+    for shown in (asset["name"], "image/png", "in 3 d"):
+        await expect(row).to_contain_text(shown)
+    service.clock.advance(72 * 3600)
+    await expect(row).to_contain_text("expired")
+
+
+async def test_received_creates_show_what_was_answered_and_what_became_of_them(service, api, console):
+    made = (await api.create("key-of-the-first")).json["id"]
+    await api.create("key-of-the-first")
+    await api.create(model="gen-2.5")
+    service.faults.add("videos.create", Fault.status(503, made=True))
+    await api.create("key-of-the-fourth")
+
+    for number, *shown in (
+        (1, "key-of-the-first", "202", made),
+        (2, "key-of-the-first", "202", "replayed", made),
+        (3, "none", "503"),
+        (4, "key-of-the-fourth", "503", "fault: status 503", [*service.tasks][1]),
+    ):
+        row = console.page.locator("#creates [data-row]").nth(4 - number)
+        await expect(row.locator("td").first).to_have_text(str(number))
+        for text in shown:
+            await expect(row).to_contain_text(text)
+    await console.page.get_by_role("button", name="Details of create 1").click()
+    body = await console.page.locator("#creates [data-row]").last.locator("pre").inner_text()
+    assert json.loads(body) == service.creates[0].body
+
+
+async def test_a_create_that_got_no_answer_says_so(service, session, api, console):
+    service.faults.add("videos.create", Fault.close_before_body())
+
+    with pytest.raises(Exception, match="disconnected"):
+        await api.create("a-key-without-answer")
+
+    for shown in ("no answer", "fault: close before body", "a-key-without-answer"):
+        await expect(console.row("creates")).to_contain_text(shown)
+    await console.row("creates").get_by_role("button").click()
+    await expect(console.row("creates")).to_contain_text("The body did not arrive")
+
+
+async def test_planned_faults_are_listed_and_can_be_removed(service, console):
+    service.faults.add("videos.get", Fault.status(502), times=3, after=2)
+    service.faults.add("link", Fault.ignore_range(), times=None)
+
+    for shown in ("status 502", "videos.get", f"3{TIMES}, after 2"):
+        await expect(console.row("faults").first).to_contain_text(shown)
+    await expect(console.row("faults").last).to_contain_text("always")
+    await console.page.get_by_role("button", name="Remove the fault status 502 of videos.get").click()
+    await expect(console.row("faults")).to_have_count(1)
+    assert [planned.op for planned in service.faults.planned] == ["link"]
+
+
+async def test_a_fault_is_added_with_its_arguments_and_then_played(service, api, console):
+    form = console.page.locator("#add-fault")
+
+    await form.locator("[name=op]").select_option("videos.create")
+    await form.locator("[name=fault]").select_option("status")
+    await form.get_by_label("code").fill("418")
+    await form.get_by_role("textbox", name="body").fill('{"a": [1]}')
+    await form.get_by_label("Times").fill("2")
+    await form.get_by_role("button", name="Add fault").click()
+
+    await expect(console.row("faults")).to_contain_text("status 418")
+    assert [(planned.op, planned.times) for planned in service.faults.planned] == [("videos.create", 2)]
+    refused = await api.create()
+    assert (refused.status, refused.json) == (418, {"a": [1]})
+
+
+async def test_what_is_wrong_with_a_fault_is_said_beside_the_form(service, console):
+    form = console.page.locator("#add-fault")
+
+    await form.locator("[name=fault]").select_option("status")
+    await form.get_by_label("code").fill("12")
+    await form.get_by_role("button", name="Add fault").click()
+
+    await expect(form.get_by_role("alert")).to_contain_text("code")
+    await expect(form.get_by_role("alert")).to_contain_text("12")
+    assert service.faults.planned == []
+    assert any("400" in complaint for complaint in console.complaints)
+    console.complaints.clear()
+
+
+@pytest.mark.parametrize(("ratio", "size"), [("16:9", (1280, 720)), ("9:16", (720, 1280))])
+async def test_the_video_of_a_completed_task_plays_in_the_page_and_can_be_saved(service, api, console, ratio, size):
+    task_id = (await api.create(duration=5, ratio=ratio)).json["id"]
+    service.clock.advance(4)
+
+    await console.page.get_by_role("button", name=f"Play the video of task {task_id}").press("Enter")
+
+    video = console.page.locator("video")
+    await expect(video).to_have_js_property("videoWidth", size[0])
+    await expect(video).to_have_js_property("videoHeight", size[1])
+    assert await video.evaluate("video => video.duration") == pytest.approx(5, abs=0.1)
+    await reaches(video, 0.5)
+    async with console.page.expect_download() as saving:
+        await console.page.get_by_role("link", name="Download the MP4").click()
+    saved = await saving.value
+    assert saved.suggested_filename == f"{task_id}.mp4"
+    with av.open(io.BytesIO(await asyncio.to_thread(Path(await saved.path()).read_bytes))) as container:
+        assert (container.streams.video[0].width, container.streams.video[0].height) == size
+
+
+async def test_a_playing_video_goes_on_while_the_page_looks_again_and_new_tasks_come(service, api, console):
+    watched = (await api.create(duration=5)).json["id"]
+    service.clock.advance(4)
+    await console.page.get_by_role("button", name=f"Play the video of task {watched}").click()
+    video = await console.page.locator("video").element_handle()
+    await reaches(video, 0.1)
+    source = await video.get_attribute("src")
+
+    await api.create(prompt="The next one")
+    service.clock.advance(30)
+    await console.looks()
+    before = await video.evaluate("video => [video.currentTime, video.isConnected, video.paused]")
+    await reaches(video, before[0] + 0.1)
+
+    assert before[1:] == [True, False]
+    assert await video.get_attribute("src") == source
+    await console.page.get_by_role("button", name="Close the video").click()
+    await expect(console.page.locator("video")).to_have_count(0)
+
+
+async def test_a_video_that_does_not_come_says_so_and_can_be_asked_for_again(service, api, console):
+    service.faults.add("link", Fault.status(502))
+    task_id = (await api.create(duration=1)).json["id"]
+    service.clock.advance(4)
+
+    await console.page.get_by_role("button", name=f"Play the video of task {task_id}").click()
+    await expect(console.row("tasks").get_by_role("alert")).to_contain_text("did not come")
+    await console.page.get_by_role("button", name="Play the latest link").click()
+
+    await expect(console.page.locator("video")).to_have_js_property("videoWidth", 1280)
+    await expect(console.row("tasks").get_by_role("alert")).to_have_count(0)
+    console.complaints.clear()
+
+
+async def test_only_a_completed_task_has_a_video_to_save(service, api):
+    task_id = (await api.create()).json["id"]
+
+    early = await api.get(f"{home(service)}/sandbox/console/videos/{task_id}", bare=True)
+    unknown = await api.get(f"{home(service)}/sandbox/console/videos/task_unknown", bare=True)
+
+    assert (early.status, unknown.status) == (404, 404)
+    assert service.rendered == 0
+
+
+HOSTILE = '<img src=x onerror="document.title=1"><script>document.title=2</script>"\'&amp;\u202e'
+
+
+async def test_markup_in_what_was_sent_is_shown_as_text_and_does_nothing(service, api, console):
+    await api.create(HOSTILE[:40], prompt=f"{HOSTILE}[fail: {HOSTILE}]", ratio="1:1")
+    service.clock.advance(4)
+
+    row = console.row("tasks")
+    await expect(row.locator(".prompt")).to_have_text(f"{HOSTILE}[fail: {HOSTILE}]")
+    await expect(row.locator(".reason")).to_have_text(HOSTILE)
+    await row.get_by_role("button", name="Details of task").click()
+    await console.row("creates").get_by_role("button").click()
+    await expect(row.locator("dd.text")).to_have_text(f"{HOSTILE}[fail: {HOSTILE}]")
+    await expect(console.row("creates").locator("pre")).to_contain_text("<script>document.title=2</script>")
+    assert await console.page.locator("[data-row] :is(script, img[src=x])").count() == 0
+    assert await console.page.title() == "vidgen sandbox"
+
+
+async def test_open_details_focus_and_a_selection_survive_looking_again(service, api, console):
+    await api.create(prompt="A text that somebody selects")
+    row = console.row("tasks", "somebody selects")
+    await row.get_by_role("button", name="Details of task").click()
+    prompt = row.locator("dd.text")
+    await prompt.select_text()
+
+    await api.create(prompt="The next one")
+    await expect(console.row("tasks")).to_have_count(2)
+    service.clock.advance(2)
+    await console.looks()
+
+    assert await console.page.evaluate("getSelection().toString()") == "A text that somebody selects"
+    await expect(prompt).to_be_visible()
+    await expect(row.get_by_role("button", name="Details of task")).to_be_focused()
+
+
+async def test_the_clock_can_be_moved(service, console):
+    before = service.clock.now()
+
+    await console.page.get_by_role("button", name="+1 h").click()
+    await console.page.get_by_label("Speed").select_option(f"60{TIMES}")
+    await console.looks()
+
+    assert service.clock.now() >= before + 3600
+    assert service.clock.speed == 60
+
+
+async def test_a_balance_is_set_and_the_next_task_fails_as_asked(service, api, console):
+    accounts = console.page.locator(".accounts")
+    await accounts.locator("summary").click()
+    await accounts.get_by_label("Balance").fill("500")
+    await accounts.get_by_role("button", name="Set").click()
+    await expect(accounts).to_contain_text("500 points")
+    await expect(console.row("ledger", "adjustment")).to_contain_text(f"{MINUS}99,500")
+
+    form = console.page.locator("#fail-next")
+    await form.get_by_label("Reason").fill("out of film")
+    await form.get_by_label("with a refund").uncheck()
+    await form.get_by_role("button", name="Fail the next").click()
+    await expect(form.get_by_role("status")).to_contain_text("will fail")
+    await api.create()
+    service.clock.advance(4)
+
+    await expect(console.row("tasks")).to_contain_text("out of film")
+    assert service.balance == 480
+
+
+async def test_an_upload_is_deleted_and_the_whole_sandbox_reset(service, api, console):
+    asset = (await api.upload(picture())).json
+    await api.create()
+    await console.page.get_by_role("button", name=f"Delete {asset['name']}").click()
+    await expect(console.row("uploads")).to_have_count(0)
+    assert [*service.assets] == []
+
+    await console.page.get_by_role("button", name="Reset the sandbox…").click()
+    await console.page.get_by_role("button", name="Keep everything").click()
+    assert len(service.tasks) == 1
+    await console.page.get_by_role("button", name="Reset the sandbox…").click()
+    await console.page.get_by_role("button", name="Reset", exact=True).click()
+
+    await expect(console.row("tasks")).to_have_count(0)
+    await expect(console.row("creates")).to_have_count(0)
+    assert service.tasks == {}
+
+
+async def test_with_several_accounts_one_can_be_chosen(service, api, stranger, console):
+    await api.create(prompt="Of the first account")
+    await stranger.create(prompt="Of the second account")
+    await stranger.create(model="gen-2.5", prompt="Refused")
+    await expect(console.row("tasks")).to_have_count(2)
+
+    await console.page.get_by_label("Account", exact=True).select_option("account-2")
+
+    await expect(console.row("tasks")).to_have_count(1)
+    await expect(console.row("tasks")).to_contain_text("Of the second account")
+    await expect(console.row("ledger")).to_have_count(2)
+    await expect(console.row("creates")).to_have_count(2)
+    await expect(console.page.locator("#exports")).to_contain_text(f"VIDGEN_API_KEY={stranger.key}")
+
+
+async def test_the_two_lines_to_export_are_copied_for_a_shell(service, open_console):
+    console = await open_console(permissions=["clipboard-read", "clipboard-write"])
+
+    await console.page.get_by_role("button", name="Copy").click()
+
+    await expect(console.page.get_by_role("button", name="Copied")).to_be_visible()
+    assert await console.page.evaluate("navigator.clipboard.readText()") == (
+        f"export VIDGEN_BASE_URL={service.base_url}\nexport VIDGEN_API_KEY={service.api_key}\n"
+    )
+
+
+async def test_a_sandbox_that_is_gone_is_said_to_be_gone_and_comes_back_by_itself(service, api, console):
+    await api.create(prompt="Still to be seen")
+    await expect(console.row("tasks")).to_have_count(1)
+
+    async with service.refusing():
+        await expect(console.page.locator("#gone")).to_contain_text("the sandbox does not answer")
+        await expect(console.page.locator("#link-state")).to_have_text("not answering")
+        await expect(console.row("tasks")).to_contain_text("Still to be seen")
+    await api.create(prompt="Made after the outage")
+
+    await expect(console.row("tasks", "Made after the outage")).to_be_visible()
+    await expect(console.page.locator("#gone")).to_be_hidden()
+    await expect(console.page.locator("#announcements")).to_have_text("The sandbox answers again.")
+    console.complaints.clear()
+
+
+async def test_a_page_that_nobody_sees_does_not_look(console):
+    await console.page.clock.install()
+    await console.page.reload()
+    await console.looks(1)
+
+    await console.page.evaluate(
+        "Object.defineProperty(document, 'hidden', {value: true, configurable: true});"
+        "document.dispatchEvent(new Event('visibilitychange'))"
+    )
+    console.asked.clear()
+    await console.page.clock.run_for(10_000)
+    assert console.asked == []
+    await console.page.evaluate("delete document.hidden; document.dispatchEvent(new Event('visibilitychange'))")
+    await console.looks(1)
+
+
+@pytest.mark.parametrize("width", [360, 1400])
+async def test_nothing_has_to_be_scrolled_sideways(service, api, open_console, width):
+    await api.upload(picture())
+    await api.create("k" * 100, prompt="w" * 2000)
+    await api.create(prompt=f"[fail: {'r' * 500}]")
+    service.clock.advance(4)
+    service.faults.add("videos.content", Fault.status(503), times=100, after=100)
+    console = await open_console(viewport={"width": width, "height": 740})
+    await expect(console.row("tasks")).to_have_count(2)
+    for button in await console.page.get_by_role("button", name="Details of").all():
+        await button.click()
+
+    assert await console.page.evaluate("document.documentElement.scrollWidth") == width
+    too_wide = await console.page.evaluate(
+        """() => [...document.querySelectorAll("main .card *")]
+            .filter(each => each.checkVisibility() && !each.closest(".unseen"))
+            .filter(each => each.getBoundingClientRect().right > innerWidth)
+            .map(each => each.outerHTML)"""
+    )
+    assert too_wide == []
+
+
+async def test_it_is_dark_where_a_person_likes_it_dark(open_console):
+    shades = {}
+    for scheme in ("light", "dark"):
+        console = await open_console(color_scheme=scheme)
+        shown = await console.page.evaluate(
+            "['backgroundColor', 'color'].map(name => getComputedStyle(document.body)[name])"
+        )
+        shades[scheme] = [sum(map(int, re.findall(r"\d+", shade)[:3])) for shade in shown]
+
+    assert shades["light"][0] > 600 > 200 > shades["light"][1]
+    assert shades["dark"][0] < 200 < 600 < shades["dark"][1]
+
+
+async def test_everything_has_a_name_for_those_who_do_not_see_it(service, api, console):
+    await api.upload(picture())
+    await api.create()
+    service.faults.add("link", Fault.status(500))
+    service.clock.advance(4)
+    await expect(console.row("faults")).to_have_count(1)
+
+    unnamed = await console.page.evaluate(
+        """() => [
+            ...[...document.querySelectorAll("table")].filter(each => !each.caption?.textContent),
+            ...[...document.querySelectorAll("input, select")].filter(each => !each.labels.length),
+            ...[...document.querySelectorAll("button")].filter(each => !(each.ariaLabel || each.textContent.trim())),
+            ...[...document.querySelectorAll("th")].filter(each => !each.scope || !each.textContent.trim()),
+            ...[...document.querySelectorAll("section")].filter(each => !each.getAttribute("aria-labelledby")),
+            ...[...document.querySelectorAll("[data-row] img")].filter(each => !each.alt),
+        ].map(each => each.outerHTML)"""
+    )
+
+    assert unnamed == []
+    await expect(console.page.get_by_role("table", name="Tasks, the newest first").get_by_role("row")).to_have_count(2)
+
+
+async def test_of_very_many_tasks_the_newest_are_shown_and_more_if_asked(service, api, open_console):
+    first = service.tasks[(await api.create()).json["id"]]
+    service.tasks.update({f"task_{at:05}": evolve(first, id=f"task_{at:05}") for at in range(9_999)})
+    console = await open_console()
+
+    await expect(console.row("tasks")).to_have_count(100)
+    await expect(console.page.locator("[data-count=tasks]")).to_have_text("10,000")
+    await expect(console.row("tasks").first).to_contain_text("task_09998")
+    await console.page.get_by_role("button", name="Show 300").click()
+    await expect(console.row("tasks")).to_have_count(300)
+
+
+async def test_a_row_that_somebody_reads_stays_when_newer_ones_push_it_out(service, api, console):
+    read = service.tasks[(await api.create(prompt="Still read")).json["id"]]
+    await console.row("tasks").get_by_role("button", name="Details of task").click()
+
+    service.tasks.update({f"task_{at:05}": evolve(read, id=f"task_{at:05}") for at in range(120)})
+
+    await expect(console.row("tasks")).to_have_count(101)
+    await console.page.locator(f"[id={read.id}]").get_by_role("button", name="Details of task").click()
+    await expect(console.row("tasks")).to_have_count(100)

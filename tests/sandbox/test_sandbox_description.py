@@ -1,0 +1,147 @@
+"""The OpenAPI document of the service: valid, complete, served, and true of the sandbox and the SDK."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+import schemathesis
+from attrs import fields
+
+from vidgen_async.resources import ReferenceAsset, VideoRequest, VideoTask
+from vidgen_async.sandbox.description import describe
+from vidgen_async.sandbox.routes import PATHS
+from vidgen_async.sandbox.rules import FIELDS
+
+DOCUMENT = describe("http://127.0.0.1:8000/openapi/v1")
+COMPONENTS = DOCUMENT["components"]
+SCHEMAS = COMPONENTS["schemas"]
+OPERATIONS: dict[str, tuple[str, dict[str, Any]]] = {
+    described["operationId"]: (path, described)
+    for path, item in DOCUMENT["paths"].items()
+    for method, described in item.items()
+    if method != "parameters"
+}
+
+
+def body_of(op: str) -> dict[str, Any]:
+    """What is described of the JSON body that an operation takes."""
+    return OPERATIONS[op][1]["requestBody"]["content"]["application/json"]
+
+
+def examples_of(op: str) -> list[Any]:
+    return [example["value"] for example in body_of(op)["examples"].values()]
+
+
+def names_of(resource: type[Any]) -> set[str]:
+    return {attribute.name for attribute in fields(resource)} - {"extra"}
+
+
+def test_the_document_is_valid_openapi_3_1():
+    assert DOCUMENT["openapi"].startswith("3.1.")
+
+    schemathesis.openapi.from_dict(DOCUMENT).validate()
+
+
+def test_every_reference_leads_to_a_component_and_every_component_is_referred_to():
+    referred = set(re.findall(r'"\$ref": "#/components/(\w+/[\w-]+)"', json.dumps(DOCUMENT)))
+
+    named = {f"{kind}/{name}" for kind, components in COMPONENTS.items() for name in components}
+    assert referred == named - {"securitySchemes/ApiKey"}
+    assert DOCUMENT["security"] == [{"ApiKey": []}]
+
+
+def test_the_paths_and_methods_of_the_sandbox_are_described_and_nothing_else():
+    described = {
+        (path, method.upper(), operation["operationId"])
+        for path, item in DOCUMENT["paths"].items()
+        for method, operation in item.items()
+        if method != "parameters"
+    }
+
+    assert described == {
+        ("/" + "/".join(segments), method, op) for segments, ops in PATHS.items() for method, op in ops.items()
+    }
+
+
+@pytest.mark.parametrize("op", OPERATIONS)
+def test_every_operation_says_what_a_missing_key_and_a_fault_of_the_gateway_get(op):
+    _, described = OPERATIONS[op]
+
+    assert described["responses"].keys() >= {"401", "502", "504"}
+    assert "security" not in described
+
+
+def test_a_create_is_described_with_the_fields_of_the_sdk_and_of_the_sandbox():
+    properties = SCHEMAS["VideoRequest"]["properties"]
+
+    assert tuple(properties) == VideoRequest.field_names()
+    assert properties.keys() == FIELDS
+
+
+def test_a_task_and_an_asset_are_described_with_the_fields_of_the_sdk():
+    assert SCHEMAS["VideoTask"]["properties"].keys() == names_of(VideoTask) | {"task_id"}
+    assert SCHEMAS["ReferenceAsset"]["properties"].keys() == names_of(ReferenceAsset)
+
+
+def test_only_what_the_service_closes_is_closed():
+    enumerated = set(re.findall(r'"(\w+)": {[^{}]*"enum"', json.dumps(SCHEMAS)))
+    without_more = {name for name, schema in SCHEMAS.items() if schema.get("additionalProperties") is False}
+
+    assert enumerated == {"ratio", "aspect_ratio"}
+    assert without_more == {"VideoRequest"}
+
+
+def test_changing_a_document_changes_no_other():
+    changed = describe("http://one.test/openapi/v1")
+
+    changed["components"]["schemas"].clear()
+    changed["paths"]["/models"]["get"].clear()
+
+    assert describe(DOCUMENT["servers"][0]["url"]) == DOCUMENT
+
+
+async def test_the_document_is_served_beside_the_service_without_a_key(service, api):
+    reply = await api.get(service.base_url.removesuffix("/openapi/v1") + "/openapi.json", bare=True)
+
+    assert (reply.status, reply.headers["content-type"]) == (200, "application/json; charset=utf-8")
+    assert reply.json == describe(service.base_url)
+    assert service.requests == []
+
+
+@pytest.mark.parametrize(("op", "status"), [("files.create", 200), ("videos.create", 202)])
+async def test_the_examples_of_the_document_are_taken(api, op, status):
+    path, _ = OPERATIONS[op]
+
+    replies = [await api.post(path, example) for example in examples_of(op)]
+
+    assert [reply.status for reply in replies] == [status]
+
+
+async def test_the_described_way_from_an_upload_to_a_video_of_it_can_be_gone(service, api):
+    (upload,) = examples_of("files.create")
+    asset = (await api.post("/files", upload)).json
+
+    wanted = COMPONENTS["links"]["Create"]["requestBody"] | {"image_ids": [asset["image_id"]]}
+    created = await api.post("/videos", wanted)
+
+    assert created.status == 202
+    assert [picture.content is not None for picture in service.tasks[created.json["id"]].film.pictures] == [True]
+
+
+@pytest.mark.parametrize(
+    ("op", "name"),
+    [
+        (op, name)
+        for op, schema in (("files.create", "FileUpload"), ("videos.create", "VideoRequest"))
+        for name in SCHEMAS[schema]["properties"]
+    ],
+)
+async def test_a_field_that_may_not_be_null_is_refused_as_null(service, api, op, name):
+    path, _ = OPERATIONS[op]
+    (example,) = examples_of(op)
+
+    reply = await api.post(path, example | {name: None})
+
+    assert (reply.status, reply.code) == (400, "INVALID_PARAMETER")
+    assert service.tasks == {}

@@ -1,0 +1,415 @@
+"""A sandbox with a state goes on where the last one was, however that ended."""
+
+import asyncio
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import aiohttp
+import pytest
+from attrs import evolve
+
+from tests.sandbox.conftest import Caller, picture
+from vidgen_async.sandbox import Sandbox, SandboxClock, StateError
+from vidgen_async.sandbox.statefile import Batch, StateFile
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def state(tmp_path) -> Path:
+    return tmp_path / "sandbox.db"
+
+
+def caller(session, sandbox: Sandbox, name: str = "account-1") -> Caller:
+    return Caller(session, sandbox.base_url, sandbox.account(name).api_key)
+
+
+async def test_tasks_ledgers_keys_and_balances_are_there_again(session, state):
+    async with Sandbox(state=state, speed=0, accounts={"ann": 60}) as first:
+        keys = list(first.accounts)
+        created = await caller(session, first, "ann").create("key-of-ö", prompt="A boat ö \ud800", ratio="1:1")
+        ledgers = [first.ledger_of(name) for name in ("account-1", "ann")]
+
+    async with Sandbox(state=state, speed=0) as second:
+        ann = caller(session, second, "ann")
+        again = await ann.create("key-of-ö", prompt="A boat ö \ud800", ratio="1:1")
+        task = (await ann.get(f"/videos/{created.json['id']}")).json
+
+        assert list(second.accounts) == keys
+        assert [second.ledger_of(name) for name in ("account-1", "ann")] == ledgers
+        assert again.json == created.json
+        assert (second.creates[0].replayed, len(second.tasks)) == (True, 1)
+        assert (task["status"], task["created_at"]) == ("queued", created.json["created_at"])
+        assert (await ann.create("key-of-ö", prompt="else")).status == 409
+        assert (await ann.get("/account")).json["credits"] == 40
+
+
+async def test_a_finished_video_is_the_same_bytes_again_also_with_a_picture_that_was_deleted(session, state):
+    async with Sandbox(state=state, speed=0) as first:
+        api = caller(session, first)
+        first.add_model(evolve(first.models["gen-2.0"], durations=(1,)))
+        image_id = (await api.upload(picture("teal"))).json["image_id"]
+        task_id = (await api.create(image_ids=[image_id])).json["id"]
+        first.clock.advance(10)
+        video = (await api.get(f"/videos/{task_id}/content")).body
+        first.delete_asset(image_id)
+
+    async with Sandbox(state=state, speed=0) as second:
+        assert second.models["gen-2.0"].durations == (1,)
+        assert (await caller(session, second).get(f"/videos/{task_id}/content")).body == video
+        assert list(second.assets) == []
+
+
+async def test_uploads_and_signed_links_work_again(session, state):
+    async with Sandbox(state=state, speed=0) as first:
+        api = caller(session, first)
+        asset = (await api.upload(content := picture("gold"))).json
+        first.add_model(evolve(first.models["vendorh3"], durations=(1,)))
+        task_id = (await api.create(model="vendorh3", image_ids=[asset["id"]])).json["id"]
+        first.clock.advance(10)
+        link = urlsplit((await api.get(f"/videos/{task_id}")).json["video_url"])
+
+    async with Sandbox(state=state, speed=0) as second:
+        api = caller(session, second)
+        root = second.console_url.rstrip("/")
+        assert (await api.get(f"{root}{asset['url']}", bare=True)).body == content
+        assert (await api.create(model="vendorh3", image_ids=[asset["id"]])).status == 202
+        opened = await api.get(f"{second.links_url}{link.path}?{link.query}", bare=True)
+        assert (opened.status, opened.headers["content-type"]) == (200, "video/mp4")
+
+
+async def test_a_refund_that_falls_due_while_it_is_closed_is_booked_once(session, state):
+    async with Sandbox(state=state, speed=0) as first:
+        ids = [(await caller(session, first).create(prompt="[fail: dark]")).json["id"] for _ in range(2)]
+        first.clock.advance(3.5)
+
+    for _ in range(2):
+        async with Sandbox(state=state, speed=0) as sandbox:
+            sandbox.clock.advance(10)
+            refunded = [entry.task_id for entry in sandbox.ledger if entry.kind == "refund"]
+
+            assert sorted(refunded) == sorted(ids)
+            assert sandbox.balance == 100_000
+
+
+async def test_the_submission_window_and_planned_failures_go_on(session, state):
+    async with Sandbox(state=state, speed=0, submission_limit=2) as first:
+        await caller(session, first).create()
+        first.fail_next_task("too dark", refund=False)
+
+    async with Sandbox(state=state, speed=0, submission_limit=2) as second:
+        api = caller(session, second)
+        statuses = [(await api.create()).status for _ in range(2)]
+        second.clock.advance(61)
+        statuses.append((await api.create()).status)
+
+        assert statuses == [202, 429, 202]
+        assert [task.failure and task.failure.reason for task in second.tasks.values()] == [None, "too dark", None]
+
+
+async def test_time_goes_on_from_where_it_was_never_back_and_stands_still_if_it_stood(state):
+    async with Sandbox(state=state, speed=0) as first:
+        first.clock.advance(500_000)
+        stood = first.clock.now()
+    async with Sandbox(state=state, speed=0) as still:
+        assert still.clock.now() == stood
+    async with Sandbox(state=state, speed=1000) as second:
+        began = second.clock.now()
+        second.clock.advance(1000)
+        ended = second.clock.now()
+    async with Sandbox(state=state, clock=SandboxClock(0, start=5.0)) as third:
+        again = third.clock.now()
+
+    assert 0 <= began - stood < 100
+    assert 0 <= again - ended < 20_000
+
+
+async def test_what_was_changed_from_python_is_there_after_closing(state):
+    async with Sandbox(state=state) as first:
+        first.add_account(name="ann", balance=3)
+        first.change_model("gen-2.0", maintenance=True)
+        first.balance = 8
+
+    async with Sandbox(state=state) as second:
+        assert second.account("ann").balance == 3
+        assert second.models["gen-2.0"].maintenance
+        assert second.balance == 8
+
+
+async def test_after_a_reset_only_the_opening_state_is_on_record(session, state):
+    async with Sandbox(state=state, speed=0, accounts={"ann": 60}) as first:
+        api = caller(session, first)
+        await api.create("key-of-order", image_ids=[(await api.upload(picture())).json["id"]])
+        first.reset()
+        kept = (await api.create("key-of-order")).json["id"]
+
+    async with Sandbox(state=state, speed=0) as second:
+        assert list(second.tasks) == [kept]
+        assert [entry.kind for entry in second.ledger] == ["opening", "charge"]
+        assert list(second.assets) == []
+        assert second.accounts.names == ["account-1", "ann"]
+
+
+async def test_accounts_on_record_keep_their_credits_and_new_ones_are_added(state):
+    async with Sandbox(state=state, balance=7, accounts={"ann": 60}) as first:
+        keys = list(first.accounts)
+
+    async with Sandbox(state=state, balance=9, accounts={"ann": 1, "ben": 2}) as second:
+        balances = {account.name: account.balance for account in second.accounts.values()}
+
+        assert balances == {"account-1": 7, "ann": 60, "ben": 2}
+        assert list(second.accounts)[:2] == keys
+
+
+async def test_a_directory_takes_the_file_and_only_its_owner_may_read_it(tmp_path):
+    async with Sandbox(state=str(tmp_path)):
+        mode = (tmp_path / "sandbox.db").stat().st_mode
+
+    assert mode & 0o077 == 0
+
+
+async def test_reads_at_the_usual_speed_write_nothing(session, state):
+    async with Sandbox(state=state) as sandbox:
+        before = {path: path.stat().st_mtime_ns for path in state.parent.iterdir()}
+        for _ in range(20):
+            await caller(session, sandbox).get("/account")
+
+        assert {path: path.stat().st_mtime_ns for path in state.parent.iterdir()} == before
+
+
+# What goes wrong.
+
+
+async def opening(state: Path, **options) -> str:
+    """The message of the StateError."""
+    with pytest.raises(StateError) as caught:
+        async with Sandbox(state=state, **options):
+            pytest.fail("it cannot be opened")
+    return str(caught.value)
+
+
+async def test_a_second_sandbox_on_the_same_state_is_refused_while_the_first_runs(session, state):
+    async with Sandbox(state=state) as first:
+        refusals = [await opening(state) for _ in range(2)]
+        created = await caller(session, first).create()
+
+    assert refusals == [f"the state {state} is in use by another sandbox"] * 2
+    async with Sandbox(state=state) as second:
+        assert list(second.tasks) == [created.json["id"]]
+
+
+async def test_a_file_of_something_else_is_refused_and_left_as_it_is(tmp_path):
+    text, database = tmp_path / "notes.txt", tmp_path / "other.db"
+    text.write_text("my notes, which are long enough to be more than a header of a database would need " * 9)
+    with sqlite3.connect(database) as db:
+        db.execute("CREATE TABLE mine (x)")
+    db.close()
+    before = [text.read_bytes(), database.read_bytes()]
+
+    assert await opening(text) == f"{text} is a file of something else, not the state of a sandbox, or it is damaged"
+    assert await opening(database) == f"{database} is a file of something else, not the state of a sandbox"
+    assert [text.read_bytes(), database.read_bytes()] == before
+
+
+def change(state: Path, statement: str) -> None:
+    db = sqlite3.connect(state)
+    db.execute(statement)
+    db.commit()
+    db.close()
+
+
+async def test_a_newer_format_is_refused_by_its_number(state):
+    async with Sandbox(state=state):
+        pass
+    change(state, "PRAGMA user_version = 2")
+
+    assert await opening(state) == (
+        f"the state {state} was written by a newer version: its format is 2, this one reads up to 1"
+    )
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE facts SET record = '{'",
+        "UPDATE facts SET record = '{}'",
+        "UPDATE facts SET record = '[]'",
+        "UPDATE facts SET kind = 'gift' WHERE kind = 'entry'",
+        "DELETE FROM facts WHERE kind = 'account'",
+        "DELETE FROM named WHERE name = 'secret'",
+        "UPDATE named SET value = '7'",
+        "DROP TABLE facts",
+    ],
+)
+async def test_a_damaged_record_is_an_error_that_names_the_file(session, state, damage):
+    async with Sandbox(state=state) as first:
+        await caller(session, first).create("key-of-order")
+    change(state, damage)
+
+    assert str(state) in await opening(state)
+
+
+async def test_damaged_pages_are_an_error_that_names_the_file(session, state):
+    async with Sandbox(state=state) as first:
+        for _ in range(30):
+            await caller(session, first).create()
+    data = bytearray(state.read_bytes())
+    data[4096:12288] = os.urandom(8192)
+    state.write_bytes(data)
+
+    assert (await opening(state)).startswith(f"the state {state} is damaged")
+
+
+async def test_a_place_that_is_not_there_is_an_error_that_names_it(tmp_path):
+    nowhere = tmp_path / "not" / "there.db"
+
+    assert await opening(nowhere) == f"the state {nowhere} cannot be opened: No such file or directory"
+
+
+async def test_another_key_for_an_account_on_record_is_refused(state):
+    async with Sandbox(state=state, api_key="key-of-mine"):
+        pass
+
+    assert await opening(state, api_key="key-of-else") == f"the state {state} has another API key for 'account-1'"
+    async with Sandbox(state=state, api_key="key-of-mine") as again:
+        assert again.api_key == "key-of-mine"
+
+
+async def test_a_create_that_cannot_be_kept_is_no_202_and_is_kept_once_that_is_possible(session, state):
+    async with Sandbox(state=state) as first:
+        api = caller(session, first)
+        database = first._keeper._file._connection
+        database.execute("PRAGMA max_page_count = 1")
+        refused = await api.create("key-of-order", prompt="long" * 10_000)
+        database.execute("PRAGMA max_page_count = 1000000")
+        accepted = await api.create("key-of-order", prompt="long" * 10_000)
+
+    assert (refused.status, refused.code) == (503, "STATE_NOT_KEPT")
+    assert refused.json["error"]["message"].startswith(f"the state {state} cannot be read or written: database or disk")
+    assert accepted.status == 202
+    async with Sandbox(state=state) as second:
+        assert list(second.tasks) == [accepted.json["id"]]
+        assert [entry.kind for entry in second.ledger] == ["opening", "charge"]
+
+
+def test_of_a_batch_that_cannot_be_written_nothing_is_on_record(state):
+    file = StateFile(state)
+    file.open()
+    with pytest.raises(TypeError):
+        file.write(Batch(facts=[("entry", {})], values={"clock": object()}))
+    file.write(Batch(values={"clock": 1}))
+
+    assert (list(file.facts()), file.values()) == ([], {"clock": 1})
+    file.close()
+
+
+async def test_a_port_that_is_taken_leaves_the_state_free(service, state):
+    taken = int(service.console_url.split(":")[2].rstrip("/"))
+    with pytest.raises(OSError, match="in use"):
+        async with Sandbox(state=state, port=taken):
+            pytest.fail("it cannot listen there")
+
+    async with Sandbox(state=state) as again:
+        assert again.balance == 100_000
+
+
+# Killed.
+
+
+@pytest.fixture
+def start(state):
+    """Starts ``vidgen sandbox --state`` and gives the process with what it printed."""
+    started = []
+
+    def begin(*arguments: str) -> tuple[subprocess.Popen, dict]:
+        command = [sys.executable, "-m", "vidgen_async.cli", "sandbox", "--state", str(state), "--json", *arguments]
+        environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
+        process = subprocess.Popen(  # noqa: S603 - our own command
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, text=True
+        )
+        started.append(process)
+        return process, json.loads(process.stdout.readline())
+
+    yield begin
+    for process in started:
+        with process:
+            process.kill()
+
+
+def kill(process: subprocess.Popen) -> None:
+    process.send_signal(signal.SIGKILL)
+    assert process.wait(20) == -signal.SIGKILL
+
+
+async def test_after_a_kill_an_accepted_creates_task_charge_and_key_are_still_there(session, start):
+    process, told = start("--account", "ann=60", "--speed", "60")
+    ann = Caller(session, told["base_url"], told["accounts"][1]["api_key"])
+    image_id = (await ann.upload(picture("olive"))).json["image_id"]
+    created = await ann.create("key-of-order", image_ids=[image_id])
+    seen = await until_completed(ann, created.json["id"])
+    kill(process)
+
+    _, told_again = start()
+    again = Caller(session, told_again["base_url"], ann.key)
+    task = (await again.get(f"/videos/{created.json['id']}")).json
+    ledger = (await again.get(f"{told_again['console']}sandbox/ledger?account=ann", bare=True)).json["ledger"]
+
+    assert (task["status"], task["created_at"]) == ("completed", seen["created_at"])
+    assert [(entry["kind"], entry["points"]) for entry in ledger] == [("opening", 60), ("charge", -20)]
+    assert (await again.create("key-of-order", image_ids=[image_id])).json["id"] == created.json["id"]
+    assert (await again.create("key-of-order")).status == 409
+    assert told_again["accounts"][1] == {"name": "ann", "api_key": ann.key, "balance": 40}
+
+
+async def test_a_kill_in_the_middle_of_many_creates_loses_none_that_was_accepted(session, start):
+    process, told = start("--submission-limit", "100000", "--balance", "1000000")
+    api = Caller(session, told["base_url"], told["api_key"])
+    accepted = {}
+
+    async def order(worker: int) -> None:
+        with suppress(aiohttp.ClientError):
+            for n in range(1000):
+                accepted[f"key-of-{worker}-{n}"] = (await api.create(f"key-of-{worker}-{n}")).json["id"]
+                if len(accepted) == 100:
+                    process.send_signal(signal.SIGKILL)
+
+    await asyncio.gather(*(order(worker) for worker in range(8)))
+    process.wait(20)
+    _, told_again = start("--submission-limit", "100000")
+    state = (await api.get(f"{told_again['console']}sandbox/state?limit=999999", bare=True)).json
+    again = Caller(session, told_again["base_url"], api.key)
+    key, task_id = list(accepted.items())[-1]
+
+    assert 100 <= len(accepted) < 1000
+    assert set(accepted.values()) <= {task["id"] for task in state["tasks"]}
+    assert len(state["ledger"]) == 1 + len(state["tasks"])
+    assert (await again.create(key)).json["id"] == task_id
+
+
+async def test_a_create_whose_answer_was_lost_is_kept_too(session, start):
+    process, told = start("--fault", "videos.create=close_after_body")
+    api = Caller(session, told["base_url"], told["api_key"])
+    with pytest.raises(aiohttp.ServerDisconnectedError):
+        await api.create("key-of-order")
+    kill(process)
+
+    _, told_again = start()
+    state = (await api.get(f"{told_again['console']}sandbox/state", bare=True)).json
+    replayed = await Caller(session, told_again["base_url"], api.key).create("key-of-order")
+
+    assert [task["id"] for task in state["tasks"]] == [replayed.json["id"]]
+
+
+async def until_completed(api: Caller, task_id: str) -> dict:
+    give_up = time.monotonic() + 20
+    while (task := (await api.get(f"/videos/{task_id}")).json)["status"] != "completed":
+        assert time.monotonic() < give_up
+    return task

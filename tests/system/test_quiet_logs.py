@@ -1,0 +1,87 @@
+"""Logs tell what happens to orders and tasks, and never a secret: at any level, with every logger at DEBUG."""
+
+import asyncio
+import base64
+import io
+import logging
+
+import pytest
+from PIL import Image
+
+from vidgen_async import Client, RejectedError, TaskFailedError, UncertainCreateError, VidgenError
+from vidgen_async.sandbox import Fault, Sandbox
+
+PROMPT = "the secret plan of the paper boat"
+LOGGERS = ("vidgen_async", "aiohttp", "asyncio", "")
+
+
+@pytest.fixture
+def picture() -> bytes:
+    file = io.BytesIO()
+    Image.effect_noise((64, 64), 80).save(file, "PNG")
+    return file.getvalue()
+
+
+async def walk(client: Client, service: Sandbox, picture: bytes, tmp_path) -> list[str]:
+    """Everything that the SDK does, well and badly; the secrets of the service's own that it came across."""
+    asset = await client.files.upload(picture)
+    video = {"model": "vendorh3", "prompt": PROMPT, "duration": 5, "image_ids": [asset.image_id]}
+    receipt = await client.videos.create(**video)
+    task = await client.videos.wait(receipt)
+    service.faults.add("link", Fault.status(401))
+    await client.videos.download(task, tmp_path / "boat.mp4")
+    for fault in (Fault.status(400, {"error": {"code": "NO", "message": f"bad prompt: {PROMPT}"}}), Fault.status(402)):
+        service.faults.add("videos.create", fault)
+        with pytest.raises(RejectedError):
+            await client.videos.create(**video, order_id="refused")
+    service.faults.add("videos.create", Fault.html())
+    with pytest.raises(UncertainCreateError):
+        await client.videos.create(**video, order_id="uncertain")
+    service.faults.add("models.list", Fault.status(503, f"key {service.api_key}"))
+    await client.models.list()
+    service.faults.add("videos.get", Fault.edit(lambda body: body | {"status": "dreaming"}))
+    failed = await client.videos.create(**video | {"prompt": f"{PROMPT} [fail: no {PROMPT}]"})
+    with pytest.raises(TaskFailedError):
+        await client.videos.wait(failed)
+    with pytest.raises(VidgenError):
+        await client.videos.get("no-such-task")
+    signed = [str(task.video_url), str(asset.url)]
+    return [text.partition("sig=")[2] or text.partition("token=")[2] for text in signed]
+
+
+@pytest.mark.usefixtures("debugging")
+async def test_no_log_at_any_level_holds_a_secret_a_prompt_or_image_data(service, picture, tmp_path, caplog):
+    for name in LOGGERS:
+        caplog.set_level(logging.DEBUG, name)
+    async with Client(service.api_key, base_url=service.base_url, poll_interval=0.05, read_budget=5) as client:
+        tokens = await walk(client, service, picture, tmp_path)
+    assert all(tokens)
+
+    formatter = logging.Formatter("%(message)s")
+    logged = "\n".join(f"{formatter.format(record)} {vars(record)}" for record in caplog.records)
+    encoded = base64.b64encode(picture).decode()
+    for secret in (service.api_key, PROMPT, "paper boat", *tokens, encoded[:60], encoded[100:160]):
+        assert secret not in logged
+
+
+async def test_every_record_of_the_sdk_names_its_event(service, picture, tmp_path, caplog):
+    caplog.set_level(logging.DEBUG, "vidgen_async")
+    async with Client(service.api_key, base_url=service.base_url, poll_interval=0.05, read_budget=5) as client:
+        await walk(client, service, picture, tmp_path)
+
+    records = [record for record in caplog.records if record.name.startswith("vidgen_async.")]
+    events = {getattr(record, "event", None) for record in records}
+    assert None not in events
+    assert events >= {"order.named", "order.settled", "read.again", "task.ended", "task.state_unknown"}
+    settled = [record for record in records if getattr(record, "event", "") == "order.settled"]
+    assert [record.outcome for record in settled] == ["accepted", "rejected", "rejected", "uncertain", "accepted"]
+    assert all(record.order_id for record in settled)
+
+
+@pytest.fixture
+async def debugging():
+    loop = asyncio.get_running_loop()
+    before = loop.get_debug()
+    loop.set_debug(True)
+    yield
+    loop.set_debug(before)

@@ -1,0 +1,240 @@
+"""Before money is spent: a request is looked at against the live catalog (2.1, 2.4), over real sockets."""
+
+import asyncio
+import logging
+
+import pytest
+
+from vidgen_async import Client, InvalidRequestError, RejectedError
+from vidgen_async.clock import VirtualClock
+from vidgen_async.errors import CassetteError
+from vidgen_async.messages import Request
+from vidgen_async.sandbox import Fault
+from vidgen_async.transports import BufferedResponse, FakeTransport
+
+GOOD = {"model": "gen-2.0", "prompt": "a paper boat", "duration": 5}
+
+
+def catalogs(service) -> int:
+    return sum(request.op == "models.list" for request in service.requests)
+
+
+async def test_all_problems_come_at_once_and_nothing_is_sent(client, service):
+    with pytest.raises(InvalidRequestError) as caught:
+        await client.videos.create(
+            model="vendorh3",
+            prompt=" ",
+            duration=30,
+            ratio="2:1",
+            resolution="2K",
+            video_urls=["https://example.com/a.mp4"],
+            order_id="o",
+        )
+
+    assert [problem.partition(":")[0] for problem in caught.value.problems] == [
+        "prompt",
+        "ratio",
+        "video_urls[0]",
+        "duration",
+        "resolution",
+        "image_ids",
+    ]
+    assert service.creates == []
+    assert await client.orders.get("o") is None
+
+
+async def test_a_model_that_is_not_usable_is_refused_before_anything_is_sent(client, service):
+    with pytest.raises(InvalidRequestError, match=r"'gen-2\.5' is in maintenance; usable are: .*gen-2\.0"):
+        await client.videos.create(**GOOD | {"model": "gen-2.5", "duration": 10})
+    assert service.creates == []
+
+
+async def test_many_creates_read_the_catalog_once(client, service):
+    await asyncio.gather(*(client.videos.create(**GOOD, order_id=f"o{n}") for n in range(20)))
+    assert len(service.creates) == 20
+    assert catalogs(service) == 1
+
+
+async def test_a_model_that_has_come_back_is_found_at_once(client, service):
+    service.change_model("gen-2.0", maintenance=True)
+    with pytest.raises(InvalidRequestError):
+        await client.videos.create(**GOOD, order_id="o")
+    service.change_model("gen-2.0", maintenance=False)
+
+    await client.videos.create(**GOOD, order_id="o")
+
+    assert len(service.creates) == 1
+
+
+async def test_an_ability_that_is_new_is_found_at_once(client, service):
+    await client.models.list()
+    service.change_model("gen-2.0", durations=(5, 60))
+
+    await client.videos.create(**GOOD | {"duration": 60})
+
+    assert service.creates[0].status == 202
+    assert catalogs(service) == 2
+
+
+async def test_a_listed_catalog_is_used(client, service):
+    await client.models.list()
+    await client.videos.create(**GOOD)
+    assert catalogs(service) == 1
+
+
+async def test_a_catalog_that_cannot_be_had_refuses_nothing_and_is_warned_about(client, service, caplog):
+    service.faults.add("models.list", Fault.status(404), times=None)
+    with caplog.at_level(logging.WARNING, "vidgen_async"):
+        for n in range(3):
+            await client.videos.create(**GOOD, order_id=f"o{n}")
+
+    assert [create.status for create in service.creates] == [202] * 3
+    assert catalogs(service) == 1  # it is left alone for a while
+    warnings = [record.getMessage() for record in caplog.records]
+    assert warnings[0].startswith(
+        "the catalog could not be had, model 'gen-2.0' is not checked against it: models.list"
+    )
+
+
+async def test_what_the_request_says_by_itself_is_checked_without_a_catalog(client, service):
+    service.faults.add("models.list", Fault.close_after_body(), times=None)
+    with pytest.raises(InvalidRequestError, match="ratio"):
+        await client.videos.create(**GOOD, ratio="2:1")
+    assert service.creates == []
+
+
+async def test_without_validation_the_service_decides(client, service):
+    with pytest.raises(RejectedError, match="duration"):
+        await client.videos.create(**GOOD | {"duration": 7}, validate=False)
+    assert catalogs(service) == 0
+    assert service.creates[0].body["duration"] == 7
+
+
+async def test_generate_validates_and_can_be_told_not_to(client, service):
+    with pytest.raises(InvalidRequestError):
+        await client.videos.generate(**GOOD | {"duration": 7})
+    assert service.creates == []
+    with pytest.raises(RejectedError):
+        await client.videos.generate(**GOOD | {"duration": 7}, validate=False)
+
+
+async def test_an_order_that_was_taken_gives_its_receipt_although_its_model_is_gone(client, service):
+    receipt = await client.videos.create(**GOOD, order_id="o")
+    service.change_model("gen-2.0", enabled=False)
+
+    assert await client.videos.create(**GOOD, order_id="o") == receipt
+    assert len(service.creates) == 1
+
+
+async def test_unserialisable_fields_are_named(client, service, tmp_path):
+    with pytest.raises(InvalidRequestError, match=r"image_urls: cannot be written as JSON"):
+        await client.videos.create(**GOOD, image_urls=[tmp_path])
+    assert service.creates == []
+
+
+class TestCheck:
+    async def test_it_answers_without_sending(self, client, service):
+        check = await client.videos.check(**GOOD | {"duration": 7})
+
+        assert not check.is_ok
+        assert check.problems == ("duration: 7 is none of the durations of gen-2.0: 5, 10, 15 (seconds)",)
+        assert service.creates == []
+
+    async def test_it_shows_the_entry_with_the_callers_prices(self, client):
+        check = await client.videos.check(**GOOD)
+
+        assert check.is_ok
+        assert check.model is not None
+        assert check.model.extra == {"points": 20}
+
+    async def test_it_says_why_there_was_no_catalog(self, client, service):
+        service.faults.add("models.list", Fault.status(401), times=None)
+        check = await client.videos.check(**GOOD)
+
+        assert (check.is_ok, check.model) == (True, None)
+        assert getattr(check.catalog_error, "status", None) == 401
+
+    async def test_a_problem_of_the_model_alone_asks_for_no_catalog(self, client, service):
+        check = await client.videos.check(model=" ", prompt="p")
+        assert check.problems == ("model: must not be empty",)
+        assert catalogs(service) == 0
+
+
+class TestTime:
+    """On a virtual clock, with a service of a few lines."""
+
+    @pytest.fixture
+    def clock(self):
+        return VirtualClock()
+
+    def client(self, clock, answer):
+        asked: list[float] = []
+
+        async def handle(request: Request) -> BufferedResponse:
+            asked.append(clock.now())
+            return await answer(len(asked))
+
+        made = Client("key-1", base_url="https://service.net/openapi/v1", transport=FakeTransport(handle), clock=clock)
+        return made, asked
+
+    async def test_a_copy_is_good_for_five_minutes(self, clock):
+        async def answer(_):
+            return BufferedResponse(200, b'{"models": [{"code": "m", "enabled": true, "maintenance": false}]}')
+
+        client, asked = self.client(clock, answer)
+        async with client:
+            for pause in (0, 299, 2):
+                await clock.sleep(pause)
+                assert (await client.videos.check(model="m", prompt="p")).is_ok
+        assert asked == [0, 301]
+
+    async def test_a_silent_catalog_holds_a_create_up_for_five_seconds_and_then_is_left_alone(self, clock):
+        async def answer(_):
+            await clock.sleep(3600)
+            raise AssertionError
+
+        client, asked = self.client(clock, answer)
+        async with client:
+            check = await client.videos.check(model="m", prompt="p")
+            assert clock.now() == 5
+            assert "no catalog came within 5 s" in str(check.catalog_error)
+            await client.videos.check(model="m", prompt="p")
+            assert (clock.now(), asked) == (5, [0])
+            await clock.sleep(30)
+            await client.videos.check(model="m", prompt="p")
+            assert asked == [0, 35]
+
+    async def test_a_stale_copy_refuses_nothing_when_no_new_one_can_be_had(self, clock):
+        async def answer(n):
+            body = b'{"models": [{"code": "m", "enabled": false, "maintenance": false}]}'
+            return BufferedResponse(200, body) if n == 1 else BufferedResponse(400, b"{}")
+
+        client, _ = self.client(clock, answer)
+        async with client:
+            assert not (await client.videos.check(model="m", prompt="p")).is_ok
+            await clock.sleep(1)
+            assert (await client.videos.check(model="m", prompt="p")).is_ok
+
+    async def test_a_miss_in_a_cassette_is_not_swallowed(self, clock):
+        async def answer(_):
+            raise CassetteError("no such interaction")
+
+        client, _ = self.client(clock, answer)
+        async with client:
+            with pytest.raises(CassetteError):
+                await client.videos.check(model="m", prompt="p")
+
+    async def test_a_check_that_is_cancelled_leaves_the_next_one_free(self, clock):
+        async def answer(n):
+            if n == 1:
+                await asyncio.Event().wait()
+            return BufferedResponse(200, b'{"models": [{"code": "m", "enabled": true, "maintenance": false}]}')
+
+        client, _ = self.client(clock, answer)
+        async with client:
+            with clock.hold():
+                first = asyncio.ensure_future(client.videos.check(model="m", prompt="p"))
+                await asyncio.sleep(0)
+                first.cancel()
+                await asyncio.gather(first, return_exceptions=True)
+            assert (await client.videos.check(model="m", prompt="p")).model is not None

@@ -1,0 +1,54 @@
+"""Values as people read them."""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+
+def clean(text: str) -> str:
+    """One line in which nothing controls the terminal, wherever it came from."""
+    return "".join(char if char.isprintable() else "�" for char in " ".join(text.split()))
+
+
+def size(count: float) -> str:
+    """A number of bytes."""
+    for unit in ("bytes", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} GB"
+
+
+def seconds(count: float) -> str:
+    """A length of time."""
+    if count < 60:
+        return f"{count:.1f} s"
+    minutes, rest = divmod(round(count), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
+
+
+def age(since: datetime, now: datetime) -> str:
+    """How long ago, in its largest unit."""
+    count = max(0, round((now - since).total_seconds()))
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if count >= length:
+            return f"{count // length} {unit}"
+    return f"{count} s"
+
+
+def moment(when: datetime) -> str:
+    """A moment in UTC, to the second."""
+    return f"{when:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def span(numbers: Iterable[int]) -> str:
+    """Some whole numbers in short: ``5-15`` or ``5,10,15``."""
+    ordered = sorted(set(numbers))
+    if len(ordered) > 2 and ordered == list(range(ordered[0], ordered[-1] + 1)):
+        return f"{ordered[0]}-{ordered[-1]}"
+    return ",".join(map(str, ordered))
+
+
+def limit(number: int | None) -> str:
+    """A limit of the catalog: a dash where the entry does not say, ``none`` where nothing is taken."""
+    return "—" if number is None else str(number or "none")

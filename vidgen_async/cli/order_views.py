@@ -1,0 +1,69 @@
+"""What is on record about orders, as people read it."""
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from vidgen_async.attempts import Attempt, Order, OrderState
+from vidgen_async.cli.formats import age, moment
+from vidgen_async.cli.printing import Facts, Table, columns, facts_of
+
+
+def orders_table(found: Sequence[Order], now: datetime) -> Table:
+    """A line for each order."""
+    rows = tuple(
+        (
+            order.order_id,
+            str(order.state),
+            age(order.created_at, now),
+            str(len(order.attempts)),
+            ", ".join(order.task_ids) or "—",
+            _cause(order),
+        )
+        for order in found
+    )
+    return Table(
+        columns=columns(
+            "order", "state", "age", "attempts", "task", "cause", numbers=("age", "attempts"), long=("cause",)
+        ),
+        rows=rows,
+        empty="no such order is on record",
+    )
+
+
+def _cause(order: Order) -> str:
+    """Why it stands as it does, where that is not plain."""
+    if order.closing is not None and order.state is order.closing.state:
+        return order.closing.reason
+    if order.state is OrderState.ACCEPTED or not order.attempts:
+        return ""
+    evidence = order.attempts[-1].evidence
+    return "" if evidence is None else evidence.cause
+
+
+def order_facts(order: Order, *, with_request: bool) -> Facts:
+    """Everything about one order; its request, prompt and addresses in it, only ``with_request``."""
+    request = json.loads(order.body)
+    closing = order.closing
+    pairs: list[tuple[str, object]] = [
+        ("order", order.order_id),
+        ("state", order.state),
+        ("task", ", ".join(order.task_ids)),
+        ("account", f"{order.ref.account} at {order.ref.service}"),
+        ("made", f"{moment(order.created_at)} ({age(order.created_at, datetime.now(UTC))} ago)"),
+        ("model", request.get("model")),
+        *((f"attempt {attempt.n}", _attempt(attempt)) for attempt in order.attempts),
+    ]
+    if closing is not None:
+        by = f" by {closing.by}" if closing.by else ""
+        pairs.append((str(closing.state), f"{moment(closing.at)}{by}: {closing.reason or 'no reason given'}"))
+    if with_request:
+        pairs += [("request", json.dumps(request, ensure_ascii=False))]
+    return facts_of(pairs)
+
+
+def _attempt(attempt: Attempt) -> str:
+    kind = "sent" if attempt.kind == "create" else f"{attempt.kind} by {attempt.by or 'a person'}: {attempt.reason},"
+    evidence = attempt.evidence
+    cause = "" if evidence is None or not evidence.cause else f": {evidence.cause}"
+    return f"{attempt.outcome}, {kind} {moment(attempt.sent_at)}{cause}"

@@ -1,0 +1,40 @@
+"""From a command's options to its run: a screen, a client, an event loop."""
+
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from vidgen_async.cli.journey import Journey, Stage
+from vidgen_async.cli.runner import run
+from vidgen_async.cli.screens import make_screen
+from vidgen_async.cli.service import Settings, opened
+from vidgen_async.cli.work import Errand
+
+
+def start(
+    settings: Settings,
+    journey: Journey,
+    do: Callable[[Errand], Coroutine[Any, Any, None]],
+    *,
+    with_orders: bool = False,
+) -> int:
+    """Run the work with a client that is open as long as it takes; the exit code."""
+    screen = make_screen(is_debug=settings.is_debug, is_json=settings.is_json)
+    journey.connection = settings.connection
+    begun_at = time.monotonic()
+
+    async def work() -> None:
+        async with opened(settings, journey, screen, with_orders=with_orders) as client:
+            await do(Errand(client=client, journey=journey, screen=screen, timeout=settings.timeout, begun_at=begun_at))
+
+    return run(work, journey, screen, is_debug=settings.is_debug)
+
+
+def look(settings: Settings, do: Callable[[Errand], Coroutine[Any, Any, None]]) -> int:
+    """Run work that only asks the service for something: nothing is ordered, and nothing kept on the disk."""
+
+    async def work(errand: Errand) -> None:
+        errand.journey.stage = Stage.LOOK
+        await do(errand)
+
+    return start(settings, Journey(), work)

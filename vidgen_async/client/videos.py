@@ -1,0 +1,177 @@
+"""The endpoints below /videos, and everything that waits for a task."""
+
+import inspect
+import os
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, aclosing
+from functools import partial
+from pathlib import Path
+from typing import TypeAlias, Unpack
+
+from vidgen_async.client.parts import Parts
+from vidgen_async.codec import read_task
+from vidgen_async.downloads import VideoStream, check_target
+from vidgen_async.endpoints import checked_task_id
+from vidgen_async.live_catalog import RequestCheck
+from vidgen_async.orders import OnReceipt, Orders
+from vidgen_async.resources import Receipt, TaskLike, VideoFields, VideoRequest, VideoTask
+from vidgen_async.validation import make_request, refuse
+from vidgen_async.watcher import Outcome
+
+OnUpdate: TypeAlias = Callable[[VideoTask], Awaitable[None] | None]
+
+#: How long a wait goes on unless told otherwise, in seconds.
+ONE_DAY = 86400.0
+
+
+class Videos:
+    """The /videos endpoints (4.4 to 4.6), and everything that waits for a task."""
+
+    def __init__(self, parts: Parts, orders: Orders) -> None:
+        self._parts = parts
+        self._orders = orders
+
+    async def create(
+        self,
+        request: VideoRequest | None = None,
+        /,
+        *,
+        order_id: str | None = None,
+        on_receipt: OnReceipt | None = None,
+        validate: bool = True,
+        **fields: Unpack[VideoFields],
+    ) -> Receipt:
+        """Create a task, once (4.4). Give a VideoRequest or its fields.
+
+        ``order_id`` is your own lasting name for this video: calling again with it never makes a second one.
+        ``on_receipt`` is called (and awaited) with the receipt as soon as there is one, also if you are gone by then.
+        Before money is spent the request is looked at as by :meth:`check`; ``validate=False`` leaves all of it to the
+        service.
+
+        NotSentError: proven that nothing left. RejectedError (also an InsufficientCreditsError, RateLimitError, …): the
+        service refused. UncertainCreateError: nobody knows, and it is not sent again. OrderConflictError: the order id
+        stands for another request. InvalidRequestError, JournalError: nothing was sent.
+        Cancelling the caller stops nothing; call again with the same order id for the outcome.
+        """
+        self._parts.lifetime.check()
+        wanted = make_request(request, fields)
+        check = partial(self._refuse, wanted) if validate else None
+        return await self._orders.create(wanted, order_id=order_id, on_receipt=on_receipt, check=check)
+
+    async def check(self, request: VideoRequest | None = None, /, **fields: Unpack[VideoFields]) -> RequestCheck:
+        """What speaks against a request (2.4), without sending it: ``.problems``, all at once, empty if nothing does;
+        ``.model``, the catalog's entry with its prices in ``.extra``.
+
+        It is looked at by itself and against the live catalog, a copy of which is kept for five minutes and read again
+        before anything is refused for it. A catalog that cannot be had within 5 seconds refuses nothing: a warning is
+        logged, and ``.catalog_error`` says why. InvalidRequestError only for fields that do not exist or are missing.
+        """
+        self._parts.lifetime.check()
+        return await self._parts.live_catalog.check(make_request(request, fields))
+
+    async def _refuse(self, request: VideoRequest) -> None:
+        refuse((await self._parts.live_catalog.check(request)).problems)
+
+    async def get(self, task: TaskLike) -> VideoTask:
+        """The task as it is now (2.5, 4.5), with its latest ``video_url``, whose query must be kept whole. A failed
+        task is returned, not raised. NotFoundError for one that is not the caller's. A read, as any other."""
+        self._parts.lifetime.check()
+        return await self._parts.reads.again(self._parts.endpoints.get_video(task), read_task)
+
+    async def wait(self, task: TaskLike, *, timeout: float | None = ONE_DAY) -> VideoTask:
+        """The completed task, polled once per interval (section 8); any number of waits share one poll.
+
+        ``timeout`` in seconds bounds everything; None waits for ever. TaskFailedError when it ends as failed,
+        WaitTimeoutError when it takes too long (it still runs and is charged), NotFoundError, AuthenticationError.
+        Faults of the network and the service are survived. Cancelling leaves the task running at the service.
+        """
+        self._parts.lifetime.check()
+        return await self._parts.watcher.wait(checked_task_id(task), timeout=timeout, accepted_at=self._accepted(task))
+
+    def watch(self, task: TaskLike, *, timeout: float | None = ONE_DAY) -> AsyncGenerator[VideoTask, None]:
+        """Every change of the task that this reader is fast enough to see, and always the terminal one, which is the
+        last: a failed task is yielded, not raised. Errors are those of :meth:`wait`. Leaving the loop, or being
+        cancelled in it, ends the watch; the task runs on at the service."""
+        self._parts.lifetime.check()
+        return self._parts.watcher.watch(checked_task_id(task), timeout=timeout, accepted_at=self._accepted(task))
+
+    def as_completed(
+        self, tasks: Iterable[TaskLike], *, timeout: float | None = ONE_DAY
+    ) -> AsyncGenerator[Outcome, None]:
+        """One Outcome for each distinct task, in the order in which they end; ``.unwrap()`` gives the task or raises
+        what :meth:`wait` would have raised. After ``timeout`` seconds the rest are WaitTimeoutError outcomes. Leaving
+        the loop, or being cancelled in it, ends the watch of all; the tasks run on at the service."""
+        self._parts.lifetime.check()
+        named = {checked_task_id(task): self._accepted(task) for task in tasks}
+        receipts = {task_id: accepted_at for task_id, accepted_at in named.items() if accepted_at is not None}
+        return self._parts.watcher.as_completed(named, timeout=timeout, accepted_at=receipts)
+
+    async def download(
+        self,
+        task: TaskLike,
+        to: str | os.PathLike[str],
+        *,
+        on_progress: Callable[[int, int | None], None] | None = None,
+        timeout: float | None = None,
+    ) -> Path:
+        """Save the video at ``to`` (4.6), and return that path.
+
+        It is written beside the target, checked (status, media type, MP4 structure, length), and moved into place at
+        one go: on any error, and when cancelled before that move, what stood there before still stands. A transfer that
+        breaks is resumed where the channel supports it, for as long as bytes keep coming or until ``timeout`` seconds
+        are over.
+        ``on_progress(received, total)`` in bytes; total is None if unknown.
+        NotReadyError while the task is not completed; DownloadError and its kinds say what came instead of a video.
+        """
+        self._parts.lifetime.check()
+        return await self._parts.downloads.download(task, to, on_progress=on_progress, timeout=timeout)
+
+    def stream(self, task: TaskLike, *, range: str | None = None) -> AbstractAsyncContextManager[VideoStream]:  # noqa: A002 - the header's name
+        """The video without a file in between, for proxies (4.6): ``async with client.videos.stream(task) as video``
+        gives ``status`` (200, or 206 where the channel supports ranges), ``headers`` fit for a browser, ``chunks()``.
+
+        ``range`` is the value of a Range header, ``"bytes=0-1023"``; InvalidRequestError for what is none. The key goes
+        to the service alone, never to where a 307 leads. NotReadyError while there is no video; NotVideoError for a
+        page in its place; BodyError in ``chunks()`` when it breaks off. Leaving the block, or being cancelled in it,
+        releases the connection."""
+        self._parts.lifetime.check()
+        return self._parts.downloads.stream(task, range=range)
+
+    async def generate(
+        self,
+        request: VideoRequest | None = None,
+        /,
+        *,
+        to: str | os.PathLike[str] | None = None,
+        order_id: str | None = None,
+        on_receipt: OnReceipt | None = None,
+        on_update: OnUpdate | None = None,
+        timeout: float | None = ONE_DAY,
+        validate: bool = True,
+        **fields: Unpack[VideoFields],
+    ) -> VideoTask:
+        """Create, wait, and (with ``to``) download. The errors are those of the three.
+
+        Whether the target can be written is checked before anything is spent. ``on_receipt`` has the task id before
+        any waiting; ``on_update`` is called (and awaited) with every change. Cancelled or timed out, the task still
+        runs and is charged: call again with the same order id, or ``wait`` for the task id.
+        """
+        self._parts.lifetime.check()
+        if to is not None:
+            await check_target(to)
+        receipt = await self.create(request, order_id=order_id, on_receipt=on_receipt, validate=validate, **fields)
+        async with aclosing(self.watch(receipt, timeout=timeout)) as changes:
+            async for task in changes:
+                if on_update is not None and inspect.isawaitable(heard := on_update(task)):
+                    await heard
+        done = Outcome.of(task).unwrap()
+        if to is not None:
+            await self.download(done, to)
+        return done
+
+    def _accepted(self, task: TaskLike) -> float | None:
+        """When the task was accepted, on the clock that only grows: a receipt knows."""
+        if not isinstance(task, Receipt):
+            return None
+        clock = self._parts.clock
+        return clock.now() - max((clock.wall() - task.accepted_at).total_seconds(), 0.0)

@@ -1,0 +1,98 @@
+// The few things that are done to the document. Whatever the service holds goes in as text, never as markup.
+
+export const find = (selector) => document.querySelector(selector);
+
+/** A copy of a template's element, and the elements in it that have a data-ref, by that name. */
+export function copyOf(templateId) {
+  const node = document.getElementById(templateId).content.firstElementChild.cloneNode(true);
+  const refs = {};
+  for (const element of node.querySelectorAll("[data-ref]")) refs[element.dataset.ref] = element;
+  return { node, refs };
+}
+
+/** Sets the text only if it is another one: a selection in it survives. */
+export function setText(element, text) {
+  const wanted = String(text ?? "");
+  if (element.textContent !== wanted) element.textContent = wanted;
+}
+
+export function setAttribute(element, name, value) {
+  if (element.getAttribute(name) !== value) element.setAttribute(name, value);
+}
+
+export function setTime(element, { text, iso, title }) {
+  setText(element, text);
+  setAttribute(element, "datetime", iso);
+  setAttribute(element, "title", title);
+}
+
+/** The options of a select; what was chosen stays chosen where it can, else `usual` is. */
+export function setOptions(select, choices, usual = "") {
+  const chosen = [select.value, usual].find((each) => choices.some(([value]) => value === each));
+  select.replaceChildren(...choices.map(([value, text]) => new Option(text, value)));
+  if (chosen !== undefined) select.value = chosen;
+}
+
+/** The detail row of a table row, opened by its button. */
+export class Detail {
+  constructor(refs, what, onChange) {
+    this.refs = refs;
+    this.isOpen = false;
+    setText(refs.moreLabel, `Details of ${what}`);
+    refs.detail.id = `detail-${what.replaceAll(/\W+/g, "-")}`;
+    refs.more.setAttribute("aria-controls", refs.detail.id);
+    refs.more.addEventListener("click", () => {
+      this.set(!this.isOpen);
+      onChange(this.isOpen);
+    });
+  }
+
+  set(isOpen) {
+    this.isOpen = isOpen;
+    this.refs.detail.hidden = !isOpen;
+    this.refs.more.setAttribute("aria-expanded", String(isOpen));
+  }
+}
+
+/**
+ * Elements that follow a list of items, one for each key. An element is made once and never moved: a video in it plays
+ * on, and focus, selection and open details stay. `make(item)` gives a row: `{node, show(item), tick?(now), isHeld?()}`.
+ */
+export class Rows {
+  constructor(parent, keyOf, make) {
+    this.parent = parent;
+    this.keyOf = keyOf;
+    this.make = make;
+    this.rows = new Map();
+  }
+
+  /** Held rows stay although their item has left the list, if `mayHold`: it may only be too old to be listed. */
+  show(items, mayHold = false) {
+    const keys = items.map(this.keyOf);
+    this.#drop(new Set(keys), mayHold);
+    let place = this.parent.querySelector(":scope > [data-row]");
+    items.forEach((item, at) => {
+      let row = this.rows.get(keys[at]);
+      if (!row) {
+        row = this.make(item);
+        row.node.dataset.row = "";
+        this.rows.set(keys[at], row);
+      }
+      if (row.node === place) place = place.nextElementSibling;
+      else this.parent.insertBefore(row.node, place);
+      row.show(item);
+    });
+  }
+
+  tick(now) {
+    for (const row of this.rows.values()) row.tick?.(now);
+  }
+
+  #drop(wanted, mayHold) {
+    for (const [key, row] of this.rows) {
+      if (wanted.has(key) || (mayHold && row.isHeld?.())) continue;
+      row.node.remove();
+      this.rows.delete(key);
+    }
+  }
+}

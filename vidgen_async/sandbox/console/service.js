@@ -1,0 +1,57 @@
+// Asking the sandbox's own paths.
+
+/** Why something was not done, in words for a person; `status` is 0 when there was no answer. */
+export class Problem extends Error {
+  constructor(message, status) {
+    super(message);
+    this.status = status;
+  }
+}
+
+const PATIENCE = 10_000;
+
+/** The JSON of an answer, or a Problem. */
+export async function ask(method, path, body) {
+  const options = { method, cache: "no-store", redirect: "error", signal: AbortSignal.timeout(PATIENCE) };
+  if (body !== undefined) {
+    options.headers = { "Content-Type": "application/json" };
+    options.body = JSON.stringify(body);
+  }
+  let answer;
+  let text;
+  try {
+    answer = await fetch(path, options);
+    text = await answer.text();
+  } catch {
+    throw new Problem("the sandbox does not answer", 0);
+  }
+  const value = parsed(text);
+  if (!answer.ok) throw new Problem(value?.error?.message ?? `the sandbox answered ${answer.status}`, answer.status);
+  return value;
+}
+
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+/** Does `work` for a button or form that is disabled meanwhile; a Problem is shown in `output`. True if it was done. */
+export async function carryOut(control, output, work) {
+  if (control.ariaBusy === "true") return false;
+  control.ariaBusy = "true";
+  output.textContent = "";
+  try {
+    await work();
+    return true;
+  } catch (error) {
+    output.textContent = error instanceof Problem ? sentence(error.message) : String(error);
+    return false;
+  } finally {
+    control.ariaBusy = "false";
+  }
+}
+
+const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);

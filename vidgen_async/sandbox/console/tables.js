@@ -1,0 +1,132 @@
+// Ledger, uploads and received creates.
+
+import { Detail, Rows, copyOf, find, setAttribute, setText, setTime } from "./dom.js";
+import { ask, carryOut } from "./service.js";
+import { bytes, moment, number, pretty, signed, span } from "./words.js";
+
+/** A link to a task's row. */
+function linkTo(anchor, taskId) {
+  anchor.hidden = !taskId;
+  setText(anchor, taskId);
+  setAttribute(anchor, "title", taskId ?? "");
+  setAttribute(anchor, "href", `#${taskId ?? ""}`);
+}
+
+export class Ledger {
+  constructor() {
+    this.rows = new Rows(find("#ledger table"), ({ key }) => key, () => new LedgerRow());
+  }
+
+  show({ ledger, now, isOneAccount }) {
+    const seen = new Map();
+    const told = ledger.toReversed().map((entry) => {
+      const facts = JSON.stringify(entry);
+      seen.set(facts, (seen.get(facts) ?? 0) + 1);
+      return { entry, now, isOneAccount, key: `${seen.get(facts)} ${facts}` };
+    });
+    this.rows.show(told.toReversed());
+  }
+}
+
+class LedgerRow {
+  constructor() {
+    Object.assign(this, copyOf("ledger-row"));
+  }
+
+  show({ entry, now, isOneAccount }) {
+    const { refs } = this;
+    setTime(refs.at, moment(entry.at, now));
+    setText(refs.kind, entry.kind);
+    setText(refs.account, isOneAccount ? "" : entry.account);
+    setText(refs.points, signed(entry.points));
+    refs.points.className = entry.points > 0 ? "good" : "";
+    setText(refs.balance, number(entry.balance));
+    linkTo(refs.task, entry.task_id);
+  }
+}
+
+export class Uploads {
+  constructor(lookAgain) {
+    this.rows = new Rows(find("#uploads table"), ({ asset }) => asset.id, (told) => new UploadRow(told, lookAgain));
+  }
+
+  show({ assets, now, isOneAccount }) {
+    this.rows.show(assets.map((asset) => ({ asset, now, isOneAccount })));
+  }
+}
+
+class UploadRow {
+  constructor({ asset }, lookAgain) {
+    Object.assign(this, copyOf("upload-row"));
+    const { refs } = this;
+    refs.remove.setAttribute("aria-label", `Delete ${asset.name}, as the service may`);
+    refs.remove.addEventListener("click", async () => {
+      const path = `/sandbox/assets/${encodeURIComponent(asset.id)}`;
+      await carryOut(refs.remove, find("#uploads-problem"), () => ask("DELETE", path));
+      lookAgain();
+    });
+  }
+
+  show({ asset, now, isOneAccount }) {
+    const { refs } = this;
+    if (!asset.is_expired && asset.url.startsWith("/")) {
+      setAttribute(refs.image, "src", asset.url);
+      setAttribute(refs.image, "alt", `Upload ${asset.name}`);
+      setAttribute(refs.open, "href", asset.url);
+    } else {
+      refs.open.removeAttribute("href");
+    }
+    setText(refs.name, asset.name);
+    setText(refs.id, asset.id);
+    const facts = [asset.mime, bytes(asset.size), isOneAccount ? "" : asset.account];
+    setText(refs.kind, facts.filter(Boolean).join(" · "));
+    setText(refs.expires, asset.is_expired ? "expired" : `in ${span(asset.expires_at - now)}`);
+    refs.expires.classList.toggle("bad", asset.is_expired);
+    refs.expires.parentElement.classList.toggle("expired", asset.is_expired);
+    setTime(refs.at, moment(asset.expires_at, now));
+  }
+}
+
+export class Creates {
+  constructor() {
+    this.rows = new Rows(find("#creates table"), ({ create }) => `${create.n} ${create.received_at}`, (told) => new CreateRow(told));
+  }
+
+  show({ creates, now, isCut }) {
+    this.rows.show(creates.map((create) => ({ create, now })), isCut);
+  }
+}
+
+class CreateRow {
+  constructor({ create }) {
+    Object.assign(this, copyOf("create-row"));
+    this.detail = new Detail(this.refs, `create ${create.n}`, (isOpen) => isOpen && this.#showDetail());
+    setText(this.refs.n, create.n);
+  }
+
+  isHeld() {
+    return this.detail.isOpen;
+  }
+
+  show({ create, now }) {
+    const { refs } = this;
+    this.create = create;
+    setTime(refs.received, moment(create.received_at, now));
+    setText(refs.key, create.idempotency_key ?? "none");
+    setText(refs.answer, create.status ?? "no answer");
+    refs.answer.className = `answer ${create.status === null ? "none" : create.status < 300 ? "good" : "bad"}`;
+    refs.replayed.hidden = !create.replayed;
+    refs.fault.hidden = !create.fault;
+    setText(refs.fault, create.fault ? `fault: ${create.fault}` : "");
+    linkTo(refs.task, create.task_id);
+    refs.noTask.hidden = Boolean(create.task_id);
+    if (this.detail.isOpen) this.#showDetail();
+  }
+
+  #showDetail() {
+    const { body, sha256 } = this.create;
+    const missing = sha256 === null ? "The body did not arrive, or was not read." : "The body is no JSON.";
+    setText(this.refs.body, body === null ? missing : pretty(body));
+    setText(this.refs.sha, sha256 === null ? "" : `SHA-256 of the bytes: ${sha256}`);
+  }
+}

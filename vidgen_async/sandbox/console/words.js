@@ -1,0 +1,55 @@
+// How values are written.
+
+const CLOCK = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const DAY = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
+const FULL = new Intl.DateTimeFormat("en-GB", { dateStyle: "full", timeStyle: "long" });
+const NUMBER = new Intl.NumberFormat("en-GB");
+
+export const number = (value) => NUMBER.format(value);
+export const count = (value, one, many = `${one}s`) => `${number(value)} ${value === 1 ? one : many}`;
+export const signed = (points) => (points > 0 ? `+${number(points)}` : number(points).replace("-", "−"));
+
+/** A moment in local time; the day is said when it is another one than that of `now`. */
+export function moment(seconds, now) {
+  const date = new Date(seconds * 1000);
+  const isToday = date.toDateString() === new Date(now * 1000).toDateString();
+  const clock = CLOCK.format(date);
+  return { text: isToday ? clock : `${DAY.format(date)} ${clock}`, iso: date.toISOString(), title: FULL.format(date) };
+}
+
+/** The sandbox's own now: always with its day. */
+export function wholeMoment(seconds) {
+  const date = new Date(seconds * 1000);
+  return { text: `${DAY.format(date)} ${CLOCK.format(date)}`, iso: date.toISOString(), title: FULL.format(date) };
+}
+
+/** A length of time, in its two largest units. */
+export function span(seconds) {
+  const left = Math.max(0, Math.ceil(seconds));
+  const units = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
+  const first = units.findIndex(([size]) => left >= size);
+  if (first < 0) return "0 s";
+  const [size, name] = units[first];
+  const [smallSize, smallName] = units[first + 1] ?? [Infinity, ""];
+  const small = Math.floor((left % size) / smallSize);
+  return `${Math.floor(left / size)} ${name}${small ? ` ${small} ${smallName}` : ""}`;
+}
+
+export function bytes(size) {
+  if (size < 1000) return `${size} bytes`;
+  return size < 1e6 ? `${(size / 1000).toFixed(1)} kB` : `${(size / 1e6).toFixed(1)} MB`;
+}
+
+export const shortened = (text, limit) => (text.length > limit ? `${text.slice(0, limit)}…` : text);
+
+/** JSON for people; very long strings, image data above all, are cut. */
+export function pretty(value) {
+  const cut = (_, part) =>
+    typeof part === "string" && part.length > 4000
+      ? `${part.slice(0, 200)}… (${number(part.length)} characters)`
+      : part;
+  return JSON.stringify(value, cut, 2);
+}
+
+/** A word as a shell takes it. */
+export const quoted = (word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'"'"'`)}'`);
