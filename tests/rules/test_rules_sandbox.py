@@ -1,0 +1,423 @@
+"""What the description says about the service, asked of the sandbox by a plain HTTP client."""
+
+import asyncio
+import base64
+
+import aiohttp
+import pytest
+
+from tests.rules.conftest import make_short
+from tests.rules.described import AUDIO, GOOD_FIELDS, IMAGE, PLACEHOLDERS, PRICES, RATIOS, SNAPSHOT, VIDEO
+from tests.sandbox.conftest import Caller, picture
+from vidgen_async.sandbox import Fault, Sandbox
+
+HOURS = 3600.0
+DAYS = 24 * HOURS
+
+# -- the catalog and its prices (2.1) ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("row", SNAPSHOT, ids=str)
+async def test_the_catalog_shows_a_model_as_the_snapshot_does(api, row):
+    entries = {entry["code"]: entry for entry in (await api.get("/models")).json["models"]}
+
+    entry = entries[row.code]
+    limits = [entry.get(f"maxReference{kind}", None) for kind in ("Images", "Audios", "Videos")]
+    assert isinstance(entry["name"], str)
+    assert (entry["enabled"], entry["maintenance"]) == (row.enabled, row.maintenance)
+    assert (entry["durations"], entry["resolutions"]) == (list(row.durations), [row.resolution])
+    assert limits == [row.images, row.audios, row.videos]
+    assert len([name for name in entry if name.startswith("maxReference")]) == 3 - limits.count(None)
+    assert len(entries) == len(SNAPSHOT)
+
+
+@pytest.mark.parametrize("row", SNAPSHOT, ids=str)
+async def test_a_display_name_cannot_be_ordered(service, api, row):
+    name = service.models[row.code].name
+
+    reply = await api.create(model=name)
+
+    assert name != row.code
+    assert (reply.status, service.tasks) == (400, {})
+
+
+@pytest.mark.parametrize("row", SNAPSHOT, ids=str)
+async def test_a_model_takes_each_of_its_durations_and_no_other(service, api, row):
+    service.change_model(row.code, enabled=True, maintenance=False)
+
+    taken = [
+        seconds
+        for seconds in range(35)
+        if (await api.create(model=row.code, duration=seconds, image_urls=[IMAGE])).status == 202
+    ]
+
+    assert taken == sorted(row.durations)
+
+
+@pytest.mark.parametrize("row", SNAPSHOT, ids=str)
+async def test_a_model_takes_its_own_resolution_and_no_other(service, api, row):
+    service.change_model(row.code, enabled=True, maintenance=False)
+
+    taken = [
+        given
+        for given in ("480p", "720p", "768p", "1080p", "2K", "auto")
+        if (await api.create(model=row.code, resolution=given, image_urls=[IMAGE])).status == 202
+    ]
+
+    assert taken == [row.resolution]
+
+
+@pytest.mark.parametrize(
+    ("kind", "urls", "objects", "url"),
+    [
+        ("images", "image_urls", "reference_images", IMAGE),
+        ("audios", "audio_urls", "reference_audios", AUDIO),
+        ("videos", "video_urls", "reference_videos", VIDEO),
+    ],
+)
+@pytest.mark.parametrize("row", [row for row in SNAPSHOT if row.images is not None], ids=str)
+async def test_a_model_takes_references_up_to_its_limit_however_they_are_given(
+    service, api, row, kind, urls, objects, url
+):
+    service.change_model(row.code, enabled=True, maintenance=False)
+    limit = getattr(row, kind)
+    images = {} if kind == "images" else {"image_urls": [IMAGE]}
+
+    async def status(**lists) -> int:
+        return (await api.create(model=row.code, **images, **lists)).status
+
+    if limit:
+        assert await status(**{urls: [url] * limit}) == 202
+        assert await status(**{objects: [{"url": url}] * limit}) == 202
+        assert await status(**{urls: [url] * (limit - 1), objects: [{"url": url}] * 2}) == 400
+    assert await status(**{urls: [url] * (limit + 1)}) == 400
+    assert await status(**{objects: [{"url": url}] * (limit + 1)}) == 400
+
+
+async def test_uploads_count_among_the_images(service, api):
+    ids = [(await api.upload(picture())).json["image_id"]] * 4
+    h3 = {"model": "vendorh3", "image_urls": [IMAGE] * 2, "reference_images": [{"url": IMAGE}] * 2}
+
+    assert (await api.create(**h3, image_ids=ids)).status == 202
+    assert (await api.create(**h3, image_ids=[*ids, ids[0]])).status == 400
+    assert (await api.create(model="vendorh3", image_ids=ids[:1])).status == 202
+
+
+@pytest.mark.parametrize(("code", "prices"), PRICES.items())
+async def test_a_standard_price_is_listed_and_the_regular_one_is_charged(service, api, code, prices):
+    entry = next(entry for entry in (await api.get("/models")).json["models"] if entry["code"] == code)
+
+    created = await api.create(model=code, image_urls=[IMAGE])
+
+    assert (entry["points"], entry["memberPoints"]) == prices
+    assert (created.json["points"], service.ledger[-1].points) == (prices[0], -prices[0])
+
+
+async def test_the_price_that_the_catalog_shows_is_the_one_that_is_charged(service, api):
+    service.change_model("sd2_480p_real", points=33)
+    shown = {entry["code"]: entry["points"] for entry in (await api.get("/models")).json["models"]}
+
+    await api.create(model="sd2_480p_real")
+
+    assert (shown["sd2_480p_real"], service.ledger[-1].points) == (33, -33)
+
+
+@pytest.mark.parametrize(
+    ("enabled", "maintenance", "status"),
+    [(True, False, 202), (True, True, 503), (False, False, 503), (False, True, 503)],
+)
+async def test_a_model_takes_tasks_only_when_it_is_enabled_and_not_in_maintenance(
+    service, api, enabled, maintenance, status
+):
+    service.change_model("gen-2.0", enabled=enabled, maintenance=maintenance)
+
+    assert (await api.create()).status == status
+    assert len(service.tasks) == (status == 202)
+
+
+async def test_the_limits_are_those_of_the_live_catalog(service, api):
+    service.change_model("sd2_480p_real", max_reference_images=2, durations=(7,), resolutions=("768p",))
+    shown = {entry["code"]: entry for entry in (await api.get("/models")).json["models"]}["sd2_480p_real"]
+    within = {"model": "sd2_480p_real", "duration": 7, "resolution": "768p", "image_urls": [IMAGE] * 2}
+
+    taken = await api.create(**within)
+    refused = [
+        await api.create(**within | beyond)
+        for beyond in ({"duration": 15}, {"resolution": "720p"}, {"image_urls": [IMAGE] * 3})
+    ]
+
+    assert (shown["maxReferenceImages"], shown["durations"], shown["resolutions"]) == (2, [7], ["768p"])
+    assert (taken.status, [reply.status for reply in refused]) == (202, [400] * 3)
+
+
+# -- reference assets (2.3, 4.3) ---------------------------------------------------------------------------------------
+
+
+async def test_an_asset_can_be_used_for_72_hours_and_not_longer(service, api):
+    asset = (await api.upload(picture())).json
+    statuses = []
+    for seconds in (0, 72 * HOURS - 1, 1):
+        service.clock.advance(seconds)
+        statuses.append(await api.create(image_ids=[asset["image_id"]]))
+
+    assert [reply.status for reply in statuses] == [202, 202, 400]
+    assert statuses[-1].code == "REFERENCE_ASSET_EXPIRED"
+
+
+async def test_an_upload_fetches_no_url_of_another_host(api):
+    callers = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        callers.append(writer)
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as elsewhere:
+        url = f"http://127.0.0.1:{elsewhere.sockets[0].getsockname()[1]}/a.png"
+        replies = [await api.post("/files", {field: url}) for field in ("image_url", "image_b64")]
+
+    assert {(reply.status, reply.code) for reply in replies} == {(400, "UNSUPPORTED_REFERENCE_URL")}
+    assert callers == []
+
+
+@pytest.mark.parametrize("field", ["image_url", "image_b64"])
+@pytest.mark.parametrize("path", ["/home/me/a.png", "a.png", "C:\\a.png", "file:///home/me/a.png"])
+async def test_a_local_path_is_no_image_data(api, field, path):
+    reply = await api.post("/files", {field: path})
+
+    assert reply.status == 400
+    assert reply.code in {"INVALID_REFERENCE_IMAGE", "UNSUPPORTED_REFERENCE_URL"}
+
+
+@pytest.mark.parametrize("path", ["/files", "/videos"])
+async def test_a_body_must_be_json_and_say_so(api, path):
+    body = (
+        b'{"image_b64": "%b", "model": "gen-2.0", "prompt": "x"}' % base64.b64encode(picture())
+        if path == "/files"
+        else b'{"model": "gen-2.0", "prompt": "x"}'
+    )
+    form = aiohttp.FormData({"prompt": "x"})
+    form.add_field("image", picture(), filename="a.png", content_type="image/png")
+
+    multipart = await api.send("POST", path, data=form)
+    unnamed = await api.send("POST", path, data=body, headers={"Content-Type": "text/plain"})
+    named = await api.send("POST", path, data=body, headers={"Content-Type": "application/json; charset=utf-8"})
+
+    assert (multipart.status, unnamed.status) == (400, 400)
+    assert named.status == (200 if path == "/files" else 202)
+
+
+# -- creates (2.4, 4.4) ------------------------------------------------------------------------------------------------
+
+BAD_FIELDS = {
+    "model": "an upstream model",
+    "prompt": "",
+    "duration": 14,
+    "seconds": 14,
+    "aspect_ratio": "16:10",
+    "ratio": "2:1",
+    "resolution": "480p",
+    "mode": 5,
+    "attachments": [IMAGE],
+    "reference_images": [IMAGE],
+    "image_urls": [{"url": IMAGE}],
+    "image_ids": [5],
+    "reference_videos": [VIDEO],
+    "video_urls": [{"url": VIDEO}],
+    "reference_audios": [AUDIO],
+    "audio_urls": [{"url": AUDIO}],
+}
+
+
+@pytest.mark.parametrize("name", [*GOOD_FIELDS, "image_ids"])
+async def test_each_field_of_a_create_is_taken_and_is_checked(service, api, name):
+    base = {"model": "sd2_480p_real", "prompt": "x"}
+    good = GOOD_FIELDS.get(name) or [(await api.upload(picture())).json["image_id"]]
+
+    taken = await api.create(**base | {name: good})
+    refused = await api.create(**base | {name: BAD_FIELDS[name]})
+
+    assert (taken.status, refused.status) == (202, 400)
+    assert service.creates[0].body[name] == good
+    assert [task.request[name] for task in service.tasks.values()] == [good]
+
+
+@pytest.mark.parametrize("name", ["model", "prompt"])
+async def test_the_two_required_fields_are_required(api, name):
+    reply = await api.create(**{name: None})
+
+    assert (reply.status, reply.json["error"]["message"].partition(":")[0]) == (400, name)
+
+
+@pytest.mark.parametrize("ratio", RATIOS)
+async def test_each_ratio_means_the_same_under_either_name(service, api, ratio):
+    for name in ("ratio", "aspect_ratio"):
+        await api.create(**{name: ratio})
+
+    across, down = map(int, ratio.split(":"))
+    sizes = {(task.film.width, task.film.height) for task in service.tasks.values()}
+    assert len(service.tasks) == 2
+    assert [round(width / height, 1) for width, height in sizes] == [round(across / down, 1)]
+
+
+async def test_seconds_means_the_same_as_duration(service, api):
+    for name in ("duration", "seconds"):
+        await api.create(**{name: 10})
+
+    assert [task.film.seconds for task in service.tasks.values()] == [10, 10]
+
+
+@pytest.mark.parametrize("name", ["commission", "agent", "price", "images", "audios", "videos"])
+async def test_what_the_back_office_or_an_upstream_knows_is_no_field(service, api, name):
+    assert (await api.create(**{name: [1]})).status == 400
+    assert service.tasks == {}
+
+
+@pytest.mark.parametrize("name", ["images", "audios", "videos"])
+async def test_an_upstreams_field_is_refused_also_where_unknown_fields_are_taken(session, name):
+    async with Sandbox(allow_unknown_fields=True) as service:
+        api = Caller(session, service.base_url, service.api_key)
+
+        assert (await api.create(style="noir")).status == 202
+        assert (await api.create(**{name: [IMAGE]})).status == 400
+
+
+@pytest.mark.parametrize("placeholder", PLACEHOLDERS, ids=str)
+async def test_placeholders_are_refused_and_nothing_is_charged(service, api, placeholder):
+    before = service.balance
+
+    assert (await api.create(model="sd2_480p_real", **placeholder)).status == 400
+    assert (service.tasks, service.balance) == ({}, before)
+
+
+async def test_an_illustrative_token_opens_no_asset(service, api):
+    asset = (await api.upload(picture())).json
+    path = asset["url"].partition("?")[0]
+
+    reply = await api.create(image_urls=[f"{service.base_url.removesuffix('/openapi/v1')}{path}?token=your-token"])
+
+    assert (reply.status, reply.code) == (400, "REFERENCE_ASSET_EXPIRED")
+
+
+async def test_an_accepted_create_carries_the_id_that_later_queries_take(api):
+    created = await api.create()
+
+    found = await api.get(f"/videos/{created.json['id']}")
+
+    assert created.status == 202
+    assert (found.status, found.json["id"]) == (200, created.json["id"])
+
+
+async def test_earlier_tasks_need_not_have_ended(service, api):
+    replies = [await api.create() for _ in range(100)]
+
+    assert {reply.status for reply in replies} == {202}
+    assert {task.status_at(service.clock.now()) for task in service.tasks.values()} == {"queued"}
+
+
+# -- tasks and videos (2.5, section 3, 4.5, 4.6, section 5) ------------------------------------------------------------
+
+
+async def test_a_completed_task_tells_what_it_is_what_it_cost_and_where_its_video_is(service, api):
+    created_at = int(service.clock.now())
+    task_id = (await api.create(model="vendorh3", image_urls=[IMAGE])).json["id"]
+    service.clock.advance(4)
+
+    task = (await api.get(f"/videos/{task_id}")).json
+
+    assert (task["id"], task["task_id"], task["status"], task["model"]) == (task_id, task_id, "completed", "vendorh3")
+    assert (task["points"], task["failure_reason"]) == (15, None)
+    assert task["video_url"].startswith(service.links_url)
+    assert task["upstream_task_id"] not in (None, task_id)
+    assert "provider" in task
+    assert (task["created_at"], task["updated_at"]) == (created_at, created_at + 4)
+
+
+@pytest.mark.parametrize(("prompt", "state"), [("a boat", "completed"), ("a boat [fail: no wind]", "failed")])
+async def test_a_terminal_state_is_never_left(service, api, prompt, state):
+    task_id = (await api.create(prompt=prompt)).json["id"]
+    seen = set()
+    for seconds in (4, 1 * HOURS, 365 * DAYS):
+        service.clock.advance(seconds)
+        seen.add((await api.get(f"/videos/{task_id}")).json["status"])
+
+    assert seen == {state}
+
+
+async def test_a_state_may_lag_and_the_same_task_is_right_when_it_is_asked_for_again(service, api):
+    task_id = (await api.create()).json["id"]
+    service.clock.advance(4)
+    service.faults.add("videos.get", Fault.edit(lambda task: {**task, "status": "running", "video_url": None}))
+
+    seen = [(await api.get(f"/videos/{task_id}")).json["status"] for _ in range(2)]
+
+    assert seen == ["running", "completed"]
+    assert list(service.tasks) == [task_id]
+
+
+async def test_a_signed_link_lives_for_7_days_and_its_task_and_video_live_on(service, api):
+    make_short(service, "vendorh3")
+    task_id = (await api.create(model="vendorh3")).json["id"]
+    service.clock.advance(4)
+    link = (await api.get(f"/videos/{task_id}")).json["video_url"]
+    statuses = []
+    for seconds in (0, 7 * DAYS - 1, 1):
+        service.clock.advance(seconds)
+        statuses.append((await api.get(link, bare=True)).status)
+    fresh = (await api.get(f"/videos/{task_id}")).json["video_url"]
+
+    assert statuses == [200, 200, 401]
+    assert (await api.get(fresh, bare=True)).status == 200
+
+
+async def test_a_signed_link_opens_nothing_but_itself(service, api):
+    make_short(service, "vendorh3")
+    task_id = (await api.create(model="vendorh3")).json["id"]
+    service.clock.advance(4)
+    query = service.new_link(task_id).partition("?")[2]
+
+    replies = [await api.get(f"/videos/{task_id}{path}?{query}", bare=True) for path in ("", "/content")]
+
+    assert {(reply.status, reply.code) for reply in replies} == {(401, "INVALID_API_KEY")}
+
+
+async def test_a_refused_key_and_a_refused_link_are_told_apart_by_their_addresses(service, api):
+    task_id = (await api.create()).json["id"]
+
+    key = await api.get(f"/videos/{task_id}", bare=True, headers={"Authorization": "Bearer a-channels-key"})
+    link = await api.get(service.new_link(task_id, lifetime=-1), bare=True)
+
+    assert (key.status, link.status) == (401, 401)
+    assert {request.origin for request in service.requests[-2:]} == {"service", "links"}
+
+
+async def test_every_answer_but_the_video_is_json(service, api):
+    make_short(service, "gen-2.0")
+    task_id = (await api.create()).json["id"]
+    service.clock.advance(4)
+    paths = ["/models", "/account", f"/videos/{task_id}", "/videos/none", "/nothing"]
+
+    replies = [await api.get(path) for path in paths]
+    replies += [await api.upload(picture()), await api.create(), await api.create(prompt=""), await api.upload(b"")]
+    video = await api.get(f"/videos/{task_id}/content")
+
+    assert {reply.headers["content-type"].partition(";")[0] for reply in replies} == {"application/json"}
+    assert all(reply.json for reply in replies)
+    assert (video.status, video.headers["content-type"]) == (200, "video/mp4")
+
+
+@pytest.mark.parametrize("path", ["/events", "/webhooks", "/videos/events", "/subscriptions", "/callbacks"])
+async def test_nothing_is_pushed_and_nothing_can_be_subscribed_to(api, path):
+    replies = [await api.get(path), await api.post(path, {"url": "https://mine.test/hook"})]
+
+    assert {reply.status for reply in replies} <= {404, 405}
+
+
+async def test_the_base_url_carries_the_version_in_its_path(service):
+    assert service.base_url.endswith("/openapi/v1")
+
+
+async def test_the_sandbox_says_which_version_of_the_description_it_follows(service, api):
+    document = (await api.get(service.base_url.removesuffix("/openapi/v1") + "/openapi.json", bare=True)).json
+
+    assert document["info"]["version"] == "2026.10.19"
+    assert document["servers"] == [{"url": service.base_url}]

@@ -1,0 +1,436 @@
+"""What the description says to its clients, kept by the SDK: the oracle is what the service received."""
+
+import asyncio
+import json
+
+import pytest
+from yarl import URL
+
+from tests.rules.conftest import make_short
+from tests.rules.described import AUDIO, GOOD_FIELDS, IMAGE, PLACEHOLDERS, PRICES, SNAPSHOT, VIDEO
+from tests.sandbox.conftest import picture
+from vidgen_async import Client
+from vidgen_async.clock import VirtualClock
+from vidgen_async.errors import (
+    AuthenticationError,
+    BadRequestError,
+    EmptyReferenceAssetError,
+    GatewayError,
+    InsufficientCreditsError,
+    InvalidReferenceImageError,
+    InvalidRequestError,
+    NotFoundError,
+    NotReadyError,
+    RateLimitError,
+    ReferenceAssetExpiredError,
+    RejectedError,
+    ServiceError,
+    ServiceUnavailableError,
+    TaskFailedError,
+    UncertainCreateError,
+    UnsupportedReferenceURLError,
+)
+from vidgen_async.sandbox import CatalogEntry, Fault
+from vidgen_async.transports import BufferedResponse, FakeTransport
+
+FIELDS = {"model": "gen-2.0", "prompt": "a paper boat"}
+HOURS = 3600.0
+DAYS = 24 * HOURS
+
+# -- the catalog and its prices (2.1) ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("row", SNAPSHOT, ids=str)
+async def test_a_model_is_read_as_the_snapshot_describes_it(client, service, row):
+    catalog = await client.models.list()
+
+    model = catalog[row.code]
+    assert model.name == service.models[row.code].name
+    assert (model.enabled, model.maintenance) == (row.enabled, row.maintenance)
+    assert model.is_usable is (row.enabled and not row.maintenance)
+    assert (model.durations, model.resolutions) == (row.durations, (row.resolution,))
+    assert (model.max_reference_images, model.max_reference_audios, model.max_reference_videos) == (
+        row.images, row.audios, row.videos,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("code", "prices"), PRICES.items())
+async def test_prices_are_kept_under_the_names_they_came_with(client, code, prices):
+    model = (await client.models.list())[code]
+
+    assert model.extra == {"points": prices[0], "memberPoints": prices[1]}
+
+
+async def test_a_charge_is_what_the_service_says_and_never_what_a_price_list_said(client, service):
+    await client.models.list()
+    service.change_model("gen-2.0", points=33)
+
+    receipt = await client.videos.create(**FIELDS)
+    task = await client.videos.get(receipt)
+
+    assert task.points == 33
+    assert service.ledger[-1].points == -33
+
+
+async def test_the_catalog_is_always_the_live_one(client, service):
+    before = await client.models.list()
+    service.change_model("gen-2.5", enabled=True, maintenance=False, durations=(7,), max_reference_images=2)
+    service.add_model(CatalogEntry(code="new-1", name="New", durations=(3,)))
+    after = await client.models.list()
+
+    model = after["gen-2.5"]
+    assert not before["gen-2.5"].is_usable
+    assert "new-1" not in before
+    assert (model.is_usable, model.durations, model.max_reference_images) == (True, (7,), 2)
+    assert after["new-1"].durations == (3,)
+
+
+async def test_a_display_name_is_no_parameter(client, service):
+    catalog = await client.models.list()
+    name = catalog["gen-2.0"].name
+
+    with pytest.raises(KeyError):
+        catalog[name]
+    with pytest.raises(InvalidRequestError, match="not in the catalog"):
+        await client.videos.create(model=name, prompt="x")
+    assert service.creates == []
+
+
+@pytest.mark.parametrize("state", [{"maintenance": True}, {"enabled": False}], ids=str)
+async def test_a_model_that_cannot_be_used_is_not_ordered(client, service, state):
+    service.change_model("gen-2.0", **state)
+
+    with pytest.raises(InvalidRequestError, match="model"):
+        await client.videos.create(**FIELDS)
+    assert service.creates == []
+
+
+async def test_a_503_says_nothing_about_the_receipt_and_nothing_is_sent_again(client, service):
+    service.change_model("gen-2.0", maintenance=True)
+
+    for _ in range(2):
+        with pytest.raises(UncertainCreateError, match="503"):
+            await client.videos.create(**FIELDS, order_id="order-1187", validate=False)
+
+    assert [create.status for create in service.creates] == [503]
+    assert service.tasks == {}
+
+
+# -- reference assets (2.3, 4.3) ---------------------------------------------------------------------------------------
+
+
+async def test_an_asset_is_used_by_its_id_opened_by_its_url_and_reused_by_it(client, service, api):
+    asset = await client.files.upload(picture())
+
+    await client.videos.create(**FIELDS, image_ids=[asset.image_id])
+    opened = await api.get(asset.url, bare=True)
+    again = await client.files.upload(asset.url)
+
+    [task] = service.tasks.values()
+    assert [shown.content for shown in task.film.pictures] == [picture()]
+    assert (opened.status, opened.body) == (200, picture())
+    assert again == asset
+    assert (asset.id, asset.mime) == (asset.image_id, "image/png")
+    assert URL(asset.url).path == f"/api/reference-assets/{asset.id}/content/{asset.name}"
+
+
+async def test_an_asset_of_73_hours_must_be_uploaded_again(client, service):
+    asset = await client.files.upload(picture())
+    service.clock.advance(73 * HOURS)
+
+    with pytest.raises(ReferenceAssetExpiredError) as caught:
+        await client.videos.create(**FIELDS, image_ids=[asset.image_id])
+    with pytest.raises(ReferenceAssetExpiredError):
+        await client.files.upload(asset.url)
+    again = await client.files.upload(picture())
+    await client.videos.create(**FIELDS, image_ids=[again.image_id])
+
+    assert isinstance(caught.value, RejectedError)
+    assert [task.request["image_ids"] for task in service.tasks.values()] == [[again.image_id]]
+
+
+# -- creates (2.4, 4.4) ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [*GOOD_FIELDS, "image_ids"])
+async def test_each_field_of_a_create_reaches_the_service_under_its_name(client, service, name):
+    good = GOOD_FIELDS.get(name) or [(await client.files.upload(picture())).image_id]
+    fields = {"model": "sd2_480p_real", "prompt": "x", name: good}
+
+    await client.videos.create(**fields)
+
+    [create] = service.creates
+    assert create.body == fields
+    assert create.status == 202
+
+
+@pytest.mark.parametrize("name", ["commission", "images", "audios"])
+async def test_what_the_back_office_or_an_upstream_knows_is_no_field(client, service, name):
+    with pytest.raises(InvalidRequestError, match=name):
+        await client.videos.create(**FIELDS, **{name: [1]})
+    assert service.creates == []
+
+
+@pytest.mark.parametrize("name", ["images", "audios"])
+async def test_an_upstreams_field_names_cannot_be_slipped_in(client, service, name):
+    with pytest.raises(InvalidRequestError, match=f"{name}.*not a field of this service"):
+        await client.videos.create(**FIELDS, extra={name: [IMAGE]})
+    assert service.creates == []
+
+
+@pytest.mark.parametrize(
+    "references",
+    [
+        {},
+        {"image_urls": [IMAGE] * 9},
+        {"image_urls": [IMAGE], "video_urls": [VIDEO]},
+        {"image_urls": [IMAGE], "reference_videos": [{"url": VIDEO}]},
+        {"image_urls": [IMAGE], "audio_urls": [AUDIO] * 4},
+        {"image_urls": [IMAGE], "resolution": "2K"},
+        {"image_urls": [IMAGE], "duration": 16},
+    ],
+    ids=str,
+)
+async def test_what_vendorh3_does_not_take_is_not_sent(client, service, references):
+    with pytest.raises(InvalidRequestError) as caught:
+        await client.videos.create(model="vendorh3", prompt="a boat", **references)
+
+    assert len(caught.value.problems) == 1
+    assert service.creates == []
+
+
+@pytest.mark.parametrize("placeholder", PLACEHOLDERS, ids=str)
+async def test_placeholders_are_not_sent(client, service, placeholder):
+    with pytest.raises(InvalidRequestError) as caught:
+        await client.videos.create(model="sd2_480p_real", prompt="a boat", **placeholder)
+
+    assert caught.value.problems[0].startswith(next(iter(placeholder)))
+    assert service.creates == []
+
+
+@pytest.mark.parametrize("fields", [{"duration": 7}, *PLACEHOLDERS], ids=str)
+async def test_what_the_service_refuses_with_400_is_a_rejection_that_costs_nothing(client, service, fields):
+    with pytest.raises(BadRequestError) as caught:
+        await client.videos.create(**{"model": "sd2_480p_real", "prompt": "x"} | fields, validate=False)
+
+    assert isinstance(caught.value, RejectedError)
+    assert [create.status for create in service.creates] == [400]
+    assert (service.tasks, len(service.ledger)) == ({}, 1)
+
+
+async def test_every_order_has_a_key_of_8_to_100_characters_of_its_own(client, service):
+    order_ids = ["1", "order-1187", "ö", "x" * 200]
+
+    receipts = [await client.videos.create(**FIELDS, order_id=order_id) for order_id in order_ids]
+
+    keys = [create.idempotency_key for create in service.creates]
+    assert keys == [receipt.idempotency_key for receipt in receipts]
+    assert all(8 <= len(key) <= 100 for key in keys)
+    assert len(set(keys)) == len(order_ids)
+
+
+async def test_an_order_that_goes_out_again_is_the_same_bytes_under_the_same_key(client, service):
+    balance, service.balance = service.balance, 0
+    with pytest.raises(InsufficientCreditsError):
+        await client.videos.create(**FIELDS, order_id="order-1187")
+    service.balance = balance
+    service.faults.add("videos.create", Fault.close_after_body(made=False))
+    with pytest.raises(UncertainCreateError):
+        await client.videos.create(**FIELDS, order_id="order-1187")
+    with pytest.raises(UncertainCreateError):
+        await client.videos.create(**FIELDS, order_id="order-1187")
+    receipt = await client.orders.resend("order-1187", expect_attempt=2, reason="the ledger shows no charge")
+
+    assert [create.status for create in service.creates] == [402, None, 202]
+    assert {create.idempotency_key for create in service.creates} == {receipt.idempotency_key}
+    assert len({create.sha256 for create in service.creates}) == 1
+    assert service.tasks.keys() == {receipt.task_id}
+
+
+async def test_a_hundred_orders_wait_for_no_earlier_task(client, service):
+    receipts = await asyncio.gather(*(client.videos.create(**FIELDS, order_id=f"o-{n}") for n in range(100)))
+
+    assert {create.status for create in service.creates} == {202}
+    assert {receipt.task_id for receipt in receipts} == service.tasks.keys()
+    assert {task.status_at(service.clock.now()) for task in service.tasks.values()} == {"queued"}
+
+
+# -- endpoints and the key (section 4, section 5) ----------------------------------------------------------------------
+
+
+async def test_each_endpoint_is_asked_as_described_with_the_key_of_the_service_alone(client, service, tmp_path):
+    make_short(service, "vendorh3")
+    await client.models.list()
+    await client.account.get()
+    await client.files.upload(picture())
+    receipt = await client.videos.create(model="vendorh3", prompt="a boat", image_urls=[IMAGE])
+    service.clock.advance(4)
+    await client.videos.get(receipt)
+    await client.videos.download(receipt, tmp_path / "boat.mp4")
+
+    asked = {}
+    for request in service.requests:
+        asked[request.op] = (request.method, request.path, request.headers.get("Content-Type"))
+        bodyless = request.method == "GET"
+        assert bodyless is ("Content-Length" not in request.headers and "Transfer-Encoding" not in request.headers)
+        key = None if request.origin == "links" else f"Bearer {service.api_key}"
+        assert request.headers.get("Authorization") == key
+    link = asked.pop("link")
+    assert asked == {
+        "models.list": ("GET", "/openapi/v1/models", None),
+        "account.get": ("GET", "/openapi/v1/account", None),
+        "files.create": ("POST", "/openapi/v1/files", "application/json"),
+        "videos.create": ("POST", "/openapi/v1/videos", "application/json"),
+        "videos.get": ("GET", f"/openapi/v1/videos/{receipt.task_id}", None),
+        "videos.content": ("GET", f"/openapi/v1/videos/{receipt.task_id}/content", None),
+    }
+    assert (link[0], link[2]) == ("GET", None)
+
+
+async def test_tasks_are_asked_for_by_the_services_id_and_by_no_other(client, service, tmp_path):
+    make_short(service, "vendorh3")
+    receipt = await client.videos.create(model="vendorh3", prompt="a boat", image_urls=[IMAGE])
+    service.clock.advance(4)
+    task = await client.videos.get(receipt)
+
+    await client.videos.get(task)
+    await client.videos.wait(task, timeout=10)
+    await client.videos.download(task, tmp_path / "boat.mp4")
+
+    assert task.upstream_task_id
+    asked = [request.path for request in service.requests if request.origin == "service"]
+    assert {path.split("/")[4] for path in asked if path.startswith("/openapi/v1/videos/")} == {receipt.task_id}
+    assert not [path for path in asked if task.upstream_task_id in path]
+
+
+async def test_a_wait_reads_the_task_and_does_nothing_else(client, service):
+    receipt = await client.videos.create(**FIELDS)
+    begun = len(service.requests)
+    states = []
+
+    async for task in client.videos.watch(receipt, timeout=10):
+        states.append(task.status)
+        service.clock.advance(1 if task.status == "queued" else 3)
+
+    assert states == ["queued", "running", "completed"]
+    assert {request.op for request in service.requests[begun:]} == {"videos.get"}
+    assert len(service.creates) == 1
+
+
+@pytest.mark.parametrize("terminal", ["completed", "failed"])
+async def test_a_task_is_polled_every_60_seconds_unless_told_otherwise_and_no_more_once_it_has_ended(terminal):
+    clock = VirtualClock()
+    polls = []
+
+    async def handle(request) -> BufferedResponse:
+        polls.append(clock.now())
+        status = terminal if clock.now() >= 180 else "running"
+        return BufferedResponse(200, json.dumps({"id": "t", "status": status}).encode(), url=request.url)
+
+    async with Client("key", base_url="https://h/openapi/v1", transport=FakeTransport(handle), clock=clock) as client:
+        [outcome] = [outcome async for outcome in client.videos.as_completed(["t"])]
+        await clock.sleep(1 * HOURS)
+
+    assert outcome.task.status == terminal
+    assert polls == [0, 60, 120, 180]
+
+
+# -- tasks and their videos (2.5, 4.5, 4.6) ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ends", [0, 4])
+@pytest.mark.parametrize("prompt", ["a boat", "a boat [fail: no wind]"])
+async def test_a_task_is_read_as_the_service_shows_it(client, service, api, ends, prompt):
+    receipt = await client.videos.create(model="vendorh3", prompt=prompt, image_urls=[IMAGE])
+    service.clock.advance(ends)
+
+    shown = (await api.get(f"/videos/{receipt.task_id}")).json
+    task = await client.videos.get(receipt)
+
+    for name in shown.keys() - {"task_id", "created_at", "updated_at"}:
+        assert getattr(task, name) == shown[name]
+    assert (task.created_at.timestamp(), task.updated_at.timestamp()) == (shown["created_at"], shown["updated_at"])
+    assert task.extra == {}
+
+
+async def test_a_signed_link_is_handed_on_whole_and_outlived_by_asking_again(client, service, api, tmp_path):
+    make_short(service, "vendorh3")
+    receipt = await client.videos.create(model="vendorh3", prompt="a boat", image_urls=[IMAGE])
+    service.clock.advance(4)
+    old = await client.videos.get(receipt)
+    first = await api.get(old.video_url, bare=True)
+    service.clock.advance(8 * DAYS)
+
+    late = await api.get(old.video_url, bare=True)
+    fresh = await api.get((await client.videos.get(receipt)).video_url, bare=True)
+    path = await client.videos.download(old, tmp_path / "boat.mp4")
+
+    assert (first.status, late.status, fresh.status) == (200, 401, 200)
+    assert path.read_bytes() == first.body == fresh.body
+
+
+# -- errors (section 7) ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, BadRequestError),
+        (401, AuthenticationError),
+        (402, InsufficientCreditsError),
+        (404, NotFoundError),
+        (409, NotReadyError),
+        (429, RateLimitError),
+        (502, GatewayError),
+        (503, ServiceUnavailableError),
+        (504, GatewayError),
+    ],
+)
+async def test_each_status_of_section_7_reaches_the_caller_as_its_error(service, status, kind):
+    service.faults.add("account.get", Fault.status(status), times=None)
+
+    async with Client(service.api_key, base_url=service.base_url, read_budget=0) as client:
+        with pytest.raises(ServiceError) as caught:
+            await client.account.get()
+
+    assert type(caught.value) is kind
+    assert caught.value.status == status
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        ("EMPTY_REFERENCE_ASSET", EmptyReferenceAssetError),
+        ("INVALID_REFERENCE_IMAGE", InvalidReferenceImageError),
+        ("REFERENCE_ASSET_EXPIRED", ReferenceAssetExpiredError),
+        ("UNSUPPORTED_REFERENCE_URL", UnsupportedReferenceURLError),
+    ],
+)
+async def test_each_code_of_section_7_reaches_the_caller_as_its_error(client, service, code, kind):
+    fault = Fault.status(400, {"error": {"code": code, "message": "no"}})
+    service.faults.add("files.create", fault)
+    service.faults.add("videos.create", fault)
+
+    with pytest.raises(kind):
+        await client.files.upload(picture())
+    with pytest.raises(kind) as caught:
+        await client.videos.create(**FIELDS)
+
+    assert isinstance(caught.value, RejectedError)
+    assert [request.op for request in service.requests].count("files.create") == 1
+    assert len(service.creates) == 1
+
+
+@pytest.mark.parametrize("refund", [True, False])
+async def test_a_refund_is_never_read_out_of_a_failure_text(client, service, refund):
+    service.fail_next_task("upstream refused; your points were refunded", refund=refund)
+    receipt = await client.videos.create(**FIELDS)
+    service.clock.advance(4)
+
+    with pytest.raises(TaskFailedError) as caught:
+        await client.videos.wait(receipt, timeout=10)
+
+    assert caught.value.task.failure_reason == "upstream refused; your points were refunded"
+    assert caught.value.task.points == 20
+    assert "check the refund in the credit ledger" in caught.value.message
+    assert (service.ledger[-1].kind == "refund") is refund
