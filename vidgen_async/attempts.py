@@ -92,7 +92,8 @@ class Evidence:
 
 @frozen(kw_only=True)
 class Attempt:
-    """One permission to send the order's POST once."""
+    """One permission to send the order's POST once; or a person's word that a task is the order's (kind ``adopt``),
+    with which nothing is sent and which takes nothing from what is known of the sends."""
 
     n: int
     """1, 2, 3 …"""
@@ -101,9 +102,9 @@ class Attempt:
     deadline_at: datetime
     """From then on, without an outcome, it is uncertain."""
     kind: str = "create"
-    """``create``, or ``resend`` by a person."""
+    """``create``; ``resend`` or ``adopt`` by a person."""
     by: str = ""
-    """Who asked for a resend, or settled it by hand."""
+    """Who asked for a resend, or adopted a task."""
     reason: str = ""
     evidence: Evidence | None = None
 
@@ -170,26 +171,26 @@ class Order:
     @property
     def task_ids(self) -> tuple[str, ...]:
         """The distinct task ids of all receipts: more than one means that the service made the order twice."""
-        found = (
-            attempt.evidence.task_id
-            for attempt in self.attempts
-            if attempt.outcome is AttemptOutcome.ACCEPTED and attempt.evidence is not None
-        )
-        return tuple(dict.fromkeys(task_id for task_id in found if task_id))
+        return tuple(dict.fromkeys(str(evidence.task_id) for evidence in self._receipts))
 
     @property
     def receipt(self) -> Receipt | None:
-        """The first receipt; None while there is none."""
-        for attempt in self.attempts:
-            if attempt.outcome is AttemptOutcome.ACCEPTED and attempt.evidence is not None and attempt.evidence.task_id:
-                return Receipt(
-                    order_id=self.order_id,
-                    idempotency_key=self.idempotency_key,
-                    task_id=attempt.evidence.task_id,
-                    accepted_at=attempt.evidence.at,
-                    extra=attempt.evidence.extra,
-                )
-        return None
+        """The earliest receipt, so that it never changes; None while there is none."""
+        if not (receipts := self._receipts):
+            return None
+        first = min(receipts, key=lambda evidence: evidence.at)
+        return Receipt(
+            order_id=self.order_id,
+            idempotency_key=self.idempotency_key,
+            task_id=str(first.task_id),
+            accepted_at=first.at,
+            extra=first.extra,
+        )
+
+    @property
+    def _receipts(self) -> list[Evidence]:
+        known = [attempt.evidence for attempt in self.attempts if attempt.outcome is AttemptOutcome.ACCEPTED]
+        return [evidence for evidence in known if evidence is not None and evidence.task_id]
 
     def with_attempt(self, attempt: Attempt) -> "Order":
         """This order with one more attempt."""

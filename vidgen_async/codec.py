@@ -6,6 +6,7 @@ Answers are read as far as they can be. A field that cannot be read as its type 
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from operator import eq
@@ -18,12 +19,13 @@ from cattrs.gen import make_dict_structure_fn, override
 from yarl import URL
 
 from vidgen_async import errors
-from vidgen_async.attempts import AttemptOutcome
+from vidgen_async.attempts import Attempt, AttemptOutcome, Evidence
 from vidgen_async.errors import InvalidRequestError, ServiceError, UnexpectedResponseError
-from vidgen_async.messages import Headers
+from vidgen_async.jsontext import why_not_json, write_json
+from vidgen_async.messages import Headers, make_headers
 from vidgen_async.pacing import retry_after
-from vidgen_async.redaction import excerpt, hide_secrets
-from vidgen_async.resources import Account, Catalog, CatalogModel, ReferenceAsset, VideoRequest, VideoTask
+from vidgen_async.redaction import LONGEST_READ, excerpt, hide_secrets, is_plain_word
+from vidgen_async.resources import Account, Catalog, CatalogModel, Extra, ReferenceAsset, VideoRequest, VideoTask
 
 T = TypeVar("T")
 
@@ -288,27 +290,30 @@ def create_body(request: VideoRequest) -> bytes:
     what JSON cannot hold.
     """
     data = {name: value for name in VideoRequest.field_names() if (value := getattr(request, name)) is not None}
-    data.update(request.extra)
-    try:
-        return _json(data)
-    except (TypeError, ValueError, RecursionError) as error:
-        problems = list(_not_json(data)) or [f"extra: cannot be written as JSON: {error}"]
-        raise InvalidRequestError(f"the request was not sent: {'; '.join(problems)}", problems=problems) from error
+    if isinstance(request.extra, Mapping):
+        data.update(request.extra)
+        with suppress(TypeError, ValueError, RecursionError):
+            return write_json(data)
+    # Raised out here: as a cause the error would quote the request.
+    problems = list(_not_json(data, request.extra))
+    raise InvalidRequestError(f"the request was not sent: {'; '.join(problems)}", problems=problems)
 
 
-def _json(value: Any) -> bytes:
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
-    return text.encode()
-
-
-def _not_json(data: Mapping[str, Any]) -> Iterator[str]:
+def _not_json(data: Mapping[str, Any], extra: Extra) -> Iterator[str]:
+    if not isinstance(extra, Mapping):
+        yield f"extra: must be an object, not {type(extra).__name__}"
     for name, value in data.items():
-        try:
-            _json(value)
-        except (TypeError, ValueError, RecursionError) as error:
-            # Of a character that cannot be encoded, the error would quote the text around it.
-            why = "it holds a lone surrogate" if isinstance(error, UnicodeError) else str(error)
-            yield f"{name}: cannot be written as JSON: {why}"
+        if not isinstance(name, str):
+            yield f"extra: its names must be strings, not {type(name).__name__}"
+        elif (why := why_not_json(name) or why_not_json(value)) is not None:
+            yield f"{name if name.isprintable() else 'extra'}: {why}"
+
+
+def read_request(body: bytes) -> VideoRequest:
+    """The request that :func:`create_body` wrote."""
+    data = json.loads(body)
+    known = {name: data.pop(name) for name in VideoRequest.field_names() if name in data}
+    return VideoRequest(**{"model": "", "prompt": "", **known}, extra=data)
 
 
 def prompt_of(body: bytes) -> str:
@@ -387,20 +392,29 @@ def service_error(answer: Answer, *, origin: str, wall: datetime) -> ServiceErro
         meaning, facts["advice"] = _REFUSED_BY[facts["source"]]
     elif kind is errors.NotReadyError:
         facts["advice"] = "Wait for the task first: videos.wait(…)."
-    shown = f"{answer.op}: {answer.status}" + (f" {excerpt(code, answer.known, limit=80)}" if code else "")
+    shown = f"{answer.op}: {answer.status}" + (f" {code}" if code else "")
     said = f" (the service says: {words})" if words else ""
     stop = "." if "advice" in facts else ""
     return kind(f"{shown}: {meaning or 'unexpected answer'}{said}{stop}", **facts)
 
 
-def rejected_error(error: ServiceError, **order: Any) -> errors.RejectedError:
+def rejected_error(error: ServiceError, message: str | None = None, **order: Any) -> errors.RejectedError:
     """The refusal of a create as a RejectedError that is also the service error it came as. ``order`` names it."""
     kind = _REJECTED.get(type(error), errors.RejectedUnexpectedResponseError)
     facts = {name: getattr(error, name) for name in ("status", "code", "body", "request_id", "retry_after")}
     if isinstance(error, errors.AuthenticationError):
         facts["source"] = error.source
-    message = f"order {order['order_id']!r} was refused, nothing is charged: {error.summary}"
-    return kind(message, advice=error.advice, **facts, **order)
+    usual = f"order {order['order_id']!r} was refused, nothing is charged: {error.summary}"
+    return kind(message or usual, advice=error.advice, **facts, **order)
+
+
+def recorded_refusal(attempt: Attempt, *, origin: str, wall: datetime, **order: Any) -> errors.RejectedError:
+    """The refusal of a create that another process sent, by what is on record of it. ``order`` names the order."""
+    evidence = attempt.evidence or Evidence(outcome=AttemptOutcome.REJECTED, at=attempt.sent_at)
+    answer = Answer("videos.create", evidence.status or 0, make_headers(), b"", url=URL(origin))
+    error = service_error(answer, origin=origin, wall=wall)
+    message = f"order {order['order_id']!r} was refused when another process sent it, nothing is charged"
+    return rejected_error(error, f"{message}: {evidence.cause or error.summary}", **order)
 
 
 def _refuser(url: URL, origin: str) -> str:
@@ -424,9 +438,7 @@ def _code_and_words(answer: Answer) -> tuple[str | None, str]:
         data = data["error"]
     if not isinstance(data, dict):
         return None, excerpt(data if isinstance(data, str) else answer.body, answer.known)
-    code = next(
-        (str(data[name]) for name in ("code", "error_code", "type") if isinstance(data.get(name), str | int)), None
-    )
+    code = _code(data, answer.known)
     for name in ("message", "detail", "error", "msg", "title"):
         value = data.get(name)
         if value:
@@ -437,9 +449,15 @@ def _code_and_words(answer: Answer) -> tuple[str | None, str]:
     return code, "" if code else excerpt(answer.body, answer.known)
 
 
+def _code(data: Mapping[str, Any], known: tuple[str, ...]) -> str | None:
+    """The code of an error body: one short word without secrets; anything else is no code, and stays in the body."""
+    codes = (str(data[name]) for name in ("code", "error_code", "type") if isinstance(data.get(name), str | int))
+    return next((code for code in codes if is_plain_word(code, known)), None)
+
+
 def _without_markup(body: bytes) -> str:
-    """The readable text of an HTML page; other text as it is."""
-    text = body.decode("utf-8", "replace")
+    """The readable text of the beginning of an HTML page; other text as it is."""
+    text = body[: 4 * LONGEST_READ].decode("utf-8", "replace")
     if "<" not in text:
         return text
     parts, inside = [], False

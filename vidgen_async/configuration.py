@@ -1,15 +1,21 @@
 """What a client is made with, checked when it is made: a wrong key is never a network error later on."""
 
 import os
+import re
 import warnings
 from ipaddress import ip_address
 
 from yarl import URL
 
 from vidgen_async.errors import ConfigurationError
+from vidgen_async.redaction import hide_secrets
 
 #: Section 9: what every base URL of the interface ends in.
 PREFIX = "/openapi/v1"
+LONGEST_NAME = 200
+
+#: All of a base URL but its scheme: nothing else looks like this, so it can be shown.
+_WITHOUT_SCHEME = re.compile(rf"[A-Za-z0-9.-]+(:\d+)?{PREFIX}")
 
 
 def checked_key(given: str | None) -> str:
@@ -54,18 +60,15 @@ def checked_base_url(given: str | URL | None) -> URL:
         message = f"no base URL: give Client(base_url=…) or set VIDGEN_BASE_URL; it ends in {PREFIX}"
         raise ConfigurationError(message)
     text = str(given).strip().rstrip("/")
-    try:
-        url = URL(text)
-    except ValueError as error:
-        message = f"{source} is not a URL: {error}"
-        raise ConfigurationError(message) from error
-    problem = _problem_of(url)
-    if problem:
-        message = f"{source} {problem}"
+    url = _parsed(text)
+    problem = "is not a URL: its host or its port cannot be read" if url is None else _problem_of(url, text)
+    if url is None or problem:
+        # It may be the key, or hold a password: it is not shown, and there is no cause that would show it.
+        message = f"{source} {problem} (it has {len(text)} characters)"
         raise ConfigurationError(message)
     if not url.path.endswith(PREFIX):
         warnings.warn(
-            f"{source} {text!r} does not end in {PREFIX} (section 9 of the service description): "
+            f"{source} {hide_secrets(text)!r} does not end in {PREFIX} (section 9 of the service description): "
             "every call will be answered with 404, unless a proxy adds the prefix",
             UserWarning,
             stacklevel=3,
@@ -73,16 +76,35 @@ def checked_base_url(given: str | URL | None) -> URL:
     return url
 
 
-def _problem_of(url: URL) -> str | None:
-    """What keeps a URL from being a base; its user name and password are not shown."""
+def checked_name(setting: str, given: object) -> str:
+    """A name that orders are kept under: at most 200 printable characters, and not blank."""
+    if not isinstance(given, str):
+        message = f"{setting} must be a string, not {type(given).__name__}"
+        raise ConfigurationError(message)
+    if not given.strip() or not given.isprintable() or len(given) > LONGEST_NAME:
+        message = f"{setting} must be 1 to {LONGEST_NAME} printable characters, and not blank (it has {len(given)})"
+        raise ConfigurationError(message)
+    return given
+
+
+def _parsed(text: str) -> URL | None:
+    try:
+        return URL(text)
+    except ValueError:
+        return None
+
+
+def _problem_of(url: URL, text: str) -> str | None:
+    """What keeps a URL from being a base."""
     if url.user or url.password:
         return "must not hold a user name or password: the key goes into a header only"
     if url.scheme not in ("http", "https"):
-        return f"needs a scheme, https:// (or http://): {str(url)!r}"
+        meant = f": did you mean 'https://{text}'?" if _WITHOUT_SCHEME.fullmatch(text) else ""
+        return f"needs a scheme, https:// (or http://){meant}"
     if not url.host:
-        return f"names no host: {str(url)!r}"
+        return "names no host"
     if url.query_string or url.fragment:
-        return f"must end with its path, without a query or fragment: {str(url.with_query(None).with_fragment(None))!r}"
+        return "must end with its path, without a query or fragment"
     return None
 
 

@@ -108,8 +108,8 @@ class TransportClosedError(TransportError):
 
 
 class ServiceError(VidgenError):
-    """The service answered with an error (section 7). The shape of error bodies is not documented: ``code`` and
-    the service's own words are read from the usual shapes, and ``body`` holds the raw bytes."""
+    """The service answered with an error (section 7). The shape of error bodies is not documented: ``code`` (one
+    plain word, else None) and the service's own words are read from the usual shapes, ``body`` holds the raw bytes."""
 
     def __init__(
         self,

@@ -2,27 +2,30 @@
 
 import asyncio
 import logging
+import math
 
-from attrs import field, frozen
+from attrs import frozen
 
 from vidgen_async.clock import Clock, within
 from vidgen_async.codec import read_catalog
 from vidgen_async.endpoints import Endpoints
 from vidgen_async.errors import ResponseTimeoutError, ServiceError, TransportError, VidgenError
 from vidgen_async.events import Event, report
-from vidgen_async.messages import Phase
+from vidgen_async.messages import Delivery, Phase
 from vidgen_async.reads import Reads
+from vidgen_async.redaction import excerpt
 from vidgen_async.resources import Catalog, CatalogModel, VideoRequest
-from vidgen_async.validation import problem_of_model, problems_of, problems_with_model
+from vidgen_async.validation import field_of, problem_of_model, problems_of, problems_with_model, refuse
 
 logger = logging.getLogger(__name__)
 
-#: Seconds for which a copy of the catalog is good enough to say yes by.
+#: Seconds for which a copy of the catalog is good enough to judge by, where no newer one can be had.
 LIFETIME = 300.0
 #: Seconds that reading it may take before a create goes on without.
 BUDGET = 5.0
-#: Seconds after a failure in which it is not tried again: creates do not wait in vain, one after the other.
-REST = 30.0
+#: Seconds after a failure in which it is not tried again: creates do not wait in vain, one after the other. Where there
+#: was no connection the create has none either, and the next one looks again.
+REST = 5.0
 
 
 @frozen(kw_only=True)
@@ -42,15 +45,6 @@ class RequestCheck:
         return not self.problems
 
 
-@frozen
-class _Copy:
-    """The catalog, or why it could not be had, as of one moment of the clock."""
-
-    at: float
-    catalog: Catalog | None = field(default=None, repr=False)
-    error: VidgenError | None = None
-
-
 class LiveCatalog:
     """Checks requests against the live catalog (2.1, rule 5 of 2.4); many checks share one reading of it."""
 
@@ -59,57 +53,71 @@ class LiveCatalog:
         self._endpoints = endpoints
         self._clock = clock
         self._reading = asyncio.Lock()
-        self._copy: _Copy | None = None
+        self._catalog: Catalog | None = None
+        self._read_at = -math.inf
+        self._failure: VidgenError | None = None
+        self._failed_at = self._rested_at = -math.inf
 
     def keep(self, catalog: Catalog) -> None:
         """Take a catalog that has just been read for the newest one."""
-        self._copy = _Copy(self._clock.now(), catalog)
+        self._catalog, self._read_at = catalog, self._clock.now()
+
+    async def insist(self, request: VideoRequest) -> None:
+        """InvalidRequestError for a request against which something speaks: see :meth:`check`."""
+        refuse((await self.check(request)).problems)
 
     async def check(self, request: VideoRequest) -> RequestCheck:
         """Everything that speaks against the request. A copy of the catalog that is a few minutes old is good enough to
-        say yes; before a no it is read again. Never raises for a catalog that cannot be had: a warning is logged."""
+        say yes; before a no it is read again, if that can be done. Never raises for a catalog that cannot be had: a
+        warning is logged."""
         problems = problems_of(request, self._endpoints.base_url, self._clock.wall())
         if any(problem.startswith("model:") for problem in problems):
             return RequestCheck(problems=tuple(problems))
         asked_at = self._clock.now()
-        copy = await self._copy_since(asked_at - LIFETIME)
-        if copy.at < asked_at and copy.catalog is not None and _problems(request, copy.catalog):
-            copy = await self._copy_since(asked_at)
-        if copy.catalog is None:
-            message = "the catalog could not be had, model %(model)r is not checked against it: %(error)s"
-            report(logger, logging.WARNING, Event.CATALOG_MISSING, message, model=request.model, error=copy.error)
-            return RequestCheck(problems=tuple(problems), catalog_error=copy.error)
-        wrong = {_field_of(problem) for problem in problems}
-        problems += [problem for problem in _problems(request, copy.catalog) if _field_of(problem) not in wrong]
-        return RequestCheck(problems=tuple(problems), model=copy.catalog.get(request.model))
+        catalog = await self._newer_than(asked_at - LIFETIME)
+        if catalog is not None and self._read_at < asked_at and _problems(request, catalog):
+            catalog = await self._newer_than(asked_at) or catalog
+        if catalog is None:
+            message = "the catalog could not be had, the model %(model)s is not checked against it: %(error)s"
+            fields = {"model": excerpt(request.model, limit=80), "error": self._failure}
+            report(logger, logging.WARNING, Event.CATALOG_MISSING, message, **fields)
+            return RequestCheck(problems=tuple(problems), catalog_error=self._failure)
+        wrong = {field_of(problem) for problem in problems}
+        problems += [problem for problem in _problems(request, catalog) if field_of(problem) not in wrong]
+        return RequestCheck(problems=tuple(problems), model=catalog.get(request.model))
 
-    async def _copy_since(self, since: float) -> _Copy:
-        """A copy that is not older than that; after a failure, for a short while, the failure."""
+    async def _newer_than(self, since: float) -> Catalog | None:
+        """The catalog as it was not before that moment; None when it cannot be had."""
+        if self._read_at >= since:
+            return self._catalog
+        asked_at = self._clock.now()
         async with self._reading:
-            copy = self._copy
-            if copy is not None and copy.catalog is None and self._clock.now() - copy.at < REST:
-                return copy
-            if copy is None or copy.catalog is None or copy.at < since:
-                copy = self._copy = await self._read()
-            return copy
+            is_tried = self._failed_at >= asked_at or self._clock.now() < self._rested_at
+            if self._read_at < since and not is_tried:
+                await self._read()
+            return self._catalog if self._read_at >= since else None
 
-    async def _read(self) -> _Copy:
+    async def _read(self) -> None:
         began_at = self._clock.now()
+        request = self._endpoints.list_models()
         try:
-            request = self._endpoints.list_models()
             catalog = await within(self._clock, BUDGET, lambda: self._reads.again(request, read_catalog, budget=BUDGET))
         except TimeoutError:
             message = f"models.list: no catalog came within {BUDGET:g} s"
-            return _Copy(self._clock.now(), error=ResponseTimeoutError(message, phase=Phase.WAIT, op="models.list"))
+            self._failure = ResponseTimeoutError(message, phase=Phase.WAIT, op="models.list")
         except (TransportError, ServiceError) as error:
-            return _Copy(self._clock.now(), error=error)
-        return _Copy(began_at, catalog)
+            self._failure = error
+        else:
+            self._catalog, self._read_at = catalog, began_at
+            return
+        self._failed_at = self._clock.now()
+        is_down = isinstance(self._failure, TransportError) and self._failure.delivery is Delivery.NOT_SENT
+        self._rested_at = self._failed_at + (0.0 if is_down else REST)
 
 
 def _problems(request: VideoRequest, catalog: Catalog) -> list[str]:
     problem = problem_of_model(request.model, catalog)
-    return [problem] if problem is not None else problems_with_model(request, catalog[request.model])
-
-
-def _field_of(problem: str) -> str:
-    return problem.partition(":")[0].partition("[")[0]
+    if problem is not None:
+        return [problem]
+    model = catalog.get(request.model)
+    return [] if model is None else problems_with_model(request, model)

@@ -4,7 +4,7 @@ Fields that the description does not name are kept in ``extra`` as they came, un
 that cannot be read as the field's type.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import PurePath
 from types import MappingProxyType
@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypedDict
 
 from attrs import field, fields, frozen
 
-from vidgen_async.redaction import hide_secrets
+from vidgen_async.redaction import excerpt, hide_secrets
 
 Extra: TypeAlias = Mapping[str, Any]
 
@@ -23,17 +23,31 @@ def _show_url(url: str | None) -> str:
     return repr(url if url is None else hide_secrets(url))
 
 
-def _show_urls(urls: Sequence[Any] | None) -> str:
-    return repr(urls if urls is None else [hide_secrets(str(url)) for url in urls])
+def _show_urls(urls: object) -> str:
+    return repr([hide_secrets(str(url)) for url in urls]) if isinstance(urls, tuple) else _show_kind(urls)
 
 
-def _show_names(extra: Extra) -> str:
+def _show_kind(value: object) -> str:
+    return repr(value) if value is None else f"<{type(value).__name__}>"
+
+
+def _show_text(text: object) -> str:
+    """What the service says in its own words: they may hold anything."""
+    return repr(excerpt(text)) if isinstance(text, str) else _show_kind(text)
+
+
+def _show_names(extra: object) -> str:
     """The names only: nobody knows what an undocumented field holds."""
-    return repr(sorted(extra))
+    return repr(sorted(map(str, extra))) if isinstance(extra, Mapping) else _show_kind(extra)
+
+
+def _dict(value: Any) -> Any:
+    # Like _tuple: what is none is named by the validation.
+    return dict(value) if isinstance(value, Mapping) else value
 
 
 def _extra() -> Any:
-    return field(default=_NOTHING, repr=_show_names, converter=dict, hash=False)
+    return field(default=_NOTHING, repr=_show_names, converter=_dict, hash=False)
 
 
 @frozen(kw_only=True)
@@ -85,8 +99,8 @@ class Catalog:
         raise KeyError(message)
 
     def get(self, code: str) -> CatalogModel | None:
-        """The model with this ID; None when the catalog has none."""
-        return next((model for model in self.models if model.code == code), None)
+        """The model with this ID, of several the one that can be used; None when the catalog has none."""
+        return max((model for model in self.models if model.code == code), key=lambda m: m.is_usable, default=None)
 
     @property
     def usable(self) -> tuple[CatalogModel, ...]:
@@ -156,12 +170,13 @@ class VideoFields(TypedDict, total=False):
 
 
 def _tuple(value: Any) -> Any:
-    # A str is a sequence too; the check that names the field comes with the validation.
-    return value if value is None or isinstance(value, str | bytes | Mapping | PurePath) else tuple(value)
+    # A str is iterable too; the check that names the field comes with the validation.
+    is_list = isinstance(value, Iterable) and not isinstance(value, str | bytes | bytearray | Mapping | PurePath)
+    return tuple(value) if is_list else value
 
 
-def _show_count(items: Sequence[Any] | None) -> str:
-    return repr(items) if items is None else f"<{len(items)}>"
+def _show_count(items: object) -> str:
+    return f"<{len(items)}>" if isinstance(items, tuple) else _show_kind(items)
 
 
 @frozen(kw_only=True)
@@ -205,17 +220,18 @@ class VideoTask:
     """A video task as one answer showed it (2.5)."""
 
     id: str
-    status: str | None = None
+    status: str | None = field(default=None, repr=_show_text)
     """queued, running, completed, failed; anything else is kept as it came and is not terminal."""
     model: str | None = None
     points: int | None = None
     """Credits charged."""
     video_url: str | None = field(default=None, repr=_show_url)
     """The complete result address; its ``exp`` and ``sig`` are kept byte for byte."""
-    failure_reason: str | None = None
+    failure_reason: str | None = field(default=None, repr=_show_text)
+    """As the service said it; messages and ``repr`` show it shortened, and without secrets."""
     upstream_task_id: str | None = None
     """For diagnosis only; never for queries."""
-    provider: Any = field(default=None, hash=False)
+    provider: Any = field(default=None, repr=_show_text, hash=False)
     """Its type is not documented: kept as it came."""
     created_at: datetime | None = None
     updated_at: datetime | None = None

@@ -29,6 +29,13 @@ ASSETS = "/api/reference-assets/"
 #: As many bytes as make one piece of a body in Base64. Small enough that nobody waits for the interpreter meanwhile.
 _SLICE = CHUNK // 4 * 3
 
+#: The Base64 of an image is at least so long: a shorter text is a path, whatever it decodes to.
+_SHORTEST = 32
+#: So much of it tells what kind of image it is.
+_TELLING = 64
+
+#: No file has such a name: it is more likely to be data, and is not shown.
+_LIKE_DATA = re.compile(r"[\w+/=~\s-]{64,}", re.ASCII)
 _DATA_URI = re.compile(r"data:(?:[\w.+-]+/[\w.+-]+)?(?:;[\w.+-]+=[\w.+-]+)*;base64,", re.IGNORECASE)
 _WEB = re.compile(r"\s*https?:", re.IGNORECASE)
 
@@ -43,8 +50,9 @@ class Uploads:
     async def upload(self, image: str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO) -> ReferenceAsset:
         """Upload an image, or reuse one that the service has; the service keeps it for 72 hours.
 
-        ``image`` is a path; the image's bytes; a binary file, read from where it stands and left open; a data URI; or
-        the URL of an asset of the service, from ``ReferenceAsset.url``. Its type is told from its bytes.
+        ``image`` is a path; the image's bytes; a binary file, read from where it stands and left open; a data URI, or
+        the Base64 of an image (where no file has that name); or the URL of an asset of the service, from
+        ``ReferenceAsset.url``. Its type is told from its bytes.
 
         InvalidRequestError, before anything is sent, for what is missing, empty or no image, and for other URLs. What
         fails for a moment goes again: a second asset costs nothing. Cancelling stops it.
@@ -99,9 +107,15 @@ class _ImageBody:
 def _image_body(image: Any) -> Body:
     """The request body for an image; InvalidRequestError says what is wrong with it."""
     if isinstance(image, str) and image.lstrip()[:5].lower() == "data:":
-        return _as_it_is(image.strip())
+        return _data_uri(image.strip())
     if isinstance(image, str | os.PathLike):
-        return _encoded(*_read_path(image))
+        found = _read_path(image)
+        if not isinstance(found, InvalidRequestError):
+            return _encoded(*found)
+        plain = _plain_base64(image)
+        if plain is None:
+            raise found
+        return plain
     if isinstance(image, bytes):
         return _encoded(image, "the image")
     if hasattr(image, "read"):
@@ -110,8 +124,11 @@ def _image_body(image: Any) -> Body:
     raise TypeError(message)
 
 
-def _read_path(path: str | os.PathLike[str]) -> tuple[bytes, str]:
-    name = f"the file {excerpt(os.fsdecode(path))!r}"
+def _read_path(path: str | os.PathLike[str]) -> tuple[bytes, str] | InvalidRequestError:
+    """The file's bytes, and what it is called; or, if there is none, why. The system's errors quote the whole path:
+    what is raised for them has no cause."""
+    text = os.fsdecode(path)
+    name = f"the file named by {len(text)} characters" if _LIKE_DATA.fullmatch(text) else f"the file {excerpt(text)!r}"
     try:
         mode = Path(path).stat().st_mode
         if stat.S_ISDIR(mode):
@@ -124,10 +141,20 @@ def _read_path(path: str | os.PathLike[str]) -> tuple[bytes, str]:
             return head + file.read(), name
     except InvalidRequestError:
         raise
-    except FileNotFoundError as error:
-        raise _refusal(f"{name} does not exist") from error
+    except FileNotFoundError:
+        return _refusal(f"{name} does not exist")
     except (OSError, ValueError) as error:
-        raise _refusal(f"{name} cannot be read: {_reason(error)}") from error
+        return _refusal(f"{name} cannot be read: {_reason(error)}")
+
+
+def _plain_base64(image: str | os.PathLike[str]) -> Body | None:
+    """The body for the Base64 of an image; None for what does not begin like one."""
+    if not isinstance(image, str):
+        return None
+    data = "".join(image.split())
+    head = _decoded(data[:_TELLING]) if len(data) >= _SHORTEST else None
+    mime = image_type(head or b"")
+    return None if mime is None else _as_it_is(f"data:{mime};base64,", data, "the Base64 text")
 
 
 def _read_file(file: Any) -> tuple[bytes, str]:
@@ -165,25 +192,36 @@ def _encoded(data: bytes, name: str) -> Body:
     return _body([*pieces, b'"}'])
 
 
-def _as_it_is(uri: str) -> Body:
+def _data_uri(uri: str) -> Body:
     """A data URI goes out as it came, if it holds an image."""
     start = _DATA_URI.match(uri)
     if start is None:
         raise _refusal("the data URI is not Base64: it must begin like data:image/png;base64,")
+    return _as_it_is(start[0], uri[start.end() :], "the data URI")
+
+
+def _as_it_is(start: str, data: str, name: str) -> Body:
     head = b""
-    pieces = [b'{"image_b64":"', start[0].encode()]
-    for at in range(start.end(), len(uri), CHUNK):
-        try:
-            piece = uri[at : at + CHUNK].encode("ascii")
-            decoded = base64.b64decode(piece, validate=True)
-        except ValueError as error:
-            raise _refusal(f"the data URI is not Base64 after character {at}") from error
-        if piece.endswith(b"=") and at + CHUNK < len(uri):
-            raise _refusal(f"the data URI goes on after its end, at character {at + CHUNK}")
+    pieces = [b'{"image_b64":"', start.encode()]
+    for at in range(0, len(data), CHUNK):
+        piece = data[at : at + CHUNK]
+        decoded = _decoded(piece)
+        if decoded is None:
+            raise _refusal(f"{name} is not Base64 after character {at} of its data")
+        if piece.endswith("=") and at + CHUNK < len(data):
+            raise _refusal(f"{name} goes on after its end, at character {at + CHUNK} of its data")
         head = head or decoded[:HEAD]
-        pieces.append(piece)
-    _type_of(head, "the data URI")
+        pieces.append(piece.encode())
+    _type_of(head, name)
     return _body([*pieces, b'"}'])
+
+
+def _decoded(text: str) -> bytes | None:
+    """The bytes that Base64 stands for; None for what is none."""
+    try:
+        return base64.b64decode(text, validate=True) if text.isascii() else None
+    except ValueError:
+        return None
 
 
 def _body(pieces: list[bytes]) -> Body:

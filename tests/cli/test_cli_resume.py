@@ -158,7 +158,6 @@ def test_an_order_that_was_carried_out_to_the_end_can_be_had_once_more(vidgen, s
         (("A prompt",), "PROMPT"),
         (("--model", "gen-2.0", "--image", PICTURE), "--image, --model"),
         (("--order-id", "x"), "--order-id"),
-        (("--no-validate",), "--no-validate"),
         (("--sandbox",), "--sandbox"),
         (("--field", "seed=1"), "--field"),
     ],

@@ -89,9 +89,9 @@ class Scene:
         async with self.errand() as errand:
             await errand.generate(wanted, target, validate=validate)
 
-    async def resume(self, target: Target) -> None:
+    async def resume(self, target: Target, *, validate: bool = True) -> None:
         async with self.errand() as errand:
-            await errand.resume(target)
+            await errand.resume(target, validate=validate)
 
     async def has_on_record(self, *, is_being_sent: bool) -> None:
         """Put the order on record, as another run has left it."""
@@ -198,9 +198,16 @@ async def test_a_key_that_the_catalog_refuses_stops_everything_before_the_upload
 async def test_an_order_that_was_never_sent_is_sent_by_resume_as_it_is_on_record(scene, target):
     await scene.has_on_record(is_being_sent=False)
     with pytest.raises(Exception, match="no good"):
-        await scene.resume(target)
+        await scene.resume(target, validate=False)
     assert scene.ops[0] == "videos.create"
     assert scene.body("videos.create") == {"model": "m"}
+
+
+async def test_an_order_that_was_never_sent_is_looked_at_before_resume_sends_it(scene, target):
+    await scene.has_on_record(is_being_sent=False)
+    with pytest.raises(InvalidRequestError, match="prompt"):
+        await scene.resume(target)
+    assert "videos.create" not in scene.ops
 
 
 async def test_an_order_that_another_run_was_sending_is_waited_for_and_never_sent_again(scene, target):

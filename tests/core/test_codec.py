@@ -319,3 +319,47 @@ def test_the_outcome_of_a_2xx_without_an_id_says_what_came():
     said = describe_outcome(answer({"ok": True, "key": "key-never-shown"}, 202), AttemptOutcome.UNCERTAIN)
     assert "no task id" in said
     assert "key-never-shown" not in said
+
+
+@pytest.mark.parametrize(
+    "said", ["Bearer key-never-shown", "key-never-shown", "KEY-NEVER-SHOWN", "two words", "x" * 65]
+)
+@pytest.mark.parametrize("name", ["code", "error_code", "type"])
+@pytest.mark.parametrize("status", [202, 400, 500])
+def test_what_is_no_plain_word_is_no_code_and_stays_in_the_body(said, name, status):
+    raw = answer({name: said, "ok": True}, status)
+    error = service_error(raw, origin=ORIGIN, wall=datetime.now(UTC))
+    told = describe_outcome(raw, AttemptOutcome.UNCERTAIN)
+    assert error.code is None
+    assert error.body == raw.body
+    for text in (str(error), told):
+        assert "never-shown" not in text.lower()
+
+
+def test_a_plain_word_is_the_code_where_an_earlier_field_holds_none():
+    error = service_error(answer({"code": "see below", "type": "E-17"}, 400), origin=ORIGIN, wall=datetime.now(UTC))
+    assert error.code == "E-17"
+
+
+@pytest.mark.parametrize("extra", [None, 5, "x", {1: 2}, {"a": 1, 2: 3}, {"\ud800": 1}])
+def test_an_extra_that_cannot_be_sent_is_refused_by_name(extra):
+    with pytest.raises(InvalidRequestError) as caught:
+        create_body(VideoRequest(model="m", prompt="p", extra=extra))
+    assert all(problem.startswith("extra: ") for problem in caught.value.problems)
+    assert len(caught.value.problems) == 1
+
+
+def test_a_request_that_cannot_be_written_is_quoted_by_no_error_in_the_chain():
+    with pytest.raises(InvalidRequestError) as caught:
+        create_body(VideoRequest(model="m", prompt="the secret boat \ud800"))
+    assert "boat" not in repr(caught.value)
+    assert (caught.value.__cause__, caught.value.__context__) == (None, None)
+
+
+@pytest.mark.parametrize("status", ["running", "dreaming of the secret boat, see https://h/x?sig=hush"])
+def test_the_repr_of_a_task_shows_no_secret_place(status):
+    reason = "refused: https://h/x?exp=17&sig=hush token=hush data:image/png;base64,hush"
+    body = {"id": "t", "status": status, "failure_reason": reason, "provider": {"token": "hush"}}
+    task = read_task(answer(body))
+    assert (task.failure_reason, task.provider) == (reason, {"token": "hush"})
+    assert "hush" not in repr(task)

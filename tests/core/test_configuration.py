@@ -3,7 +3,8 @@
 import pytest
 from yarl import URL
 
-from vidgen_async.configuration import checked_base_url, checked_key, is_on_this_machine
+from vidgen_async import Client
+from vidgen_async.configuration import checked_base_url, checked_key, checked_name, is_on_this_machine
 from vidgen_async.errors import ConfigurationError
 
 
@@ -80,3 +81,54 @@ def test_a_bad_base_url_is_refused_with_the_reason(given, said):
 )
 def test_loopback_hosts_are_on_this_machine(host, here):
     assert is_on_this_machine(URL(f"http://{host}:80/openapi/v1")) is here
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "vk-live-s3cr3t",
+        "vk:live-s3cr3t",
+        "ann:s3cr3t@host.net/openapi/v1",
+        "https://ann:s3cr3t/x@host.net/openapi/v1",
+        "https://ann:s3cr3t@host:bad/openapi/v1",
+        "ftp://ann:s3cr3t@host/openapi/v1",
+        "https://host/s3cr3t/openapi/v1?x=1",
+        "https://host/openapi/v1#s3cr3t",
+        "https:///s3cr3t",
+    ],
+)
+def test_what_is_no_base_url_may_be_the_key_and_is_shown_nowhere(given):
+    with pytest.raises(ConfigurationError) as caught:
+        checked_base_url(given)
+    assert "s3cr3t" not in str(caught.value)
+    assert f"it has {len(given)} characters" in str(caught.value)
+    assert (caught.value.__cause__, caught.value.__context__) == (None, None)
+
+
+def test_a_base_url_without_its_scheme_is_recognised():
+    with pytest.raises(ConfigurationError, match=r"did you mean 'https://api\.host\.net:8443/openapi/v1'"):
+        checked_base_url("api.host.net:8443/openapi/v1")
+
+
+def test_the_warning_about_a_prefix_hides_what_is_secret_in_the_url():
+    with pytest.warns(UserWarning, match="404") as caught:
+        checked_base_url("https://h/v1;key=s3cr3t")
+    assert "s3cr3t" not in str(caught[0].message)
+
+
+@pytest.mark.parametrize("given", ["default", "Müller & Söhne", "x" * 200])
+def test_a_name_is_taken_as_it_is(given):
+    assert checked_name("account", given) == given
+
+
+@pytest.mark.parametrize("given", ["", " ", "\ud800", "a\nb", "x" * 201, None, 7])
+def test_a_name_that_cannot_be_written_is_refused_and_its_setting_named(given):
+    with pytest.raises(ConfigurationError, match=r"^account must be "):
+        checked_name("account", given)
+
+
+@pytest.mark.parametrize("setting", ["account", "namespace"])
+@pytest.mark.parametrize("given", [" ", "\ud800", "x" * 201])
+def test_a_client_is_not_made_with_a_name_that_cannot_be_written(setting, given):
+    with pytest.raises(ConfigurationError, match=f"^{setting} must be "):
+        Client("key", base_url="https://h/openapi/v1", **{setting: given})

@@ -1,14 +1,41 @@
 """Nothing secret is shown, in whatever form it comes."""
 
 import base64
+import html
 import json
-from urllib.parse import quote
+import time
+from urllib.parse import quote, quote_plus
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from vidgen_async.redaction import excerpt, hide_secrets
+from vidgen_async.redaction import LONGEST_READ, RUN, excerpt, hide_secrets, is_plain_word
 
 KEY = 'vk/live+"Ä=s3cr3t'
+PROMPT = 'Tom & Jerry\'s "private" <boat>\nsails at dawn, order of Mrs. Müller 1974'
+
+FORMS = {
+    "raw": str,
+    "percent-encoded": lambda value: quote(value, safe=""),
+    "a form's": quote_plus,
+    "percent-encoded twice": lambda value: quote(quote(value)),
+    "HTML": html.escape,
+    "HTML twice": lambda value: html.escape(html.escape(value)),
+    "repr": repr,
+    "ASCII": ascii,
+    "JSON": json.dumps,
+    "JSON in UTF-8": lambda value: json.dumps(value, ensure_ascii=False),
+    "JSON in JSON": lambda value: json.dumps(json.dumps({"prompt": value})),
+    "JSON in HTML": lambda value: html.escape(json.dumps([value])),
+    "white space squeezed": lambda value: " ".join(value.split()),
+}
+#: Letters whose capitals are one letter too, and what is escaped in one way or another.
+WRITTEN = st.text("abcxyzEFG0123456789äöüéçЖш船舟 \n\t'\"\\/&<>%+=;#u.,-{}", min_size=1, max_size=60)
+
+
+def letters(text: str) -> str:
+    return "".join(filter(str.isalnum, text.lower()))
 
 
 @pytest.mark.parametrize(
@@ -35,6 +62,20 @@ def test_a_known_value_is_hidden_in_every_form(form):
         ("https://h/x?X-Amz-Signature=abc123", "abc123"),
         ("https://user:pass@h/x", "pass"),
         ("Authorization: Bearer abc.def-ghi", "abc.def-ghi"),
+        ("Authorization: token abc.def-ghi", "abc.def-ghi"),
+        ("https://user:pass/word@h/x", "word"),
+        ("https://user:pass/word@h/x", "pass"),
+        ("the token: abc-def is bad", "abc-def"),
+        ("token=abc-def", "abc-def"),
+        ("access_token = abc-def", "abc-def"),
+        ("api_key: 'abc-def'", "abc-def"),
+        ('{\\"api-key\\": \\"abc-def\\"}', "abc-def"),
+        ("{'password': 'abc-def'}", "abc-def"),
+        ("exp=1790000000 sig=a%2Bb", "a%2Bb"),
+        ('{"prompt": "a boat at dawn", "n": 1}', "boat"),
+        ("the prompt 'Tom's boat at dawn' was refused", "dawn"),
+        ("Prompt: “a boat at dawn", "boat"),
+        ("{'prompt': 'a boat at dawn'}", "boat"),
         ('{"api_key": "plain-secret", "n": 1}', "plain-secret"),
         ("data:image/png;base64,iVBORw0KGgo=", "iVBORw0KGgo"),
         ("x " + "QUJD" * 80 + " y", "QUJDQUJD"),
@@ -45,13 +86,75 @@ def test_a_secret_place_is_hidden_whatever_it_holds(text, secret):
     assert secret not in hide_secrets(text)
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["the prompt 'a boat' must not be empty; token=… 'x'", "prompt: must not be empty, token", "https://h:80/@a?b=1"],
+)
+def test_what_stands_around_a_secret_stays_readable(text):
+    assert hide_secrets(text) == text.replace("a boat", "…")
+
+
 def test_what_is_no_secret_stays_readable():
     text = 'https://h/openapi/v1/videos/task-1?page=2 {"code": "INVALID", "message": "duration must be 15"}'
     assert hide_secrets(text) == text
 
 
-def test_short_known_values_do_not_garble_a_message():
-    assert hide_secrets("a cat sat", ["a"]) == "a cat sat"
+@pytest.mark.parametrize("form", FORMS)
+def test_a_prompt_is_hidden_however_a_service_echoes_it(form):
+    shown = hide_secrets(f"bad prompt: {FORMS[form](PROMPT)} (rejected)", [PROMPT]).lower()
+    for word in ("jerry", "private", "boat", "dawn", "ller", "1974"):
+        assert word not in shown
+    assert shown.startswith("bad prompt: ")
+    assert shown.endswith(" (rejected)")
+
+
+def test_a_known_value_is_hidden_in_capitals_too():
+    assert hide_secrets(f"<{PROMPT.upper()}>", [PROMPT]) == "<…>"
+
+
+@pytest.mark.parametrize("cut", [slice(0, 25), slice(32, 60), slice(-24, None)])
+def test_a_part_of_a_known_value_is_hidden(cut):
+    assert letters(hide_secrets(f"what '{PROMPT[cut]}...' asks for", [PROMPT])) == "whatasksfor"
+
+
+def test_a_part_of_the_base64_of_a_known_value_is_hidden():
+    encoded = base64.b64encode(PROMPT.encode()).decode()
+    assert hide_secrets(f"({encoded[4:38]})", [PROMPT]) == "(…)"
+
+
+@settings(max_examples=200, deadline=None)
+@given(value=WRITTEN, form=st.sampled_from(list(FORMS)), around=st.tuples(WRITTEN, WRITTEN))
+def test_no_long_part_of_a_known_value_is_left_in_any_form(value, form, around):
+    before, after = around
+    shown = letters(hide_secrets(f"{before} | {FORMS[form](value)} | {after}", [value]))
+    plain = letters(value)
+    own = letters(hide_secrets(before) + "|" + hide_secrets(after))
+    for at in range(len(plain) - RUN + 1):
+        run = plain[at : at + RUN]
+        assert run not in shown or run in own
+
+
+@settings(max_examples=200, deadline=None)
+@given(text=st.text(max_size=200), value=st.text(min_size=6, max_size=40))
+def test_hiding_takes_any_text(text, value):
+    assert value not in hide_secrets(text + value + text, [value]) or value == "…"
+    assert len(excerpt(text, [value], limit=50)) <= 50
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "shown"),
+    [
+        ("a", "a cat sat", "a cat sat"),
+        ("cat", "a cat sat", "a … sat"),
+        ("cat", "category concatenated", "category concatenated"),
+        ("nude", 'bad prompt: "nude"', 'bad prompt: "…"'),
+        ("船", "船は出る", "船は出る"),
+        ("船出", "その船出は", "その…は"),
+        ("------", "a ------ b", "a … b"),
+    ],
+)
+def test_a_short_known_value_is_hidden_where_it_stands_alone(value, text, shown):
+    assert hide_secrets(text, [value]) == shown
 
 
 def test_an_excerpt_is_one_printable_line_of_bounded_length():
@@ -62,3 +165,47 @@ def test_an_excerpt_is_one_printable_line_of_bounded_length():
 
 def test_a_secret_at_the_cut_of_an_excerpt_is_hidden_too():
     assert "s3cr3t" not in excerpt("x" * 190 + "s3cr3t-key-value", ["s3cr3t-key-value"], limit=197)
+
+
+def test_an_excerpt_looks_at_the_beginning_only_and_shows_no_secret_that_it_cuts():
+    for at in range(LONGEST_READ - 40, LONGEST_READ + 2, 3):
+        shown = excerpt("data:," + "A" * (at - 6) + " s3cr3t-key-value", ["s3cr3t-key-value"])
+        assert "s3c" not in shown
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "token",
+        '"token',
+        "\\",
+        "\\u0041",
+        "&amp;",
+        "&",
+        "%25",
+        "a",
+        "://",
+        "a://b:",
+        "data:",
+        "sig=",
+        "?token",
+        "prompt 'a",
+        "prompt",
+    ],
+)
+def test_the_longest_answers_of_the_oddest_kind_take_no_time(piece):
+    text = piece * ((8 << 20) // len(piece))
+    started = time.perf_counter()
+    assert len(excerpt(text, [PROMPT, KEY])) <= 200
+    # A hundred times as long as it takes; what is not linear takes hours.
+    assert time.perf_counter() - started < 20
+
+
+@pytest.mark.parametrize("word", ["INVALID_PARAMETERS", "E-17", "404", "error.v2"])
+def test_a_code_is_a_plain_word(word):
+    assert is_plain_word(word, ["vk-live-0123456789"])
+
+
+@pytest.mark.parametrize("text", ["", "two words", "Bearer", "a" * 65, "ä", "x=1", "line\n", "vk-live-0123456789"])
+def test_what_may_hold_anything_is_no_plain_word(text):
+    assert is_plain_word(text, ["vk-live-0123456789"]) is (text == "Bearer")

@@ -359,6 +359,77 @@ def closing(state: OrderState, at: datetime = NOW, **words: str) -> Closing:
     return Closing(state=state, at=at, **{"reason": "", **words})
 
 
+def adoption(task_id: str = "found", at: datetime = NOW, **words: str) -> Attempt:
+    receipt = evidence(AttemptOutcome.ACCEPTED, at, task_id=task_id, cause="adopted")
+    return Attempt(n=0, sent_at=at, deadline_at=at, kind="adopt", evidence=receipt, **words)
+
+
+async def test_an_adopted_task_is_the_receipt_with_its_words_beside_what_is_known(journal, other):
+    await sending(journal)
+    await journal.settle(ref_of(), 1, uncertain())
+    order = await journal.adopt(ref_of(), adoption(by="Ann", reason="same minute"), {OrderState.UNCERTAIN})
+    assert order.receipt.task_id == "found"
+    assert [(attempt.n, attempt.kind, attempt.by, attempt.reason) for attempt in order.attempts] == [
+        (1, "create", "", ""),
+        (2, "adopt", "Ann", "same minute"),
+    ]
+    assert await other.get(ref_of(), NOW) == order
+
+
+async def test_a_receipt_after_an_adoption_is_kept_and_the_first_one_stays(journal, other):
+    await sending(journal)
+    await journal.adopt(ref_of(), adoption(), {OrderState.SENDING})
+    await journal.settle(ref_of(), 1, accepted("real", at=after(1)))
+    order = await other.get(ref_of(), NOW)
+    assert order.task_ids == ("real", "found")
+    assert order.receipt.task_id == "found"
+
+
+async def test_an_order_in_another_state_is_not_adopted(journal, other):
+    await sending(journal)
+    order = await journal.adopt(ref_of(), adoption(), {OrderState.UNCERTAIN})
+    assert (order.state, len(order.attempts)) == (OrderState.SENDING, 1)
+    assert await other.get(ref_of(), NOW) == order
+
+
+async def test_an_order_past_its_deadline_is_adopted_as_an_uncertain_one(journal):
+    await sending(journal)
+    order = await journal.adopt(ref_of(), adoption(at=after(3600)), {OrderState.UNCERTAIN})
+    assert order.receipt.task_id == "found"
+
+
+@pytest.mark.parametrize("account", [ACCOUNT, "another"])
+async def test_a_task_is_the_receipt_of_one_order_of_a_service_alone(journal, other, account):
+    owner = order_of("owner", account=account)
+    await journal.intend(owner)
+    await journal.begin(permission("owner", account=account))
+    await journal.settle(owner.ref, 1, accepted("taken"))
+    await sending(other)
+
+    found = await other.adopt(ref_of(), adoption("taken"), {OrderState.SENDING})
+
+    assert found.ref == owner.ref
+    assert len((await journal.get(ref_of(), NOW)).attempts) == 1
+
+
+async def test_of_many_who_adopt_one_task_one_order_gets_it(journal, other):
+    names = [f"o-{n}" for n in range(8)]
+    for name in names:
+        await sending(journal, name)
+    found = await asyncio.gather(
+        *((journal, other)[n % 2].adopt(ref_of(name), adoption(), {OrderState.SENDING}) for n, name in enumerate(names))
+    )
+    assert len({order.ref for order in found}) == 1
+    assert sum(order.receipt is not None for order in await journal.list(SERVICE, ACCOUNT, NOW)) == 1
+
+
+async def test_an_adoption_holds_no_slot(journal, other):
+    await sending(journal)
+    await journal.settle(ref_of(), 1, evidence(AttemptOutcome.NOT_SENT))
+    await journal.adopt(ref_of(), adoption(), {OrderState.QUEUED})
+    assert (await other.turn(SERVICE, ACCOUNT, Pacing(limit=1), NOW)).free == 1
+
+
 async def test_a_closing_is_kept_with_its_words(journal, other):
     await sending(journal)
     await journal.settle(ref_of(), 1, uncertain())

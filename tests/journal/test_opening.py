@@ -61,3 +61,11 @@ def test_postgresql_is_said_to_be_missing_and_its_password_is_not_shown(scheme):
 def test_options_are_refused():
     with pytest.raises(ConfigurationError, match="without options"):
         journal_from("sqlite:///orders.db?mode=ro")
+
+
+@pytest.mark.parametrize("name", ["vk-live-0123456789", "vk.live.0123456789", "ann:0123456789@host/db", "0123456789\n"])
+def test_what_names_no_place_may_be_a_key_and_is_not_shown(name):
+    with pytest.raises(ConfigurationError) as caught:
+        journal_from(name)
+    assert "0123456789" not in str(caught.value)
+    assert f"({len(name)} characters)" in str(caught.value)

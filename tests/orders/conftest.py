@@ -14,7 +14,7 @@ from vidgen_async.errors import NotFoundError
 from vidgen_async.journal import Journal, MemoryJournal
 from vidgen_async.lifetime import Lifetime
 from vidgen_async.messages import Request, Timeouts, make_headers
-from vidgen_async.orders import Names, Orders
+from vidgen_async.orders import Check, Names, Orders
 from vidgen_async.pacing import Pacing
 from vidgen_async.resources import VideoTask
 from vidgen_async.transports import BufferedResponse, FakeTransport, Transport
@@ -49,6 +49,7 @@ class FakeService:
     script: list[Script] = Factory(list)
     posts: list[Post] = Factory(list)
     tasks: set[str] = Factory(set)
+    found: dict[str, VideoTask] = Factory(dict)
     transport: FakeTransport = None  # type: ignore[assignment]
 
     def __attrs_post_init__(self) -> None:
@@ -68,6 +69,8 @@ class FakeService:
         self.script[:] = [lambda post, make=make: give(post, make) for make in responses]
 
     async def get_task(self, task_id: str) -> VideoTask:
+        if task_id in self.found:
+            return self.found[task_id]
         if task_id not in self.tasks:
             raise NotFoundError
         return VideoTask(id=task_id, status="queued")
@@ -100,6 +103,7 @@ def make_orders(service, journal, clock):
         on: Journal | None = None,
         pacing: Pacing | None = None,
         create_timeout: float | None = 120.0,
+        check: Check | None = None,
     ) -> Orders:
         endpoints = Endpoints(
             URL("https://h/openapi/v1"), "key-never-shown", Timeouts(connect=10, read=60, create=create_timeout)
@@ -110,7 +114,16 @@ def make_orders(service, journal, clock):
             transport or service.transport, endpoints, kept, clock, pacing=pacing, known=("key-never-shown",)
         )
         names = Names(service=endpoints.origin, namespace="word")
-        return Orders(creates, kept, clock, names, pacing=pacing, lifetime=Lifetime(), get_task=service.get_task)
+        return Orders(
+            creates,
+            kept,
+            clock,
+            names,
+            pacing=pacing,
+            lifetime=Lifetime(),
+            get_task=service.get_task,
+            check=check,
+        )
 
     return make
 

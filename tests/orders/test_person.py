@@ -1,6 +1,7 @@
 """What a person can do about an order: always on record, never twice by accident."""
 
 import asyncio
+from datetime import UTC, datetime
 
 import pytest
 
@@ -16,7 +17,7 @@ from vidgen_async.errors import (
 )
 from vidgen_async.messages import Delivery
 from vidgen_async.pacing import Pacing
-from vidgen_async.resources import VideoRequest
+from vidgen_async.resources import VideoRequest, VideoTask
 from vidgen_async.transports import FakeTransport
 
 REQUEST = VideoRequest(model="vendorh3", prompt="a paper boat", duration=8)
@@ -112,6 +113,72 @@ async def test_adopting_a_task_that_exists_gives_the_receipt(uncertain, service)
     assert len(service.posts) == 1
 
 
+async def test_a_receipt_that_comes_after_an_adoption_is_kept_beside_it_and_reported(
+    make_orders, service, clock, caplog
+):
+    async def slow(_):
+        await clock.sleep(60)
+        return accepted("the real one")
+
+    service.script[:] = [slow]
+    service.tasks.add("mistaken")
+    sender, person = make_orders(), make_orders()
+    sending = asyncio.ensure_future(sender.create(REQUEST, order_id="o"))
+    await clock.sleep(1)
+
+    adopted = await person.adopt("o", "mistaken", reason="same minute", by="ann")
+    receipt = await sending
+
+    assert adopted.task_id == receipt.task_id == "mistaken"  # a receipt never changes
+    order = await person.get("o")
+    assert set(order.task_ids) == {"mistaken", "the real one"}
+    assert "more than one task is on record for it" in caplog.text
+    assert [(attempt.kind, attempt.by, attempt.reason) for attempt in order.attempts][1:] == [
+        ("adopt", "ann", "same minute")
+    ]
+    assert len(service.posts) == 1
+
+
+async def test_a_late_receipt_after_abandoning_and_adopting_is_kept_too(uncertain, service, journal, clock):
+    service.tasks.add("mistaken")
+    order = await uncertain.abandon("o", "lost")
+    await uncertain.adopt("o", "mistaken")
+
+    late = Evidence(outcome=AttemptOutcome.ACCEPTED, at=clock.wall(), task_id="the real one")
+    await journal.settle(order.ref, 1, late)
+
+    assert set((await uncertain.get("o")).task_ids) == {"mistaken", "the real one"}
+
+
+@pytest.mark.parametrize(
+    ("task", "why"),
+    [
+        (VideoTask(id="t", model="another"), "it is of model 'another', the order of 'vendorh3'"),
+        (
+            VideoTask(id="t", created_at=datetime(2029, 12, 31, 22, tzinfo=UTC)),
+            "2029-12-31 22:00:00 UTC, before the order",
+        ),
+    ],
+)
+async def test_a_task_that_cannot_have_come_of_the_order_is_not_adopted(uncertain, service, task, why):
+    service.found["t"] = task
+    with pytest.raises(OrderStateError, match=why):
+        await uncertain.adopt("o", "t")
+    assert (await uncertain.get("o")).state is OrderState.UNCERTAIN
+
+
+async def test_an_adoption_takes_no_slot_of_the_submission_limit(make_orders, service, clock):
+    service.answers(lambda: refused(503), lambda: accepted("second"))
+    orders = make_orders(pacing=Pacing(limit=2))
+    with pytest.raises(UncertainCreateError):
+        await orders.create(REQUEST, order_id="o")
+    service.tasks.add("found")
+    await orders.adopt("o", "found")
+    began_at = clock.now()
+    await orders.create(REQUEST, order_id="p")
+    assert clock.now() == began_at
+
+
 async def test_a_task_of_another_order_is_not_adopted(uncertain, service):
     service.answers(lambda: accepted("taken"))
     await uncertain.create(REQUEST, order_id="another")
@@ -172,7 +239,7 @@ async def test_two_different_receipts_are_reported_loudly(uncertain, service, jo
     late = Evidence(outcome=AttemptOutcome.ACCEPTED, at=clock.wall(), task_id="another")
     await journal.settle(order.ref, 1, late)
     await uncertain.create(REQUEST, order_id="o")
-    assert "more than once" in caplog.text
+    assert "more than one task is on record for it" in caplog.text
 
 
 async def test_a_resend_that_finds_no_connection_does_not_call_the_order_not_sent(uncertain, make_orders, service):

@@ -4,9 +4,11 @@ import asyncio
 from datetime import UTC, datetime
 
 import pytest
+from attrs import evolve
 
 from tests.orders.conftest import accepted, refused
 from vidgen_async.attempts import Order, OrderRef, OrderState
+from vidgen_async.codec import create_body
 from vidgen_async.errors import (
     InvalidRequestError,
     OrderConflictError,
@@ -99,40 +101,108 @@ async def test_an_unknown_state_is_named_with_those_there_are(orders):
 class TestCheck:
     """A check comes before anything is on record, and never again for what the service may have taken."""
 
-    async def test_an_order_that_does_not_pass_is_neither_sent_nor_on_record(self, orders, service):
-        async def fails():
-            raise InvalidRequestError(problems=["duration: 7"])
+    @pytest.fixture
+    def checked(self):
+        return Checked()
 
+    @pytest.fixture
+    def orders(self, make_orders, checked):
+        return make_orders(check=checked)
+
+    async def test_an_order_that_does_not_pass_is_neither_sent_nor_on_record(self, orders, checked, service):
+        checked.problem = "duration: 7"
         with pytest.raises(InvalidRequestError):
-            await orders.create(REQUEST, order_id="o", check=fails)
+            await orders.create(REQUEST, order_id="o")
         assert service.posts == []
         assert await orders.get("o") is None
 
-    async def test_a_taken_order_gives_its_receipt_although_it_would_not_pass_today(self, orders, service):
+    async def test_it_can_be_left_to_the_service(self, orders, checked, service):
+        checked.problem = "duration: 7"
+        await orders.create(REQUEST, order_id="o", validate=False)
+        assert len(service.posts) == 1
+
+    async def test_a_taken_order_gives_its_receipt_although_it_would_not_pass_today(self, orders, checked):
         receipt = await orders.create(REQUEST, order_id="o")
+        checked.problem = "model: in maintenance"
+        assert await orders.create(REQUEST, order_id="o") == receipt
 
-        async def fails():
-            raise AssertionError("it was checked")
-
-        assert await orders.create(REQUEST, order_id="o", check=fails) == receipt
-
-    async def test_a_rejected_order_is_checked_again_before_it_goes_again(self, orders, service):
+    async def test_a_rejected_order_is_checked_again_before_it_goes_again(self, orders, checked, service):
         service.answers(lambda: refused(402))
         with pytest.raises(RejectedError):
             await orders.create(REQUEST, order_id="o")
+        checked.problem = "model: in maintenance"
 
-        async def fails():
-            raise InvalidRequestError(problems=["model: in maintenance"])
-
-        with pytest.raises(InvalidRequestError):
-            await orders.create(REQUEST, order_id="o", check=fails)
+        for again in (lambda: orders.create(REQUEST, order_id="o"), lambda: orders.resume("o")):
+            with pytest.raises(InvalidRequestError):
+                await again()
         assert len(service.posts) == 1
 
-    async def test_another_request_conflicts_before_it_is_checked(self, orders):
+    async def test_a_resumed_order_is_checked_as_it_was_asked_for(self, orders, checked, journal, service):
+        await journal.intend(evolve(QUEUED, body=create_body(FULL)))
+        await orders.resume("o")
+        assert checked.requests == [FULL]
+        assert len(service.posts) == 1
+
+    async def test_a_resumed_order_need_not_be_checked(self, orders, checked, journal, service):
+        checked.problem = "model: in maintenance"
+        await journal.intend(QUEUED)
+        await orders.resume("o", validate=False)
+        assert len(service.posts) == 1
+
+    async def test_another_request_conflicts_before_it_is_checked(self, orders, checked):
         await orders.create(REQUEST, order_id="o")
-
-        async def fails():
-            raise AssertionError("it was checked")
-
+        checked.problem = "never asked"
         with pytest.raises(OrderConflictError):
-            await orders.create(VideoRequest(model="m", prompt="p"), order_id="o", check=fails)
+            await orders.create(VideoRequest(model="m", prompt="p"), order_id="o")
+
+    async def test_a_mended_request_gets_the_order_id_that_the_refused_one_leaves_free(self, orders, checked, service):
+        checked.problems_of[REQUEST] = "duration: 8"
+        mended = evolve(REQUEST, duration=5)
+
+        refused_one, receipt = await asyncio.gather(
+            orders.create(REQUEST, order_id="o"), orders.create(mended, order_id="o"), return_exceptions=True
+        )
+
+        assert isinstance(refused_one, InvalidRequestError)
+        assert receipt.task_id == "task-1"
+        assert [post.body for post in service.posts] == [create_body(mended)]
+
+    async def test_another_request_conflicts_once_the_first_one_has_passed(self, orders, service):
+        first, second = await asyncio.gather(
+            orders.create(REQUEST, order_id="o"),
+            orders.create(evolve(REQUEST, duration=5), order_id="o"),
+            return_exceptions=True,
+        )
+        assert first.task_id == "task-1"
+        assert isinstance(second, OrderConflictError)
+        assert len(service.posts) == 1
+
+    async def test_who_wants_no_check_is_not_refused_by_the_check_of_another(self, orders, checked, service):
+        checked.problem = "duration: 8"
+        refused_one, receipt = await asyncio.gather(
+            orders.create(REQUEST, order_id="o"),
+            orders.create(REQUEST, order_id="o", validate=False),
+            return_exceptions=True,
+        )
+        assert isinstance(refused_one, InvalidRequestError)
+        assert receipt.task_id == "task-1"
+        assert len(service.posts) == 1
+
+
+FULL = VideoRequest(model="m", prompt="p", duration=5, image_urls=["https://pics.net/a.png"], extra={"seed": 7})
+
+
+class Checked:
+    """A check that finds what it is told to find, one pass of the loop later."""
+
+    def __init__(self) -> None:
+        self.problem = ""
+        self.problems_of: dict[VideoRequest, str] = {}
+        self.requests: list[VideoRequest] = []
+
+    async def __call__(self, request: VideoRequest) -> None:
+        self.requests.append(request)
+        await asyncio.sleep(0)
+        problem = self.problem or self.problems_of.get(request)
+        if problem:
+            raise InvalidRequestError(problems=[problem])

@@ -7,8 +7,8 @@ import pytest
 
 from vidgen_async import Client, InvalidRequestError, RejectedError
 from vidgen_async.clock import VirtualClock
-from vidgen_async.errors import CassetteError
-from vidgen_async.messages import Request
+from vidgen_async.errors import CassetteError, ConnectError
+from vidgen_async.messages import Delivery, Request
 from vidgen_async.sandbox import Fault
 from vidgen_async.transports import BufferedResponse, FakeTransport
 
@@ -92,7 +92,7 @@ async def test_a_catalog_that_cannot_be_had_refuses_nothing_and_is_warned_about(
     assert catalogs(service) == 1  # it is left alone for a while
     warnings = [record.getMessage() for record in caplog.records]
     assert warnings[0].startswith(
-        "the catalog could not be had, model 'gen-2.0' is not checked against it: models.list"
+        "the catalog could not be had, the model gen-2.0 is not checked against it: models.list"
     )
 
 
@@ -204,7 +204,22 @@ class TestTime:
             await client.videos.check(model="m", prompt="p")
             assert asked == [0, 35]
 
-    async def test_a_stale_copy_refuses_nothing_when_no_new_one_can_be_had(self, clock):
+    async def test_after_no_connection_the_next_create_looks_again_at_once(self, clock):
+        async def answer(_):
+            if clock.now() < 20:
+                raise ConnectError("refused", delivery=Delivery.NOT_SENT)
+            return BufferedResponse(200, b'{"models": [{"code": "m", "enabled": false, "maintenance": true}]}')
+
+        client, asked = self.client(clock, answer)
+        async with client:
+            checks = await asyncio.gather(*(client.videos.check(model="m", prompt="p") for _ in range(5)))
+            assert all(check.is_ok for check in checks)
+            assert clock.now() <= 5
+            await clock.sleep(20 - clock.now())
+            assert not (await client.videos.check(model="m", prompt="p")).is_ok
+            assert asked[-1] == 20
+
+    async def test_a_copy_of_the_last_minutes_counts_where_no_newer_one_can_be_had(self, clock):
         async def answer(n):
             body = b'{"models": [{"code": "m", "enabled": false, "maintenance": false}]}'
             return BufferedResponse(200, body) if n == 1 else BufferedResponse(400, b"{}")
@@ -212,8 +227,62 @@ class TestTime:
         client, _ = self.client(clock, answer)
         async with client:
             assert not (await client.videos.check(model="m", prompt="p")).is_ok
+            await clock.sleep(290)
+            assert not (await client.videos.check(model="m", prompt="p")).is_ok
+            await clock.sleep(20)
+            assert (await client.videos.check(model="m", prompt="p")).is_ok
+
+    async def test_a_new_look_for_a_bad_request_does_not_hold_up_a_good_one(self, clock):
+        async def answer(n):
+            await clock.sleep(4 if n > 1 else 0)
+            return BufferedResponse(200, b'{"models": [{"code": "m", "enabled": true, "maintenance": false}]}')
+
+        client, _ = self.client(clock, answer)
+        async with client:
+            assert (await client.videos.check(model="m", prompt="p")).is_ok
+            await clock.sleep(1)
+            bad = asyncio.ensure_future(client.videos.check(model="unknown", prompt="p"))
             await clock.sleep(1)
             assert (await client.videos.check(model="m", prompt="p")).is_ok
+            assert clock.now() == 2
+            assert not (await bad).is_ok
+
+    @pytest.mark.parametrize(
+        "entry",
+        [
+            b'{"id": "m"}',
+            b'{"code": "m", "enabled": "yes", "maintenance": false}',
+            b'{"code": "m", "enabled": true, "maintenance": false, "maxReferenceImages": -1}',
+        ],
+    )
+    async def test_what_cannot_be_read_in_the_catalog_refuses_nothing(self, clock, entry):
+        async def answer(_):
+            return BufferedResponse(200, b'{"models": [' + entry + b"]}")
+
+        client, _ = self.client(clock, answer)
+        async with client:
+            assert (await client.videos.check(model="m", prompt="p", image_ids=["a", "b"])).problems == ()
+
+    async def test_of_several_entries_of_a_model_the_usable_one_counts(self, clock):
+        entries = b'{"code": "m", "enabled": false}, {"code": "m", "enabled": true, "maintenance": false}'
+
+        async def answer(_):
+            return BufferedResponse(200, b'{"models": [' + entries + b"]}")
+
+        client, _ = self.client(clock, answer)
+        async with client:
+            assert (await client.videos.check(model="m", prompt="p")).is_ok
+
+    async def test_a_catalog_of_very_many_models_makes_a_short_message(self, clock):
+        entries = ",".join(f'{{"code": "model-{n}", "enabled": true, "maintenance": false}}' for n in range(30_000))
+
+        async def answer(_):
+            return BufferedResponse(200, f'{{"models": [{entries}]}}'.encode())
+
+        client, _ = self.client(clock, answer)
+        async with client:
+            (problem,) = (await client.videos.check(model="model-x", prompt="p")).problems
+        assert problem.endswith("model-18, model-19 and 29980 more")
 
     async def test_a_miss_in_a_cassette_is_not_swallowed(self, clock):
         async def answer(_):

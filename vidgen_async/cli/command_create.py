@@ -10,7 +10,7 @@ from vidgen_async.cli.command_account import model_facts
 from vidgen_async.cli.completing import order_ids
 from vidgen_async.cli.documents import model_document, receipt_document
 from vidgen_async.cli.journey import Journey
-from vidgen_async.cli.options import asks_for_a_video, connected, force_option, sandbox_option
+from vidgen_async.cli.options import asks_for_a_video, connected, force_option, no_validate_option, sandbox_option
 from vidgen_async.cli.printing import Facts
 from vidgen_async.cli.service import Settings
 from vidgen_async.cli.start import start
@@ -21,9 +21,6 @@ from vidgen_async.errors import InvalidRequestError
 
 order_id_option = click.option(
     "--order-id", metavar="ID", help="Your own lasting name for this video; a new one is made if you give none."
-)
-no_validate_option = click.option(
-    "--no-validate", "validate", flag_value=False, default=True, help="Leave all checks of the request to the service."
 )
 
 
@@ -96,7 +93,11 @@ def generate(
     journey = Journey(
         order_id=resume or order_id or str(uuid.uuid4()),
         output=output,
-        options=(*settings.options, *(("--force",) if force else ())),
+        options=(
+            *settings.options,
+            *(("--force",) if force else ()),
+            *(() if validate else ("--no-validate",)),
+        ),
         is_sandbox=settings.is_sandbox,
     )
     if wanted is None:
@@ -104,7 +105,7 @@ def generate(
 
     async def work(errand: Errand) -> None:
         if wanted is None:
-            await errand.resume(target)
+            await errand.resume(target, validate=validate)
         else:
             await errand.generate(wanted, target, validate=validate)
 
@@ -131,7 +132,7 @@ def _refuse_a_request() -> None:
     """With --resume, whatever would be part of a new request is a mistake: the order's own is on record."""
     context = click.get_current_context()
     resuming = {"output", "force", "resume", "base_url", "journal", "account", "poll_interval", "timeout"}
-    resuming |= {"is_json", "is_debug"}
+    resuming |= {"is_json", "is_debug", "validate"}
     given = [
         parameter.human_readable_name if isinstance(parameter, click.Argument) else parameter.opts[0]
         for parameter in context.command.params

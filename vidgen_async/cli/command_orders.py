@@ -13,7 +13,7 @@ from vidgen_async.attempts import Order, OrderState
 from vidgen_async.cli.completing import order_ids
 from vidgen_async.cli.documents import order_document, orders_csv, receipt_document
 from vidgen_async.cli.journey import Journey, Stage
-from vidgen_async.cli.options import InOrder, connected
+from vidgen_async.cli.options import InOrder, connected, no_validate_option
 from vidgen_async.cli.order_views import order_facts, orders_table
 from vidgen_async.cli.service import Settings
 from vidgen_async.cli.start import start
@@ -104,8 +104,9 @@ def show(settings: Settings, order_id: str, with_request: bool) -> int:
 
 @orders.command(epilog=EXIT_CODES)
 @_order
+@no_validate_option
 @connected(orders=True)
-def resume(settings: Settings, order_id: str) -> int:
+def resume(settings: Settings, order_id: str, validate: bool) -> int:
     """Go on with ORDER and print its task id.
 
     It is sent only if it is proven that the service has nothing of it: queued, not sent, or refused. An uncertain order
@@ -116,7 +117,7 @@ def resume(settings: Settings, order_id: str) -> int:
     """
 
     async def work(errand: Errand) -> None:
-        receipt = await errand.resume_create()
+        receipt = await errand.resume_create(validate=validate)
         errand.screen.show(receipt.task_id, receipt_document(receipt))
 
     return _on_record(settings, Journey(order_id=order_id, options=settings.options), work)

@@ -55,6 +55,9 @@ sandbox_option = click.option(
     "--sandbox", "is_sandbox", is_flag=True, help="Use a sandbox on this machine: no key, nothing is charged."
 )
 force_option = click.option("--force", is_flag=True, help="Replace FILE if it exists.")
+no_validate_option = click.option(
+    "--no-validate", "validate", flag_value=False, default=True, help="Leave all checks of the request to the service."
+)
 
 
 def connected(*, orders: bool = False, polling: bool = False) -> Callable[[F], F]:

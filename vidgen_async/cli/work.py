@@ -64,10 +64,10 @@ class Errand:
         await target.check()
         await self.follow(await self.create(wanted, validate=validate), target)
 
-    async def resume(self, target: Target) -> None:
+    async def resume(self, target: Target, *, validate: bool = True) -> None:
         """Do what is left of the journey's order, which is on record: nothing is uploaded or asked for anew."""
         await target.check()
-        await self.follow(await self.resume_create(), target)
+        await self.follow(await self.resume_create(validate=validate), target)
 
     async def create(self, wanted: Wanted, *, validate: bool) -> Receipt:
         """Upload and create; the order id is on the screen before anything that it names is sent."""
@@ -91,7 +91,7 @@ class Errand:
         self.journey.stage = Stage.CATALOG
         return await self.client.videos.check(_stand_in(wanted, model))
 
-    async def resume_create(self) -> Receipt:
+    async def resume_create(self, *, validate: bool = True) -> Receipt:
         """The order's receipt; it is sent now if it is proven that the service has nothing of it."""
         self.journey.stage = Stage.RECORD
         order_id = str(self.journey.order_id)
@@ -105,7 +105,7 @@ class Errand:
         if order.state is OrderState.SENDING:
             last = max(attempt.deadline_at for attempt in order.attempts)
             doing = f"the order was being sent; waiting for what became of it, until {moment(last)} at most"
-        return await self._receipt(self.client.orders.resume(order_id), doing)
+        return await self._receipt(self.client.orders.resume(order_id, validate=validate), doing)
 
     async def resend(self, *, expect_attempt: int, reason: str, by: str) -> Receipt:
         """Send the order once more, as a person decided."""

@@ -12,7 +12,7 @@ from vidgen_async.client.small import AccountInfo, Files, Models
 from vidgen_async.client.videos import Videos
 from vidgen_async.clock import Clock, LoopClock
 from vidgen_async.codec import read_task
-from vidgen_async.configuration import checked_base_url, checked_key, is_on_this_machine
+from vidgen_async.configuration import checked_base_url, checked_key, checked_name, is_on_this_machine
 from vidgen_async.creates import Creates
 from vidgen_async.downloads import Downloads
 from vidgen_async.endpoints import Endpoints
@@ -84,6 +84,7 @@ class Client:
             interval=_checked_interval(poll_interval, endpoints.base_url),
             concurrency=max_connections,
         )
+        live_catalog = LiveCatalog(reads, endpoints, self._clock)
         parts = Parts(
             lifetime=self._lifetime,
             endpoints=endpoints,
@@ -91,21 +92,23 @@ class Client:
             clock=self._clock,
             watcher=self._watcher,
             downloads=Downloads(reads, endpoints, self._clock),
-            live_catalog=LiveCatalog(reads, endpoints, self._clock),
+            live_catalog=live_catalog,
         )
         pacing = pacing or Pacing()
+        word = namespace or os.environ.get("VIDGEN_NAMESPACE") or None
         self.orders: Orders = Orders(
             Creates(self._transport, endpoints, self._journal, self._clock, pacing=pacing, known=(key,)),
             self._journal,
             self._clock,
             Names(
                 service=endpoints.origin,
-                account=account,
-                namespace=namespace or os.environ.get("VIDGEN_NAMESPACE") or None,
+                account=checked_name("account", account),
+                namespace=None if word is None else checked_name("namespace", word),
             ),
             pacing=pacing,
             lifetime=self._lifetime,
             get_task=lambda task_id: reads.again(endpoints.get_video(task_id), read_task),
+            check=live_catalog.insist,
         )
         """What is on record about creates, and what a person can do about an uncertain one."""
         self.models: Models = Models(parts)

@@ -45,8 +45,8 @@ class Files:
         self._uploads = Uploads(parts.reads, parts.endpoints)
 
     async def upload(self, image: str | os.PathLike[str] | bytes | BinaryIO) -> ReferenceAsset:
-        """Upload a reference image: a path, bytes, a binary file, a data URI, or the service's own asset URL (which
-        is reused). The service keeps it for 72 hours.
+        """Upload a reference image: a path, bytes, a binary file, a data URI or plain Base64, or the service's own
+        asset URL (which is reused). The service keeps it for 72 hours.
 
         InvalidRequestError, before anything is sent, for what is empty, missing or no image; EmptyReferenceAssetError,
         InvalidReferenceImageError, ReferenceAssetExpiredError or UnsupportedReferenceURLError as the service says. It

@@ -4,7 +4,6 @@ import inspect
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, aclosing
-from functools import partial
 from pathlib import Path
 from typing import TypeAlias, Unpack
 
@@ -15,7 +14,7 @@ from vidgen_async.endpoints import checked_task_id
 from vidgen_async.live_catalog import RequestCheck
 from vidgen_async.orders import OnReceipt, Orders
 from vidgen_async.resources import Receipt, TaskLike, VideoFields, VideoRequest, VideoTask
-from vidgen_async.validation import make_request, refuse
+from vidgen_async.validation import make_request
 from vidgen_async.watcher import Outcome
 
 OnUpdate: TypeAlias = Callable[[VideoTask], Awaitable[None] | None]
@@ -55,8 +54,7 @@ class Videos:
         """
         self._parts.lifetime.check()
         wanted = make_request(request, fields)
-        check = partial(self._refuse, wanted) if validate else None
-        return await self._orders.create(wanted, order_id=order_id, on_receipt=on_receipt, check=check)
+        return await self._orders.create(wanted, order_id=order_id, on_receipt=on_receipt, validate=validate)
 
     async def check(self, request: VideoRequest | None = None, /, **fields: Unpack[VideoFields]) -> RequestCheck:
         """What speaks against a request (2.4), without sending it: ``.problems``, all at once, empty if nothing does;
@@ -68,9 +66,6 @@ class Videos:
         """
         self._parts.lifetime.check()
         return await self._parts.live_catalog.check(make_request(request, fields))
-
-    async def _refuse(self, request: VideoRequest) -> None:
-        refuse((await self._parts.live_catalog.check(request)).problems)
 
     async def get(self, task: TaskLike) -> VideoTask:
         """The task as it is now (2.5, 4.5), with its latest ``video_url``, whose query must be kept whole. A failed

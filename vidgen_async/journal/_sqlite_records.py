@@ -43,6 +43,12 @@ _LATEST_EVIDENCE = """
         AND news.order_id = attempts.order_id AND news.n = attempts.n
     )
 """
+_OWNER = """
+    SELECT account, order_id FROM evidence
+    WHERE service = :service AND task_id = :task_id AND outcome = 'accepted'
+    AND (account, order_id) <> (:account, :order_id)
+    ORDER BY id LIMIT 1
+"""
 _ORDERS = "SELECT order_id, idempotency_key, body, created_at FROM orders"
 _ATTEMPTS = f"""
     SELECT attempts.order_id, attempts.n, sent_at, deadline_at, kind, "by", reason,
@@ -68,6 +74,12 @@ def read_order(db: sqlite3.Connection, ref: OrderRef) -> Order | None:
 def read_orders(db: sqlite3.Connection, service: str, account: str) -> list[Order]:
     """All orders of the account, in the order in which they were written."""
     return _read(db, _OF_ACCOUNT, {"service": service, "account": account})
+
+
+def read_owner(db: sqlite3.Connection, ref: OrderRef, task_id: str) -> OrderRef | None:
+    """The name of another order, of any account of the service, whose receipt is this task."""
+    row = db.execute(_OWNER, asdict(ref) | {"task_id": _text(task_id)}).fetchone()
+    return None if row is None else OrderRef(service=ref.service, account=row["account"], order_id=row["order_id"])
 
 
 def _read(db: sqlite3.Connection, where: str, whose: dict[str, str]) -> list[Order]:

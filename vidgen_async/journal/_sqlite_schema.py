@@ -71,6 +71,7 @@ _FIRST = (
     ) STRICT
     """,
     "CREATE INDEX evidence_by_attempt ON evidence (service, account, order_id, n)",
+    "CREATE INDEX evidence_by_task ON evidence (service, task_id) WHERE task_id IS NOT NULL",
     """
     CREATE TABLE closings (
         id        INTEGER PRIMARY KEY,

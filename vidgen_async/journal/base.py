@@ -87,6 +87,15 @@ class Journal(Protocol):
         """Write a person's word about an order that is in one of ``states``; the order as it is comes back."""
         ...
 
+    async def adopt(self, ref: OrderRef, attempt: Attempt, states: Collection[OrderState]) -> Order:
+        """Write a person's word that a task is the order's: ``attempt``, of kind ``adopt``, which holds its receipt, as
+        the order's next one (its ``n`` is set here).
+
+        The order as it is comes back; it was written to if it was in one of ``states``. Another order comes back, and
+        nothing was written, if the task is the receipt of that one, of whatever account of this service.
+        """
+        ...
+
     async def get(self, ref: OrderRef, now: datetime) -> Order | None:
         """The order; an attempt past its deadline is *uncertain* from here on."""
         ...
@@ -120,7 +129,7 @@ def counted_at(attempt: Attempt) -> datetime | None:
     evidence = attempt.evidence
     if evidence is None:
         return attempt.deadline_at
-    if evidence.outcome is AttemptOutcome.NOT_SENT:
+    if evidence.outcome is AttemptOutcome.NOT_SENT or attempt.kind == "adopt":
         return None
     return evidence.at if evidence.answered else attempt.deadline_at
 

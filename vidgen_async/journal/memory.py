@@ -58,6 +58,16 @@ class MemoryJournal:
             order = self._orders[ref] = evolve(order, closing=closing)
         return order
 
+    async def adopt(self, ref: OrderRef, attempt: Attempt, states: Collection[OrderState]) -> Order:
+        task_id = attempt.evidence.task_id if attempt.evidence else None
+        for other in self._orders.values():
+            if other.ref.service == ref.service and other.ref != ref and task_id in other.task_ids:
+                return other
+        order = self._current(ref, attempt.sent_at)
+        if order.state in states:
+            order = self._orders[ref] = order.with_attempt(evolve(attempt, n=len(order.attempts) + 1))
+        return order
+
     async def get(self, ref: OrderRef, now: datetime) -> Order | None:
         return self._current(ref, now) if ref in self._orders else None
 

@@ -10,6 +10,10 @@ from vidgen_async.journal.sqlite import SqliteJournal
 _ALLOWED = 'allowed are "sqlite:///relative.db", "sqlite:////absolute/path.db" and "memory:"'
 _SQLITE = "sqlite:///"
 
+#: What is shown of a wrong name: a place with a scheme, or what could be a file's. Anything else may be a key.
+_PLACE = re.compile(r"\w{1,20}:(//.*)?", re.DOTALL)
+_FILE = re.compile(r"[\w./ -]{0,200}\.(db|sqlite3?)|memory", re.IGNORECASE)
+
 
 def journal_from(text: str) -> Journal:
     """The journal that ``text`` names; nothing is opened yet.
@@ -22,11 +26,16 @@ def journal_from(text: str) -> Journal:
     path = text.removeprefix(_SQLITE)
     if path != text and path and path != ":memory:" and not re.search(r"[?#\0]", path):
         return SqliteJournal(path)
-    # Between the slashes and an @ stand a name and a password; after a question mark anything may stand.
-    shown = re.sub(r"//.*@", "//…@", text, flags=re.DOTALL).partition("?")[0]
-    message = f"journal {shown!r}: {_ALLOWED}"
+    message = f"journal {_shown(text)}: {_ALLOWED}"
     if text.startswith(("postgres:", "postgresql:")):
         message += "; PostgreSQL is not supported yet"
     elif "?" in text:
         message += ", without options"
     raise ConfigurationError(message)
+
+
+def _shown(text: str) -> str:
+    if text and not _PLACE.fullmatch(text) and not _FILE.fullmatch(text):
+        return f"({len(text)} characters)"
+    # Between the slashes and an @ stand a name and a password; after a question mark anything may stand.
+    return repr(re.sub(r"//.*@", "//…@", text, flags=re.DOTALL).partition("?")[0])

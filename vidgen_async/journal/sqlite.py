@@ -117,6 +117,23 @@ class SqliteJournal:
 
         return await self._run(operation)
 
+    async def adopt(self, ref: OrderRef, attempt: Attempt, states: Collection[OrderState]) -> Order:
+        def operation(db: sqlite3.Connection) -> Order:
+            with transaction(db, "IMMEDIATE"):
+                if attempt.evidence is not None and attempt.evidence.task_id is not None:
+                    owner = records.read_owner(db, ref, attempt.evidence.task_id)
+                    if owner is not None:
+                        return _known(db, owner)
+                order = _expired(db, _known(db, ref), attempt.sent_at)
+                if order.state not in states:
+                    return order
+                empty = evolve(attempt, n=len(order.attempts) + 1, evidence=None)
+                records.add_attempt(db, ref, empty)
+                before, after = order.with_attempt(empty), order.with_attempt(evolve(attempt, n=empty.n))
+                return _written(db, before, after)
+
+        return await self._run(operation)
+
     async def get(self, ref: OrderRef, now: datetime) -> Order | None:
         def read(db: sqlite3.Connection) -> list[Order]:
             order = records.read_order(db, ref)

@@ -10,11 +10,12 @@ import secrets
 import uuid
 from collections.abc import Awaitable, Callable, Collection
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from vidgen_async.attempts import (
+    Attempt,
     AttemptOutcome,
     Closing,
     Evidence,
@@ -22,39 +23,34 @@ from vidgen_async.attempts import (
     OrderRef,
     OrderState,
     idempotency_key,
-    may_become,
 )
 from vidgen_async.clock import Clock, within
-from vidgen_async.codec import create_body, rejected_error, service_error
-from vidgen_async.creates import Creates, Sent, Wish
+from vidgen_async.codec import create_body, read_request
+from vidgen_async.creates import Creates, Wish
 from vidgen_async.endpoints import checked_task_id
-from vidgen_async.errors import CassetteError, CreateError, JournalError, OrderStateError, RateLimitError
+from vidgen_async.errors import JournalError, OrderStateError
 from vidgen_async.events import Event, report
 from vidgen_async.journal.base import Journal
 from vidgen_async.lifetime import Lifetime
+from vidgen_async.orders.carrying import Carrier
 from vidgen_async.orders.submissions import OnReceipt, Submission, Submissions, outcome_of
 from vidgen_async.orders.words import (
+    check_adoptable,
     check_attempt,
     check_order_id,
     check_reason,
-    check_sendable,
     conflict,
-    facts,
-    not_sent,
-    uncertain,
+    taken_by_another,
     wanted_states,
     wrong_state,
 )
-from vidgen_async.pacing import Pacing, backoff
+from vidgen_async.pacing import Pacing
 from vidgen_async.resources import Receipt, VideoRequest, VideoTask
 
 logger = logging.getLogger(__name__)
 
 #: Raises InvalidRequestError for a request that is not worth sending.
-Check: TypeAlias = Callable[[], Awaitable[object]]
-
-#: How often a create for which no connection was to be had (proven: no byte left) is tried in all.
-CONNECT_TRIES = 3
+Check: TypeAlias = Callable[[VideoRequest], Awaitable[object]]
 
 
 @frozen(kw_only=True)
@@ -82,13 +78,14 @@ class Orders:
         pacing: Pacing,
         lifetime: Lifetime,
         get_task: Callable[[str], Awaitable[VideoTask]],
+        check: Check | None = None,
     ) -> None:
-        self._creates = creates
+        self._carrier = Carrier(creates=creates, journal=journal, clock=clock, pacing=pacing, service=names.service)
         self._journal = journal
         self._clock = clock
         self._names = names
-        self._pacing = pacing
         self._get_task = get_task
+        self._check = check
         self._submissions = Submissions()
         self._lifetime = lifetime
 
@@ -100,15 +97,16 @@ class Orders:
         *,
         order_id: str | None = None,
         on_receipt: OnReceipt | None = None,
-        check: Check | None = None,
+        validate: bool = True,
     ) -> Receipt:
         """Have the order made, once. The same order id again gives the same receipt, or joins the send under way.
 
-        ``check`` raises InvalidRequestError for a request that is not worth sending; an order that has been taken, or
-        may have been, is not checked again. Nothing is on record of one that did not pass.
+        With ``validate`` the request is checked before it is on record; an order that has been taken, or may have been,
+        is not checked again.
 
         Raises NotSentError, RejectedError, UncertainCreateError or OrderConflictError; JournalError when the journal
-        fails before anything was sent, ReceiptNotStoredError when it fails after the order was accepted.
+        fails before anything was sent, ReceiptNotStoredError when it fails after the order was accepted;
+        InvalidRequestError, with nothing on record.
         Cancelling the caller stops nothing: the outcome is on record under the order id.
         """
         self._lifetime.check()
@@ -118,7 +116,13 @@ class Orders:
             report(logger, logging.INFO, Event.ORDER_NAMED, message, order_id=order_id)
         ref = self._ref(order_id)
         body = create_body(request)
-        submission = self._submissions.get(order_id)
+        check = self._check_of(request) if validate else None
+        while (submission := self._submissions.get(order_id)) is not None and submission.is_checking:
+            if submission.body == body and validate:
+                break
+            decided: list[asyncio.Future[Any]] = [submission.outcome, submission.checked]
+            await asyncio.wait(decided, return_when=asyncio.FIRST_COMPLETED)
+            self._lifetime.check()
         if submission is None:
             work = partial(self._create, ref=ref, body=body, check=check)
             submission = self._submissions.start(order_id, body, work)
@@ -126,75 +130,26 @@ class Orders:
             raise conflict(order_id, "stands for a different request, which is being sent now")
         return await outcome_of(submission, on_receipt)
 
-    async def _create(self, submission: Submission, *, ref: OrderRef, body: bytes, check: Check | None) -> Receipt:
+    async def _create(
+        self, submission: Submission, *, ref: OrderRef, body: bytes, check: Callable[[], Awaitable[object]] | None
+    ) -> Receipt:
         order = submission.order = await self._journal.get(ref, self._clock.wall())
         if order is not None and order.body != body:
             raise conflict(ref.order_id, "already stands for a different request")
         if check is not None and (order is None or order.state in Wish().states):
             await check()
-        namespace = self._names.namespace or await self._journal.namespace(secrets.token_hex(8))
-        key = idempotency_key(namespace, ref.account, ref.order_id)
-        intent = Order(ref=ref, idempotency_key=key, body=body, created_at=self._clock.wall())
-        order = await self._journal.intend(intent)
-        if order.body != body:
-            raise conflict(ref.order_id, "already stands for a different request")
-        return await self._carry_out(submission, order, Wish())
+        submission.passed()
+        if order is None:
+            namespace = self._names.namespace or await self._journal.namespace(secrets.token_hex(8))
+            key = idempotency_key(namespace, ref.account, ref.order_id)
+            intent = Order(ref=ref, idempotency_key=key, body=body, created_at=self._clock.wall())
+            order = await self._journal.intend(intent)
+            if order.body != body:
+                raise conflict(ref.order_id, "already stands for a different request")
+        return await self._carrier.carry_out(submission, order, Wish())
 
-    async def _carry_out(self, submission: "Submission", order: Order, wish: Wish) -> Receipt:
-        """Send the order as wished until there is an outcome; at most one send of it is ever unaccounted for."""
-        unconnected = 0
-        patience = self._pacing.patience
-        while True:
-            order = await self._outcome_elsewhere(submission, order)
-            if (receipt := order.receipt) is not None:
-                self._report_duplicates(order)
-                return receipt
-            check_sendable(order, wish)
-            sent = await self._creates.send(order, wish, submission.mark_begun, submission.saw)
-            order = submission.order = sent.order
-            if wish.expect_attempt is not None and sent.attempt is not None:
-                wish = evolve(wish, expect_attempt=sent.attempt.n)
-            if sent.was_taken or order.receipt is not None:
-                continue  # somebody else was faster, or this send was: look at what the order is now
-            if sent.is_proven_unsent:
-                unconnected += 1
-                if unconnected == CONNECT_TRIES or isinstance(sent.failure, CassetteError):
-                    raise not_sent(order, sent) from sent.failure
-                submission.is_begun = False
-                await self._clock.sleep(backoff(unconnected, 1.0))
-            else:
-                pause, submission.refusal = self._pause_after_refusal(order, sent, patience)
-                submission.is_begun = False
-                patience -= pause
-                await self._clock.sleep(pause)
-
-    def _pause_after_refusal(self, order: Order, sent: Sent, patience: float) -> tuple[float, CreateError]:
-        """Seconds until a create that was answered with 429 may go again, and its refusal; raises for every other
-        outcome, and when the patience does not last."""
-        if order.state is not OrderState.REJECTED or sent.answer is None:
-            raise uncertain(order) from sent.failure
-        error = service_error(sent.answer, origin=self._names.service, wall=self._clock.wall())
-        pause = backoff(1, 1.0, first=10.0) if error.retry_after is None else error.retry_after
-        refusal = rejected_error(error, **facts(order))
-        if not isinstance(error, RateLimitError) or pause > patience:
-            raise refusal
-        return pause, refusal
-
-    async def _outcome_elsewhere(self, submission: "Submission", order: Order) -> Order:
-        """The order as it is; while another process or client is sending it, wait for what comes of that."""
-        pause = 0.05
-        while True:
-            order = submission.order = await self._journal.get(order.ref, self._clock.wall()) or order
-            if order.state is not OrderState.SENDING:
-                return order
-            await self._clock.sleep(pause)
-            pause = min(pause * 1.5, 1.0)
-
-    def _report_duplicates(self, order: Order) -> None:
-        if len(order.task_ids) > 1:
-            message = "order %(order_id)r: the service made it more than once: tasks %(task_ids)s"
-            fields = {"order_id": order.order_id, "task_ids": order.task_ids}
-            report(logger, logging.ERROR, Event.ORDER_DUPLICATED, message, **fields)
+    def _check_of(self, request: VideoRequest) -> Callable[[], Awaitable[object]] | None:
+        return None if self._check is None else partial(self._check, request)
 
     # -- looking, and a person's word ----------------------------------------------------------------------------------
 
@@ -210,10 +165,10 @@ class Orders:
         orders = await self._journal.list(self._names.service, self._names.account, self._clock.wall())
         return [order for order in orders if order.state in wanted]
 
-    async def resume(self, order_id: str, *, on_receipt: OnReceipt | None = None) -> Receipt:
+    async def resume(self, order_id: str, *, on_receipt: OnReceipt | None = None, validate: bool = True) -> Receipt:
         """Go on with an order on record, whose request need not be known any more: its receipt, if there is one; the
         outcome of a send under way; or, if it is proven that the service has nothing of it (queued, not sent,
-        rejected), the stored bytes are sent under the stored key.
+        rejected), the stored bytes are sent under the stored key, once they have passed the check of ``validate``.
 
         Raises as :meth:`create`; OrderStateError when there is no such order, or it was withdrawn.
         """
@@ -222,7 +177,8 @@ class Orders:
         self._lifetime.check()  # the client may have been closed while the journal was read
         submission = self._submissions.get(order_id)
         if submission is None:
-            work = partial(self._carry_out, order=order, wish=Wish())
+            check = self._check_of(read_request(order.body)) if validate else None
+            work = partial(self._create, ref=order.ref, body=order.body, check=check)
             submission = self._submissions.start(order_id, order.body, work)
             submission.order = order
         return await outcome_of(submission, on_receipt)
@@ -248,32 +204,35 @@ class Orders:
             reason=reason,
         )
         self._lifetime.check()  # the client may have been closed while the journal was read
-        submission = self._submissions.start(order_id, order.body, partial(self._carry_out, order=order, wish=wish))
+        submission = self._submissions.start(
+            order_id, order.body, partial(self._carrier.carry_out, order=order, wish=wish)
+        )
         submission.order = order
+        submission.passed()
         return await outcome_of(submission)
 
     async def adopt(self, order_id: str, task_id: str, *, reason: str = "", by: str = "") -> Receipt:
         """Say that this task is the order's: it is asked for (GET, section 4.5) and, if it exists, becomes the
-        order's receipt. NotFoundError when the service does not know the task; OrderStateError when it is the receipt
-        of another order on record."""
+        order's receipt. A receipt of a send that is still under way is kept beside it, and reported as an error.
+
+        NotFoundError when the service does not know the task; OrderStateError when it is the receipt of another order
+        on record, cannot be this one's (another model, or made before the order was), or the order is not uncertain,
+        abandoned or sending.
+        """
         checked_task_id(task_id)
         states = {OrderState.UNCERTAIN, OrderState.ABANDONED, OrderState.SENDING}
         order = await self._in_state(order_id, "adopted", states)
-        await self._get_task(task_id)
-        for other in await self.list([OrderState.ACCEPTED]):
-            if task_id in other.task_ids:
-                message = (
-                    f"task {task_id!r} is the receipt of order {other.order_id!r}; {order_id!r} needs one of its own"
-                )
-                raise OrderStateError(message, order_id=order_id, state=order.state)
-        open_attempts = [attempt for attempt in order.attempts if may_become(attempt.outcome, AttemptOutcome.ACCEPTED)]
+        check_adoptable(order, read_request(order.body), await self._get_task(task_id))
+        now = self._clock.wall()
         cause = f"adopted by {by or 'a person'}" + (f": {reason}" if reason else "")
-        evidence = Evidence(outcome=AttemptOutcome.ACCEPTED, at=self._clock.wall(), task_id=task_id, cause=cause)
-        order = await self._journal.settle(order.ref, open_attempts[-1].n, evidence)
-        receipt = order.receipt
-        if receipt is None:  # another process learned something else in between
-            raise wrong_state(order, "adopted")
-        return receipt
+        evidence = Evidence(outcome=AttemptOutcome.ACCEPTED, at=now, task_id=task_id, cause=cause)
+        word = Attempt(n=0, sent_at=now, deadline_at=now, kind="adopt", by=by, reason=reason, evidence=evidence)
+        found = await self._journal.adopt(order.ref, word, states)
+        if found.ref != order.ref:
+            raise taken_by_another(order, found, task_id)
+        if found.receipt is None or found.attempts[-1].kind != "adopt":  # another process learned something in between
+            raise wrong_state(found, "adopted")
+        return found.receipt
 
     async def abandon(self, order_id: str, reason: str, *, by: str = "") -> Order:
         """Give up an uncertain order, accepting that a task may exist and be charged. A late receipt still wins."""

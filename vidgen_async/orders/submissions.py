@@ -34,6 +34,8 @@ class Submission:
     """The last answer was a 429, and nothing has left since."""
     is_begun: bool = False
     """A byte may have left."""
+    checked: "asyncio.Future[None]" = Factory(lambda: asyncio.get_running_loop().create_future())
+    """Done when the request has passed: from then on it has the order id. One that does not pass leaves it free."""
 
     @property
     def may_have_left(self) -> bool:
@@ -44,6 +46,15 @@ class Submission:
     def is_over(self) -> bool:
         """The worker has ended and takes no more hooks."""
         return self.worker is not None and self.worker.done()
+
+    @property
+    def is_checking(self) -> bool:
+        """It is not decided yet whether this request gets the order id."""
+        return not self.checked.done()
+
+    def passed(self) -> None:
+        if not self.checked.done():
+            self.checked.set_result(None)
 
     def saw(self, order: Order) -> None:
         self.order = order

@@ -1,6 +1,7 @@
 """What errors say about orders: what is known, and what can be done. Pure."""
 
 from collections.abc import Collection
+from datetime import timedelta
 from typing import Any
 
 from vidgen_async.attempts import AttemptOutcome, Order, OrderState, fold
@@ -13,8 +14,11 @@ from vidgen_async.errors import (
     OrderStateError,
     UncertainCreateError,
 )
+from vidgen_async.resources import VideoRequest, VideoTask
 
 LONGEST_ORDER_ID = 200
+#: By how much the service's clock and this one may differ.
+CLOCKS_APART = timedelta(hours=1)
 WHAT_TO_DO = "Look at the account, then orders.adopt(…), orders.abandon(…) or an explicit orders.resend(…)."
 CALL_AGAIN = "Calling again with the same order id is safe."
 
@@ -78,6 +82,29 @@ def wrong_state(order: Order, done: str) -> OrderStateError:
     return OrderStateError(message, order_id=order.order_id, state=order.state)
 
 
+def taken_by_another(order: Order, other: Order, task_id: str) -> OrderStateError:
+    """The task cannot be adopted: it is the receipt of the other order."""
+    whose = "" if other.ref.account == order.ref.account else f" of account {other.ref.account!r}"
+    message = (
+        f"task {task_id!r} is the receipt of order {other.order_id!r}{whose}; {order.order_id!r} needs one of its own"
+    )
+    return OrderStateError(message, order_id=order.order_id, state=order.state)
+
+
+def check_adoptable(order: Order, request: VideoRequest, task: VideoTask) -> None:
+    """Raise OrderStateError for a task that cannot have come of the order."""
+    problem = None
+    if task.model and request.model and task.model != request.model:
+        problem = f"it is of model {task.model!r}, the order of {request.model!r}"
+    elif task.created_at is not None and task.created_at < order.created_at - CLOCKS_APART:
+        problem = (
+            f"it was made at {task.created_at:%Y-%m-%d %H:%M:%S} UTC, before the order ({order.created_at:%H:%M:%S})"
+        )
+    if problem:
+        message = f"task {task.id!r} cannot be that of order {order.order_id!r}: {problem}"
+        raise OrderStateError(message, order_id=order.order_id, state=order.state)
+
+
 def check_sendable(order: Order, wish: Wish) -> None:
     """Raise what an order that may not be sent as wished stands for."""
     if wish.expect_attempt is not None:
@@ -99,9 +126,9 @@ def check_attempt(order: Order, expected: int) -> None:
         raise OrderStateError(message, order_id=order.order_id, state=order.state)
 
 
-def check_reason(what: str, reason: str) -> None:
+def check_reason(what: str, reason: object) -> None:
     """Raise InvalidRequestError when a person's decision comes without a reason."""
-    if not reason.strip():
+    if not isinstance(reason, str) or not reason.strip():
         message = f"orders.{what} needs a reason: it goes on record"
         raise InvalidRequestError(message, problems=[message])
 

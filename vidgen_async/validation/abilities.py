@@ -4,9 +4,14 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 
 from vidgen_async.resources import Catalog, CatalogModel, VideoRequest
+from vidgen_async.validation.showing import shown
 
 #: Images that a model cannot do without (2.4, rule 4). The catalog has no field for it.
 MIN_IMAGES = {"vendorh3": 1}
+
+#: How many models a message names, and with how many a misspelt one is compared.
+MOST_NAMED = 20
+MOST_COMPARED = 500
 
 #: The fields that count together towards one limit of a catalog entry.
 _REFERENCES = {
@@ -17,16 +22,19 @@ _REFERENCES = {
 
 
 def problem_of_model(code: str, catalog: Catalog) -> str | None:
-    """Why the catalog gives no model of this ID that can be used now (section 3)."""
+    """Why the catalog gives no model of this ID that can be used now (section 3). A catalog or an entry that cannot be
+    read speaks against nothing."""
     model = catalog.get(code)
     if model is None:
-        near = get_close_matches(code, [model.code for model in catalog], n=1)
+        if "unreadable" in catalog.extra:
+            return None
+        near = get_close_matches(code, [model.code for model in catalog.models[:MOST_COMPARED]], n=1)
         hint = f" (did you mean {near[0]!r}?)" if near else ""
-        return f"model: {code!r} is not in the catalog of this key{hint}; usable are: {_usable(catalog)}"
-    if model.is_usable:
+        return f"model: {shown(code)} is not in the catalog of this key{hint}; usable are: {_usable(catalog)}"
+    if model.is_usable or {"enabled", "maintenance"} & model.extra.keys():
         return None
     why = "in maintenance" if model.maintenance else "not enabled"
-    return f"model: {code!r} is {why}; usable are: {_usable(catalog)}"
+    return f"model: {shown(code)} is {why}; usable are: {_usable(catalog)}"
 
 
 def problems_with_model(request: VideoRequest, model: CatalogModel) -> list[str]:
@@ -40,13 +48,13 @@ def _check_duration(request: VideoRequest, model: CatalogModel) -> Iterator[str]
         value = getattr(request, name)
         if value is not None and model.durations and value not in model.durations:
             allowed = ", ".join(map(str, model.durations))
-            yield f"{name}: {value!r} is none of the durations of {model.code}: {allowed} (seconds)"
+            yield f"{name}: {shown(value)} is none of the durations of {model.code}: {allowed} (seconds)"
 
 
 def _check_resolution(request: VideoRequest, model: CatalogModel) -> Iterator[str]:
     value = request.resolution
     if value is not None and model.resolutions and value not in model.resolutions:
-        yield f"resolution: {value!r} is none of the resolutions of {model.code}: {', '.join(model.resolutions)}"
+        yield f"resolution: {shown(value)} is none of the resolutions of {model.code}: {', '.join(model.resolutions)}"
 
 
 def _check_references(request: VideoRequest, model: CatalogModel) -> Iterator[str]:
@@ -54,7 +62,7 @@ def _check_references(request: VideoRequest, model: CatalogModel) -> Iterator[st
         given = [name for name in fields if _count(request, name)]
         number = sum(_count(request, name) for name in given)
         limit: int | None = getattr(model, limit_name)
-        if limit is not None and number > limit:
+        if limit is not None and 0 <= limit < number:
             takes = f"takes at most {limit} reference {kind}s" if limit else f"takes no reference {kind}s"
             yield f"{' + '.join(given)}: {number} given; {model.code} {takes}"
     wanted = MIN_IMAGES.get(model.code, 0)
@@ -70,4 +78,6 @@ def _count(request: VideoRequest, name: str) -> int:
 
 
 def _usable(catalog: Catalog) -> str:
-    return ", ".join(model.code for model in catalog.usable) or "none"
+    codes = [model.code for model in catalog.usable]
+    more = f" and {len(codes) - MOST_NAMED} more" if len(codes) > MOST_NAMED else ""
+    return (", ".join(codes[:MOST_NAMED]) or "none") + more

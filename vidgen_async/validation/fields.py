@@ -7,8 +7,10 @@ from typing import Any
 from yarl import URL
 
 from vidgen_async.errors import InvalidRequestError
+from vidgen_async.jsontext import why_not_json
 from vidgen_async.resources import VideoRequest
 from vidgen_async.validation.references import is_placeholder, problem_of_url
+from vidgen_async.validation.showing import shown
 
 RATIOS = ("9:16", "1:1", "3:4", "4:3", "16:9")
 
@@ -16,8 +18,6 @@ RATIOS = ("9:16", "1:1", "3:4", "4:3", "16:9")
 UPSTREAM_NAMES = {"images": "image_urls, image_ids or reference_images", "audios": "audio_urls or reference_audios"}
 URL_LISTS = ("image_urls", "video_urls", "audio_urls")
 OBJECT_LISTS = ("reference_images", "reference_videos", "reference_audios")
-#: Longer values are not quoted whole.
-LONGEST_SHOWN = 80
 
 
 def problems_of(request: VideoRequest, service: URL | None = None, now: datetime | None = None) -> list[str]:
@@ -27,6 +27,11 @@ def problems_of(request: VideoRequest, service: URL | None = None, now: datetime
     problems = [problem for check in _CHECKS for problem in check(request)]
     for name, value in _urls(request):
         problem = problem_of_url(value, service, now)
+        if problem is not None:
+            problems.append(f"{name}: {problem}")
+    wrong = set(map(field_of, problems))
+    for name in (*VideoRequest.field_names(), "extra"):
+        problem = why_not_json(getattr(request, name)) if name not in wrong else None
         if problem is not None:
             problems.append(f"{name}: {problem}")
     return problems
@@ -67,25 +72,25 @@ def _check_texts(request: VideoRequest) -> Iterator[str]:
     for name in ("resolution", "mode"):
         value = getattr(request, name)
         if value is not None and (not isinstance(value, str) or not value.strip()):
-            yield f"{name}: must be a non-empty string: {_shown(value)}"
+            yield f"{name}: must be a non-empty string: {shown(value)}"
 
 
 def _check_duration(request: VideoRequest) -> Iterator[str]:
     for name in ("duration", "seconds"):
         value = getattr(request, name)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-            yield f"{name}: must be a whole number of seconds, 1 or more: {_shown(value)}"
+            yield f"{name}: must be a whole number of seconds, 1 or more: {shown(value)}"
     if None not in (request.duration, request.seconds) and request.duration != request.seconds:
-        yield f"seconds: the alias of duration, but {request.seconds!r} is not {request.duration!r}"
+        yield f"seconds: the alias of duration, but {shown(request.seconds)} is not {shown(request.duration)}"
 
 
 def _check_ratio(request: VideoRequest) -> Iterator[str]:
     for name in ("ratio", "aspect_ratio"):
         value = getattr(request, name)
         if value is not None and value not in RATIOS:
-            yield f"{name}: must be one of {', '.join(RATIOS)}: {_shown(value)}"
+            yield f"{name}: must be one of {', '.join(RATIOS)}: {shown(value)}"
     if None not in (request.ratio, request.aspect_ratio) and request.ratio != request.aspect_ratio:
-        yield f"aspect_ratio: the alias of ratio, but {request.aspect_ratio!r} is not {request.ratio!r}"
+        yield f"aspect_ratio: the alias of ratio, but {shown(request.aspect_ratio)} is not {shown(request.ratio)}"
 
 
 def _urls(request: VideoRequest) -> Iterator[tuple[str, object]]:
@@ -115,14 +120,19 @@ def _check_lists(request: VideoRequest) -> Iterator[str]:
 def _check_ids(request: VideoRequest) -> Iterator[str]:
     for at, value in _items(request, "image_ids"):
         if not isinstance(value, str) or not value.strip():
-            yield f"image_ids[{at}]: must be the image_id of an upload: {_shown(value)}"
+            yield f"image_ids[{at}]: must be the image_id of an upload: {shown(value)}"
         elif is_placeholder(value):
-            yield f"image_ids[{at}]: a placeholder, not the image_id of an upload: {_shown(value)}"
+            yield f"image_ids[{at}]: a placeholder, not the image_id of an upload: {shown(value)}"
 
 
 def _check_extra(request: VideoRequest) -> Iterator[str]:
+    if not isinstance(request.extra, Mapping):
+        yield f"extra: must be an object, not {type(request.extra).__name__}"
+        return
     for name in request.extra:
-        if name in UPSTREAM_NAMES:
+        if not isinstance(name, str):
+            yield f"extra: its names must be strings, not {type(name).__name__}"
+        elif name in UPSTREAM_NAMES:
             yield f"extra[{name!r}]: not a field of this service; use {UPSTREAM_NAMES[name]}"
         elif name in VideoRequest.field_names():
             yield f"extra[{name!r}]: a documented field; give it as {name}=…"
@@ -143,6 +153,6 @@ def _items(request: VideoRequest, name: str) -> Iterator[tuple[int, Any]]:
     return enumerate(value if isinstance(value, tuple) else ())
 
 
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
+def field_of(problem: str) -> str:
+    """The field that a problem names first."""
+    return problem.partition(":")[0].partition("[")[0]

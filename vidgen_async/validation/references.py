@@ -17,7 +17,7 @@ UPLOAD = "upload a local image with files.upload"
 #: Nobody's hosts: reserved for examples and for names that are meant to lead nowhere.
 _EXAMPLE_HOST = re.compile(
     r"(?:^|\.)(?:example(?:\.(?:com|org|net|edu))?|invalid|placeholder\.(?:com|co)|placehold\.(?:co|it)|"
-    r"(?:your|my)[-_.]?(?:host|domain|site|server|bucket|cdn)(?:\.\w+)*)$",
+    r"your[-_]?(?:host|domain|site|server|bucket|cdn)(?:\.\w+)*)$",
     re.IGNORECASE,
 )
 #: Names that only a machine or a private network knows.
@@ -25,22 +25,26 @@ _PRIVATE_HOST = re.compile(
     r"(?:^|\.)(?:localhost|localdomain|local|internal|intranet|private|corp|home|lan|home\.arpa|test|onion)$",
     re.IGNORECASE,
 )
-_PLACEHOLDER = re.compile(
-    r"<[^<>]*>|\{[^{}]*\}|\[[^\[\]]*\]|\.{2,}|…|x{3,}|\*{3,}|"
-    r"(?:your|my)[-_ ].*|(?:.*[-_ ])?(?:placeholder|example|dummy|sample)(?:[-_ ].*)?|"
-    r"(?:asset|image|img|file|reference|task)[-_]?(?:id|name)s?|(?:api[-_]?)?(?:key|token)|string|todo|tbd|changeme|"
-    r"replace[-_ ]?me|foo|bar",
+#: Other ways to write an IPv4 address: their last part is a number.
+_NUMBER = re.compile(r"\d+|0x[\da-f]*", re.IGNORECASE)
+#: What was to be filled in. A GUID in braces has digits and is none.
+_BLANK = r"<[^<>]*>|\{[a-z_ -]*\}|\[[a-z_ -]*\]|\.{3,}|…|x{3,}|\*{3,}|todo|tbd|changeme|replace[-_ ]?me|placeholder"
+_NO_SECRET = re.compile(rf"{_BLANK}|your[-_ ].*|token|signature|sig|string|secret", re.IGNORECASE)
+_NO_ID = re.compile(
+    rf"{_BLANK}|(?:your|my)[-_ ].*|"
+    r"(?:(?:example|dummy|sample)[-_ ])?(?:asset|image|img|file|reference)[-_]?(?:id|name)s?|"
+    r"(?:example|dummy|sample)(?:[-_ ](?:id|asset|image))?|id|string|foo|bar",
     re.IGNORECASE,
 )
 #: Parameters that give access: in an illustration they hold no real value.
-_TELLING = re.compile(r"(?:.*[-_.])?(?:token|sig|signature|key|id)", re.IGNORECASE)
-#: Parts of a URL that were to be filled in.
-_UNFILLED = re.compile(r"<[^<>]*>|\{[^{}]*\}|%3C[^%]*%3E|%7B[^%]*%7D|…|%E2%80%A6", re.IGNORECASE)
+_ACCESS = re.compile(r"(?:.*[-_.])?(?:token|sig|signature)", re.IGNORECASE)
+#: Parts of a path that were to be filled in.
+_UNFILLED = re.compile(r"<[a-z_ -]*>|\{[a-z_ -]*\}|%3C[a-z_ -]*%3E|%7B[a-z_ -]*%7D", re.IGNORECASE)
 
 
 def is_placeholder(text: str) -> bool:
-    """Whether the value stands for one that was to be filled in: ``<asset_id>``, ``your_image_id``, ``xxx`` …"""
-    return _PLACEHOLDER.fullmatch(text.strip()) is not None
+    """Whether it stands for an id that was to be filled in: ``<asset_id>``, ``your_image_id``, ``xxx`` …"""
+    return _NO_ID.fullmatch(text.strip()) is not None
 
 
 def problem_of_url(value: object, service: URL | None = None, now: datetime | None = None) -> str | None:
@@ -64,8 +68,8 @@ def problem_of_url(value: object, service: URL | None = None, now: datetime | No
 def _problem_of_parts(url: URL, text: str) -> str | None:
     if url.user is not None or url.password is not None:
         return "must be readable without a login"
-    filled_in = (part for name, part in url.query.items() if _TELLING.fullmatch(name))
-    if _UNFILLED.search(text) or any(map(is_placeholder, filled_in)):
+    secrets = (part.strip() for name, part in url.query.items() if _ACCESS.fullmatch(name))
+    if _UNFILLED.search(text) or any(map(_NO_SECRET.fullmatch, secrets)):
         return "a placeholder, not the URL of a real file"
     if url.path.lower().endswith((".html", ".htm")):
         return "must lead to a file, not to an HTML page"
@@ -82,9 +86,10 @@ def _problem_of_host(host: str, service: URL | None) -> str | None:
 
 
 def _problem_of_age(url: URL, now: datetime | None) -> str | None:
-    """For the usual way to say it: seconds since 1970 in ``exp`` or ``expires``."""
+    """For the usual way to say it: a signature, and seconds since 1970 in ``exp`` or ``expires``."""
+    is_signed = any(map(_ACCESS.fullmatch, url.query))
     for name, text in url.query.items():
-        if now is not None and name.lower() in ("exp", "expires") and re.fullmatch(r"\d{9,11}", text):
+        if now is not None and is_signed and name.lower() in ("exp", "expires") and re.fullmatch(r"\d{10}", text):
             expired_at = datetime.fromtimestamp(int(text), UTC)
             if expired_at <= now:
                 return f"the link expired at {expired_at:%Y-%m-%d %H:%M:%S} UTC"
@@ -97,6 +102,6 @@ def is_public(host: str) -> bool:
         return ip_address(host).is_global
     except ValueError:
         pass
-    if re.fullmatch(r"[\d.]+|0x[\da-f.x]+", host, re.IGNORECASE):
-        return False  # other ways to write an address
+    if _NUMBER.fullmatch(host.rpartition(".")[2]):
+        return False
     return "." in host and _PRIVATE_HOST.search(host) is None

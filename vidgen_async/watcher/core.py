@@ -10,6 +10,7 @@ from types import MappingProxyType
 from vidgen_async.clock import Clock
 from vidgen_async.errors import ClientStateError, ConfigurationError, ServiceError
 from vidgen_async.events import Event, report
+from vidgen_async.redaction import is_plain_word
 from vidgen_async.resources import KNOWN_STATES, VideoTask
 from vidgen_async.schedule import Schedule, deadline
 from vidgen_async.watcher.faults import GRACE, Fault, ends_watch, fault_of, final_error
@@ -314,7 +315,7 @@ class Watcher:
         if self._hooks is None and not entry.keeps_task:
             entry.task = None
         elif entry.task is None or task != entry.task:
-            self._report(logging.DEBUG, Event.TASK_CHANGED, _IS_NOW, task_id=entry.task_id, state=task.status)
+            self._report(logging.DEBUG, Event.TASK_CHANGED, _IS_NOW, task_id=entry.task_id, state=entry.state)
             entry.task = task
             for listener in entry.listeners():
                 listener.changed(task)
@@ -346,7 +347,7 @@ class Watcher:
         self._schedule.again(entry, now, soon=fault is Fault.REFUSED)
 
     def _note_state(self, entry: Entry, status: str | None) -> None:
-        state = "missing" if status is None else sys.intern(str(status))
+        state = "missing" if status is None else sys.intern(_shown(str(status)))
         entry.state = state
         if status not in KNOWN_STATES and state not in entry.warned:
             entry.warned += (state,)
@@ -356,6 +357,11 @@ class Watcher:
     def _tell(self, task: VideoTask) -> None:
         if self._hooks is not None:
             self._hooks.tell(task)
+
+
+def _shown(status: str) -> str:
+    """A state as messages name it: what is not one plain word may hold anything."""
+    return status if status in KNOWN_STATES or is_plain_word(status) else f"<{len(status)} characters>"
 
 
 def _closed_error(task_ids: Sequence[str]) -> ClientStateError:

@@ -9,8 +9,12 @@ from typing import TypeVar
 from attrs import evolve, frozen
 
 from vidgen_async.errors import TaskFailedError, VidgenError, WaitTimeoutError
+from vidgen_async.redaction import excerpt
 from vidgen_async.resources import VideoTask
 from vidgen_async.watcher.faults import Fault
+
+#: A failure reason is shown up to this length.
+LONGEST_REASON = 1000
 
 #: A gatherer of more tasks keeps only the states of those that are not terminal: a task as the service shows it is
 #: far larger than everything else that is held for it.
@@ -255,7 +259,7 @@ def late_error(entry: Entry, timeout: float | None) -> WaitTimeoutError:
 
 def failed_error(task: VideoTask) -> TaskFailedError:
     """The error of a task that ended as failed (section 7, rules 1 and 2)."""
-    reason = task.failure_reason or "no failure reason was given"
+    reason = excerpt(task.failure_reason or "", limit=LONGEST_REASON) or "no failure reason was given"
     return TaskFailedError(f"{reason}; check the refund in the credit ledger (task {task.id!r})", task=task)
 
 

@@ -110,6 +110,9 @@ class Watched:
     async def close_order(self, ref: OrderRef, closing: Closing, states: Collection[OrderState]) -> Order:
         return await self.inner.close_order(ref, closing, states)
 
+    async def adopt(self, ref: OrderRef, attempt: Attempt, states: Collection[OrderState]) -> Order:
+        return await self.inner.adopt(ref, attempt, states)
+
     async def get(self, ref: OrderRef, now: datetime) -> Order | None:
         return await self.inner.get(ref, now)
 

@@ -1,0 +1,70 @@
+"""Text that is neither a path nor a URL: the plain Base64 that the service takes (4.3), and what is shown of others."""
+
+import base64
+import hashlib
+import traceback
+
+import pytest
+
+from tests.files.test_upload import DATA, KINDS, LARGE, PNG, sent_image, service
+from vidgen_async.errors import InvalidRequestError
+
+__all__ = ["service"]
+
+NOISE = base64.b64encode(b"".join(hashlib.sha256(b"%d" % n).digest() for n in range(100))).decode()
+
+
+@pytest.mark.parametrize("mime", KINDS)
+async def test_the_base64_of_an_image_is_an_image(mime, service, uploads_of):
+    await uploads_of(service).upload(base64.b64encode(KINDS[mime]).decode())
+    assert sent_image(service) == (mime, KINDS[mime])
+
+
+async def test_base64_may_be_large_and_in_lines(service, uploads_of):
+    await uploads_of(service).upload(base64.encodebytes(LARGE).decode())
+    assert sent_image(service) == ("image/bmp", LARGE)
+
+
+async def test_a_file_with_such_a_name_comes_first(service, uploads_of, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    name = base64.b64encode(KINDS["image/gif"][:30]).decode().replace("/", "A")
+    (tmp_path / name).write_bytes(PNG)
+    await uploads_of(service).upload(name)
+    assert sent_image(service) == ("image/png", PNG)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        NOISE,
+        NOISE[:100],
+        f"~/{NOISE[:100]}",
+        "\n".join(NOISE[at : at + 76] for at in range(0, 400, 76)),
+        f"{DATA[:-4]}!",
+        f"{base64.b64encode(LARGE).decode()}!",
+        f"{base64.b64encode(LARGE).decode()}é",
+        f"{base64.b64encode(LARGE[:49150]).decode()}{DATA}",
+        f"data:image/png;base64,{DATA}é",
+        f"data:image/png;base64,{DATA}!",
+    ],
+    ids=range(10),
+)
+async def test_text_that_is_no_image_is_refused_and_quoted_by_no_error_in_the_chain(text, service, uploads_of):
+    with pytest.raises(InvalidRequestError) as caught:
+        await uploads_of(service).upload(text)
+    told = "".join(traceback.format_exception(caught.value)) + repr(caught.value)
+    for part in (text[24:44], text[-30:-10]):
+        assert part not in told
+    assert (caught.value.__cause__, caught.value.__context__) == (None, None)
+    assert service.posts == []
+
+
+@pytest.mark.parametrize("name", ["/9j/abcd", "R0lGODlhabcd"])
+async def test_a_short_name_is_a_path_whatever_it_decodes_to(name, service, uploads_of):
+    with pytest.raises(InvalidRequestError, match=f"the file '{name}' does not exist"):
+        await uploads_of(service).upload(name)
+
+
+async def test_a_usual_path_is_still_named(service, uploads_of):
+    with pytest.raises(InvalidRequestError, match=r"the file 'pictures/hero\.png' does not exist"):
+        await uploads_of(service).upload("pictures/hero.png")

@@ -1,0 +1,90 @@
+"""An order that another client is sending: what becomes of that is the outcome here too, and nothing is sent."""
+
+import asyncio
+
+import pytest
+
+from tests.orders.conftest import accepted, refused
+from vidgen_async.errors import (
+    AuthenticationError,
+    BadRequestError,
+    InsufficientCreditsError,
+    RateLimitError,
+    RejectedError,
+    UncertainCreateError,
+    UnexpectedResponseError,
+)
+from vidgen_async.pacing import Pacing
+from vidgen_async.resources import VideoRequest
+
+REQUEST = VideoRequest(model="vendorh3", prompt="a paper boat", duration=8)
+
+
+def slowly(clock, *responses):
+    """A script of answers that take a minute each; the last one is repeated."""
+
+    async def answer(post):
+        await clock.sleep(60)
+        return responses[min(post.n, len(responses)) - 1]()
+
+    return [answer]
+
+
+async def both(make_orders, clock, **options):
+    """The outcomes of one client that sends an order, and of another that asks for it meanwhile."""
+    sender, joined = make_orders(**options), make_orders(**options)
+    sending = asyncio.ensure_future(sender.create(REQUEST, order_id="o"))
+    await clock.sleep(1)
+    return await asyncio.gather(sending, joined.create(REQUEST, order_id="o"), return_exceptions=True)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, BadRequestError),
+        (401, AuthenticationError),
+        (402, InsufficientCreditsError),
+        (403, UnexpectedResponseError),
+        (429, RateLimitError),
+    ],
+)
+async def test_a_refusal_is_the_outcome_for_both_and_nothing_is_bought_behind_anybodys_back(
+    make_orders, service, clock, status, kind
+):
+    service.script[:] = slowly(clock, lambda: refused(status), accepted)
+
+    outcomes = await both(make_orders, clock)
+
+    assert [isinstance(outcome, RejectedError) and isinstance(outcome, kind) for outcome in outcomes] == [True, True]
+    assert "refused when another process sent it, nothing is charged" in str(outcomes[1])
+    assert outcomes[1].order_id == "o"
+    assert len(service.posts) == 1
+
+
+async def test_an_explicit_call_after_the_refusal_goes_again(make_orders, service, clock):
+    service.script[:] = slowly(clock, lambda: refused(402), accepted)
+    await both(make_orders, clock)
+
+    receipt = await make_orders().create(REQUEST, order_id="o")
+
+    assert receipt.task_id == "task-1"
+    assert len(service.posts) == 2
+
+
+async def test_an_uncertain_outcome_is_uncertain_for_both(make_orders, service, clock):
+    service.script[:] = slowly(clock, lambda: refused(503), accepted)
+
+    outcomes = await both(make_orders, clock)
+
+    assert [type(outcome) for outcome in outcomes] == [UncertainCreateError, UncertainCreateError]
+    assert len(service.posts) == 1
+
+
+async def test_who_has_patience_after_a_429_still_sends_no_more_than_one_at_a_time(make_orders, service, clock):
+    service.script[:] = slowly(clock, lambda: refused(429, Retry_After="5"), accepted)
+
+    sender, joined = await both(make_orders, clock, pacing=Pacing(patience=600))
+
+    assert sender.task_id == "task-1"
+    assert isinstance(joined, RateLimitError)
+    assert len(service.posts) == 2
