@@ -56,6 +56,11 @@ async def test_an_assets_url_serves_the_picture_to_whoever_has_the_whole_token(s
         ({"image_b64": "bm8gaW1hZ2U="}, "INVALID_REFERENCE_IMAGE"),
         ({"image_b64": "§§§"}, "INVALID_REFERENCE_IMAGE"),
         ({"image_b64": "abc"}, "INVALID_REFERENCE_IMAGE"),
+        # Pillow would hand it to another program.
+        (
+            {"image_b64": b64(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\n%%EOF\n")},
+            "INVALID_REFERENCE_IMAGE",
+        ),
         ({"image_b64": "data:image/png,plain"}, "INVALID_REFERENCE_IMAGE"),
         ({"image_b64": b64(picture(size=(300, 300))[:-40])}, "INVALID_REFERENCE_IMAGE"),
         ({"image_b64": "https://pics.test/a.png"}, "UNSUPPORTED_REFERENCE_URL"),
@@ -71,6 +76,37 @@ async def test_what_is_no_upload_is_refused_with_its_code(api, body, code):
     reply = await api.post("/files", body)
 
     assert (reply.status, reply.code) == (400, code)
+
+
+async def test_a_picture_of_more_than_50_megapixels_is_refused_however_small_its_file(service, api):
+    file = io.BytesIO()
+    Image.new("1", (7100, 7100)).save(file, "PNG")
+
+    reply = await api.upload(file.getvalue())
+
+    assert len(file.getvalue()) < 20_000
+    assert (reply.status, reply.code) == (400, "INVALID_REFERENCE_IMAGE")
+    assert reply.json["error"]["message"] == "the image has more than 50 megapixels"
+    assert len(service.assets) == 0
+
+
+async def test_what_only_looks_like_an_address_is_refused(api):
+    replies = [await api.post("/files", {field: "//["}) for field in ("image_b64", "image_url")]
+    replies.append(await api.post("/files", {"image_url": "http://["}))
+
+    assert [reply.status for reply in replies] == [400, 400, 400]
+
+
+async def test_an_own_asset_is_known_by_its_url_in_any_case_of_scheme(service, api):
+    asset = (await api.upload(picture())).json
+    url = service.base_url.removesuffix("/openapi/v1").replace("http:", "HTTP:") + asset["url"]
+
+    replies = [await api.post("/files", {field: url}) for field in ("image_b64", "image_url")]
+    await api.create(image_urls=[url])
+
+    (task,) = service.tasks.values()
+    assert [reply.json for reply in replies] == [asset, asset]
+    assert [shown.content for shown in task.film.pictures] == [picture()]
 
 
 async def test_what_is_no_json_is_refused(api):

@@ -12,6 +12,7 @@ from tests.sandbox.conftest import picture
 from vidgen_async.sandbox.film import Film, Picture, size_of
 from vidgen_async.sandbox.lettering import font, printable, wrapped, written
 from vidgen_async.sandbox.render import Stopped, render
+from vidgen_async.sandbox.scenery import opened
 
 
 @frozen
@@ -225,3 +226,24 @@ def test_a_rendering_stops_between_two_frames_when_it_is_told():
 
     with pytest.raises(Stopped):
         render(made(), lambda: next(looks))
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG"])
+@pytest.mark.parametrize("mode", ["1", "L", "RGB"])
+def test_a_very_large_picture_is_opened_at_the_size_that_is_shown(kind, mode):
+    file = io.BytesIO()
+    Image.new(mode, (4000, 3000), 1 if mode == "1" else "white").save(file, kind)
+
+    image = opened(Picture("large", file.getvalue()), (160, 90))
+
+    assert 160 * 90 <= image.width * image.height <= 17 * 160 * 90
+    assert image.width / image.height == pytest.approx(4 / 3, rel=0.05)
+    assert colour_of(image, (0, 0, *image.size)) == (255, 255, 255)
+
+
+def test_very_many_pictures_in_a_very_small_video_are_shown():
+    pictures = tuple(Picture(str(n), picture()) for n in range(30))
+
+    played = shown(made(width=100, height=100, pictures=pictures))
+
+    assert played.frames[0].size == (100, 100)

@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import math
 import os
+import random
 import signal
 import sqlite3
 import subprocess
@@ -244,6 +246,17 @@ async def test_a_newer_format_is_refused_by_its_number(state):
         "UPDATE facts SET record = '[]'",
         "UPDATE facts SET kind = 'gift' WHERE kind = 'entry'",
         "DELETE FROM facts WHERE kind = 'account'",
+        "UPDATE facts SET record = '7'",
+        "UPDATE facts SET record = json_set(record, '$.points', 'x') WHERE kind = 'task'",
+        "UPDATE facts SET record = json_set(record, '$.created_at', json('[]')) WHERE kind = 'task'",
+        "UPDATE facts SET record = json_set(record, '$.film[0]', 7) WHERE kind = 'task'",
+        "UPDATE facts SET record = json_set(record, '$.balance', 'x') WHERE kind = 'entry'",
+        "UPDATE facts SET record = json_set(record, '$.task_id', 'task_0') WHERE kind = 'key'",
+        "UPDATE assets SET record = '[]'",
+        "UPDATE assets SET record = json_set(record, '$.expires_at', null)",
+        "UPDATE bytes SET content = 7",
+        "DELETE FROM facts",
+        "DELETE FROM named",
         "DELETE FROM named WHERE name = 'secret'",
         "UPDATE named SET value = '7'",
         "DROP TABLE facts",
@@ -251,10 +264,38 @@ async def test_a_newer_format_is_refused_by_its_number(state):
 )
 async def test_a_damaged_record_is_an_error_that_names_the_file(session, state, damage):
     async with Sandbox(state=state) as first:
+        await caller(session, first).upload(picture())
         await caller(session, first).create("key-of-order")
     change(state, damage)
+    before = state.read_bytes()
 
     assert str(state) in await opening(state)
+    assert state.read_bytes() == before
+
+
+async def test_bytes_flipped_anywhere_are_a_state_error_or_do_no_harm(session, tmp_path):
+    good = tmp_path / "good.db"
+    async with Sandbox(state=good) as first:
+        await caller(session, first).create("key-of-order")
+    data, dice = good.read_bytes(), random.Random(5)  # noqa: S311 - the same damage every time
+
+    for n in range(60):
+        flipped = bytearray(data)
+        for _ in range(dice.choice([1, 3, 50, 500])):
+            flipped[dice.randrange(len(flipped))] = dice.randrange(256)
+        state = tmp_path / f"flipped-{n}.db"
+        state.write_bytes(flipped)
+        with suppress(StateError):
+            async with Sandbox(state=state) as sandbox:
+                assert (await caller(session, sandbox).get("/account")).status == 200
+
+
+async def test_a_task_that_waits_for_ever_is_on_record(session, state):
+    async with Sandbox(state=state, queued_for=math.inf) as first:
+        task_id = (await caller(session, first).create()).json["id"]
+
+    async with Sandbox(state=state) as second:
+        assert (await caller(session, second).get(f"/videos/{task_id}")).json["status"] == "queued"
 
 
 async def test_damaged_pages_are_an_error_that_names_the_file(session, state):

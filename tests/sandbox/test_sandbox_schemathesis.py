@@ -30,6 +30,8 @@ REFUSALS: dict[int, tuple[dict[str, Any], dict[str, Any]]] = {
 CONTENTS = {409: 0.0, 307: 60.0}
 #: The sandbox stands behind no gateway: these are answered as a fault that somebody plans.
 GATEWAY = {502, 504}
+#: Answered when a body is larger, or a file smaller, than anything generated: each has a test below.
+APART = {413, 503}
 
 
 @frozen
@@ -99,8 +101,8 @@ def test_every_status_that_is_listed_is_answered(run):
     brought_about = {("videos.create", status) for status in REFUSALS} | {
         ("videos.content", status) for status in CONTENTS
     }
-    behind_a_gateway = {(op, status) for op, status in listed if status in GATEWAY}
-    assert listed - brought_about - behind_a_gateway - run.reached == set()
+    not_generated = {(op, status) for op, status in listed if status in GATEWAY | APART}
+    assert listed - brought_about - not_generated - run.reached == set()
 
 
 def test_methods_that_are_not_described_are_tried_too(run):
@@ -127,3 +129,36 @@ async def test_content_that_is_elsewhere_or_not_there_yet_is_answered_as_it_is_d
         answer = await send(service, "/videos/{id}/content", "GET", path_parameters={"id": created.json()["id"]})
 
     assert answer.status_code == status
+
+
+@pytest.mark.parametrize(("path", "body"), [("/files", {"image_b64": "x"}), ("/videos", {"prompt": "x"})])
+async def test_a_body_that_is_too_large_is_answered_as_it_is_described(path, body):
+    async with Sandbox(speed=0) as service:
+        (field,) = body
+        answer = await send(service, path, "POST", body={field: "x" * (65 << 20)}, media_type="application/json")
+
+    assert answer.status_code == 413
+
+
+@pytest.mark.parametrize(
+    ("path", "method", "given"),
+    [
+        ("/models", "GET", {}),
+        ("/account", "GET", {}),
+        ("/files", "POST", {"body": {"image_b64": "x"}, "media_type": "application/json"}),
+        ("/videos", "POST", {"body": {"model": "gen-2.0", "prompt": "x"}, "media_type": "application/json"}),
+        ("/videos/{id}", "GET", {"path_parameters": {"id": "task_1"}}),
+        ("/videos/{id}/content", "GET", {"path_parameters": {"id": "task_1"}}),
+    ],
+)
+async def test_what_could_not_be_kept_is_answered_as_it_is_described(tmp_path, path, method, given):
+    async with Sandbox(speed=0, state=tmp_path) as service:
+        database = service._keeper._file._connection
+        database.execute("PRAGMA max_page_count = 1")
+        service.fail_next_task("x" * 100_000)
+        answer = await send(service, path, method, **given)
+        database.execute("PRAGMA max_page_count = 1000000")
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "STATE_NOT_KEPT")
+    described = describe("http://service.test/openapi/v1")["paths"][path][method.lower()]["responses"]
+    assert "503" in described

@@ -7,7 +7,11 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
+from vidgen_async.sandbox.jsontext import DEEPEST
+
 JSON_TYPE = "application/json; charset=utf-8"
+#: Digits of an offset; one with more lies beyond every video.
+OFFSET_DIGITS = 18
 
 
 @frozen
@@ -44,13 +48,19 @@ class Refusal(Exception):  # noqa: N818 - an answer that is raised, no error of 
         self.answer = Answer.error(status, code, message).with_headers(headers or {})
 
 
+def not_json() -> Refusal:
+    """For a body that the service cannot read."""
+    message = f"the body must be JSON, nested at most {DEEPEST} deep, with Content-Type: application/json"
+    return Refusal(400, "INVALID_PARAMETER", message)
+
+
 def video_answer(data: bytes, etag: str, range_header: str | None, if_range: str | None) -> Answer:
     """200 with the whole video, or 206 with the one range asked for; 416 for a range beyond the end.
 
     A header that is no single byte range is ignored, as HTTP says; so is a range whose ``If-Range`` does not match.
     """
     headers = {"Content-Type": "video/mp4", "Accept-Ranges": "bytes", "ETag": etag}
-    asked = re.fullmatch(r"\s*bytes\s*=\s*(\d*)\s*-\s*(\d*)\s*", range_header or "")
+    asked = re.fullmatch(r"\s*bytes\s*=\s*([0-9]*)\s*-\s*([0-9]*)\s*", range_header or "")
     if asked is None or asked.groups() == ("", "") or if_range not in (None, etag):
         return Answer(200, data, headers)
     first, last = _bounds(asked[1], asked[2], len(data))
@@ -63,5 +73,10 @@ def video_answer(data: bytes, etag: str, range_header: str | None, if_range: str
 
 def _bounds(first: str, last: str, size: int) -> tuple[int, int]:
     if not first:
-        return max(0, size - int(last)) if int(last) else size, size - 1
-    return int(first), min(int(last), size - 1) if last else size - 1
+        return max(0, size - _offset(last)) if _offset(last) else size, size - 1
+    return _offset(first), min(_offset(last), size - 1) if last else size - 1
+
+
+def _offset(digits: str) -> int:
+    significant = digits.lstrip("0") or "0"
+    return int(significant) if len(significant) <= OFFSET_DIGITS else 10**OFFSET_DIGITS

@@ -6,6 +6,7 @@ import io
 import re
 import secrets
 from collections.abc import Iterator
+from functools import cache
 from itertools import islice
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,6 +19,10 @@ from vidgen_async.sandbox.ledger import Account
 from vidgen_async.sandbox.links import LinkSigner
 
 RETENTION = 72 * 3600.0
+#: Pictures that Pillow decodes by itself; for some others it would run a program of the machine.
+FORMATS = frozenset({"PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "AVIF"})
+#: The sandbox's own: the description sets no limit.
+MOST_PIXELS = 50_000_000
 ASSET_PATH = re.compile(r"/api/reference-assets/([^/?]+)/content/([^/?]+)")
 
 
@@ -47,7 +52,10 @@ class DecodedImage:
 
 
 def decode_image(text: str) -> DecodedImage:
-    """The image in a data URI or in plain Base64. Its format is read from the content, never from the URI."""
+    """The image in a data URI or in plain Base64. Its format is read from the content, never from the URI.
+
+    An image of more than 50 megapixels is refused before it is decoded, however small its file.
+    """
     payload = text
     if text[:5].lower() == "data:":
         head, comma, payload = text.partition(",")
@@ -64,12 +72,30 @@ def decode_image(text: str) -> DecodedImage:
 
 def _verified(content: bytes) -> DecodedImage:
     try:
-        with Image.open(io.BytesIO(content)) as image:
+        with Image.open(io.BytesIO(content), formats=_formats()) as image:
+            if image.width * image.height > MOST_PIXELS:
+                raise _too_large()
             image.load()
             mime, kind = image.get_format_mimetype(), image.format or "image"
+    except Refusal:
+        raise
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        raise _too_large() from None
     except Exception as error:  # Pillow's decoders raise whatever their format makes of broken bytes
         raise Refusal(400, "INVALID_REFERENCE_IMAGE", f"the image cannot be decoded: {type(error).__name__}") from error
     return DecodedImage(content, mime or f"image/{kind.lower()}", kind.lower())
+
+
+@cache
+def _formats() -> tuple[str, ...]:
+    """Those of the formats that this Pillow can decode."""
+    Image.init()
+    return tuple(FORMATS.intersection(Image.OPEN))
+
+
+def _too_large() -> Refusal:
+    message = f"the image has more than {MOST_PIXELS // 1_000_000} megapixels"
+    return Refusal(400, "INVALID_REFERENCE_IMAGE", message)
 
 
 @define
@@ -131,8 +157,14 @@ class AssetStore:
         return asset
 
     def is_own_url(self, url: str) -> bool:
-        """Whether ``url`` is a full URL of this service's assets."""
-        return url.startswith(self.base + "/") and ASSET_PATH.fullmatch(urlsplit(url).path) is not None
+        """Whether ``url`` is a full URL of this service's assets. In its scheme and host, case does not count."""
+        try:
+            parts = urlsplit(url)
+        except ValueError:
+            return False
+        return f"{parts.scheme}://{parts.netloc.lower()}" == self.base.lower() and bool(
+            ASSET_PATH.fullmatch(parts.path)
+        )
 
     def by_url(self, account: Account, url: str, now: float) -> Asset:
         """The asset behind a URL of ours; its token must be complete."""

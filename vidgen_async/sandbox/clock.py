@@ -1,6 +1,7 @@
 """The sandbox's own time."""
 
 import asyncio
+import math
 import time
 from contextlib import suppress
 
@@ -46,8 +47,8 @@ class SandboxClock:
 
     def advance(self, seconds: float) -> None:
         """Let ``seconds`` pass at once. Call it in the thread of the sandbox's event loop."""
-        if not seconds >= 0:
-            raise ValueError(f"time does not run backwards: {seconds!r}")
+        if not 0 <= seconds < math.inf:
+            raise ValueError(f"time does not run backwards, and does not end: {seconds!r}")
         self._go_on(self.now() + seconds, self.speed)
 
     def start_at(self, now: float) -> None:
@@ -69,6 +70,6 @@ class SandboxClock:
 
 
 def _checked(speed: float) -> float:
-    if not speed >= 0:
-        raise ValueError(f"speed must be 0 or more, not {speed!r}")
+    if not 0 <= speed < math.inf:
+        raise ValueError(f"speed must be 0 or more, and finite, not {speed!r}")
     return speed

@@ -3,7 +3,6 @@
 They stand outside ``/openapi/v1`` and take no key. What is wrong with a call is told all at once (400).
 """
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from urllib.parse import parse_qs
 
 from attrs import frozen
 
+from vidgen_async.sandbox import jsontext
 from vidgen_async.sandbox.answers import JSON_TYPE, Answer, Refusal
 from vidgen_async.sandbox.entries import changed_entry, new_entry
 from vidgen_async.sandbox.faults import OPS
@@ -192,8 +192,8 @@ class _Control:
 
 
 def _shown(status: int, value: Any) -> Answer:
-    """JSON in ASCII: prompts and headers may hold what is no text, and every parser shall take it."""
-    return Answer(status, json.dumps(value).encode(), {"Content-Type": JSON_TYPE})
+    """JSON that every parser takes, whatever stands in prompts and headers."""
+    return Answer(status, jsontext.written(value), {"Content-Type": JSON_TYPE})
 
 
 def _query(call: "PageCall") -> Given:

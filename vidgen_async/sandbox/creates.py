@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from attrs import define, evolve, field
 
-from vidgen_async.sandbox.answers import Answer, Refusal
+from vidgen_async.sandbox.answers import Answer, Refusal, not_json
 from vidgen_async.sandbox.assets import AssetStore
 from vidgen_async.sandbox.catalog import CatalogEntry
 from vidgen_async.sandbox.film import Film, Picture, size_of
@@ -47,7 +47,7 @@ class CreateDesk:
         if key is not None and not 8 <= len(key) <= 100:
             raise Refusal(400, "INVALID_PARAMETER", "Idempotency-Key: must be 8 to 100 characters long")
         if not _is_json(create):
-            raise Refusal(400, "INVALID_PARAMETER", "the body must be JSON, with Content-Type: application/json")
+            raise not_json()
         canonical = json.dumps(create.body, sort_keys=True)
         task = self._replayed(account, key, canonical)
         create.replayed = task is not None

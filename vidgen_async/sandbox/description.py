@@ -15,7 +15,7 @@ Asynchronous video generation: a create answers with a task id, and the task is 
 
 This is the sandbox of the service. Where the published interface leaves something open and the sandbox had to decide,
 it says *the sandbox's own*: do not rely on that elsewhere. Among it are the shape of errors, the names of the
-account's and the prices' fields, the header `X-Request-Id`, 409 for a create and 416 for a range.
+account's and the prices' fields, the header `X-Request-Id`, 409 for a create, 413 for a body and 416 for a range.
 
 A create that ends without an answer, or with 502, 503 or 504, may have made and charged a task: never send it again
 automatically."""
@@ -86,8 +86,10 @@ def _body(schema: str, **examples: Node) -> Node:
 
 def _operation(op: str, purpose: str, answers: Node, **more: Any) -> Node:
     """An operation with its own answers by status, and those that every one has."""
-    shared = {"401": "Unauthorized", "502": "GatewayFault", "504": "GatewayFault"}
-    responses = answers | {status: _component("responses", name) for status, name in shared.items()}
+    shared = {"401": "Unauthorized", "502": "GatewayFault", "503": "NotKept", "504": "GatewayFault"}
+    if "requestBody" in more:
+        shared["413"] = "BodyTooLarge"
+    responses = {status: _component("responses", name) for status, name in shared.items()} | answers
     return {
         "operationId": op,
         "tags": [op.partition(".")[0]],
@@ -142,6 +144,12 @@ _HEADERS: Node = {
 _RESPONSES: Node = {
     "Unauthorized": _refusal("The API key is missing or invalid.", "WWW-Authenticate"),
     "NoSuchTask": _refusal("The task does not exist or does not belong to the current user."),
+    "BodyTooLarge": _refusal(
+        "The body has more bytes than are taken: 64 MiB of an upload, 1 MiB else. The sandbox's own."
+    ),
+    "NotKept": _refusal(
+        "`STATE_NOT_KEPT`: what the sandbox holds could not be written to its file. The sandbox's own."
+    ),
     "GatewayFault": {
         "description": "A fault of the gateway or upstream, with any body. After a create, query before anything else: "
         "the task may have been made. The sandbox answers this only when it is told to.",
@@ -212,7 +220,8 @@ _CREATE_FILE = _operation(
     {
         "200": _answer("The asset is saved.", _json("ReferenceAsset"), links=("Create",)),
         "400": _refusal(
-            "`EMPTY_REFERENCE_ASSET`: the image is empty. `INVALID_REFERENCE_IMAGE`: it cannot be decoded. "
+            "`EMPTY_REFERENCE_ASSET`: the image is empty. `INVALID_REFERENCE_IMAGE`: it cannot be decoded, or "
+            "has more than 50 megapixels (the sandbox's own limit). "
             "`REFERENCE_ASSET_EXPIRED`: the asset is deleted, expired or not owned by the account. "
             "`UNSUPPORTED_REFERENCE_URL`: only the caller's own assets are reused. Other codes: the body is invalid."
         ),
@@ -231,7 +240,8 @@ _CREATE_VIDEO = _operation(
         "429": _refusal("More than 100 submissions of the user within 60 seconds.", "Retry-After"),
         "503": _refusal(
             "The model is in maintenance or not enabled. Elsewhere also: the channel is unavailable for now, or it is "
-            "not known whether the create was received."
+            "not known whether the create was received. `STATE_NOT_KEPT`, the sandbox's own: what it holds, also "
+            "a task that was made, could not be written to its file."
         ),
     },
     parameters=[_IDEMPOTENCY_KEY],

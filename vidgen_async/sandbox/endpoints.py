@@ -1,13 +1,12 @@
 """The six endpoints, the assets' addresses and the signed links: each takes a call and gives an answer or a Refusal."""
 
-import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from urllib.parse import urlsplit
 
 from attrs import define, field, frozen
 
-from vidgen_async.sandbox.answers import Answer, Refusal, video_answer
+from vidgen_async.sandbox import jsontext
+from vidgen_async.sandbox.answers import Answer, Refusal, not_json, video_answer
 from vidgen_async.sandbox.assets import ASSET_PATH, Asset, AssetStore, DecodedImage, decode_image
 from vidgen_async.sandbox.clock import SandboxClock
 from vidgen_async.sandbox.creates import CreateDesk
@@ -71,7 +70,7 @@ class Endpoints:
     async def create_file(self, call: Call) -> Answer:
         account = self._account(call)
         if call.headers.get("Content-Type", "").partition(";")[0].strip().lower() != "application/json":
-            raise Refusal(400, "INVALID_PARAMETER", "the body must be JSON, with Content-Type: application/json")
+            raise not_json()
         found = await self.projector.run(self._read_upload, account, call.body)
         asset = found if isinstance(found, Asset) else self.assets.add(account, found, self.clock.now())
         return Answer.json(200, self.assets.as_json(asset))
@@ -80,9 +79,9 @@ class Endpoints:
         """Runs in a thread: an upload may be large. An own asset's URL gives the same asset again (4.3)."""
         text, url = _upload_fields(raw)
         if text is not None:
-            if text.startswith("/") and ASSET_PATH.fullmatch(urlsplit(text).path):
+            if ASSET_PATH.fullmatch(text.partition("?")[0]):
                 text = self.assets.base + text
-            if not text.startswith(("http://", "https://")):
+            if not re.match(r"https?://", text, re.IGNORECASE):
                 return decode_image(text)
             url = text
         if url is None or not self.assets.is_own_url(url):
@@ -161,9 +160,9 @@ class Endpoints:
 
 def _upload_fields(raw: bytes) -> tuple[str | None, str | None]:
     try:
-        body = json.loads(raw)
-    except (ValueError, RecursionError):
-        body = None
+        body = jsontext.read_strictly(raw)
+    except ValueError:
+        raise not_json() from None
     if not isinstance(body, dict):
         raise Refusal(400, "INVALID_PARAMETER", "the body must be a JSON object")
     given = {name: body[name] for name in ("image_b64", "image_url") if name in body}

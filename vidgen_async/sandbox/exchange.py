@@ -1,6 +1,5 @@
 """One request from its head to its end: recorded, read, carried out, and answered as the faults demand."""
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -8,7 +7,8 @@ from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 from attrs import define, field
 
-from vidgen_async.sandbox.answers import Answer
+from vidgen_async.sandbox import guard, jsontext
+from vidgen_async.sandbox.answers import Answer, Refusal
 from vidgen_async.sandbox.clock import SandboxClock
 from vidgen_async.sandbox.endpoints import Call, Endpoints
 from vidgen_async.sandbox.faults import Fault, FaultPlan, lookalike
@@ -22,6 +22,10 @@ from vidgen_async.sandbox.wire import hang_up, read_body, send
 WELL_BEHAVED = Fault(name="none")
 DROPPED = Fault(name="drop after", made=False, ends="close")
 KEPT_REQUESTS = 20_000
+#: Bytes of a body, for the sandbox's own pages too. The sandbox's own: the description sets no limit.
+BODY_LIMIT = 1 << 20
+#: Of an upload, which is a whole picture in Base64.
+BODY_LIMITS = {"files.create": 64 << 20}
 
 
 @define(kw_only=True)
@@ -64,7 +68,10 @@ class Exchanges:
         self, origin: Origin, request: web.BaseRequest, received: ReceivedRequest, route: Route, fault: Fault
     ) -> web.StreamResponse:
         create = received.create
-        raw = await read_body(request) if fault.reads else b""
+        try:
+            raw = await read_body(request, BODY_LIMITS.get(route.op, BODY_LIMIT)) if fault.reads else b""
+        except Refusal as refusal:
+            return await self._respond(origin, request, received, refusal.answer, fault)
         if raw is None:
             return hang_up(request)
         if create and fault.reads:
@@ -89,11 +96,15 @@ class Exchanges:
         return answer
 
     async def _show(self, request: web.BaseRequest, found: FoundPage, query: str) -> web.StreamResponse:
-        raw = await read_body(request)
-        if raw is None:
-            return hang_up(request)
-        answer = await self.pages.answer(found, PageCall(request.method, query, request.headers, raw))
-        return await send(request, self._kept(answer), WELL_BEHAVED)
+        try:
+            self.pages.check(request.method, request.headers)
+            raw = await read_body(request, BODY_LIMIT)
+            if raw is None:
+                return hang_up(request)
+            answer = await self.pages.answer(found, PageCall(request.method, query, request.headers, raw))
+        except Refusal as refusal:
+            answer = refusal.answer
+        return await send(request, guard.marked(self._kept(answer)), WELL_BEHAVED)
 
     def _fault(self, request: web.BaseRequest, op: str) -> Fault:
         if request.protocol in self._poisoned:
@@ -139,8 +150,8 @@ class Exchanges:
 
 def _parsed(raw: bytes) -> Any:
     try:
-        return json.loads(raw)
-    except (ValueError, RecursionError):
+        return jsontext.read_strictly(raw)
+    except ValueError:
         return None
 
 

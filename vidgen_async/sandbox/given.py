@@ -1,12 +1,13 @@
 """What people and programs outside hand in as JSON: checked field by field, with all problems told at once."""
 
 import json
-import math
 import re
 from collections.abc import Callable, Collection
 from typing import Any, Generic, TypeVar
 
 from attrs import define, field, frozen
+
+from vidgen_async.sandbox import jsontext
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -40,9 +41,9 @@ class Given:
     def of_body(cls, raw: bytes) -> "Given":
         """A request's body; an empty one stands for an object without fields."""
         try:
-            fields = json.loads(raw) if raw.strip() else {}
-        except (ValueError, RecursionError):
-            raise Wrong("the body must be JSON") from None
+            fields = jsontext.read(raw) if raw.strip() else {}
+        except ValueError:
+            raise Wrong(f"the body must be JSON, nested at most {jsontext.DEEPEST} deep") from None
         if not isinstance(fields, dict):
             raise Wrong(f"the body must be a JSON object, not {shown(fields)}")
         return cls(fields)
@@ -90,10 +91,10 @@ def integer(low: int, high: int) -> Kind[int]:
 
 
 def number(low: float, high: float) -> Kind[float]:
-    """An int stays an int."""
+    """An int stays an int. NaN is within no limits."""
 
     def read(value: object) -> float:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, int | float):
             raise TypeError
         return _within(value, low, high)
 
@@ -156,8 +157,16 @@ def _json(value: object) -> object:
     return value
 
 
+def _object(value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError
+    return value
+
+
 BOOLEAN = Kind("true or false", "boolean", _boolean)
 ANYTHING = Kind("any JSON", "any", _json)
+#: What lies in it is for its reader to check.
+OBJECT = Kind("an object", "object", _object)
 HEADER_NAME = text(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", "a header's name")
 HEADER_VALUE = text(r"[^\x00-\x1f\x7f\ud800-\udfff]*", "a header's value, in one line")
 

@@ -8,7 +8,7 @@ import ipaddress
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from vidgen_async.sandbox.answers import Refusal
+from vidgen_async.sandbox.answers import Answer, Refusal
 
 READS = ("GET", "HEAD", "OPTIONS")
 
@@ -20,8 +20,16 @@ HEADERS = {
 }
 
 
-def check(method: str, headers: Mapping[str, str], body: bytes, host: str) -> None:
-    """Raise the Refusal if a request for a page may come from another site. ``host`` is the sandbox's own."""
+def marked(answer: Answer) -> Answer:
+    """The answer of a page with the headers that every one has."""
+    return answer.with_headers(HEADERS | dict(answer.headers))
+
+
+def check(method: str, headers: Mapping[str, str], host: str) -> None:
+    """Raise the Refusal if a request for a page may come from another site. ``host`` is the sandbox's own.
+
+    The head tells; the body need not have been read.
+    """
     name = headers.get("Host", "")
     if not _is_ours(name, host):
         raise Refusal(403, "FOREIGN_HOST", f"Host: must be an IP address, localhost or {host}, not {name[:200]!r}")
@@ -31,9 +39,13 @@ def check(method: str, headers: Mapping[str, str], body: bytes, host: str) -> No
     if origin is not None and origin.lower() != f"http://{name.lower()}":
         raise Refusal(403, "FOREIGN_ORIGIN", f"Origin: must be http://{name}, or absent, not {origin[:200]!r}")
     media_type = headers.get("Content-Type", "").partition(";")[0].strip().lower()
-    if media_type != "application/json" and (method != "DELETE" or body):
+    if media_type != "application/json" and (method != "DELETE" or _has_body(headers)):
         allowed = "application/json" if method != "DELETE" else "application/json where there is a body"
         raise Refusal(415, "UNSUPPORTED_MEDIA_TYPE", f"Content-Type: must be {allowed}, not {media_type[:200]!r}")
+
+
+def _has_body(headers: Mapping[str, str]) -> bool:
+    return "Transfer-Encoding" in headers or headers.get("Content-Length", "0") != "0"
 
 
 def is_loopback(host: str) -> bool:

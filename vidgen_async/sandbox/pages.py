@@ -49,16 +49,12 @@ class Pages:
                 return methods, names
         return ({}, {}) if given[:2] == ["", "sandbox"] else None
 
-    async def answer(self, found: FoundPage, call: PageCall) -> Answer:
-        """The page that was found, or why there is none for this method."""
-        try:
-            guard.check(call.method, call.headers, call.body, self.host)
-            answer = await self._page(found, call)
-        except Refusal as refusal:
-            answer = refusal.answer
-        return answer.with_headers(guard.HEADERS | dict(answer.headers))
+    def check(self, method: str, headers: Mapping[str, str]) -> None:
+        """Raise the Refusal if a request may come from another site; for the head, before anything else is read."""
+        guard.check(method, headers, self.host)
 
-    async def _page(self, found: FoundPage, call: PageCall) -> Answer:
+    async def answer(self, found: FoundPage, call: PageCall) -> Answer:
+        """The page that was found; a Refusal says why there is none."""
         methods, names = found
         if not methods:
             paths = [f"{', '.join(methods)} {path}" for path, methods in self.pages.items()]

@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 from attrs import asdict, define, field, frozen
 
+from vidgen_async.sandbox import recordkinds
 from vidgen_async.sandbox.catalog import CatalogEntry
 from vidgen_async.sandbox.creates import WINDOW
 from vidgen_async.sandbox.endpoints import Endpoints
@@ -121,7 +122,7 @@ class Keeper:
     def _load(self) -> None:
         try:
             values = self._file.values()
-            if values:
+            if values or not self._file.is_empty:
                 self._load_facts()
                 self._load_values(values)
                 self._marks = self._marks_now(self._marks, Batch(values=values))
@@ -192,13 +193,17 @@ class Keeper:
         contents = self._file.contents()
         for kind, record in self._file.facts():
             if kind == "account":
-                account = Account(**record)
-                named[account.name] = self._held.accounts[account.api_key] = account
+                account = Account(**recordkinds.read(record, recordkinds.ACCOUNT))
+                self._held.accounts.add_missing([account])
+                named[account.name] = account
             elif kind == "task":
                 task = task_of(record, named, contents.__getitem__)
                 self._held.desk.tasks[task.id] = task
             else:
                 _take_in(named[record.pop("account")], kind, record)
+        if not named:
+            raise ValueError("there is no account on record")
+        self._check_keys()
         for record in self._file.assets():
             self._held.assets.put(asset_of(record, named, contents.__getitem__))
         refunded = {entry.task_id for account in named.values() for entry in account.ledger if entry.kind == "refund"}
@@ -206,13 +211,19 @@ class Keeper:
             if task.id not in refunded:
                 self._held.desk.refunds.expect(task)
 
+    def _check_keys(self) -> None:
+        tasks = self._held.desk.tasks
+        for account in self._held.accounts.values():
+            if any(create.task_id not in tasks for create in account.keys.values()):
+                raise ValueError("an Idempotency-Key stands for a task that is not on record")
+
     def _load_values(self, values: Record) -> None:
         desk = self._held.desk
         self._held.signer.secret = bytes.fromhex(values["secret"])
         desk.models.clear()
         desk.models.update((entry.code, entry) for entry in map(entry_of, values["models"]))
         desk.next_outcomes[:] = [failure_of(record) for record in values["outcomes"]]
-        clock_now, wall, speed = values["clock"]
+        clock_now, wall, speed = (recordkinds.TIME.read(number) for number in values["clock"])
         newest = [entry.at for account in self._held.accounts.values() for entry in account.ledger]
         self._held.clock.start_at(max([_time_from((clock_now, wall, speed)), *newest]))
 
@@ -228,14 +239,16 @@ def _new_of_account(account: Account, seen: _Seen) -> Iterator[tuple[str, Record
 
 def _take_in(account: Account, kind: str, record: Record) -> None:
     if kind == "entry":
-        account.ledger.append(LedgerEntry(**record))
+        account.ledger.append(LedgerEntry(**recordkinds.read(record, recordkinds.ENTRY)))
         account.balance = account.ledger[-1].balance
     elif kind == "key":
-        key = record.pop("key")
-        account.keys[key] = KeyedCreate(**record)
+        fields = recordkinds.read(record, recordkinds.KEY)
+        key = fields.pop("key")
+        account.keys[key] = KeyedCreate(**fields)
     elif kind == "submission":
-        account.submit(record["at"])
-        while account.submitted_at[0] <= record["at"] - WINDOW:
+        at = recordkinds.read(record, recordkinds.SUBMISSION)["at"]
+        account.submit(at)
+        while account.submitted_at[0] <= at - WINDOW:
             account.submitted_at.popleft()
     else:
         raise ValueError(f"a fact of an unknown kind {kind!r}")

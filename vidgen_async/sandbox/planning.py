@@ -1,19 +1,20 @@
 """Faults by name, for those who cannot call :class:`Fault`: over HTTP and on the command line."""
 
 import inspect
-import json
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from attrs import frozen
 
+from vidgen_async.sandbox import jsontext
 from vidgen_async.sandbox.faults import OPS, Fault, FaultPlan, Op, PlannedFault
 from vidgen_async.sandbox.given import (
     ANYTHING,
     BOOLEAN,
     HEADER_NAME,
     HEADER_VALUE,
+    OBJECT,
     Given,
     Kind,
     Wrong,
@@ -23,7 +24,6 @@ from vidgen_async.sandbox.given import (
     one_of,
     or_null,
     shown,
-    text,
 )
 
 TIMES = integer(1, 1_000_000)
@@ -130,7 +130,7 @@ def plan(faults: FaultPlan, given: Given) -> PlannedFault:
     name = given.take("fault", one_of(FORMS), "")
     times = given.take("times", or_null(TIMES), 1)
     after = given.take("after", AFTER, 0)
-    args = given.take("args", mapping_of(text(), ANYTHING), {})
+    args = given.take("args", OBJECT, {})
     fault = None
     if name:
         try:
@@ -163,7 +163,7 @@ def plan_text(faults: FaultPlan, written: str) -> PlannedFault:
 
 def _value(written: str) -> Any:
     try:
-        return json.loads(written)
+        return jsontext.read(written)
     except ValueError:
         return written
 

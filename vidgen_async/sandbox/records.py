@@ -5,6 +5,7 @@ from typing import Any
 
 from attrs import asdict
 
+from vidgen_async.sandbox import recordkinds
 from vidgen_async.sandbox.assets import Asset
 from vidgen_async.sandbox.catalog import CatalogEntry
 from vidgen_async.sandbox.film import Film, Picture
@@ -35,14 +36,16 @@ def task_record(task: SandboxTask, put: PutBytes) -> Record:
 
 
 def task_of(record: Record, accounts: Mapping[str, Account], get: GetBytes) -> SandboxTask:
-    prompt, seconds, width, height, pictures, notes = record["film"]
+    """ValueError or LookupError for a damaged record, here and below."""
+    fields = recordkinds.read(record, recordkinds.TASK)
+    prompt, seconds, width, height, pictures, notes = fields["film"]
     shown = tuple(Picture(label, None if digest is None else get(digest)) for label, digest in pictures)
     return SandboxTask(
-        **record
+        **fields
         | {
-            "account": accounts[record["account"]],
+            "account": accounts[fields["account"]],
             "film": Film(prompt, seconds, width, height, shown, tuple(notes)),
-            "failure": failure_of(record["failure"]),
+            "failure": failure_of(fields["failure"]),
         }
     )
 
@@ -59,7 +62,8 @@ def asset_record(asset: Asset, put: PutBytes) -> Record:
 
 
 def asset_of(record: Record, accounts: Mapping[str, Account], get: GetBytes) -> Asset:
-    return Asset(**record | {"account": accounts[record["account"]], "content": get(record["content"])})
+    fields = recordkinds.read(record, recordkinds.ASSET)
+    return Asset(**fields | {"account": accounts[fields["account"]], "content": get(fields["content"])})
 
 
 def failure_record(failure: Failure | None) -> Record | None:
@@ -67,9 +71,8 @@ def failure_record(failure: Failure | None) -> Record | None:
 
 
 def failure_of(record: Record | None) -> Failure | None:
-    return None if record is None else Failure(**record)
+    return None if record is None else Failure(**recordkinds.read(record, recordkinds.FAILURE))
 
 
 def entry_of(record: Record) -> CatalogEntry:
-    listed = {name: tuple(record[name]) for name in ("durations", "resolutions")}
-    return CatalogEntry(**record | listed)
+    return CatalogEntry(**recordkinds.read(record, recordkinds.MODEL))

@@ -8,7 +8,7 @@ from pathlib import Path
 import av
 from PIL import Image, ImageDraw, ImageOps
 
-from vidgen_async.sandbox.film import Film
+from vidgen_async.sandbox.film import Film, Picture
 from vidgen_async.sandbox.lettering import ACCENT, badge, caption, even, margin_of, note_size, time_code
 from vidgen_async.sandbox.planes import Planes, Stamp
 from vidgen_async.sandbox.scenery import Scene, hills, opened, scene_for
@@ -113,15 +113,20 @@ class _Front:
 
 def _strips(film: Film) -> tuple[Stamp, ...]:
     """Small pictures of all the references, one strip per scene with that scene's picture marked; none for one."""
-    shown = [opened(picture) for picture in film.pictures]
-    if len(shown) < 2:
+    number = len(film.pictures)
+    if number < 2:
         return ()
-    side = even(min(film.height // 9, (film.width // 2) // len(shown) * 5 // 6))
+    side = max(2, even(min(film.height // 9, (film.width // 2) // number * 5 // 6)))
     gap = even(max(2, side // 8))
-    thumbs = [ImageOps.fit(image, (side, side)) if image else Image.new("RGB", (side, side), "gray") for image in shown]
+    thumbs = [_thumb(picture, side) for picture in film.pictures]
     corners = Image.new("L", (side, side))
     ImageDraw.Draw(corners).rounded_rectangle((0, 0, side - 1, side - 1), side // 6, fill=255)
     return tuple(_strip(thumbs, corners, gap, marked) for marked in range(len(thumbs)))
+
+
+def _thumb(picture: Picture, side: int) -> Image.Image:
+    image = opened(picture, (side, side))
+    return Image.new("RGB", (side, side), "gray") if image is None else ImageOps.fit(image, (side, side))
 
 
 def _strip(thumbs: list[Image.Image], corners: Image.Image, gap: int, marked: int) -> Stamp:

@@ -70,7 +70,7 @@ def read_wish(body: Body, entry: CatalogEntry) -> Wish:
         raise _invalid("; ".join(problems))
     return Wish(
         prompt=body["prompt"],
-        seconds=_either(body, "duration", "seconds") or entry.durations[0],
+        seconds=int(_either(body, "duration", "seconds") or entry.durations[0]),
         ratio=_either(body, "ratio", "aspect_ratio") or DEFAULT_RATIO,
         resolution=body.get("resolution") or entry.resolutions[0],
         image_ids=tuple(body.get("image_ids") or ()),
@@ -99,7 +99,7 @@ def _check_texts(body: Body, entry: CatalogEntry) -> Iterator[str]:
 
 def _check_duration(body: Body, entry: CatalogEntry) -> Iterator[str]:
     given = [body[name] for name in ("duration", "seconds") if body.get(name) is not None]
-    if any(isinstance(value, bool) or not isinstance(value, int) for value in given):
+    if not all(_is_integer(value) for value in given):
         yield "duration: must be an integer of seconds"
     elif any(value not in entry.durations for value in given):
         yield f"duration: {entry.code} accepts only {', '.join(map(str, entry.durations))}"
@@ -177,6 +177,11 @@ def _items(body: Body, name: str) -> list[Any]:
 
 def _urls(body: Body, plain: str, objects: str) -> tuple[str, ...]:
     return (*_items(body, plain), *(item["url"] for item in _items(body, objects)))
+
+
+def _is_integer(value: object) -> bool:
+    """JSON has one kind of number: 5.0 is the integer 5."""
+    return (isinstance(value, int) and not isinstance(value, bool)) or (isinstance(value, float) and value.is_integer())
 
 
 def _either(body: Body, name: str, alias: str) -> Any:

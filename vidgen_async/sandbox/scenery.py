@@ -26,6 +26,8 @@ PALETTES: Sequence[tuple[Colour, ...]] = (
 )
 #: A picture whose shape is further from the frame's than this is shown whole, on a card.
 NEAR_ENOUGH = 1.7
+#: Pixels of an opened picture for one that is shown, along each side.
+OVERSAMPLING = 4
 
 
 class Scene(Protocol):
@@ -94,7 +96,7 @@ def swing(frame: int, span: int) -> int:
 
 def scene_for(picture: Picture, film: Film, frames: int, *, backwards: bool) -> Scene:
     """The scene that shows ``picture`` for this many frames."""
-    image = opened(picture)
+    image = opened(picture, (film.width, film.height))
     if image is None:
         return Card(
             hills(film, frames, picture.label), Stamp.of(_name_card(picture.label, film)), film, film.width // 8
@@ -106,16 +108,33 @@ def scene_for(picture: Picture, film: Film, frames: int, *, backwards: bool) -> 
     return Card(behind, Stamp.of(_picture_card(image, film)), film, film.width // 12)
 
 
-def opened(picture: Picture) -> Image.Image | None:
-    """The picture, upright and opaque; None when there is nothing to show."""
+def opened(picture: Picture, size: tuple[int, int]) -> Image.Image | None:
+    """The picture, upright and opaque; None when there is nothing to show.
+
+    It is shrunk as soon as it is decoded, or while it is, to what is needed to show it well at ``size``.
+    """
     if picture.content is None:
         return None
+    room = size[0] * size[1] * OVERSAMPLING**2
     try:
         with Image.open(io.BytesIO(picture.content)) as source:
-            upright = ImageOps.exif_transpose(source).convert("RGBA")
+            share = min(1.0, math.sqrt(room / (source.width * source.height)))
+            source.draft(None, (math.ceil(source.width * share), math.ceil(source.height * share)))
+            ImageOps.exif_transpose(source, in_place=True)
+            upright = _shrunk(source, room).convert("RGBA")
     except (OSError, ValueError, SyntaxError):  # broken metadata in a picture that could be decoded
         return None
     return Image.alpha_composite(Image.new("RGBA", upright.size, "white"), upright).convert("RGB")
+
+
+def _shrunk(image: Image.Image, room: int) -> Image.Image:
+    """The image in at most about ``room`` pixels."""
+    factor = math.ceil(math.sqrt(image.width * image.height / room))
+    if factor <= 1:
+        return image
+    if image.mode not in ("L", "LA", "RGB", "RGBA"):
+        image = image.convert("L" if image.mode == "1" else "RGBA")
+    return image.reduce(factor)
 
 
 def hills(film: Film, frames: int, seed: str = "") -> Hills:

@@ -28,7 +28,8 @@ def _object(meaning: str, required: list[str], properties: dict[str, Schema], **
     return _of("object", meaning, required=required, properties=properties, **rules)
 
 
-_WEB_ADDRESS: Schema = {"type": "string", "format": "uri", "pattern": "^https?://"}
+#: The case of a scheme does not count.
+_WEB_ADDRESS: Schema = {"type": "string", "format": "uri", "pattern": "^[Hh][Tt][Tt][Pp][Ss]?://"}
 _ASSET_ID: Schema = {"type": "string", "minLength": 1}
 _REFERENCE = _object("A reference by its address.", ["url"], {"url": _WEB_ADDRESS})
 _SECONDS = {"minimum": 1, "examples": [5]}

@@ -42,6 +42,8 @@ class Sandbox:
     end; by default one whose prompt holds ``[fail: reason]`` fails, with a refund. A field that section 2.4 does not
     know is refused, unless ``allow_unknown_fields``.
 
+    Bodies are taken up to 1 MiB, uploads up to 64 MiB and 50 megapixels.
+
     There is one account, with ``balance`` credits, and one more for each of ``accounts``, which gives their names and
     credits. ``on_request`` is called, in the event loop, with every request when it has arrived and again when it is
     over; it must not raise.

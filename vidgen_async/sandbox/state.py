@@ -1,7 +1,7 @@
 """What a sandbox holds, as JSON for people and programs that look at it from outside. Newest last, everywhere."""
 
 from collections.abc import Iterator
-from itertools import islice
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Any
 
 from vidgen_async.sandbox.ledger import Account, LedgerEntry
@@ -69,11 +69,12 @@ def account_view(account: Account) -> dict[str, Any]:
 def ledger_view(
     sandbox: "Sandbox", *, account: Account | None = None, limit: int | None = None
 ) -> list[dict[str, Any]]:
-    """The entries of one account or of all, in the order of their time."""
+    """The entries of one account or of all, in the order of their time; those of one account stay as they were booked,
+    since a refund may be booked after its time."""
     sandbox.settle()
     accounts = [account] if account else list(sandbox.accounts.values())
-    entries = [(found.name, entry) for found in accounts for entry in _last(found.ledger, limit)]
-    entries.sort(key=lambda named: named[1].at)
+    entries = [(at, found.name, entry) for found in accounts for at, entry in _last(found.ledger, limit)]
+    entries.sort(key=lambda placed: placed[0])
     return [
         {
             "account": name,
@@ -83,7 +84,7 @@ def ledger_view(
             "task_id": entry.task_id,
             "balance": entry.balance,
         }
-        for name, entry in entries[None if limit is None else max(0, len(entries) - limit) :]
+        for _, name, entry in entries[None if limit is None else max(0, len(entries) - limit) :]
     ]
 
 
@@ -131,5 +132,7 @@ def _task(sandbox: "Sandbox", task_id: str, now: float) -> dict[str, Any]:
     }
 
 
-def _last(ledger: list[LedgerEntry], limit: int | None) -> Iterator[LedgerEntry]:
-    return islice(ledger, 0 if limit is None else max(0, len(ledger) - limit), None)
+def _last(ledger: list[LedgerEntry], limit: int | None) -> Iterator[tuple[float, LedgerEntry]]:
+    """The newest entries, each with a time that is never before that of the one booked before it."""
+    newest = ledger[0 if limit is None else max(0, len(ledger) - limit) :]
+    return zip(accumulate((entry.at for entry in newest), max), newest, strict=True)

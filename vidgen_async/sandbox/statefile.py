@@ -90,19 +90,27 @@ class StateFile:
         if db is not None:
             db.close()
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was ever written."""
+        return not any(self._rows(f"SELECT 1 FROM {table} LIMIT 1") for table in ALL_TABLES)  # noqa: S608 - our own names
+
     def facts(self) -> Iterator[tuple[str, Record]]:
         for kind, record in self._rows("SELECT kind, record FROM facts ORDER BY n"):
-            yield kind, json.loads(record)
+            yield kind, self._object(record)
 
     def assets(self) -> Iterator[Record]:
         for (record,) in self._rows("SELECT record FROM assets ORDER BY rowid"):
-            yield json.loads(record)
+            yield self._object(record)
 
     def values(self) -> Record:
-        return {name: json.loads(value) for name, value in self._rows("SELECT name, value FROM named")}
+        return {name: self._parsed(value) for name, value in self._rows("SELECT name, value FROM named")}
 
     def contents(self) -> dict[str, bytes]:
-        return dict(self._rows("SELECT digest, content FROM bytes"))
+        found = dict(self._rows("SELECT digest, content FROM bytes"))
+        if not all(isinstance(content, bytes) for content in found.values()):
+            raise StateError(f"the state {self.path} is damaged: what should be bytes is none")
+        return found
 
     def write(self, batch: Batch) -> None:
         """All of the batch, or nothing of it."""
@@ -134,9 +142,21 @@ class StateFile:
     def _pragma(self, name: str) -> int:
         return int(self._connection.execute(f"PRAGMA {name}").fetchone()[0])
 
-    def _rows(self, query: str) -> Iterator[Any]:
+    def _rows(self, query: str) -> list[Any]:
         with self._told():
-            yield from self._connection.execute(query)
+            return self._connection.execute(query).fetchall()
+
+    def _object(self, text: str) -> Record:
+        record = self._parsed(text)
+        if not isinstance(record, dict):
+            raise StateError(f"the state {self.path} is damaged: a record is no object")
+        return record
+
+    def _parsed(self, text: str) -> Any:
+        try:
+            return json.loads(text)
+        except (TypeError, ValueError, RecursionError):
+            raise StateError(f"the state {self.path} is damaged: a record is no JSON") from None
 
     @property
     def _connection(self) -> sqlite3.Connection:
@@ -163,6 +183,8 @@ class StateFile:
             yield
         except OSError as error:
             raise StateError(f"the state {self.path} cannot be opened: {error.strerror or error}") from error
+        except UnicodeDecodeError as error:
+            raise StateError(f"the state {self.path} is damaged: {error.reason}") from error
         except sqlite3.Error as error:
             code = error.sqlite_errorcode & 0xFF if hasattr(error, "sqlite_errorcode") else 0
             if code == sqlite3.SQLITE_BUSY:

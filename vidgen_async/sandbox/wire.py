@@ -9,22 +9,35 @@ from http import HTTPStatus
 import aiohttp
 from aiohttp import web
 
-from vidgen_async.sandbox.answers import Answer
+from vidgen_async.sandbox.answers import Answer, Refusal
 from vidgen_async.sandbox.faults import Fault
 
 TICK = 0.02
 
 
-async def read_body(request: web.BaseRequest) -> bytes | None:
-    """The whole body, however large; None when the caller went away before its end."""
+async def read_body(request: web.BaseRequest, limit: int) -> bytes | None:
+    """The whole body; None when the caller went away before its end. A Refusal (413) as soon as it is known to have
+    more than ``limit`` bytes: no more of it is held."""
     if request.transport is None:
         return await request.content.read() if request.content.is_eof() else None
+    if (request.content_length or 0) > limit:
+        raise _too_large(limit)
     if request.headers.get("Expect", "").lower() == "100-continue":
         request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    pieces, size = [], 0
     try:
-        return await request.content.read()
+        while piece := await request.content.readany():
+            size += len(piece)
+            if size > limit:
+                raise _too_large(limit)
+            pieces.append(piece)
     except (ConnectionError, aiohttp.ClientError, web.RequestPayloadError):
         return None
+    return b"".join(pieces)
+
+
+def _too_large(limit: int) -> Refusal:
+    return Refusal(413, "BODY_TOO_LARGE", f"the body must be at most {limit} bytes")
 
 
 def hang_up(request: web.BaseRequest, *, reset: bool = False) -> web.Response:

@@ -1,0 +1,194 @@
+"""Input of the kind that nobody sends by accident: it is refused in words, and breaks nothing for those who look on."""
+
+import io
+import json
+import math
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.sandbox.conftest import Caller
+from vidgen_async.sandbox import Sandbox, SandboxClock
+from vidgen_async.sandbox.jsontext import DEEPEST, read, read_strictly
+
+JSON = {"Content-Type": "application/json"}
+MIB = 1 << 20
+HUGE = "1" + "0" * 400
+
+
+def nested(depth: int) -> str:
+    return "[" * depth + "]" * depth
+
+
+def strict(text: bytes):
+    """What a browser makes of it: NaN and Infinity are errors."""
+
+    def refused(name: str) -> float:
+        raise ValueError(name)
+
+    return json.loads(text, parse_constant=refused)
+
+
+async def sent(size: int) -> AsyncIterator[bytes]:
+    """A body in pieces, whose length is not told before."""
+    for _ in range(0, size, MIB // 4):
+        yield b" " * (MIB // 4)
+
+
+@pytest.fixture
+def root(service) -> str:
+    return service.console_url.rstrip("/")
+
+
+# What is no JSON, or too deep.
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "1e400", nested(100), nested(980), nested(100_000)])
+@pytest.mark.parametrize("bare", [True, False])
+async def test_a_create_with_what_is_no_json_is_refused_and_the_state_stays_json(service, api, root, value, bare):
+    body = f'{{"model": "gen-2.0", "prompt": {value}}}'
+
+    reply = await api.send("POST", "/videos", data=body, headers=JSON, bare=bare)
+    looks = [await api.get(f"{root}/sandbox/{page}", bare=True) for page in ("state", "creates", "requests")]
+
+    assert reply.status == (401 if bare else 400)
+    assert [look.status for look in looks] == [200, 200, 200]
+    assert strict(looks[0].body)["creates"] == strict(looks[1].body)["creates"]
+    assert strict(looks[1].body)["creates"][0]["body"] is None
+    assert service.tasks == {}
+
+
+async def test_a_create_as_deep_as_is_taken_is_answered_and_shown(api, root):
+    body = {"model": "gen-2.0", "prompt": "x", "attachments": [{"deep": json.loads(nested(DEEPEST - 3))}]}
+
+    reply = await api.post("/videos", body)
+    look = await api.get(f"{root}/sandbox/creates", bare=True)
+
+    assert reply.status == 202
+    assert look.json["creates"][0]["body"] == body
+
+
+@pytest.mark.parametrize("reading", [read, read_strictly])
+def test_json_is_read_to_a_depth_and_no_deeper(reading):
+    assert reading(nested(DEEPEST)) == json.loads(nested(DEEPEST))
+    for depth in (DEEPEST + 1, 100_000):
+        with pytest.raises(ValueError, match="too deep"):
+            reading(nested(depth))
+
+
+async def test_lifetimes_without_an_end_are_shown_as_null(session):
+    async with Sandbox(queued_for=math.inf) as service:
+        await Caller(session, service.base_url, service.api_key).create()
+        async with session.get(f"{service.console_url}sandbox/state") as answer:
+            state = strict(await answer.read())
+
+    assert [(task["starts_at"], task["ends_at"]) for task in state["tasks"]] == [(None, None)]
+
+
+# Numbers beyond everything.
+
+
+@pytest.mark.parametrize("value", [HUGE, "-" + HUGE, "9" * 5000, "1e400", "NaN", "Infinity"])
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        ("/sandbox/clock", '{"speed": %s}', "speed"),
+        ("/sandbox/clock", '{"advance": %s}', "advance"),
+        ("/sandbox/accounts", '{"balance": %s}', "balance"),
+        ("/sandbox/faults", '{"op": "*", "fault": "stall", "args": {"seconds": %s}}', "seconds"),
+        ("/sandbox/faults", '{"op": "*", "fault": "stall", "times": %s}', "times"),
+    ],
+)
+async def test_a_number_beyond_all_limits_is_refused_by_its_field(service, api, root, path, body, field, value):
+    reply = await api.send("POST", f"{root}{path}", data=body % value, headers=JSON, bare=True)
+
+    assert (reply.status, reply.code) == (400, "INVALID_PARAMETER")
+    assert f"{field}: must be" in reply.json["error"]["message"]
+    assert (service.clock.speed, service.faults.planned, len(service.accounts)) == (0, [], 1)
+
+
+@pytest.mark.parametrize("beyond", [math.inf, math.nan, -1.0])
+def test_a_clock_runs_at_a_finite_speed_and_is_advanced_by_finite_times(beyond):
+    with pytest.raises(ValueError, match="speed must be"):
+        SandboxClock(beyond)
+    with pytest.raises(ValueError, match="time does not"):
+        SandboxClock().advance(beyond)
+
+
+@pytest.mark.parametrize(
+    ("asked", "status"),
+    [
+        ("bytes={}-", 416),
+        ("bytes=0-{}", 206),
+        ("bytes=-{}", 206),
+    ],
+)
+async def test_a_range_with_thousands_of_digits_is_a_range_like_any_other(service, api, asked, status):
+    task_id = (await api.create(duration=1)).json["id"]
+    service.clock.advance(10)
+    whole = (await api.get(f"/videos/{task_id}/content")).body
+
+    reply = await api.get(f"/videos/{task_id}/content", headers={"Range": asked.format("9" * 5000)})
+    zeros = await api.get(f"/videos/{task_id}/content", headers={"Range": f"bytes=0-{'0' * 5000}1"})
+
+    assert reply.status == status
+    assert (zeros.status, zeros.body) == (206, whole[:2])
+    if status == 206:
+        assert reply.body == whole
+
+
+# Bodies beyond everything.
+
+
+async def test_a_body_above_its_limit_is_413_and_none_of_it_is_kept(service, api):
+    replies = [
+        await api.send("POST", "/videos", data=sent(2 * MIB), headers=JSON, bare=True),
+        await api.send("POST", "/videos", data=io.BytesIO(b" " * (MIB + 1)), headers=JSON),
+    ]
+
+    assert [(reply.status, reply.code) for reply in replies] == [(413, "BODY_TOO_LARGE")] * 2
+    assert [(create.raw, create.body_arrived, create.status) for create in service.creates] == [(b"", False, 413)] * 2
+
+
+async def test_a_body_of_exactly_its_limit_is_read(service, api):
+    body = json.dumps({"model": "gen-2.0", "prompt": "x"}).encode().ljust(MIB)
+
+    reply = await api.send("POST", "/videos", data=body, headers=JSON)
+
+    assert (reply.status, len(service.creates[0].raw)) == (202, MIB)
+
+
+async def test_an_upload_may_be_64_mib_and_no_more(api):
+    body = json.dumps({"image_b64": "bm8gaW1hZ2U="}).encode()
+
+    taken = await api.send("POST", "/files", data=io.BytesIO(body.ljust(64 * MIB)), headers=JSON)
+    refused = await api.send("POST", "/files", data=io.BytesIO(body.ljust(64 * MIB + 1)), headers=JSON)
+
+    assert (taken.status, taken.code) == (400, "INVALID_REFERENCE_IMAGE")
+    assert (refused.status, refused.code) == (413, "BODY_TOO_LARGE")
+
+
+async def test_a_body_of_a_control_path_is_limited_and_a_foreign_one_is_not_read_at_all(service, api, root):
+    foreign = {"Content-Type": "text/plain", "Origin": "http://evil.test"}
+
+    refused = await api.send("POST", f"{root}/sandbox/clock", data=sent(2 * MIB), headers=JSON, bare=True)
+    not_read = await api.send("POST", f"{root}/sandbox/clock", data=sent(2 * MIB), headers=foreign, bare=True)
+
+    assert (refused.status, refused.code, refused.headers["cache-control"]) == (413, "BODY_TOO_LARGE", "no-store")
+    assert (not_read.status, not_read.code) == (403, "FOREIGN_ORIGIN")
+
+
+# The ledger.
+
+
+async def test_each_balance_in_the_ledger_is_the_sum_up_to_it_though_refunds_are_booked_late(service, api, root):
+    await api.create(prompt="[fail]")
+    service.clock.advance(10)
+    service.account("account-1").book(service.clock.now(), "adjustment", 5)
+
+    for query in ("", "?account=account-1"):
+        entries = (await api.get(f"{root}/sandbox/ledger{query}", bare=True)).json["ledger"]
+
+        assert [entry["balance"] for entry in entries] == [
+            sum(entry["points"] for entry in entries[: n + 1]) for n in range(len(entries))
+        ]
