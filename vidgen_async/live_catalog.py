@@ -75,7 +75,7 @@ class LiveCatalog:
             return RequestCheck(problems=tuple(problems))
         asked_at = self._clock.now()
         catalog = await self._newer_than(asked_at - LIFETIME)
-        if catalog is not None and self._read_at < asked_at and _problems(request, catalog):
+        if catalog is not None and _problems(request, catalog):
             catalog = await self._newer_than(asked_at) or catalog
         if catalog is None:
             message = "the catalog could not be had, the model %(model)s is not checked against it: %(error)s"

@@ -177,6 +177,19 @@ class TestCheck:
         assert isinstance(second, OrderConflictError)
         assert len(service.posts) == 1
 
+    async def test_another_request_need_not_wait_for_what_becomes_of_the_first_one(self, orders, service, clock):
+        async def slow(_):
+            await clock.sleep(60)
+            return accepted()
+
+        service.script[:] = [slow]
+        first = asyncio.ensure_future(orders.create(REQUEST, order_id="o"))
+        await clock.sleep(1)
+        with pytest.raises(OrderConflictError):
+            await orders.create(evolve(REQUEST, duration=5), order_id="o")
+        assert clock.now() == 1
+        await first
+
     async def test_who_wants_no_check_is_not_refused_by_the_check_of_another(self, orders, checked, service):
         checked.problem = "duration: 8"
         refused_one, receipt = await asyncio.gather(
