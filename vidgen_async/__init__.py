@@ -1,5 +1,6 @@
 """The asyncio SDK of a paid video generation service: no order is ever sent twice by accident."""
 
+from vidgen_async.attempts import Order
 from vidgen_async.client import Client
 from vidgen_async.errors import (
     AuthenticationError,
@@ -57,6 +58,7 @@ __all__ = [
     "NotFoundError",
     "NotReadyError",
     "NotSentError",
+    "Order",
     "OrderConflictError",
     "OrderStateError",
     "Outcome",

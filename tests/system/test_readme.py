@@ -4,6 +4,8 @@ import contextlib
 import io
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import av
@@ -76,6 +78,13 @@ async def test_the_web_app_orders_once_and_hands_the_video_on(service):
         assert (await browser.put("/orders/o-3", json={"prompt": "a boat"})).status == 409
         service.faults.add("videos.create", Fault.close_after_body())
         assert (await browser.put("/orders/o-4", json={"prompt": "a boat"})).status == 202
+        conflict = await browser.put("/orders/o-1", json={"prompt": "another boat"})
+        assert (conflict.status, len(service.creates)) == (409, 3)
+        async with service.refusing():
+            assert (await browser.put("/orders/o-5", json={"prompt": "a boat"})).status == 503
+        part = await browser.get(f"/videos/{task_id}", headers={"Range": "bytes=0-99"})
+        assert (part.status, len(await part.read())) == (206, 100)
+        assert (await browser.get("/videos/unknown")).status == 404
         service.faults.add("videos.content", Fault.status(409))
         assert (await browser.get(f"/videos/{task_id}")).status == 404
 
@@ -97,6 +106,14 @@ async def test_the_worker_started_again_orders_nothing_twice(service, capsys):
 async def test_the_benchmark_counts_its_creates(capsys):
     await names_of("async def benchmark(")["benchmark"](5)
     assert capsys.readouterr().out.startswith("5 creates in ")
+
+
+def test_every_block_passes_a_strict_type_checker(tmp_path):
+    for number, block in enumerate(BLOCKS):
+        (tmp_path / f"block_{number}.py").write_text(block)
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), str(tmp_path)]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603 - our own list
+    assert found.returncode == 0, found.stdout
 
 
 def test_every_block_is_run_by_a_test():

@@ -50,7 +50,9 @@ class Client:
         else they are kept in memory, for this process only. The client closes it.
     ``clock``      all waiting asks it; default: the transport's own, else the event loop's.
     ``poll_interval``  seconds between two looks at a task (section 8 recommends 60).
-    ``account``, ``namespace``  name the orders: see :class:`vidgen_async.orders.Names`.
+    ``account``    your own name for the account whose orders these are. ``namespace`` (or VIDGEN_NAMESPACE): a random
+        word of your deployment; the Idempotency-Key of an order is derived from it, the account and the order id, so
+        that it is the same in every process and journal. Without it each journal makes its own.
     ``pacing``     the service's submission limit. ``read_budget``: seconds for which a failing read goes again.
     """
 

@@ -62,7 +62,8 @@ class Names:
     account: str = "default"
     """The caller's own name for the account; not derived from the key, since keys are renewed."""
     namespace: str | None = None
-    """The deployment's random word; None: made once and kept in the journal."""
+    """The deployment's random word, from which, with account and order id, each Idempotency-Key is derived. None: each
+    journal makes its own, so that the same order id has another key in another journal."""
 
 
 class Orders:
@@ -256,7 +257,10 @@ class Orders:
     async def _in_state(self, order_id: str, done: str, states: set[OrderState]) -> Order:
         order = await self.get(order_id)
         if order is None:
-            message = f"there is no order {order_id!r} of account {self._names.account!r} in the journal"
+            message = (
+                f"there is no order {order_id!r} of account {self._names.account!r} at {self._names.service} in the "
+                "journal; whether the service has it, that does not tell"
+            )
             raise OrderStateError(message, order_id=order_id)
         if order.state not in states:
             raise wrong_state(order, done)

@@ -249,9 +249,8 @@ def late_error(entry: Entry, timeout: float | None) -> WaitTimeoutError:
     """The error of a wait that took too long."""
     seen = "it was not seen yet" if entry.state is None else f"the last state seen was {entry.state!r}"
     trouble = f", the last look failed with {entry.trouble}" if entry.trouble else ""
-    message = (
-        f"task {entry.task_id!r} was not terminal after {timeout or 0.0:g} s ({seen}{trouble}). It still runs and is "
-        "charged."
+    message = f"task {entry.task_id!r} was not terminal after {timeout or 0.0:g} s ({seen}{trouble}). " + (
+        "Whether there is such a task is not known." if entry.state is None else "It still runs and is charged."
     )
     advice = f'Go on waiting with client.videos.wait("{entry.task_id}").'
     return WaitTimeoutError(message, task_id=entry.task_id, task=entry.task, advice=advice)
