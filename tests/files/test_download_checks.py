@@ -81,7 +81,7 @@ async def test_every_media_type_that_may_be_a_video_is_accepted(media, downloads
         Says(body=VIDEO, media="text/plain"),
         Says(body=VIDEO, media="image/jpeg"),
         Says(body=b"\x89PNG\r\n\x1a\n" + VIDEO, media="video/mp4"),
-        Says(body=gzip.compress(VIDEO), headers={"Content-Encoding": "gzip"}),
+        Says(body=gzip.compress(VIDEO, mtime=0), headers={"Content-Encoding": "gzip"}),
         Says(body=b""),
         Says(body=b"", framing="chunked"),
         Says(body=b"\0\0\0"),
