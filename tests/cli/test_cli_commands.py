@@ -33,7 +33,7 @@ def test_a_video_of_the_service_is_made_once_and_its_points_are_told(here, servi
     assert code == 0, err
     assert "order: order-1187" in err
     assert out.startswith("saved boat.mp4: ")
-    assert "20 points charged" in out
+    assert "the task cost 20 points" in out
     assert (tmp_path / "boat.mp4").stat().st_size > 10_000
     assert len(service.creates) == 1
 
@@ -48,7 +48,7 @@ def test_the_task_can_be_looked_at_waited_for_and_saved_later(here, service, tmp
     assert f"task:    {task_id}\nstate:   completed\nmodel:   gen-2.0\npoints:  20\n" in out
     assert f"video:   {service.base_url}/videos/{task_id}/content\n" in out
 
-    assert here("wait", task_id)[:2] == (0, f"{task_id}: completed, 20 points charged\n")
+    assert here("wait", task_id)[:2] == (0, f"{task_id}: completed, the task cost 20 points\n")
 
     code, _, err = here("wait", task_id, "-o", "boat.mp4")
     assert code == 2
@@ -79,11 +79,12 @@ def test_no_connection_is_code_3(here, service):
     code, _, err = here(*BOAT, "-o", "boat.mp4", "--base-url", "http://127.0.0.1:9/openapi/v1")
     assert code == 3
     assert "was not sent" in err
-    assert "Running this again is safe" in err
+    assert "without --order-id would be another order" in err
 
 
 @pytest.mark.parametrize(
-    ("status", "code", "words"), [(402, 4, "nothing is charged"), (503, 5, "Look at the account, then decide")]
+    ("status", "code", "words"),
+    [(402, 4, "nothing is charged"), (503, 5, "Look into the service's own console, then decide")],
 )
 def test_what_the_service_answers_to_an_order_decides_the_code(here, service, status, code, words):
     service.play("videos.create", Fault.status(status))
@@ -126,7 +127,7 @@ def test_a_missing_setting_is_named(here, monkeypatch):
     monkeypatch.delenv("VIDGEN_API_KEY")
     code, _, err = here("generate", "x", "-o", "a.mp4")
     assert code == 2
-    assert "set VIDGEN_API_KEY (it never goes onto the command line), or try it with --sandbox" in err
+    assert "set VIDGEN_API_KEY (it never goes onto the command line), or try generate with --sandbox" in err
 
 
 def test_a_base_url_without_the_prefix_is_a_warning_in_one_line(here, service):

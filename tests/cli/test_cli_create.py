@@ -91,7 +91,7 @@ def test_a_prompt_can_be_read_from_stdin_or_a_file(here, service, tmp_path, sour
         (("x", "--field", "duration=5"), "the field duration is given with --duration"),
         (("x", "--duration", "0"), "--duration"),
         (("x", "--journal", "mysql://u:not-for-others@h/d"), "sqlite:///"),
-        (("x", "--order-id", " "), "order_id must not be empty"),
+        (("x", "--order-id", " "), "must not be empty"),
     ],
 )
 def test_what_cannot_be_ordered_is_code_2_and_nothing_is_sent(here, service, arguments, words):
@@ -201,14 +201,76 @@ def test_another_request_under_the_same_order_id_is_code_2(here, service):
     assert len(service.creates) == 1
 
 
-def test_the_pictures_of_an_order_on_record_are_not_uploaded_anew(here, service):
+def test_the_pictures_of_an_order_on_record_are_not_uploaded_again_and_its_task_is_told(here, service):
     arguments = ("create", "x", "--model", "vendorh3", "--image", PICTURE, "--order-id", "order-1187")
-    assert here(*arguments)[0] == 0
-    code, _, err = here(*arguments)
-    assert code == 2
-    assert "is on record already" in err
+    first = here(*arguments)
+    code, out, err = here(*arguments)
+    assert first[0] == code == 0
+    assert out == first[1] == f"{service.creates[0].task_id}\n"
+    message = "order 'order-1187' is on record already; its pictures were not uploaded again and nothing was sent"
+    assert message in err
     assert service.asked("files.create") == 1
     assert len(service.creates) == 1
+
+
+@pytest.mark.parametrize(
+    "changed", [("y", "--model", "vendorh3"), ("x", "--model", "vendorh3", "--duration", "8"),
+                ("x", "--model", "vendorh3", "--image", PICTURE)]
+)  # fmt: skip
+def test_another_request_with_pictures_under_the_same_order_id_uploads_and_sends_nothing(here, service, changed):
+    rest = ("--image", PICTURE, "--order-id", "order-1187")
+    assert here("create", "x", "--model", "vendorh3", *rest)[0] == 0
+    code, out, err = here("create", *changed, *rest)
+    assert (code, out) == (2, "")
+    assert "is on record already, accepted, for a different request" in err
+    assert service.asked("files.create") == 1
+    assert len(service.creates) == 1
+
+
+def test_a_refused_order_with_pictures_is_sent_again_without_another_upload(here, service):
+    arguments = ("create", "x", "--model", "vendorh3", "--image", PICTURE, "--order-id", "order-1187")
+    service.play("videos.create", Fault.status(402))
+    assert here(*arguments)[0] == 4
+    code, out, err = here(*arguments)
+    assert (code, out) == (0, f"{service.creates[1].task_id}\n"), err
+    assert service.asked("files.create") == 1
+    assert service.creates[0].raw == service.creates[1].raw
+
+
+def test_an_accepted_order_is_not_said_to_be_sent_again(here, service):
+    assert here(*BOAT, "--order-id", "order-1187")[0] == 0
+    code, _, err = here(*BOAT, "--order-id", "order-1187")
+    assert code == 0
+    assert "order order-1187 was on record already: nothing is sent" in err
+    assert "sending the order" not in err
+
+
+@pytest.mark.parametrize("given", ["", "  "])
+def test_an_empty_order_id_is_not_taken_for_none(here, service, given):
+    for command, option in ((BOAT, "--order-id"), (("generate", "-o", "a.mp4"), "--resume")):
+        code, out, err = here(*command, option, given)
+        assert (code, out) == (2, "")
+        assert f"{option}: must not be empty" in err
+    assert service.creates == []
+
+
+def test_a_check_looks_at_the_files_too(here, service, tmp_path):
+    (tmp_path / "notes.png").write_text("no picture at all")
+    for more in (("--check",), ()):
+        code, _, err = here("create", "x", "--model", "vendorh3", "--image", "notes.png", *more)
+        assert code == 2
+        assert "the file 'notes.png' is not an image: it is text" in err
+    assert (service.asked("files.create"), service.creates) == (0, [])
+
+
+@pytest.mark.parametrize("option", ["-o", "--image"])
+def test_a_name_that_is_too_long_is_one_sentence_and_nothing_is_ordered(here, service, option):
+    output = () if option == "-o" else ("-o", "a.mp4")
+    code, out, err = here("generate", *BOAT[1:], option, "x" * 300 + ".mp4", *output, "--force")
+    assert (code, out) == (2, "")
+    assert "File name too long" in err
+    assert "fault of vidgen" not in err
+    assert service.creates == []
 
 
 def test_two_accounts_have_their_own_orders(here, service):

@@ -4,8 +4,11 @@ import csv
 import io
 import json
 
+import click
 import pytest
 
+from vidgen_async.cli.command_orders import orders
+from vidgen_async.cli.completing import order_ids
 from vidgen_async.sandbox import Fault
 
 from .conftest import text_of
@@ -152,6 +155,7 @@ def test_a_resend_of_an_attempt_that_is_no_longer_the_last_sends_nothing(here, s
     code, _, err = here("orders", "resend", uncertain, "--expect-attempt", "2", *WHY, "--yes")
     assert code == 2
     assert "its last attempt is 1, not 2" in err
+    assert "Somebody else" not in err
     assert len(service.creates) == 1
 
 
@@ -163,7 +167,7 @@ def test_a_resend_that_nobody_can_be_asked_about_sends_nothing(here, service, un
     assert len(service.creates) == 1
 
 
-@pytest.mark.parametrize(("answer", "code", "creates"), [("n", 130, 1), ("y", 0, 2)])
+@pytest.mark.parametrize(("answer", "code", "creates"), [("n", 2, 1), ("y", 0, 2)])
 def test_on_a_terminal_a_resend_asks_first(terminal, service, uncertain, answer, code, creates):
     ended, shown = terminal("orders", "resend", uncertain, "--expect-attempt", "1", *WHY, typed=f"{answer}\n")
     assert ended == code, shown
@@ -226,10 +230,59 @@ def test_a_spreadsheet_takes_no_cell_of_an_export_for_a_formula(here):
     assert row["order_id"] == "'=1+1"
 
 
-def test_a_record_that_cannot_be_read_is_code_3_and_nothing_is_sent(here, service, tmp_path):
+def test_a_file_that_is_no_record_is_code_2_and_nothing_is_sent(here, service, tmp_path):
     (tmp_path / "bad.db").write_bytes(b"this is not a database, whatever its name says")
     for command in (("orders", "ls"), ("orders", "resume", "o"), (*BOAT, "o")):
         code, out, err = here(*command, "--journal", "sqlite:///bad.db")
-        assert (code, out) == (3, ""), err
+        assert (code, out) == (2, ""), err
         assert "bad.db" in err
+    code, out, err = here(*BOAT, "o", "--journal", "sqlite:///missing/orders.db")
+    assert (code, out) == (2, "")
+    assert "there is no directory" in err
     assert service.creates == []
+
+
+@pytest.mark.parametrize("command", [("ls",), ("export",), ("show", "o"), ("resume", "o"), ("abandon", "o", *WHY)])
+def test_what_looks_at_orders_or_decides_makes_no_record(here, service, tmp_path, data_home, command):
+    code, out, err = here("orders", *command, "--journal", "sqlite:///mine.db")
+    assert (code, out) == (2, "")
+    assert f"there is no journal at {tmp_path / 'mine.db'}" in err
+    is_listing = command[0] in ("ls", "export")
+    code, _, err = here("orders", *command)
+    assert code == (0 if is_listing else 2)
+    assert is_listing or "there is no order 'o' in the journal" in err
+    assert [*tmp_path.iterdir(), *data_home.iterdir()] == []
+
+
+def test_a_completion_makes_no_record(here, tmp_path):
+    context = click.Context(orders)
+    context.params = {"journal": "sqlite:///mine.db"}
+    assert order_ids(context, click.Option(["--resume"]), "") == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_order_of_another_account_is_missed_with_the_place_that_was_looked_at(here, service, tmp_path):
+    assert here(*BOAT, "good")[0] == 0
+    where = f"for account 'shop' at {service.base_url.removesuffix('/openapi/v1')}; whether the service has it, that"
+    for verb in (("show",), ("resume",), ("adopt", "task_1"), ("abandon", *WHY), ("withdraw",)):
+        err = here("orders", verb[0], "good", *verb[1:], "--account", "shop")[2]
+        assert where in err
+
+
+def test_an_accepted_order_is_not_asked_about_before_its_resend_is_refused(terminal, here, service):
+    assert here(*BOAT, "good")[0] == 0
+    code, shown = terminal("orders", "resend", "good", "--expect-attempt", "1", *WHY)
+    assert code == 2, shown
+    text = " ".join(text_of(shown))
+    assert "cannot be resent: it is accepted" in text
+    assert "Send it again?" not in text
+    assert len(service.creates) == 1
+
+
+def test_an_abandoned_order_can_only_be_given_a_task_that_was_found(here, uncertain):
+    here("orders", "abandon", uncertain, *WHY)
+    for command in (("orders", "resume", uncertain), (*BOAT, uncertain)):
+        code, _, err = here(*command, "--json")
+        error = json.loads(err.splitlines()[-1])["error"]
+        assert (code, error["commands"]) == (5, [f"vidgen orders adopt {uncertain} TASK_ID"])
+        assert not error["message"].endswith(":")

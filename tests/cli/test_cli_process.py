@@ -103,7 +103,7 @@ def test_ctrl_c_while_downloading_leaves_no_half_file(vidgen, service, tmp_path)
 def test_in_a_pipe_there_are_plain_lines_and_the_result_is_alone_on_stdout(vidgen, service):
     code, out, err = vidgen(*BOAT).end()
     assert code == 0, err
-    assert re.fullmatch(r"saved boat\.mp4: [\d.]+ kB, took [\d.]+ s, 20 points charged\n", out)
+    assert re.fullmatch(r"saved boat\.mp4: [\d.]+ kB, took [\d.]+ s, the task cost 20 points\n", out)
     assert "\x1b" not in err
     assert "\r" not in err
 

@@ -1,5 +1,6 @@
 """``generate --resume``: wherever an earlier run was stopped, the rest is done, and nothing ordered twice."""
 
+import re
 import shlex
 import signal
 
@@ -44,7 +45,9 @@ def test_stopped_during_the_upload_nothing_is_on_record_and_the_same_command_doe
 
     code, _, err = vidgen("generate", "--resume", ORDER, "-o", "boat.mp4").end()
     assert code == 2
-    assert "nothing was ever sent for it" in err
+    assert f"there is no order '{ORDER}' in the journal " in err
+    assert "for account 'default' at http://127.0.0.1:" in err
+    assert "nothing was ever sent" not in err
     assert service.creates == []
 
     service.behave()
@@ -86,17 +89,17 @@ def test_stopped_at_once_while_the_order_is_sent_a_person_decides_and_resume_goe
     assert code == 130
     commands = [shlex.split(line, comments=True) for line in err.splitlines() if line.startswith("  vidgen ")]
     assert [command[:3] for command in commands] == [
+        ["vidgen", "generate", "--resume"],
         ["vidgen", "orders", "show"],
         ["vidgen", "orders", "adopt"],
-        ["vidgen", "generate", "--resume"],
         ["vidgen", "orders", "abandon"],
         ["vidgen", "orders", "resend"],
     ]
 
     task_id = service.wait_for_task()
-    adopt = [task_id if word == "TASK_ID" else word for word in commands[1][1:]]
+    adopt = [task_id if word == "TASK_ID" else word for word in commands[2][1:]]
     assert vidgen(*adopt).end()[0] == 0
-    code, out, err = vidgen(*commands[2][1:]).end()
+    code, out, err = vidgen(*commands[0][1:]).end()
     assert code == 0, err
     assert out.startswith("saved boat.mp4")
     assert len(service.creates) == 1
@@ -179,4 +182,42 @@ def test_the_options_that_lead_to_the_order_are_repeated(here, service):
     code, _, err = here(*command[1:])
     assert code == 0, err
     assert "--force" in command
+    assert len(service.creates) == 1
+
+
+def test_an_interrupted_send_says_until_when_nobody_can_decide_and_resume_waits(vidgen, service, tmp_path):
+    service.set_speed(1)
+    service.play("videos.create", Fault.stall(30))
+    command = vidgen(*BOAT, "--order-id", ORDER)
+    command.until("sending the order")
+    service.wait_for_create()
+    command.interrupt()
+    code, _, err = command.end()
+    assert code == 130
+    assert re.search(r"Until \d\d:\d\d:\d\d UTC it counts as being sent\.", err)
+    commands = [line.strip() for line in err.splitlines() if line.startswith("  vidgen ")]
+    assert commands[0].startswith(f"vidgen generate --resume {ORDER} -o boat.mp4")
+
+    again = vidgen(*BOAT, "--order-id", ORDER)
+    again.until("the order was being sent; waiting for what became of it, until ")
+    again.interrupt()
+    assert again.end()[0] == 130
+    assert len(service.creates) == 1
+
+
+def test_to_resume_looks_into_a_journal_that_there_is_and_makes_none(here, service, tmp_path, data_home):
+    code, out, err = here("generate", "--resume", ORDER, "-o", "boat.mp4", "--journal", "sqlite:///mine.db")
+    assert (code, out) == (2, "")
+    assert f"there is no journal at {tmp_path / 'mine.db'}" in err
+    assert here("generate", "--resume", ORDER, "-o", "boat.mp4")[0] == 2
+    assert [*tmp_path.iterdir(), *data_home.iterdir()] == []
+
+
+def test_the_pictures_of_an_order_under_way_are_not_uploaded_again_and_its_video_is_had(here, service):
+    assert here("create", *HERO[1:5], PICTURE, "--order-id", ORDER)[0] == 0
+    code, out, err = here(*HERO, "--order-id", ORDER)
+    assert code == 0, err
+    assert out.startswith("saved boat.mp4")
+    assert "its pictures were not uploaded again and nothing was sent" in err
+    assert service.asked("files.create") == 1
     assert len(service.creates) == 1

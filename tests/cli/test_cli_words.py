@@ -1,13 +1,17 @@
 """What a person is told: exit codes, reports of errors and interruptions. Pure."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from vidgen_async import errors
+from vidgen_async.attempts import Attempt
 from vidgen_async.cli.journey import Fate, Journey, Stage
 from vidgen_async.cli.words import Exit, TasksFailedError, error_report, exit_code, interrupt_report
 from vidgen_async.orders import WHAT_TO_DO
 
 ORDER = "order-1187"
+LASTING = {"is_lasting": True}
 REJECTED = errors.RejectedInsufficientCreditsError("no credits", status=402)
 
 
@@ -102,13 +106,69 @@ def test_an_uncertain_order_is_explained_in_words_for_a_person():
     error = errors.UncertainCreateError("order 'x': nobody knows whether the service took it.", advice=WHAT_TO_DO)
     report = error_report(error, on_its_way(Fate.UNCERTAIN, Stage.CREATE))
     assert "orders." not in report.text
-    assert report.text.count("Look at the account") == 1
+    assert report.text.count("Look into the service's own console") == 1
 
 
 def test_an_unexpected_error_around_an_order_does_not_hide_that_it_is_uncertain():
     report = error_report(ZeroDivisionError(), on_its_way(Fate.UNCERTAIN, Stage.CREATE))
     assert "fault of vidgen" in report.text
     assert "Nobody knows" in report.text
+
+
+def test_an_order_with_an_id_of_its_own_making_has_one_next_step():
+    journey = on_its_way(Fate.NOTHING, Stage.CREATE, is_lasting=True, is_named=False)
+    report = error_report(errors.NotSentError("order 'x' was not sent: refused."), journey)
+    assert "again is safe" not in report.text
+    assert "without --order-id would be another order" in report.text
+    assert report.commands == (f"vidgen generate --resume {ORDER} -o hero.mp4",)
+
+
+def test_commands_hold_no_words_that_a_shell_would_run():
+    for fate, more in ((Fate.UNCERTAIN, LASTING), (Fate.UNCERTAIN, {})):
+        report = interrupt_report(on_its_way(fate, Stage.CREATE, **more), "Interrupted")
+        assert len(report.notes) == len(report.commands) > 0
+        assert all("#" not in command for command in report.commands)
+        lines = report.lines()[1]
+        assert lines[0] == (f"{report.notes[0]}:", False)
+        assert lines[1] == (report.commands[0], True)
+
+
+def test_an_order_id_that_looks_like_an_option_is_an_argument_all_the_same():
+    journey = Journey(stage=Stage.CREATE, fate=Fate.UNCERTAIN, order_id="-x", connection=("--account", "a"), **LASTING)
+    commands = interrupt_report(journey, "Interrupted").commands
+    assert "vidgen orders show --account a -- -x" in commands
+    assert "vidgen orders resume --account a -- -x" in commands
+    journey.output = "a.mp4"
+    assert "vidgen generate --resume=-x -o a.mp4" in interrupt_report(journey, "Interrupted").commands
+
+
+def test_of_an_abandoned_order_only_a_task_that_is_found_can_be_adopted():
+    error = errors.UncertainCreateError("order 'x' was abandoned and is not sent again")
+    report = error_report(error, on_its_way(Fate.UNCERTAIN, Stage.CREATE, is_abandoned=True, **LASTING))
+    assert report.commands == (f"vidgen orders adopt {ORDER} TASK_ID",)
+
+
+def test_an_order_that_counts_as_being_sent_is_waited_for_first_and_decided_about_from_its_deadline_on():
+    until = datetime(2030, 1, 1, 10, 38, 21, tzinfo=UTC)
+    attempt = Attempt(n=1, sent_at=until, deadline_at=until)
+    journey = on_its_way(Fate.UNCERTAIN, Stage.CREATE, attempts=(attempt,), **LASTING)
+    report = interrupt_report(journey, "Interrupted")
+    assert "Until 10:38:21 UTC it counts as being sent." in report.text
+    assert report.commands[0] == f"vidgen generate --resume {ORDER} -o hero.mp4"
+    assert [note for note in report.notes if note.startswith("From 10:38:21 UTC on")] == list(report.notes[-2:])
+
+
+def test_a_task_that_was_never_seen_is_not_said_to_run_or_to_be_charged():
+    error = errors.WaitTimeoutError("x", task_id="task_1")
+    text = error_report(error, on_its_way(Fate.TASK, Stage.WAIT, trouble="ConnectError")).text
+    assert "task task_1 was never seen: the last look failed with ConnectError" in text
+    assert "charged" not in text
+
+
+def test_a_refused_request_needs_another_order_id_once_it_is_mended():
+    error = errors.RejectedBadRequestError("x", status=400)
+    text = error_report(error, on_its_way(Fate.NOTHING, Stage.CREATE, **LASTING)).text
+    assert "A mended request needs another --order-id." in text
 
 
 def test_an_order_that_was_not_sent_may_be_run_again():
@@ -134,9 +194,6 @@ def test_a_failure_before_the_order_says_that_nothing_was_ordered():
 )
 def test_how_to_go_on_is_told_where_one_can_go_on(error, stage, can_go_on):
     assert bool(error_report(error, on_its_way(Fate.TASK, stage)).commands) is can_go_on
-
-
-LASTING = {"is_lasting": True}
 
 
 def test_an_order_on_record_is_resumed_by_its_id():

@@ -19,6 +19,7 @@ from vidgen_async.client import Client
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import (
     AuthenticationError,
+    ConnectError,
     DownloadError,
     InvalidRequestError,
     JournalError,
@@ -349,6 +350,21 @@ def test_an_ignored_signal_stays_ignored(scene):
         assert run(work, scene.journey, scene.screen, is_debug=False) == 0
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def test_looks_that_fail_are_told_once_after_the_second_and_at_the_end(target):
+    scene = Scene()
+
+    async def no_connection():
+        message = "refused"
+        raise ConnectError(message)
+
+    scene.service.videos_get = no_connection
+    assert scene.run(Wanted(prompt="p", model="m"), target) == 6
+    told = [line for line in scene.screen.lines if "no answer about the task" in line]
+    assert told == ["warning: no answer about the task (ConnectError), still trying"]
+    assert "task task_1 was never seen: the last look failed with ConnectError" in scene.screen.report.text
+    assert scene.ops.count("videos.get") > 2
 
 
 def test_what_the_sdk_warns_of_is_on_the_screen(scene):

@@ -10,9 +10,16 @@ from vidgen_async.cli.command_account import model_facts
 from vidgen_async.cli.completing import order_ids
 from vidgen_async.cli.documents import model_document, receipt_document
 from vidgen_async.cli.journey import Journey
-from vidgen_async.cli.options import asks_for_a_video, connected, force_option, no_validate_option, sandbox_option
+from vidgen_async.cli.options import (
+    asks_for_a_video,
+    connected,
+    force_option,
+    no_validate_option,
+    not_empty,
+    sandbox_option,
+)
 from vidgen_async.cli.printing import Facts
-from vidgen_async.cli.service import Settings
+from vidgen_async.cli.service import Access, Settings
 from vidgen_async.cli.start import start
 from vidgen_async.cli.wanted import Wanted
 from vidgen_async.cli.words import EXIT_CODES
@@ -20,7 +27,10 @@ from vidgen_async.cli.work import Errand, Target
 from vidgen_async.errors import InvalidRequestError
 
 order_id_option = click.option(
-    "--order-id", metavar="ID", help="Your own lasting name for this video; a new one is made if you give none."
+    "--order-id",
+    metavar="ID",
+    callback=not_empty,
+    help="Your own lasting name for this video; a new one is made if you give none.",
 )
 
 
@@ -42,7 +52,7 @@ def create(settings: Settings, wanted: Wanted, order_id: str | None, is_check: b
       vidgen create "…" --model vendorh3 --image hero.png --check
       vidgen wait "$(vidgen create "…" --model gen-2.0)" -o boat.mp4
     """
-    journey = Journey(order_id=order_id or str(uuid.uuid4()), options=settings.options)
+    journey = Journey(order_id=_named(order_id), is_named=order_id is not None, options=settings.options)
 
     async def work(errand: Errand) -> None:
         receipt = await errand.create(wanted, validate=validate)
@@ -50,7 +60,7 @@ def create(settings: Settings, wanted: Wanted, order_id: str | None, is_check: b
 
     if is_check:
         return start(settings, Journey(), lambda errand: _check(errand, wanted))
-    return start(settings, journey, work, with_orders=True)
+    return start(settings, journey, work, orders=Access.NEW)
 
 
 @click.command(epilog=EXIT_CODES)
@@ -61,6 +71,7 @@ def create(settings: Settings, wanted: Wanted, order_id: str | None, is_check: b
 @click.option(
     "--resume",
     metavar="ORDER",
+    callback=not_empty,
     shell_complete=order_ids,
     help="Go on with this order where an earlier run was interrupted.",
 )
@@ -91,7 +102,8 @@ def generate(
     """
     target = Target(path=Path(output), may_replace=force)
     journey = Journey(
-        order_id=resume or order_id or str(uuid.uuid4()),
+        order_id=_named(order_id if resume is None else resume),
+        is_named=resume is not None or order_id is not None,
         output=output,
         options=(
             *settings.options,
@@ -109,7 +121,11 @@ def generate(
         else:
             await errand.generate(wanted, target, validate=validate)
 
-    return start(settings, journey, work, with_orders=True)
+    return start(settings, journey, work, orders=Access.NEW if resume is None else Access.EXISTING)
+
+
+def _named(order_id: str | None) -> str:
+    return str(uuid.uuid4()) if order_id is None else order_id
 
 
 async def _check(errand: Errand, wanted: Wanted) -> None:

@@ -15,11 +15,19 @@ from vidgen_async.cli.documents import order_document, orders_csv, receipt_docum
 from vidgen_async.cli.journey import Journey, Stage
 from vidgen_async.cli.options import InOrder, connected, no_validate_option
 from vidgen_async.cli.order_views import order_facts, orders_table
-from vidgen_async.cli.service import Settings
+from vidgen_async.cli.service import Access, Settings
 from vidgen_async.cli.start import start
-from vidgen_async.cli.words import EXIT_CODES
+from vidgen_async.cli.words import EXIT_CODES, Exit
 from vidgen_async.cli.work import Errand
-from vidgen_async.errors import OrderStateError
+
+
+class NotDecidedError(click.ClickException):
+    """The person who was asked said no."""
+
+    exit_code = Exit.USAGE
+
+    def __init__(self) -> None:
+        super().__init__("not sent again")
 
 
 @click.group(cls=InOrder, epilog=EXIT_CODES)
@@ -94,7 +102,7 @@ def show(settings: Settings, order_id: str, with_request: bool) -> int:
     """
 
     async def work(errand: Errand) -> None:
-        order = await _known(errand, order_id)
+        order = await errand.known(order_id)
         errand.screen.show(
             order_facts(order, with_request=with_request), order_document(order, with_request=with_request)
         )
@@ -146,9 +154,13 @@ def resend(settings: Settings, order_id: str, expect_attempt: int, reason: str, 
       vidgen orders resend order-1187 --expect-attempt 1 --reason "no task yet"
     """
     if not is_sure:
+        code = _on_record(settings, Journey(order_id=order_id), lambda errand: errand.check_resendable(expect_attempt))
+        if code:
+            return code
         _ask(f"Order {order_id} may have been taken already: sent again, it may be charged twice. Send it again?")
 
     async def work(errand: Errand) -> None:
+        await errand.check_resendable(expect_attempt)
         receipt = await errand.resend(expect_attempt=expect_attempt, reason=reason, by=by)
         errand.screen.show(receipt.task_id, receipt_document(receipt))
 
@@ -171,6 +183,7 @@ def adopt(settings: Settings, order_id: str, task_id: str, reason: str, by: str)
     """
 
     async def work(errand: Errand) -> None:
+        await errand.known(order_id)
         receipt = await errand.client.orders.adopt(order_id, task_id, reason=reason, by=by)
         errand.screen.show(f"order {order_id}: task {receipt.task_id}", receipt_document(receipt))
 
@@ -239,11 +252,12 @@ def _on_record(settings: Settings, journey: Journey, do: Callable[[Errand], Coro
         journey.stage = Stage.RECORD
         await do(errand)
 
-    return start(settings, journey, work, with_orders=True)
+    return start(settings, journey, work, orders=Access.EXISTING)
 
 
 def _closed(settings: Settings, order_id: str, close: Callable[[Errand], Coroutine[Any, Any, Order]]) -> int:
     async def work(errand: Errand) -> None:
+        await errand.known(order_id)
         order = await close(errand)
         errand.screen.show(f"order {order_id}: {order.state}", order_document(order))
 
@@ -254,12 +268,5 @@ def _ask(question: str) -> None:
     if not sys.stdin.isatty():
         message = f"{question} Nobody can be asked here: --yes says so."
         raise click.UsageError(message)
-    click.confirm(question, abort=True, err=True)
-
-
-async def _known(errand: Errand, order_id: str) -> Order:
-    order = await errand.client.orders.get(order_id)
-    if order is None:
-        message = f"there is no order {order_id!r} on record here; vidgen orders ls lists them"
-        raise OrderStateError(message, order_id=order_id)
-    return order
+    if not click.confirm(question, err=True):
+        raise NotDecidedError

@@ -11,7 +11,7 @@ from vidgen_async.cli.documents import kind_of, task_document
 from vidgen_async.cli.journey import Fate, Journey, Stage
 from vidgen_async.cli.options import connected, force_option
 from vidgen_async.cli.printing import facts_of
-from vidgen_async.cli.service import Settings
+from vidgen_async.cli.service import Access, Settings
 from vidgen_async.cli.start import look, start
 from vidgen_async.cli.terminals import stdout_is_terminal
 from vidgen_async.cli.watching import watch as watch_all
@@ -107,7 +107,7 @@ def watch(settings: Settings, task_ids: tuple[str, ...], with_orders: bool) -> i
         else:
             errand.screen.say("orders", "no accepted order is on record")
 
-    return start(settings, Journey(), work, with_orders=with_orders)
+    return start(settings, Journey(), work, orders=Access.EXISTING if with_orders else Access.NONE)
 
 
 @click.command(epilog=EXIT_CODES)

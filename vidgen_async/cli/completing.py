@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 import click
 
 from vidgen_async.cli.places import journal_file
-from vidgen_async.cli.service import DEFAULT_ACCOUNT
+from vidgen_async.cli.service import DEFAULT_ACCOUNT, Access, named_journal
 from vidgen_async.configuration import checked_base_url
 from vidgen_async.errors import VidgenError
-from vidgen_async.journal import Journal, SqliteJournal, journal_from
+from vidgen_async.journal import Journal, SqliteJournal
 
 #: The newest that are offered.
 MOST_OFFERED = 50
@@ -35,7 +35,7 @@ def _existing(given: str | None) -> Journal | None:
     """The record, if there is one: a completion makes none."""
     text = given or os.environ.get("VIDGEN_JOURNAL")
     if text:
-        return journal_from(text)
+        return named_journal(text, Access.EXISTING)[0]
     return SqliteJournal(journal_file()) if journal_file().exists() else None
 
 

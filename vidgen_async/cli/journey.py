@@ -1,11 +1,13 @@
 """How far one run of a command has come: all that an interruption or an error must be able to say."""
 
 import asyncio
+from collections.abc import Sequence
+from datetime import datetime
 from enum import Enum, StrEnum, auto
 
 from attrs import define
 
-from vidgen_async.attempts import Order, OrderState
+from vidgen_async.attempts import Attempt, AttemptOutcome, Order, OrderState
 from vidgen_async.errors import (
     ClientStateError,
     InvalidRequestError,
@@ -15,6 +17,7 @@ from vidgen_async.errors import (
     OrderStateError,
     ReceiptNotStoredError,
     RejectedError,
+    UncertainCreateError,
 )
 from vidgen_async.resources import Receipt, VideoTask
 
@@ -57,7 +60,9 @@ _NOTHING_MADE_HERE = (OrderConflictError, OrderStateError, InvalidRequestError, 
 @define(kw_only=True)
 class Journey:
     """One run. ``options`` are those that a resuming command has to repeat, ``connection`` those of them that every
-    command takes. ``is_lasting``: the order is on a record that outlives this run."""
+    command takes. ``is_lasting``: the order is on a record that outlives this run. ``is_named``: the order id was
+    given, so the same command again is the same order. ``where``: which orders are looked among. ``attempts``: what is
+    known of the order's sends. ``trouble``: what the last look at the task failed with."""
 
     stage: Stage = Stage.CHECK
     fate: Fate = Fate.NOTHING
@@ -69,6 +74,11 @@ class Journey:
     connection: tuple[str, ...] = ()
     is_sandbox: bool = False
     is_lasting: bool = False
+    is_named: bool = True
+    is_abandoned: bool = False
+    where: str = "in the journal"
+    attempts: Sequence[Attempt] = ()
+    trouble: str | None = None
     creating: "asyncio.Task[Receipt] | None" = None
     fate_before: Fate = Fate.NOTHING
 
@@ -78,11 +88,19 @@ class Journey:
         if self.fate is Fate.NOTHING:
             self.fate = Fate.UNCERTAIN
 
+    @property
+    def sending_until(self) -> datetime | None:
+        """Until when the order counts as being sent, and nobody can decide about it; None: it does not, or not as far
+        as is known."""
+        deadlines = [each.deadline_at for each in self.attempts if each.outcome is AttemptOutcome.SENDING]
+        return max(deadlines, default=None)
+
     def has_task(self, task_id: str) -> None:
         self.fate, self.task_id = Fate.TASK, task_id
 
     def stands(self, order: Order) -> None:
         """What is on record about the order before this run does anything to it."""
+        self.attempts, self.is_abandoned = order.attempts, order.state is OrderState.ABANDONED
         if order.receipt is not None:
             self.has_task(order.receipt.task_id)
         elif order.state in (OrderState.SENDING, OrderState.UNCERTAIN, OrderState.ABANDONED):
@@ -112,3 +130,5 @@ class Journey:
             self.fate = Fate.NOTHING
         elif isinstance(error, _NOTHING_MADE_HERE):
             self.fate = self.fate_before
+        elif isinstance(error, UncertainCreateError) and error.attempts:
+            self.attempts = error.attempts

@@ -78,6 +78,14 @@ def connected(*, orders: bool = False, polling: bool = False) -> Callable[[F], F
     return decorate
 
 
+def not_empty(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Refuse an empty name: an unset variable of a script would else be taken for no name at all."""
+    if value is not None and not value.strip():
+        message = f"{param.opts[0]}: must not be empty"
+        raise click.UsageError(message, ctx)
+    return value
+
+
 class InOrder(click.Group):
     """Lists its commands as they were added: the usual ones first."""
 
@@ -91,7 +99,11 @@ class Picture(click.ParamType):  # type: ignore[type-arg] # older ones are not g
     name = "file or url"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if not is_url(value) and not Path(value).is_file():
+        try:
+            is_usable = is_url(value) or Path(value).is_file()
+        except OSError as error:  # above all a name that is too long
+            self.fail(f"the file {value} cannot be read: {error.strerror or error}", param, ctx)
+        if not is_usable:
             self.fail(f"there is no such file: {value}", param, ctx)
         return value
 

@@ -13,6 +13,7 @@ from typing import Any
 from vidgen_async.cli.journey import Journey, Stage
 from vidgen_async.cli.screens import Screen
 from vidgen_async.cli.words import Exit, error_report, exit_code, interrupt_report
+from vidgen_async.events import Event
 
 _HOW = {signal.SIGINT: "Interrupted", signal.SIGTERM: "Terminated"}
 
@@ -23,7 +24,7 @@ def run(work: Callable[[], Coroutine[Any, Any, None]], journey: Journey, screen:
     SIGINT and SIGTERM cancel the work, which closes what it has opened: an order under way is waited for as long as
     the client's grace lasts. A second signal leaves at once.
     """
-    with _log_on(screen, is_debug=is_debug):
+    with _log_on(screen, is_debug=is_debug), _faults_on(screen, journey):
         return asyncio.run(_supervised(work, journey, screen, is_debug=is_debug))
 
 
@@ -127,6 +128,42 @@ class _OnScreen(logging.Handler):
             self._screen.warn(record.getMessage())
         else:
             self._screen.say(record.name, record.getMessage())
+
+
+class _Faults(logging.Handler):
+    """Looks at tasks that failed: the first of a task may be chance, the second is told, and none after it until the
+    task is seen to change."""
+
+    def __init__(self, screen: Screen, journey: Journey) -> None:
+        super().__init__(logging.DEBUG)
+        self._screen = screen
+        self._journey = journey
+        self._failed: dict[str, int] = {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        event, task_id = getattr(record, "event", None), str(getattr(record, "task_id", ""))
+        if event in (Event.TASK_CHANGED, Event.TASK_ENDED):
+            self._failed.pop(task_id, None)
+            self._journey.trouble = None
+        elif event == Event.TASK_FAULT:
+            self._journey.trouble = str(getattr(record, "error", ""))
+            count = self._failed[task_id] = self._failed.get(task_id, 0) + 1
+            if count == 2:
+                which = "the task" if task_id == self._journey.task_id else f"task {task_id}"
+                self._screen.warn(f"no answer about {which} ({self._journey.trouble}), still trying")
+
+
+@contextmanager
+def _faults_on(screen: Screen, journey: Journey) -> Iterator[None]:
+    logger, handler = logging.getLogger("vidgen_async.watcher"), _Faults(screen, journey)
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)
 
 
 @contextmanager

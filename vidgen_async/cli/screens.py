@@ -93,9 +93,10 @@ class PlainScreen:
         self._output.show(shown, *documents)
 
     def trouble(self, report: Report, code: int) -> None:
-        _echo(f"vidgen: {report.text}")
-        for command in report.commands:
-            _echo(f"  {command}")
+        text, below = report.lines()
+        _echo(f"vidgen: {text}")
+        for line, _ in below:
+            _echo(f"  {line}")
 
     def close(self) -> None:
         """There is nothing to stop."""
@@ -184,10 +185,11 @@ class RichScreen:
 
     def trouble(self, report: Report, code: int) -> None:
         self.close()
-        self._console.print(Text.assemble(("vidgen: ", "bold red"), clean(report.text)))
-        for command in report.commands:
+        text, below = report.lines()
+        self._console.print(Text.assemble(("vidgen: ", "bold red"), clean(text)))
+        for line, is_command in below:
             # Never wrapped: it is there to be copied.
-            self._console.print(Text(f"  {clean(command)}", style="bold"), soft_wrap=True)
+            self._console.print(Text(f"  {clean(line)}", style="bold" if is_command else ""), soft_wrap=True)
 
     def close(self) -> None:
         progress, self._progress = self._progress, None

@@ -1,19 +1,22 @@
 """Which service a command talks to: the one of the environment, or a sandbox that lives as long as the command."""
 
 import os
+import sqlite3
 import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from enum import Enum, auto
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attrs import frozen
 
 from vidgen_async.cli.journey import Journey
-from vidgen_async.cli.places import default_journal
+from vidgen_async.cli.places import default_journal, journal_file
 from vidgen_async.cli.screens import Screen
 from vidgen_async.client import ONE_DAY, RECOMMENDED_INTERVAL, Client
 from vidgen_async.configuration import checked_base_url, is_on_this_machine
-from vidgen_async.errors import ConfigurationError
+from vidgen_async.errors import ConfigurationError, JournalError
 from vidgen_async.journal import Journal, MemoryJournal, SqliteJournal, journal_from
 
 if TYPE_CHECKING:
@@ -26,6 +29,16 @@ SANDBOX_INTERVAL = 0.25
 SANDBOX_TIMES = (0.5, 1.0)
 
 DEFAULT_ACCOUNT = "default"
+
+
+class Access(Enum):
+    """What a command does with the orders on record."""
+
+    NONE = auto()
+    EXISTING = auto()
+    """It looks at those that there are, or decides about them."""
+    NEW = auto()
+    """It may add one."""
 
 
 @frozen(kw_only=True)
@@ -58,16 +71,22 @@ class Settings:
 
 
 @asynccontextmanager
-async def opened(settings: Settings, journey: Journey, screen: Screen, *, with_orders: bool) -> AsyncIterator[Client]:
+async def opened(settings: Settings, journey: Journey, screen: Screen, *, orders: Access) -> AsyncIterator[Client]:
     """A client of the service; ConfigurationError says what is missing or wrong.
 
-    Only ``with_orders`` it has a journal that lasts: what does nothing with orders leaves nothing on the disk.
+    Only one that may add ``orders`` makes a journal that lasts: what does nothing with orders, or only looks at those
+    on record, leaves nothing new on the disk.
     """
     if not settings.is_sandbox:
         _check_environment(settings)
-        journal = _journal(settings) if with_orders else MemoryJournal()
+        journal, place = (MemoryJournal(), "") if orders is Access.NONE else _journal(settings, orders)
         journey.is_lasting = journal.durable
         async with _client(settings, journal, screen) as client:
+            if place:
+                origin = checked_base_url(settings.base_url).origin()
+                journey.where = f"in the journal {place} for account {settings.account!r} at {origin}"
+            if journal.durable:
+                await _check_usable(client)
             yield client
         return
     queued, running = SANDBOX_TIMES
@@ -98,14 +117,43 @@ def sandbox_class() -> "type[Sandbox]":
     return Sandbox
 
 
-def _journal(settings: Settings) -> Journal:
+def named_journal(text: str, orders: Access) -> tuple[Journal, str]:
+    """The journal that ``text`` names, and its place in words; ConfigurationError where none may be made, and there is
+    none."""
+    journal = journal_from(text)
+    if not isinstance(journal, SqliteJournal):
+        return journal, text
+    path = Path(text.removeprefix("sqlite:///")).absolute()
+    if orders is Access.EXISTING and not os.path.lexists(path):
+        message = f"there is no journal at {path}"
+        raise ConfigurationError(message)
+    return journal, str(path)
+
+
+def _journal(settings: Settings, orders: Access) -> tuple[Journal, str]:
     given = settings.journal or os.environ.get("VIDGEN_JOURNAL")
-    return journal_from(given) if given else SqliteJournal(default_journal())
+    if given:
+        return named_journal(given, orders)
+    if orders is Access.EXISTING and not journal_file().exists():
+        return MemoryJournal(), str(journal_file())
+    return SqliteJournal(default_journal()), str(journal_file())
+
+
+async def _check_usable(client: Client) -> None:
+    """ConfigurationError for what is no journal, or cannot be one: that is a wrong name. What may pass (a disk that is
+    full, another program that writes) stays a JournalError."""
+    try:
+        await client.orders.get("-")
+    except JournalError as error:
+        code = getattr(error.__cause__, "sqlite_errorcode", 0) & 0xFF
+        if error.__cause__ is None or code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN):
+            raise ConfigurationError(error.message) from error
+        raise
 
 
 def _check_environment(settings: Settings) -> None:
     if os.environ.get("VIDGEN_API_KEY") is None:
-        message = "no API key: set VIDGEN_API_KEY (it never goes onto the command line), or try it with --sandbox"
+        message = "no API key: set VIDGEN_API_KEY (it never goes onto the command line), or try generate with --sandbox"
         raise ConfigurationError(message)
     if settings.base_url is None and not os.environ.get("VIDGEN_BASE_URL"):
         message = "no base URL: set VIDGEN_BASE_URL or give --base-url; it ends in /openapi/v1"

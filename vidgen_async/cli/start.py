@@ -7,7 +7,7 @@ from typing import Any
 from vidgen_async.cli.journey import Journey, Stage
 from vidgen_async.cli.runner import run
 from vidgen_async.cli.screens import make_screen
-from vidgen_async.cli.service import Settings, opened
+from vidgen_async.cli.service import Access, Settings, opened
 from vidgen_async.cli.work import Errand
 
 
@@ -16,7 +16,7 @@ def start(
     journey: Journey,
     do: Callable[[Errand], Coroutine[Any, Any, None]],
     *,
-    with_orders: bool = False,
+    orders: Access = Access.NONE,
 ) -> int:
     """Run the work with a client that is open as long as it takes; the exit code."""
     screen = make_screen(is_debug=settings.is_debug, is_json=settings.is_json)
@@ -24,7 +24,7 @@ def start(
     begun_at = time.monotonic()
 
     async def work() -> None:
-        async with opened(settings, journey, screen, with_orders=with_orders) as client:
+        async with opened(settings, journey, screen, orders=orders) as client:
             await do(Errand(client=client, journey=journey, screen=screen, timeout=settings.timeout, begun_at=begun_at))
 
     return run(work, journey, screen, is_debug=settings.is_debug)

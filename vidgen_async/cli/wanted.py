@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from attrs import field, frozen
 
 from vidgen_async.errors import InvalidRequestError
+from vidgen_async.images import HEAD, image_type, what_else
 from vidgen_async.resources import VideoRequest
 
 #: Documented fields that have an option of their own, by the name of the field (2.4).
@@ -46,6 +48,10 @@ class Wanted:
         """The pictures that are uploaded."""
         return tuple(picture for picture in self.pictures if not is_url(picture))
 
+    def file_problems(self) -> list[str]:
+        """What speaks against the files that are to be uploaded: each must be readable, and an image. Blocks."""
+        return [problem for file in self.files if (problem := _file_problem(file)) is not None]
+
     @property
     def picture_count(self) -> int:
         return len(self.pictures) + len(self.image_ids)
@@ -68,6 +74,17 @@ class Wanted:
             extra={name: value for name, value in self.fields.items() if name not in known},
             **known,  # type: ignore[arg-type] # lists of objects: what they hold is checked with the request
         )
+
+
+def _file_problem(file: str) -> str | None:
+    try:
+        with Path(file).open("rb") as opened:
+            head = opened.read(HEAD)
+    except OSError as error:
+        return f"the file {file!r} cannot be read: {error.strerror or error}"
+    if not head:
+        return f"the file {file!r} is empty"
+    return None if image_type(head) else f"the file {file!r} is not an image: it is {what_else(head)}"
 
 
 def is_url(picture: str) -> bool:

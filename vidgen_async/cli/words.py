@@ -1,13 +1,13 @@
 """What a person is told when a run does not end well: pure, from the journey and the error."""
 
-import shlex
 from collections.abc import Sequence
 from enum import IntEnum
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from vidgen_async.cli.documents import kind_of
 from vidgen_async.cli.journey import Fate, Journey, Stage
+from vidgen_async.cli.pasted import command, resume_command, wait_command
 from vidgen_async.errors import (
     AuthenticationError,
     ConfigurationError,
@@ -22,6 +22,7 @@ from vidgen_async.errors import (
     OrderStateError,
     RateLimitError,
     ReceiptNotStoredError,
+    RejectedBadRequestError,
     RejectedError,
     ServiceError,
     TaskFailedError,
@@ -49,7 +50,7 @@ Exit codes:
   0    done
   1    the task failed, or another error
   2    usage, configuration or an invalid request; nothing was ordered
-  3    not sent: proven that nothing was ordered; run it again
+  3    not sent: proven that nothing was ordered; it says how to go on
   4    refused by the service: nothing was made or charged
   5    uncertain: the order may have arrived and be charged; look first
   6    the wait took too long; the task still runs and is charged
@@ -82,9 +83,11 @@ _CODES: Sequence[tuple[type[Exception], Exit]] = (
 )
 
 LOOK_FIRST = (
-    "Look at the account before you run this again: a second run is a second order, and may be charged a second time."
+    "Look into the service's own console before you run this again: a second run is a second order, and may be charged "
+    "a second time."
 )
-DECIDE = "Look at the account, then decide; each decision goes on record:"
+DECIDE = "Look into the service's own console, then decide; each decision goes on record:"
+ANOTHER_ORDER = "Running the same command again without --order-id would be another order."
 CHECK_THE_KEY = "Check VIDGEN_API_KEY: it must hold the complete key, not the prefix that a key list shows."
 SANDBOX_ENDED = "That was the sandbox, which ends with this command, and its tasks with it: nothing was charged."
 
@@ -95,9 +98,22 @@ class Report:
 
     text: str
     commands: tuple[str, ...] = field(default=())
+    lead: str = field(default="", kw_only=True)
+    """What leads over to the commands, for people."""
+    notes: tuple[str, ...] = field(default=(), kw_only=True)
+    """What each of the commands is for; empty where that is plain."""
     kind: str = field(default="error", kw_only=True)
     order_id: str | None = field(default=None, kw_only=True)
     task_id: str | None = field(default=None, kw_only=True)
+
+    def lines(self) -> tuple[str, tuple[tuple[str, bool], ...]]:
+        """The paragraph, and the lines below it, each with whether it is a command: one is there to be pasted, so no
+        words are on its line."""
+        below: list[tuple[str, bool]] = []
+        for n, line in enumerate(self.commands):
+            below += [(f"{self.notes[n]}:", False)] if self.notes else []
+            below.append((line, True))
+        return f"{self.text} {self.lead}".rstrip(), tuple(below)
 
 
 def exit_code(error: BaseException, stage: Stage) -> Exit:
@@ -121,10 +137,8 @@ def exit_code(error: BaseException, stage: Stage) -> Exit:
 
 def error_report(error: BaseException, journey: Journey) -> Report:
     """What an error means for the person who ran the command."""
-    text, commands = _explained(error, journey)
-    return Report(
-        text,
-        commands,
+    return evolve(
+        _explained(error, journey),
         kind=kind_of(error) if isinstance(error, VidgenError) else "unexpected",
         order_id=journey.order_id or getattr(error, "order_id", None) or None,
         task_id=journey.task_id or getattr(error, "task_id", None) or None,
@@ -133,10 +147,10 @@ def error_report(error: BaseException, journey: Journey) -> Report:
 
 def interrupt_report(journey: Journey, how: str) -> Report:
     """``how`` is Interrupted or Terminated: at which stage, what goes on and is charged, and how to resume."""
-    text, commands = _interrupted(journey)
-    return Report(
-        f"{how} while {journey.stage}. {text}",
-        commands,
+    report = _interrupted(journey)
+    return evolve(
+        report,
+        text=f"{how} while {journey.stage}. {report.text}",
         kind=how.lower(),
         order_id=journey.order_id,
         task_id=journey.task_id,
@@ -146,44 +160,44 @@ def interrupt_report(journey: Journey, how: str) -> Report:
 def resume_commands(journey: Journey) -> tuple[str, ...]:
     """The command that takes up the journey's task: by its order where that is on record."""
     if journey.is_lasting and journey.order_id is not None and journey.output is not None:
-        return (_resume_command(journey),)
-    return (_wait_command(journey.task_id or "TASK_ID", journey),)
+        return (resume_command(journey),)
+    return (wait_command(journey.task_id or "TASK_ID", journey),)
 
 
-def _explained(error: BaseException, journey: Journey) -> tuple[str, tuple[str, ...]]:
-    text = " ".join((_sentence(_message(error)), *_our_advice(error, journey)))
+def _explained(error: BaseException, journey: Journey) -> Report:
+    text = " ".join((_sentence(_message(error, journey)), *_our_advice(error, journey)))
     if journey.is_sandbox:
-        return (text if journey.fate is Fate.NOTHING else f"{text} {SANDBOX_ENDED}"), ()
+        return Report(text if journey.fate is Fate.NOTHING else f"{text} {SANDBOX_ENDED}")
     if journey.fate is Fate.TASK:
         is_over = journey.stage is Stage.CHECK or isinstance(error, TaskFailedError | NotFoundError)
-        return (text, ()) if is_over else (f"{text} To go on:", resume_commands(journey))
+        return Report(text) if is_over else Report(text, resume_commands(journey), lead="To go on:")
     if journey.fate is Fate.UNCERTAIN:
         known = () if isinstance(error, UncertainCreateError) else (_uncertain(journey),)
-        advice, commands = _decisions(journey, len(error.attempts) if isinstance(error, CreateError) else 0)
-        return " ".join((text, *known, advice)), commands
+        attempts = len(error.attempts) if isinstance(error, CreateError) else 0
+        return _decisions(" ".join((text, *known)), journey, attempts)
     if journey.stage is Stage.CREATE and journey.is_lasting and _may_go_again(error):
-        return f"{text} To send it after all:", (_resume_command(journey),)
+        return Report(text, (resume_command(journey),), lead="To send it after all:")
     if isinstance(error, OrderConflictError) and journey.is_lasting:
-        return f"{text} To go on with the order on record:", (_resume_command(journey),)
+        return Report(text, (resume_command(journey),), lead="To go on with the order on record:")
     if journey.stage.is_before_create and journey.stage is not Stage.CHECK:
-        return f"{text} Nothing was ordered.", ()
-    return text, ()
+        return Report(f"{text} Nothing was ordered.")
+    return Report(text)
 
 
-def _interrupted(journey: Journey) -> tuple[str, tuple[str, ...]]:
+def _interrupted(journey: Journey) -> Report:
     if journey.stage is Stage.WATCH:
-        return "The tasks go on at the service, and are charged.", ()
+        return Report("The tasks go on at the service, and are charged.")
     if journey.fate is Fate.NOTHING:
         text = "Nothing was ordered or charged."
         if journey.stage is Stage.CREATE and journey.is_lasting and not journey.is_sandbox:
-            return f"{text} The order is on record. To send it after all:", (_resume_command(journey),)
-        return text, ()
+            text += " The order is on record."
+            return Report(text, (resume_command(journey),), lead="To send it after all:")
+        return Report(text)
     if journey.is_sandbox:
-        return SANDBOX_ENDED, ()
+        return Report(SANDBOX_ENDED)
     if journey.fate is Fate.UNCERTAIN:
-        advice, commands = _decisions(journey, 0)
-        return f"{_uncertain(journey)} {advice}", commands
-    return f"{_standing(journey)} To go on:", resume_commands(journey)
+        return _decisions(_uncertain(journey), journey, 0)
+    return Report(_standing(journey), resume_commands(journey), lead="To go on:")
 
 
 def _may_go_again(error: BaseException) -> bool:
@@ -197,41 +211,64 @@ def _our_advice(error: BaseException, journey: Journey) -> tuple[str, ...]:
     if isinstance(error, AuthenticationError) and error.source == "service key":
         return (CHECK_THE_KEY,)
     if isinstance(error, NotSentError):
-        return ("Running this again is safe.",)
+        is_another = journey.is_lasting and not journey.is_named
+        return (ANOTHER_ORDER if is_another else "Running this again is safe.",)
+    if isinstance(error, RejectedBadRequestError) and journey.is_lasting:
+        return ("A mended request needs another --order-id.",)
     if isinstance(error, ReceiptNotStoredError) and journey.order_id is not None:
-        command = shlex.join(("vidgen", "orders", "adopt", journey.order_id, error.task_id, *journey.connection))
-        return (f"Keep the task id, and put it on record: {command}",)
+        adopt = command("orders", "adopt", arguments=(journey.order_id, error.task_id), options=journey.connection)
+        return (f"Keep the task id, and put it on record: {adopt}",)
     return ()
 
 
-def _decisions(journey: Journey, attempts: int) -> tuple[str, tuple[str, ...]]:
+def _decisions(text: str, journey: Journey, attempts: int) -> Report:
     """What a person can do about an uncertain order."""
     if not journey.is_lasting or journey.order_id is None:
-        return LOOK_FIRST, (f"{_wait_command('TASK_ID', journey)}   # if the account shows its task",)
+        note = "If the console shows its task"
+        return Report(f"{text} {LOOK_FIRST}", (wait_command("TASK_ID", journey),), notes=(note,))
+    order_id = journey.order_id
 
-    def command(verb: str, *arguments: str) -> str:
-        return shlex.join(("vidgen", "orders", verb, str(journey.order_id), *arguments, *journey.connection))
+    def decision(verb: str, *options: str, task: tuple[str, ...] = ()) -> str:
+        return command("orders", verb, arguments=(order_id, *task), options=(*options, *journey.connection))
 
-    last = str(attempts or 1)
-    return DECIDE, (
-        f"{command('show')}   # what is known; the number of its last attempt",
-        f"{command('adopt', 'TASK_ID')}   # the account shows its task",
-        f"{_resume_command(journey)}   # then: go on with that task",
-        f"{command('abandon', '--reason', 'WHY')}   # given up; it may still be charged",
-        f"{command('resend', '--expect-attempt', last, '--reason', 'WHY')}   # once more; it may be charged twice",
-    )
+    adopt = ("If the console shows its task", decision("adopt", task=("TASK_ID",)))
+    if journey.is_abandoned:
+        return Report(text, (adopt[1],), notes=(adopt[0],))
+    last = str(attempts or len(journey.attempts) or 1)
+    resume = resume_command(journey)
+    until, is_sending = journey.sending_until, _is_being_sent(journey)
+    from_when = "" if not is_sending else f"From {until:%H:%M:%S} UTC on, " if until else "When that time is over, "
+    steps = [
+        ("What is known, and the number of the last attempt", decision("show")),
+        adopt,
+        ("Then go on with that task", resume),
+        (
+            _capital(f"{from_when}to give it up; it may still be charged"),
+            decision("abandon", "--reason", "WHY"),
+        ),
+        (
+            _capital(f"{from_when}to send it once more; it may be charged twice"),
+            decision("resend", "--expect-attempt", last, "--reason", "WHY"),
+        ),
+    ]
+    lead = DECIDE
+    if is_sending:
+        when = f"Until {until:%H:%M:%S} UTC" if until else "Until the time limit of the create has passed,"
+        text = f"{text} {when} it counts as being sent."
+        lead = "Go on with the first of these, which waits for what becomes of it; the others are a person's decisions:"
+        steps = [("Wait for what becomes of it, and go on", resume), *steps[:2], *steps[3:]]
+    notes, commands = zip(*steps, strict=True)
+    return Report(text, commands, lead=lead, notes=notes)
 
 
-def _resume_command(journey: Journey) -> str:
-    order_id = str(journey.order_id)
-    if journey.output is None:
-        return shlex.join(("vidgen", "orders", "resume", order_id, *journey.connection))
-    return shlex.join(("vidgen", "generate", "--resume", order_id, "-o", journey.output, *journey.options))
+def _is_being_sent(journey: Journey) -> bool:
+    """Whether the order is on record as being sent: so it is left by a run that did not wait for the answer."""
+    is_under_way = journey.creating is not None and not journey.creating.done()
+    return journey.sending_until is not None or (journey.stage is Stage.CREATE and is_under_way)
 
 
-def _wait_command(task_id: str, journey: Journey) -> str:
-    output = () if journey.output is None else ("-o", journey.output)
-    return shlex.join(("vidgen", "wait", task_id, *output, *journey.options))
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _standing(journey: Journey) -> str:
@@ -249,9 +286,12 @@ def _uncertain(journey: Journey) -> str:
     )
 
 
-def _message(error: BaseException) -> str:
+def _message(error: BaseException, journey: Journey) -> str:
     if isinstance(error, WaitTimeoutError):
-        seen = "it was not seen yet" if error.task is None else f"last seen {error.task.status}"
+        trouble = f"the last look failed with {journey.trouble}" if journey.trouble else ""
+        if error.task is None:
+            return f"the wait took too long: task {error.task_id} was never seen{trouble and f': {trouble}'}"
+        seen = f"last seen {error.task.status}{trouble and f'; {trouble}'}"
         return f"the wait took too long: task {error.task_id} ({seen}) still runs at the service and is charged"
     if isinstance(error, TaskFailedError):
         return f"the task failed: {error.message}"

@@ -3,13 +3,14 @@
 import asyncio
 import time
 from collections.abc import Coroutine
-from contextlib import aclosing
+from contextlib import aclosing, suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
-from vidgen_async.attempts import OrderState
+from vidgen_async.attempts import AttemptOutcome, Order, OrderState
 from vidgen_async.cli.choice import choose_model
 from vidgen_async.cli.documents import task_document
 from vidgen_async.cli.formats import clean, moment, seconds, size
@@ -17,6 +18,7 @@ from vidgen_async.cli.journey import Journey, Stage
 from vidgen_async.cli.screens import Screen
 from vidgen_async.cli.wanted import Wanted
 from vidgen_async.client import Client
+from vidgen_async.codec import create_body, read_request
 from vidgen_async.downloads import check_target
 from vidgen_async.errors import (
     AuthenticationError,
@@ -24,10 +26,14 @@ from vidgen_async.errors import (
     InvalidRequestError,
     OrderConflictError,
     OrderStateError,
+    VidgenError,
 )
 from vidgen_async.live_catalog import RequestCheck
 from vidgen_async.resources import Receipt, TaskLike, VideoRequest, VideoTask
 from vidgen_async.watcher import Outcome
+
+#: The service has nothing of such an order, so that it may be sent; any other is not looked at again.
+_SENDABLE = frozenset({OrderState.QUEUED, OrderState.REJECTED})
 
 
 @frozen(kw_only=True)
@@ -43,7 +49,12 @@ class Target:
         await check_target(self.path)
 
     def check_free(self) -> None:
-        if not self.may_replace and self.path.is_file():
+        try:
+            is_there = self.path.is_file()
+        except OSError as error:  # above all a name that is too long
+            message = f"no video can be saved as {self.path}: {error.strerror or error}"
+            raise DownloadError(message) from error
+        if is_there and not self.may_replace:
             message = f"the file {self.path} exists already; --force replaces it"
             raise DownloadError(message)
 
@@ -70,51 +81,76 @@ class Errand:
         await self.follow(await self.resume_create(validate=validate), target)
 
     async def create(self, wanted: Wanted, *, validate: bool) -> Receipt:
-        """Upload and create; the order id is on the screen before anything that it names is sent."""
+        """Upload and create; the order id is on the screen before anything that it names is sent. Of an order that is
+        on record already nothing is uploaded again."""
+        order_id = str(self.journey.order_id)
+        known = await self.client.orders.get(order_id)
+        if known is not None and wanted.files:
+            return await self._take_up(known, wanted, validate=validate)
         model = await self._model(wanted)
-        if validate:
+        if validate and (known is None or known.state in _SENDABLE):
             self.journey.stage = Stage.CATALOG
-            found = await self.client.videos.check(_stand_in(wanted, model))
+            found = await self._checked(wanted, model)
             if not found.catalog_error:
                 self.journey.stage = Stage.CHECK
             _refuse(found)
-        await self._check_new(wanted)
         uploaded = await self._upload(wanted.files)
-        order_id = str(self.journey.order_id)
         self.screen.say("order", order_id)
+        if known is not None:
+            self.journey.attempts, self.journey.is_abandoned = known.attempts, known.state is OrderState.ABANDONED
         create = self.client.videos.create(wanted.request(model, uploaded), order_id=order_id, validate=validate)
-        return await self._receipt(create)
+        return await self._receipt(create, _doing(known, "sending the order"))
 
     async def check(self, wanted: Wanted) -> RequestCheck:
         """What speaks against the request; nothing is uploaded or ordered."""
         model = await self._model(wanted)
         self.journey.stage = Stage.CATALOG
-        return await self.client.videos.check(_stand_in(wanted, model))
+        return await self._checked(wanted, model)
+
+    async def known(self, order_id: str) -> Order:
+        """The order as it is on record; OrderStateError says where it was looked for."""
+        order = await self.client.orders.get(order_id)
+        if order is None:
+            message = (
+                f"there is no order {order_id!r} {self.journey.where}; whether the service has it, that does not tell"
+            )
+            raise OrderStateError(message, order_id=order_id)
+        return order
 
     async def resume_create(self, *, validate: bool = True) -> Receipt:
         """The order's receipt; it is sent now if it is proven that the service has nothing of it."""
         self.journey.stage = Stage.RECORD
         order_id = str(self.journey.order_id)
-        order = await self.client.orders.get(order_id)
-        if order is None:
-            message = f"there is no order {order_id!r} on record here, so nothing was ever sent for it"
-            raise OrderStateError(message, order_id=order_id)
-        self.journey.stands(order)
-        self.screen.say("order", order_id)
-        doing = "going on with the order"
-        if order.state is OrderState.SENDING:
-            last = max(attempt.deadline_at for attempt in order.attempts)
-            doing = f"the order was being sent; waiting for what became of it, until {moment(last)} at most"
-        return await self._receipt(self.client.orders.resume(order_id, validate=validate), doing)
+        return await self._resume(await self.known(order_id), validate=validate)
+
+    async def check_resendable(self, expect_attempt: int) -> None:
+        """OrderStateError when the order cannot be resent by somebody who knows of ``expect_attempt`` attempts."""
+        order_id = str(self.journey.order_id)
+        order = await self.known(order_id)
+        last, why = len(order.attempts), None
+        if order.state is not OrderState.UNCERTAIN:
+            why = f"cannot be resent: it is {order.state}"
+            if order.state is OrderState.SENDING and (until := _deadline(order)) is not None:
+                why += f", and counts as being sent until {moment(until)}"
+        elif last < expect_attempt:
+            why = f"was not resent: its last attempt is {last}, not {expect_attempt}"
+        elif last > expect_attempt:
+            why = (
+                f"was not resent: its last attempt is {last}, not {expect_attempt}. Somebody else may have resent it; "
+                "look at it again"
+            )
+        if why is not None:
+            self.journey.stands(order)
+            self.journey.stage = Stage.CHECK
+            raise OrderStateError(f"order {order_id!r} {why}", order_id=order_id, state=order.state)
 
     async def resend(self, *, expect_attempt: int, reason: str, by: str) -> Receipt:
         """Send the order once more, as a person decided."""
         order_id = str(self.journey.order_id)
-        order = await self.client.orders.get(order_id)
-        if order is not None:
-            self.journey.stands(order)
+        self.journey.stands(await self.known(order_id))
         return await self._receipt(
-            self.client.orders.resend(order_id, expect_attempt=expect_attempt, reason=reason, by=by)
+            self.client.orders.resend(order_id, expect_attempt=expect_attempt, reason=reason, by=by),
+            "sending the order",
         )
 
     async def follow(self, task: TaskLike, target: Target | None) -> None:
@@ -136,7 +172,9 @@ class Errand:
         """What the task costs, in words."""
         if task.points is None:
             return "points not told"
-        return f"{task.points} {'sandbox points (nothing is charged)' if self.journey.is_sandbox else 'points charged'}"
+        if self.journey.is_sandbox:
+            return f"{task.points} sandbox points (nothing is charged)"
+        return f"the task cost {task.points} points"
 
     async def _model(self, wanted: Wanted) -> str:
         model = wanted.model
@@ -151,13 +189,36 @@ class Errand:
         self.screen.say("model", model)
         return model
 
-    async def _check_new(self, wanted: Wanted) -> None:
-        """A picture that is uploaded once more has another id, so that the order would be another."""
-        order_id = self.journey.order_id
-        if wanted.files and order_id is not None and await self.client.orders.get(order_id) is not None:
+    async def _checked(self, wanted: Wanted, model: str) -> RequestCheck:
+        """What speaks against the request and against the files to upload."""
+        problems = await asyncio.to_thread(wanted.file_problems)
+        found = await self.client.videos.check(_stand_in(wanted, model))
+        return evolve(found, problems=(*problems, *found.problems))
+
+    async def _take_up(self, order: Order, wanted: Wanted, *, validate: bool) -> Receipt:
+        """Go on with an order on record for which files were named. A picture that is uploaded once more has another
+        id: so the order's own ids stand for them, and the rest of the request must be as it is on record."""
+        stored = read_request(order.body)
+        uploaded = (stored.image_ids or ())[len(wanted.image_ids) :]
+        request = wanted.request(wanted.model or stored.model, uploaded)
+        if len(uploaded) != len(wanted.files) or create_body(request) != order.body:
             self.journey.stage = Stage.CREATE
-            message = f"order {order_id!r} is on record already; to upload its pictures anew makes another request"
-            raise OrderConflictError(message, order_id=order_id)
+            message = (
+                f"order {order.order_id!r} is on record already, {order.state}, for a different request: nothing was "
+                "uploaded or sent. A new video needs another --order-id"
+            )
+            raise OrderConflictError(message, order_id=order.order_id)
+        sent = " and nothing was sent" if order.receipt is not None else ""
+        self.screen.say(
+            "note", f"order {order.order_id!r} is on record already; its pictures were not uploaded again{sent}"
+        )
+        return await self._resume(order, validate=validate)
+
+    async def _resume(self, order: Order, *, validate: bool) -> Receipt:
+        self.journey.stands(order)
+        self.screen.say("order", order.order_id)
+        doing = _doing(order, "going on with the order")
+        return await self._receipt(self.client.orders.resume(order.order_id, validate=validate), doing)
 
     async def _upload(self, files: tuple[str, ...]) -> list[str]:
         self.journey.stage = Stage.UPLOAD
@@ -168,12 +229,18 @@ class Errand:
             ids.append((await self.client.files.upload(file)).image_id)
         return ids
 
-    async def _receipt(self, create: Coroutine[Any, Any, Receipt], doing: str = "sending the order") -> Receipt:
+    async def _receipt(self, create: Coroutine[Any, Any, Receipt], doing: str) -> Receipt:
         self.screen.busy(doing)
         creating = asyncio.get_running_loop().create_task(create, name="create")
         self.journey.begins_create(creating)
         # Shielded: who interrupts this still wants to know what became of the order.
-        receipt = await asyncio.shield(creating)
+        try:
+            receipt = await asyncio.shield(creating)
+        except asyncio.CancelledError:
+            with suppress(VidgenError):  # until when it counts as being sent
+                order = await self.client.orders.get(str(self.journey.order_id))
+                self.journey.attempts = () if order is None else order.attempts
+            raise
         self.journey.learn()
         self.screen.say("task", receipt.task_id)
         return receipt
@@ -210,6 +277,23 @@ def task_lines(task: VideoTask) -> list[tuple[str, object]]:
         ("failure", task.failure_reason and clean(task.failure_reason)),
         ("video", task.video_url),
     ]
+
+
+def _doing(order: Order | None, otherwise: str) -> str:
+    """What is being done about the order, where the record says more than that it is gone on with."""
+    if order is None:
+        return otherwise
+    if order.receipt is not None:
+        return f"order {order.order_id} was on record already: nothing is sent"
+    if order.state is OrderState.SENDING and (until := _deadline(order)) is not None:
+        return f"the order was being sent; waiting for what became of it, until {moment(until)} at most"
+    return otherwise if order.state in _SENDABLE else "going on with the order"
+
+
+def _deadline(order: Order) -> datetime | None:
+    """When an order that is being sent becomes uncertain."""
+    sending = [attempt.deadline_at for attempt in order.attempts if attempt.outcome is AttemptOutcome.SENDING]
+    return max(sending, default=None)
 
 
 def _stand_in(wanted: Wanted, model: str) -> VideoRequest:
