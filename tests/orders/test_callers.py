@@ -116,6 +116,8 @@ async def test_closing_at_any_moment_leaves_the_truth_on_record(make_orders, ser
     if service.posts:
         assert type(result) is UncertainCreateError
         assert on_record.state is OrderState.SENDING
+        assert result.attempts == on_record.attempts
+        assert result.idempotency_key == on_record.idempotency_key
         await clock.sleep(131)
         with pytest.raises(UncertainCreateError):
             await make_orders().create(REQUEST, order_id="o")

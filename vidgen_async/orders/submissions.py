@@ -11,7 +11,7 @@ from attrs import Factory, mutable
 from vidgen_async.attempts import Order
 from vidgen_async.errors import CreateError, NotSentError, UncertainCreateError
 from vidgen_async.events import Event, report, report_failure
-from vidgen_async.orders.words import CALL_AGAIN, WHAT_TO_DO, is_unaccounted
+from vidgen_async.orders.words import CALL_AGAIN, WHAT_TO_DO, facts, is_unaccounted
 from vidgen_async.resources import Receipt
 
 logger = logging.getLogger(__name__)
@@ -151,13 +151,14 @@ async def _worked(submission: Submission, work: Work) -> None:
 
 def _stopped(submission: Submission) -> CreateError:
     order_id = submission.order_id
+    known = {"order_id": order_id} if submission.order is None else facts(submission.order)
     if submission.may_have_left:
         message = (
             f"order {order_id!r}: the client was closed while it waited for the answer; the service may have made, and "
             "charged, a task. It will not be sent again by itself."
         )
-        return UncertainCreateError(message, order_id=order_id, advice=WHAT_TO_DO)
+        return UncertainCreateError(message, **known, advice=WHAT_TO_DO)
     if submission.refusal is not None:
         return submission.refusal
     message = f"order {order_id!r} was not sent: the client was closed first."
-    return NotSentError(message, order_id=order_id, advice=CALL_AGAIN)
+    return NotSentError(message, **known, advice=CALL_AGAIN)
