@@ -46,6 +46,9 @@ class OrderState(StrEnum):
     """A person took back an order that had not been sent."""
 
 
+#: It is proven that the service has nothing of such an order: an explicit call may send it.
+SENDABLE = frozenset({OrderState.QUEUED, OrderState.REJECTED})
+
 _GROWS_TO = {
     AttemptOutcome.SENDING: frozenset(AttemptOutcome) - {AttemptOutcome.SENDING},
     AttemptOutcome.UNCERTAIN: frozenset({AttemptOutcome.NOT_SENT, AttemptOutcome.REJECTED, AttemptOutcome.ACCEPTED}),

@@ -15,7 +15,7 @@ from typing import Any
 
 from attrs import field, frozen, mutable
 
-from vidgen_async.attempts import Attempt, AttemptOutcome, Evidence, Order, OrderState
+from vidgen_async.attempts import SENDABLE, Attempt, AttemptOutcome, Evidence, Order, OrderState
 from vidgen_async.clock import Clock, within
 from vidgen_async.codec import Answer, describe_outcome, prompt_of, read_created_id
 from vidgen_async.delivery import outcome_of_answer, outcome_without_answer
@@ -43,7 +43,7 @@ class Wish:
     """How an order is to be sent: as the create it is, or once more because a person says so."""
 
     kind: str = "create"
-    states: frozenset[OrderState] = frozenset({OrderState.QUEUED, OrderState.REJECTED})
+    states: frozenset[OrderState] = SENDABLE
     expect_attempt: int | None = None
     """For a resend: the number of the last attempt that the person knew of."""
     by: str = ""

@@ -6,7 +6,6 @@ import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from enum import Enum, auto
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attrs import frozen
@@ -123,11 +122,10 @@ def named_journal(text: str, orders: Access) -> tuple[Journal, str]:
     journal = journal_from(text)
     if not isinstance(journal, SqliteJournal):
         return journal, text
-    path = Path(text.removeprefix("sqlite:///")).absolute()
-    if orders is Access.EXISTING and not os.path.lexists(path):
-        message = f"there is no journal at {path}"
+    if orders is Access.EXISTING and not os.path.lexists(journal.path):
+        message = f"there is no journal at {journal.path}"
         raise ConfigurationError(message)
-    return journal, str(path)
+    return journal, str(journal.path)
 
 
 def _journal(settings: Settings, orders: Access) -> tuple[Journal, str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from vidgen_async.attempts import AttemptOutcome, Order, OrderState
+from vidgen_async.attempts import SENDABLE, AttemptOutcome, Order, OrderState
 from vidgen_async.cli.choice import choose_model
 from vidgen_async.cli.documents import task_document
 from vidgen_async.cli.formats import clean, moment, seconds, size
@@ -23,17 +23,15 @@ from vidgen_async.downloads import check_target
 from vidgen_async.errors import (
     AuthenticationError,
     DownloadError,
-    InvalidRequestError,
     OrderConflictError,
     OrderStateError,
     VidgenError,
 )
 from vidgen_async.live_catalog import RequestCheck
+from vidgen_async.orders.words import check_attempt
 from vidgen_async.resources import Receipt, TaskLike, VideoRequest, VideoTask
+from vidgen_async.validation import refuse
 from vidgen_async.watcher import Outcome
-
-#: The service has nothing of such an order, so that it may be sent; any other is not looked at again.
-_SENDABLE = frozenset({OrderState.QUEUED, OrderState.REJECTED})
 
 
 @frozen(kw_only=True)
@@ -88,7 +86,7 @@ class Errand:
         if known is not None and wanted.files:
             return await self._take_up(known, wanted, validate=validate)
         model = await self._model(wanted)
-        if validate and (known is None or known.state in _SENDABLE):
+        if validate and (known is None or known.state in SENDABLE):
             self.journey.stage = Stage.CATALOG
             found = await self._checked(wanted, model)
             if not found.catalog_error:
@@ -127,22 +125,17 @@ class Errand:
         """OrderStateError when the order cannot be resent by somebody who knows of ``expect_attempt`` attempts."""
         order_id = str(self.journey.order_id)
         order = await self.known(order_id)
-        last, why = len(order.attempts), None
-        if order.state is not OrderState.UNCERTAIN:
-            why = f"cannot be resent: it is {order.state}"
-            if order.state is OrderState.SENDING and (until := _deadline(order)) is not None:
-                why += f", and counts as being sent until {moment(until)}"
-        elif last < expect_attempt:
-            why = f"was not resent: its last attempt is {last}, not {expect_attempt}"
-        elif last > expect_attempt:
-            why = (
-                f"was not resent: its last attempt is {last}, not {expect_attempt}. Somebody else may have resent it; "
-                "look at it again"
-            )
-        if why is not None:
+        try:
+            if order.state is not OrderState.UNCERTAIN:
+                until = _deadline(order)
+                so_long = "" if until is None else f", and counts as being sent until {moment(until)}"
+                message = f"order {order_id!r} cannot be resent: it is {order.state}{so_long}"
+                raise OrderStateError(message, order_id=order_id, state=order.state)
+            check_attempt(order, expect_attempt)
+        except OrderStateError:
             self.journey.stands(order)
             self.journey.stage = Stage.CHECK
-            raise OrderStateError(f"order {order_id!r} {why}", order_id=order_id, state=order.state)
+            raise
 
     async def resend(self, *, expect_attempt: int, reason: str, by: str) -> Receipt:
         """Send the order once more, as a person decided."""
@@ -287,7 +280,7 @@ def _doing(order: Order | None, otherwise: str) -> str:
         return f"order {order.order_id} was on record already: nothing is sent"
     if order.state is OrderState.SENDING and (until := _deadline(order)) is not None:
         return f"the order was being sent; waiting for what became of it, until {moment(until)} at most"
-    return otherwise if order.state in _SENDABLE else "going on with the order"
+    return otherwise if order.state in SENDABLE else "going on with the order"
 
 
 def _deadline(order: Order) -> datetime | None:
@@ -304,6 +297,4 @@ def _stand_in(wanted: Wanted, model: str) -> VideoRequest:
 def _refuse(found: RequestCheck) -> None:
     if isinstance(found.catalog_error, AuthenticationError):
         raise found.catalog_error
-    if found.problems:
-        message = f"the request was not sent: {'; '.join(found.problems)}"
-        raise InvalidRequestError(message, problems=found.problems)
+    refuse(found.problems)

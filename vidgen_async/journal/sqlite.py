@@ -6,6 +6,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Collection
 from datetime import datetime
+from pathlib import Path
 from typing import TypeVar
 
 from attrs import evolve
@@ -54,7 +55,12 @@ class SqliteJournal:
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
-        return f"SqliteJournal({str(self._file.path)!r})"
+        return f"SqliteJournal({str(self.path)!r})"
+
+    @property
+    def path(self) -> Path:
+        """Where the file is, absolute."""
+        return self._file.path
 
     async def namespace(self, proposed: str) -> str:
         def operation(db: sqlite3.Connection) -> str:

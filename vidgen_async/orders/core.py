@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from attrs import frozen
 
 from vidgen_async.attempts import (
+    SENDABLE,
     Attempt,
     AttemptOutcome,
     Closing,
@@ -137,7 +138,7 @@ class Orders:
         order = submission.order = await self._journal.get(ref, self._clock.wall())
         if order is not None and order.body != body:
             raise conflict(ref.order_id, "already stands for a different request")
-        if check is not None and (order is None or order.state in Wish().states):
+        if check is not None and (order is None or order.state in SENDABLE):
             await check()
         submission.passed()
         if order is None:

@@ -117,12 +117,11 @@ def check_sendable(order: Order, wish: Wish) -> None:
 
 
 def check_attempt(order: Order, expected: int) -> None:
-    """Raise OrderStateError when somebody else has sent the order since."""
-    if len(order.attempts) != expected:
-        message = (
-            f"order {order.order_id!r} was not resent: its last attempt is {len(order.attempts)}, not {expected}. "
-            "Somebody else may have resent it; look at it again."
-        )
+    """Raise OrderStateError when the order's last attempt is another than the one that the caller knows of."""
+    last = len(order.attempts)
+    if last != expected:
+        why = " Somebody else may have resent it; look at it again." if last > expected else ""
+        message = f"order {order.order_id!r} was not resent: its last attempt is {last}, not {expected}.{why}"
         raise OrderStateError(message, order_id=order.order_id, state=order.state)
 
 

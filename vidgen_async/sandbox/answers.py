@@ -48,6 +48,11 @@ class Refusal(Exception):  # noqa: N818 - an answer that is raised, no error of 
         self.answer = Answer.error(status, code, message).with_headers(headers or {})
 
 
+def media_type_of(headers: Mapping[str, str]) -> str:
+    """The media type of a body, in lower case and without parameters; empty where none is named."""
+    return headers.get("Content-Type", "").partition(";")[0].strip().lower()
+
+
 def not_json() -> Refusal:
     """For a body that the service cannot read."""
     message = f"the body must be JSON, nested at most {DEEPEST} deep, with Content-Type: application/json"

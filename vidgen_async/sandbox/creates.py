@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from attrs import define, evolve, field
 
-from vidgen_async.sandbox.answers import Answer, Refusal, not_json
+from vidgen_async.sandbox.answers import Answer, Refusal, media_type_of, not_json
 from vidgen_async.sandbox.assets import AssetStore
 from vidgen_async.sandbox.catalog import CatalogEntry
 from vidgen_async.sandbox.film import Film, Picture, size_of
@@ -46,7 +46,7 @@ class CreateDesk:
         key = create.idempotency_key
         if key is not None and not 8 <= len(key) <= 100:
             raise Refusal(400, "INVALID_PARAMETER", "Idempotency-Key: must be 8 to 100 characters long")
-        if not _is_json(create):
+        if media_type_of(create.headers) != "application/json" or create.body is None:
             raise not_json()
         canonical = json.dumps(create.body, sort_keys=True)
         task = self._replayed(account, key, canonical)
@@ -140,11 +140,6 @@ class CreateDesk:
             else:
                 parts = urlsplit(url)
                 yield Picture(f"{parts.hostname}{parts.path}")
-
-
-def _is_json(create: ReceivedCreate) -> bool:
-    media_type = create.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-    return media_type == "application/json" and create.body is not None
 
 
 def _accepted(task: SandboxTask) -> Answer:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from attrs import define, field, frozen
 
 from vidgen_async.sandbox import jsontext
-from vidgen_async.sandbox.answers import Answer, Refusal, not_json, video_answer
+from vidgen_async.sandbox.answers import Answer, Refusal, media_type_of, not_json, video_answer
 from vidgen_async.sandbox.assets import ASSET_PATH, Asset, AssetStore, DecodedImage, decode_image
 from vidgen_async.sandbox.clock import SandboxClock
 from vidgen_async.sandbox.creates import CreateDesk
@@ -69,7 +69,7 @@ class Endpoints:
 
     async def create_file(self, call: Call) -> Answer:
         account = self._account(call)
-        if call.headers.get("Content-Type", "").partition(";")[0].strip().lower() != "application/json":
+        if media_type_of(call.headers) != "application/json":
             raise not_json()
         found = await self.projector.run(self._read_upload, account, call.body)
         asset = found if isinstance(found, Asset) else self.assets.add(account, found, self.clock.now())

@@ -8,7 +8,7 @@ import ipaddress
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from vidgen_async.sandbox.answers import Answer, Refusal
+from vidgen_async.sandbox.answers import Answer, Refusal, media_type_of
 
 READS = ("GET", "HEAD", "OPTIONS")
 
@@ -38,7 +38,7 @@ def check(method: str, headers: Mapping[str, str], host: str) -> None:
     origin = headers.get("Origin")
     if origin is not None and origin.lower() != f"http://{name.lower()}":
         raise Refusal(403, "FOREIGN_ORIGIN", f"Origin: must be http://{name}, or absent, not {origin[:200]!r}")
-    media_type = headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    media_type = media_type_of(headers)
     if media_type != "application/json" and (method != "DELETE" or _has_body(headers)):
         allowed = "application/json" if method != "DELETE" else "application/json where there is a body"
         raise Refusal(415, "UNSUPPORTED_MEDIA_TYPE", f"Content-Type: must be {allowed}, not {media_type[:200]!r}")
