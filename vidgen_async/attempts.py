@@ -142,6 +142,30 @@ class Closing:
 
 
 @frozen(kw_only=True)
+class Decision:
+    """What a person decided about an order, as it is on record."""
+
+    what: str
+    """``resend``, ``adopt``, ``abandoned`` or ``withdrawn``."""
+    at: datetime
+    by: str
+    reason: str
+
+
+@frozen(kw_only=True)
+class TaskResult:
+    """How a task ended, as it was seen first."""
+
+    task_id: str
+    status: str
+    """``completed`` or ``failed``."""
+    at: datetime
+    """When it was seen."""
+    points: int | None = None
+    failure_reason: str | None = field(default=None, repr=False)
+
+
+@frozen(kw_only=True)
 class Order:
     """One order = one Idempotency-Key = one body, for ever."""
 
@@ -152,6 +176,8 @@ class Order:
     created_at: datetime
     attempts: tuple[Attempt, ...] = ()
     closing: Closing | None = None
+    results: tuple[TaskResult, ...] = ()
+    """How its tasks ended, of those that were seen to end."""
 
     @property
     def order_id(self) -> str:
@@ -189,6 +215,29 @@ class Order:
             accepted_at=first.at,
             extra=first.extra,
         )
+
+    @property
+    def is_terminal(self) -> bool:
+        """It has a task, and all its tasks were seen to end."""
+        return bool(self.task_ids) and {result.task_id for result in self.results}.issuperset(self.task_ids)
+
+    @property
+    def unclear(self) -> tuple[Attempt, ...]:
+        """The attempts of which nobody knows whether the service took them: each with when it was sent, and its
+        evidence (when it was given up, the status and body that came, the cause)."""
+        return tuple(attempt for attempt in self.attempts if attempt.outcome is AttemptOutcome.UNCERTAIN)
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        """Who decided what about it, when and why; oldest first."""
+        found = [
+            Decision(what=attempt.kind, at=attempt.sent_at, by=attempt.by, reason=attempt.reason)
+            for attempt in self.attempts
+            if attempt.kind != "create"
+        ]
+        if (closing := self.closing) is not None:
+            found.append(Decision(what=closing.state, at=closing.at, by=closing.by, reason=closing.reason))
+        return tuple(sorted(found, key=lambda decision: decision.at))
 
     @property
     def _receipts(self) -> list[Evidence]:

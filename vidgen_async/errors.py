@@ -271,6 +271,12 @@ class RejectedUnexpectedResponseError(RejectedError, UnexpectedResponseError):
 class JournalError(VidgenError):
     """The journal could not be read or written. No POST was made."""
 
+    def __init__(self, message: str = "", *, advice: str = "", may_pass: bool = False) -> None:
+        super().__init__(message, advice=advice)
+        #: Whether the cause can go away by itself or be mended where the journal is (a full disk, another writer);
+        #: False: this is no journal, or cannot be one.
+        self.may_pass = may_pass
+
 
 class ReceiptNotStoredError(JournalError):
     """The service accepted the order, but the journal could not be written: keep ``task_id``."""

@@ -3,12 +3,15 @@
 import csv
 import io
 import json
+import sqlite3
+from contextlib import closing
 
 import click
 import pytest
 
 from vidgen_async.cli.command_orders import orders
 from vidgen_async.cli.completing import order_ids
+from vidgen_async.cli.places import journal_file
 from vidgen_async.sandbox import Fault
 
 from .conftest import text_of
@@ -157,6 +160,40 @@ def test_a_resend_of_an_attempt_that_is_no_longer_the_last_sends_nothing(here, s
     assert "its last attempt is 1, not 2" in err
     assert "Somebody else" not in err
     assert len(service.creates) == 1
+
+
+def test_a_resend_of_an_old_order_needs_an_explicit_yes(here, terminal, service, uncertain):
+    with closing(sqlite3.connect(journal_file())) as db, db:
+        db.execute("UPDATE attempts SET sent_at = sent_at - 2 * 3600 * 1000000")
+    resend = ("orders", "resend", uncertain, "--expect-attempt", "1", *WHY)
+
+    code, out, err = here(*resend, "--yes")
+    assert (code, out) == (2, "")
+    assert "first went out 2.0 h ago" in err
+    assert "--accept-duplicate-risk sends it all the same" in err
+    assert "accept_duplicate_risk" not in err
+    ended, shown = terminal(*resend, typed="y\n")
+    assert ended == 2, shown
+    assert len(service.creates) == 1
+
+    assert here(*resend, "--yes", "--accept-duplicate-risk")[0] == 0
+    assert len(service.creates) == 2
+
+
+def test_how_the_task_ended_is_shown_with_its_order(here, service):
+    assert here("generate", *BOAT[1:], "good", "-o", "boat.mp4")[0] == 0
+    (result,) = json.loads(here("orders", "show", "good", "--json")[1])["results"]
+    assert (result["task_id"], result["status"]) == (service.creates[0].task_id, "completed")
+    assert f"task {result['task_id']}: completed, " in " ".join(here("orders", "show", "good")[1].split())
+
+
+def test_what_came_back_without_a_task_id_is_shown_with_the_request(here, service):
+    service.play("videos.create", Fault.garble(b'{"job": "task_hidden"}'))
+    assert here(*BOAT, "odd")[0] == 5
+    assert "task_hidden" in here("orders", "show", "odd", "--with-request")[1]
+    (attempt,) = json.loads(here("orders", "show", "odd", "--with-request", "--json")[1])["attempts"]
+    assert attempt["body"] == '{"job": "task_hidden"}'
+    assert "body" not in json.loads(here("orders", "show", "odd", "--json")[1])["attempts"][0]
 
 
 def test_a_resend_that_nobody_can_be_asked_about_sends_nothing(here, service, uncertain):

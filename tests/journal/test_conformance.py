@@ -22,8 +22,9 @@ from tests.journal.conftest import (
     sending,
     uncertain,
 )
-from vidgen_async.attempts import Attempt, AttemptOutcome, Closing, Order, OrderState
+from vidgen_async.attempts import Attempt, AttemptOutcome, Closing, Order, OrderState, TaskResult
 from vidgen_async.errors import JournalError
+from vidgen_async.journal import Journal
 from vidgen_async.pacing import Pacing, Turn
 
 ONE = Pacing(limit=1)
@@ -523,3 +524,67 @@ async def test_a_cancelled_operation_has_happened_or_has_not(journal, other):
     returned = {order.order_id for order in results if isinstance(order, Order)}
     assert returned <= listed <= {f"order-{n}" for n in range(20)}
     assert len(returned) >= 10
+
+
+# -- how tasks ended ---------------------------------------------------------------------------------------------------
+
+
+def result(task_id: str = "task-1", status: str = "completed", **facts: object) -> TaskResult:
+    return TaskResult(task_id=task_id, status=status, at=after(9), **facts)
+
+
+async def accept(journal: Journal, order_id: str, task_id: str) -> None:
+    await sending(journal, order_id)
+    await journal.settle(ref_of(order_id), 1, accepted(task_id))
+
+
+async def test_how_a_task_ended_is_kept_exactly_and_the_first_word_stays(journal, other):
+    await accept(journal, "o", "task-1")
+    said = result(points=15, failure_reason="it was … too dark", status="failed")
+    await journal.record(SERVICE, [said])
+    await other.record(SERVICE, [result()])
+    assert (await other.get(ref_of(), NOW)).results == (said,)
+
+
+async def test_of_a_task_that_is_nobodys_receipt_nothing_is_kept(journal, other):
+    await journal.record(SERVICE, [result()])
+    await accept(journal, "o", "task-1")
+    assert (await other.get(ref_of(), NOW)).results == ()
+
+
+async def test_what_is_no_text_and_no_small_number_is_no_hindrance(journal, other):
+    await accept(journal, "o", "task-1")
+    await journal.record(SERVICE, [result(points=10**30, failure_reason="\udc80")])
+    assert (await other.get(ref_of(), NOW)).is_terminal
+
+
+async def test_orders_whose_tasks_have_all_ended_are_told_from_those_that_are_waited_for(journal, other):
+    await journal.intend(order_of("queued"))
+    await sending(journal, "sending")
+    await accept(journal, "ended", "task-1")
+    await accept(journal, "running", "task-2")
+    await accept(journal, "twice", "task-3")
+    await journal.begin(permission("twice", expect_attempt=1, states=frozenset(OrderState)))
+    await journal.settle(ref_of("twice"), 2, accepted("task-4", after(1)))
+    await journal.intend(order_of("elsewhere", account="another"))
+    await journal.record(SERVICE, [result("task-1"), result("task-4", "failed")])
+
+    async def listed(is_terminal: bool | None) -> list[str]:
+        return [order.order_id for order in await other.list(SERVICE, ACCOUNT, NOW, is_terminal=is_terminal)]
+
+    assert await listed(None) == ["queued", "sending", "ended", "running", "twice"]
+    assert await listed(False) == ["running", "twice"]
+    assert await listed(True) == ["ended"]
+    await journal.record(SERVICE, [result("task-3")])
+    assert await listed(True) == ["ended", "twice"]
+    (twice,) = [order for order in await other.list(SERVICE, ACCOUNT, NOW) if order.order_id == "twice"]
+    assert [found.task_id for found in twice.results] == ["task-3", "task-4"]
+
+
+async def test_a_task_s_end_is_known_to_each_order_that_has_it(journal, other):
+    await accept(journal, "o", "task-1")
+    await journal.record(SERVICE, [result()])
+    await accept(other, "p", "task-1")
+    assert (await journal.get(ref_of("p"), NOW)).is_terminal
+    assert await other.owner(ref_of("p"), "task-1") == ref_of("o")
+    assert await other.owner(ref_of("o"), "task-2") is None

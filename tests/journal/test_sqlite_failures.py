@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.journal.conftest import ACCOUNT, NOW, SERVICE, accepted, order_of, ref_of, rows, sending
-from vidgen_async.attempts import OrderState
+from tests.journal.conftest import ACCOUNT, NOW, SERVICE, accepted, order_of, permission, ref_of, rows, sending
+from vidgen_async.attempts import OrderState, TaskResult
 from vidgen_async.errors import ConfigurationError, JournalError
 from vidgen_async.journal import SqliteJournal, _sqlite_schema
 from vidgen_async.journal._sqlite_file import JournalFile, network_file_system
+from vidgen_async.journal._sqlite_records import _ADD_ORDER
 
 
 async def fails(journal: SqliteJournal, *words: str) -> None:
@@ -76,6 +77,37 @@ async def test_an_older_version_s_file_is_brought_to_this_one_with_its_orders(jo
     await journal.aclose()
     assert rows(path, "SELECT note FROM orders") == [("none",)]
     assert rows(path, "PRAGMA user_version") == [(_sqlite_schema.VERSION,)]
+
+
+async def test_a_file_of_version_1_gets_a_place_for_results(path, open_file, monkeypatch):
+    with monkeypatch.context() as older:
+        older.setattr(_sqlite_schema, "MIGRATIONS", _sqlite_schema.MIGRATIONS[:1])
+        older.setattr(_sqlite_schema, "VERSION", 1)
+        old = open_file()
+        await old.namespace("word")
+        await old.aclose()
+    with closing(sqlite3.connect(path)) as db:
+        db.execute(
+            _ADD_ORDER,
+            {
+                "service": SERVICE,
+                "account": ACCOUNT,
+                "order_id": "o",
+                "idempotency_key": "k",
+                "body": b"{}",
+                "created_at": 0,
+            },
+        )
+        db.commit()
+    assert rows(path, "SELECT name FROM sqlite_master WHERE name = 'results'") == []
+
+    new = open_file()
+
+    assert await new.namespace("another") == "word"
+    await new.begin(permission())
+    await new.settle(ref_of(), 1, accepted("task-1"))
+    await new.record(SERVICE, [TaskResult(task_id="task-1", status="completed", at=NOW)])
+    assert (await new.get(ref_of(), NOW)).is_terminal
 
 
 async def test_a_migration_that_fails_changes_nothing(journal, path, monkeypatch):

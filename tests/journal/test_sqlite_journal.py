@@ -28,7 +28,16 @@ from tests.journal.conftest import (
 )
 from vidgen_async.attempts import Attempt, AttemptOutcome, Closing, OrderState
 from vidgen_async.journal import Journal, MemoryJournal, SqliteJournal, _sqlite_records
-from vidgen_async.journal._sqlite_records import _ATTEMPTS, _MAY_HOLD_A_SLOT, _OF_ORDER, _micros
+from vidgen_async.journal._sqlite_records import (
+    _ATTEMPTS,
+    _MAY_HOLD_A_SLOT,
+    _OF_ORDER,
+    _ORDERS,
+    _OWNER,
+    _RESULTS,
+    _WHICH,
+    _micros,
+)
 from vidgen_async.pacing import Pacing
 
 RESENDABLE = frozenset({OrderState.UNCERTAIN})
@@ -217,10 +226,20 @@ async def test_listing_takes_as_many_statements_for_many_orders_as_for_one(journ
     assert len(many) == len(few)
 
 
-@pytest.mark.parametrize("query", [_MAY_HOLD_A_SLOT, _ATTEMPTS + _OF_ORDER.format("attempts")], ids=["turn", "get"])
-async def test_no_look_at_attempts_goes_through_all_of_them(journal, query):
+@pytest.mark.parametrize(
+    "query",
+    [
+        _MAY_HOLD_A_SLOT,
+        _ATTEMPTS + _OF_ORDER.format("attempts"),
+        _RESULTS + _OF_ORDER.format("evidence"),
+        _OWNER,
+        f"{_ORDERS} " + _WHICH[False].format("orders"),
+    ],
+    ids=["turn", "get", "results", "owner", "not terminal"],
+)
+async def test_no_look_at_one_thing_goes_through_all_of_them(journal, query):
     await sending(journal)
-    facts = {"service": SERVICE, "account": ACCOUNT, "order_id": "o", "since": 0}
+    facts = {"service": SERVICE, "account": ACCOUNT, "order_id": "o", "since": 0, "task_id": "task-1"}
     plan = await journal._run(lambda db: [row["detail"] for row in db.execute(f"EXPLAIN QUERY PLAN {query}", facts)])
     assert plan
     assert not [step for step in plan if step.startswith("SCAN")]

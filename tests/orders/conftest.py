@@ -14,7 +14,7 @@ from vidgen_async.errors import NotFoundError
 from vidgen_async.journal import Journal, MemoryJournal
 from vidgen_async.lifetime import Lifetime
 from vidgen_async.messages import Request, Timeouts, make_headers
-from vidgen_async.orders import Check, Names, Orders
+from vidgen_async.orders import KEY_LIFETIME, Check, Names, Orders
 from vidgen_async.pacing import Pacing
 from vidgen_async.resources import VideoTask
 from vidgen_async.transports import BufferedResponse, FakeTransport, Transport
@@ -104,6 +104,7 @@ def make_orders(service, journal, clock):
         pacing: Pacing | None = None,
         create_timeout: float | None = 120.0,
         check: Check | None = None,
+        key_lifetime: float = KEY_LIFETIME,
     ) -> Orders:
         endpoints = Endpoints(
             URL("https://h/openapi/v1"), "key-never-shown", Timeouts(connect=10, read=60, create=create_timeout)
@@ -123,6 +124,7 @@ def make_orders(service, journal, clock):
             lifetime=Lifetime(),
             get_task=service.get_task,
             check=check,
+            key_lifetime=key_lifetime,
         )
 
     return make

@@ -8,7 +8,13 @@ import pytest
 
 from tests.orders.conftest import accepted, refused
 from vidgen_async.attempts import AttemptOutcome, Evidence, OrderRef, OrderState
-from vidgen_async.errors import JournalError, ReceiptNotStoredError, RejectedError, UncertainCreateError
+from vidgen_async.errors import (
+    JournalError,
+    OrderStateError,
+    ReceiptNotStoredError,
+    RejectedError,
+    UncertainCreateError,
+)
 from vidgen_async.journal import Journal, MemoryJournal
 from vidgen_async.messages import Delivery, Phase, Probe
 from vidgen_async.resources import VideoRequest
@@ -73,19 +79,83 @@ async def test_a_receipt_that_cannot_be_written_is_in_the_exception_and_can_be_a
         await orders.create(REQUEST, order_id="o")
     assert (caught.value.task_id, caught.value.order_id) == ("task-1", "o")
     assert pickle.loads(pickle.dumps(caught.value)).task_id == "task-1"  # noqa: S301 - our own pickle
-    assert (await orders.get("o")).state is OrderState.SENDING
 
     service.tasks.add("task-1")
-    assert (await orders.adopt("o", "task-1")).task_id == "task-1"
+    assert (await make_orders(on=orders._journal).adopt("o", "task-1")).task_id == "task-1"
     assert len(service.posts) == 1
 
 
-async def test_a_refusal_that_cannot_be_written_is_still_told(make_orders, service):
-    service.answers(lambda: refused(402))
-    orders = make_orders(on=Failing(settle=7))
+async def test_a_receipt_that_could_not_be_written_goes_on_record_as_soon_as_the_journal_takes_it(
+    make_orders, service, clock
+):
+    journal = Failing(settle=9)
+    orders = make_orders(on=journal)
+    with pytest.raises(ReceiptNotStoredError):
+        await orders.create(REQUEST, order_id="o")
+    elsewhere = make_orders(on=journal)
+    assert (await elsewhere.get("o")).state is OrderState.SENDING
+    assert (await orders.get("o")).state is OrderState.ACCEPTED
+
+    await clock.sleep(30)
+
+    assert (await elsewhere.get("o")).receipt.task_id == "task-1"
+    assert (await orders.create(REQUEST, order_id="o")).task_id == "task-1"
+    assert len(service.posts) == 1
+
+
+async def test_an_order_whose_receipt_is_not_on_record_yet_is_not_sent_again(make_orders, service):
+    orders = make_orders(on=Failing(settle=8))
+    for _ in range(2):
+        with pytest.raises(ReceiptNotStoredError, match="task-1"):
+            await orders.create(REQUEST, order_id="o")
+    assert (await orders.create(REQUEST, order_id="o")).task_id == "task-1"
+    with pytest.raises(OrderStateError, match="it is accepted"):
+        await orders.resend("o", expect_attempt=1, reason="again")
+    assert len(service.posts) == 1
+
+
+async def test_a_receipt_that_could_not_be_written_is_written_when_the_client_is_closed(make_orders, service):
+    journal = Failing(settle=7)
+    orders = make_orders(on=journal)
+    with pytest.raises(ReceiptNotStoredError):
+        await orders.create(REQUEST, order_id="o")
+    await orders.aclose()
+    assert (await make_orders(on=journal).get("o")).receipt.task_id == "task-1"
+
+
+async def test_a_receipt_that_is_given_up_is_in_the_log(make_orders, service, caplog):
+    orders = make_orders(on=Failing(settle=10**6))
+    with pytest.raises(ReceiptNotStoredError):
+        await orders.create(REQUEST, order_id="o")
+    caplog.clear()
+    await orders.aclose()
+    (last,) = [record for record in caplog.records if record.event == "order.unsettled"]
+    assert (last.order_id, last.task_id) == ("o", "task-1")
+
+
+async def test_a_refusal_that_cannot_be_written_is_told_and_then_written(make_orders, service, clock):
+    service.answers(lambda: refused(402), accepted)
+    journal = Failing(settle=8)
+    orders = make_orders(on=journal)
     with pytest.raises(RejectedError):
         await orders.create(REQUEST, order_id="o")
-    assert (await orders.get("o")).state is OrderState.SENDING
+    assert (await make_orders(on=journal).get("o")).state is OrderState.SENDING
+
+    with pytest.raises(JournalError, match="disk is full"):
+        await orders.create(REQUEST, order_id="o")
+    assert len(service.posts) == 1
+
+    assert (await orders.create(REQUEST, order_id="o")).task_id == "task-1"
+    assert len(service.posts) == 2
+
+
+async def test_a_task_that_is_the_receipt_of_two_orders_is_reported(make_orders, caplog):
+    orders = make_orders()
+    await orders.create(REQUEST, order_id="o")
+    assert "task.shared" not in [record.event for record in caplog.records]
+    await orders.create(REQUEST, order_id="p")
+    (told,) = [record for record in caplog.records if record.event == "task.shared"]
+    assert (told.order_id, told.other_order_id, told.task_id) == ("p", "o", "task-1")
 
 
 async def test_an_operation_on_an_unknown_order_is_a_journal_error():

@@ -67,6 +67,63 @@ async def test_a_resend_on_the_wrong_attempt_or_without_a_reason_sends_nothing(u
     assert len(service.posts) == 1
 
 
+async def test_a_resend_of_an_order_older_than_the_lifetime_of_its_key_needs_an_explicit_yes(
+    uncertain, make_orders, service, clock
+):
+    await clock.sleep(3601)
+    with pytest.raises(OrderStateError, match=r"first went out 1\.0 h ago.*accept_duplicate_risk=True") as caught:
+        await uncertain.resend("o", expect_attempt=1, reason="again")
+    assert caught.value.state is OrderState.UNCERTAIN
+    with pytest.raises(OrderStateError, match="was not resent"):
+        await make_orders(key_lifetime=3500).resend("o", expect_attempt=1, reason="again")
+    assert len(service.posts) == 1
+
+    receipt = await uncertain.resend("o", expect_attempt=1, reason="again", accept_duplicate_risk=True)
+
+    assert receipt.task_id == "task-1"
+    assert len(service.posts) == 2
+
+
+async def test_the_lifetime_of_a_key_counts_from_its_first_send(uncertain, make_orders, service, clock):
+    service.answers(lambda: refused(503))
+    await clock.sleep(3000)
+    with pytest.raises(UncertainCreateError):
+        await uncertain.resend("o", expect_attempt=1, reason="again")
+    await clock.sleep(3000)
+    with pytest.raises(OrderStateError, match="first went out"):
+        await uncertain.resend("o", expect_attempt=2, reason="again")
+    with pytest.raises(UncertainCreateError):
+        await make_orders(key_lifetime=7200).resend("o", expect_attempt=2, reason="again")
+    assert len(service.posts) == 3
+
+
+async def test_who_decided_what_when_and_why_is_on_record(uncertain, service, clock):
+    service.answers(lambda: refused(503))
+    with pytest.raises(UncertainCreateError):
+        await uncertain.resend("o", expect_attempt=1, reason="no task yet", by="ann")
+    await clock.sleep(60)
+    await uncertain.abandon("o", "nothing in the account", by="ben")
+    await clock.sleep(60)
+    service.tasks.add("found")
+    await uncertain.adopt("o", "found", reason="same minute", by="cat")
+
+    order = await uncertain.get("o")
+    assert [(decision.what, decision.by, decision.reason) for decision in order.decisions] == [
+        ("resend", "ann", "no task yet"),
+        ("abandoned", "ben", "nothing in the account"),
+        ("adopt", "cat", "same minute"),
+    ]
+    moments = [decision.at for decision in order.decisions]
+    assert moments == sorted(moments)
+    assert [attempt.n for attempt in order.unclear] == [1, 2]
+
+
+async def test_adopting_the_task_that_an_order_has_already_gives_its_receipt(orders, service):
+    receipt = await orders.create(REQUEST, order_id="o")
+    assert await orders.adopt("o", receipt.task_id) == receipt
+    assert len((await orders.get("o")).attempts) == 1
+
+
 async def test_a_resend_that_is_refused_leaves_the_order_uncertain(uncertain, service):
     service.answers(lambda: refused(402))
     with pytest.raises(UncertainCreateError):

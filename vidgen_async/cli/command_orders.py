@@ -143,24 +143,42 @@ def resume(settings: Settings, order_id: str, validate: bool) -> int:
 @_needed_reason
 @_by
 @click.option("--yes", "is_sure", is_flag=True, help="Do not ask.")
+@click.option(
+    "--accept-duplicate-risk",
+    is_flag=True,
+    help="Also when the order is so old that the service may have forgotten its key.",
+)
 @connected(orders=True)
-def resend(settings: Settings, order_id: str, expect_attempt: int, reason: str, by: str, is_sure: bool) -> int:
+def resend(
+    settings: Settings,
+    order_id: str,
+    expect_attempt: int,
+    reason: str,
+    by: str,
+    is_sure: bool,
+    accept_duplicate_risk: bool,
+) -> int:
     """Send the uncertain ORDER once more, at the risk of paying twice.
 
     Its task id is printed. The same request goes out under the same Idempotency-Key. Whether the service makes a second
-    task of it nobody knows: look at the account first.
+    task of it nobody knows: look at the account first. If the key first went out more than an hour ago, the service may
+    have forgotten it, and --accept-duplicate-risk is needed.
 
     \b
       vidgen orders resend order-1187 --expect-attempt 1 --reason "no task yet"
     """
+
+    def check(errand: Errand) -> Coroutine[Any, Any, None]:
+        return errand.check_resendable(expect_attempt, may_be_old=accept_duplicate_risk)
+
     if not is_sure:
-        code = _on_record(settings, Journey(order_id=order_id), lambda errand: errand.check_resendable(expect_attempt))
+        code = _on_record(settings, Journey(order_id=order_id), check)
         if code:
             return code
         _ask(f"Order {order_id} may have been taken already: sent again, it may be charged twice. Send it again?")
 
     async def work(errand: Errand) -> None:
-        await errand.check_resendable(expect_attempt)
+        await check(errand)
         receipt = await errand.resend(expect_attempt=expect_attempt, reason=reason, by=by)
         errand.screen.show(receipt.task_id, receipt_document(receipt))
 

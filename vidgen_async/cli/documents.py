@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from vidgen_async.attempts import Attempt, Order
+from vidgen_async.attempts import Attempt, Order, TaskResult
 from vidgen_async.cli.printing import Document
 from vidgen_async.resources import Account, CatalogModel, Receipt, ReferenceAsset, VideoTask
 
@@ -91,7 +91,8 @@ def order_document(order: Order, *, with_request: bool = False) -> Document:
         "created_at": order.created_at.isoformat(),
         "model": request.get("model"),
         "body_sha256": order.body_sha256,
-        "attempts": [_attempt_document(attempt) for attempt in order.attempts],
+        "attempts": [_attempt_document(attempt, with_body=with_request) for attempt in order.attempts],
+        "results": [_result_document(result) for result in order.results],
         "closing": None,
     }
     if order.closing is not None:
@@ -107,9 +108,20 @@ def order_document(order: Order, *, with_request: bool = False) -> Document:
     return document
 
 
-def _attempt_document(attempt: Attempt) -> Document:
-    evidence = attempt.evidence
+def _result_document(result: TaskResult) -> Document:
     return {
+        "task_id": result.task_id,
+        "status": result.status,
+        "seen_at": result.at.isoformat(),
+        "points": result.points,
+        "failure_reason": result.failure_reason,
+    }
+
+
+def _attempt_document(attempt: Attempt, *, with_body: bool) -> Document:
+    """``with_body``: also what came back where nobody knows what it means; a task id may be in it, and a prompt."""
+    evidence = attempt.evidence
+    document: dict[str, Any] = {
         "n": attempt.n,
         "kind": attempt.kind,
         "outcome": str(attempt.outcome),
@@ -122,6 +134,9 @@ def _attempt_document(attempt: Attempt) -> Document:
         "task_id": None if evidence is None else evidence.task_id,
         "cause": "" if evidence is None else evidence.cause,
     }
+    if with_body and evidence is not None and evidence.body:
+        document["body"] = evidence.body.decode(errors="backslashreplace")
+    return document
 
 
 #: The columns of ``orders export --format csv``.

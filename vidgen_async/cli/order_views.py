@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from vidgen_async.attempts import Attempt, Order, OrderState
+from vidgen_async.attempts import Attempt, Order, OrderState, TaskResult
 from vidgen_async.cli.formats import age, moment
 from vidgen_async.cli.printing import Facts, Table, columns, facts_of
 
@@ -54,12 +54,24 @@ def order_facts(order: Order, *, with_request: bool) -> Facts:
         ("model", request.get("model")),
         *((f"attempt {attempt.n}", _attempt(attempt)) for attempt in order.attempts),
     ]
+    pairs += [(f"task {result.task_id}", _result(result)) for result in order.results]
     if closing is not None:
         by = f" by {closing.by}" if closing.by else ""
         pairs.append((str(closing.state), f"{moment(closing.at)}{by}: {closing.reason or 'no reason given'}"))
     if with_request:
         pairs += [("request", json.dumps(request, ensure_ascii=False))]
+        pairs += [
+            (f"answer {attempt.n}", attempt.evidence.body.decode(errors="backslashreplace"))
+            for attempt in order.unclear
+            if attempt.evidence is not None and attempt.evidence.body
+        ]
     return facts_of(pairs)
+
+
+def _result(result: TaskResult) -> str:
+    cost = "" if result.points is None else f", {result.points} points"
+    why = "" if result.failure_reason is None else f": {result.failure_reason}"
+    return f"{result.status}{cost}, seen {moment(result.at)}{why}"
 
 
 def _attempt(attempt: Attempt) -> str:

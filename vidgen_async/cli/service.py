@@ -1,7 +1,6 @@
 """Which service a command talks to: the one of the environment, or a sandbox that lives as long as the command."""
 
 import os
-import sqlite3
 import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -143,10 +142,9 @@ async def _check_usable(client: Client) -> None:
     try:
         await client.orders.get("-")
     except JournalError as error:
-        code = getattr(error.__cause__, "sqlite_errorcode", 0) & 0xFF
-        if error.__cause__ is None or code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN):
-            raise ConfigurationError(error.message) from error
-        raise
+        if error.may_pass:
+            raise
+        raise ConfigurationError(error.message) from error
 
 
 def _check_environment(settings: Settings) -> None:

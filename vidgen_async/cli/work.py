@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Coroutine
 from contextlib import aclosing, suppress
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,8 @@ from vidgen_async.errors import (
     VidgenError,
 )
 from vidgen_async.live_catalog import RequestCheck
-from vidgen_async.orders.words import check_attempt
+from vidgen_async.orders import KEY_LIFETIME
+from vidgen_async.orders.words import check_age, check_attempt
 from vidgen_async.resources import Receipt, TaskLike, VideoRequest, VideoTask
 from vidgen_async.validation import refuse
 from vidgen_async.watcher import Outcome
@@ -121,8 +122,9 @@ class Errand:
         order_id = str(self.journey.order_id)
         return await self._resume(await self.known(order_id), validate=validate)
 
-    async def check_resendable(self, expect_attempt: int) -> None:
-        """OrderStateError when the order cannot be resent by somebody who knows of ``expect_attempt`` attempts."""
+    async def check_resendable(self, expect_attempt: int, *, may_be_old: bool) -> None:
+        """OrderStateError when the order cannot be resent by somebody who knows of ``expect_attempt`` attempts; also,
+        unless it ``may_be_old``, when the service may have forgotten its key."""
         order_id = str(self.journey.order_id)
         order = await self.known(order_id)
         try:
@@ -132,17 +134,21 @@ class Errand:
                 message = f"order {order_id!r} cannot be resent: it is {order.state}{so_long}"
                 raise OrderStateError(message, order_id=order_id, state=order.state)
             check_attempt(order, expect_attempt)
+            if not may_be_old:
+                _check_age(order)
         except OrderStateError:
             self.journey.stands(order)
             self.journey.stage = Stage.CHECK
             raise
 
     async def resend(self, *, expect_attempt: int, reason: str, by: str) -> Receipt:
-        """Send the order once more, as a person decided."""
+        """Send the order once more, as a person decided who knows its age."""
         order_id = str(self.journey.order_id)
         self.journey.stands(await self.known(order_id))
         return await self._receipt(
-            self.client.orders.resend(order_id, expect_attempt=expect_attempt, reason=reason, by=by),
+            self.client.orders.resend(
+                order_id, expect_attempt=expect_attempt, reason=reason, by=by, accept_duplicate_risk=True
+            ),
             "sending the order",
         )
 
@@ -281,6 +287,14 @@ def _doing(order: Order | None, otherwise: str) -> str:
     if order.state is OrderState.SENDING and (until := _deadline(order)) is not None:
         return f"the order was being sent; waiting for what became of it, until {moment(until)} at most"
     return otherwise if order.state in SENDABLE else "going on with the order"
+
+
+def _check_age(order: Order) -> None:
+    try:
+        check_age(order, datetime.now(UTC), KEY_LIFETIME)
+    except OrderStateError as error:
+        message = f"{error.summary} --accept-duplicate-risk sends it all the same."
+        raise OrderStateError(message, order_id=error.order_id, state=error.state) from error
 
 
 def _deadline(order: Order) -> datetime | None:

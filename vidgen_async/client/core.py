@@ -21,7 +21,7 @@ from vidgen_async.journal import Journal, MemoryJournal, journal_from
 from vidgen_async.lifetime import Lifetime
 from vidgen_async.live_catalog import LiveCatalog
 from vidgen_async.messages import Timeouts
-from vidgen_async.orders import Names, Orders
+from vidgen_async.orders import KEY_LIFETIME, Names, Orders
 from vidgen_async.pacing import Pacing
 from vidgen_async.reads import Reads
 from vidgen_async.transports.base import Transport
@@ -54,6 +54,8 @@ class Client:
         word of your deployment; the Idempotency-Key of an order is derived from it, the account and the order id, so
         that it is the same in every process and journal. Without it each journal makes its own.
     ``pacing``     the service's submission limit. ``read_budget``: seconds for which a failing read goes again.
+    ``key_lifetime``  seconds for which the service is taken to remember an Idempotency-Key, which its description does
+        not tell: an older order is resent only with an explicit ``accept_duplicate_risk=True``.
     """
 
     def __init__(
@@ -71,31 +73,17 @@ class Client:
         max_connections: int = 100,
         pacing: Pacing | None = None,
         read_budget: float = 60.0,
+        key_lifetime: float = KEY_LIFETIME,
     ) -> None:
         key = checked_key(api_key)
         endpoints = Endpoints(checked_base_url(base_url), key, timeouts or Timeouts())
         self._base_url = endpoints.base_url
         self._transport = transport or DirectTransport(max_connections=max_connections)
-        self._journal = _journal(journal)
+        self._journal = _journal(journal, self._transport)
         self._clock: Clock = clock or getattr(self._transport, "clock", None) or LoopClock()
         self._lifetime = Lifetime()
         reads = Reads(self._transport, self._clock, origin=endpoints.origin, known=(key,), budget=read_budget)
-        self._watcher = Watcher(
-            lambda task_id: reads.once(endpoints.get_video(task_id), read_task),
-            clock=self._clock,
-            interval=_checked_interval(poll_interval, endpoints.base_url),
-            concurrency=max_connections,
-        )
         live_catalog = LiveCatalog(reads, endpoints, self._clock)
-        parts = Parts(
-            lifetime=self._lifetime,
-            endpoints=endpoints,
-            reads=reads,
-            clock=self._clock,
-            watcher=self._watcher,
-            downloads=Downloads(reads, endpoints, self._clock),
-            live_catalog=live_catalog,
-        )
         pacing = pacing or Pacing()
         word = namespace or os.environ.get("VIDGEN_NAMESPACE") or None
         self.orders: Orders = Orders(
@@ -111,8 +99,25 @@ class Client:
             lifetime=self._lifetime,
             get_task=lambda task_id: reads.again(endpoints.get_video(task_id), read_task),
             check=live_catalog.insist,
+            key_lifetime=_checked_lifetime(key_lifetime),
         )
         """What is on record about creates, and what a person can do about an uncertain one."""
+        self._watcher = Watcher(
+            lambda task_id: reads.once(endpoints.get_video(task_id), read_task),
+            clock=self._clock,
+            interval=_checked_interval(poll_interval, endpoints.base_url),
+            concurrency=max_connections,
+            on_terminal=self.orders.saw,
+        )
+        parts = Parts(
+            lifetime=self._lifetime,
+            endpoints=endpoints,
+            reads=reads,
+            clock=self._clock,
+            watcher=self._watcher,
+            downloads=Downloads(reads, endpoints, self._clock),
+            live_catalog=live_catalog,
+        )
         self.models: Models = Models(parts)
         self.account: AccountInfo = AccountInfo(parts)
         self.files: Files = Files(parts)
@@ -156,11 +161,28 @@ class Client:
                 await self._journal.aclose()
 
 
-def _journal(given: Journal | str | None) -> Journal:
-    named = os.environ.get("VIDGEN_JOURNAL") or None if given is None else given
+def _journal(given: Journal | str | None, transport: Transport) -> Journal:
+    is_replay = getattr(transport, "is_replay", False)
+    named = given
+    if named is None and not is_replay:
+        named = os.environ.get("VIDGEN_JOURNAL") or None
     if named is None:
         return MemoryJournal()
-    return journal_from(named) if isinstance(named, str) else named
+    journal = journal_from(named) if isinstance(named, str) else named
+    if is_replay and journal.durable:
+        message = (
+            "a replay must not write into a journal that lasts: its orders were never made, and would count as made; "
+            "give no journal, or a MemoryJournal"
+        )
+        raise ConfigurationError(message)
+    return journal
+
+
+def _checked_lifetime(seconds: float) -> float:
+    if not seconds >= 0:
+        message = f"key_lifetime must be a number of seconds, 0 or more: {seconds!r}"
+        raise ConfigurationError(message)
+    return seconds
 
 
 def _checked_interval(seconds: float, base_url: URL) -> float:

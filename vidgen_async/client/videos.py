@@ -2,10 +2,12 @@
 
 import inspect
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing
 from pathlib import Path
 from typing import TypeAlias, Unpack
+
+from attrs import evolve
 
 from vidgen_async.client.parts import Parts
 from vidgen_async.codec import read_task
@@ -71,7 +73,9 @@ class Videos:
         """The task as it is now (2.5, 4.5), with its latest ``video_url``, whose query must be kept whole. A failed
         task is returned, not raised. NotFoundError for one that is not the caller's. A read, as any other."""
         self._parts.lifetime.check()
-        return await self._parts.reads.again(self._parts.endpoints.get_video(task), read_task)
+        found = await self._parts.reads.again(self._parts.endpoints.get_video(task), read_task)
+        self._orders.saw(checked_task_id(task), found)
+        return found
 
     async def wait(self, task: TaskLike, *, timeout: float | None = ONE_DAY) -> VideoTask:
         """The completed task, polled once per interval (section 8); any number of waits share one poll.
@@ -94,12 +98,39 @@ class Videos:
         self, tasks: Iterable[TaskLike], *, timeout: float | None = ONE_DAY
     ) -> AsyncGenerator[Outcome, None]:
         """One Outcome for each distinct task, in the order in which they end; ``.unwrap()`` gives the task or raises
-        what :meth:`wait` would have raised. After ``timeout`` seconds the rest are WaitTimeoutError outcomes. Leaving
-        the loop, or being cancelled in it, ends the watch of all; the tasks run on at the service."""
+        what :meth:`wait` would have raised, ``.order_id`` is that of a receipt. After ``timeout`` seconds the rest are
+        WaitTimeoutError outcomes. Leaving the loop, or being cancelled in it, ends the watch of all; the tasks run on
+        at the service."""
         self._parts.lifetime.check()
+        given = list(tasks)
+        order_ids = {task.task_id: task.order_id for task in given if isinstance(task, Receipt)}
+        return self._outcomes(given, order_ids, timeout)
+
+    async def rewatch(self, *, timeout: float | None = ONE_DAY) -> AsyncGenerator[Outcome, None]:
+        """One Outcome, with its ``.order_id``, for the task of each accepted order on record that was not seen to end:
+        what a restarted process calls to go on. Sends no create. JournalError when the journal cannot be read; else
+        as :meth:`as_completed`, also when it is left or cancelled."""
+        self._parts.lifetime.check()
+        order_ids: dict[str, str] = {}
+        waited_for: list[TaskLike] = []
+        for order in await self._orders.list(is_terminal=False):
+            ended = {result.task_id for result in order.results}
+            for task_id in order.task_ids:
+                if task_id not in ended and task_id not in order_ids:
+                    order_ids[task_id] = order.order_id
+                    receipt = order.receipt
+                    waited_for.append(receipt if receipt is not None and receipt.task_id == task_id else task_id)
+        async with aclosing(self._outcomes(waited_for, order_ids, timeout)) as outcomes:
+            async for outcome in outcomes:
+                yield outcome
+
+    def _outcomes(
+        self, tasks: Iterable[TaskLike], order_ids: Mapping[str, str], timeout: float | None
+    ) -> AsyncGenerator[Outcome, None]:
         named = {checked_task_id(task): self._accepted(task) for task in tasks}
         receipts = {task_id: accepted_at for task_id, accepted_at in named.items() if accepted_at is not None}
-        return self._parts.watcher.as_completed(named, timeout=timeout, accepted_at=receipts)
+        outcomes = self._parts.watcher.as_completed(named, timeout=timeout, accepted_at=receipts)
+        return _with_order_ids(outcomes, order_ids) if order_ids else outcomes
 
     async def download(
         self,
@@ -170,3 +201,11 @@ class Videos:
             return None
         clock = self._parts.clock
         return clock.now() - max((clock.wall() - task.accepted_at).total_seconds(), 0.0)
+
+
+async def _with_order_ids(
+    outcomes: AsyncGenerator[Outcome, None], order_ids: Mapping[str, str]
+) -> AsyncGenerator[Outcome, None]:
+    async with aclosing(outcomes):
+        async for outcome in outcomes:
+            yield evolve(outcome, order_id=order_ids.get(outcome.task_id))

@@ -112,17 +112,20 @@ class JournalFile:
 
     def explain(self, error: sqlite3.Error | OSError) -> JournalError:
         """What happened to which file, and what to do."""
+        code = 0
         if isinstance(error, OSError):
             meaning = _OS_MEANINGS.get(error.errno or 0)
             said = error.strerror or type(error).__name__
         else:
-            code = getattr(error, "sqlite_errorcode", 0)  # its low byte is the kind of error
-            meaning = _MEANINGS.get(code & 0xFF)
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the low byte is the kind of error
+            meaning = _MEANINGS.get(code)
             said = str(error)
-        return self.error(f"{meaning} ({said})" if meaning else said)
+        what = f"{meaning} ({said})" if meaning else said
+        return self.error(what, may_pass=code not in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN))
 
-    def error(self, what: str) -> JournalError:
-        return JournalError(f"the journal {self.path} could not be used: {what}. Nothing was written.")
+    def error(self, what: str, *, may_pass: bool = False) -> JournalError:
+        message = f"the journal {self.path} could not be used: {what}. Nothing was written."
+        return JournalError(message, may_pass=may_pass)
 
     def _look(self) -> tuple[int, int]:
         found = self.path.stat()

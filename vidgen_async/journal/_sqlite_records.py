@@ -3,11 +3,21 @@
 import json
 import sqlite3
 from collections import defaultdict
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
-from attrs import asdict
+from attrs import asdict, evolve
 
-from vidgen_async.attempts import Attempt, AttemptOutcome, Closing, Evidence, Order, OrderRef, OrderState
+from vidgen_async.attempts import (
+    Attempt,
+    AttemptOutcome,
+    Closing,
+    Evidence,
+    Order,
+    OrderRef,
+    OrderState,
+    TaskResult,
+)
 from vidgen_async.journal.base import SLOT_MARGIN, counted_at, hold_of
 from vidgen_async.pacing import Pacing, Turn, turn
 
@@ -35,6 +45,13 @@ _ADD_CLOSING = """
     VALUES (:service, :account, :order_id, :state, :at, :reason, :by)
 """
 
+_ADD_RESULT = """
+    INSERT INTO results (service, task_id, status, at, points, failure_reason)
+    SELECT :service, :task_id, :status, :at, :points, :failure_reason
+    WHERE EXISTS (SELECT 1 FROM evidence WHERE service = :service AND task_id = :task_id)
+    ON CONFLICT (service, task_id) DO NOTHING
+"""
+
 # Only what adds knowledge is written, so the latest evidence is what is known.
 _LATEST_EVIDENCE = """
     LEFT JOIN evidence ON evidence.id = (
@@ -56,8 +73,23 @@ _ATTEMPTS = f"""
     FROM attempts {_LATEST_EVIDENCE}
 """  # noqa: S608 - made of constants
 _CLOSINGS = 'SELECT order_id, state, at, reason, "by" FROM closings'
+_RESULTS = """
+    SELECT DISTINCT evidence.order_id, results.task_id, results.status, results.at, points, failure_reason
+    FROM evidence JOIN results ON results.service = evidence.service AND results.task_id = evidence.task_id
+"""
 _OF_ACCOUNT = "WHERE {0}.service = :service AND {0}.account = :account"
 _OF_ORDER = _OF_ACCOUNT + " AND {0}.order_id = :order_id"
+_ACCEPTED = """
+    SELECT order_id FROM evidence WHERE service = :service AND account = :account AND outcome = 'accepted'
+"""
+_NOT_TERMINAL = f"""{_ACCEPTED}
+    AND NOT EXISTS (SELECT 1 FROM results WHERE service = evidence.service AND task_id = evidence.task_id)
+"""  # noqa: S608 - made of constants
+_WHICH = {
+    None: _OF_ACCOUNT,
+    False: f"{_OF_ACCOUNT} AND {{0}}.order_id IN ({_NOT_TERMINAL})",
+    True: f"{_OF_ACCOUNT} AND {{0}}.order_id IN ({_ACCEPTED} EXCEPT {_NOT_TERMINAL})",
+}
 _MAY_HOLD_A_SLOT = f"""
     SELECT attempts.n, sent_at, deadline_at, outcome, at, answered
     FROM attempts {_LATEST_EVIDENCE}
@@ -71,9 +103,9 @@ def read_order(db: sqlite3.Connection, ref: OrderRef) -> Order | None:
     return orders[0] if orders else None
 
 
-def read_orders(db: sqlite3.Connection, service: str, account: str) -> list[Order]:
-    """All orders of the account, in the order in which they were written."""
-    return _read(db, _OF_ACCOUNT, {"service": service, "account": account})
+def read_orders(db: sqlite3.Connection, service: str, account: str, *, is_terminal: bool | None = None) -> list[Order]:
+    """The orders of the account, in the order in which they were written."""
+    return _read(db, _WHICH[is_terminal], {"service": service, "account": account})
 
 
 def read_owner(db: sqlite3.Connection, ref: OrderRef, task_id: str) -> OrderRef | None:
@@ -90,7 +122,10 @@ def _read(db: sqlite3.Connection, where: str, whose: dict[str, str]) -> list[Ord
         row["order_id"]: _closing(row)
         for row in db.execute(f"{_CLOSINGS} {where.format('closings')} ORDER BY id", whose)
     }
-    return [
+    results: dict[str, list[TaskResult]] = defaultdict(list)
+    for row in db.execute(f"{_RESULTS} {where.format('evidence')}", whose):
+        results[row["order_id"]].append(_result(row))
+    orders = [
         Order(
             ref=OrderRef(service=whose["service"], account=whose["account"], order_id=row["order_id"]),
             idempotency_key=row["idempotency_key"],
@@ -101,6 +136,11 @@ def _read(db: sqlite3.Connection, where: str, whose: dict[str, str]) -> list[Ord
         )
         for row in db.execute(f"{_ORDERS} {where.format('orders')} ORDER BY id", whose)
     ]
+    return [_with_results(order, results[order.order_id]) if order.order_id in results else order for order in orders]
+
+
+def _with_results(order: Order, found: list[TaskResult]) -> Order:
+    return evolve(order, results=tuple(sorted(found, key=lambda result: order.task_ids.index(result.task_id))))
 
 
 def read_turn(db: sqlite3.Connection, service: str, account: str, pacing: Pacing, now: datetime) -> Turn:
@@ -162,6 +202,22 @@ def add_closing(db: sqlite3.Connection, ref: OrderRef, closing: Closing) -> None
     db.execute(_ADD_CLOSING, asdict(ref) | facts)
 
 
+def add_results(db: sqlite3.Connection, service: str, results: Iterable[TaskResult]) -> None:
+    """Write how tasks ended that are receipts; what is on record stays."""
+    rows = [
+        {
+            "service": service,
+            "task_id": _text(result.task_id),
+            "status": result.status,
+            "at": _micros(result.at),
+            "points": _integer(result.points),
+            "failure_reason": None if result.failure_reason is None else _text(result.failure_reason),
+        }
+        for result in results
+    ]
+    db.executemany(_ADD_RESULT, rows)
+
+
 def _attempt(row: sqlite3.Row) -> Attempt:
     evidence = None
     if row["outcome"] is not None:
@@ -198,6 +254,16 @@ def _closing(row: sqlite3.Row) -> Closing:
     return Closing(state=OrderState(row["state"]), at=_at(row["at"]), reason=row["reason"], by=row["by"])
 
 
+def _result(row: sqlite3.Row) -> TaskResult:
+    return TaskResult(
+        task_id=row["task_id"],
+        status=row["status"],
+        at=_at(row["at"]),
+        points=row["points"],
+        failure_reason=row["failure_reason"],
+    )
+
+
 def _facts(evidence: Evidence) -> dict[str, str | bytes | int | None]:
     return {
         "outcome": evidence.outcome.value,
@@ -222,6 +288,11 @@ def _micros(at: datetime) -> int:
 
 def _at(micros: int) -> datetime:
     return _EPOCH + timedelta(microseconds=micros)
+
+
+def _integer(number: int | None) -> int | None:
+    """None also for one that is too large for a column."""
+    return number if number is not None and -(2**63) <= number < 2**63 else None
 
 
 def _text(text: str) -> str:

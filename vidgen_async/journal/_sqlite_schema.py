@@ -88,8 +88,22 @@ _FIRST = (
     "CREATE INDEX closings_by_order ON closings (service, account, order_id)",
 )
 
+_RESULTS = (
+    """
+    CREATE TABLE results (
+        service         TEXT NOT NULL,
+        task_id         TEXT NOT NULL,
+        status          TEXT NOT NULL,
+        at              INTEGER NOT NULL,
+        points          INTEGER,
+        failure_reason  TEXT,
+        PRIMARY KEY (service, task_id)
+    ) STRICT, WITHOUT ROWID
+    """,
+)
+
 #: The statements that lead from each version to the next; a new file goes through all of them.
-MIGRATIONS = (_FIRST,)
+MIGRATIONS = (_FIRST, _RESULTS)
 VERSION = len(MIGRATIONS)
 
 

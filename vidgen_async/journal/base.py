@@ -5,13 +5,13 @@ raises, nothing was written. Operations are never stopped half way: a caller who
 was before or after the operation.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 from typing import Protocol
 
 from attrs import frozen
 
-from vidgen_async.attempts import Attempt, AttemptOutcome, Closing, Evidence, Order, OrderRef, OrderState
+from vidgen_async.attempts import Attempt, AttemptOutcome, Closing, Evidence, Order, OrderRef, OrderState, TaskResult
 from vidgen_async.errors import JournalError
 from vidgen_async.pacing import Hold, Pacing, Turn
 
@@ -96,12 +96,22 @@ class Journal(Protocol):
         """
         ...
 
+    async def owner(self, ref: OrderRef, task_id: str) -> OrderRef | None:
+        """The name of another order, of whatever account of this service, whose receipt is this task."""
+        ...
+
+    async def record(self, service: str, results: Iterable[TaskResult]) -> None:
+        """Write how tasks ended, in one commit. What is on record of a task stays; of a task that is no order's
+        receipt nothing is written."""
+        ...
+
     async def get(self, ref: OrderRef, now: datetime) -> Order | None:
         """The order; an attempt past its deadline is *uncertain* from here on."""
         ...
 
-    async def list(self, service: str, account: str, now: datetime) -> list[Order]:
-        """All orders of the account, oldest first; deadlines as in :meth:`get`."""
+    async def list(self, service: str, account: str, now: datetime, *, is_terminal: bool | None = None) -> list[Order]:
+        """The orders of the account, oldest first; deadlines as in :meth:`get`. ``is_terminal``: only those that have
+        a task, all of whose tasks have ended (True), or not all (False)."""
         ...
 
     async def aclose(self) -> None:

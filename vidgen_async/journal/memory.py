@@ -1,12 +1,12 @@
 """A journal in memory: it keeps its promises between the coroutines of one process, and dies with it."""
 
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from datetime import datetime
 
 from attrs import evolve
 
-from vidgen_async.attempts import Attempt, Closing, Evidence, Order, OrderRef, OrderState
+from vidgen_async.attempts import Attempt, Closing, Evidence, Order, OrderRef, OrderState, TaskResult
 from vidgen_async.journal.base import Permission, hold_of, unknown_order
 from vidgen_async.pacing import Pacing, Turn, turn
 
@@ -19,6 +19,9 @@ class MemoryJournal:
     def __init__(self) -> None:
         self._orders: dict[OrderRef, Order] = {}
         self._namespace: str | None = None
+        #: The orders of each task, by service and task id.
+        self._owners: dict[tuple[str, str], list[OrderRef]] = {}
+        self._results: dict[tuple[str, str], TaskResult] = {}
         #: The attempts that may still hold a slot, per account, oldest first.
         self._recent: dict[tuple[str, str], deque[tuple[OrderRef, int]]] = {}
 
@@ -47,7 +50,7 @@ class MemoryJournal:
         return attempt
 
     async def settle(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
-        order = self._orders[ref] = self._known(ref).learned(n, evidence)
+        order = self._kept(self._known(ref).learned(n, evidence))
         if evidence.answered and n <= len(order.attempts):
             self._remember(ref, n)  # it may have been forgotten: an answer this late holds its slot once more
         return order
@@ -60,19 +63,33 @@ class MemoryJournal:
 
     async def adopt(self, ref: OrderRef, attempt: Attempt, states: Collection[OrderState]) -> Order:
         task_id = attempt.evidence.task_id if attempt.evidence else None
-        for other in self._orders.values():
-            if other.ref.service == ref.service and other.ref != ref and task_id in other.task_ids:
-                return other
+        if task_id is not None and (owner := await self.owner(ref, task_id)) is not None:
+            return self._orders[owner]
         order = self._current(ref, attempt.sent_at)
         if order.state in states:
-            order = self._orders[ref] = order.with_attempt(evolve(attempt, n=len(order.attempts) + 1))
+            order = self._kept(order.with_attempt(evolve(attempt, n=len(order.attempts) + 1)))
         return order
+
+    async def owner(self, ref: OrderRef, task_id: str) -> OrderRef | None:
+        return next((owner for owner in self._owners.get((ref.service, task_id), ()) if owner != ref), None)
+
+    async def record(self, service: str, results: Iterable[TaskResult]) -> None:
+        for result in results:
+            task = (service, result.task_id)
+            if task in self._owners and task not in self._results:
+                self._results[task] = result
+                for ref in self._owners[task]:
+                    self._kept(self._orders[ref])
 
     async def get(self, ref: OrderRef, now: datetime) -> Order | None:
         return self._current(ref, now) if ref in self._orders else None
 
-    async def list(self, service: str, account: str, now: datetime) -> list[Order]:
-        return [self._current(ref, now) for ref in self._orders if (ref.service, ref.account) == (service, account)]
+    async def list(self, service: str, account: str, now: datetime, *, is_terminal: bool | None = None) -> list[Order]:
+        refs = [ref for ref in self._orders if (ref.service, ref.account) == (service, account)]
+        orders = [self._current(ref, now) for ref in refs]
+        if is_terminal is None:
+            return orders
+        return [order for order in orders if order.task_ids and order.is_terminal is is_terminal]
 
     async def aclose(self) -> None:
         """Nothing to release; what is written stays readable."""
@@ -85,6 +102,17 @@ class MemoryJournal:
 
     def _current(self, ref: OrderRef, now: datetime) -> Order:
         order = self._orders[ref] = self._known(ref).expired(now)
+        return order
+
+    def _kept(self, order: Order) -> Order:
+        """Keep an order whose receipts, or what is known of their tasks, may have changed."""
+        tasks = [(order.ref.service, task_id) for task_id in order.task_ids]
+        for task in tasks:
+            owners = self._owners.setdefault(task, [])
+            if order.ref not in owners:
+                owners.append(order.ref)
+        order = evolve(order, results=tuple(self._results[task] for task in tasks if task in self._results))
+        self._orders[order.ref] = order
         return order
 
     def _remember(self, ref: OrderRef, n: int) -> None:

@@ -4,14 +4,14 @@ import asyncio
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
 from attrs import evolve
 
-from vidgen_async.attempts import Attempt, Closing, Evidence, Order, OrderRef, OrderState
+from vidgen_async.attempts import Attempt, Closing, Evidence, Order, OrderRef, OrderState, TaskResult
 from vidgen_async.errors import ConfigurationError
 from vidgen_async.journal import _sqlite_records as records
 from vidgen_async.journal._sqlite_file import JournalFile
@@ -140,6 +140,16 @@ class SqliteJournal:
 
         return await self._run(operation)
 
+    async def owner(self, ref: OrderRef, task_id: str) -> OrderRef | None:
+        return await self._run(lambda db: records.read_owner(db, ref, task_id))
+
+    async def record(self, service: str, results: Iterable[TaskResult]) -> None:
+        def operation(db: sqlite3.Connection) -> None:
+            with transaction(db, "IMMEDIATE"):
+                records.add_results(db, service, results)
+
+        await self._run(operation)
+
     async def get(self, ref: OrderRef, now: datetime) -> Order | None:
         def read(db: sqlite3.Connection) -> list[Order]:
             order = records.read_order(db, ref)
@@ -148,8 +158,11 @@ class SqliteJournal:
         found = await self._run(lambda db: _current(db, read, now))
         return found[0] if found else None
 
-    async def list(self, service: str, account: str, now: datetime) -> list[Order]:
-        return await self._run(lambda db: _current(db, lambda db: records.read_orders(db, service, account), now))
+    async def list(self, service: str, account: str, now: datetime, *, is_terminal: bool | None = None) -> list[Order]:
+        def read(db: sqlite3.Connection) -> list[Order]:
+            return records.read_orders(db, service, account, is_terminal=is_terminal)
+
+        return await self._run(lambda db: _current(db, read, now))
 
     async def aclose(self) -> None:
         """Wait for the operations so far, then close the file and end the thread. Twice is fine; an operation after

@@ -1,7 +1,7 @@
 """Orders: one order = one Idempotency-Key = one body, for ever; and at most one POST that nobody can account for."""
 
-from vidgen_async.orders.core import Check, Names, Orders
+from vidgen_async.orders.core import KEY_LIFETIME, Check, Names, Orders
 from vidgen_async.orders.submissions import OnReceipt
 from vidgen_async.orders.words import WHAT_TO_DO
 
-__all__ = ["WHAT_TO_DO", "Check", "Names", "OnReceipt", "Orders"]
+__all__ = ["KEY_LIFETIME", "WHAT_TO_DO", "Check", "Names", "OnReceipt", "Orders"]

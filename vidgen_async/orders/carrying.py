@@ -81,6 +81,7 @@ class Carrier:
     async def _outcome_elsewhere(self, submission: Submission, order: Order) -> Order:
         """The order as it is; while another process or client is sending it, wait for what comes of that."""
         pause = 0.05
+        await self.creates.settling.catch_up(order.ref)
         while True:
             order = submission.order = await self.journal.get(order.ref, self.clock.wall()) or order
             if order.state is not OrderState.SENDING:

@@ -34,9 +34,11 @@ from vidgen_async.events import Event, report
 from vidgen_async.journal.base import Journal
 from vidgen_async.lifetime import Lifetime
 from vidgen_async.orders.carrying import Carrier
+from vidgen_async.orders.results import Results
 from vidgen_async.orders.submissions import OnReceipt, Submission, Submissions, outcome_of
 from vidgen_async.orders.words import (
     check_adoptable,
+    check_age,
     check_attempt,
     check_order_id,
     check_reason,
@@ -49,6 +51,9 @@ from vidgen_async.pacing import Pacing
 from vidgen_async.resources import Receipt, VideoRequest, VideoTask
 
 logger = logging.getLogger(__name__)
+
+#: For how many seconds the service is taken to remember an Idempotency-Key. Its description (section 8) does not say.
+KEY_LIFETIME = 3600.0
 
 #: Raises InvalidRequestError for a request that is not worth sending.
 Check: TypeAlias = Callable[[VideoRequest], Awaitable[object]]
@@ -81,11 +86,15 @@ class Orders:
         lifetime: Lifetime,
         get_task: Callable[[str], Awaitable[VideoTask]],
         check: Check | None = None,
+        key_lifetime: float = KEY_LIFETIME,
     ) -> None:
         self._carrier = Carrier(creates=creates, journal=journal, clock=clock, pacing=pacing, service=names.service)
+        self._settling = creates.settling
+        self._results = Results(journal, clock, names.service)
         self._journal = journal
         self._clock = clock
         self._names = names
+        self._key_lifetime = key_lifetime
         self._get_task = get_task
         self._check = check
         self._submissions = Submissions()
@@ -135,6 +144,7 @@ class Orders:
     async def _create(
         self, submission: Submission, *, ref: OrderRef, body: bytes, check: Callable[[], Awaitable[object]] | None
     ) -> Receipt:
+        await self._settling.catch_up(ref)
         order = submission.order = await self._journal.get(ref, self._clock.wall())
         if order is not None and order.body != body:
             raise conflict(ref.order_id, "already stands for a different request")
@@ -158,14 +168,27 @@ class Orders:
     async def get(self, order_id: str) -> Order | None:
         """What is on record about the order; None when nothing is."""
         self._lifetime.check()
-        return await self._journal.get(self._ref(order_id), self._clock.wall())
+        order = await self._journal.get(self._ref(order_id), self._clock.wall())
+        return None if order is None else self._settling.known(order)
 
-    async def list(self, states: Collection[OrderState | str] | None = None) -> list[Order]:
-        """All orders of this account, oldest first; with ``states`` only those in one of them."""
+    async def list(
+        self, states: Collection[OrderState | str] | None = None, *, is_terminal: bool | None = None
+    ) -> list[Order]:
+        """All orders of this account, oldest first; with ``states`` only those in one of them, with ``is_terminal``
+        only those that have a task, and whose tasks were all seen to end (True) or not (False).
+
+        Nothing is sent. A send whose deadline has passed without an outcome, since its process is gone, is
+        *uncertain* from here on; ``order.unclear`` holds the evidence.
+        """
         self._lifetime.check()
         wanted = wanted_states(states)
-        orders = await self._journal.list(self._names.service, self._names.account, self._clock.wall())
-        return [order for order in orders if order.state in wanted]
+        names, now = self._names, self._clock.wall()
+        orders = await self._journal.list(names.service, names.account, now, is_terminal=is_terminal)
+        return [order for order in map(self._settling.known, orders) if order.state in wanted]
+
+    def saw(self, task_id: str, task: VideoTask) -> None:
+        """Have it put on record, in the background, that a task has ended; any other is let pass."""
+        self._results.saw(task_id, task)
 
     async def resume(self, order_id: str, *, on_receipt: OnReceipt | None = None, validate: bool = True) -> Receipt:
         """Go on with an order on record, whose request need not be known any more: its receipt, if there is one; the
@@ -185,17 +208,29 @@ class Orders:
             submission.order = order
         return await outcome_of(submission, on_receipt)
 
-    async def resend(self, order_id: str, *, expect_attempt: int, reason: str, by: str = "") -> Receipt:
+    async def resend(
+        self,
+        order_id: str,
+        *,
+        expect_attempt: int,
+        reason: str,
+        by: str = "",
+        accept_duplicate_risk: bool = False,
+    ) -> Receipt:
         """Send an uncertain order once more, knowing that this may make and charge a second task: the stored bytes
-        under the stored key.
+        under the stored key, whatever has been upgraded or set up differently since.
 
         ``expect_attempt`` is the number of the last attempt you know of: of two people who decide the same, one
-        sends. ``reason`` and ``by`` go on record. Raises as :meth:`create`; OrderStateError, with nothing sent, when
-        the order is not uncertain or has another attempt.
+        sends. ``reason`` and ``by`` go on record. An order whose key went out longer ago than the client's
+        ``key_lifetime`` needs ``accept_duplicate_risk=True``: a service that has forgotten the key makes, and charges,
+        a second task if there is a first. Raises as :meth:`create`; OrderStateError, with nothing sent, when the order
+        is not uncertain, has another attempt, or is too old.
         """
         check_reason("resend", reason)
         order = await self._in_state(order_id, "resent", {OrderState.UNCERTAIN})
         check_attempt(order, expect_attempt)
+        if not accept_duplicate_risk:
+            check_age(order, self._clock.wall(), self._key_lifetime)
         if self._submissions.get(order_id) is not None:
             raise wrong_state(order, "resent while it is being submitted")
         wish = Wish(
@@ -215,13 +250,17 @@ class Orders:
 
     async def adopt(self, order_id: str, task_id: str, *, reason: str = "", by: str = "") -> Receipt:
         """Say that this task is the order's: it is asked for (GET, section 4.5) and, if it exists, becomes the
-        order's receipt. A receipt of a send that is still under way is kept beside it, and reported as an error.
+        order's receipt. A receipt of a send that is still under way is kept beside it, and reported as an error. A task
+        that is the order's receipt already is returned as such.
 
         NotFoundError when the service does not know the task; OrderStateError when it is the receipt of another order
         on record, cannot be this one's (another model, or made before the order was), or the order is not uncertain,
         abandoned or sending.
         """
         checked_task_id(task_id)
+        known = await self.get(order_id)
+        if known is not None and known.receipt is not None and known.receipt.task_id == task_id:
+            return known.receipt
         states = {OrderState.UNCERTAIN, OrderState.ABANDONED, OrderState.SENDING}
         order = await self._in_state(order_id, "adopted", states)
         check_adoptable(order, read_request(order.body), await self._get_task(task_id))
@@ -268,16 +307,22 @@ class Orders:
         return order
 
     async def aclose(self, grace: float = 5.0) -> None:
-        """Wait up to ``grace`` seconds for the orders under way, then leave. What was not answered by
-        then stays *sending* on record, and its callers get an UncertainCreateError."""
+        """Wait up to ``grace`` seconds for the orders under way, then leave. What was not answered by then stays
+        *sending* on record, and its callers get an UncertainCreateError."""
         caller = asyncio.current_task()  # an on_receipt may be what closes the client
         workers = [
             worker
             for submission in self._submissions
             if (worker := submission.worker) is not None and worker is not caller
         ]
-        if not workers:
-            return
+        try:
+            if workers:
+                await self._finish(workers, grace)
+        finally:
+            await self._settling.aclose()
+            await self._results.aclose()
+
+    async def _finish(self, workers: Collection["asyncio.Task[None]"], grace: float) -> None:
         try:
             await within(self._clock, grace, lambda: asyncio.wait(workers))
         except TimeoutError:

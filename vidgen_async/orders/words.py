@@ -1,10 +1,10 @@
 """What errors say about orders: what is known, and what can be done. Pure."""
 
 from collections.abc import Collection
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
-from vidgen_async.attempts import AttemptOutcome, Order, OrderState, fold
+from vidgen_async.attempts import Attempt, Order, OrderState, fold
 from vidgen_async.creates import Sent, Wish
 from vidgen_async.errors import (
     CassetteError,
@@ -36,17 +36,26 @@ def uncertain(order: Order) -> UncertainCreateError:
             "a new order id."
         )
         return UncertainCreateError(message, **facts(order), advice="If its task is found, orders.adopt(…) takes it.")
-    unclear = [attempt for attempt in order.attempts if attempt.outcome is AttemptOutcome.UNCERTAIN]
-    causes = "; ".join(
-        f"attempt {attempt.n}, sent {attempt.sent_at:%Y-%m-%d %H:%M:%S} UTC: {attempt.evidence.cause}"
-        for attempt in unclear
-        if attempt.evidence is not None
-    )
+    known = "; ".join(map(_what_is_known, order.unclear))
     message = (
-        f"order {order.order_id!r}: nobody knows whether the service took it ({causes}); it may have made, and "
-        "charged, a task. It was not sent again."
+        f"order {order.order_id!r}: nobody knows whether the service took it. What is known: {known}. It may have "
+        "made, and charged, a task. It was not sent again."
     )
     return UncertainCreateError(message, **facts(order), advice=WHAT_TO_DO)
+
+
+def _what_is_known(attempt: Attempt) -> str:
+    """What was sent when, how long an answer was awaited, and what came back."""
+    who = "" if attempt.kind == "create" else f", a {attempt.kind},"
+    left = f"attempt {attempt.n}{who} went out at {attempt.sent_at:%Y-%m-%d %H:%M:%S} UTC"
+    evidence = attempt.evidence
+    if evidence is None:
+        return f"{left} and has no outcome yet"
+    if evidence.status is None and evidence.at > attempt.deadline_at:  # whoever waited for it is gone
+        return f"{left}; {evidence.cause}"
+    waited = f"{max((evidence.at - attempt.sent_at).total_seconds(), 0.0):.1f} s"
+    came = f"status {evidence.status} came back" if evidence.status else "no whole answer had come back"
+    return f"{left}; after {waited} {came} ({evidence.cause})"
 
 
 def not_sent(order: Order, sent: Sent) -> Exception:
@@ -123,6 +132,26 @@ def check_attempt(order: Order, expected: int) -> None:
         why = " Somebody else may have resent it; look at it again." if last > expected else ""
         message = f"order {order.order_id!r} was not resent: its last attempt is {last}, not {expected}.{why}"
         raise OrderStateError(message, order_id=order.order_id, state=order.state)
+
+
+def check_age(order: Order, now: datetime, key_lifetime: float) -> None:
+    """Raise OrderStateError when the service may have forgotten the order's key."""
+    first_sent_at = min(attempt.sent_at for attempt in order.attempts if attempt.kind != "adopt")
+    age = now - first_sent_at
+    if age.total_seconds() > key_lifetime:
+        message = (
+            f"order {order.order_id!r} was not resent: its Idempotency-Key first went out {_hours(age)} ago, and the "
+            f"service may have forgotten it after {_hours(timedelta(seconds=key_lifetime))}. Then a resend makes, and "
+            "charges, a second task if there is a first."
+        )
+        advice = (
+            "Look at the account first; accept_duplicate_risk=True sends it all the same (see Client.key_lifetime)."
+        )
+        raise OrderStateError(message, order_id=order.order_id, state=order.state, advice=advice)
+
+
+def _hours(span: timedelta) -> str:
+    return f"{span / timedelta(hours=1):.1f} h"
 
 
 def check_reason(what: str, reason: object) -> None:

@@ -50,7 +50,8 @@ class Watcher:
     alone. The table of :mod:`vidgen_async.watcher.faults` says which faults are survived.
 
     ``on_update`` is called with every change of any watched task, the terminal one included; it may be async. Its
-    errors are logged, and nothing waits for it but :meth:`aclose`.
+    errors are logged, and nothing waits for it but :meth:`aclose`. ``on_terminal`` is called with the id and the
+    terminal task, before anybody else hears of it; it must return at once and raise nothing.
 
     A task whose last listener has gone is no longer watched, and its poll under way is cancelled. Whoever waits for it
     again within the interval gets its next look when it would have come.
@@ -66,6 +67,7 @@ class Watcher:
         first_looks: int = 32,
         logger: logging.Logger | None = None,
         on_update: UpdateHook | None = None,
+        on_terminal: Callable[[str, VideoTask], None] | None = None,
     ) -> None:
         if not 0.0 < interval < float("inf") or concurrency < 1 or first_looks < 0:
             message = "a watcher needs an interval above 0 s, a concurrency of at least 1, and no negative first_looks"
@@ -75,6 +77,7 @@ class Watcher:
         self._logger = logger or logging.getLogger("vidgen_async.watcher")
         self._report = partial(report, self._logger)
         self._hooks = None if on_update is None else Hooks(on_update, limit=concurrency, logger=self._logger)
+        self._on_terminal = on_terminal
         self._schedule: Schedule[Entry] = Schedule(interval, first_looks=first_looks)
         self._entries: dict[str, Entry] = {}
         self._left: dict[str, Entry] = {}
@@ -309,6 +312,8 @@ class Watcher:
         if task.is_terminal:
             self._report(logging.INFO, Event.TASK_ENDED, _IS_NOW, task_id=entry.task_id, state=task.status)
             entry.task = task
+            if self._on_terminal is not None:
+                self._on_terminal(entry.task_id, task)
             self._end(entry, task)
             self._tell(task)
             return

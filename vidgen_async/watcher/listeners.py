@@ -193,6 +193,8 @@ class Outcome:
     task: VideoTask | None = None
     """The terminal task; with an error the task as it was seen last, if it was seen and kept."""
     error: VidgenError | None = None
+    order_id: str | None = None
+    """Of the order whose task it is, where the wait knew it."""
 
     @classmethod
     def of(cls, task: VideoTask) -> "Outcome":

@@ -8,23 +8,26 @@ reads as *uncertain* once its deadline has passed.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from attrs import field, frozen, mutable
+from attrs import frozen
 
 from vidgen_async.attempts import SENDABLE, Attempt, AttemptOutcome, Evidence, Order, OrderState
 from vidgen_async.clock import Clock, within
 from vidgen_async.codec import Answer, describe_outcome, prompt_of, read_created_id
+from vidgen_async.creates.exchange import Exchange
+from vidgen_async.creates.gate import HeldBackError, Once, Opening
+from vidgen_async.creates.settling import Settling
 from vidgen_async.delivery import outcome_of_answer, outcome_without_answer
 from vidgen_async.endpoints import Endpoints
-from vidgen_async.errors import CassetteError, JournalError, ReceiptNotStoredError, TransportError
+from vidgen_async.errors import CassetteError, JournalError, TransportError
 from vidgen_async.events import Event, report
 from vidgen_async.journal.base import Journal, Permission
-from vidgen_async.messages import LONGEST_ANSWER, BytesBody, Delivery, Headers, Probe, Request, make_headers
-from vidgen_async.pacing import Pacing, Turn, backoff
+from vidgen_async.messages import LONGEST_ANSWER, BytesBody, Delivery, Probe
+from vidgen_async.pacing import Pacing, Turn
 from vidgen_async.redaction import excerpt
 from vidgen_async.transports.base import Transport
 
@@ -34,8 +37,6 @@ logger = logging.getLogger(__name__)
 DEADLINE_MARGIN = 10.0
 #: The deadline in seconds of a create without a time limit of its own.
 DEADLINE_WITHOUT_LIMIT = 86400.0
-#: How often writing down an outcome is tried, with growing pauses: about half a minute in all.
-SETTLE_TRIES = 7
 
 
 @frozen(kw_only=True)
@@ -96,6 +97,7 @@ class Creates:
         self._queue = asyncio.Lock()
         self._reserved = 0
         self._released = asyncio.Event()
+        self.settling = Settling(journal, clock)
 
     async def send(
         self, order: Order, wish: Wish, on_begin: Callable[[], None], on_settled: Callable[[Order], None]
@@ -108,7 +110,7 @@ class Creates:
         """
         while True:
             release = await self._reserve(order)
-            opening = _Opening(partial(self._begin, order, wish), (release, on_begin))
+            opening = Opening(partial(self._begin, order, wish), (release, on_begin))
             try:
                 sent = await self._send_once(order, opening, on_settled)
             finally:
@@ -117,14 +119,14 @@ class Creates:
             if sent is not None:
                 return sent
 
-    async def _send_once(self, order: Order, opening: "_Opening", on_settled: Callable[[Order], None]) -> Sent | None:
+    async def _send_once(self, order: Order, opening: Opening, on_settled: Callable[[Order], None]) -> Sent | None:
         """None: somebody else on the journal took the last free slot meanwhile; nothing was sent."""
         probe = Probe(gate=opening.gate)
-        exchange = _Exchange()
+        exchange = Exchange()
         failure: Exception | None = None
         try:
             await within(self._clock, self._limit, lambda: self._exchange(order, probe, exchange))
-        except _HeldBackError:
+        except HeldBackError:
             order_as_it_is = await opening.result()
             return Sent(order=order_as_it_is) if isinstance(order_as_it_is, Order) else None
         except JournalError:
@@ -149,7 +151,7 @@ class Creates:
             raise failure
         return sent
 
-    async def _exchange(self, order: Order, probe: Probe, exchange: "_Exchange") -> None:
+    async def _exchange(self, order: Order, probe: Probe, exchange: Exchange) -> None:
         request = self._endpoints.create_video(BytesBody(order.body), order.idempotency_key)
         if not getattr(self._transport, "honours_gate", False):
             await probe.pass_gate()
@@ -180,7 +182,7 @@ class Creates:
                     report(logger, logging.INFO, Event.ORDER_PACED, message, order_id=ref.order_id, seconds=turn.wait)
                     await self._clock.sleep(turn.wait)
             self._reserved += 1
-        return _Once(self._release)
+        return Once(self._release)
 
     def _release(self) -> None:
         self._reserved -= 1
@@ -206,7 +208,7 @@ class Creates:
     # -- afterwards ----------------------------------------------------------------------------------------------------
 
     async def _settled(
-        self, order: Order, attempt: Attempt, exchange: "_Exchange", delivery: Delivery, failure: Exception | None
+        self, order: Order, attempt: Attempt, exchange: Exchange, delivery: Delivery, failure: Exception | None
     ) -> Sent:
         known = (*self._known, order.idempotency_key, prompt_of(order.body))
         now = self._clock.wall()
@@ -238,38 +240,8 @@ class Creates:
             status=evidence.status,
             task_id=evidence.task_id,
         )
-        settled = await self._settle(order, attempt, evidence)
+        settled = await self.settling.write(order, attempt, evidence)
         return Sent(order=settled, attempt=settled.attempts[attempt.n - 1], answer=answer, failure=failure)
-
-    async def _settle(self, order: Order, attempt: Attempt, evidence: Evidence) -> Order:
-        """Write the evidence, for about half a minute; the attempt stays *sending* on record if that fails."""
-        for tries in range(1, SETTLE_TRIES + 1):
-            try:
-                return await self._journal.settle(order.ref, attempt.n, evidence)
-            except JournalError as error:
-                report(
-                    logger,
-                    logging.ERROR,
-                    Event.ORDER_UNSETTLED,
-                    "order %(order_id)r: its outcome (%(outcome)s, task %(task_id)s) could not be written: %(error)s",
-                    order_id=order.order_id,
-                    outcome=str(evidence.outcome),
-                    task_id=evidence.task_id,
-                    error=error,
-                )
-                if tries == SETTLE_TRIES and evidence.task_id is not None:
-                    message = (
-                        f"order {order.order_id!r}: the service accepted it as task {evidence.task_id!r}, but the "
-                        f"journal could not be written ({error})."
-                    )
-                    raise ReceiptNotStoredError(
-                        message,
-                        order_id=order.order_id,
-                        task_id=evidence.task_id,
-                        advice="Keep the task id, and record it with orders.adopt(…).",
-                    ) from error
-            await self._clock.sleep(backoff(tries, 1.0))
-        return order.with_attempt(attempt).learned(attempt.n, evidence)
 
     def _cause(self, failure: Exception | None, known: tuple[str, ...]) -> str:
         if isinstance(failure, TransportError):
@@ -291,70 +263,3 @@ async def _to_the_end(work: Coroutine[Any, Any, Sent], on_settled: Callable[[Ord
         await asyncio.wait({settling})
         if not settling.cancelled() and settling.exception() is None:
             on_settled(settling.result().order)
-
-
-class _HeldBackError(Exception):
-    """Raised in the gate: this send must not go on. No byte has left."""
-
-
-class _Opening:
-    """The gate of one send: writes the attempt, and lets the bytes go only if that was granted.
-
-    The writing has a worker of its own, so that a send that is cut off in the gate still learns whether it happened.
-    """
-
-    def __init__(
-        self, begin: Callable[[], Awaitable[Attempt | Order | Turn]], on_begin: Iterable[Callable[[], None]]
-    ) -> None:
-        self._begin = begin
-        self._on_begin = on_begin
-        self._writer: asyncio.Future[Attempt | Order | Turn] | None = None
-
-    @property
-    def is_begun(self) -> bool:
-        return self._writer is not None
-
-    async def gate(self) -> None:
-        self._writer = asyncio.ensure_future(self._begin())
-        if not isinstance(await asyncio.shield(self._writer), Attempt):
-            raise _HeldBackError
-        for listener in self._on_begin:
-            listener()
-
-    async def result(self) -> Attempt | Order | Turn | None:
-        """What the journal said; None when it was never asked."""
-        return None if self._writer is None else await asyncio.shield(self._writer)
-
-    async def finished(self) -> None:
-        """Wait for the writer's end, whatever it was."""
-        if self._writer is not None:
-            await asyncio.wait({self._writer})
-
-
-class _Once:
-    """Calls a function at most once."""
-
-    def __init__(self, function: Callable[[], None]) -> None:
-        self._function: Callable[[], None] | None = function
-
-    def __call__(self) -> None:
-        function, self._function = self._function, None
-        if function is not None:
-            function()
-
-
-@mutable
-class _Exchange:
-    """What one request brought, as far as it got; readable also after it was cut off."""
-
-    request: Request | None = None
-    status: int | None = None
-    headers: Headers = field(factory=make_headers)
-    body: bytearray = field(factory=bytearray)
-    is_complete: bool = False
-
-    def answer(self, known: tuple[str, ...]) -> Answer | None:
-        """The answer, if at least its status came."""
-        if self.request is None or self.status is None:
-            return None
-        return Answer(self.request.op, self.status, self.headers, bytes(self.body), url=self.request.url, known=known)

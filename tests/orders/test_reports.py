@@ -1,0 +1,81 @@
+"""What is said of an uncertain create: all that is known, and what can be done; never "try again"."""
+
+import asyncio
+
+import pytest
+
+from tests.orders.conftest import refused
+from vidgen_async.attempts import AttemptOutcome
+from vidgen_async.errors import UncertainCreateError
+from vidgen_async.resources import VideoRequest
+
+REQUEST = VideoRequest(model="vendorh3", prompt="a secret boat", duration=8)
+
+
+async def told(orders, *, resend: bool = False) -> UncertainCreateError:
+    send = (
+        orders.resend("o", expect_attempt=1, reason="no task yet") if resend else orders.create(REQUEST, order_id="o")
+    )
+    with pytest.raises(UncertainCreateError) as caught:
+        await send
+    text = str(caught.value).lower()
+    assert "try again" not in text
+    assert "retry" not in text
+    assert "secret boat" not in text
+    for verb in ("adopt", "abandon", "resend"):
+        assert f"orders.{verb}(" in caught.value.advice
+    return caught.value
+
+
+async def test_an_answer_that_settles_nothing_is_told_with_when_it_was_sent_and_how_long_it_took(
+    orders, service, clock
+):
+    async def slow(_):
+        await clock.sleep(7)
+        return refused(503)
+
+    service.script[:] = [slow]
+    error = await told(orders)
+    assert "attempt 1 went out at 2030-01-01 00:00:00 UTC; after 7.0 s status 503 came back" in error.summary
+    (attempt,) = error.attempts
+    assert (attempt.evidence.status, (attempt.evidence.at - attempt.sent_at).total_seconds()) == (503, 7.0)
+
+
+async def test_silence_is_told_with_how_long_it_was_waited(orders, service):
+    async def silent(_):
+        await asyncio.Event().wait()
+
+    service.script[:] = [silent]
+    error = await told(orders)
+    assert "after 120.0 s no whole answer had come back (no complete answer came within 120 s)" in error.summary
+
+
+async def test_every_unclear_attempt_is_told(orders, service):
+    service.answers(lambda: refused(503), lambda: refused(500))
+    await told(orders)
+    error = await told(orders, resend=True)
+    assert "attempt 1 went out" in error.summary
+    assert "attempt 2, a resend, went out" in error.summary
+    assert [attempt.evidence.status for attempt in error.attempts] == [503, 500]
+
+
+async def test_an_order_whose_sender_is_gone_is_told_as_such_however_late_it_is_looked_at(
+    make_orders, service, journal, clock
+):
+    async def silent(_):
+        await asyncio.Event().wait()
+
+    service.script[:] = [silent]
+    owner = asyncio.ensure_future(make_orders().create(REQUEST, order_id="o"))
+    await clock.sleep(1)
+    gone = next(worker for worker in asyncio.all_tasks() if worker.get_name() == "order o")
+    gone.cancel()
+    await asyncio.gather(owner, return_exceptions=True)
+    await clock.sleep(86400)
+
+    error = await told(make_orders())
+
+    assert "the process that sent it is gone or stuck" in error.summary
+    assert "86" not in error.summary
+    assert len(service.posts) == 1
+    assert [attempt.outcome for attempt in error.attempts] == [AttemptOutcome.UNCERTAIN]

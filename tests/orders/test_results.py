@@ -1,0 +1,104 @@
+"""How the tasks of orders ended goes on record, and nobody waits for that."""
+
+import pytest
+
+from vidgen_async.errors import JournalError
+from vidgen_async.journal import MemoryJournal
+from vidgen_async.resources import VideoRequest, VideoTask
+
+REQUEST = VideoRequest(model="vendorh3", prompt="a paper boat", duration=8)
+
+
+class Broken(MemoryJournal):
+    """Refuses results so often, and counts its commits."""
+
+    def __init__(self, failures: int = 0) -> None:
+        super().__init__()
+        self.failures = failures
+        self.commits = 0
+
+    async def record(self, service, results):
+        self.commits += 1
+        if self.failures > 0:
+            self.failures -= 1
+            message = "the disk is full"
+            raise JournalError(message)
+        await super().record(service, results)
+
+
+@pytest.fixture
+def journal() -> Broken:
+    return Broken()
+
+
+def ended(status: str = "completed", **facts: object) -> VideoTask:
+    return VideoTask(id="task-1", status=status, points=15, **facts)
+
+
+async def test_how_a_task_ended_is_on_record_with_its_order(orders, clock):
+    await orders.create(REQUEST, order_id="o")
+    assert [order.order_id for order in await orders.list(is_terminal=False)] == ["o"]
+
+    orders.saw("task-1", ended("failed", failure_reason="too dark"))
+    await clock.sleep(1)
+
+    (order,) = await orders.list(is_terminal=True)
+    assert order.is_terminal
+    (result,) = order.results
+    assert (result.task_id, result.status, result.points, result.failure_reason) == ("task-1", "failed", 15, "too dark")
+    assert await orders.list(is_terminal=False) == []
+
+
+async def test_what_was_seen_first_stays(orders, clock):
+    await orders.create(REQUEST, order_id="o")
+    orders.saw("task-1", ended())
+    await clock.sleep(1)
+    orders.saw("task-1", ended("failed"))
+    await clock.sleep(1)
+    assert [result.status for result in (await orders.get("o")).results] == ["completed"]
+
+
+async def test_a_task_that_still_runs_or_is_no_receipt_is_let_pass(orders, journal, clock):
+    await orders.create(REQUEST, order_id="o")
+    orders.saw("task-1", VideoTask(id="task-1", status="running"))
+    orders.saw("task-2", VideoTask(id="task-2", status="completed"))
+    await clock.sleep(1)
+    assert (await orders.get("o")).results == ()
+    assert not (await orders.get("o")).is_terminal
+
+
+async def test_many_are_written_in_few_commits(make_orders, service, journal, clock):
+    orders = make_orders()
+    for number in range(1200):
+        orders.saw(f"task-{number}", ended())
+    await clock.sleep(1)
+    assert journal.commits == 3
+
+
+async def test_a_journal_that_fails_is_asked_again_until_it_takes_them(make_orders, clock, caplog):
+    orders = make_orders(on=(journal := Broken(failures=5)))
+    await orders.create(REQUEST, order_id="o")
+    orders.saw("task-1", ended())
+    with caplog.at_level("INFO"):
+        await clock.sleep(120)
+    assert (await orders.get("o")).is_terminal
+    assert journal.commits == 6
+    levels = [record.levelname for record in caplog.records if record.event == "results.unwritten"]
+    assert levels == ["WARNING", "INFO", "INFO", "INFO", "INFO"]
+
+
+async def test_a_close_writes_the_rest(make_orders, journal):
+    orders = make_orders()
+    await orders.create(REQUEST, order_id="o")
+    orders.saw("task-1", ended())
+    await orders.aclose()
+    assert (await make_orders().get("o")).is_terminal
+    orders.saw("task-1", ended())
+    await orders.aclose()
+
+
+async def test_a_close_with_a_journal_that_fails_ends_and_says_so(make_orders, caplog):
+    orders = make_orders(on=Broken(failures=10**6))
+    orders.saw("task-1", ended())
+    await orders.aclose()
+    assert [record.count for record in caplog.records if record.event == "results.unwritten"][-1] == 1

@@ -1,0 +1,148 @@
+"""A process that died: the next one opens the journal, sends nothing, and goes on."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+
+from vidgen_async import Client, ConfigurationError, UncertainCreateError
+from vidgen_async.attempts import OrderState
+from vidgen_async.clock import LoopClock
+from vidgen_async.journal import MemoryJournal
+from vidgen_async.sandbox import Fault, Sandbox
+from vidgen_async.transports import BufferedResponse, FakeTransport
+
+FIELDS = {"model": "gen-2.0", "prompt": "a paper boat", "duration": 5}
+
+
+class Later(LoopClock):
+    """The clock of somebody who looks when an hour has passed."""
+
+    def wall(self):
+        return super().wall() + timedelta(hours=1)
+
+
+@pytest.fixture
+async def service():
+    async with Sandbox(queued_for=0, running_for=0) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+def restarted(service, tmp_path) -> Callable[..., Client]:
+    """The client of another process on the same journal."""
+
+    def make(**options: object) -> Client:
+        journal = f"sqlite:///{tmp_path / 'orders.db'}"
+        return Client(service.api_key, base_url=service.base_url, journal=journal, poll_interval=0.05, **options)
+
+    return make
+
+
+def polled(service: Sandbox) -> list[str]:
+    return [request.path.rpartition("/")[2] for request in service.requests if request.op == "videos.get"]
+
+
+async def test_all_tasks_that_were_not_seen_to_end_are_watched_again_with_one_call(restarted, service):
+    async with restarted() as client:
+        receipts = [await client.videos.create(**FIELDS, order_id=f"order-{n}") for n in range(3)]
+        await client.videos.wait(receipts[0])
+    service.requests.clear()
+
+    async with restarted() as client:
+        outcomes = [outcome async for outcome in client.videos.rewatch(timeout=60)]
+        assert {(outcome.order_id, outcome.unwrap().id) for outcome in outcomes} == {
+            (receipt.order_id, receipt.task_id) for receipt in receipts[1:]
+        }
+    assert receipts[0].task_id not in polled(service)
+    service.requests.clear()
+
+    async with restarted() as client:
+        assert [outcome async for outcome in client.videos.rewatch(timeout=60)] == []
+        assert len(await client.orders.list(is_terminal=True)) == 3
+    assert service.requests == []
+    assert len(service.creates) == 3
+
+
+async def test_a_task_that_was_seen_to_end_by_a_get_or_that_failed_is_not_watched_again(restarted, service):
+    service.fail_next_task("out of paper")
+    async with restarted() as client:
+        failed = await client.videos.create(**FIELDS, order_id="failed")
+        done = await client.videos.create(**FIELDS, order_id="done")
+        while not (await client.videos.get(done)).is_terminal:
+            service.clock.advance(1)
+        outcomes = [outcome async for outcome in client.videos.as_completed([failed])]
+        assert [outcome.order_id for outcome in outcomes] == ["failed"]
+    async with restarted() as client:
+        assert await client.orders.list(is_terminal=False) == []
+        (result,) = (await client.orders.get("failed")).results
+        assert (result.status, result.failure_reason) == ("failed", "out of paper")
+
+
+async def test_opening_a_journal_after_a_crash_sends_nothing_and_lists_what_is_uncertain_with_its_evidence(
+    restarted, service
+):
+    service.faults.add("videos.create", Fault.close_after_body())
+    client = restarted()
+    with pytest.raises(UncertainCreateError):
+        await client.videos.create(**FIELDS, order_id="lost")
+    await client.aclose()
+    service.requests.clear()
+
+    async with restarted(clock=Later()) as client:
+        (order,) = await client.orders.list(["uncertain"])
+        (attempt,) = order.unclear
+        assert (order.order_id, attempt.n) == ("lost", 1)
+        assert attempt.evidence.cause
+        assert attempt.sent_at <= attempt.evidence.at
+        assert [outcome async for outcome in client.videos.rewatch(timeout=60)] == []
+    assert service.requests == []
+
+
+async def test_an_overdue_send_is_uncertain_for_the_next_process_and_is_not_sent_again(restarted, service):
+    service.faults.add("videos.create", Fault.stall(made=True))
+    client = restarted()
+    sending = asyncio.ensure_future(client.videos.create(**FIELDS, order_id="stuck"))
+    while not service.creates:  # noqa: ASYNC110 - the sandbox has no event for it
+        await asyncio.sleep(0.01)
+    await client.aclose(grace=0)
+    with pytest.raises(UncertainCreateError):
+        await sending
+
+    async with restarted() as client:
+        assert (await client.orders.get("stuck")).state is OrderState.SENDING
+    async with restarted(clock=Later()) as client:
+        assert [order.order_id for order in await client.orders.list(["uncertain"])] == ["stuck"]
+        with pytest.raises(UncertainCreateError, match="gone or stuck"):
+            await client.videos.create(**FIELDS, order_id="stuck")
+    assert len(service.creates) == 1
+
+
+class Replay(FakeTransport):
+    is_replay = True
+
+
+async def test_a_replay_writes_into_no_journal_that_lasts(monkeypatch, tmp_path):
+    async def answer(_) -> BufferedResponse:
+        return BufferedResponse(202, b'{"id": "task-1"}')
+
+    named = f"sqlite:///{tmp_path / 'orders.db'}"
+
+    def make(**options: object) -> Client:
+        return Client("key", base_url="https://h/openapi/v1", transport=Replay(answer), **options)
+
+    with pytest.raises(ConfigurationError, match="replay must not write into a journal that lasts"):
+        make(journal=named)
+    monkeypatch.setenv("VIDGEN_JOURNAL", named)
+    for options in ({}, {"journal": MemoryJournal()}, {"journal": "memory:"}):
+        async with make(**options) as client:
+            receipt = await client.videos.create(**FIELDS, order_id="order-1187", validate=False)
+            assert receipt.task_id == "task-1"
+    assert not (tmp_path / "orders.db").exists()
+
+
+@pytest.mark.parametrize("lifetime", [-1, float("nan")])
+def test_a_lifetime_of_keys_that_is_no_time_is_refused(lifetime):
+    with pytest.raises(ConfigurationError, match="key_lifetime must be a number of seconds"):
+        Client("key", base_url="https://h/openapi/v1", key_lifetime=lifetime)

@@ -1,0 +1,82 @@
+"""How the tasks of orders ended goes on record, so that nobody waits for them again."""
+
+import asyncio
+import logging
+from itertools import islice
+
+from vidgen_async.attempts import TaskResult
+from vidgen_async.clock import Clock
+from vidgen_async.errors import JournalError
+from vidgen_async.events import Event, report
+from vidgen_async.journal.base import Journal
+from vidgen_async.pacing import backoff
+from vidgen_async.resources import VideoTask
+
+logger = logging.getLogger(__name__)
+
+#: So many are written in one commit.
+BATCH = 500
+LONGEST_PAUSE = 60.0
+
+
+class Results:
+    """Writes them in the background. Whoever sees a task end never waits for that; a result that was not written
+    costs one more look at the task, no more."""
+
+    def __init__(self, journal: Journal, clock: Clock, service: str) -> None:
+        self._journal = journal
+        self._clock = clock
+        self._service = service
+        self._unwritten: dict[str, TaskResult] = {}
+        self._writer: asyncio.Task[None] | None = None
+        self._is_closed = False
+
+    def saw(self, task_id: str, task: VideoTask) -> None:
+        """Have it written, if the task is terminal."""
+        if self._is_closed or not task.is_terminal or task.status is None:
+            return
+        self._unwritten[task_id] = TaskResult(
+            task_id=task_id,
+            status=task.status,
+            at=self._clock.wall(),
+            points=task.points,
+            failure_reason=task.failure_reason,
+        )
+        if self._writer is None or self._writer.done():
+            self._writer = asyncio.get_running_loop().create_task(self._write_all(), name="results of tasks")
+
+    async def aclose(self) -> None:
+        """Write the rest, if the journal takes it. What is seen after that is not written."""
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.cancel()
+            await asyncio.wait({writer})
+        try:
+            while self._unwritten:
+                await self._write_batch()
+        except JournalError as error:
+            self._report(logging.WARNING, error)
+        finally:
+            self._is_closed = True
+
+    async def _write_all(self) -> None:
+        failures = 0
+        while self._unwritten:
+            try:
+                await self._write_batch()
+                failures = 0
+            except JournalError as error:
+                failures += 1
+                self._report(logging.WARNING if failures == 1 else logging.INFO, error)
+                await self._clock.sleep(backoff(failures, 1.0, longest=LONGEST_PAUSE))
+
+    async def _write_batch(self) -> None:
+        batch = dict(islice(self._unwritten.items(), BATCH))
+        await self._journal.record(self._service, batch.values())
+        for task_id, result in batch.items():
+            if self._unwritten.get(task_id) is result:
+                del self._unwritten[task_id]
+
+    def _report(self, level: int, error: JournalError) -> None:
+        message = "how %(count)d tasks ended could not be written: %(error)s"
+        report(logger, level, Event.RESULTS_UNWRITTEN, message, count=len(self._unwritten), error=error)
