@@ -1,6 +1,16 @@
 """Journals: where orders are written before they go out."""
 
-from vidgen_async.attempts import Attempt, AttemptOutcome, Closing, Evidence, Order, OrderRef, OrderState
+from vidgen_async.attempts import (
+    Attempt,
+    AttemptOutcome,
+    Closing,
+    Decision,
+    Evidence,
+    Order,
+    OrderRef,
+    OrderState,
+    TaskResult,
+)
 from vidgen_async.journal.base import Journal, Permission
 from vidgen_async.journal.memory import MemoryJournal
 from vidgen_async.journal.opening import journal_from
@@ -10,6 +20,7 @@ __all__ = [
     "Attempt",
     "AttemptOutcome",
     "Closing",
+    "Decision",
     "Evidence",
     "Journal",
     "MemoryJournal",
@@ -18,5 +29,6 @@ __all__ = [
     "OrderState",
     "Permission",
     "SqliteJournal",
+    "TaskResult",
     "journal_from",
 ]

@@ -1,7 +1,7 @@
 """How users write against the package. It is never run: a strict type checker must have nothing to say about it."""
 
 import io
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, BinaryIO, assert_type
@@ -39,6 +39,7 @@ from vidgen_async import (
 from vidgen_async.journal import (
     Attempt,
     Closing,
+    Decision,
     Evidence,
     Journal,
     MemoryJournal,
@@ -46,6 +47,7 @@ from vidgen_async.journal import (
     OrderRef,
     OrderState,
     Permission,
+    TaskResult,
 )
 from vidgen_async.pacing import Turn
 from vidgen_async.transports import (
@@ -116,8 +118,14 @@ class Watched:
     async def get(self, ref: OrderRef, now: datetime) -> Order | None:
         return await self.inner.get(ref, now)
 
-    async def list(self, service: str, account: str, now: datetime) -> list[Order]:
-        return await self.inner.list(service, account, now)
+    async def owner(self, ref: OrderRef, task_id: str) -> OrderRef | None:
+        return await self.inner.owner(ref, task_id)
+
+    async def record(self, service: str, results: Iterable[TaskResult]) -> None:
+        await self.inner.record(service, results)
+
+    async def list(self, service: str, account: str, now: datetime, *, is_terminal: bool | None = None) -> list[Order]:
+        return await self.inner.list(service, account, now, is_terminal=is_terminal)
 
     async def aclose(self) -> None:
         await self.inner.aclose()
@@ -207,6 +215,12 @@ async def wait(client: Client, receipts: list[Receipt]) -> list[VideoTask]:
         assert_type(outcome, Outcome)
         assert_type(outcome.task_id, str)
         ended.append(outcome.unwrap())
+    async for outcome in client.videos.rewatch(timeout=None):
+        assert_type(outcome.order_id, str | None)
+    for order in await client.orders.list(is_terminal=False):
+        assert_type(order.unclear, tuple[Attempt, ...])
+        assert_type(order.results, tuple[TaskResult, ...])
+        assert_type(order.decisions, tuple[Decision, ...])
     assert_type(client.watcher.stats.polls, int)
     return ended
 
