@@ -12,7 +12,7 @@ refused does not hide that the first attempt, still uncertain, may have made a t
 import base64
 import hashlib
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from attrs import evolve, field, frozen
@@ -45,6 +45,9 @@ class OrderState(StrEnum):
     WITHDRAWN = "withdrawn"
     """A person took back an order that had not been sent."""
 
+
+#: A time that lies so far ahead is no slow caller's: the clock was set back.
+SET_BACK = timedelta(minutes=5)
 
 #: It is proven that the service has nothing of such an order: an explicit call may send it.
 SENDABLE = frozenset({OrderState.QUEUED, OrderState.REJECTED})
@@ -256,12 +259,19 @@ class Order:
         )
 
     def expired(self, now: datetime) -> "Order":
-        """This order with every *sending* attempt past its deadline as *uncertain*."""
+        """This order with every *sending* attempt past its deadline as *uncertain*; and one that was sent in days that
+        have not come yet, since nobody knows how long ago that was."""
         order = self
         for attempt in self.attempts:
-            if attempt.outcome is AttemptOutcome.SENDING and now > attempt.deadline_at:
+            if attempt.outcome is not AttemptOutcome.SENDING:
+                continue
+            if now > attempt.deadline_at:
                 cause = "no outcome was written before the deadline: the process that sent it is gone or stuck"
-                order = order.learned(attempt.n, Evidence(outcome=AttemptOutcome.UNCERTAIN, at=now, cause=cause))
+            elif now < attempt.sent_at - SET_BACK:
+                cause = "the clock was set back since it was sent, and no outcome was written"
+            else:
+                continue
+            order = order.learned(attempt.n, Evidence(outcome=AttemptOutcome.UNCERTAIN, at=now, cause=cause))
         return order
 
 

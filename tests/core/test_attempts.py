@@ -89,6 +89,13 @@ def test_a_passed_deadline_turns_sending_into_uncertain_and_a_late_receipt_still
     assert expired.learned(1, Evidence(outcome=A, at=after, task_id="t")).state is OrderState.ACCEPTED
 
 
+def test_an_order_that_was_sent_on_a_day_that_has_not_come_yet_is_uncertain():
+    assert order(S).expired(NOW - timedelta(minutes=5)).state is OrderState.SENDING
+    set_back = order(S).expired(NOW - timedelta(minutes=6))
+    assert set_back.state is OrderState.UNCERTAIN
+    assert "the clock was set back" in set_back.attempts[0].evidence.cause
+
+
 def test_an_abandoned_order_with_a_late_receipt_is_accepted():
     closing = Closing(state=OrderState.ABANDONED, at=NOW, reason="given up")
     assert order(U, closing=closing).state is OrderState.ABANDONED

@@ -24,7 +24,7 @@ from tests.journal.conftest import (
 )
 from vidgen_async.attempts import Attempt, AttemptOutcome, Closing, Order, OrderState, TaskResult
 from vidgen_async.errors import JournalError
-from vidgen_async.journal import Journal
+from vidgen_async.journal import Journal, Permission
 from vidgen_async.pacing import Pacing, Turn
 
 ONE = Pacing(limit=1)
@@ -341,6 +341,34 @@ async def test_an_answer_that_comes_after_its_deadline_holds_the_slot_from_then_
     assert (await other.turn(SERVICE, ACCOUNT, ONE, after(260.1))).free == 1
 
 
+async def test_after_the_clock_was_set_back_a_slot_is_held_for_no_longer_than_a_window_from_then_on(journal, other):
+    await sending(journal, "answered", now=after(86400))
+    await journal.settle(ref_of("answered"), 1, accepted(at=after(86400)))
+    assert (await other.turn(SERVICE, ACCOUNT, ONE, NOW)).wait == pytest.approx(60.1)
+    assert (await journal.turn(SERVICE, ACCOUNT, ONE, after(60))).free == 0
+    assert (await journal.turn(SERVICE, ACCOUNT, ONE, after(60.2))).free == 1
+    assert isinstance(await other.begin(await intended(other, "next", now=after(60.2))), Attempt)
+
+
+async def test_after_the_clock_was_set_back_an_unanswered_create_holds_its_slot_a_window_beyond_its_time_limit(
+    journal, other
+):
+    await sending(journal, "lost", now=after(86400))
+    await journal.settle(ref_of("lost"), 1, uncertain(after(86460)))
+    refused = await other.begin(await intended(other, "next", now=NOW, limit=1))
+    assert refused == Turn(0, pytest.approx(DEADLINE.total_seconds() + 60.1))
+    assert (await journal.turn(SERVICE, ACCOUNT, ONE, after(DEADLINE.total_seconds() + 60))).free == 0
+    assert (await journal.turn(SERVICE, ACCOUNT, ONE, after(DEADLINE.total_seconds() + 60.2))).free == 1
+
+
+async def test_a_caller_who_looked_at_the_clock_a_little_earlier_frees_no_slot_too_soon(journal, other):
+    await sending(journal, "answered")
+    await journal.settle(ref_of("answered"), 1, accepted(at=after(30)))
+    assert (await other.turn(SERVICE, ACCOUNT, ONE, NOW)).free == 0
+    assert (await journal.turn(SERVICE, ACCOUNT, ONE, after(90))).free == 0
+    assert (await journal.turn(SERVICE, ACCOUNT, ONE, after(90.2))).free == 1
+
+
 async def test_what_was_never_sent_holds_no_slot(journal, other):
     await sending(journal)
     await journal.settle(ref_of(), 1, evidence(AttemptOutcome.NOT_SENT))
@@ -524,6 +552,12 @@ async def test_a_cancelled_operation_has_happened_or_has_not(journal, other):
     returned = {order.order_id for order in results if isinstance(order, Order)}
     assert returned <= listed <= {f"order-{n}" for n in range(20)}
     assert len(returned) >= 10
+
+
+async def intended(journal: Journal, order_id: str, **asked: object) -> Permission:
+    """An order on record, and the permission to ask for."""
+    await journal.intend(order_of(order_id))
+    return permission(order_id, **asked)
 
 
 # -- how tasks ended ---------------------------------------------------------------------------------------------------

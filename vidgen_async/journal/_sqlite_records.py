@@ -18,7 +18,7 @@ from vidgen_async.attempts import (
     OrderState,
     TaskResult,
 )
-from vidgen_async.journal.base import SLOT_MARGIN, counted_at, hold_of
+from vidgen_async.journal.base import SLOT_MARGIN, counted_anew, counted_at, hold_of
 from vidgen_async.pacing import Pacing, Turn, turn
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -91,7 +91,7 @@ _WHICH = {
     True: f"{_OF_ACCOUNT} AND {{0}}.order_id IN ({_ACCEPTED} EXCEPT {_NOT_TERMINAL})",
 }
 _MAY_HOLD_A_SLOT = f"""
-    SELECT attempts.n, sent_at, deadline_at, outcome, at, answered
+    SELECT attempts.order_id, attempts.n, sent_at, deadline_at, outcome, at, answered, counted_at
     FROM attempts {_LATEST_EVIDENCE}
     WHERE attempts.service = :service AND attempts.account = :account AND counted_at > :since
 """  # noqa: S608 - made of constants
@@ -143,12 +143,29 @@ def _with_results(order: Order, found: list[TaskResult]) -> Order:
     return evolve(order, results=tuple(sorted(found, key=lambda result: order.task_ids.index(result.task_id))))
 
 
-def read_turn(db: sqlite3.Connection, service: str, account: str, pacing: Pacing, now: datetime) -> Turn:
-    """The turn by the attempts on record; looks at no more of them than can hold a slot."""
-    since = now - timedelta(seconds=pacing.window) - SLOT_MARGIN
-    rows = db.execute(_MAY_HOLD_A_SLOT, {"service": service, "account": account, "since": _micros(since)})
-    holds = [hold_of(_attempt_in_line(row), pacing, now) for row in rows]
-    return turn((hold for hold in holds if hold is not None), pacing, now)
+def read_turn(db: sqlite3.Connection, service: str, account: str, pacing: Pacing, now: datetime) -> Turn | None:
+    """The turn by the attempts on record; looks at no more of them than can hold a slot. None when the clock was set
+    back: then :func:`count_anew` comes first."""
+    holds = []
+    for row in _may_hold(db, service, account, now - timedelta(seconds=pacing.window) - SLOT_MARGIN):
+        attempt, counted = _attempt_in_line(row), _at(row["counted_at"])
+        if counted_anew(counted, attempt, now) != counted:
+            return None
+        holds.append(hold_of(counted, pacing, now, is_open=attempt.evidence is None))
+    return turn(holds, pacing, now)
+
+
+def count_anew(db: sqlite3.Connection, service: str, account: str, now: datetime) -> None:
+    """Bring what is counted in days that have not come yet back to now."""
+    for row in _may_hold(db, service, account, now):
+        counted = counted_anew(_at(row["counted_at"]), _attempt_in_line(row), now)
+        whose = {"service": service, "account": account, "order_id": row["order_id"], "n": row["n"]}
+        db.execute(_COUNT, whose | {"counted_at": _micros(counted)})
+
+
+def _may_hold(db: sqlite3.Connection, service: str, account: str, since: datetime) -> list[sqlite3.Row]:
+    whose = {"service": service, "account": account, "since": _micros(since)}
+    return db.execute(_MAY_HOLD_A_SLOT, whose).fetchall()
 
 
 def read_namespace(db: sqlite3.Connection) -> str | None:

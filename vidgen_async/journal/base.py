@@ -11,7 +11,17 @@ from typing import Protocol
 
 from attrs import frozen
 
-from vidgen_async.attempts import Attempt, AttemptOutcome, Closing, Evidence, Order, OrderRef, OrderState, TaskResult
+from vidgen_async.attempts import (
+    SET_BACK,
+    Attempt,
+    AttemptOutcome,
+    Closing,
+    Evidence,
+    Order,
+    OrderRef,
+    OrderState,
+    TaskResult,
+)
 from vidgen_async.errors import JournalError
 from vidgen_async.pacing import Hold, Pacing, Turn
 
@@ -119,18 +129,15 @@ class Journal(Protocol):
         ...
 
 
-def hold_of(attempt: Attempt, pacing: Pacing, now: datetime) -> Hold | None:
-    """The slot of the rolling limit that an attempt holds; None when nothing of it was sent.
+def hold_of(counted: datetime, pacing: Pacing, now: datetime, *, is_open: bool) -> Hold:
+    """The slot of the rolling limit that an attempt holds which the service has counted by then at the latest.
 
     It is held for a window after the attempt's answer. Without an answer nobody knows when the service counts it:
-    then for a window after its deadline.
+    then for a window after its deadline; while it is open (nothing is known of it) an answer may free it sooner.
     """
     window = timedelta(seconds=pacing.window) + SLOT_MARGIN
-    counted = counted_at(attempt)
-    if counted is None:
-        return None
     until = counted + window
-    return Hold(until, now + window if attempt.evidence is None else until)
+    return Hold(until, now + window if is_open else until)
 
 
 def counted_at(attempt: Attempt) -> datetime | None:
@@ -142,6 +149,14 @@ def counted_at(attempt: Attempt) -> datetime | None:
     if evidence.outcome is AttemptOutcome.NOT_SENT or attempt.kind == "adopt":
         return None
     return evidence.at if evidence.answered else attempt.deadline_at
+
+
+def counted_anew(counted: datetime, attempt: Attempt, now: datetime) -> datetime:
+    """The same after a look at the clock: if that was set back, ``counted`` is the time of a day that has not come
+    yet, and nobody should wait for it. What was answered was counted by ``now``; what was not, within its deadline."""
+    is_answered = attempt.evidence is not None and attempt.evidence.answered
+    latest = now if is_answered else now + (attempt.deadline_at - attempt.sent_at)
+    return latest if counted > latest + SET_BACK else counted
 
 
 def unknown_order(ref: OrderRef) -> JournalError:

@@ -1,13 +1,12 @@
 """A journal in memory: it keeps its promises between the coroutines of one process, and dies with it."""
 
-from collections import deque
 from collections.abc import Collection, Iterable
 from datetime import datetime
 
 from attrs import evolve
 
 from vidgen_async.attempts import Attempt, Closing, Evidence, Order, OrderRef, OrderState, TaskResult
-from vidgen_async.journal.base import Permission, hold_of, unknown_order
+from vidgen_async.journal.base import Permission, counted_anew, counted_at, hold_of, unknown_order
 from vidgen_async.pacing import Pacing, Turn, turn
 
 
@@ -22,8 +21,8 @@ class MemoryJournal:
         #: The orders of each task, by service and task id.
         self._owners: dict[tuple[str, str], list[OrderRef]] = {}
         self._results: dict[tuple[str, str], TaskResult] = {}
-        #: The attempts that may still hold a slot, per account, oldest first.
-        self._recent: dict[tuple[str, str], deque[tuple[OrderRef, int]]] = {}
+        #: Per account, the attempts that may still hold a slot, and by when the service has counted each.
+        self._counted: dict[tuple[str, str], dict[tuple[OrderRef, int], datetime]] = {}
 
     async def namespace(self, proposed: str) -> str:
         if self._namespace is None:
@@ -46,13 +45,15 @@ class MemoryJournal:
             return available
         attempt = permission.attempt()
         self._orders[ref] = order.with_attempt(attempt)
-        self._remember(ref, attempt.n)
+        self._count(ref, attempt)
         return attempt
 
     async def settle(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
-        order = self._kept(self._known(ref).learned(n, evidence))
-        if evidence.answered and n <= len(order.attempts):
-            self._remember(ref, n)  # it may have been forgotten: an answer this late holds its slot once more
+        before = self._known(ref)
+        order = self._kept(before.learned(n, evidence))
+        for old, new in zip(before.attempts, order.attempts, strict=True):
+            if new is not old:
+                self._count(ref, new)
         return order
 
     async def close_order(self, ref: OrderRef, closing: Closing, states: Collection[OrderState]) -> Order:
@@ -115,15 +116,24 @@ class MemoryJournal:
         self._orders[order.ref] = order
         return order
 
-    def _remember(self, ref: OrderRef, n: int) -> None:
-        recent = self._recent.setdefault((ref.service, ref.account), deque())
-        if (ref, n) not in recent:
-            recent.append((ref, n))
+    def _count(self, ref: OrderRef, attempt: Attempt) -> None:
+        counts = self._counted.setdefault((ref.service, ref.account), {})
+        counted = counted_at(attempt)
+        if counted is None:
+            counts.pop((ref, attempt.n), None)
+        else:
+            counts[ref, attempt.n] = counted
 
     def _turn(self, account: tuple[str, str], pacing: Pacing, now: datetime) -> Turn:
-        """Looks at no more attempts than can hold a slot: those that no longer do are forgotten from the front."""
-        recent = self._recent.get(account, deque())
-        holds = {(ref, n): hold_of(self._orders[ref].attempts[n - 1], pacing, now) for ref, n in recent}
-        while recent and ((hold := holds[recent[0]]) is None or hold.until <= now):
-            recent.popleft()
-        return turn((hold for hold in holds.values() if hold is not None), pacing, now)
+        """Looks at no more attempts than can hold a slot: those that no longer do are forgotten."""
+        counts = self._counted.setdefault(account, {})
+        holds = []
+        for (ref, n), counted in list(counts.items()):
+            attempt = self._orders[ref].attempts[n - 1]
+            counts[ref, n] = counted_anew(counted, attempt, now)
+            hold = hold_of(counts[ref, n], pacing, now, is_open=attempt.evidence is None)
+            if hold.until <= now:
+                del counts[ref, n]
+            else:
+                holds.append(hold)
+        return turn(holds, pacing, now)

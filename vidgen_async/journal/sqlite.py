@@ -83,7 +83,11 @@ class SqliteJournal:
     async def turn(self, service: str, account: str, pacing: Pacing, now: datetime) -> Turn:
         def operation(db: sqlite3.Connection) -> Turn:
             with transaction(db, "DEFERRED"):
-                return records.read_turn(db, service, account, pacing, now)
+                available = records.read_turn(db, service, account, pacing, now)
+            if available is not None:
+                return available
+            with transaction(db, "IMMEDIATE"):
+                return _turn(db, service, account, pacing, now)
 
         return await self._run(operation)
 
@@ -95,7 +99,7 @@ class SqliteJournal:
                 order = _expired(db, _known(db, ref), now)
                 if not permission.suits(order):
                     return order
-                available = records.read_turn(db, ref.service, ref.account, permission.pacing, now)
+                available = _turn(db, ref.service, ref.account, permission.pacing, now)
                 if not available.free:
                     return available
                 attempt = permission.attempt()
@@ -189,6 +193,15 @@ def _known(db: sqlite3.Connection, ref: OrderRef) -> Order:
     if order is None:
         raise unknown_order(ref)
     return order
+
+
+def _turn(db: sqlite3.Connection, service: str, account: str, pacing: Pacing, now: datetime) -> Turn:
+    """Of a transaction that writes."""
+    available = records.read_turn(db, service, account, pacing, now)
+    if available is None:
+        records.count_anew(db, service, account, now)
+        return _turn(db, service, account, pacing, now)
+    return available
 
 
 def _expired(db: sqlite3.Connection, order: Order, now: datetime) -> Order:
