@@ -222,7 +222,13 @@ class Order:
     @property
     def is_terminal(self) -> bool:
         """It has a task, and all its tasks were seen to end."""
-        return bool(self.task_ids) and {result.task_id for result in self.results}.issuperset(self.task_ids)
+        return bool(self.task_ids) and not self.running_task_ids
+
+    @property
+    def running_task_ids(self) -> tuple[str, ...]:
+        """Its tasks that were not seen to end."""
+        ended = {result.task_id for result in self.results}
+        return tuple(task_id for task_id in self.task_ids if task_id not in ended)
 
     @property
     def unclear(self) -> tuple[Attempt, ...]:

@@ -132,12 +132,13 @@ def test_a_watch_of_the_orders_on_record_names_them(here, service, order):
     assert code == 0
     assert out.splitlines()[-1].endswith(f"{task_id} completed 20 points (order order-1187)")
     assert "refused" not in out
+    assert here("watch", "--orders")[1:] == ("", "orders: every task of the orders on record was seen to end\n")
 
 
 def test_a_watch_of_no_orders_is_over_at_once(here):
     code, out, err = here("watch", "--orders")
     assert (code, out) == (0, "")
-    assert "no accepted order is on record" in err
+    assert "every task of the orders on record was seen to end" in err
 
 
 def test_a_watch_of_nothing_is_wrong_usage(here):

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from vidgen_async.attempts import OrderState
 from vidgen_async.cli.documents import kind_of, task_document
 from vidgen_async.cli.journey import Fate, Journey, Stage
 from vidgen_async.cli.options import connected, force_option
@@ -77,7 +76,9 @@ def wait(settings: Settings, task_ids: tuple[str, ...], output: str | None, forc
 
 @click.command(epilog=EXIT_CODES)
 @click.argument("task_ids", metavar="TASK…", nargs=-1)
-@click.option("--orders", "with_orders", is_flag=True, help="Watch the tasks of all accepted orders on record.")
+@click.option(
+    "--orders", "with_orders", is_flag=True, help="Watch every task of the orders on record that was not seen to end."
+)
 @connected(orders=True, polling=True)
 def watch(settings: Settings, task_ids: tuple[str, ...], with_orders: bool) -> int:
     """Watch many tasks until all are completed or failed.
@@ -100,12 +101,12 @@ def watch(settings: Settings, task_ids: tuple[str, ...], with_orders: bool) -> i
         tasks: dict[str, str | None] = dict(named)
         if with_orders:
             errand.journey.stage = Stage.RECORD
-            for order in await errand.client.orders.list([OrderState.ACCEPTED]):
-                tasks.update(dict.fromkeys(order.task_ids, order.order_id))
+            for order in await errand.client.orders.list(is_terminal=False):
+                tasks.update(dict.fromkeys(order.running_task_ids, order.order_id))
         if tasks:
             await watch_all(errand, tasks, is_live=is_live)
         else:
-            errand.screen.say("orders", "no accepted order is on record")
+            errand.screen.say("orders", "every task of the orders on record was seen to end")
 
     return start(settings, Journey(), work, orders=Access.EXISTING if with_orders else Access.NONE)
 

@@ -114,12 +114,10 @@ class Videos:
         order_ids: dict[str, str] = {}
         waited_for: list[TaskLike] = []
         for order in await self._orders.list(is_terminal=False):
-            ended = {result.task_id for result in order.results}
-            for task_id in order.task_ids:
-                if task_id not in ended and task_id not in order_ids:
-                    order_ids[task_id] = order.order_id
-                    receipt = order.receipt
-                    waited_for.append(receipt if receipt is not None and receipt.task_id == task_id else task_id)
+            receipt = order.receipt
+            for task_id in order.running_task_ids:
+                order_ids.setdefault(task_id, order.order_id)
+                waited_for.append(receipt if receipt is not None and receipt.task_id == task_id else task_id)
         async with aclosing(self._outcomes(waited_for, order_ids, timeout)) as outcomes:
             async for outcome in outcomes:
                 yield outcome

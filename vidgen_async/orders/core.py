@@ -94,6 +94,7 @@ class Orders:
         self._journal = journal
         self._clock = clock
         self._names = names
+        self._word = names.namespace
         self._key_lifetime = key_lifetime
         self._get_task = get_task
         self._check = check
@@ -152,13 +153,17 @@ class Orders:
             await check()
         submission.passed()
         if order is None:
-            namespace = self._names.namespace or await self._journal.namespace(secrets.token_hex(8))
-            key = idempotency_key(namespace, ref.account, ref.order_id)
+            key = idempotency_key(await self._namespace(), ref.account, ref.order_id)
             intent = Order(ref=ref, idempotency_key=key, body=body, created_at=self._clock.wall())
             order = await self._journal.intend(intent)
             if order.body != body:
                 raise conflict(ref.order_id, "already stands for a different request")
         return await self._carrier.carry_out(submission, order, Wish())
+
+    async def _namespace(self) -> str:
+        if self._word is None:
+            self._word = await self._journal.namespace(secrets.token_hex(8))
+        return self._word
 
     def _check_of(self, request: VideoRequest) -> Callable[[], Awaitable[object]] | None:
         return None if self._check is None else partial(self._check, request)
