@@ -39,7 +39,7 @@ async def test_how_a_task_ended_is_on_record_with_its_order(orders, clock):
     await orders.create(REQUEST, order_id="o")
     assert [order.order_id for order in await orders.list(is_terminal=False)] == ["o"]
 
-    orders.saw("task-1", ended("failed", failure_reason="too dark"))
+    orders.results.saw("task-1", ended("failed", failure_reason="too dark"))
     await clock.sleep(1)
 
     (order,) = await orders.list(is_terminal=True)
@@ -51,26 +51,48 @@ async def test_how_a_task_ended_is_on_record_with_its_order(orders, clock):
 
 async def test_what_was_seen_first_stays(orders, clock):
     await orders.create(REQUEST, order_id="o")
-    orders.saw("task-1", ended())
+    orders.results.saw("task-1", ended())
     await clock.sleep(1)
-    orders.saw("task-1", ended("failed"))
+    orders.results.saw("task-1", ended("failed"))
     await clock.sleep(1)
     assert [result.status for result in (await orders.get("o")).results] == ["completed"]
 
 
 async def test_a_task_that_still_runs_or_is_no_receipt_is_let_pass(orders, journal, clock):
     await orders.create(REQUEST, order_id="o")
-    orders.saw("task-1", VideoTask(id="task-1", status="running"))
-    orders.saw("task-2", VideoTask(id="task-2", status="completed"))
+    orders.results.saw("task-1", VideoTask(id="task-1", status="running"))
+    orders.results.saw("task-2", VideoTask(id="task-2", status="completed"))
     await clock.sleep(1)
     assert (await orders.get("o")).results == ()
     assert not (await orders.get("o")).is_terminal
 
 
+async def test_what_somebody_holds_counts_as_seen_when_they_say_so(orders, clock):
+    await orders.create(REQUEST, order_id="o")
+    with orders.results.held(["task-1"]) as saw:
+        with orders.results.held(["task-1"]):
+            pass
+        orders.results.saw("task-1", ended())
+        await clock.sleep(1)
+        assert not (await orders.get("o")).is_terminal
+        saw("task-1", ended())
+        await clock.sleep(1)
+        assert (await orders.get("o")).is_terminal
+
+
+async def test_what_is_held_no_longer_is_written_as_ever(orders, clock):
+    await orders.create(REQUEST, order_id="o")
+    with orders.results.held(["task-1"]):
+        pass
+    orders.results.saw("task-1", ended())
+    await clock.sleep(1)
+    assert (await orders.get("o")).is_terminal
+
+
 async def test_many_are_written_in_few_commits(make_orders, service, journal, clock):
     orders = make_orders()
     for number in range(1200):
-        orders.saw(f"task-{number}", ended())
+        orders.results.saw(f"task-{number}", ended())
     await clock.sleep(1)
     assert journal.commits == 3
 
@@ -78,7 +100,7 @@ async def test_many_are_written_in_few_commits(make_orders, service, journal, cl
 async def test_a_journal_that_fails_is_asked_again_until_it_takes_them(make_orders, clock, caplog):
     orders = make_orders(on=(journal := Broken(failures=5)))
     await orders.create(REQUEST, order_id="o")
-    orders.saw("task-1", ended())
+    orders.results.saw("task-1", ended())
     with caplog.at_level("INFO"):
         await clock.sleep(120)
     assert (await orders.get("o")).is_terminal
@@ -90,15 +112,15 @@ async def test_a_journal_that_fails_is_asked_again_until_it_takes_them(make_orde
 async def test_a_close_writes_the_rest(make_orders, journal):
     orders = make_orders()
     await orders.create(REQUEST, order_id="o")
-    orders.saw("task-1", ended())
+    orders.results.saw("task-1", ended())
     await orders.aclose()
     assert (await make_orders().get("o")).is_terminal
-    orders.saw("task-1", ended())
+    orders.results.saw("task-1", ended())
     await orders.aclose()
 
 
 async def test_a_close_with_a_journal_that_fails_ends_and_says_so(make_orders, caplog):
     orders = make_orders(on=Broken(failures=10**6))
-    orders.saw("task-1", ended())
+    orders.results.saw("task-1", ended())
     await orders.aclose()
     assert [record.count for record in caplog.records if record.event == "results.unwritten"][-1] == 1

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import aclosing
 from datetime import timedelta
 
 import pytest
@@ -63,6 +64,26 @@ async def test_all_tasks_that_were_not_seen_to_end_are_watched_again_with_one_ca
         assert len(await client.orders.list(is_terminal=True)) == 3
     assert service.requests == []
     assert len(service.creates) == 3
+
+
+async def test_an_outcome_that_was_not_handled_to_its_end_comes_again(restarted, service):
+    async with restarted() as client:
+        receipts = [await client.videos.create(**FIELDS, order_id=f"order-{n}") for n in range(2)]
+
+    async def handled(*, fails_at: int) -> list[str]:
+        """The outcomes up to the one whose handling fails, by their task ids."""
+        given: list[str] = []
+        async with restarted() as client, aclosing(client.videos.rewatch(timeout=60)) as outcomes:
+            async for outcome in outcomes:
+                given.append(outcome.task_id)
+                if len(given) == fails_at:
+                    break
+        return given
+
+    first, second = await handled(fails_at=2)
+    assert await handled(fails_at=9) == [second]
+    assert {first, second} == {receipt.task_id for receipt in receipts}
+    assert await handled(fails_at=9) == []
 
 
 async def test_a_task_that_was_seen_to_end_by_a_get_or_that_failed_is_not_watched_again(restarted, service):

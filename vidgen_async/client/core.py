@@ -107,7 +107,7 @@ class Client:
             clock=self._clock,
             interval=_checked_interval(poll_interval, endpoints.base_url),
             concurrency=max_connections,
-            on_terminal=self.orders.saw,
+            on_terminal=self.orders.results.saw,
         )
         parts = Parts(
             lifetime=self._lifetime,

@@ -74,7 +74,7 @@ class Videos:
         task is returned, not raised. NotFoundError for one that is not the caller's. A read, as any other."""
         self._parts.lifetime.check()
         found = await self._parts.reads.again(self._parts.endpoints.get_video(task), read_task)
-        self._orders.saw(checked_task_id(task), found)
+        self._orders.results.saw(checked_task_id(task), found)
         return found
 
     async def wait(self, task: TaskLike, *, timeout: float | None = ONE_DAY) -> VideoTask:
@@ -109,7 +109,11 @@ class Videos:
     async def rewatch(self, *, timeout: float | None = ONE_DAY) -> AsyncGenerator[Outcome, None]:
         """One Outcome, with its ``.order_id``, for the task of each accepted order on record that was not seen to end:
         what a restarted process calls to go on. Sends no create. JournalError when the journal cannot be read; else
-        as :meth:`as_completed`, also when it is left or cancelled."""
+        as :meth:`as_completed`, also when it is left or cancelled.
+
+        An end counts as seen, and goes on record, when the loop comes back for the next outcome: a process that dies
+        while it handles one gets that one again.
+        """
         self._parts.lifetime.check()
         order_ids: dict[str, str] = {}
         waited_for: list[TaskLike] = []
@@ -118,9 +122,12 @@ class Videos:
             for task_id in order.running_task_ids:
                 order_ids.setdefault(task_id, order.order_id)
                 waited_for.append(receipt if receipt is not None and receipt.task_id == task_id else task_id)
-        async with aclosing(self._outcomes(waited_for, order_ids, timeout)) as outcomes:
-            async for outcome in outcomes:
-                yield outcome
+        with self._orders.results.held(order_ids) as saw:
+            async with aclosing(self._outcomes(waited_for, order_ids, timeout)) as outcomes:
+                async for outcome in outcomes:
+                    yield outcome
+                    if outcome.task is not None:
+                        saw(outcome.task_id, outcome.task)
 
     def _outcomes(
         self, tasks: Iterable[TaskLike], order_ids: Mapping[str, str], timeout: float | None

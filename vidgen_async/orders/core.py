@@ -90,7 +90,8 @@ class Orders:
     ) -> None:
         self._carrier = Carrier(creates=creates, journal=journal, clock=clock, pacing=pacing, service=names.service)
         self._settling = creates.settling
-        self._results = Results(journal, clock, names.service)
+        self.results = Results(journal, clock, names.service)
+        """How tasks ended goes on record."""
         self._journal = journal
         self._clock = clock
         self._names = names
@@ -190,10 +191,6 @@ class Orders:
         names, now = self._names, self._clock.wall()
         orders = await self._journal.list(names.service, names.account, now, is_terminal=is_terminal)
         return [order for order in map(self._settling.known, orders) if order.state in wanted]
-
-    def saw(self, task_id: str, task: VideoTask) -> None:
-        """Have it put on record, in the background, that a task has ended; any other is let pass."""
-        self._results.saw(task_id, task)
 
     async def resume(self, order_id: str, *, on_receipt: OnReceipt | None = None, validate: bool = True) -> Receipt:
         """Go on with an order on record, whose request need not be known any more: its receipt, if there is one; the
@@ -325,7 +322,7 @@ class Orders:
                 await self._finish(workers, grace)
         finally:
             await self._settling.aclose()
-            await self._results.aclose()
+            await self.results.aclose()
 
     async def _finish(self, workers: Collection["asyncio.Task[None]"], grace: float) -> None:
         try:

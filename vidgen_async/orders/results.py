@@ -2,6 +2,9 @@
 
 import asyncio
 import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 
 from vidgen_async.attempts import TaskResult
@@ -30,9 +33,26 @@ class Results:
         self._unwritten: dict[str, TaskResult] = {}
         self._writer: asyncio.Task[None] | None = None
         self._is_closed = False
+        self._held: Counter[str] = Counter()
+
+    @contextmanager
+    def held(self, task_ids: Iterable[str]) -> Iterator[Callable[[str, VideoTask], None]]:
+        """Meanwhile the end of these tasks counts as seen only when the given function is told of it: by somebody who
+        has done what is to be done then."""
+        ids = list(task_ids)
+        self._held.update(ids)
+        try:
+            yield self._have_written
+        finally:
+            self._held.subtract(ids)
+            self._held += Counter()  # drops those that are held no longer
 
     def saw(self, task_id: str, task: VideoTask) -> None:
-        """Have it written, if the task is terminal."""
+        """Have it written, if the task is terminal and nobody holds it."""
+        if task_id not in self._held:
+            self._have_written(task_id, task)
+
+    def _have_written(self, task_id: str, task: VideoTask) -> None:
         if self._is_closed or not task.is_terminal or task.status is None:
             return
         self._unwritten[task_id] = TaskResult(
