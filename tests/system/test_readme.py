@@ -1,5 +1,6 @@
 """What the README shows, runs; where it points, something stands."""
 
+import asyncio
 import contextlib
 import io
 import re
@@ -97,10 +98,23 @@ async def test_the_worker_started_again_orders_nothing_twice(service, capsys):
     first = await work(jobs)
     again = await work(jobs)
 
-    assert first == again
-    assert first == [f"{service.creates[0].task_id}.mp4"]
+    assert (first, again) == ([f"{service.creates[0].task_id}.mp4"], [])
     assert len(service.creates) == 2
     assert "too blue" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("environment")
+async def test_the_worker_that_was_cut_off_while_it_saved_a_video_saves_it_the_next_time(service):
+    work = names_of("async def work(")["work"]
+    service.faults.add("videos.content", Fault.stall())
+    cut_off = asyncio.ensure_future(work({"job-1": "a boat"}))
+    while "videos.content" not in [request.op for request in service.requests]:  # noqa: ASYNC110 - it has no event
+        await asyncio.sleep(0.01)
+    cut_off.cancel()
+    await asyncio.wait({cut_off})
+
+    assert await work({"job-1": "a boat"}) == [f"{service.creates[0].task_id}.mp4"]
+    assert len(service.creates) == 1
 
 
 async def test_the_benchmark_counts_its_creates(capsys):
