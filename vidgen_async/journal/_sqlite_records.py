@@ -90,6 +90,12 @@ _WHICH = {
     False: f"{_OF_ACCOUNT} AND {{0}}.order_id IN ({_NOT_TERMINAL})",
     True: f"{_OF_ACCOUNT} AND {{0}}.order_id IN ({_ACCEPTED} EXCEPT {_NOT_TERMINAL})",
 }
+_HELD = """
+    SELECT count(*) FROM (
+        SELECT 1 FROM attempts
+        WHERE service = :service AND account = :account AND counted_at > :since LIMIT :limit
+    )
+"""
 _MAY_HOLD_A_SLOT = f"""
     SELECT attempts.order_id, attempts.n, sent_at, deadline_at, outcome, at, answered, counted_at
     FROM attempts {_LATEST_EVIDENCE}
@@ -144,10 +150,15 @@ def _with_results(order: Order, found: list[TaskResult]) -> Order:
 
 
 def read_turn(db: sqlite3.Connection, service: str, account: str, pacing: Pacing, now: datetime) -> Turn | None:
-    """The turn by the attempts on record; looks at no more of them than can hold a slot. None when the clock was set
-    back: then :func:`count_anew` comes first."""
+    """The turn by the attempts on record; looks at no more of them than can hold a slot, and only counts them while
+    they are fewer than the limit. None when the clock was set back: then :func:`count_anew` comes first."""
+    since = now - timedelta(seconds=pacing.window) - SLOT_MARGIN
+    whose = {"service": service, "account": account, "since": _micros(since), "limit": pacing.limit}
+    (held,) = db.execute(_HELD, whose).fetchone()
+    if held < pacing.limit:
+        return Turn(pacing.limit - held, 0.0)
     holds = []
-    for row in _may_hold(db, service, account, now - timedelta(seconds=pacing.window) - SLOT_MARGIN):
+    for row in _may_hold(db, service, account, since):
         attempt, counted = _attempt_in_line(row), _at(row["counted_at"])
         if counted_anew(counted, attempt, now) != counted:
             return None

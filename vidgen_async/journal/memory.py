@@ -1,12 +1,14 @@
 """A journal in memory: it keeps its promises between the coroutines of one process, and dies with it."""
 
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Collection, Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import TypeAlias
 
 from attrs import evolve
 
 from vidgen_async.attempts import Attempt, Closing, Evidence, Order, OrderRef, OrderState, TaskResult
-from vidgen_async.journal.base import Permission, counted_anew, counted_at, hold_of, unknown_order
+from vidgen_async.journal.base import SLOT_MARGIN, Permission, counted_anew, counted_at, hold_of, unknown_order
 from vidgen_async.pacing import Pacing, Turn, turn
 
 
@@ -21,8 +23,8 @@ class MemoryJournal:
         #: The orders of each task, by service and task id.
         self._owners: dict[tuple[str, str], list[OrderRef]] = {}
         self._results: dict[tuple[str, str], TaskResult] = {}
-        #: Per account, the attempts that may still hold a slot, and by when the service has counted each.
-        self._counted: dict[tuple[str, str], dict[tuple[OrderRef, int], datetime]] = {}
+        #: Per account, the attempts that may still hold a slot.
+        self._counted: dict[tuple[str, str], _Counts] = {}
 
     async def namespace(self, proposed: str) -> str:
         if self._namespace is None:
@@ -117,23 +119,53 @@ class MemoryJournal:
         return order
 
     def _count(self, ref: OrderRef, attempt: Attempt) -> None:
-        counts = self._counted.setdefault((ref.service, ref.account), {})
-        counted = counted_at(attempt)
-        if counted is None:
-            counts.pop((ref, attempt.n), None)
-        else:
-            counts[ref, attempt.n] = counted
+        counts = self._counted.setdefault((ref.service, ref.account), _Counts())
+        counts.put((ref, attempt.n), counted_at(attempt))
 
     def _turn(self, account: tuple[str, str], pacing: Pacing, now: datetime) -> Turn:
-        """Looks at no more attempts than can hold a slot: those that no longer do are forgotten."""
-        counts = self._counted.setdefault(account, {})
+        """Looks at single attempts only when so many hold a slot that none is free."""
+        counts = self._counted.setdefault(account, _Counts())
+        held = counts.later_than(now - timedelta(seconds=pacing.window) - SLOT_MARGIN)
+        if held < pacing.limit:
+            return Turn(pacing.limit - held, 0.0)
         holds = []
-        for (ref, n), counted in list(counts.items()):
+        for (ref, n), counted in counts.items():
             attempt = self._orders[ref].attempts[n - 1]
-            counts[ref, n] = counted_anew(counted, attempt, now)
-            hold = hold_of(counts[ref, n], pacing, now, is_open=attempt.evidence is None)
-            if hold.until <= now:
-                del counts[ref, n]
-            else:
-                holds.append(hold)
+            anew = counted_anew(counted, attempt, now)
+            if anew != counted:
+                counts.put((ref, n), anew)
+            holds.append(hold_of(anew, pacing, now, is_open=attempt.evidence is None))
         return turn(holds, pacing, now)
+
+
+_AttemptKey: TypeAlias = tuple[OrderRef, int]
+
+
+class _Counts:
+    """By when the service has counted each attempt that may still hold a slot."""
+
+    def __init__(self) -> None:
+        self._counted: dict[_AttemptKey, datetime] = {}
+        self._moments: list[datetime] = []
+        """The same moments, in order."""
+
+    def put(self, key: _AttemptKey, counted: datetime | None) -> None:
+        """None: it holds none."""
+        before = self._counted.pop(key, None)
+        if before is not None:
+            del self._moments[bisect_left(self._moments, before)]
+        if counted is not None:
+            self._counted[key] = counted
+            insort(self._moments, counted)
+
+    def later_than(self, since: datetime) -> int:
+        """How many were counted later; now and then the others are forgotten."""
+        past = bisect_right(self._moments, since)
+        if past > len(self._moments) // 2 + 100:
+            self._counted = {key: counted for key, counted in self._counted.items() if counted > since}
+            self._moments = self._moments[past:]
+            past = 0
+        return len(self._moments) - past
+
+    def items(self) -> list[tuple[_AttemptKey, datetime]]:
+        return list(self._counted.items())
