@@ -1,0 +1,1 @@
+"""Programs that measure, side by side with peers in one run; what counts is the ratios."""

@@ -1,0 +1,199 @@
+"""The journals that are compared: ours, none, and two as a careful user would write them.
+
+All of them but ``memory`` keep the same tables, with the same statements, one commit per operation at
+``synchronous=FULL``; they differ in who waits for the disk.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TypeVar
+
+import aiosqlite
+from attrs import asdict
+
+from vidgen_async.attempts import Attempt, Closing, Evidence, Order, OrderRef, OrderState, TaskResult
+from vidgen_async.journal import Journal, MemoryJournal, Permission, SqliteJournal
+from vidgen_async.journal import _sqlite_records as records
+from vidgen_async.journal import _sqlite_schema as schema
+from vidgen_async.journal._sqlite_thread import _Connection
+from vidgen_async.journal.base import SLOT_MARGIN, unknown_order
+from vidgen_async.pacing import Pacing, Turn
+
+T = TypeVar("T")
+
+
+class OnTheLoop(SqliteJournal):
+    """Plain sqlite3: the same operations, carried out where they are awaited."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._connection = _Connection(self._file)
+
+    async def _run(self, operation: Callable[[sqlite3.Connection], T]) -> T:
+        return operation(self._connection.get())
+
+    async def aclose(self) -> None:
+        self._connection.close()
+
+
+class Aiosqlite:
+    """The same statements through aiosqlite: one connection, and a lock around each transaction."""
+
+    durable = True
+
+    def __init__(self, path: Path, *, mode: str = "TRUNCATE") -> None:
+        self._path = path
+        self._mode = mode
+        self._lock = asyncio.Lock()
+        self._opened: aiosqlite.Connection | None = None
+
+    async def namespace(self, proposed: str) -> str:
+        async with self._transaction("IMMEDIATE") as db:
+            rows = list(await db.execute_fetchall("SELECT word FROM namespace"))
+            if not rows:
+                await db.execute("INSERT INTO namespace (id, word) VALUES (1, ?)", (proposed,))
+            return str(rows[0]["word"]) if rows else proposed
+
+    async def intend(self, order: Order) -> Order:
+        facts = {
+            "idempotency_key": order.idempotency_key,
+            "body": order.body,
+            "created_at": records._micros(order.created_at),
+        }
+        async with self._transaction("IMMEDIATE") as db:
+            await db.execute(records._ADD_ORDER, asdict(order.ref) | facts)
+            return await self._known(db, order.ref)
+
+    async def turn(self, service: str, account: str, pacing: Pacing, now: datetime) -> Turn:
+        async with self._transaction("DEFERRED") as db:
+            return await self._turn(db, service, account, pacing, now)
+
+    async def begin(self, permission: Permission) -> Attempt | Order | Turn:
+        ref = permission.ref
+        async with self._transaction("IMMEDIATE") as db:
+            order = await self._known(db, ref)
+            if not permission.suits(order):
+                return order
+            available = await self._turn(db, ref.service, ref.account, permission.pacing, permission.now)
+            if not available.free:
+                return available
+            attempt = permission.attempt()
+            facts = {
+                "n": attempt.n,
+                "sent_at": records._micros(attempt.sent_at),
+                "deadline_at": records._micros(attempt.deadline_at),
+                "kind": attempt.kind,
+                "by": attempt.by,
+                "reason": attempt.reason,
+                "counted_at": records._counted_at(attempt),
+            }
+            await db.execute(records._ADD_ATTEMPT, asdict(ref) | facts)
+            return attempt
+
+    async def settle(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
+        async with self._transaction("IMMEDIATE") as db:
+            order = await self._known(db, ref)
+            after = order.learned(n, evidence)
+            if after != order:
+                attempt = asdict(ref) | {"n": n}
+                await db.execute(records._ADD_EVIDENCE, attempt | records._facts(evidence))
+                counted = {"counted_at": records._counted_at(after.attempts[n - 1])}
+                await db.execute(records._COUNT, attempt | counted)
+            return after
+
+    async def owner(self, ref: OrderRef, task_id: str) -> OrderRef | None:
+        async with self._transaction("DEFERRED") as db:
+            facts = asdict(ref) | {"task_id": task_id}
+            rows = list(await db.execute_fetchall(records._OWNER, facts))
+        return OrderRef(service=ref.service, account=rows[0]["account"], order_id=rows[0]["order_id"]) if rows else None
+
+    async def get(self, ref: OrderRef, now: datetime) -> Order | None:
+        async with self._transaction("DEFERRED") as db:
+            return await self._read(db, ref)
+
+    async def aclose(self) -> None:
+        if self._opened is not None:
+            await self._opened.close()
+
+    async def _read(self, db: aiosqlite.Connection, ref: OrderRef) -> Order | None:
+        whose = asdict(ref)
+
+        async def rows(query: str, table: str) -> list[sqlite3.Row]:
+            return list(await db.execute_fetchall(f"{query} {records._OF_ORDER.format(table)}", whose))
+
+        attempts = await rows(records._ATTEMPTS, "attempts")
+        closings = await rows(records._CLOSINGS, "closings")
+        await rows(records._RESULTS, "evidence")
+        for row in await rows(records._ORDERS, "orders"):
+            return Order(
+                ref=ref,
+                idempotency_key=row["idempotency_key"],
+                body=row["body"],
+                created_at=records._at(row["created_at"]),
+                attempts=tuple(map(records._attempt, attempts)),
+                closing=records._closing(closings[-1]) if closings else None,
+            )
+        return None
+
+    async def _known(self, db: aiosqlite.Connection, ref: OrderRef) -> Order:
+        order = await self._read(db, ref)
+        if order is None:
+            raise unknown_order(ref)
+        return order
+
+    async def _turn(self, db: aiosqlite.Connection, service: str, account: str, pacing: Pacing, now: datetime) -> Turn:
+        since = records._micros(now - timedelta(seconds=pacing.window) - SLOT_MARGIN)
+        whose = {"service": service, "account": account, "since": since, "limit": pacing.limit}
+        ((held,),) = await db.execute_fetchall(records._HELD, whose)
+        return Turn(pacing.limit - held, 0.0)
+
+    @asynccontextmanager
+    async def _transaction(self, kind: str) -> AsyncIterator[aiosqlite.Connection]:
+        async with self._lock:
+            db = self._opened = self._opened or await self._open()
+            await db.execute(f"BEGIN {kind}")
+            try:
+                yield db
+                await db.execute("COMMIT")
+            except BaseException:
+                await db.execute("ROLLBACK")
+                raise
+
+    async def _open(self) -> aiosqlite.Connection:
+        db = await aiosqlite.connect(self._path, isolation_level=None)
+        db.row_factory = sqlite3.Row
+        for setting in (f"journal_mode = {self._mode}", "synchronous = FULL", "fullfsync = ON", "foreign_keys = ON"):
+            await db.execute(f"PRAGMA {setting}")
+        for statement in (statement for statements in schema.MIGRATIONS for statement in statements):
+            await db.execute(statement)
+        return db
+
+    # A create needs none of these.
+
+    async def close_order(self, ref: OrderRef, closing: Closing, states: Collection[OrderState]) -> Order:
+        raise NotImplementedError
+
+    async def adopt(self, ref: OrderRef, attempt: Attempt, states: Collection[OrderState]) -> Order:
+        raise NotImplementedError
+
+    async def record(self, service: str, results: Iterable[TaskResult]) -> None:
+        raise NotImplementedError
+
+    async def list(self, service: str, account: str, now: datetime, *, is_terminal: bool | None = None) -> list[Order]:
+        raise NotImplementedError
+
+
+MakeJournal = Callable[[Path], Journal]
+
+#: Ours first: the ratios are to it.
+PEERS: dict[str, MakeJournal] = {
+    "SqliteJournal": SqliteJournal,
+    "aiosqlite": Aiosqlite,
+    "sqlite3 on the loop": OnTheLoop,
+    "aiosqlite, WAL": lambda path: Aiosqlite(path, mode="WAL"),
+    "no journal (memory)": lambda _: MemoryJournal(),
+}
