@@ -41,13 +41,16 @@ class OrderState(StrEnum):
     REJECTED = "rejected"
     ACCEPTED = "accepted"
     ABANDONED = "abandoned"
-    """A person gave up an uncertain order; a late receipt still wins."""
+    """A person gave up an uncertain order: it is never sent again, whatever is learned of it. A late receipt still
+    wins."""
     WITHDRAWN = "withdrawn"
     """A person took back an order that had not been sent."""
 
 
 #: A time that lies so far ahead is no slow caller's: the clock was set back.
 SET_BACK = timedelta(minutes=5)
+
+_INSTANT = timedelta(microseconds=1)
 
 #: It is proven that the service has nothing of such an order: an explicit call may send it.
 SENDABLE = frozenset({OrderState.QUEUED, OrderState.REJECTED})
@@ -207,7 +210,7 @@ class Order:
 
     @property
     def receipt(self) -> Receipt | None:
-        """The earliest receipt, so that it never changes; None while there is none."""
+        """The receipt that was learned first, so that it never changes; None while there is none."""
         if not (receipts := self._receipts):
             return None
         first = min(receipts, key=lambda evidence: evidence.at)
@@ -258,7 +261,13 @@ class Order:
         return evolve(self, attempts=(*self.attempts, attempt))
 
     def learned(self, n: int, evidence: Evidence) -> "Order":
-        """This order with the evidence about attempt ``n``. Commutative and idempotent."""
+        """This order with the evidence about attempt ``n``: idempotent, and in any order it gives the same state.
+
+        Of two receipts the one that is learned first stays the receipt, whatever the clocks said: somebody may have
+        been told of it. The other counts as having come just after it.
+        """
+        if evidence.outcome is AttemptOutcome.ACCEPTED and (receipts := self._receipts):
+            evidence = evolve(evidence, at=max(evidence.at, *(known.at + _INSTANT for known in receipts)))
         return evolve(
             self,
             attempts=tuple(attempt.learned(evidence) if attempt.n == n else attempt for attempt in self.attempts),

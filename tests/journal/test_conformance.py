@@ -217,6 +217,17 @@ async def test_two_receipts_are_both_kept(journal, other):
     assert (await other.get(ref_of(), NOW)).task_ids == ("task-1", "task-2")
 
 
+async def test_of_two_receipts_the_one_that_was_written_first_stays_whatever_the_clocks_say(journal, other):
+    await sending(journal)
+    await journal.settle(ref_of(), 1, uncertain(after(1)))
+    await journal.begin(permission(expect_attempt=1, states=RESENDABLE))
+    await journal.settle(ref_of(), 2, accepted("told", after(50)))
+    await other.settle(ref_of(), 1, accepted("late", after(2)))
+    found = await journal.get(ref_of(), after(60))
+    assert (found.receipt.task_id, found.receipt.accepted_at) == ("told", after(50))
+    assert set(found.task_ids) == {"told", "late"}
+
+
 async def test_a_receipt_is_never_taken_back(journal, other):
     await sending(journal)
     await journal.settle(ref_of(), 1, accepted())

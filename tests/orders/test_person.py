@@ -59,6 +59,27 @@ async def test_of_several_people_who_resend_at_once_none_sends_after_another_unc
     assert sorted(type(result).__name__ for result in results) == ["OrderStateError"] * 4 + ["UncertainCreateError"]
 
 
+@pytest.mark.parametrize("call", ["create", "resume"])
+async def test_a_create_that_joins_a_resend_which_comes_too_late_still_gets_the_outcome_of_the_order(
+    uncertain, make_orders, service, call
+):
+    service.answers(lambda: refused(503))
+
+    async def join():
+        for _ in range(3):
+            await asyncio.sleep(0)
+        return await (uncertain.create(REQUEST, order_id="o") if call == "create" else uncertain.resume("o"))
+
+    results = await asyncio.gather(
+        make_orders().resend("o", expect_attempt=1, reason="again"),
+        uncertain.resend("o", expect_attempt=1, reason="again"),
+        join(),
+        return_exceptions=True,
+    )
+    assert [type(result) for result in results] == [UncertainCreateError, OrderStateError, UncertainCreateError]
+    assert len(service.posts) == 2
+
+
 async def test_a_resend_on_the_wrong_attempt_or_without_a_reason_sends_nothing(uncertain, service):
     with pytest.raises(OrderStateError, match="its last attempt is 1, not 2"):
         await uncertain.resend("o", expect_attempt=2, reason="again")

@@ -141,7 +141,10 @@ class Orders:
             submission = self._submissions.start(order_id, body, work)
         elif submission.body != body:
             raise conflict(order_id, "stands for a different request, which is being sent now")
-        return await outcome_of(submission, on_receipt)
+        try:
+            return await outcome_of(submission, on_receipt)
+        except OrderStateError:  # of a person's resend, joined here, before which somebody else's was faster
+            return await self.create(request, order_id=order_id, on_receipt=on_receipt, validate=validate)
 
     async def _create(
         self, submission: Submission, *, ref: OrderRef, body: bytes, check: Callable[[], Awaitable[object]] | None
@@ -208,7 +211,10 @@ class Orders:
             work = partial(self._create, ref=order.ref, body=order.body, check=check)
             submission = self._submissions.start(order_id, order.body, work)
             submission.order = order
-        return await outcome_of(submission, on_receipt)
+        try:
+            return await outcome_of(submission, on_receipt)
+        except OrderStateError:  # of a person's resend, joined here, before which somebody else's was faster
+            return await self.resume(order_id, on_receipt=on_receipt, validate=validate)
 
     async def resend(
         self,

@@ -1,0 +1,59 @@
+"""The journals that the model is held against: a new one joins by one line."""
+
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from attrs import evolve
+
+from vidgen_async.attempts import Attempt, AttemptOutcome, Closing, Evidence, Order, OrderRef, OrderState
+from vidgen_async.journal import Journal, MemoryJournal, Permission, SqliteJournal
+from vidgen_async.pacing import Turn
+
+JOURNALS: dict[str, Callable[[Path], Journal]] = {
+    "memory": lambda _: MemoryJournal(),
+    "sqlite": lambda directory: SqliteJournal(directory / "orders.db"),
+}
+
+#: A disk in memory where there is one: what is shown here is logic, not durability.
+_DISK = "/dev/shm" if Path("/dev/shm").is_dir() else None
+
+
+@asynccontextmanager
+async def opened(name: str) -> AsyncIterator[Journal]:
+    """A new, empty journal."""
+    with TemporaryDirectory(prefix="vidgen-proof-", dir=_DISK) as directory:
+        journal = JOURNALS[name](Path(directory))
+        try:
+            yield journal
+        finally:
+            await journal.aclose()
+
+
+class ExpectedAttemptIgnored(MemoryJournal):
+    """Wrong: whoever may send an order in this state sends it, whatever has been tried since they looked."""
+
+    async def begin(self, permission: Permission) -> Attempt | Order | Turn:
+        attempts = len(self._known(permission.ref).attempts)
+        return await super().begin(evolve(permission, expect_attempt=attempts))
+
+
+class StatesIgnored(MemoryJournal):
+    """Wrong: an order is sent, and closed, in whatever state it is."""
+
+    async def begin(self, permission: Permission) -> Attempt | Order | Turn:
+        attempts = len(self._known(permission.ref).attempts)
+        return await super().begin(evolve(permission, states=frozenset(OrderState), expect_attempt=attempts))
+
+    async def close_order(self, ref: OrderRef, closing: Closing, states: Collection[OrderState]) -> Order:
+        return await super().close_order(ref, closing, frozenset(OrderState))
+
+
+class LateReceiptDropped(MemoryJournal):
+    """Wrong: after its deadline an attempt is over."""
+
+    async def settle(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
+        order = self._known(ref)
+        is_late = order.attempts[n - 1].outcome is not AttemptOutcome.SENDING
+        return order if is_late else await super().settle(ref, n, evidence)

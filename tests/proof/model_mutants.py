@@ -1,0 +1,190 @@
+"""Designs with one rule broken, as people have shipped them. Each names the invariant that finds it out first."""
+
+from tests.proof.model import Attempt, Design, Move, Moves, Order, Worker, World, moved
+
+
+class AutoRetry(Design):
+    """An answer that was lost is asked for again."""
+
+    dies_by = "I1"
+
+    def settle(self, world: World, order: Order, worker: Worker) -> Moves:
+        if worker.what == "lost":
+            yield Move("retry"), moved(world, worker, Worker("claimed", worker.n))
+        else:
+            yield from super().settle(world, order, worker)
+
+
+class ReclaimAfterDeadline(Design):
+    """A lock that is old is taken over."""
+
+    dies_by = "I1"
+
+    def look(self, world: World, order: Order, worker: Worker) -> Moves:
+        yield from super().look(world, order, worker)
+        for n, attempt in enumerate(order.attempts, start=1):
+            if attempt.outcome == "sending":
+                yield Move("reclaim", n), moved(world, worker, Worker("claimed", n))
+
+
+class IntentAfterSend(Design):
+    """The attempt goes on record with its outcome."""
+
+    dies_by = "I5"
+
+    def begin(self, world: World, order: Order, worker: Worker) -> Moves:
+        if self.suits(order, worker) and worker.n < self.attempts:
+            yield Move("connect"), moved(world, worker, Worker("claimed", worker.n + 1))
+
+    def learned(self, order: Order, n: int, outcome: str, task: str = "") -> Order:
+        if n > len(order.attempts):
+            return order.with_attempt(Attempt("create", outcome, task, knew=len(order.attempts)))
+        return super().learned(order, n, outcome, task)
+
+
+class RecoveryAssumesNotSent(Design):
+    """What a dead worker had begun is taken for not sent."""
+
+    dies_by = "I1"
+
+    def crash(self, world: World, order: Order, worker: Worker) -> Moves:
+        after = order
+        if worker.step in {"claimed", "written"} and order.attempts[worker.n - 1].outcome == "sending":
+            after = self.learned(order, worker.n, "not_sent")
+        yield Move("recover"), moved(world, worker, Worker(), order=after)
+
+
+class UncertainTakenForRejected(Design):
+    """A lost answer is a failure like any other."""
+
+    dies_by = "I4"
+
+    def learned(self, order: Order, n: int, outcome: str, task: str = "") -> Order:
+        return super().learned(order, n, "rejected" if outcome == "uncertain" else outcome, task)
+
+
+class NewKeyForEachSend(Design):
+    """A resend is a new request to the service, which would have known the key."""
+
+    dies_by = "I2"
+
+    def answer(self, world: World, order: Order, worker: Worker) -> Moves:
+        yield from Design(dedup=False).answer(world, order, worker)
+
+
+class LateReceiptDropped(Design):
+    """After its deadline an attempt is over."""
+
+    dies_by = "I3"
+
+    def learned(self, order: Order, n: int, outcome: str, task: str = "") -> Order:
+        is_late = order.attempts[n - 1].outcome != "sending"
+        return order if is_late else super().learned(order, n, outcome, task)
+
+
+class LastAttemptWins(Design):
+    """The state is a field that the last writer sets."""
+
+    dies_by = "I3"
+
+    def fold(self, order: Order) -> str:
+        return super().fold(order._replace(attempts=order.attempts[-1:]))
+
+
+class LatestNewsWin(Design):
+    """An attempt may also lose knowledge: a deadline that fires late hides a receipt."""
+
+    dies_by = "I7"
+
+    def expire(self, world: World, order: Order) -> Moves:
+        for n, attempt in enumerate(order.attempts, start=1):
+            after = attempt._replace(outcome="uncertain", task="")
+            attempts = (*order.attempts[: n - 1], after, *order.attempts[n:])
+            yield Move("expire", n), world._replace(order=order._replace(attempts=attempts))
+
+
+class UncertainTimesOut(Design):
+    """After long enough an uncertain order is taken for one that was never made."""
+
+    dies_by = "I8"
+
+    def expire(self, world: World, order: Order) -> Moves:
+        yield from super().expire(world, order)
+        for n, attempt in enumerate(order.attempts, start=1):
+            if attempt.outcome == "uncertain":
+                yield Move("expire", n), world._replace(order=self.learned(order, n, "not_sent"))
+
+
+class UncertainIsSentAgain(Design):
+    """A second call takes up an uncertain order, since the key is the same."""
+
+    dies_by = "I8"
+
+    sendable = Design.sendable | {"uncertain"}
+
+
+class AbandonHidesReceipt(Design):
+    """A person's word is the last one."""
+
+    dies_by = "I3"
+
+    def fold(self, order: Order) -> str:
+        return order.closing or super().fold(order)
+
+
+class AdoptDropsLateReceipt(Design):
+    """Once a task was adopted, nothing more is learned."""
+
+    dies_by = "I3"
+
+    def learned(self, order: Order, n: int, outcome: str, task: str = "") -> Order:
+        is_adopted = any(attempt.kind == "adopt" for attempt in order.attempts)
+        return order if is_adopted else super().learned(order, n, outcome, task)
+
+
+class ResendWithoutExpectedAttempt(Design):
+    """Of two people who decide on the same resend both send."""
+
+    dies_by = "I1"
+
+    def suits(self, order: Order, worker: Worker) -> bool:
+        if worker.what == "resend":
+            return self.state(order) in self.resendable
+        return super().suits(order, worker)
+
+
+class WithdrawWhileSending(Design):
+    """An order that is being sent can be taken back."""
+
+    dies_by = "I4"
+
+    withdrawable = Design.withdrawable | {"sending"}
+
+
+class WithdrawnIsSent(Design):
+    """Whoever looked before the word was said sends all the same: the record counts as a moment ago."""
+
+    dies_by = "I4"
+
+    def suits(self, order: Order, worker: Worker) -> bool:
+        return super().suits(order._replace(closing=""), worker)
+
+
+MUTANTS = (
+    AutoRetry,
+    ReclaimAfterDeadline,
+    IntentAfterSend,
+    RecoveryAssumesNotSent,
+    UncertainTakenForRejected,
+    NewKeyForEachSend,
+    LateReceiptDropped,
+    LastAttemptWins,
+    LatestNewsWin,
+    UncertainTimesOut,
+    UncertainIsSentAgain,
+    AbandonHidesReceipt,
+    AdoptDropsLateReceipt,
+    ResendWithoutExpectedAttempt,
+    WithdrawWhileSending,
+    WithdrawnIsSent,
+)

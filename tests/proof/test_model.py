@@ -1,0 +1,64 @@
+"""The design holds for every schedule of the model, and the model would notice if it did not."""
+
+import pytest
+
+from tests.proof.model import MISTAKEN, Design, Search, search
+from tests.proof.model_mutants import MUTANTS
+
+#: The states of an order that the design knows.
+STATES = {"queued", "sending", "uncertain", "rejected", "accepted", "abandoned", "withdrawn"}
+
+
+@pytest.fixture(scope="module")
+def whole() -> Search:
+    """All that can happen to two workers, one resend and one adoption."""
+    return search(Design(workers=2, resends=1, attempts=3))
+
+
+@pytest.mark.parametrize("dedup", [True, False], ids=["the key is known", "the key is forgotten"])
+@pytest.mark.parametrize(
+    ("sizes", "worlds"),
+    [
+        pytest.param({"workers": 2, "resends": 2, "attempts": 4}, 60_000, id="2 workers, 2 resends"),
+        pytest.param({"workers": 3, "resends": 1, "attempts": 3}, 25_000, id="3 workers, 1 resend"),
+    ],
+)
+def test_no_schedule_breaks_an_invariant_of_the_design(sizes, worlds, dedup):
+    found = search(Design(**sizes, dedup=dedup))
+    assert (found.broken, found.path) == (None, ())
+    assert len(found.came_from) > worlds
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_a_design_with_one_rule_broken_is_found_out(mutant):
+    found = search(mutant(dedup=True))
+    assert (found.broken, found.path != ()) == (mutant.dies_by, True)
+
+
+def test_each_invariant_finds_a_mutant_out():
+    assert {mutant.dies_by for mutant in MUTANTS} == {"I1", "I2", "I3", "I4", "I5", "I7", "I8"}
+
+
+def test_the_search_comes_through_every_state_of_an_order(whole):
+    design = Design()
+    assert {design.state(world.order) for world in whole.came_from if world.order is not None} == STATES
+
+
+def test_the_search_comes_through_what_is_seldom_seen(whole):
+    orders = {world.order for world in whole.came_from if world.order is not None}
+    receipts = {frozenset(order.receipts()) for order in orders}
+    assert {MISTAKEN, "task-1"} in receipts, "a late receipt beside an adoption"
+    assert {"task-1", "task-2"} in receipts, "a service that made an order twice"
+    outcomes = {tuple(attempt.outcome for attempt in order.attempts) for order in orders}
+    assert ("uncertain", "rejected") in outcomes, "a refused resend of an uncertain order"
+    assert ("not_sent", "rejected", "accepted") in outcomes, "an order that went again, and again"
+    assert any(order.closing == "abandoned" and order.receipts() for order in orders), "a receipt after it was given up"
+
+
+def test_the_path_to_a_world_leads_there(whole):
+    design = Design(workers=2, resends=1, attempts=3)
+    for world in list(whole.came_from)[::500]:
+        reached = {design.start()}
+        for move in whole.path_to(world):
+            reached = {after for before in reached for made, after in design.moves(before) if made == move}
+        assert world in reached

@@ -1,0 +1,118 @@
+"""Every journal does what the model says: a shortest path to each record that can be, carried out on it."""
+
+from collections.abc import Collection
+from datetime import datetime
+
+import pytest
+from attrs import evolve
+
+from tests.proof import model
+from tests.proof.model import Design, search
+from tests.proof.model_journals import JOURNALS, ExpectedAttemptIgnored, LateReceiptDropped, StatesIgnored, opened
+from tests.proof.model_replay import Path, Step, longest, mismatches, refusals, shortest
+from vidgen_async.attempts import Attempt, Closing, Evidence, Order, OrderRef, OrderState
+from vidgen_async.journal import MemoryJournal
+
+LARGE = Design(workers=2, resends=1, attempts=4)
+SMALL = Design(workers=2, resends=1, attempts=2)
+
+
+@pytest.fixture(scope="module")
+def records() -> dict[model.Order, Path]:
+    """All that two workers, a resend and an adoption can leave on record, with a shortest path to each."""
+    return shortest(search(LARGE))
+
+
+@pytest.fixture(scope="module")
+def few_records() -> dict[model.Order, Path]:
+    return shortest(search(SMALL))
+
+
+@pytest.mark.parametrize("name", JOURNALS)
+async def test_a_journal_leaves_the_record_that_the_model_says_on_every_path(name, records):
+    assert len(records) > 1_000
+    async with opened(name) as journal:
+        assert await mismatches(journal, LARGE, longest(records.values())) == []
+
+
+@pytest.mark.parametrize("name", JOURNALS)
+async def test_a_journal_notices_a_deadline_that_nobody_has_looked_at(name, records):
+    late = [path for path in records.values() if len(path) < 9 and any(move.rule == "expire" for move, _ in path)]
+    async with opened(name) as journal:
+        assert await mismatches(journal, LARGE, longest(late), unseen_deadlines=True) == []
+
+
+@pytest.mark.parametrize("name", JOURNALS)
+async def test_what_must_not_change_an_order_changes_it_in_no_state(name, few_records):
+    async with opened(name) as journal:
+        assert await mismatches(journal, SMALL, refused(few_records)) == []
+
+
+def refused(records: dict[model.Order, Path]) -> list[Path]:
+    """To each record; there everything is tried that must not change it."""
+    return [path + tuple(Step(move, order) for move in refusals(SMALL, order)) for order, path in records.items()]
+
+
+# -- journals that are wrong are found out -----------------------------------------------------------------------------
+
+
+class LastAttemptWins(MemoryJournal):
+    async def settle(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
+        order = await super().settle(ref, n, evidence)
+        for attempt in order.unclear:
+            if attempt.n < n:
+                order = await super().settle(ref, attempt.n, evidence)
+        return order
+
+
+class ClosingHidesReceipt(MemoryJournal):
+    async def settle(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
+        order = self._known(ref)
+        return order if order.closing else await super().settle(ref, n, evidence)
+
+
+class AdoptionTakesOverTheLastAttempt(MemoryJournal):
+    async def adopt(self, ref: OrderRef, attempt: Attempt, states: Collection[OrderState]) -> Order:
+        order = self._current(ref, attempt.sent_at)
+        if order.state not in states or attempt.evidence is None:
+            return order
+        return await self.settle(ref, len(order.attempts), attempt.evidence)
+
+
+class DeadlineForgotten(MemoryJournal):
+    async def get(self, ref: OrderRef, now: datetime) -> Order | None:
+        return self._orders.get(ref)
+
+
+class WritesAfterItAnswers(MemoryJournal):
+    async def close_order(self, ref: OrderRef, closing: Closing, states: Collection[OrderState]) -> Order:
+        order = self._current(ref, closing.at)
+        return evolve(order, closing=closing) if order.state in states else order
+
+
+@pytest.mark.parametrize(
+    ("broken", "what"),
+    [
+        (LateReceiptDropped, "not 'accepted'"),
+        (LastAttemptWins, "'rejected', not 'uncertain'"),
+        (ClosingHidesReceipt, "'abandoned', not 'accepted'"),
+        (AdoptionTakesOverTheLastAttempt, "'adopt'"),
+        (DeadlineForgotten, "'sending', not 'uncertain'"),
+        (WritesAfterItAnswers, "not what is on record"),
+    ],
+)
+async def test_a_journal_that_breaks_a_rule_is_found_out_on_some_path(broken, what, records):
+    paths = [path for path in records.values() if len(path) < 8]
+    assert what in " ".join(await mismatches(broken(), LARGE, longest(paths)))
+
+
+class LastReceiptWins(MemoryJournal):
+    async def settle(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
+        order = self._known(ref)
+        attempts = [evolve(attempt, evidence=evidence) if attempt.n == n else attempt for attempt in order.attempts]
+        return self._kept(evolve(order, attempts=tuple(attempts)))
+
+
+@pytest.mark.parametrize("broken", [ExpectedAttemptIgnored, StatesIgnored, LastReceiptWins])
+async def test_a_journal_that_changes_what_it_must_not_is_found_out(broken, few_records):
+    assert await mismatches(broken(), SMALL, refused(few_records)) != []
