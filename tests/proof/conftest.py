@@ -1,0 +1,29 @@
+"""A service that writes down what reaches it, and workers on one journal, all of them processes."""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.proof.processes import Forker, Processes
+
+
+@pytest.fixture(scope="session")
+def forker() -> Iterator[Forker]:
+    made = Forker()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+async def processes(forker: Forker, tmp_path: Path) -> AsyncIterator[Processes]:
+    """No service yet: what it is like is the test's affair."""
+    async with Processes(forker, tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+async def on_service(processes: Processes) -> Processes:
+    """With a service that does as each order's prompt says."""
+    await processes.start_service()
+    return processes

@@ -1,0 +1,107 @@
+"""Where a worker comes to a halt: it wraps objects around the package's own, which knows nothing of it."""
+
+import os
+import signal
+import sqlite3
+import threading
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from typing import Any, Self
+
+from vidgen_async.messages import Probe, Request
+from vidgen_async.transports.base import Response
+from vidgen_async.transports.direct import DirectTransport
+
+#: What is written in the transactions whose commits can be a point.
+COMMITS = {"intent": "INSERT INTO orders", "attempt": "INSERT INTO attempts", "outcome": "INSERT INTO evidence"}
+#: Just before and just after these commits.
+COMMIT_POINTS = tuple(f"{when} the commit of the {what}" for what in COMMITS for when in ("before", "after"))
+CONNECTED = "connected"
+ANSWER_READ = "answer read"
+BEFORE_RETURN = "before it returns"
+
+
+class Halt:
+    """Kills or stops this very process, once, and says so before."""
+
+    def __init__(self, point: str, name: str) -> None:
+        self.point = point
+        self._signal = signal.Signals[name]
+        self._is_over = False
+
+    def at(self, point: str) -> None:
+        if point == self.point and not self._is_over:
+            self._is_over = True
+            os.write(1, b'{"halted": true}\n')
+            signal.pthread_kill(threading.get_ident(), self._signal)  # so that it is this thread that goes no further
+
+
+def watch_commits(halt: Halt) -> None:
+    """Every connection that is opened from now on comes to the points around its commits."""
+    sqlite3.connect = partial(sqlite3.connect, factory=partial(Watched, halt=halt))
+
+
+class Watched(sqlite3.Connection):
+    def __init__(self, *args: Any, halt: Halt, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._halt = halt
+        self._written: set[str] = set()
+
+    def execute(self, sql: str, *args: Any) -> sqlite3.Cursor:
+        if sql.startswith("BEGIN"):
+            self._written = set()
+        self._written |= {what for what, statement in COMMITS.items() if statement in sql}
+        if sql != "COMMIT":
+            return super().execute(sql, *args)
+        for what in self._written:
+            self._halt.at(f"before the commit of the {what}")
+        done = super().execute(sql, *args)
+        for what in self._written:
+            self._halt.at(f"after the commit of the {what}")
+        return done
+
+
+class HaltingTransport:
+    """The real network, with the points between the commits."""
+
+    honours_gate = True
+
+    def __init__(self, halt: Halt) -> None:
+        self._inner = DirectTransport()
+        self._halt = halt
+
+    async def send(self, request: Request, *, probe: Probe | None = None) -> Response:
+        outer = probe
+        if outer is not None and self._halt.point == CONNECTED:
+
+            async def gate() -> None:
+                self._halt.at(CONNECTED)
+                await outer.pass_gate()
+
+            probe = Probe(gate=gate)
+        response = await self._inner.send(request, probe=probe)
+        return HaltingResponse(response, partial(self._halt.at, ANSWER_READ))
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class HaltingResponse:
+    def __init__(self, inner: Response, halt: Callable[[], None]) -> None:
+        self._inner = inner
+        self._halt = halt
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        async for piece in self._inner.chunks():
+            yield piece
+        self._halt()
+
+    async def __aenter__(self) -> Self:
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(self, *what: object) -> None:
+        await self._inner.aclose()

@@ -1,0 +1,107 @@
+"""SIGKILL at each instant of a create and of a resend: what is on disk, what was sent, and how it goes on."""
+
+import pytest
+from attrs import frozen
+
+from tests.proof.points import ANSWER_READ, BEFORE_RETURN, CONNECTED
+from tests.proof.processes import LATER, Processes, check, on_disk
+
+ORDER = "order-1187"
+#: More than the buffers between two processes hold.
+LONG = 8 << 20
+
+
+@frozen
+class Row:
+    """A row of the table of the design."""
+
+    point: str
+    state: str | None
+    """On disk after the kill."""
+    posts: int
+    then: str
+    """What the next process that creates the order comes to: the receipt on record, a new one, or uncertain."""
+    behaviour: str = "ok"
+    door: str = ""
+    padding: int = 0
+
+
+HEADERS_SENT, BODY_SENT = "headers sent", "body sent"
+AFTER_THE_ATTEMPT = (
+    Row("after the commit of the attempt", "sending", 0, "uncertain"),
+    Row(HEADERS_SENT, "sending", 1, "uncertain", door="/headers-only", padding=LONG),
+    Row(BODY_SENT, "sending", 1, "uncertain", behaviour="hang"),
+    Row(ANSWER_READ, "sending", 1, "uncertain"),
+    Row("before the commit of the outcome", "sending", 1, "uncertain"),
+    Row("after the commit of the outcome", "accepted", 1, "on record"),
+    Row(BEFORE_RETURN, "accepted", 1, "on record"),
+)
+CREATE = (
+    Row("before the commit of the intent", None, 0, "sent"),
+    Row("after the commit of the intent", "queued", 0, "sent"),
+    Row(CONNECTED, "queued", 0, "sent"),
+    Row("before the commit of the attempt", "queued", 0, "sent"),
+    *AFTER_THE_ATTEMPT,
+)
+RESEND = (
+    Row(CONNECTED, "uncertain", 0, "uncertain"),
+    Row("before the commit of the attempt", "uncertain", 0, "uncertain"),
+    *AFTER_THE_ATTEMPT,
+)
+NAMES = {"ids": lambda row: row.point}
+
+
+async def killed(processes: Processes, row: Row, step: list[object], posts_before: int = 0) -> None:
+    """Have a worker carry out the step until it dies at the point."""
+    worker = await processes.start([step], at=row.point, door=row.door)
+    if row.point == HEADERS_SENT:
+        await processes.record.until(lambda record: record.count("head") > posts_before)
+        await worker.kill()
+    elif row.point == BODY_SENT:
+        await processes.record.until(lambda record: record.count("body") > posts_before)
+        await worker.kill()
+    else:
+        assert await worker.ended() == [{"halted": True}]
+
+
+def posts(processes: Processes) -> int:
+    return processes.record.count("head")
+
+
+@pytest.mark.parametrize("row", CREATE, **NAMES)
+async def test_a_create_killed_at_any_instant_is_not_sent_twice_and_goes_on_as_the_design_says(on_service, row):
+    create = ["create", ORDER, f"{ORDER}: {row.behaviour}", row.padding]
+    await killed(on_service, row, create)
+    found = on_disk(on_service.journal).get(ORDER)
+    seen = posts(on_service)
+
+    told = await on_service.run([create], ahead=LATER)
+
+    assert (found and found.state, seen) == (row.state, row.posts)
+    assert outcome(told[0], found and found.task_ids) == row.then
+    assert posts(on_service) == row.posts + (row.then == "sent")
+    check(on_service.record, on_service.journal, told=told)
+
+
+@pytest.mark.parametrize("row", RESEND, **NAMES)
+async def test_a_resend_killed_at_any_instant_is_one_post_more_at_most_and_goes_on_as_the_design_says(on_service, row):
+    create = ["create", ORDER, f"{ORDER}: status=503 {row.behaviour}", row.padding]
+    first = await on_service.run([create])
+    await killed(on_service, row, ["resend", ORDER, "nobody saw a task", 1], posts_before=1)
+    found = on_disk(on_service.journal)[ORDER]
+    seen = posts(on_service)
+
+    told = await on_service.run([create], ahead=LATER)
+
+    assert first[0]["error"] == "UncertainCreateError"
+    assert (found.state, seen) == (row.state, 1 + row.posts)
+    assert len(found.attempts) == (1 if row.state == "uncertain" else 2)
+    assert outcome(told[0], found.task_ids) == row.then
+    assert posts(on_service) == seen
+    check(on_service.record, on_service.journal, told=told, resends={ORDER: 1})
+
+
+def outcome(told: dict[str, str], on_record: set[str] | None) -> str:
+    if told.get("error") == "UncertainCreateError":
+        return "uncertain"
+    return "on record" if told["task"] in (on_record or ()) else "sent"

@@ -1,0 +1,113 @@
+"""Processes are killed at random, again and again, while others have the same orders made."""
+
+import random
+from collections import Counter, defaultdict
+
+from tests.proof.processes import LATER, REFUSALS, Processes, Worker, check, on_disk
+
+ORDERS, KILLS, SIDE_BY_SIDE = 300, 24, 6
+#: How the first and the second POST of an order fare, and how many of a hundred orders fare so.
+PLANS = {
+    "ok": 50,
+    "late=0.05": 14,
+    "status=402 ok": 5,
+    "status=429 late=0.02": 5,
+    "status=400 status=503": 3,
+    "status=503": 6,
+    "status=500": 3,
+    "nameless": 4,
+    "half": 4,
+    "reset": 6,
+    "hang": 4,
+}
+
+
+def creates(chance: random.Random) -> dict[str, list[object]]:
+    """The create of each order."""
+    plans = chance.choices(list(PLANS), list(PLANS.values()), k=ORDERS)
+    names = [f"order-{n}" for n in range(ORDERS)]
+    return {name: ["create", name, f"{name}: {plan}"] for name, plan in zip(names, plans, strict=True)}
+
+
+class Storm:
+    """Two processes at a time, each of which has all orders made of which nobody knows the end, one after the other as
+    it pleases. An order that somebody is sending keeps them waiting for a moment only: the sender may be dead."""
+
+    def __init__(self, processes: Processes) -> None:
+        self._processes = processes
+        self._chance = random.Random(4)  # noqa: S311 - a repeatable choice, not a secret
+        self.creates = creates(self._chance)
+        self.told: list[dict[str, str]] = []
+        self.kills = 0
+        self.states_at_kills: Counter[str] = Counter()
+
+    async def start(self) -> Worker | None:
+        told = Counter(word["order"] for word in self.told if word.get("error") != "TimeoutError")
+        orders = on_disk(self._processes.journal)
+        waiting = {name for name, order in orders.items() if order.state == "sending"}
+        left = [create for name, create in self.creates.items() if told[name] < 2 and name not in waiting]
+        self._chance.shuffle(left)
+        lanes = [left[n::SIDE_BY_SIDE] for n in range(SIDE_BY_SIDE)]
+        return await self._processes.start(*lanes, patience=0.3, create_timeout=1.0) if left else None
+
+    async def run(self) -> None:
+        workers = [await self.start(), await self.start()]
+        while self.kills < KILLS and None not in workers:
+            victim = self._chance.randrange(2)
+            worker = workers[victim]
+            await self._busy(worker, self._chance.randint(8, 40))
+            self.kills += not worker.is_over
+            self.told += await worker.kill()
+            self.states_at_kills.update(order.state for order in on_disk(self._processes.journal).values())
+            workers[victim] = await self.start()
+        for worker in filter(None, workers):
+            self.told += await worker.kill()
+
+    async def _busy(self, worker: Worker, events: int) -> None:
+        """Wait until the service has written down so many more, or the worker has ended."""
+        reached = len(self._processes.record.events()) + events
+        await self._processes.record.until(lambda record: worker.is_over or len(record.events()) >= reached)
+
+    async def settle(self, *steps: list[object]) -> list[dict[str, str]]:
+        """What a new process comes to, for which all deadlines have passed."""
+        told = await self._processes.run(*([step] for step in steps), ahead=LATER, create_timeout=1.0)
+        self.told += told
+        return told
+
+
+async def test_no_storm_of_kills_makes_an_order_twice_or_loses_a_receipt(processes):
+    await processes.start_service(unread=0.02, latency=0.02, seed=4)
+    storm = Storm(processes)
+
+    await storm.run()
+    outcomes = {word["order"]: word for word in await storm.settle(*storm.creates.values())}
+    before = check(processes.record, processes.journal, told=storm.told)
+    receipts = tasks_told(storm)
+    unclear = {
+        name: len(order.attempts) for name, order in on_disk(processes.journal).items() if order.state == "uncertain"
+    }
+    resends = dict(list(unclear.items())[::2])
+    await storm.settle(*(["resend", name, "nobody saw a task", n] for name, n in resends.items()))
+    await storm.settle(*storm.creates.values())
+    posts = check(processes.record, processes.journal, told=storm.told, resends=resends)
+
+    assert storm.kills == KILLS
+    assert {order: len(ids) for order, ids in receipts.items() if len(ids) > 1} == {}
+    assert {order: ids for order, ids in receipts.items() if not ids <= tasks_told(storm)[order]} == {}
+    # It was a storm: without these there would be little to prove.
+    assert set(outcomes) == set(storm.creates)
+    assert storm.states_at_kills["sending"] > KILLS
+    assert len(receipts) > ORDERS // 3
+    assert len(unclear) > ORDERS // 30
+    assert any(post.status in REFUSALS for sent in before.values() for post in sent)
+    assert any(post.sha256 is None for sent in before.values() for post in sent), "reset before its body was read"
+    assert sum(map(len, posts.values())) > sum(map(len, before.values()))
+
+
+def tasks_told(storm: Storm) -> dict[str, set[str]]:
+    """The task ids that callers were told, by order."""
+    told: dict[str, set[str]] = defaultdict(set)
+    for word in storm.told:
+        if "task" in word:
+            told[word["order"]].add(word["task"])
+    return told

@@ -1,0 +1,102 @@
+"""Many processes and coroutines want the same at the same moment."""
+
+import random
+from collections import defaultdict
+
+import pytest
+
+from tests.proof.processes import LATER, Processes, check, on_disk
+
+PROCESSES, COROUTINES, ORDERS = 8, 4, 30
+#: Of each ten orders: most are taken, soon or late, and some are never answered with a task.
+BEHAVIOURS = ("ok", "ok", "late=0.05", "ok", "status=503", "ok", "late=0.2", "ok", "nameless", "half")
+
+
+async def test_each_of_many_callers_gets_the_one_answer_to_the_one_post_of_an_order(on_service):
+    names = [f"order-{n}" for n in range(ORDERS)]
+    chance = random.Random(1187)  # noqa: S311 - a repeatable choice, not a secret
+    several = [
+        [
+            [["create", name, f"{name}: {BEHAVIOURS[int(name[6:]) % 10]}"] for name in chance.sample(names, ORDERS)]
+            for _ in range(COROUTINES)
+        ]
+        for _ in range(PROCESSES)
+    ]
+
+    workers = await on_service.start_together(several)
+    told = [word for worker in workers for word in await worker.ended()]
+
+    posts = check(on_service.record, on_service.journal, told=told)
+    assert {order: len(sent) for order, sent in posts.items()} == dict.fromkeys(names, 1)
+    answers = defaultdict(list)
+    for word in told:
+        answers[word["order"]].append(word.get("task") or word["error"])
+    for name, given in answers.items():
+        behaviour = BEHAVIOURS[int(name[6:]) % 10]
+        expected = posts[name][0].task_id if behaviour[:2] in {"ok", "la"} else "UncertainCreateError"
+        assert given == [expected] * (PROCESSES * COROUTINES), name
+
+
+async def uncertain(processes: Processes, *plans: str) -> None:
+    """Orders ``order-0``, ``order-1`` …, each with an attempt that is uncertain."""
+    lanes = [[["create", f"order-{n}", f"order-{n}: {plan}"]] for n, plan in enumerate(plans)]
+    told = await processes.run(*lanes)
+    assert [word["error"] for word in told] == ["UncertainCreateError"] * len(plans)
+
+
+async def test_of_three_operators_who_resend_at_once_one_sends_and_two_are_refused(on_service):
+    await uncertain(on_service, "status=503")
+    resend = ["resend", "order-0", "nobody saw a task", 1]
+
+    workers = await on_service.start_together([[[resend]]] * 3)
+    told = [word for worker in workers for word in await worker.ended()]
+
+    assert sorted(word["error"] for word in told) == ["OrderStateError", "OrderStateError", "UncertainCreateError"]
+    assert len(on_service.record.posts()) == 2
+    check(on_service.record, on_service.journal, resends={"order-0": 1})
+
+
+async def test_of_three_operators_who_resend_at_once_none_gets_another_receipt_than_the_one(on_service):
+    await uncertain(on_service, "status=503 late=0.1")
+    resend = ["resend", "order-0", "nobody saw a task", 1]
+
+    workers = await on_service.start_together([[[resend]]] * 3)
+    told = [word for worker in workers for word in await worker.ended()]
+
+    assert {word.get("task") or word["error"] for word in told} <= {"task-2", "OrderStateError"}
+    assert "task-2" in {word.get("task") for word in told}
+    assert len(on_service.record.posts()) == 2
+    check(on_service.record, on_service.journal, told=told, resends={"order-0": 1})
+
+
+async def test_a_resend_that_meets_a_late_receipt_is_one_post_more_at_most_and_the_receipt_is_kept(on_service):
+    names = [f"order-{n}" for n in range(12)]
+    creates = [[["create", name, f"{name}: late={0.02 * n:.2f} late=0.1"]] for n, name in enumerate(names)]
+    owner = await on_service.start(*creates)
+    await on_service.record.until(lambda record: record.count("body") >= len(names))
+
+    resends = [[["resend", name, "it takes too long", 1]] for name in names]
+    operator = await on_service.start(*resends, ahead=LATER)
+    told = [*await owner.ended(), *await operator.ended()]
+
+    posts = check(on_service.record, on_service.journal, told=told, resends=dict.fromkeys(names, 1))
+    orders = on_disk(on_service.journal)
+    for name in names:
+        assert {post.task_id for post in posts[name]} == orders[name].task_ids, name
+        assert orders[name].state == "accepted"
+
+
+@pytest.mark.parametrize("orders", [2, 5])
+async def test_of_several_processes_that_adopt_one_task_for_different_orders_one_wins(on_service, orders):
+    await uncertain(on_service, *["status=503"] * orders)
+
+    several = [[[["adopt", f"order-{n}", "task-found"]]] for n in range(orders)]
+    workers = await on_service.start_together(several)
+    told = [word for worker in workers for word in await worker.ended()]
+
+    assert sorted(word.get("task") or word["error"] for word in told) == ["OrderStateError"] * (orders - 1) + [
+        "task-found"
+    ]
+    found = [order for order in on_disk(on_service.journal).values() if order.task_ids]
+    assert [order.task_ids for order in found] == [{"task-found"}]
+    assert len(on_service.record.posts()) == orders

@@ -1,0 +1,109 @@
+"""One process that orders videos: what it is to do comes as a line of JSON on stdin, what it was told goes to stdout.
+
+``lanes`` are lists of steps, carried out side by side; a step is ``[verb, order id, word, number]``: the word
+is the prompt of a create (the number pads its body), the reason of a resend (the number is the attempt that it expects)
+or the task that is adopted.
+"""
+
+import asyncio
+import json
+import logging
+import os
+import sys
+from datetime import datetime, timedelta
+from typing import Any
+
+from tests.proof.points import BEFORE_RETURN, Halt, HaltingTransport, watch_commits
+from vidgen_async import Client, Pacing, Receipt, Timeouts, VidgenError, codec
+from vidgen_async.clock import LoopClock
+from vidgen_async.orders import core
+
+MODEL = "gen-2.0"
+
+
+class AheadClock(LoopClock):
+    """Real time, on a calendar that is ``seconds`` ahead: whatever has a deadline is past it."""
+
+    def __init__(self, seconds: float) -> None:
+        self._ahead = timedelta(seconds=seconds)
+
+    def wall(self) -> datetime:
+        return super().wall() + self._ahead
+
+
+def say(**facts: object) -> None:
+    os.write(1, json.dumps(facts).encode() + b"\n")
+
+
+def client_of(wanted: dict[str, Any], halt: Halt) -> Client:
+    return Client(
+        wanted["key"],
+        base_url=wanted["base_url"],
+        journal=f"sqlite:///{wanted['journal']}",
+        transport=HaltingTransport(halt),
+        clock=AheadClock(wanted.get("ahead", 0.0)),
+        timeouts=Timeouts(create=wanted.get("create_timeout", 60.0)),
+        pacing=Pacing(**wanted.get("pacing", {"limit": 1_000_000})),
+        namespace=wanted.get("namespace"),
+    )
+
+
+async def step(client: Client, halt: Halt, verb: str, order_id: str, word: str = "", number: int = 0) -> Receipt:
+    orders = client.orders
+    if verb == "resend":
+        receipt = await orders.resend(order_id, expect_attempt=number, reason=word, accept_duplicate_risk=True)
+        halt.at(BEFORE_RETURN)
+        return receipt
+    if verb == "adopt":
+        return await orders.adopt(order_id, word)
+    if verb == "resume":
+        return await orders.resume(order_id, validate=False)
+    return await client.videos.create(
+        model=MODEL,
+        prompt=word,
+        image_urls=["https://h/" + "a" * number] if number else None,
+        order_id=order_id,
+        validate=False,
+        on_receipt=lambda _: halt.at(BEFORE_RETURN),
+    )
+
+
+async def lane(client: Client, halt: Halt, steps: list[list[Any]], patience: float | None) -> None:
+    for verb, order_id, *more in steps:
+        try:
+            async with asyncio.timeout(patience):
+                receipt = await step(client, halt, verb, order_id, *more)
+        except (VidgenError, TimeoutError) as error:
+            say(order=order_id, verb=verb, error=type(error).__name__, words=str(error))
+        else:
+            say(order=order_id, verb=verb, task=receipt.task_id)
+
+
+async def work(wanted: dict[str, Any]) -> None:
+    halt = Halt(wanted.get("at", ""), wanted.get("signal", "SIGKILL"))
+    watch_commits(halt)
+    async with client_of(wanted, halt) as client:
+        if wanted.get("together"):
+            await client.orders.get("none")  # the journal is open
+            say(ready=True)
+            await asyncio.to_thread(sys.stdin.readline)
+        lanes = (lane(client, halt, steps, wanted.get("patience")) for steps in wanted["lanes"])
+        await asyncio.gather(*lanes)
+
+
+def upgrade() -> None:
+    """From now on this is another version of the SDK, which writes another body for the same request."""
+    before = codec.create_body
+
+    def create_body(request: Any) -> bytes:
+        return json.dumps(json.loads(before(request)) | {"version": 2}, indent=1).encode()
+
+    codec.create_body = core.create_body = create_body
+
+
+def main() -> None:
+    wanted = json.loads(sys.stdin.readline())
+    logging.basicConfig(filename=wanted.get("log", os.devnull), level=logging.DEBUG)
+    if wanted.get("upgraded"):
+        upgrade()
+    asyncio.run(work(wanted))
