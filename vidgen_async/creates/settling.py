@@ -2,9 +2,10 @@
 
 import asyncio
 import logging
+from contextlib import suppress
 
 from vidgen_async.attempts import Attempt, Evidence, Order, OrderRef
-from vidgen_async.clock import Clock
+from vidgen_async.clock import Clock, within
 from vidgen_async.errors import JournalError, ReceiptNotStoredError
 from vidgen_async.events import Event, report
 from vidgen_async.journal.base import Journal
@@ -27,6 +28,7 @@ class Settling:
         self._clock = clock
         self._unwritten: dict[tuple[OrderRef, int], Evidence] = {}
         self._writer: asyncio.Task[None] | None = None
+        self._is_closing = asyncio.Event()
 
     async def write(self, order: Order, attempt: Attempt, evidence: Evidence) -> Order:
         """The order with the evidence on record. When the journal fails for half a minute, ReceiptNotStoredError tells
@@ -39,7 +41,7 @@ class Settling:
             except JournalError as error:
                 tries += 1
                 _report_unwritten(ref, evidence, error)
-                if self._clock.now() - begun_at >= PATIENCE:
+                if self._is_closing.is_set() or self._clock.now() - begun_at >= PATIENCE:
                     self._keep(ref, n, evidence)
                     if evidence.task_id is not None:
                         raise _not_stored(ref, evidence.task_id, error) from error
@@ -47,7 +49,12 @@ class Settling:
             else:
                 await self._look_for_owner(ref, evidence)
                 return settled
-            await self._clock.sleep(backoff(tries, 1.0))
+            with suppress(TimeoutError):
+                await within(self._clock, backoff(tries, 1.0), self._is_closing.wait)
+
+    def hurry(self) -> None:
+        """The client is being closed: whoever waits for an outcome to be written is told of it after one more try."""
+        self._is_closing.set()
 
     def known(self, order: Order) -> Order:
         """The order with what is not on record yet."""

@@ -28,6 +28,7 @@ _making = threading.Lock()
 
 _NOT_WRITABLE = "this user may not write it; make the file and its directory writable"
 _DISK_FULL = "the disk is full; make room, then try again"
+_DAMAGED = "it is damaged; put back a copy, or take a new file and look at the account before anything is ordered again"
 _MEANINGS = {
     sqlite3.SQLITE_BUSY: "another program kept it locked for too long; end that program's transaction, then try again",
     sqlite3.SQLITE_READONLY: _NOT_WRITABLE,
@@ -37,11 +38,13 @@ _MEANINGS = {
         "make files"
     ),
     sqlite3.SQLITE_FULL: _DISK_FULL,
-    sqlite3.SQLITE_IOERR: "the disk failed; look whether it is full, over its quota, or gone, then try again",
-    sqlite3.SQLITE_NOTADB: "it is not a journal; give the path of a journal, or of a file that does not exist yet",
-    sqlite3.SQLITE_CORRUPT: (
-        "it is damaged; put back a copy, or take a new file and look at the account before anything is ordered again"
+    sqlite3.SQLITE_IOERR: (
+        "the disk failed; look whether it is full, over its quota, or gone, and whether the files beside it may be "
+        "written, then try again"
     ),
+    sqlite3.SQLITE_NOTADB: "it is not a journal; give the path of a journal, or of a file that does not exist yet",
+    sqlite3.SQLITE_CORRUPT: _DAMAGED,
+    sqlite3.SQLITE_ERROR: _DAMAGED,  # a table is missing: the statements themselves are right
 }
 _OS_MEANINGS = {
     errno.EACCES: _NOT_WRITABLE,
@@ -80,6 +83,8 @@ class JournalFile:
         try:
             db.row_factory = sqlite3.Row
             version = schema.version_of(db, str(self.path))
+            if version == 0 and self._identity is not None:
+                raise self.error(f"it was emptied while it was in use: {_DAMAGED}")
             # With a rollback journal, several processes can write safely under every SQLite. (The write-ahead log of
             # versions before 3.51.3 can lose a commit when two of them do.)
             (mode,) = db.execute("PRAGMA journal_mode = TRUNCATE").fetchone()
@@ -110,10 +115,13 @@ class JournalFile:
             )
             raise self.error(what)
 
-    def explain(self, error: sqlite3.Error | OSError) -> JournalError:
-        """What happened to which file, and what to do."""
+    def explain(self, error: sqlite3.Error | OSError | ValueError) -> JournalError:
+        """What happened to which file, and what to do. A ValueError: something on record cannot be read."""
         code = 0
-        if isinstance(error, OSError):
+        meaning: str | None = _DAMAGED
+        if isinstance(error, ValueError):
+            said = type(error).__name__
+        elif isinstance(error, OSError):
             meaning = _OS_MEANINGS.get(error.errno or 0)
             said = error.strerror or type(error).__name__
         else:

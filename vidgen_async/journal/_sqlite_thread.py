@@ -11,6 +11,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import TypeVar
 
+from vidgen_async.errors import VidgenError
 from vidgen_async.journal._sqlite_file import JournalFile
 
 T = TypeVar("T")
@@ -81,7 +82,9 @@ def _carry_out(operation: Callable[[sqlite3.Connection], T], future: "Future[T]"
         return
     try:
         result = operation(connection.get())
-    except (sqlite3.Error, OSError) as error:
+    except VidgenError as error:
+        future.set_exception(error)
+    except (sqlite3.Error, OSError, ValueError) as error:
         connection.close()
         explained = connection.file.explain(error)
         explained.__cause__ = error

@@ -334,11 +334,12 @@ class Orders:
         try:
             await within(self._clock, grace, lambda: asyncio.wait(workers))
         except TimeoutError:
-            unanswered = sum(not worker.done() for worker in workers)
-            message = "closed with %(count)d orders unanswered"
-            report(logger, logging.WARNING, Event.ORDERS_UNANSWERED, message, count=unanswered)
+            if unanswered := sum(not worker.done() for worker in workers):
+                message = "closed with %(count)d orders unanswered"
+                report(logger, logging.WARNING, Event.ORDERS_UNANSWERED, message, count=unanswered)
             await self._look_at_unanswered()
         finally:
+            self._settling.hurry()
             for worker in workers:
                 worker.cancel()
             await asyncio.gather(*workers, return_exceptions=True)

@@ -1,0 +1,323 @@
+"""A client whose journal breaks: nothing is sent without its word, and no receipt is lost for want of it.
+
+Real sockets, and a file that is broken as files are; what the sandbox received is the oracle.
+"""
+
+import asyncio
+import json
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.proof.broken import AT_OPENING, IN_USE, HeldJournal, StruckJournal, directory_not_writable, misread
+from tests.proof.cancelling import FIELDS, NAMESPACE, on_record, posts_of
+from vidgen_async import Client, JournalError
+from vidgen_async.attempts import OrderState
+from vidgen_async.clock import VirtualClock
+from vidgen_async.errors import ReceiptNotStoredError
+from vidgen_async.journal import SqliteJournal
+from vidgen_async.sandbox import Sandbox
+from vidgen_async.sandbox.received import ReceivedRequest
+
+ROOT = Path(__file__).resolve().parents[2]
+#: Seconds after which the outcomes that a journal refused have been offered to it again.
+A_WHILE = 61.0
+
+
+@pytest.fixture
+def on_arrival() -> list[Callable[[], object]]:
+    """Called when the head of a create has arrived: its attempt is on record, and its outcome is not."""
+    return []
+
+
+@pytest.fixture
+async def service(on_arrival) -> AsyncIterator[Sandbox]:
+    def arrived(request: ReceivedRequest) -> None:
+        if request.op == "videos.create" and not request.is_over:
+            for call in on_arrival:
+                call()
+
+    async with Sandbox(queued_for=0, running_for=0, on_request=arrived) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+def path() -> Iterator[Path]:
+    """In a directory that another user can reach, in another that may be moved."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        (directory := Path(name, "kept")).mkdir(mode=0o755)
+        yield directory / "orders.db"
+
+
+@pytest.fixture
+def harm() -> Iterator[ExitStack]:
+    """Mended at the end, whatever comes."""
+    with ExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture
+async def make_client(service, path) -> AsyncIterator[Callable[..., Client]]:
+    made: list[Client] = []
+
+    def make(journal: SqliteJournal | None = None, **options: object) -> Client:
+        journal = journal or SqliteJournal(path, busy_timeout=0.01)
+        options = {"journal": journal, "namespace": NAMESPACE} | options
+        made.append(Client(service.api_key, base_url=service.base_url, **options))
+        return made[-1]
+
+    yield make
+    for client in made:
+        await client.aclose()
+
+
+async def create(client: Client, order_id: str):
+    return await client.videos.create(**FIELDS, order_id=order_id)
+
+
+async def refuses(client: Client, service: Sandbox, path: Path, *words: str) -> None:
+    """The create of the order ``o`` fails for want of a journal, says so, and nothing is sent."""
+    with pytest.raises(JournalError) as caught:
+        await create(client, "o")
+    assert not isinstance(caught.value, ReceiptNotStoredError)
+    for word in (str(path), *words):
+        assert word in str(caught.value)
+    assert posts_of(service, "o") == []
+
+
+# -- before the POST ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("trouble", AT_OPENING, ids=str)
+async def test_a_journal_that_is_broken_when_it_is_opened_means_no_post_and_once_mended_the_same_client_sends_one(
+    make_client, service, path, harm, trouble
+):
+    if trouble.harm is not directory_not_writable:
+        before = make_client()
+        first = await create(before, "first")
+        await before.aclose()
+    client = make_client()
+    harm.enter_context(trouble.harm(path))
+    for _ in range(2):
+        await refuses(client, service, path, *trouble.words)
+
+    harm.close()
+
+    receipt = await create(client, "o")
+    assert [post.task_id for post in posts_of(service, "o")] == [receipt.task_id]
+    if trouble.harm is not directory_not_writable:
+        assert await create(client, "first") == first
+        assert len(posts_of(service, "first")) == 1
+
+
+@pytest.mark.parametrize("trouble", IN_USE, ids=str)
+async def test_a_journal_that_breaks_while_in_use_means_no_post_and_once_mended_the_same_client_sends_one(
+    make_client, service, path, harm, trouble
+):
+    client = make_client()
+    first = await create(client, "first")
+    harm.enter_context(trouble.harm(path))
+    for _ in range(2):
+        await refuses(client, service, path, *trouble.words)
+        with pytest.raises(JournalError):
+            await create(client, "first")
+
+    harm.close()
+
+    receipt = await create(client, "o")
+    assert [post.task_id for post in posts_of(service, "o")] == [receipt.task_id]
+    assert await create(client, "first") == first
+    assert len(posts_of(service, "first")) == 1
+
+
+@pytest.mark.parametrize("operation", ["intend", "turn", "begin"])
+@pytest.mark.parametrize("trouble", [trouble for trouble in IN_USE if trouble.words], ids=str)
+async def test_a_journal_that_breaks_just_before_any_of_its_words_that_a_send_needs_means_no_post(
+    make_client, service, path, harm, trouble, operation
+):
+    client = make_client(StruckJournal(path, operation, lambda: harm.enter_context(trouble.harm(path))))
+    await refuses(client, service, path, *trouble.words)
+    harm.close()
+    receipt = await create(client, "o")
+    assert [post.task_id for post in posts_of(service, "o")] == [receipt.task_id]
+    assert (await on_record(path, service, "o")).state is OrderState.ACCEPTED
+
+
+@pytest.mark.parametrize(
+    ("pragma", "word"), [("query_only = ON", "may not write it"), ("max_page_count = 1", "disk is full")]
+)
+async def test_a_file_that_takes_nothing_for_a_moment_means_no_post_and_the_next_call_of_the_same_client_sends_one(
+    make_client, service, path, pragma, word
+):
+    journal = SqliteJournal(path)
+    client = make_client(journal)
+    long = FIELDS | {"prompt": "a paper boat " * 400}  # more than the pages that there are can take
+    await create(client, "first")
+    await journal._run(lambda db: db.execute(f"PRAGMA {pragma}").fetchone())
+    with pytest.raises(JournalError, match=word) as caught:
+        await client.videos.create(**long, order_id="o")
+    assert str(path) in str(caught.value)
+    assert posts_of(service, "o") == []
+
+    receipt = await client.videos.create(**long, order_id="o")
+
+    assert [post.task_id for post in posts_of(service, "o")] == [receipt.task_id]
+
+
+# -- between the POST and its receipt ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.mark.parametrize("trouble", IN_USE, ids=str)
+async def test_a_receipt_that_cannot_be_written_is_in_the_exception_and_on_record_once_the_journal_is_mended(
+    make_client, service, path, harm, clock, on_arrival, trouble
+):
+    journal = HeldJournal(path, clock)
+    client = make_client(journal, clock=clock)
+    on_arrival.append(lambda: harm.enter_context(trouble.harm(path)))
+    with clock.hold():
+        caller = asyncio.ensure_future(create(client, "o"))
+        await journal.is_settling.wait()
+    with pytest.raises(ReceiptNotStoredError) as caught:
+        await caller
+    (post,) = posts_of(service, "o")
+    assert caught.value.task_id == post.task_id
+    for word in ("o", post.task_id, str(path), *trouble.words[:1]):
+        assert word in str(caught.value)
+
+    harm.close()
+    await clock.sleep(A_WHILE)
+
+    order = await on_record(path, service, "o")
+    assert (order.state, order.task_ids) == (OrderState.ACCEPTED, (post.task_id,))
+    another = make_client()
+    for one in (client, another):
+        assert (await create(one, "o")).task_id == post.task_id
+    assert len(posts_of(service, "o")) == 1
+
+
+@pytest.mark.parametrize("trouble", IN_USE, ids=str)
+async def test_a_receipt_is_given_and_on_record_when_the_journal_is_mended_within_half_a_minute(
+    make_client, service, path, harm, clock, on_arrival, trouble
+):
+    journal = HeldJournal(path, clock)
+    client = make_client(journal, clock=clock)
+    on_arrival.append(lambda: harm.enter_context(trouble.harm(path)))
+    with clock.hold():
+        caller = asyncio.ensure_future(create(client, "o"))
+        await journal.is_settling.wait()
+    await clock.sleep(10)
+    assert not caller.done()
+
+    harm.close()
+
+    receipt = await caller
+    assert clock.now() < 30
+    order = await on_record(path, service, "o")
+    assert (order.state, order.task_ids) == (OrderState.ACCEPTED, (receipt.task_id,))
+    assert [post.task_id for post in posts_of(service, "o")] == [receipt.task_id]
+
+
+async def test_a_receipt_is_in_the_exception_when_what_is_on_record_can_no_longer_be_read(
+    make_client, service, path, harm, clock, on_arrival
+):
+    journal = HeldJournal(path, clock)
+    client = make_client(journal, clock=clock)
+    on_arrival.append(lambda: harm.enter_context(misread(path)))
+    with clock.hold():
+        caller = asyncio.ensure_future(create(client, "o"))
+        await journal.is_settling.wait()
+    (outcome,) = await asyncio.gather(caller, return_exceptions=True)
+    (post,) = posts_of(service, "o")
+    harm.close()
+    assert getattr(outcome, "task_id", None) == post.task_id
+
+
+# -- a full disk -------------------------------------------------------------------------------------------------------
+
+#: In a process of its own: its files may not grow for a while. (Python ignores the signal for that.)
+FULL_DISK = f"""
+import asyncio, json, resource, sys
+from contextlib import contextmanager
+from pathlib import Path
+from tests.proof.broken import HeldJournal
+from vidgen_async import Client, JournalError
+from vidgen_async.clock import VirtualClock
+
+key, base_url, path, when = sys.argv[1:]
+
+def limit(size):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+class Filling(HeldJournal):
+    async def begin(self, permission):
+        attempt = await super().begin(permission)
+        if when == "between":
+            limit(0)
+        return attempt
+
+async def main():
+    clock = VirtualClock()
+    journal = Filling(Path(path), clock)
+    async with Client(key, base_url=base_url, journal=journal, clock=clock, namespace={NAMESPACE!r}) as client:
+        with clock.hold():
+            if when == "in use":
+                await client.orders.list()
+            if when != "between":
+                limit(0)
+            caller = asyncio.ensure_future(client.videos.create(**{FIELDS!r}, order_id="o"))
+            settling = asyncio.ensure_future(journal.is_settling.wait())
+            await asyncio.wait([caller, settling], return_when=asyncio.FIRST_COMPLETED)
+            settling.cancel()
+        (error,) = await asyncio.gather(caller, return_exceptions=True)
+        print(json.dumps([type(error).__name__, str(error), getattr(error, "task_id", None)]), flush=True)
+        sys.stdin.readline()
+        limit(resource.RLIM_INFINITY)
+        if when == "between":
+            await clock.sleep({A_WHILE})
+        else:
+            with clock.hold():
+                await client.videos.create(**{FIELDS!r}, order_id="o")
+        print("mended", flush=True)
+        sys.stdin.readline()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("when", ["at opening", "in use", "between"])
+async def test_a_full_disk_means_no_post_or_a_receipt_in_the_exception_and_with_room_again_all_is_on_record(
+    service, path, when
+):
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", FULL_DISK, service.api_key, service.base_url, str(path), when),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        cwd=ROOT,
+    )
+    kind, said, task_id = json.loads(await process.stdout.readline())
+    posts = posts_of(service, "o")
+    if when == "between":
+        assert (kind, len(posts), task_id) == ("ReceiptNotStoredError", 1, posts[0].task_id)
+    else:
+        assert (kind, len(posts)) == ("JournalError", 0)
+    assert str(path) in said
+    assert "disk" in said
+
+    process.stdin.write(b"\n")
+    assert await process.stdout.readline() == b"mended\n"
+
+    (post,) = posts_of(service, "o")
+    order = await on_record(path, service, "o")
+    assert (order.state, order.task_ids) == (OrderState.ACCEPTED, (post.task_id,))
+    await process.communicate(b"\n")
+    assert process.returncode == 0

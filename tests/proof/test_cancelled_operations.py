@@ -1,0 +1,117 @@
+"""An operation of the journal whose caller goes away: carried out whole, or never begun, wherever it is just then."""
+
+import asyncio
+import sqlite3
+from collections.abc import Awaitable, Callable
+from contextlib import closing
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from tests.journal.conftest import (
+    ACCOUNT,
+    NOW,
+    SERVICE,
+    accepted,
+    after,
+    order_of,
+    permission,
+    ref_of,
+    sending,
+    uncertain,
+)
+from tests.proof.cancelling import Pause, comes_true, threads
+from vidgen_async.attempts import Attempt, Closing, OrderState, TaskResult
+from vidgen_async.journal import Journal, SqliteJournal
+from vidgen_async.pacing import Pacing
+
+OPERATIONS: dict[str, Callable[[Journal], Awaitable[object]]] = {
+    "namespace": lambda journal: journal.namespace("word"),
+    "intend": lambda journal: journal.intend(order_of("new")),
+    "turn": lambda journal: journal.turn(SERVICE, ACCOUNT, Pacing(), NOW),
+    "begin": lambda journal: journal.begin(permission("queued")),
+    "settle": lambda journal: journal.settle(ref_of("sending"), 1, accepted("task-2")),
+    "close_order": lambda journal: journal.close_order(ref_of("uncertain"), ABANDONED, {OrderState.UNCERTAIN}),
+    "adopt": lambda journal: journal.adopt(ref_of("uncertain"), ADOPTED, {OrderState.UNCERTAIN}),
+    "owner": lambda journal: journal.owner(ref_of("sending"), "task-1"),
+    "record": lambda journal: journal.record(SERVICE, [TaskResult(task_id="task-1", status="completed", at=NOW)]),
+    "get": lambda journal: journal.get(ref_of("sending"), after(1000)),
+    "list": lambda journal: journal.list(SERVICE, ACCOUNT, after(1000)),
+}
+ABANDONED = Closing(state=OrderState.ABANDONED, at=NOW, reason="given up")
+ADOPTED = Attempt(n=0, sent_at=NOW, deadline_at=NOW, kind="adopt", evidence=accepted("task-3"))
+
+
+async def journal_at(path: Path) -> SqliteJournal:
+    """A new one, with an order in each state."""
+    journal = SqliteJournal(path)
+    await journal.intend(order_of("queued"))
+    for name, evidence in {"sending": None, "uncertain": uncertain(), "accepted": accepted("task-1")}.items():
+        await sending(journal, name)
+        if evidence is not None:
+            await journal.settle(ref_of(name), 1, evidence)
+    return journal
+
+
+def written(path: Path) -> list[str]:
+    with closing(sqlite3.connect(path)) as db:
+        return list(db.iterdump())
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+async def test_an_operation_of_the_journal_whose_caller_goes_at_any_statement_is_carried_out_to_its_end(name, tmp_path):
+    journal = await journal_at(tmp_path / "whole.db")
+    await OPERATIONS[name](journal)
+    await journal.aclose()
+
+    for at in count(1):
+        journal = await journal_at(path := tmp_path / f"{at}.db")
+        pause = Pause(at)
+        await journal._run(lambda db, pause=pause: db.set_trace_callback(pause))
+        caller = asyncio.ensure_future(OPERATIONS[name](journal))
+        await comes_true(lambda pause=pause, caller=caller: pause.is_reached.is_set() or caller.done())
+        is_over = caller.done()
+        caller.cancel()
+        await asyncio.wait({caller})
+        pause.go_on.set()
+        await journal.aclose()
+        assert written(path) == written(tmp_path / "whole.db")
+        if is_over:
+            break
+        assert caller.cancelled()
+    assert at > 1
+    assert threads() == set()
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+async def test_an_operation_of_the_journal_whose_caller_goes_before_its_turn_is_never_begun(name, tmp_path):
+    journal = await journal_at(path := tmp_path / "orders.db")
+    before = written(path)
+    pause = Pause(1)
+    await journal._run(lambda db: db.set_trace_callback(pause))
+    first = asyncio.ensure_future(journal.owner(ref_of("sending"), "task-1"))
+    await comes_true(pause.is_reached.is_set)
+    caller = asyncio.ensure_future(OPERATIONS[name](journal))
+    await asyncio.sleep(0)
+    caller.cancel()
+    await asyncio.wait({caller})
+    pause.go_on.set()
+    await first
+    await journal.aclose()
+    assert written(path) == before
+
+
+async def test_a_journal_whose_closing_is_cancelled_ends_its_thread_all_the_same(tmp_path):
+    journal = await journal_at(tmp_path / "orders.db")
+    pause = Pause(1)
+    await journal._run(lambda db: db.set_trace_callback(pause))
+    last = asyncio.ensure_future(journal.namespace("word"))
+    await comes_true(pause.is_reached.is_set)
+    closing_it = asyncio.ensure_future(journal.aclose())
+    await asyncio.sleep(0)
+    closing_it.cancel()
+    await asyncio.wait({closing_it})
+    pause.go_on.set()
+    assert await last == "word"
+    await comes_true(lambda: threads() == set())

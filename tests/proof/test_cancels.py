@@ -1,0 +1,372 @@
+"""A caller, or the whole client, goes away at each moment that there is: the order does not notice, or the record is
+true. Real sockets, a journal in a file; what the sandbox received is the oracle."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextvars import Context
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+from attrs import frozen
+
+from tests.proof.cancelling import (
+    FIELDS,
+    NAMESPACE,
+    WAYS,
+    Alarm,
+    Moments,
+    Pause,
+    Shifted,
+    Way,
+    by_cancel,
+    comes_true,
+    count_moments,
+    gist,
+    on_record,
+    open_files,
+    origin_of,
+    posts_of,
+    threads,
+)
+from vidgen_async import Client, NotSentError, UncertainCreateError
+from vidgen_async.attempts import Order, OrderRef, OrderState, idempotency_key
+from vidgen_async.codec import create_body
+from vidgen_async.journal import SqliteJournal
+from vidgen_async.messages import Timeouts
+from vidgen_async.resources import Receipt, VideoRequest
+from vidgen_async.sandbox import Fault, Sandbox
+
+HOUR = 3600.0
+#: A moment that no call lasts to see.
+NEVER = 10**6
+
+MakeClient: TypeAlias = Callable[..., Client]
+
+
+@pytest.fixture
+async def service() -> AsyncIterator[Sandbox]:
+    count_moments(asyncio.get_running_loop())
+    async with Sandbox(queued_for=0, running_for=0, submission_limit=10**6, speed=0) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+def make_client(service) -> MakeClient:
+    """Another client on the journal in this directory."""
+
+    def make(place: Path, **options: object) -> Client:
+        named = {"journal": SqliteJournal(journal_in(place)), "namespace": NAMESPACE, "poll_interval": 0.01}
+        return Client(service.api_key, base_url=service.base_url, **(named | options))
+
+    return make
+
+
+def journal_in(place: Path) -> Path:
+    return place / "orders.db"
+
+
+@frozen
+class Scene:
+    """One run: an order of its own in a directory of its own."""
+
+    service: Sandbox
+    make_client: MakeClient
+    place: Path
+    order_id: str
+
+    async def order(self) -> Order | None:
+        """What is on record."""
+        return await on_record(journal_in(self.place), self.service, self.order_id)
+
+    async def found(self) -> object:
+        return gist(await self.order())
+
+    @property
+    def posts(self) -> int:
+        return len(posts_of(self.service, self.order_id))
+
+
+# -- what is cancelled -------------------------------------------------------------------------------------------------
+
+
+async def nothing(_: Scene) -> None:
+    """The order id is new."""
+
+
+async def queued(scene: Scene) -> None:
+    """On record; its process died before it was sent."""
+    ref = OrderRef(service=origin_of(scene.service), account="default", order_id=scene.order_id)
+    key = idempotency_key(NAMESPACE, ref.account, ref.order_id)
+    body = create_body(VideoRequest(**FIELDS))
+    journal = SqliteJournal(journal_in(scene.place))
+    await journal.intend(Order(ref=ref, idempotency_key=key, body=body, created_at=datetime.now(UTC)))
+    await journal.aclose()
+
+
+async def lost(scene: Scene) -> None:
+    """The service made a task of it, and its answer was lost."""
+    scene.service.faults.add("videos.create", Fault.close_after_body(made=True))
+    async with scene.make_client(scene.place) as client:
+        with pytest.raises(UncertainCreateError):
+            await create(client, scene)
+
+
+def create(client: Client, scene: Scene) -> Coroutine[Any, Any, object]:
+    return client.videos.create(**FIELDS, order_id=scene.order_id)
+
+
+def generate(client: Client, scene: Scene) -> Coroutine[Any, Any, object]:
+    return client.videos.generate(**FIELDS, order_id=scene.order_id, to=scene.place / "hero.mp4")
+
+
+def resume(client: Client, scene: Scene) -> Coroutine[Any, Any, object]:
+    return client.orders.resume(scene.order_id)
+
+
+def resend(client: Client, scene: Scene) -> Coroutine[Any, Any, object]:
+    return client.orders.resend(scene.order_id, expect_attempt=1, reason="nobody knows of a task")
+
+
+def adopt(client: Client, scene: Scene) -> Coroutine[Any, Any, object]:
+    return client.orders.adopt(scene.order_id, posts_of(scene.service, scene.order_id)[0].task_id)
+
+
+@frozen
+class Case:
+    """A call, what comes before it, how many POSTs both make, and how many moments the call has at least."""
+
+    call: Callable[[Client, Scene], Coroutine[Any, Any, object]]
+    before: Callable[[Scene], Awaitable[None]]
+    posts: int
+    moments: int
+
+    def __str__(self) -> str:
+        return self.call.__name__
+
+
+CASES = (
+    Case(create, nothing, 1, 40),
+    Case(resume, queued, 1, 40),
+    Case(resend, lost, 2, 30),
+    Case(adopt, lost, 1, 10),
+    Case(generate, nothing, 1, 60),
+)
+
+
+@frozen(kw_only=True)
+class Outcome:
+    is_cancelled: bool
+    found: object
+    """What is on record once the client has been closed."""
+    posts: int
+
+
+async def outcome_of(case: Case, way: Way, scene: Scene, moment: int) -> Outcome:
+    """What came of the call that was cancelled at this moment. The client that it was made on is closed when what was
+    under way has ended; then the next caller has the receipt, and no POST is received beside those of the call."""
+    await case.before(scene)
+    client = scene.make_client(scene.place)
+    is_cancelled = await way(Moments(moment), lambda: case.call(client, scene))
+    await client.aclose()
+    assert threads() == set()
+    outcome = Outcome(is_cancelled=is_cancelled, found=await scene.found(), posts=scene.posts)
+
+    async with scene.make_client(scene.place) as another:
+        if outcome.posts < case.posts or case.call is adopt:
+            await case.call(another, scene)
+        receipt = await another.videos.create(**FIELDS, order_id=scene.order_id)
+    assert receipt.task_id == posts_of(scene.service, scene.order_id)[0].task_id
+    assert scene.posts == case.posts
+    return outcome
+
+
+def step_of(case: Case, way: Way) -> int:
+    """Every moment of a create; the others share its worker's, and have every second one."""
+    if way is not by_cancel:
+        return 7
+    return {create: 1, adopt: 1, generate: 3}.get(case.call, 2)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+@pytest.mark.parametrize("case", CASES, ids=str)
+async def test_cancelling_the_caller_at_any_moment_changes_nothing_but_the_caller(
+    case, way, service, make_client, tmp_path
+):
+    def scene(name: str) -> Scene:
+        (tmp_path / name).mkdir()
+        return Scene(service, make_client, tmp_path / name, name)
+
+    workers, files = asyncio.all_tasks(), open_files()
+    undisturbed = await outcome_of(case, way, scene("undisturbed"), NEVER)
+    not_begun = scene("not begun")
+    await case.before(not_begun)
+    carried_out = (undisturbed.found, undisturbed.posts)
+    allowed = [(await not_begun.found(), not_begun.posts), carried_out]
+
+    for moment in count(1, step_of(case, way)):
+        outcome = await outcome_of(case, way, scene(f"order-{moment}"), moment)
+        assert (outcome.found, outcome.posts) in allowed
+        if not outcome.is_cancelled:
+            break
+        if moment > 6:  # it has begun for certain
+            assert case.call is adopt or (outcome.found, outcome.posts) == carried_out
+
+    assert moment > case.moments
+    await comes_true(lambda: asyncio.all_tasks() == workers and open_files() <= files)
+
+
+@pytest.mark.parametrize("moment", range(1, 40, 6))
+async def test_a_caller_who_goes_at_any_moment_takes_no_other_caller_along(service, make_client, tmp_path, moment):
+    moments = Moments(moment)
+    async with make_client(tmp_path) as client:
+        scene = Scene(service, make_client, tmp_path, "o")
+        gone = moments.start(create(client, scene))
+        moments.happens = gone.cancel
+        stays = asyncio.ensure_future(create(client, scene))
+        await asyncio.wait({gone, stays})
+        assert gone.cancelled()
+        assert [post.task_id for post in posts_of(service, "o")] == [stays.result().task_id]
+
+
+# -- the client is closed without grace --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.call in (create, resend)], ids=str)
+async def test_closing_at_any_moment_leaves_the_truth_on_record_and_tells_it(case, service, make_client, tmp_path):
+    workers, files = asyncio.all_tasks(), open_files()
+    told = set()
+    for moment in count(1, step_of(case, by_cancel)):
+        (place := tmp_path / str(moment)).mkdir()
+        scene = Scene(service, make_client, place, f"order-{moment}")
+        await case.before(scene)
+        posts_before = scene.posts
+        is_over, result = await closed_at(moment, case, scene)
+        order = await scene.order()
+        told.add(type(result))
+
+        # A task, or what may be one, is never on record as not sent; and nobody was told that nothing was sent.
+        if scene.posts > posts_before:
+            assert order.state in (OrderState.SENDING, OrderState.ACCEPTED)
+            assert type(result) in (UncertainCreateError, Receipt)
+        assert (type(result) is Receipt) <= (order is not None and order.state is OrderState.ACCEPTED)
+        await the_next_client_keeps_the_promise(case, scene, order)
+        if is_over:
+            break
+
+    assert moment > case.moments
+    assert {UncertainCreateError, Receipt} <= told
+    assert (NotSentError in told) == (case.call is create)
+    await comes_true(lambda: asyncio.all_tasks() == workers and open_files() <= files)
+
+
+async def closed_at(moment: int, case: Case, scene: Scene) -> tuple[bool, object]:
+    """Whether the call had ended by then, and what it gave. The service answers when the client only waits for that."""
+    scene.service.faults.clear()
+    scene.service.faults.add("videos.create", Fault.stall(1.0))
+    client = scene.make_client(scene.place)
+    moments = Moments(moment)
+    closing: list[asyncio.Task[None]] = []
+    loop = asyncio.get_running_loop()
+    moments.happens = lambda: closing.append(loop.create_task(client.aclose(grace=0), context=Context()))
+    caller = moments.start(case.call(client, scene))
+    while not caller.done() and not closing:
+        seen = moments.seen
+        for _ in range(100):
+            await asyncio.sleep(0)
+        if moments.seen == seen:
+            scene.service.clock.advance(1)
+    (result,) = await asyncio.gather(caller, return_exceptions=True)
+    is_over = not closing
+    await client.aclose(grace=0)
+    await asyncio.gather(*closing)
+    assert threads() == set()
+    scene.service.faults.clear()
+    return is_over, result
+
+
+async def the_next_client_keeps_the_promise(case: Case, scene: Scene, order: Order | None) -> None:
+    """An hour later, when each deadline has passed."""
+    posts = scene.posts
+    async with scene.make_client(scene.place, clock=Shifted(HOUR)) as client:
+        if order is None or order.state in (OrderState.QUEUED, OrderState.ACCEPTED):
+            receipt = await create(client, scene)
+            assert receipt.task_id == posts_of(scene.service, scene.order_id)[0].task_id
+            posts = max(posts, 1)
+        else:
+            with pytest.raises(UncertainCreateError):
+                await create(client, scene)
+    assert scene.posts == posts <= case.posts
+
+
+@frozen(kw_only=True)
+class Stopped:
+    """A create that stands still, since its journal does."""
+
+    scene: Scene
+    client: Client
+    alarm: Alarm
+    caller: "asyncio.Task[Receipt]"
+    pause: Pause
+
+    async def torn_down(self) -> None:
+        """The client is closed by somebody who does not wait for it, while the journal still stands."""
+        closing = asyncio.ensure_future(self.client.aclose(grace=0))
+        await asyncio.sleep(0.01)
+        closing.cancel()
+        await asyncio.sleep(0.01)
+        self.pause.go_on.set()
+        await asyncio.wait({closing})
+
+
+@pytest.fixture
+async def stopped(request, service, make_client, tmp_path) -> AsyncIterator[Stopped]:
+    """At the statement that holds the words of the parameter."""
+    scene, pause, alarm = Scene(service, make_client, tmp_path, "o"), Pause(word=request.param), Alarm()
+    journal = SqliteJournal(journal_in(tmp_path))
+    await journal._run(lambda db: db.set_trace_callback(pause))
+    client = make_client(tmp_path, journal=journal, clock=alarm, timeouts=Timeouts(create=Alarm.LIMIT))
+    caller = asyncio.ensure_future(create(client, scene))
+    await comes_true(pause.is_reached.is_set)
+    yield Stopped(scene=scene, client=client, alarm=alarm, caller=caller, pause=pause)
+    pause.go_on.set()
+    await client.aclose()
+
+
+#: The connection is up, and no byte has left.
+in_the_gate = pytest.mark.parametrize("stopped", ["INSERT INTO attempts"], indirect=True)
+#: The answer is there.
+in_the_end = pytest.mark.parametrize("stopped", ["INSERT INTO evidence"], indirect=True)
+
+
+@in_the_gate
+async def test_a_send_whose_time_is_over_while_its_attempt_is_written_is_proven_not_sent_and_goes_again(stopped):
+    stopped.alarm.ring()
+    await asyncio.sleep(0.01)
+    assert not stopped.caller.done()
+    stopped.pause.go_on.set()
+
+    receipt = await stopped.caller
+
+    assert [post.task_id for post in posts_of(stopped.scene.service, "o")] == [receipt.task_id]
+    assert [attempt.outcome for attempt in (await stopped.scene.order()).attempts] == ["not_sent", "accepted"]
+
+
+@in_the_gate
+async def test_a_client_that_is_torn_down_while_an_attempt_is_written_leaves_on_record_that_nothing_was_sent(stopped):
+    await stopped.torn_down()
+    with pytest.raises(NotSentError):
+        await stopped.caller
+    assert stopped.scene.posts == 0
+    order = await stopped.scene.order()
+    assert (order.state, [attempt.outcome for attempt in order.attempts]) == (OrderState.QUEUED, ["not_sent"])
+
+
+@in_the_end
+async def test_a_client_that_is_torn_down_while_a_receipt_is_written_gives_it_and_leaves_it_on_record(stopped):
+    await stopped.torn_down()
+    receipt = await stopped.caller
+    assert [post.task_id for post in posts_of(stopped.scene.service, "o")] == [receipt.task_id]
+    assert (await stopped.scene.order()).receipt == receipt

@@ -1,0 +1,317 @@
+"""The calendar is set, by minutes or by days, forwards or back, at any moment: no order is ever sent twice for it.
+
+What is lost is only liveness, and each test says how much. Waiting goes by the clock that only grows; the calendar
+decides about deadlines, about the slots of the rolling limit, and about the age of a key.
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from tests.journal.conftest import ACCOUNT, SERVICE, after, ref_of, rejected, sending, uncertain
+from tests.proof.broken import HeldJournal
+from tests.proof.cancelling import (
+    FIELDS,
+    NAMESPACE,
+    Moments,
+    Shifted,
+    comes_true,
+    count_moments,
+    on_record,
+    posts_of,
+)
+from vidgen_async import Client, UncertainCreateError
+from vidgen_async.attempts import OrderState
+from vidgen_async.clock import Clock, VirtualClock
+from vidgen_async.errors import OrderStateError
+from vidgen_async.journal import Journal, MemoryJournal, SqliteJournal
+from vidgen_async.messages import Probe, Request
+from vidgen_async.pacing import Pacing
+from vidgen_async.resources import Receipt
+from vidgen_async.sandbox import Fault, Sandbox
+from vidgen_async.transports import BufferedResponse, DirectTransport
+
+HOUR, DAY = 3600.0, 86400.0
+STEPS = (HOUR, -HOUR, DAY, -DAY)
+
+
+class Calendar(VirtualClock):
+    """Virtual time with a calendar that can be set. A negative wait is a mistake."""
+
+    seconds = 0.0
+
+    def wall(self):
+        return super().wall() + timedelta(seconds=self.seconds)
+
+    async def sleep(self, seconds: float) -> None:
+        assert seconds >= 0
+        await super().sleep(seconds)
+
+
+class HeldTransport:
+    """The real network; no virtual time passes while it is waited for."""
+
+    honours_gate = True
+
+    def __init__(self, clock: VirtualClock) -> None:
+        self._clock = clock
+        self._inner = DirectTransport()
+
+    async def send(self, request: Request, *, probe: Probe | None = None) -> BufferedResponse:
+        with self._clock.hold():
+            async with await self._inner.send(request, probe=probe) as response:
+                return BufferedResponse(response.status, await response.read(), headers=response.headers)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+@pytest.fixture
+async def service() -> AsyncIterator[Sandbox]:
+    """Its own time stands still unless it is advanced."""
+    count_moments(asyncio.get_running_loop())
+    async with Sandbox(queued_for=0, running_for=0, submission_limit=10**6, speed=0) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+def path(tmp_path) -> Path:
+    return tmp_path / "orders.db"
+
+
+@pytest.fixture
+async def make_client(service, path) -> AsyncIterator[Callable[..., Client]]:
+    """The client of another process, with a clock of its own."""
+    made: list[Client] = []
+
+    def make(clock: Clock, *, journal: Journal | None = None, **options: object) -> Client:
+        options = {"journal": journal or SqliteJournal(path), "namespace": NAMESPACE, "poll_interval": 0.01} | options
+        made.append(Client(service.api_key, base_url=service.base_url, clock=clock, **options))
+        return made[-1]
+
+    yield make
+    for client in made:
+        await client.aclose()
+
+
+async def create(client: Client, order_id: str = "o") -> Receipt:
+    return await client.videos.create(**FIELDS, order_id=order_id)
+
+
+# -- in the middle of a create -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("step", STEPS)
+async def test_a_calendar_that_is_set_at_any_moment_of_a_create_costs_neither_a_second_post_nor_the_receipt(
+    make_client, service, path, step
+):
+    """Nothing is lost: the client that sends it has its receipt, whatever the calendar says."""
+    for moment in count(1, 6):
+        order_id = f"order-{moment}"
+        clock, moments = Shifted(), Moments(moment)
+        client = make_client(clock)
+        moments.happens = lambda clock=clock: setattr(clock, "seconds", step)
+        task = await moments.start(client.videos.generate(**FIELDS, order_id=order_id, timeout=60))
+        (post,) = posts_of(service, order_id)
+        assert task.id == post.task_id
+        order = await on_record(path, service, order_id)
+        assert (order.state, order.task_ids, len(order.attempts)) == (OrderState.ACCEPTED, (post.task_id,), 1)
+        assert (await create(make_client(Shifted()), order_id)).task_id == post.task_id
+        assert len(posts_of(service, order_id)) == 1
+        await client.aclose()
+        if moments.seen < moment:
+            break
+    assert moment > 40
+
+
+@pytest.mark.parametrize("step", STEPS)
+async def test_two_processes_whose_calendars_part_at_any_moment_send_an_order_once(make_client, service, path, step):
+    """Lost: the one that only waits may be told *uncertain* too early. The receipt heals it."""
+    for moment in range(1, 40, 6):
+        order_id = f"order-{moment}"
+        clock, moments = Shifted(), Moments(moment)
+        clients = [make_client(clock), make_client(Shifted())]
+        moments.happens = lambda clock=clock: setattr(clock, "seconds", step)
+        results = await asyncio.gather(
+            moments.start(create(clients[0], order_id)), create(clients[1], order_id), return_exceptions=True
+        )
+        (post,) = posts_of(service, order_id)
+        assert {type(result) for result in results} in ({Receipt}, {Receipt, UncertainCreateError})
+        assert {(await create(client, order_id)).task_id for client in clients} == {post.task_id}
+        for client in clients:
+            await client.aclose()
+
+
+@pytest.mark.parametrize(("sender", "other"), [(0, DAY), (0, HOUR), (-HOUR, 0), (-DAY, DAY)])
+async def test_a_deadline_that_comes_early_makes_the_order_uncertain_and_the_late_receipt_heals_it(
+    make_client, service, path, sender, other
+):
+    """Lost: whoever has the later calendar is told *uncertain* although the answer is on its way. Nothing is sent."""
+    service.faults.add("videos.create", Fault.stall(1.0))
+    first, second = make_client(Shifted(sender)), make_client(Shifted(other))
+    sending = asyncio.ensure_future(create(first))
+    await comes_true(lambda: bool(posts_of(service, "o")))
+    with pytest.raises(UncertainCreateError):
+        await create(second)
+    assert (await on_record(path, service, "o")).state is OrderState.UNCERTAIN
+
+    service.clock.advance(1)
+
+    receipt = await sending
+    assert await create(second) == receipt
+    assert (await on_record(path, service, "o")).state is OrderState.ACCEPTED
+    assert len(service.creates) == 1
+
+
+# -- between processes -------------------------------------------------------------------------------------------------
+
+
+async def left_behind(service: Sandbox, client: Client) -> None:
+    """Its process ended between the POST and the answer."""
+    service.faults.add("videos.create", Fault.stall(None))
+    sending = asyncio.ensure_future(create(client))
+    await comes_true(lambda: bool(posts_of(service, "o")))
+    await client.aclose(grace=0)
+    with pytest.raises(UncertainCreateError):
+        await sending
+
+
+async def test_a_deadline_that_comes_late_only_makes_the_next_process_wait_until_the_calendar_is_right(
+    make_client, service, path
+):
+    """Lost: while the calendar is some minutes behind, the next process waits for an outcome that will not come."""
+    clock = Calendar()
+    with clock.hold():
+        await left_behind(service, make_client(clock, journal=HeldJournal(path, clock)))
+    clock.seconds = -240
+    client = make_client(clock, journal=HeldJournal(path, clock), transport=HeldTransport(clock))
+    waiting = asyncio.ensure_future(create(client))
+    await clock.sleep(300)
+    assert not waiting.done()
+
+    clock.seconds = 0
+
+    with pytest.raises(UncertainCreateError, match="gone or stuck"):
+        await waiting
+    assert len(service.creates) == 1
+
+
+@pytest.mark.parametrize("step", [-HOUR, -DAY])
+async def test_a_send_of_days_that_have_not_come_yet_is_uncertain_at_once(make_client, service, step):
+    """Lost: a process whose calendar is far behind takes a send for uncertain while it might still be answered."""
+    await left_behind(service, make_client(Shifted()))
+    with pytest.raises(UncertainCreateError, match="set back"):
+        await create(make_client(Shifted(step)))
+    assert len(service.creates) == 1
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_what_is_uncertain_stays_so_however_the_calendar_stands_when_the_journal_is_opened_again(
+    make_client, service, seed
+):
+    """Lost: the first calendar that is far off takes the send for uncertain while it might still be answered."""
+    await left_behind(service, make_client(Shifted()))
+    states = []
+    calendars = [*STEPS, 0.0, *STEPS]
+    random.Random(seed).shuffle(calendars)  # noqa: S311 - repeatable, not secret
+    calendars.insert(0, 0.0)
+    for seconds in calendars:
+        client = make_client(Shifted(seconds))
+        states.append((await client.orders.get("o")).state)
+        assert [order.state for order in await client.orders.list()] == states[-1:]
+        if states[-1] is OrderState.UNCERTAIN:
+            with pytest.raises(UncertainCreateError):
+                await create(client)
+        await client.aclose()
+    right = next(n for n, seconds in enumerate(calendars) if seconds)
+    assert states == [OrderState.SENDING] * right + [OrderState.UNCERTAIN] * (len(calendars) - right)
+    assert len(service.creates) == 1
+
+
+@pytest.mark.parametrize(("sender", "person"), [(0, HOUR / 2), (0, DAY), (-DAY, 0)])
+async def test_of_two_receipts_the_first_that_was_written_stays_whatever_the_calendars_say_and_none_is_dropped(
+    make_client, service, path, sender, person, caplog
+):
+    """Lost: a key that only seems old needs the person's explicit word."""
+    service.faults.add("videos.create", Fault.stall(1.0))
+    service.faults.add("videos.create", Fault.edit(lambda body: body | {"id": "task_two", "task_id": "task_two"}))
+    first, second = make_client(Shifted(sender)), make_client(Shifted(person))
+    sending = asyncio.ensure_future(create(first))
+    await comes_true(lambda: bool(posts_of(service, "o")))
+    with pytest.raises(UncertainCreateError):
+        await create(second)
+    resend = {"expect_attempt": 1, "reason": "it seems lost"}
+    if abs(sender - person) > HOUR:
+        with pytest.raises(OrderStateError, match="may have forgotten it"):
+            await second.orders.resend("o", **resend)
+    resent = await second.orders.resend("o", **resend, accept_duplicate_risk=True)
+    assert resent.task_id == "task_two"
+
+    service.clock.advance(1)
+
+    assert await sending == resent
+    for client in (first, second):
+        assert await create(client) == resent
+    assert "order.duplicated" in [record.event for record in caplog.records]
+    late = posts_of(service, "o")[0].task_id
+    assert set((await on_record(path, service, "o")).task_ids) == {late, "task_two"}
+    assert len(posts_of(service, "o")) == 2  # one of them is the person's
+
+
+# -- the rolling limit -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("step", "longest"), [(HOUR, 0.0), (DAY, 0.0), (-10, 71.0), (-240, 301.0), (-HOUR, 61.0), (-DAY, 61.0)]
+)
+async def test_a_calendar_that_is_set_between_two_creates_only_changes_how_long_the_second_waits(
+    make_client, service, path, step, longest
+):
+    """Lost: set back by some minutes, the slots that are held count as held for so much longer; set forwards, they are
+    free too early, and the service may answer 429."""
+    clock = Calendar()
+    client = make_client(
+        clock, journal=HeldJournal(path, clock), transport=HeldTransport(clock), pacing=Pacing(limit=1)
+    )
+    await create(client, "a")
+    clock.seconds = step
+    begun_at = clock.now()
+    await create(client, "b")
+    assert longest - 2 <= clock.now() - begun_at <= longest
+    assert [len(posts_of(service, order_id)) for order_id in "ab"] == [1, 1]
+
+
+@pytest.mark.parametrize("step", STEPS)
+async def test_a_calendar_that_is_set_while_a_create_waits_for_a_slot_breaks_nothing(make_client, service, path, step):
+    """Lost: set back, the wait begins again when it was over; set forwards, it is not shortened."""
+    clock = Calendar()
+    client = make_client(
+        clock, journal=HeldJournal(path, clock), transport=HeldTransport(clock), pacing=Pacing(limit=1)
+    )
+    await create(client, "a")
+    waiting = asyncio.ensure_future(create(client, "b"))
+    await clock.sleep(30)
+    clock.seconds = step
+    await waiting
+    assert 60 <= clock.now() <= 122
+    assert [len(posts_of(service, order_id)) for order_id in "ab"] == [1, 1]
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_no_calendar_makes_a_wait_negative_or_endless(seed):
+    seeded = random.Random(seed)  # noqa: S311 - repeatable, not secret
+    journal = MemoryJournal()
+    for n in range(8):
+        sent_at, answered_at = (after(seeded.uniform(-DAY, DAY)) for _ in range(2))
+        await sending(journal, f"order-{n}", now=sent_at)
+        if news := seeded.choice([None, uncertain(answered_at), rejected(answered_at)]):
+            await journal.settle(ref_of(f"order-{n}"), 1, news)
+    for _ in range(20):
+        found = await journal.turn(SERVICE, ACCOUNT, Pacing(limit=2), after(seeded.uniform(-2 * DAY, 2 * DAY)))
+        assert (found.free > 0) == (found.wait == 0)
+        assert 0 <= found.wait <= 600

@@ -1,0 +1,155 @@
+"""A web application orders videos for its visitors, and their browsers go away at any moment."""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+
+import pytest
+from aiohttp import web
+from attrs import define, field
+
+from tests.proof.cancelling import (
+    FIELDS,
+    NAMESPACE,
+    Moments,
+    comes_true,
+    count_moments,
+    on_record,
+    open_files,
+    posts_of,
+)
+from vidgen_async import Client
+from vidgen_async.attempts import OrderState
+from vidgen_async.journal import SqliteJournal
+from vidgen_async.sandbox import Sandbox
+
+BROWSERS = 50
+
+
+@define
+class Shop:
+    """``POST /orders/{id}`` orders a video under that id, and says its task id. The handler is cancelled when the
+    browser has gone, as it is under many servers."""
+
+    client: Client
+    ended: Counter[str] = field(factory=Counter)
+    """How the handlers ended."""
+    moments: dict[str, Moments] = field(factory=dict)
+    """What counts the moments of an order's first handler."""
+    port: int = 0
+
+    async def order(self, request: web.Request) -> web.Response:
+        order_id = request.match_info["id"]
+        call = self.client.videos.create(**FIELDS, order_id=order_id)
+        moments = self.moments.pop(order_id, None)
+        with self._noting():
+            receipt = await (call if moments is None else moments.run(call))
+        return web.Response(text=receipt.task_id)
+
+    @contextmanager
+    def _noting(self) -> Iterator[None]:
+        try:
+            yield
+        except asyncio.CancelledError:
+            self.ended["cancelled"] += 1
+            raise
+        self.ended["answered"] += 1
+
+
+@pytest.fixture
+async def service() -> AsyncIterator[Sandbox]:
+    count_moments(asyncio.get_running_loop())
+    async with Sandbox(queued_for=0, running_for=0) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+async def shop(service, tmp_path) -> AsyncIterator[Shop]:
+    journal = SqliteJournal(tmp_path / "orders.db")
+    async with Client(service.api_key, base_url=service.base_url, journal=journal, namespace=NAMESPACE) as client:
+        shop = Shop(client)
+        application = web.Application()
+        application.router.add_post("/orders/{id}", shop.order)
+        runner = web.AppRunner(application, handler_cancellation=True)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        shop.port = runner.addresses[0][1]
+        yield shop
+        await runner.cleanup()
+
+
+class Browser:
+    """One visitor's connection."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    @classmethod
+    async def of(cls, shop: Shop) -> "Browser":
+        return cls(*await asyncio.open_connection("127.0.0.1", shop.port))
+
+    async def asks_for(self, order_id: str) -> str:
+        """What the shop says; empty when there was no answer."""
+        head = f"POST /orders/{order_id} HTTP/1.1\r\nHost: shop\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        self._writer.write(head.encode())
+        try:
+            answer = await self._reader.read()
+        except OSError:
+            return ""
+        head, _, body = answer.decode().partition("\r\n\r\n")
+        assert not head or head.startswith("HTTP/1.1 200")
+        return body
+
+    def goes_away(self) -> None:
+        self._writer.transport.abort()
+
+    async def is_closed(self) -> None:
+        self._writer.close()
+        await asyncio.gather(self._writer.wait_closed(), return_exceptions=True)
+
+
+async def visit(shop: Shop, order_id: str, moment: int | None = None) -> str:
+    """A browser asks for the order; it goes away at this moment of what the shop does for it."""
+    browser = await Browser.of(shop)
+    if moment is not None:
+        shop.moments[order_id] = Moments(moment)
+        shop.moments[order_id].happens = browser.goes_away
+    told = await browser.asks_for(order_id)
+    await browser.is_closed()
+    return told
+
+
+async def test_browsers_that_go_away_at_any_moment_leave_one_post_each_and_the_next_one_is_told_the_task(
+    shop, service, tmp_path
+):
+    seeded = random.Random(4)  # noqa: S311 - repeatable, not secret
+    moments = {f"order-{n}": seeded.randrange(1, 40) for n in range(BROWSERS)}
+
+    told = dict(zip(moments, await asyncio.gather(*(visit(shop, *item) for item in moments.items())), strict=True))
+    await comes_true(lambda: shop.ended.total() == BROWSERS)
+    assert shop.ended["cancelled"] > BROWSERS / 2
+
+    again = {order_id: await visit(shop, order_id) for order_id in moments}
+    for order_id in moments:
+        (post,) = posts_of(service, order_id)
+        assert again[order_id] == post.task_id
+        assert told[order_id] in ("", post.task_id)
+        order = await on_record(tmp_path / "orders.db", service, order_id)
+        assert (order.state, order.task_ids, len(order.attempts)) == (OrderState.ACCEPTED, (post.task_id,), 1)
+    assert len(service.creates) == BROWSERS
+
+
+async def test_the_next_browser_joins_the_order_that_the_one_before_it_left_behind(shop, service):
+    await visit(shop, "order-0")  # from here on the journal and a connection for reads stay open
+    files = open_files()
+    for moment in range(1, 40, 4):
+        order_id = f"order-{moment}"
+        gone, stays = await asyncio.gather(visit(shop, order_id, moment), visit(shop, order_id))
+        (post,) = posts_of(service, order_id)
+        assert stays == post.task_id
+        assert gone in ("", post.task_id)
+    await comes_true(lambda: open_files() <= files)
