@@ -240,6 +240,12 @@ class Order:
         return tuple(attempt for attempt in self.attempts if attempt.outcome is AttemptOutcome.UNCERTAIN)
 
     @property
+    def sending_until(self) -> datetime | None:
+        """When it becomes uncertain for want of an outcome, if it is being sent."""
+        deadlines = [attempt.deadline_at for attempt in self.attempts if attempt.outcome is AttemptOutcome.SENDING]
+        return max(deadlines, default=None)
+
+    @property
     def decisions(self) -> tuple[Decision, ...]:
         """Who decided what about it, when and why; oldest first."""
         found = [

@@ -285,6 +285,19 @@ async def test_an_abandoned_order_is_not_sent_again_and_may_still_be_adopted(unc
     assert (await uncertain.adopt("o", "found")).task_id == "found"
 
 
+async def test_an_order_that_is_being_sent_says_until_when_nobody_can_decide_about_it(orders, service, clock):
+    async def slow(_):
+        await clock.sleep(60)
+        return accepted()
+
+    service.script[:] = [slow]
+    caller = asyncio.ensure_future(orders.create(REQUEST, order_id="o"))
+    await clock.sleep(10)
+    with pytest.raises(OrderStateError, match=r"it is sending, and counts as being sent until 2030-01-01 00:02:10 UTC"):
+        await orders.abandon("o", "given up")
+    await caller
+
+
 async def test_a_queued_order_can_be_withdrawn_also_while_it_waits_for_its_slot(make_orders, service):
     orders = make_orders(pacing=Pacing(limit=1))
     await orders.create(REQUEST, order_id="first")

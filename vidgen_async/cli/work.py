@@ -10,7 +10,7 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from vidgen_async.attempts import SENDABLE, AttemptOutcome, Order, OrderState
+from vidgen_async.attempts import SENDABLE, Order, OrderState
 from vidgen_async.cli.choice import choose_model
 from vidgen_async.cli.documents import task_document
 from vidgen_async.cli.formats import clean, moment, seconds, size
@@ -29,7 +29,7 @@ from vidgen_async.errors import (
 )
 from vidgen_async.live_catalog import RequestCheck
 from vidgen_async.orders import KEY_LIFETIME
-from vidgen_async.orders.words import check_age, check_attempt
+from vidgen_async.orders.words import check_age, check_attempt, wrong_state
 from vidgen_async.resources import Receipt, TaskLike, VideoRequest, VideoTask
 from vidgen_async.validation import refuse
 from vidgen_async.watcher import Outcome
@@ -129,10 +129,7 @@ class Errand:
         order = await self.known(order_id)
         try:
             if order.state is not OrderState.UNCERTAIN:
-                until = _deadline(order)
-                so_long = "" if until is None else f", and counts as being sent until {moment(until)}"
-                message = f"order {order_id!r} cannot be resent: it is {order.state}{so_long}"
-                raise OrderStateError(message, order_id=order_id, state=order.state)
+                raise wrong_state(order, "resent")
             check_attempt(order, expect_attempt)
             if not may_be_old:
                 _check_age(order)
@@ -284,7 +281,7 @@ def _doing(order: Order | None, otherwise: str) -> str:
         return otherwise
     if order.receipt is not None:
         return f"order {order.order_id} was on record already: nothing is sent"
-    if order.state is OrderState.SENDING and (until := _deadline(order)) is not None:
+    if order.state is OrderState.SENDING and (until := order.sending_until) is not None:
         return f"the order was being sent; waiting for what became of it, until {moment(until)} at most"
     return otherwise if order.state in SENDABLE else "going on with the order"
 
@@ -295,12 +292,6 @@ def _check_age(order: Order) -> None:
     except OrderStateError as error:
         message = f"{error.summary} --accept-duplicate-risk sends it all the same."
         raise OrderStateError(message, order_id=error.order_id, state=error.state) from error
-
-
-def _deadline(order: Order) -> datetime | None:
-    """When an order that is being sent becomes uncertain."""
-    sending = [attempt.deadline_at for attempt in order.attempts if attempt.outcome is AttemptOutcome.SENDING]
-    return max(sending, default=None)
 
 
 def _stand_in(wanted: Wanted, model: str) -> VideoRequest:

@@ -89,6 +89,8 @@ def conflict(order_id: str, why: str) -> OrderConflictError:
 def wrong_state(order: Order, done: str) -> OrderStateError:
     """The order is not in a state in which it can be ``done``, e.g. "resent"."""
     message = f"order {order.order_id!r} cannot be {done}: it is {order.state}"
+    if order.state is OrderState.SENDING and order.sending_until is not None:
+        message += f", and counts as being sent until {order.sending_until:%Y-%m-%d %H:%M:%S} UTC"
     return OrderStateError(message, order_id=order.order_id, state=order.state)
 
 
