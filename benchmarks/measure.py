@@ -33,20 +33,31 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     )
 
 
-def ratio(own: float, base: float) -> str:
-    return f"{own / base:.2f}" if base else "-"
-
-
 def milliseconds(seconds: float) -> str:
     return f"{seconds * 1000:.2f}"
 
 
 def machine(directory: Path) -> str:
-    """Python, SQLite, cores, and what one commit costs on this disk."""
+    """Python, SQLite, cores, file system, and what one fsync costs on this disk."""
     return (
         f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, {os.cpu_count()} cores, "
-        f"one fsync of 4 kB {milliseconds(_fsync_cost(directory))} ms (median of 50)"
+        f"file system {file_system(directory)}, one fsync of 4 kB {milliseconds(_fsync_cost(directory))} ms "
+        "(median of 50)"
     )
+
+
+def file_system(directory: Path, mounts: Path = Path("/proc/self/mounts")) -> str:
+    """Its type, where Linux tells it."""
+    if not mounts.exists():
+        return "unknown"
+    place = directory.resolve()
+    fields = [line.split(" ") for line in mounts.read_text(errors="surrogateescape").splitlines()]
+    # The deepest mount holds it; of two at one point the later one.
+    depth, kind = -1, "unknown"
+    for _, point, system, *_ in fields:
+        if place.is_relative_to(point) and len(Path(point).parts) >= depth:
+            depth, kind = len(Path(point).parts), system
+    return kind
 
 
 def _fsync_cost(directory: Path) -> float:

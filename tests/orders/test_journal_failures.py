@@ -103,6 +103,29 @@ async def test_a_receipt_that_could_not_be_written_goes_on_record_as_soon_as_the
     assert len(service.posts) == 1
 
 
+async def test_whatever_a_journal_of_ones_own_raises_a_receipt_in_hand_is_told_and_written_later(
+    make_orders, service, clock
+):
+    class Own(Failing):
+        def _maybe_fail(self, operation: str) -> None:
+            if self.failures.get(operation, 0) > 0:
+                self.failures[operation] -= 1
+                message = "connection to postgres://ann:hunter2@db lost"
+                raise ConnectionError(message)
+
+        async def owner(self, ref, task_id):
+            raise NotImplementedError
+
+    journal = Own(settle=7)
+    orders = make_orders(on=journal)
+    with pytest.raises(ReceiptNotStoredError, match="task-1") as caught:
+        await orders.create(REQUEST, order_id="o")
+    assert "ConnectionError" in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+    await clock.sleep(10)
+    assert (await make_orders(on=journal).get("o")).receipt.task_id == "task-1"
+
+
 async def test_an_order_whose_receipt_is_not_on_record_yet_is_not_sent_again(make_orders, service):
     orders = make_orders(on=Failing(settle=8))
     for _ in range(2):

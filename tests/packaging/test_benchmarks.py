@@ -1,18 +1,23 @@
 """The benchmarks run and compare what they promise to compare. How fast anything is, no test says."""
 
 import re
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from benchmarks.journal import Figures, operations
-from benchmarks.measure import percentile, table
-from benchmarks.peers import PEERS
+from benchmarks.measure import file_system, percentile, table
+from benchmarks.peers import PEERS, set_up
 from tests.journal.conftest import rows
+from vidgen_async.journal._sqlite_file import JournalFile
 
 ROOT = Path(__file__).resolve().parents[2]
+#: What decides on the price and the safety of a commit.
+SETTINGS = ("journal_mode", "synchronous", "fullfsync", "foreign_keys", "locking_mode", "cache_size", "page_size")
 
 
 def test_the_journal_s_benchmark_compares_all_journals_in_every_table(tmp_path):
@@ -20,7 +25,8 @@ def test_the_journal_s_benchmark_compares_all_journals_in_every_table(tmp_path):
     command = [sys.executable, "-W", "error", "-m", "benchmarks.journal", *arguments]
     found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603 - our own list
     assert (found.returncode, found.stderr) == (0, "")
-    tables = found.stdout.split("\n\n")[1:]
+    machine, *tables = found.stdout.split("\n\n")
+    assert re.match(r"Python 3\.\d+\.\d+, SQLite 3\.\d+\.\d+, \d+ cores, file system \S+, one fsync ", machine)
     assert len(tables) == 5
     for part in tables:
         title, head, *lines = part.splitlines()
@@ -39,6 +45,24 @@ async def test_every_journal_on_disk_does_the_same_work(name, tmp_path):
     assert rows(path, "SELECT count(*) FROM orders") == [(4,)]
     assert rows(path, "SELECT count(*) FROM attempts WHERE counted_at IS NOT NULL") == [(4,)]
     assert rows(path, "SELECT count(*) FROM evidence WHERE outcome = 'accepted'") == [(4,)]
+
+
+def test_the_peers_have_the_settings_and_the_tables_of_ours(tmp_path):
+    theirs = sqlite3.connect(tmp_path / "theirs.db", isolation_level=None)
+    ours = JournalFile(tmp_path / "ours.db", busy_timeout=30.0).open()
+    with closing(theirs), closing(ours):
+        for statement in set_up("TRUNCATE"):
+            theirs.execute(statement)
+        for asked in (*map("PRAGMA {}".format, SETTINGS), "SELECT name, sql FROM sqlite_master ORDER BY name"):
+            assert theirs.execute(asked).fetchall() == list(map(tuple, ours.execute(asked))), asked
+
+
+def test_the_file_system_is_that_of_the_deepest_mount(tmp_path):
+    mounts = tmp_path / "mounts"
+    mounts.write_text(f"/dev/a / ext4 rw 0 0\ntmpfs {tmp_path} tmpfs rw 0 0\n/dev/b {tmp_path}/other xfs rw 0 0\n")
+    assert file_system(tmp_path / "orders", mounts) == "tmpfs"
+    assert file_system(tmp_path.parent, mounts) == "ext4"
+    assert file_system(tmp_path, tmp_path / "missing") == "unknown"
 
 
 def test_percentiles_and_tables_are_right():

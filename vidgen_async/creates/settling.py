@@ -6,10 +6,11 @@ from contextlib import suppress
 
 from vidgen_async.attempts import Attempt, Evidence, Order, OrderRef
 from vidgen_async.clock import Clock, within
-from vidgen_async.errors import JournalError, ReceiptNotStoredError
+from vidgen_async.errors import ReceiptNotStoredError, VidgenError
 from vidgen_async.events import Event, report
 from vidgen_async.journal.base import Journal
 from vidgen_async.pacing import backoff
+from vidgen_async.redaction import hide_secrets
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +39,7 @@ class Settling:
         while True:
             try:
                 settled = await self._journal.settle(ref, n, evidence)
-            except JournalError as error:
+            except Exception as error:  # whatever a journal raises: what is in hand must not be lost
                 tries += 1
                 _report_unwritten(ref, evidence, error)
                 if self._is_closing.is_set() or self._clock.now() - begun_at >= PATIENCE:
@@ -64,12 +65,12 @@ class Settling:
         return order
 
     async def catch_up(self, ref: OrderRef) -> None:
-        """Write what is not on record yet of this order. JournalError when that fails, ReceiptNotStoredError when it
-        is a receipt: the order must not be sent while the journal knows less than this client."""
+        """Write what is not on record yet of this order: it must not be sent while the journal knows less than this
+        client. Raises what the journal raises, ReceiptNotStoredError when it is a receipt."""
         for key, evidence in [item for item in self._unwritten.items() if item[0][0] == ref]:
             try:
                 await self._write_late(key, evidence)
-            except JournalError as error:
+            except Exception as error:
                 if evidence.task_id is not None:
                     raise _not_stored(ref, evidence.task_id, error) from error
                 raise
@@ -83,7 +84,7 @@ class Settling:
         for key, evidence in list(self._unwritten.items()):
             try:
                 await self._write_late(key, evidence)
-            except JournalError as error:
+            except Exception as error:  # noqa: BLE001 - the others are still to be tried
                 _report_unwritten(key[0], evidence, error)
 
     def _keep(self, ref: OrderRef, n: int, evidence: Evidence) -> None:
@@ -99,7 +100,7 @@ class Settling:
             for key, evidence in list(self._unwritten.items()):
                 try:
                     await self._write_late(key, evidence)
-                except JournalError:
+                except Exception:  # noqa: BLE001 - it goes on for as long as the client is open
                     break  # it has been reported; the others would fare alike
 
     async def _write_late(self, key: tuple[OrderRef, int], evidence: Evidence) -> None:
@@ -117,7 +118,7 @@ class Settling:
             return
         try:
             owner = await self._journal.owner(ref, evidence.task_id)
-        except JournalError:
+        except Exception:  # noqa: BLE001 - a question besides
             return  # the receipt is on record, which is what counts
         if owner is not None:
             message = "order %(order_id)r: its task %(task_id)s is also the receipt of order %(other_order_id)r"
@@ -125,7 +126,7 @@ class Settling:
             report(logger, logging.ERROR, Event.TASK_SHARED, message, **fields)
 
 
-def _report_unwritten(ref: OrderRef, evidence: Evidence, error: JournalError) -> None:
+def _report_unwritten(ref: OrderRef, evidence: Evidence, error: Exception) -> None:
     report(
         logger,
         logging.ERROR,
@@ -134,14 +135,14 @@ def _report_unwritten(ref: OrderRef, evidence: Evidence, error: JournalError) ->
         order_id=ref.order_id,
         outcome=str(evidence.outcome),
         task_id=evidence.task_id,
-        error=error,
+        error=_why(error),
     )
 
 
-def _not_stored(ref: OrderRef, task_id: str, error: JournalError) -> ReceiptNotStoredError:
+def _not_stored(ref: OrderRef, task_id: str, error: Exception) -> ReceiptNotStoredError:
     message = (
         f"order {ref.order_id!r}: the service accepted it as task {task_id!r}, but the journal could not be written "
-        f"({error.summary}). It is written as soon as the journal takes it, while this client is open."
+        f"({_why(error)}). It is written as soon as the journal takes it, while this client is open."
     )
     return ReceiptNotStoredError(
         message,
@@ -149,3 +150,8 @@ def _not_stored(ref: OrderRef, task_id: str, error: JournalError) -> ReceiptNotS
         task_id=task_id,
         advice="Keep the task id; if the client is closed before, record it with orders.adopt(…).",
     )
+
+
+def _why(error: Exception) -> str:
+    """What the journal said; one of one's own may say anything."""
+    return error.summary if isinstance(error, VidgenError) else f"{type(error).__name__}: {hide_secrets(str(error))}"

@@ -38,6 +38,7 @@ class Carrier:
         unconnected = 0
         patience = self.pacing.patience
         known = _attempts_over(order)
+        await self.creates.settling.catch_up(order.ref)
         while True:
             order = await self._outcome_elsewhere(submission, order)
             if (receipt := order.receipt) is not None:
@@ -79,15 +80,14 @@ class Carrier:
         return pause, refusal
 
     async def _outcome_elsewhere(self, submission: Submission, order: Order) -> Order:
-        """The order as it is; while another process or client is sending it, wait for what comes of that."""
+        """The order once no other process or client is sending it; what has changed in it since it was read, the
+        journal says when it is to be sent."""
         pause = 0.05
-        await self.creates.settling.catch_up(order.ref)
-        while True:
-            order = submission.order = await self.journal.get(order.ref, self.clock.wall()) or order
-            if order.state is not OrderState.SENDING:
-                return order
+        while order.state is OrderState.SENDING:
             await self.clock.sleep(pause)
             pause = min(pause * 1.5, 1.0)
+            order = submission.order = await self.journal.get(order.ref, self.clock.wall()) or order
+        return order
 
 
 def _attempts_over(order: Order) -> int:

@@ -9,7 +9,6 @@ from itertools import islice
 
 from vidgen_async.attempts import TaskResult
 from vidgen_async.clock import Clock
-from vidgen_async.errors import JournalError
 from vidgen_async.events import Event, report
 from vidgen_async.journal.base import Journal
 from vidgen_async.pacing import backoff
@@ -74,7 +73,7 @@ class Results:
         try:
             while self._unwritten:
                 await self._write_batch()
-        except JournalError as error:
+        except Exception as error:  # noqa: BLE001 - they are looked at again, whatever a journal raises
             self._report(logging.WARNING, error)
         finally:
             self._is_closed = True
@@ -85,7 +84,7 @@ class Results:
             try:
                 await self._write_batch()
                 failures = 0
-            except JournalError as error:
+            except Exception as error:  # noqa: BLE001 - whatever a journal raises, it is asked again
                 failures += 1
                 self._report(logging.WARNING if failures == 1 else logging.INFO, error)
                 await self._clock.sleep(backoff(failures, 1.0, longest=LONGEST_PAUSE))
@@ -97,6 +96,6 @@ class Results:
             if self._unwritten.get(task_id) is result:
                 del self._unwritten[task_id]
 
-    def _report(self, level: int, error: JournalError) -> None:
+    def _report(self, level: int, error: Exception) -> None:
         message = "how %(count)d tasks ended could not be written: %(error)s"
         report(logger, level, Event.RESULTS_UNWRITTEN, message, count=len(self._unwritten), error=error)
