@@ -184,7 +184,9 @@ def test_how_the_task_ended_is_shown_with_its_order(here, service):
     assert here("generate", *BOAT[1:], "good", "-o", "boat.mp4")[0] == 0
     (result,) = json.loads(here("orders", "show", "good", "--json")[1])["results"]
     assert (result["task_id"], result["status"]) == (service.creates[0].task_id, "completed")
-    assert f"task {result['task_id']}: completed, " in " ".join(here("orders", "show", "good")[1].split())
+    assert f"result: {result['task_id']} completed, 20 points, seen " in " ".join(
+        here("orders", "show", "good")[1].split()
+    )
 
 
 def test_what_came_back_without_a_task_id_is_shown_with_the_request(here, service):

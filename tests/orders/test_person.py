@@ -1,7 +1,7 @@
 """What a person can do about an order: always on record, never twice by accident."""
 
 import asyncio
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -103,6 +103,14 @@ async def test_a_resend_of_an_order_older_than_the_lifetime_of_its_key_needs_an_
 
     assert receipt.task_id == "task-1"
     assert len(service.posts) == 2
+
+
+async def test_where_the_clock_was_set_back_nobody_knows_how_old_a_key_is(uncertain, service, clock, monkeypatch):
+    before = (await uncertain.get("o")).attempts[0].sent_at - timedelta(days=1)
+    monkeypatch.setattr(clock, "wall", lambda: before)
+    with pytest.raises(OrderStateError, match="first went out at a time that has not come yet"):
+        await uncertain.resend("o", expect_attempt=1, reason="again")
+    assert len(service.posts) == 1
 
 
 async def test_the_lifetime_of_a_key_counts_from_its_first_send(uncertain, make_orders, service, clock):

@@ -54,7 +54,7 @@ def order_facts(order: Order, *, with_request: bool) -> Facts:
         ("model", request.get("model")),
         *((f"attempt {attempt.n}", _attempt(attempt)) for attempt in order.attempts),
     ]
-    pairs += [(f"task {result.task_id}", _result(result)) for result in order.results]
+    pairs += [("result", _result(result)) for result in order.results]
     if closing is not None:
         by = f" by {closing.by}" if closing.by else ""
         pairs.append((str(closing.state), f"{moment(closing.at)}{by}: {closing.reason or 'no reason given'}"))
@@ -71,7 +71,7 @@ def order_facts(order: Order, *, with_request: bool) -> Facts:
 def _result(result: TaskResult) -> str:
     cost = "" if result.points is None else f", {result.points} points"
     why = "" if result.failure_reason is None else f": {result.failure_reason}"
-    return f"{result.status}{cost}, seen {moment(result.at)}{why}"
+    return f"{result.task_id} {result.status}{cost}, seen {moment(result.at)}{why}"
 
 
 def _attempt(attempt: Attempt) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Any
 
-from vidgen_async.attempts import Attempt, Order, OrderState, fold
+from vidgen_async.attempts import SET_BACK, Attempt, Order, OrderState, fold
 from vidgen_async.creates import Sent, Wish
 from vidgen_async.errors import (
     CassetteError,
@@ -141,11 +141,12 @@ def check_age(order: Order, now: datetime, key_lifetime: float) -> None:
     """Raise OrderStateError when the service may have forgotten the order's key."""
     first_sent_at = min(attempt.sent_at for attempt in order.attempts if attempt.kind != "adopt")
     age = now - first_sent_at
-    if age.total_seconds() > key_lifetime:
+    if age < -SET_BACK or age.total_seconds() > key_lifetime:
+        so_long_ago = f"{_hours(age)} ago" if age > timedelta(0) else "at a time that has not come yet"
         message = (
-            f"order {order.order_id!r} was not resent: its Idempotency-Key first went out {_hours(age)} ago, and the "
-            f"service may have forgotten it after {_hours(timedelta(seconds=key_lifetime))}. Then a resend makes, and "
-            "charges, a second task if there is a first."
+            f"order {order.order_id!r} was not resent: its Idempotency-Key first went out {so_long_ago}, and the service "
+            f"may have forgotten it after {_hours(timedelta(seconds=key_lifetime))}. Then a resend makes, and charges, a "
+            "second task if there is a first."
         )
         advice = (
             "Look at the account first; accept_duplicate_risk=True sends it all the same (see Client.key_lifetime)."
