@@ -144,9 +144,9 @@ def check_age(order: Order, now: datetime, key_lifetime: float) -> None:
     if age < -SET_BACK or age.total_seconds() > key_lifetime:
         so_long_ago = f"{_hours(age)} ago" if age > timedelta(0) else "at a time that has not come yet"
         message = (
-            f"order {order.order_id!r} was not resent: its Idempotency-Key first went out {so_long_ago}, and the service "
-            f"may have forgotten it after {_hours(timedelta(seconds=key_lifetime))}. Then a resend makes, and charges, a "
-            "second task if there is a first."
+            f"order {order.order_id!r} was not resent: its Idempotency-Key first went out {so_long_ago}, and the "
+            f"service may have forgotten it after {_hours(timedelta(seconds=key_lifetime))}. Then a resend makes, and "
+            "charges, a second task if there is a first."
         )
         advice = (
             "Look at the account first; accept_duplicate_risk=True sends it all the same (see Client.key_lifetime)."
