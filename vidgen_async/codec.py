@@ -467,10 +467,12 @@ def _without_markup(body: bytes) -> str:
     return "".join(parts)
 
 
-def describe_outcome(answer: Answer, outcome: AttemptOutcome) -> str:
+def describe_outcome(answer: Answer, outcome: AttemptOutcome, *, is_complete: bool = True) -> str:
     """One sentence, without secrets, about the answer to a create, for the journal and for errors."""
     code, words = _code_and_words(answer)
     shown = f"{answer.status}" + (f" {code}" if code else "")
     if 200 <= answer.status < 300 and outcome is AttemptOutcome.UNCERTAIN:
-        return f"the answer ({shown}) holds no task id: {excerpt(answer.body, answer.known) or 'it is empty'}"
-    return hide_secrets(f"the service answered {shown}" + (f": {words}" if words else ""), answer.known)
+        problem = "holds no task id" if is_complete else "broke off"
+        return f"the answer ({shown}) {problem}: {excerpt(answer.body, answer.known) or 'it is empty'}"
+    broke_off = "" if is_complete else " (it broke off)"
+    return hide_secrets(f"the service answered {shown}" + (f": {words}" if words else ""), answer.known) + broke_off

@@ -269,7 +269,7 @@ class RejectedUnexpectedResponseError(RejectedError, UnexpectedResponseError):
 
 
 class JournalError(VidgenError):
-    """The journal could not be read or written. No POST was made."""
+    """The journal could not be read or written. No POST was made, unless it is a :class:`ReceiptNotStoredError`."""
 
     def __init__(self, message: str = "", *, advice: str = "", may_pass: bool = False) -> None:
         super().__init__(message, advice=advice)

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 import sqlite3
 from contextlib import closing
 
@@ -54,7 +55,10 @@ def test_the_orders_are_listed_oldest_first_with_what_is_known(here, service, mi
 def test_the_list_can_be_of_some_states(here, mixed):
     out = here("orders", "ls", "--state", "uncertain", "--state", "rejected", "--json")[1]
     assert [document["order_id"] for document in documents(out)] == ["order-1187", "refused"]
-    assert here("orders", "ls", "--state", "queued")[1] == "no such order is on record\n"
+    nothing = here("orders", "ls", "--state", "queued")[1]
+    assert nothing.startswith(
+        f"there is no such order in the journal {journal_file()} for account 'default' at http://"
+    )
     assert here("orders", "ls", "--state", "lost")[0] == 2
 
 
@@ -196,6 +200,26 @@ def test_what_came_back_without_a_task_id_is_shown_with_the_request(here, servic
     (attempt,) = json.loads(here("orders", "show", "odd", "--with-request", "--json")[1])["attempts"]
     assert attempt["body"] == '{"job": "task_hidden"}'
     assert "body" not in json.loads(here("orders", "show", "odd", "--json")[1])["attempts"][0]
+
+
+def test_a_look_at_another_account_says_where_it_looked(here, uncertain):
+    out = " ".join(here("orders", "ls", "--account", "shop")[1].split())
+    assert "there is no such order in the journal" in out
+    assert "for account 'shop' at" in out
+
+
+def test_an_order_is_shown_with_how_long_it_waited_and_its_key_only_when_that_was_asked_for(here, service, uncertain):
+    (create,) = service.creates
+    shown = here("orders", "show", uncertain)[1]
+    assert re.search(r"uncertain, sent [\d: -]+ UTC, after \d+\.\d s: ", shown)
+    assert create.idempotency_key not in shown + here("orders", "show", uncertain, "--json")[1]
+    assert create.idempotency_key in here("orders", "show", uncertain, "--with-request")[1]
+    document = json.loads(here("orders", "show", uncertain, "--with-request", "--json")[1])
+    assert document["idempotency_key"] == create.idempotency_key
+
+
+def test_a_watch_of_the_orders_says_how_many_need_a_person(here, uncertain):
+    assert "1 are uncertain or being sent: vidgen orders ls shows them" in here("watch", "--orders")[2]
 
 
 def test_a_resend_that_nobody_can_be_asked_about_sends_nothing(here, service, uncertain):

@@ -127,7 +127,7 @@ async def test_a_damaged_file_says_so(journal, path):
     content = bytearray(path.read_bytes())
     content[4096:] = b"\xff" * (len(content) - 4096)
     path.write_bytes(content)
-    await fails(journal, "damaged", "put back a copy")
+    await fails(journal, "damaged", "look at the account before anything is ordered again")
 
 
 async def test_a_full_disk_writes_nothing_and_can_be_tried_again(journal):

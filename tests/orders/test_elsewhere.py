@@ -61,6 +61,14 @@ async def test_a_refusal_is_the_outcome_for_both_and_nothing_is_bought_behind_an
     assert len(service.posts) == 1
 
 
+async def test_who_waits_for_somebody_elses_send_says_so_and_until_when(make_orders, service, clock, caplog):
+    service.script[:] = slowly(clock, accepted)
+    with caplog.at_level("INFO"):
+        await both(make_orders, clock)
+    (told,) = [record for record in caplog.records if record.event == "order.awaited"]
+    assert (told.order_id, told.until) == ("o", "2030-01-01 00:02:10 UTC")
+
+
 async def test_an_explicit_call_after_the_refusal_goes_again(make_orders, service, clock):
     service.script[:] = slowly(clock, lambda: refused(402), accepted)
     await both(make_orders, clock)

@@ -21,7 +21,7 @@ Harm: TypeAlias = Callable[[Path], AbstractContextManager[None]]
 NOBODY = 65534
 PAGE = 4096
 UNWRITABLE = ("may not write", "make the file and its directory writable")
-DAMAGED = ("damaged", "put back a copy")
+DAMAGED = ("damaged", "look at the account before anything is ordered again")
 GONE = ("deleted or replaced", "put it back")
 
 

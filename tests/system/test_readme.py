@@ -104,6 +104,13 @@ async def test_the_worker_started_again_orders_nothing_twice(service, capsys):
 
 
 @pytest.mark.usefixtures("environment")
+async def test_a_job_that_is_no_request_stops_no_other_job_of_the_worker(service, capsys):
+    saved = await names_of("async def work(")["work"]({"job-1": "a boat", "job-2": "", "job-3": "another boat"})
+    assert len(saved) == len(service.creates) == 2
+    assert "job-2 the request was not sent: prompt: must not be empty" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("environment")
 async def test_the_worker_that_was_cut_off_while_it_saved_a_video_saves_it_the_next_time(service):
     work = names_of("async def work(")["work"]
     service.faults.add("videos.content", Fault.stall())

@@ -57,7 +57,7 @@ _by = click.option("--by", metavar="NAME", default=_login_name, help="Who decide
 _needed_reason = click.option("--reason", metavar="TEXT", required=True, help="Why; it goes on record.")
 _reason = click.option("--reason", metavar="TEXT", default="", help="Why; it goes on record.")
 _with_request = click.option(
-    "--with-request", is_flag=True, help="Also the request, with its prompt and addresses, as it is on record."
+    "--with-request", is_flag=True, help="Also the key and the request, with its prompt and addresses, as on record."
 )
 
 
@@ -82,7 +82,7 @@ def ls(settings: Settings, states: tuple[str, ...]) -> int:
 
     async def work(errand: Errand) -> None:
         found = await errand.client.orders.list(states or None)
-        errand.screen.show(orders_table(found, datetime.now(UTC)), *map(order_document, found))
+        errand.screen.show(orders_table(found, datetime.now(UTC), errand.journey.where), *map(order_document, found))
 
     return _on_record(settings, Journey(), work)
 
@@ -194,7 +194,7 @@ def resend(
 def adopt(settings: Settings, order_id: str, task_id: str, reason: str, by: str) -> int:
     """Put on record that TASK is the task of ORDER.
 
-    The service is asked whether there is such a task.
+    The service is asked whether there is such a task. This is final: look at its model, time and prompt first.
 
     \b
       vidgen orders adopt order-1187 task_9bb34ae375b1 --reason "same minute"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from vidgen_async.attempts import OrderState
 from vidgen_async.cli.documents import kind_of, task_document
 from vidgen_async.cli.journey import Fate, Journey, Stage
 from vidgen_async.cli.options import connected, force_option
@@ -103,6 +104,8 @@ def watch(settings: Settings, task_ids: tuple[str, ...], with_orders: bool) -> i
             errand.journey.stage = Stage.RECORD
             for order in await errand.client.orders.list(is_terminal=False):
                 tasks.update(dict.fromkeys(order.running_task_ids, order.order_id))
+            if unclear := await errand.client.orders.list([OrderState.UNCERTAIN, OrderState.SENDING]):
+                errand.screen.say("orders", f"{len(unclear)} are uncertain or being sent: vidgen orders ls shows them")
         if tasks:
             await watch_all(errand, tasks, is_live=is_live)
         else:

@@ -104,6 +104,7 @@ def order_document(order: Order, *, with_request: bool = False) -> Document:
             "by": closing.by,
         }
     if with_request:
+        document["idempotency_key"] = order.idempotency_key
         document["request"] = request
     return document
 

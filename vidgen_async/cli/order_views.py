@@ -9,8 +9,8 @@ from vidgen_async.cli.formats import age, moment
 from vidgen_async.cli.printing import Facts, Table, columns, facts_of
 
 
-def orders_table(found: Sequence[Order], now: datetime) -> Table:
-    """A line for each order."""
+def orders_table(found: Sequence[Order], now: datetime, where: str) -> Table:
+    """A line for each order; ``where`` they were looked for."""
     rows = tuple(
         (
             order.order_id,
@@ -27,7 +27,7 @@ def orders_table(found: Sequence[Order], now: datetime) -> Table:
             "order", "state", "age", "attempts", "task", "cause", numbers=("age", "attempts"), long=("cause",)
         ),
         rows=rows,
-        empty="no such order is on record",
+        empty=f"there is no such order {where}",
     )
 
 
@@ -59,7 +59,7 @@ def order_facts(order: Order, *, with_request: bool) -> Facts:
         by = f" by {closing.by}" if closing.by else ""
         pairs.append((str(closing.state), f"{moment(closing.at)}{by}: {closing.reason or 'no reason given'}"))
     if with_request:
-        pairs += [("request", json.dumps(request, ensure_ascii=False))]
+        pairs += [("key", order.idempotency_key), ("request", json.dumps(request, ensure_ascii=False))]
         pairs += [
             (f"answer {attempt.n}", attempt.evidence.body.decode(errors="backslashreplace"))
             for attempt in order.unclear
@@ -75,7 +75,14 @@ def _result(result: TaskResult) -> str:
 
 
 def _attempt(attempt: Attempt) -> str:
-    kind = "sent" if attempt.kind == "create" else f"{attempt.kind} by {attempt.by or 'a person'}: {attempt.reason},"
+    kind = "sent" if attempt.kind == "create" else f"{attempt.kind} by {attempt.by or 'a person'}"
+    kind += f": {attempt.reason}," if attempt.reason else ""
     evidence = attempt.evidence
     cause = "" if evidence is None or not evidence.cause else f": {evidence.cause}"
-    return f"{attempt.outcome}, {kind} {moment(attempt.sent_at)}{cause}"
+    if evidence is None:
+        known = f", counts as being sent until {moment(attempt.deadline_at)}"
+    elif attempt.kind == "adopt" or not attempt.sent_at <= evidence.at <= attempt.deadline_at:
+        known = ""
+    else:
+        known = f", after {(evidence.at - attempt.sent_at).total_seconds():.1f} s"
+    return f"{attempt.outcome}, {kind} {moment(attempt.sent_at)}{known}{cause}"

@@ -51,7 +51,8 @@ class Videos:
 
         NotSentError: proven that nothing left. RejectedError (also an InsufficientCreditsError, RateLimitError, …): the
         service refused. UncertainCreateError: nobody knows, and it is not sent again. OrderConflictError: the order id
-        stands for another request. InvalidRequestError, JournalError: nothing was sent.
+        stands for another request. InvalidRequestError, JournalError: nothing was sent; but a ReceiptNotStoredError,
+        which is a JournalError too, holds the ``task_id`` of an order that was accepted.
         Cancelling the caller stops nothing; call again with the same order id for the outcome.
         """
         self._parts.lifetime.check()

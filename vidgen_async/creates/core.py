@@ -224,7 +224,7 @@ class Creates:
                 at=now,
                 status=answer.status,
                 task_id=task_id if outcome is AttemptOutcome.ACCEPTED else None,
-                cause=describe_outcome(answer, outcome) + ("" if exchange.is_complete else " (it broke off)"),
+                cause=describe_outcome(answer, outcome, is_complete=exchange.is_complete),
                 body=answer.body if outcome is AttemptOutcome.UNCERTAIN else b"",
                 extra=extra if outcome is AttemptOutcome.ACCEPTED else {},
                 answered=True,

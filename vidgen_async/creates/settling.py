@@ -154,4 +154,8 @@ def _not_stored(ref: OrderRef, task_id: str, error: Exception) -> ReceiptNotStor
 
 def _why(error: Exception) -> str:
     """What the journal said; one of one's own may say anything."""
-    return error.summary if isinstance(error, VidgenError) else f"{type(error).__name__}: {hide_secrets(str(error))}"
+    return (
+        error.summary.removesuffix(" Nothing was written.")
+        if isinstance(error, VidgenError)
+        else f"{type(error).__name__}: {hide_secrets(str(error))}"
+    )

@@ -28,7 +28,10 @@ _making = threading.Lock()
 
 _NOT_WRITABLE = "this user may not write it; make the file and its directory writable"
 _DISK_FULL = "the disk is full; make room, then try again"
-_DAMAGED = "it is damaged; put back a copy, or take a new file and look at the account before anything is ordered again"
+_DAMAGED = (
+    "it is damaged; look at the account before anything is ordered again, with a new file or with a copy that is put "
+    "back: what is not in it is sent again"
+)
 _MEANINGS = {
     sqlite3.SQLITE_BUSY: "another program kept it locked for too long; end that program's transaction, then try again",
     sqlite3.SQLITE_READONLY: _NOT_WRITABLE,

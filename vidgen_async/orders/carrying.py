@@ -82,6 +82,12 @@ class Carrier:
     async def _outcome_elsewhere(self, submission: Submission, order: Order) -> Order:
         """The order once no other process or client is sending it; what has changed in it since it was read, the
         journal says when it is to be sent."""
+        if order.state is OrderState.SENDING and order.sending_until is not None:
+            message = (
+                "order %(order_id)r is being sent by somebody else; its outcome is awaited until %(until)s at most"
+            )
+            until = f"{order.sending_until:%Y-%m-%d %H:%M:%S} UTC"
+            report(logger, logging.INFO, Event.ORDER_AWAITED, message, order_id=order.order_id, until=until)
         pause = 0.05
         while order.state is OrderState.SENDING:
             await self.clock.sleep(pause)

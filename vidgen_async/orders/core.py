@@ -261,9 +261,9 @@ class Orders:
         order's receipt. A receipt of a send that is still under way is kept beside it, and reported as an error. A task
         that is the order's receipt already is returned as such.
 
-        NotFoundError when the service does not know the task; OrderStateError when it is the receipt of another order
-        on record, cannot be this one's (another model, or made before the order was), or the order is not uncertain,
-        abandoned or sending.
+        An adoption is final. NotFoundError when the service does not know the task; OrderStateError when it is the
+        receipt of another order on record, cannot be this one's (another model, or made more than an hour, by which
+        clocks may differ, before the order was), or the order is not uncertain, abandoned or sending.
         """
         checked_task_id(task_id)
         known = await self.get(order_id)
