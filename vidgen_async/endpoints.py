@@ -84,12 +84,21 @@ class Endpoints:
 
 
 def checked_task_id(task: TaskLike) -> str:
-    """The id of the task. An empty, blank or dot id would ask for another path, and is refused."""
+    """The id of the task. What is empty, blank or dots would ask for another path: refused, as is what is no text."""
     task_id = task_id_of(task)
-    if not task_id.strip() or task_id.strip() in {".", ".."}:
-        message = f"a task id must not be empty, blank or dots: {task_id!r}"
+    if not is_task_id(task_id):
+        message = f"a task id must be text, and not empty, blank or dots: {task_id!r}"
         raise InvalidRequestError(message, problems=[message])
     return task_id
+
+
+def is_task_id(text: str) -> bool:
+    """Whether a task can be asked for by it. A lone surrogate is no text."""
+    return (
+        bool(text.strip())
+        and text.strip() not in {".", ".."}
+        and not any("\ud800" <= char <= "\udfff" for char in text)
+    )
 
 
 def quoted_task_id(task: TaskLike) -> str:

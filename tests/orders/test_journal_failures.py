@@ -17,7 +17,7 @@ from vidgen_async.errors import (
 )
 from vidgen_async.journal import Journal, MemoryJournal
 from vidgen_async.messages import Delivery, Phase, Probe
-from vidgen_async.resources import VideoRequest
+from vidgen_async.resources import VideoRequest, VideoTask
 from vidgen_async.transports import BufferedResponse
 
 REQUEST = VideoRequest(model="vendorh3", prompt="a paper boat", duration=8)
@@ -124,6 +124,73 @@ async def test_whatever_a_journal_of_ones_own_raises_a_receipt_in_hand_is_told_a
     assert "hunter2" not in str(caught.value)
     await clock.sleep(10)
     assert (await make_orders(on=journal).get("o")).receipt.task_id == "task-1"
+
+
+async def test_a_close_in_the_middle_of_writing_a_receipt_tells_it_and_not_that_nobody_knows(make_orders, clock):
+    orders = make_orders(on=Failing(settle=10**6))
+    caller = asyncio.ensure_future(orders.create(REQUEST, order_id="o"))
+    await clock.sleep(3)
+    await orders.aclose(grace=0.1)
+    with pytest.raises(ReceiptNotStoredError, match="task-1"):
+        await caller
+
+
+async def test_a_close_that_is_cancelled_leaves_nothing_running(make_orders, clock):
+    orders = make_orders(on=Failing(settle=10**6))
+    before = asyncio.all_tasks()
+    caller = asyncio.ensure_future(orders.create(REQUEST, order_id="o"))
+    with pytest.raises(ReceiptNotStoredError):
+        await caller
+    orders.results.saw("task-1", VideoTask(id="task-1", status="completed"))
+    for _ in range(3):
+        closing = asyncio.ensure_future(orders.aclose())
+        await asyncio.sleep(0)
+        closing.cancel()
+        await asyncio.wait({closing})
+    await clock.sleep(1)
+    assert {task.get_name() for task in asyncio.all_tasks() - before} <= {"virtual clock"}
+
+
+async def test_an_outcome_that_can_never_be_written_keeps_no_other_from_it(make_orders, service, clock):
+    class OneDamaged(MemoryJournal):
+        is_locked = True
+
+        async def settle(self, ref, n, evidence):
+            if self.is_locked or ref.order_id == "damaged":
+                message = "no"
+                raise JournalError(message)
+            return await super().settle(ref, n, evidence)
+
+    service.answers(lambda: accepted("task-1"), lambda: accepted("task-2"))
+    journal = OneDamaged()
+    orders = make_orders(on=journal)
+    results = await asyncio.gather(
+        *(orders.create(REQUEST, order_id=order_id) for order_id in ("damaged", "o")), return_exceptions=True
+    )
+    assert [type(result) for result in results] == [ReceiptNotStoredError] * 2
+    journal.is_locked = False
+    await clock.sleep(120)
+    assert (await make_orders(on=journal).get("o")).state is OrderState.ACCEPTED
+
+
+async def test_what_a_journal_of_ones_own_says_shows_no_key_in_the_log(make_orders, clock, caplog):
+    class Talkative(MemoryJournal):
+        async def record(self, service, results):
+            message = "401 for Authorization key-never-shown"
+            raise RuntimeError(message)
+
+    orders = make_orders(on=Talkative())
+    orders.results.saw("task-1", VideoTask(id="task-1", status="completed"))
+    await orders.aclose()
+    assert caplog.records
+    assert "key-never-shown" not in caplog.text
+
+
+@pytest.mark.parametrize("task_id", ["..", " ", "t\\ud800x"])
+async def test_an_id_that_nobody_could_ask_for_is_no_receipt(make_orders, service, task_id):
+    service.answers(lambda: BufferedResponse(202, f'{{"id": "{task_id}"}}'.encode()))
+    with pytest.raises(UncertainCreateError, match="holds no task id"):
+        await make_orders().create(REQUEST, order_id="o")
 
 
 async def test_an_order_whose_receipt_is_not_on_record_yet_is_not_sent_again(make_orders, service):

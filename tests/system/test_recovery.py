@@ -86,19 +86,41 @@ async def test_an_outcome_that_was_not_handled_to_its_end_comes_again(restarted,
     assert await handled(fails_at=9) == []
 
 
-async def test_a_task_that_was_seen_to_end_by_a_get_or_that_failed_is_not_watched_again(restarted, service):
+async def test_a_task_that_failed_is_not_watched_again(restarted, service):
     service.fail_next_task("out of paper")
     async with restarted() as client:
         failed = await client.videos.create(**FIELDS, order_id="failed")
-        done = await client.videos.create(**FIELDS, order_id="done")
-        while not (await client.videos.get(done)).is_terminal:
-            service.clock.advance(1)
         outcomes = [outcome async for outcome in client.videos.as_completed([failed])]
         assert [outcome.order_id for outcome in outcomes] == ["failed"]
     async with restarted() as client:
         assert await client.orders.list(is_terminal=False) == []
         (result,) = (await client.orders.get("failed")).results
         assert (result.status, result.failure_reason) == ("failed", "out of paper")
+
+
+async def test_a_get_takes_no_outcome_from_who_goes_on(restarted, service):
+    async with restarted() as client:
+        receipt = await client.videos.create(**FIELDS, order_id="order-1187")
+        service.clock.advance(60)
+        assert (await client.videos.get(receipt)).is_terminal
+    async with restarted() as client:
+        assert [outcome.task_id async for outcome in client.videos.rewatch()] == [receipt.task_id]
+
+
+async def test_a_video_whose_saving_by_generate_was_cut_off_is_found_again(restarted, service, tmp_path):
+    service.faults.add("videos.content", Fault.stall())
+    async with restarted() as client:
+        generating = asyncio.ensure_future(client.videos.generate(**FIELDS, order_id="o", to=tmp_path / "boat.mp4"))
+        while "videos.content" not in [request.op for request in service.requests]:  # noqa: ASYNC110 - it has no event
+            await asyncio.sleep(0.01)
+        generating.cancel()
+        await asyncio.wait({generating})
+    async with restarted() as client:
+        assert [order.order_id for order in await client.orders.list(is_terminal=False)] == ["o"]
+        await client.videos.generate(**FIELDS, order_id="o", to=tmp_path / "boat.mp4")
+    async with restarted() as client:
+        assert await client.orders.list(is_terminal=False) == []
+    assert len(service.creates) == 1
 
 
 async def test_opening_a_journal_after_a_crash_sends_nothing_and_lists_what_is_uncertain_with_its_evidence(

@@ -107,7 +107,8 @@ def watch(settings: Settings, task_ids: tuple[str, ...], with_orders: bool) -> i
             if unclear := await errand.client.orders.list([OrderState.UNCERTAIN, OrderState.SENDING]):
                 errand.screen.say("orders", f"{len(unclear)} are uncertain or being sent: vidgen orders ls shows them")
         if tasks:
-            await watch_all(errand, tasks, is_live=is_live)
+            with errand.client.orders.results.held(tasks):  # to look on takes nothing from who goes on with them
+                await watch_all(errand, tasks, is_live=is_live)
         else:
             errand.screen.say("orders", "every task of the orders on record was seen to end")
 

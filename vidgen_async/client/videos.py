@@ -74,9 +74,7 @@ class Videos:
         """The task as it is now (2.5, 4.5), with its latest ``video_url``, whose query must be kept whole. A failed
         task is returned, not raised. NotFoundError for one that is not the caller's. A read, as any other."""
         self._parts.lifetime.check()
-        found = await self._parts.reads.again(self._parts.endpoints.get_video(task), read_task)
-        self._orders.results.saw(checked_task_id(task), found)
-        return found
+        return await self._parts.reads.again(self._parts.endpoints.get_video(task), read_task)
 
     async def wait(self, task: TaskLike, *, timeout: float | None = ONE_DAY) -> VideoTask:
         """The completed task, polled once per interval (section 8); any number of waits share one poll.
@@ -113,7 +111,8 @@ class Videos:
         as :meth:`as_completed`, also when it is left or cancelled.
 
         An end counts as seen, and goes on record, when the loop comes back for the next outcome: a process that dies
-        while it handles one gets that one again.
+        while it handles one gets that one again. The ends that other waits were told of (``wait``, ``watch``,
+        ``as_completed``, a ``generate`` that came through) count as seen too, also those of other processes.
         """
         self._parts.lifetime.check()
         order_ids: dict[str, str] = {}
@@ -192,14 +191,16 @@ class Videos:
         if to is not None:
             await check_target(to)
         receipt = await self.create(request, order_id=order_id, on_receipt=on_receipt, validate=validate, **fields)
-        async with aclosing(self.watch(receipt, timeout=timeout)) as changes:
-            async for task in changes:
-                if on_update is not None and inspect.isawaitable(heard := on_update(task)):
-                    await heard
-        done = Outcome.of(task).unwrap()
-        if to is not None:
-            await self.download(done, to)
-        return done
+        # Its end counts as seen when the video is saved: whoever goes on after a kill is to find it.
+        with self._orders.results.held([receipt.task_id]) as saw:
+            async with aclosing(self.watch(receipt, timeout=timeout)) as changes:
+                async for task in changes:
+                    if on_update is not None and inspect.isawaitable(heard := on_update(task)):
+                        await heard
+            if to is not None and task.status == "completed":
+                await self.download(task, to)
+            saw(receipt.task_id, task)
+        return Outcome.of(task).unwrap()
 
     def _accepted(self, task: TaskLike) -> float | None:
         """When the task was accepted, on the clock that only grows: a receipt knows."""

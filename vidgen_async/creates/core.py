@@ -8,10 +8,9 @@ reads as *uncertain* once its deadline has passed.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
-from typing import Any
 
 from attrs import frozen
 
@@ -22,8 +21,8 @@ from vidgen_async.creates.exchange import Exchange
 from vidgen_async.creates.gate import HeldBackError, Once, Opening
 from vidgen_async.creates.settling import Settling
 from vidgen_async.delivery import outcome_of_answer, outcome_without_answer
-from vidgen_async.endpoints import Endpoints
-from vidgen_async.errors import CassetteError, JournalError, TransportError
+from vidgen_async.endpoints import Endpoints, is_task_id
+from vidgen_async.errors import CassetteError, JournalError, ReceiptNotStoredError, TransportError
 from vidgen_async.events import Event, report
 from vidgen_async.journal.base import Journal, Permission
 from vidgen_async.messages import LONGEST_ANSWER, BytesBody, Delivery, Probe
@@ -97,7 +96,7 @@ class Creates:
         self._queue = asyncio.Lock()
         self._reserved = 0
         self._released = asyncio.Event()
-        self.settling = Settling(journal, clock)
+        self.settling = Settling(journal, clock, known)
 
     async def send(
         self, order: Order, wish: Wish, on_begin: Callable[[], None], on_settled: Callable[[Order], None]
@@ -135,7 +134,9 @@ class Creates:
             # What is known by now is written down: that nothing left, or a whole answer.
             is_known = probe.delivery is Delivery.NOT_SENT or exchange.is_complete
             if is_known and isinstance(attempt := await opening.result(), Attempt):
-                await _to_the_end(self._settled(order, attempt, exchange, probe.delivery, None), on_settled)
+                await _to_the_end(
+                    self.settling.own(self._settled(order, attempt, exchange, probe.delivery, None)), on_settled
+                )
             raise
         except Exception as error:  # noqa: BLE001 - whatever a transport raises, the probe says how far it got
             failure = error
@@ -146,7 +147,9 @@ class Creates:
         attempt = await opening.result()
         if not isinstance(attempt, Attempt):
             return Sent(order=order, failure=failure)
-        sent = await _to_the_end(self._settled(order, attempt, exchange, probe.delivery, failure), on_settled)
+        sent = await _to_the_end(
+            self.settling.own(self._settled(order, attempt, exchange, probe.delivery, failure)), on_settled
+        )
         if isinstance(failure, CassetteError):
             raise failure
         return sent
@@ -218,6 +221,8 @@ class Creates:
             evidence = Evidence(outcome=outcome, at=now, cause=self._cause(failure, known))
         else:
             task_id, extra = read_created_id(answer.body) if exchange.is_complete else (None, {})
+            if task_id is not None and not is_task_id(task_id):
+                task_id = None  # nobody could ask for it
             outcome = outcome_of_answer(answer.status, task_id)
             evidence = Evidence(
                 outcome=outcome,
@@ -253,13 +258,15 @@ class Creates:
         return f"{type(failure).__name__}: {excerpt(str(failure), known)}"
 
 
-async def _to_the_end(work: Coroutine[Any, Any, Sent], on_settled: Callable[[Order], None]) -> Sent:
+async def _to_the_end(settling: "asyncio.Task[Sent]", on_settled: Callable[[Order], None]) -> Sent:
     """What settling gives, told to ``on_settled`` too. When the caller is cancelled it goes on, and is waited for: a
-    receipt in hand is not thrown away."""
-    settling = asyncio.ensure_future(work)
+    receipt in hand is not thrown away, and one that could not be written is what the caller is told of."""
     try:
         return await asyncio.shield(settling)
     finally:
         await asyncio.wait({settling})
-        if not settling.cancelled() and settling.exception() is None:
+        error = None if settling.cancelled() else settling.exception()
+        if isinstance(error, ReceiptNotStoredError):
+            raise error
+        if error is None and not settling.cancelled():
             on_settled(settling.result().order)

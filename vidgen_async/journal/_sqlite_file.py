@@ -118,11 +118,11 @@ class JournalFile:
             )
             raise self.error(what)
 
-    def explain(self, error: sqlite3.Error | OSError | ValueError) -> JournalError:
-        """What happened to which file, and what to do. A ValueError: something on record cannot be read."""
+    def explain(self, error: Exception) -> JournalError:
+        """What happened to which file, and what to do. What neither SQLite nor the disk raised: a record is damaged."""
         code = 0
         meaning: str | None = _DAMAGED
-        if isinstance(error, ValueError):
+        if not isinstance(error, (sqlite3.Error, OSError)):
             said = type(error).__name__
         elif isinstance(error, OSError):
             meaning = _OS_MEANINGS.get(error.errno or 0)

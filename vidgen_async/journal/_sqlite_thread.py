@@ -84,7 +84,7 @@ def _carry_out(operation: Callable[[sqlite3.Connection], T], future: "Future[T]"
         result = operation(connection.get())
     except VidgenError as error:
         future.set_exception(error)
-    except (sqlite3.Error, OSError, ValueError) as error:
+    except (sqlite3.Error, OSError, ValueError, OverflowError, RecursionError) as error:
         connection.close()
         explained = connection.file.explain(error)
         explained.__cause__ = error

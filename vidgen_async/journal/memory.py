@@ -13,7 +13,7 @@ from vidgen_async.pacing import Pacing, Turn, turn
 
 
 class MemoryJournal:
-    """The default of a bare client. Several clients may share one."""
+    """The default of a bare client. Several clients of one event loop may share one."""
 
     durable = False
 

@@ -90,7 +90,7 @@ class Orders:
     ) -> None:
         self._carrier = Carrier(creates=creates, journal=journal, clock=clock, pacing=pacing, service=names.service)
         self._settling = creates.settling
-        self.results = Results(journal, clock, names.service)
+        self.results = Results(journal, clock, names.service, creates.settling.why)
         """How tasks ended goes on record."""
         self._journal = journal
         self._clock = clock
@@ -272,6 +272,7 @@ class Orders:
         states = {OrderState.UNCERTAIN, OrderState.ABANDONED, OrderState.SENDING}
         order = await self._in_state(order_id, "adopted", states)
         check_adoptable(order, read_request(order.body), await self._get_task(task_id))
+        self._lifetime.check()  # the client may have been closed while the task was asked for
         now = self._clock.wall()
         cause = f"adopted by {by or 'a person'}" + (f": {reason}" if reason else "")
         evidence = Evidence(outcome=AttemptOutcome.ACCEPTED, at=now, task_id=task_id, cause=cause)
@@ -296,6 +297,7 @@ class Orders:
         self, order_id: str, done: str, to: OrderState, states: set[OrderState], word: tuple[str, str]
     ) -> Order:
         order = await self._in_state(order_id, done, states)
+        self._lifetime.check()  # the client may have been closed while the journal was read
         closing = Closing(state=to, at=self._clock.wall(), reason=word[0], by=word[1])
         order = await self._journal.close_order(order.ref, closing, states)
         if order.state is not to:
@@ -327,8 +329,10 @@ class Orders:
             if workers:
                 await self._finish(workers, grace)
         finally:
-            await self._settling.aclose()
-            await self.results.aclose()
+            try:
+                await self._settling.aclose()
+            finally:
+                await self.results.aclose()
 
     async def _finish(self, workers: Collection["asyncio.Task[None]"], grace: float) -> None:
         try:
@@ -351,7 +355,7 @@ class Orders:
                 order = await self._journal.get(self._ref(submission.order_id), self._clock.wall())
             except JournalError as error:
                 message = "order %(order_id)r: the journal could not be asked: %(error)s"
-                fields = {"order_id": submission.order_id, "error": error}
+                fields = {"order_id": submission.order_id, "error": self._settling.why(error)}
                 report(logger, logging.WARNING, Event.ORDER_UNREAD, message, **fields)
             else:
                 submission.order = order or submission.order

@@ -25,10 +25,11 @@ class Results:
     """Writes them in the background. Whoever sees a task end never waits for that; a result that was not written
     costs one more look at the task, no more."""
 
-    def __init__(self, journal: Journal, clock: Clock, service: str) -> None:
+    def __init__(self, journal: Journal, clock: Clock, service: str, why: Callable[[Exception], str]) -> None:
         self._journal = journal
         self._clock = clock
         self._service = service
+        self._why = why
         self._unwritten: dict[str, TaskResult] = {}
         self._writer: asyncio.Task[None] | None = None
         self._is_closed = False
@@ -98,4 +99,4 @@ class Results:
 
     def _report(self, level: int, error: Exception) -> None:
         message = "how %(count)d tasks ended could not be written: %(error)s"
-        report(logger, level, Event.RESULTS_UNWRITTEN, message, count=len(self._unwritten), error=error)
+        report(logger, level, Event.RESULTS_UNWRITTEN, message, count=len(self._unwritten), error=self._why(error))

@@ -142,10 +142,10 @@ def check_age(order: Order, now: datetime, key_lifetime: float) -> None:
     first_sent_at = min(attempt.sent_at for attempt in order.attempts if attempt.kind != "adopt")
     age = now - first_sent_at
     if age < -SET_BACK or age.total_seconds() > key_lifetime:
-        so_long_ago = f"{_hours(age)} ago" if age > timedelta(0) else "at a time that has not come yet"
+        so_long_ago = f"{_hours(age.total_seconds())} ago" if age > timedelta(0) else "at a time that has not come yet"
         message = (
             f"order {order.order_id!r} was not resent: its Idempotency-Key first went out {so_long_ago}, and the "
-            f"service may have forgotten it after {_hours(timedelta(seconds=key_lifetime))}. Then a resend makes, and "
+            f"service may have forgotten it after {_hours(key_lifetime)}. Then a resend makes, and "
             "charges, a second task if there is a first."
         )
         advice = (
@@ -154,8 +154,8 @@ def check_age(order: Order, now: datetime, key_lifetime: float) -> None:
         raise OrderStateError(message, order_id=order.order_id, state=order.state, advice=advice)
 
 
-def _hours(span: timedelta) -> str:
-    return f"{span / timedelta(hours=1):.1f} h"
+def _hours(seconds: float) -> str:
+    return f"{seconds / 3600:.1f} h"
 
 
 def check_reason(what: str, reason: object) -> None:
