@@ -122,6 +122,17 @@ class Attempt:
         """What is known of it; *sending* while nothing is."""
         return AttemptOutcome.SENDING if self.evidence is None else self.evidence.outcome
 
+    @property
+    def waited(self) -> float | None:
+        """For how many seconds an answer was awaited; None while it is, for an adoption, and where whoever waited is
+        gone or the clock was set."""
+        evidence = self.evidence
+        if evidence is None or self.kind == "adopt":
+            return None
+        if evidence.status is None and not self.sent_at <= evidence.at <= self.deadline_at:
+            return None
+        return max((evidence.at - self.sent_at).total_seconds(), 0.0)
+
     def learned(self, evidence: Evidence) -> "Attempt":
         """This attempt with the evidence, if it adds knowledge; else this attempt as it is."""
         return evolve(self, evidence=evidence) if may_become(self.outcome, evidence.outcome) else self
@@ -242,8 +253,7 @@ class Order:
     @property
     def sending_until(self) -> datetime | None:
         """When it becomes uncertain for want of an outcome, if it is being sent."""
-        deadlines = [attempt.deadline_at for attempt in self.attempts if attempt.outcome is AttemptOutcome.SENDING]
-        return max(deadlines, default=None)
+        return sending_until(self.attempts)
 
     @property
     def decisions(self) -> tuple[Decision, ...]:
@@ -294,6 +304,12 @@ class Order:
                 continue
             order = order.learned(attempt.n, Evidence(outcome=AttemptOutcome.UNCERTAIN, at=now, cause=cause))
         return order
+
+
+def sending_until(attempts: Iterable[Attempt]) -> datetime | None:
+    """When the last of those that are being sent becomes uncertain; None when none is."""
+    deadlines = [attempt.deadline_at for attempt in attempts if attempt.outcome is AttemptOutcome.SENDING]
+    return max(deadlines, default=None)
 
 
 def idempotency_key(namespace: str, account: str, order_id: str) -> str:

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import permutations, product
 
 import pytest
+from attrs import evolve
 
 from vidgen_async.attempts import (
     Attempt,
@@ -94,6 +95,21 @@ def test_an_order_that_was_sent_on_a_day_that_has_not_come_yet_is_uncertain():
     set_back = order(S).expired(NOW - timedelta(minutes=6))
     assert set_back.state is OrderState.UNCERTAIN
     assert "the clock was set back" in set_back.attempts[0].evidence.cause
+
+
+def test_how_long_was_waited_is_known_only_of_a_send_that_somebody_waited_for():
+    (sent,) = order(U).attempts
+
+    def after(seconds: float, status: int | None = None) -> Attempt:
+        evidence = Evidence(outcome=U, at=NOW + timedelta(seconds=seconds), status=status)
+        return evolve(sent, evidence=evidence)
+
+    assert after(7).waited == 7.0
+    assert after(300, status=503).waited == 300.0
+    assert after(300).waited is None
+    assert after(-1).waited is None
+    assert evolve(sent, kind="adopt").waited is None
+    assert order(S).attempts[0].waited is None
 
 
 def test_an_abandoned_order_with_a_late_receipt_is_accepted():

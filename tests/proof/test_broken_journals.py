@@ -7,15 +7,16 @@ import asyncio
 import json
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
 from tests.proof.broken import AT_OPENING, IN_USE, HeldJournal, StruckJournal, directory_not_writable, misread
 from tests.proof.cancelling import FIELDS, NAMESPACE, on_record, posts_of
-from vidgen_async import Client, JournalError
+from vidgen_async import Client, JournalError, Receipt
 from vidgen_async.attempts import OrderState
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import ReceiptNotStoredError
@@ -26,6 +27,9 @@ from vidgen_async.sandbox.received import ReceivedRequest
 ROOT = Path(__file__).resolve().parents[2]
 #: Seconds after which the outcomes that a journal refused have been offered to it again.
 A_WHILE = 61.0
+
+
+Struck: TypeAlias = tuple[Client, "asyncio.Future[Receipt]"]
 
 
 @pytest.fixture
@@ -177,16 +181,28 @@ def clock() -> VirtualClock:
     return VirtualClock()
 
 
+@pytest.fixture
+def struck(make_client, path, harm, clock, on_arrival) -> Callable[..., Awaitable[Struck]]:
+    """A client whose journal is harmed while its create is at the service, and that create, whose outcome is being
+    written."""
+
+    async def strike(with_what: Callable[[Path], AbstractContextManager[None]]) -> Struck:
+        journal = HeldJournal(path, clock)
+        client = make_client(journal, clock=clock)
+        on_arrival.append(lambda: harm.enter_context(with_what(path)))
+        with clock.hold():
+            caller = asyncio.ensure_future(create(client, "o"))
+            await journal.is_settling.wait()
+        return client, caller
+
+    return strike
+
+
 @pytest.mark.parametrize("trouble", IN_USE, ids=str)
 async def test_a_receipt_that_cannot_be_written_is_in_the_exception_and_on_record_once_the_journal_is_mended(
-    make_client, service, path, harm, clock, on_arrival, trouble
+    make_client, service, path, harm, clock, struck, trouble
 ):
-    journal = HeldJournal(path, clock)
-    client = make_client(journal, clock=clock)
-    on_arrival.append(lambda: harm.enter_context(trouble.harm(path)))
-    with clock.hold():
-        caller = asyncio.ensure_future(create(client, "o"))
-        await journal.is_settling.wait()
+    client, caller = await struck(trouble.harm)
     with pytest.raises(ReceiptNotStoredError) as caught:
         await caller
     (post,) = posts_of(service, "o")
@@ -207,14 +223,9 @@ async def test_a_receipt_that_cannot_be_written_is_in_the_exception_and_on_recor
 
 @pytest.mark.parametrize("trouble", IN_USE, ids=str)
 async def test_a_receipt_is_given_and_on_record_when_the_journal_is_mended_within_half_a_minute(
-    make_client, service, path, harm, clock, on_arrival, trouble
+    make_client, service, path, harm, clock, struck, trouble
 ):
-    journal = HeldJournal(path, clock)
-    client = make_client(journal, clock=clock)
-    on_arrival.append(lambda: harm.enter_context(trouble.harm(path)))
-    with clock.hold():
-        caller = asyncio.ensure_future(create(client, "o"))
-        await journal.is_settling.wait()
+    _, caller = await struck(trouble.harm)
     await clock.sleep(10)
     assert not caller.done()
 
@@ -228,14 +239,9 @@ async def test_a_receipt_is_given_and_on_record_when_the_journal_is_mended_withi
 
 
 async def test_a_receipt_is_in_the_exception_when_what_is_on_record_can_no_longer_be_read(
-    make_client, service, path, harm, clock, on_arrival
+    service, path, harm, clock, struck
 ):
-    journal = HeldJournal(path, clock)
-    client = make_client(journal, clock=clock)
-    on_arrival.append(lambda: harm.enter_context(misread(path)))
-    with clock.hold():
-        caller = asyncio.ensure_future(create(client, "o"))
-        await journal.is_settling.wait()
+    _, caller = await struck(misread)
     (outcome,) = await asyncio.gather(caller, return_exceptions=True)
     (post,) = posts_of(service, "o")
     harm.close()
@@ -250,7 +256,7 @@ import asyncio, json, resource, sys
 from contextlib import contextmanager
 from pathlib import Path
 from tests.proof.broken import HeldJournal
-from vidgen_async import Client, JournalError
+from vidgen_async import Client, JournalError, Receipt
 from vidgen_async.clock import VirtualClock
 
 key, base_url, path, when = sys.argv[1:]

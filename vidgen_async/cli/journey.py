@@ -7,7 +7,7 @@ from enum import Enum, StrEnum, auto
 
 from attrs import define
 
-from vidgen_async.attempts import Attempt, AttemptOutcome, Order, OrderState
+from vidgen_async.attempts import Attempt, Order, OrderState, sending_until
 from vidgen_async.errors import (
     ClientStateError,
     InvalidRequestError,
@@ -92,8 +92,7 @@ class Journey:
     def sending_until(self) -> datetime | None:
         """Until when the order counts as being sent, and nobody can decide about it; None: it does not, or not as far
         as is known."""
-        deadlines = [each.deadline_at for each in self.attempts if each.outcome is AttemptOutcome.SENDING]
-        return max(deadlines, default=None)
+        return sending_until(self.attempts)
 
     def has_task(self, task_id: str) -> None:
         self.fate, self.task_id = Fate.TASK, task_id

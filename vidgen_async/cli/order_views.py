@@ -81,8 +81,6 @@ def _attempt(attempt: Attempt) -> str:
     cause = "" if evidence is None or not evidence.cause else f": {evidence.cause}"
     if evidence is None:
         known = f", counts as being sent until {moment(attempt.deadline_at)}"
-    elif attempt.kind == "adopt" or not attempt.sent_at <= evidence.at <= attempt.deadline_at:
-        known = ""
     else:
-        known = f", after {(evidence.at - attempt.sent_at).total_seconds():.1f} s"
+        known = "" if attempt.waited is None else f", after {attempt.waited:.1f} s"
     return f"{attempt.outcome}, {kind} {moment(attempt.sent_at)}{known}{cause}"

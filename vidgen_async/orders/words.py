@@ -51,12 +51,10 @@ def _what_is_known(attempt: Attempt) -> str:
     evidence = attempt.evidence
     if evidence is None:
         return f"{left} and has no outcome yet"
-    if evidence.status is None and not attempt.sent_at <= evidence.at <= attempt.deadline_at:
-        # Whoever waited for it is gone, or the clock was set.
+    if attempt.waited is None:
         return f"{left}; {evidence.cause}"
-    waited = f"{max((evidence.at - attempt.sent_at).total_seconds(), 0.0):.1f} s"
     came = f"status {evidence.status} came back" if evidence.status else "no whole answer had come back"
-    return f"{left}; after {waited} {came} ({evidence.cause})"
+    return f"{left}; after {attempt.waited:.1f} s {came} ({evidence.cause})"
 
 
 def not_sent(order: Order, sent: Sent) -> Exception:
