@@ -4,7 +4,7 @@ import asyncio
 import heapq
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Protocol, TypeVar
@@ -81,6 +81,10 @@ class VirtualClock:
             self._pump = asyncio.get_running_loop().create_task(self._run(), name="virtual clock")
         await woken
 
+    def touch(self) -> None:
+        """Something is going on that is no waiting: the loop is not quiet yet."""
+        self._activity += 1
+
     @contextmanager
     def hold(self) -> Iterator[None]:
         """No time passes inside: something real (a socket, a thread) is being waited for."""
@@ -121,6 +125,12 @@ class VirtualClock:
             seen = self._activity
             await asyncio.sleep(0)
             quiet = quiet + 1 if seen == self._activity and not self._holds else 0
+
+
+def hold_of(clock: Clock) -> Callable[[], AbstractContextManager[None]]:
+    """What keeps the clock from running ahead while a thread works; nothing for a clock of real time."""
+    hold: Callable[[], AbstractContextManager[None]] = getattr(clock, "hold", nullcontext)
+    return hold
 
 
 async def within(clock: Clock, seconds: float | None, work: Callable[[], Awaitable[T]]) -> T:

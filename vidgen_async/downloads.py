@@ -4,12 +4,12 @@ import os
 import random
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Self
 
 from vidgen_async import mp4
-from vidgen_async.clock import Clock, within
+from vidgen_async.clock import Clock, hold_of, within
 from vidgen_async.endpoints import Endpoints
 from vidgen_async.errors import DownloadError, InvalidRequestError
 from vidgen_async.links import Content, Opened
@@ -44,7 +44,7 @@ class Downloads:
         self._patience = patience
         self._chance = chance
         # While a thread writes, a virtual clock must not take the quiet for idleness.
-        self._hold: Callable[[], AbstractContextManager[None]] = getattr(clock, "hold", nullcontext)
+        self._hold = hold_of(clock)
 
     async def download(
         self,

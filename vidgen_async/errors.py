@@ -340,5 +340,69 @@ class LinkExpiredError(DownloadError):
     """The signed link was refused, also after the content endpoint had been asked for a fresh one."""
 
 
+# -- cassettes -------------------------------------------------------------------------------------------------------
+
+
 class CassetteError(VidgenError):
     """A cassette cannot be played or written. Never a network error: nothing that retries may swallow it."""
+
+
+class CassetteNotFoundError(CassetteError):
+    """There is no cassette at ``path``, and nothing may be recorded."""
+
+    def __init__(self, message: str = "", *, path: str = "", advice: str = "") -> None:
+        super().__init__(message, advice=advice)
+        self.path = path
+
+
+class CassetteInvalidError(CassetteError):
+    """The file is no cassette, or a damaged one. ``pointer`` (RFC 6901) names the place in it."""
+
+    def __init__(self, message: str = "", *, path: str = "", pointer: str = "") -> None:
+        super().__init__(message)
+        self.path = path
+        self.pointer = pointer
+
+
+class CassetteVersionError(CassetteInvalidError):
+    """The cassette was written in a newer format than this release reads."""
+
+
+class CassetteBusyError(CassetteError):
+    """Another recording of the same cassette is under way."""
+
+
+class CassetteMissError(CassetteError):
+    """A request that is not on the cassette. ``nearest`` tells how the most similar interactions differ from it."""
+
+    def __init__(self, message: str = "", *, nearest: Sequence[str] = (), advice: str = "") -> None:
+        super().__init__(message, advice=advice)
+        self.nearest: tuple[str, ...] = tuple(nearest)
+
+
+class CassetteExhaustedError(CassetteError):
+    """The request is on the cassette, but was made more often than it was recorded: ``lane`` names it, ``played`` is
+    how often it was answered."""
+
+    def __init__(self, message: str = "", *, lane: str = "", played: int = 0, advice: str = "") -> None:
+        super().__init__(message, advice=advice)
+        self.lane = lane
+        self.played = played
+
+
+class CassetteUnusedError(CassetteError):
+    """Interactions that were never played: ``unused`` holds a line for each."""
+
+    def __init__(self, message: str = "", *, unused: Sequence[str] = (), advice: str = "") -> None:
+        super().__init__(message, advice=advice)
+        self.unused: tuple[str, ...] = tuple(unused)
+
+
+class CassetteSecretError(CassetteError):
+    """Something that looks like a secret was found before publishing; nothing was published. ``where`` is a JSON
+    pointer, ``kind`` what it looks like; the value is never told."""
+
+    def __init__(self, message: str = "", *, where: str = "", kind: str = "", advice: str = "") -> None:
+        super().__init__(message, advice=advice)
+        self.where = where
+        self.kind = kind

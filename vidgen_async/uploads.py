@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 from attrs import field, frozen
 from yarl import URL
 
+from vidgen_async.clock import Clock, hold_of
 from vidgen_async.codec import read_asset
 from vidgen_async.endpoints import Endpoints
 from vidgen_async.errors import InvalidRequestError
@@ -43,9 +44,10 @@ _WEB = re.compile(r"\s*https?:", re.IGNORECASE)
 class Uploads:
     """POST /files."""
 
-    def __init__(self, reads: Reads, endpoints: Endpoints) -> None:
+    def __init__(self, reads: Reads, endpoints: Endpoints, clock: Clock) -> None:
         self._reads = reads
         self._endpoints = endpoints
+        self._hold = hold_of(clock)
 
     async def upload(self, image: str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO) -> ReferenceAsset:
         """Upload an image, or reuse one that the service has; the service keeps it for 72 hours.
@@ -61,7 +63,8 @@ class Uploads:
         if isinstance(image, bytearray | memoryview):
             image = bytes(image)  # as it is now: the caller may go on writing into it
         if body is None:
-            body = await asyncio.to_thread(_image_body, image)
+            with self._hold():
+                body = await asyncio.to_thread(_image_body, image)
         request = self._endpoints.create_file(body)
         return await self._reads.again(request, partial(read_asset, absolute=self._endpoints.absolute))
 

@@ -350,7 +350,8 @@ def fake_uploads(lengths: list[int]) -> Uploads:
         return BufferedResponse(200, json.dumps(ASSET).encode(), url=request.url)
 
     endpoints = endpoints_of(URL("https://service.example/openapi/v1"))
-    return Uploads(Reads(FakeTransport(handle), LoopClock(), origin=endpoints.origin), endpoints)
+    clock = LoopClock()
+    return Uploads(Reads(FakeTransport(handle), clock, origin=endpoints.origin), endpoints, clock)
 
 
 async def test_reading_and_base64_happen_in_another_thread_slice_by_slice(monkeypatch, tmp_path):

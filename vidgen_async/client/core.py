@@ -148,7 +148,8 @@ class Client:
         """Take no more calls; wait up to ``grace`` seconds for creates under way; then release everything.
 
         Waits end with ClientStateError: their tasks go on at the service. A create without an answer by then is
-        *sending* on record, and its caller gets an UncertainCreateError. Twice is fine.
+        *sending* on record, and its caller gets an UncertainCreateError. Twice is fine. A recording transport publishes
+        its cassette now, and raises a CassetteError when it cannot.
         """
         self._lifetime.is_closed = True
         try:
@@ -157,8 +158,10 @@ class Client:
             try:
                 await self._watcher.aclose()
             finally:
-                await self._transport.aclose()
-                await self._journal.aclose()
+                try:
+                    await self._transport.aclose()
+                finally:
+                    await self._journal.aclose()
 
 
 def _journal(given: Journal | str | None, transport: Transport) -> Journal:

@@ -42,7 +42,7 @@ class Files:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._uploads = Uploads(parts.reads, parts.endpoints)
+        self._uploads = Uploads(parts.reads, parts.endpoints, parts.clock)
 
     async def upload(self, image: str | os.PathLike[str] | bytes | BinaryIO) -> ReferenceAsset:
         """Upload a reference image: a path, bytes, a binary file, a data URI or plain Base64, or the service's own

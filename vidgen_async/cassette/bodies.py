@@ -1,0 +1,242 @@
+"""Bodies as a cassette holds them: JSON and text redacted and readable, everything else as bytes, in blobs, or only as
+a length and a digest.
+
+A body is one of ``{"json"}``, ``{"text"}``, ``{"b64"}``, ``{"blob"}``, or nothing but ``{"bytes", "sha256"}``; an empty
+one is None.
+"""
+
+import base64
+import hashlib
+import json
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from attrs import field, frozen, mutable
+
+from vidgen_async.cassette.redactor import Redactor, detect
+from vidgen_async.messages import CHUNK, LONGEST_ANSWER, Body
+
+RecordedBody: TypeAlias = dict[str, Any]
+
+#: Texts are kept up to this many bytes; the SDK reads no longer answer.
+LONGEST_TEXT = LONGEST_ANSWER
+#: A request's longer bodies (uploads) are only digests.
+LONGEST_REQUEST = CHUNK
+#: Bytes up to this many stand in the cassette itself.
+LONGEST_INLINE = 2048
+#: Of a body that is too long to be kept, so much of each end.
+END = CHUNK
+
+#: How JSON is usually written. What was written in one of these ways is written the same way again.
+_STYLES: dict[str, dict[str, Any]] = {
+    "compact": {"separators": (",", ":")},
+    "compact-utf8": {"separators": (",", ":"), "ensure_ascii": False},
+    "spaced": {},
+    "spaced-utf8": {"ensure_ascii": False},
+}
+
+_SUFFIXES = {"video/mp4": ".mp4", "image/png": ".png", "image/jpeg": ".jpg", "image/webp": ".webp", "image/gif": ".gif"}
+
+
+@frozen
+class Blob:
+    """A file beside the cassette, named by its content."""
+
+    name: str
+    data: bytes = field(repr=False)
+
+
+def limit_for(content_type: str, largest_blob: int) -> int:
+    """How many bytes of an answer are held until it is known what becomes of them."""
+    kind = content_type.lower()
+    return LONGEST_TEXT if "json" in kind or kind.startswith("text/") else largest_blob
+
+
+@mutable
+class Tee:
+    """What passes by of a body: all of it up to ``limit`` bytes, or both its ends and a digest."""
+
+    limit: int
+    length: int = 0
+    _digest: Any = field(factory=hashlib.sha256)
+    _head: bytearray = field(factory=bytearray)
+    _tail: bytearray = field(factory=bytearray)
+
+    def take(self, piece: bytes) -> None:
+        self._digest.update(piece)
+        self.length += len(piece)
+        if self.is_whole:
+            self._head += piece
+            return
+        if len(self._head) > END:
+            self._tail = self._head[END:]
+            del self._head[END:]
+        self._tail += piece
+        if len(self._tail) > 4 * END:
+            del self._tail[:-END]
+
+    @property
+    def is_whole(self) -> bool:
+        return self.length <= max(self.limit, 2 * END)
+
+    @property
+    def sha256(self) -> str:
+        return str(self._digest.hexdigest())
+
+    @property
+    def kept(self) -> tuple[bytes, ...]:
+        """All of it, or its first and its last bytes."""
+        return (bytes(self._head),) if self.is_whole else (bytes(self._head), bytes(self._tail[-END:]))
+
+
+# -- recording -------------------------------------------------------------------------------------------------------
+
+
+async def request_body(body: Body, redactor: Redactor) -> RecordedBody | None:
+    """A request's body: JSON without image data, or a digest."""
+    data, digest, length = bytearray(), hashlib.sha256(), 0
+    async for piece in body.open():
+        digest.update(piece)
+        length += len(piece)
+        if length <= LONGEST_REQUEST:
+            data += piece
+    if length > LONGEST_REQUEST:
+        return {"bytes": length, "sha256": digest.hexdigest()}
+    text = as_text(bytes(data))
+    if text is None:
+        return {"bytes": length, "sha256": digest.hexdigest()}
+    return _text_body(text, redactor, is_request=True) if text else None
+
+
+def answer_body(
+    tee: Tee, content_type: str, encoding: str, redactor: Redactor
+) -> tuple[RecordedBody | None, Blob | None]:
+    """An answer's body, and the blob that belongs to it."""
+    if tee.length == 0:
+        return None, None
+    facts: RecordedBody = {"bytes": tee.length, "sha256": tee.sha256}
+    kept = tee.kept
+    text = as_text(kept[0]) if tee.is_whole else None
+    if text is not None and tee.length <= LONGEST_TEXT:
+        return _text_body(text, redactor), None
+    if encoding not in ("", "identity") or any(_hides_a_secret(data, redactor) for data in kept) or _is_text(kept):
+        # What cannot be looked into is not kept.
+        return facts, None
+    if tee.is_whole and tee.length <= LONGEST_INLINE:
+        return {"b64": base64.b64encode(kept[0]).decode()}, None
+    data = b"".join(kept)
+    blob = Blob(f"sha256-{hashlib.sha256(data).hexdigest()}{_suffix(content_type)}", data)
+    stored = {"stored": "all"} if tee.is_whole else {"stored": "ends", "ends": [len(part) for part in kept]}
+    return {"blob": blob.name, **facts, **stored}, blob
+
+
+def _text_body(text: str, redactor: Redactor, *, is_request: bool = False) -> RecordedBody:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        redacted = redactor.text(text)
+        return {"text": redacted} if redacted == text else {"text": redacted, "redacted": True}
+    if not isinstance(value, dict | list):
+        redacted = redactor.text(text)
+        return {"text": redacted} if redacted == text else {"text": redacted, "redacted": True}
+    shown = redactor.json(value, is_request=is_request)
+    style = _style_of(text, value)
+    if shown != value:
+        return {"json": shown, "style": style or "compact", "redacted": True}
+    if style is None:
+        # The bytes cannot be made from the value again: they are kept as they came.
+        redacted = redactor.text(text)
+        return (
+            {"text": text} if redacted == text else {"json": redactor.json(value), "style": "compact", "redacted": True}
+        )
+    return {"json": value, "style": style}
+
+
+def _style_of(text: str, value: Any) -> str | None:
+    name = ("spaced" if '": ' in text else "compact") + ("" if text.isascii() else "-utf8")
+    return name if json.dumps(value, **_STYLES[name]) == text else None
+
+
+def as_text(data: bytes) -> str | None:
+    """The bytes as a text; None for what is none."""
+    if b"\0" in data[:1024]:
+        return None
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return None
+    return None if "\0" in text else text
+
+
+def _is_text(kept: tuple[bytes, ...]) -> bool:
+    """Whether it is a text that is too long to be kept, and so to be redacted."""
+    return all(part.isascii() and b"\0" not in part for part in kept)
+
+
+def _hides_a_secret(data: bytes, redactor: Redactor) -> bool:
+    if redactor.secrets.is_in_bytes(data) or detect(data.decode("latin-1"), is_binary=True) is not None:
+        return True
+    if data[:2] != b"\x1f\x8b":
+        return False
+    try:
+        inner = zlib.decompressobj(31).decompress(data, LONGEST_TEXT)
+    except zlib.error:
+        return True
+    text = as_text(inner)
+    return redactor.secrets.is_in_bytes(inner) or (text is not None and redactor.text(text) != text)
+
+
+def _suffix(content_type: str) -> str:
+    return _SUFFIXES.get(content_type.partition(";")[0].strip().lower(), ".bin")
+
+
+# -- playing back ----------------------------------------------------------------------------------------------------
+
+
+def body_bytes(body: RecordedBody | None) -> bytes | None:
+    """The bytes of a body that stands in the cassette itself; None for one that must be streamed."""
+    if body is None:
+        return b""
+    if "json" in body:
+        return json.dumps(body["json"], **_STYLES[body.get("style", "compact")]).encode("utf-8", "surrogatepass")
+    if "text" in body:
+        return str(body["text"]).encode("utf-8", "surrogatepass")
+    return base64.b64decode(body["b64"]) if "b64" in body else None
+
+
+def body_length(body: RecordedBody | None) -> int:
+    """Its length when it is played back."""
+    data = body_bytes(body)
+    return int((body or {})["bytes"]) if data is None else len(data)
+
+
+def streamed(body: RecordedBody, blobs: Path) -> Iterator[bytes]:
+    """A long body piece by piece: what is kept from its blob, and zeros for what is not."""
+    left = int(body["bytes"])
+    ends = [left, 0] if body.get("stored") == "all" else list(body.get("ends", [0, 0]))
+    if "blob" not in body:
+        yield from _zeros(left)
+        return
+    with (blobs / body["blob"]).open("rb") as file:
+        yield from _pieces(file.read, ends[0])
+        yield from _zeros(left - sum(ends))
+        yield from _pieces(file.read, ends[1])
+
+
+def _pieces(read: Any, left: int) -> Iterator[bytes]:
+    while left > 0:
+        piece = read(min(CHUNK, left))
+        if not piece:
+            message = "the blob is shorter than the cassette says"
+            raise EOFError(message)
+        left -= len(piece)
+        yield piece
+
+
+def _zeros(left: int) -> Iterator[bytes]:
+    piece = bytes(min(CHUNK, max(left, 0)))
+    while left > 0:
+        yield piece[:left]
+        left -= len(piece)

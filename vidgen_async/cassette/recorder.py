@@ -1,0 +1,256 @@
+"""One recording: interactions in the order in which they began, each written down when it ended."""
+
+import logging
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from attrs import field, mutable
+
+from vidgen_async import errors
+from vidgen_async.cassette.bodies import Tee, answer_body, body_length, limit_for, request_body
+from vidgen_async.cassette.document import (
+    CANCELLED,
+    Document,
+    Failure,
+    Interaction,
+    Meta,
+    RecordedRequest,
+    interaction_form,
+    request_form,
+)
+from vidgen_async.cassette.part import PartFile, recover
+from vidgen_async.cassette.publishing import publish, store
+from vidgen_async.cassette.redactor import Redactor
+from vidgen_async.cassette.settings import Cassette
+from vidgen_async.clock import Clock
+from vidgen_async.errors import CassetteError, TransportError
+from vidgen_async.events import Event, report
+from vidgen_async.messages import Delivery, Headers, Phase, Request
+
+logger = logging.getLogger(__name__)
+
+_PREFIX = "/openapi/v1"
+
+
+class Recorder:
+    """Writes a part file and makes a cassette of it. It is begun with the first request."""
+
+    def __init__(self, cassette: Cassette, clock: Clock, *, before: Document | None = None) -> None:
+        """``before``: the cassette to which this recording is appended."""
+        self.cassette = cassette
+        self.clock = clock
+        self.redactor = Redactor(prompts=cassette.prompts, secrets=cassette.secrets)
+        self.part = PartFile(cassette.part)
+        self._before = before
+        self._count = 0 if before is None else max((one.n for one in before.interactions), default=0)
+        self._offset = (
+            0.0 if before is None else max((one.ended or one.started for one in before.interactions), default=0)
+        )
+        self._began: float | None = None
+        self._broken: Exception | None = None
+        self._unfinished: set[int] = set()
+
+    @property
+    def is_begun(self) -> bool:
+        return self._began is not None
+
+    def begin(self, request: Request) -> "Taken":
+        """Take the next ordinal for a request; at once, so that the order is that in which requests began."""
+        if self._began is None:
+            self._begin(request)
+        self.redactor.learn(request)
+        self._count += 1
+        self._unfinished.add(self._count)
+        return Taken(recorder=self, request=request, n=self._count, started=self.elapsed)
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the recording began."""
+        return self._offset + self.clock.now() - (self._began or 0.0)
+
+    def write(self, line: dict[str, Any]) -> None:
+        self.part.write(line)
+
+    def finished(self, n: int, line: dict[str, Any]) -> None:
+        """Write down an outcome. What goes wrong is told when it is to be published: an answer is never lost by it."""
+        self._unfinished.discard(n)
+        try:
+            self.write(line)
+        except (OSError, ValueError, CassetteError) as error:
+            self.broke(error)
+
+    def broke(self, error: Exception) -> None:
+        """From now on there is nothing to publish."""
+        if self._broken is None:
+            self._broken = error
+            message = "the recording at %(path)s is not whole: %(error)s"
+            report(logger, logging.WARNING, Event.CASSETTE_BROKE, message, path=self.part.path, error=error)
+
+    def publish(self) -> Path:
+        """Make the cassette of what was finished; CassetteError says why not, and then the old one still stands."""
+        if self._broken is not None:
+            message = f"the recording at {self.part.path} is not whole, nothing was published: {self._broken}"
+            raise CassetteError(message) from self._broken
+        if self._began is None:
+            publish(self._before or Document(self._meta(None)), self.cassette.path)
+            return self.cassette.path
+        recovered = recover(self.part.path)
+        publish(recovered.document, self.cassette.path, self.redactor.secrets)
+        if recovered.unfinished:
+            message = "%(count)d requests had no outcome when %(path)s was published"
+            fields = {"count": len(recovered.unfinished), "path": self.cassette.path}
+            report(logger, logging.WARNING, Event.CASSETTE_UNFINISHED, message, **fields)
+        self.part.discard()
+        return self.cassette.path
+
+    def close(self) -> None:
+        """End it as it is: the part file stays."""
+        self.part.close()
+
+    def _begin(self, request: Request) -> None:
+        if self._before is not None:
+            for interaction in self._before.interactions:
+                self.redactor.secrets.reserve(str(interaction_form(interaction)))
+        self.part.open(self._meta(request), is_append=self._before is not None)
+        self._began = self.clock.now()
+
+    def _meta(self, request: Request | None) -> Meta:
+        base_url = None
+        if request is not None and "Authorization" in request.headers:
+            head, prefix, _ = str(request.url).partition(_PREFIX)
+            base_url = f"{head}{prefix}" if prefix else None
+        return Meta(self.clock.wall(), _recorder_name(), base_url)
+
+
+@mutable(kw_only=True)
+class Taken:
+    """One request under way, with its ordinal."""
+
+    recorder: Recorder
+    request: Request
+    n: int
+    started: float
+    answered: float | None = None
+    _status: int | None = None
+    _headers: Headers | None = None
+    _tee: Tee | None = None
+    _recorded: RecordedRequest | None = field(default=None, repr=False)
+    _is_over: bool = False
+
+    async def write_down(self) -> None:
+        """Before anything is sent. CassetteError when it cannot be written."""
+        redactor, request = self.recorder.redactor, self.request
+        body = None if request.body is None else await request_body(request.body, redactor)
+        self._recorded = RecordedRequest(
+            request.method, redactor.url(str(request.url)), redactor.headers(request.headers), body
+        )
+        try:
+            self.recorder.write({"e": "open", "n": self.n, "op": request.op, "request": request_form(self._recorded)})
+        except OSError as error:
+            message = f"{request.op}: the recording cannot be written ({error.strerror}); nothing was sent"
+            raise CassetteError(message) from error
+
+    def answer(self, status: int, headers: Headers) -> None:
+        """The status came."""
+        self.answered = self.recorder.elapsed
+        self._status, self._headers = status, headers
+        self._tee = Tee(limit_for(headers.get("Content-Type", ""), self.recorder.cassette.largest_blob))
+
+    def take(self, piece: bytes) -> None:
+        """A piece of the body passed by."""
+        if self._tee is not None and not self._is_over:
+            self._tee.take(piece)
+
+    def end(self, how: str | None = None) -> None:
+        """The body came to its end; or how else it ended: ``"closed early"``, ``"cancelled"``."""
+        if how == "closed early" and self._is_all_here():
+            how = None
+        self._finish(None, how)
+
+    def fail(self, error: TransportError) -> None:
+        """No whole answer came."""
+        self._finish(
+            Failure(
+                _class_name(error),
+                error.delivery,
+                error.phase,
+                self.recorder.redactor.text(error.message),
+                getattr(error, "received", 0),
+            )
+        )
+
+    def give_up(self, delivery: Delivery, phase: Phase) -> None:
+        """Its caller was cancelled, or the transport closed, before an answer came."""
+        self._finish(Failure(CANCELLED, delivery, phase))
+
+    def drop(self) -> None:
+        """It never was a request: its gate did not let it pass."""
+        if not self._is_over:
+            self._is_over = True
+            self.recorder.finished(self.n, {"e": "drop", "n": self.n})
+
+    def _is_all_here(self) -> bool:
+        if self._headers is None or self._tee is None:
+            return False
+        return self._headers.get("Content-Length") == str(self._tee.length)
+
+    def _finish(self, failure: Failure | None, how: str | None = None) -> None:
+        if self._is_over or self._recorded is None:
+            return
+        self._is_over = True
+        try:
+            line = self._line(failure, how)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the caller's answer must not be lost by it
+            self.recorder.broke(error)
+            return
+        self.recorder.finished(self.n, line)
+
+    def _line(self, failure: Failure | None, how: str | None) -> dict[str, Any]:
+        redactor, body = self.recorder.redactor, None
+        if self._tee is not None and self._headers is not None:
+            kinds = (self._headers.get("Content-Type", ""), self._headers.get("Content-Encoding", ""))
+            body, blob = answer_body(self._tee, *kinds, redactor)
+            if blob is not None:
+                store(blob, self.recorder.cassette.blobs)
+            if how is not None:
+                body = {**(body or {}), "end": how}
+        interaction = Interaction(
+            n=self.n,
+            op=self.request.op,
+            request=RecordedRequest("", ""),
+            started=self.started,
+            answered=self.answered,
+            ended=self.recorder.elapsed,
+            status=self._status,
+            headers=() if self._headers is None else _fitting(redactor.headers(self._headers), self._tee, body),
+            body=body,
+            failure=failure,
+        )
+        form = interaction_form(interaction)
+        return {"e": "done", **{name: form[name] for name in form if name != "request"}}
+
+
+def _fitting(
+    headers: tuple[tuple[str, str], ...], tee: Tee | None, body: dict[str, Any] | None
+) -> tuple[tuple[str, str], ...]:
+    """A Content-Length that was right still is after the redaction."""
+    if tee is None or body is None or "redacted" not in body:
+        return headers
+    return tuple(
+        (name, str(body_length(body)) if name == "content-length" and value == str(tee.length) else value)
+        for name, value in headers
+    )
+
+
+def _recorder_name() -> str:
+    try:
+        return f"vidgen_async/{version('vidgen-async')}"
+    except PackageNotFoundError:  # it runs from its source
+        return "vidgen_async"
+
+
+def _class_name(error: TransportError) -> str:
+    """Of a class of our own: what a user's transport made of it could not be found again."""
+    names = (kind.__name__ for kind in type(error).__mro__ if vars(errors).get(kind.__name__) is kind)
+    return next(names, TransportError.__name__)

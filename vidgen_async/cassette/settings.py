@@ -1,0 +1,103 @@
+"""Where a cassette is, and how it is recorded and matched."""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from attrs import Attribute, field, frozen
+
+from vidgen_async.cassette.document import Document, load
+from vidgen_async.cassette.part import ENDING
+from vidgen_async.cassette.redactor import Prompts
+from vidgen_async.errors import ConfigurationError
+
+Exhausted: TypeAlias = Literal["error", "repeat-last"]
+
+
+class Mode(StrEnum):
+    """What is done with a cassette."""
+
+    REPLAY = "replay"
+    """Play it; no network at all."""
+    RECORD = "record"
+    """Record it anew; the old one stays until the new one is whole."""
+    APPEND = "append"
+    """Play what is on it, and record the rest."""
+    AUTO = "auto"
+    """Play it if it is there, else record it; never record where the environment variable CI is set."""
+
+    @classmethod
+    def named(cls, name: str) -> "Mode":
+        """ConfigurationError for a name that is none."""
+        try:
+            return cls(name)
+        except ValueError as error:
+            message = f"unknown cassette mode {name!r}: it is one of {', '.join(cls)}"
+            raise ConfigurationError(message) from error
+
+
+def _one_of(*allowed: str) -> Any:
+    def check(_: object, attribute: "Attribute[str]", value: object) -> None:
+        if value not in allowed:
+            message = f"Cassette({attribute.name}=…) is {' or '.join(map(repr, allowed))}, not {value!r}"
+            raise ConfigurationError(message)
+
+    return check
+
+
+def _pointers(given: Iterable[str]) -> tuple[str, ...]:
+    pointers = (given,) if isinstance(given, str) else tuple(given)
+    for pointer in pointers:
+        if not isinstance(pointer, str) or not pointer.startswith("/"):
+            message = f"Cassette(ignore=…) holds JSON pointers like '/prompt', not {pointer!r}"
+            raise ConfigurationError(message)
+    return pointers
+
+
+def _values(given: Iterable[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+@frozen
+class Cassette:
+    """A cassette at ``path``: where it is and how it is recorded and matched. Nothing is opened by making one.
+
+    ``prompts``   ``"keep"``, or ``"pseudonym"``: prompts are secrets like any other (requests that differ only in
+        hidden values are then told apart by their order alone).
+    ``secrets``   further values that must never be written, wherever they come up.
+    ``exhausted`` what a request gets that is made more often than it was recorded: ``"error"``, or ``"repeat-last"``.
+    ``ignore``    JSON pointers of fields of request bodies that are not compared, such as ``"/prompt"``.
+    ``largest_blob`` bytes; of a longer answer that is no text only both ends, length and digest are kept, and a replay
+        gives zeros between them.
+    """
+
+    path: Path = field(converter=Path)
+    prompts: Prompts = field(default="keep", kw_only=True, validator=_one_of("keep", "pseudonym"))
+    secrets: tuple[str, ...] = field(default=(), kw_only=True, converter=_values, repr=False)
+    exhausted: Exhausted = field(default="error", kw_only=True, validator=_one_of("error", "repeat-last"))
+    ignore: tuple[str, ...] = field(default=(), kw_only=True, converter=_pointers)
+    largest_blob: int = field(default=1 << 20, kw_only=True)
+
+    @property
+    def part(self) -> Path:
+        """The recording while it is under way, and what a killed one leaves."""
+        return self.path.with_name(f"{self.path.name}{ENDING}")
+
+    @property
+    def blobs(self) -> Path:
+        """Where bodies are that do not stand in the cassette itself; cassettes of one directory share them."""
+        return self.path.parent / "blobs"
+
+    def exists(self) -> bool:
+        return self.path.exists()
+
+    def load(self) -> Document:
+        """CassetteNotFoundError, CassetteVersionError, CassetteInvalidError."""
+        return load(self.path)
+
+
+def as_cassette(given: Cassette | str | PathLike[str]) -> Cassette:
+    """A path stands for a cassette with the usual settings."""
+    return given if isinstance(given, Cassette) else Cassette(Path(given))

@@ -1,0 +1,235 @@
+"""A transport that only plays back: there is no network in it."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+
+from yarl import URL
+
+from vidgen_async import errors
+from vidgen_async.cassette.bodies import body_bytes, streamed
+from vidgen_async.cassette.document import Document, Failure, Interaction
+from vidgen_async.cassette.lanes import Claim, Lanes
+from vidgen_async.cassette.redactor import Redactor
+from vidgen_async.cassette.settings import Cassette, as_cassette
+from vidgen_async.clock import Clock, VirtualClock
+from vidgen_async.errors import (
+    BodyError,
+    CassetteError,
+    CassetteExhaustedError,
+    CassetteInvalidError,
+    CassetteMissError,
+    CassetteUnusedError,
+    TransportClosedError,
+    TransportError,
+)
+from vidgen_async.messages import Delivery, Phase, Probe, Request, make_headers
+from vidgen_async.transports.base import BufferedResponse, Response
+
+#: Seconds for which an answer is awaited whose recorded caller gave it up.
+_FOR_EVER = 10 * 365 * 86400.0
+_SHOWN = 10
+
+
+class ReplayTransport:
+    """Answers each request with its interaction from a cassette; nothing is ever sent.
+
+    Equal requests get their interactions in the order in which they were recorded, whatever else is asked meanwhile.
+    What is not on the cassette is a CassetteMissError, what was recorded less often a CassetteExhaustedError: nothing
+    in the SDK retries or survives these, and :meth:`check` raises the first of them once more.
+
+    Time is virtual: ``clock`` begins at the recording's own time of day, and a client takes it for its own. An hour of
+    polls takes milliseconds, in exact order. The cassette is read when the transport is made: CassetteNotFoundError,
+    CassetteInvalidError, CassetteVersionError.
+    """
+
+    is_replay = True
+    honours_gate = True
+
+    def __init__(self, cassette: Cassette | str | os.PathLike[str]) -> None:
+        self.cassette: Cassette = as_cassette(cassette)
+        document = self.cassette.load()
+        self._player = Player(document, self.cassette)
+        self.clock: VirtualClock = VirtualClock(document.meta.recorded_at)
+        self.base_url: URL | None = None if document.meta.base_url is None else URL(document.meta.base_url)
+        """The recorded service's, for the client of this replay."""
+        self.misses: list[CassetteError] = []
+        """What was asked for and is not on the cassette."""
+        self._closed = asyncio.Event()
+
+    async def send(self, request: Request, *, probe: Probe | None = None) -> Response:
+        """Play the answer, or raise what was raised when it was recorded, with the same evidence. The interaction is
+        claimed before anything is awaited."""
+        if self._closed.is_set():
+            raise _closed(request, Delivery.NOT_SENT)
+        try:
+            claim = self._player.claim(request) or await self._player.claim_streamed(request)
+        except (CassetteMissError, CassetteExhaustedError) as error:
+            self.misses.append(error)
+            raise
+        return await play(claim, request, probe, self._player, clock=self.clock, closed=self._closed)
+
+    @property
+    def played(self) -> list[int]:
+        """The ordinals of what was played, in order."""
+        return self._player.played
+
+    @property
+    def unused(self) -> tuple[Interaction, ...]:
+        """What was never played; requests that were cancelled when they were recorded aside."""
+        return self._player.unused
+
+    def check(self, *, allow_unused: bool = False) -> None:
+        """Raise the first miss, also when something swallowed it; else CassetteUnusedError for what was not played."""
+        if self.misses:
+            raise self.misses[0]
+        if self.unused and not allow_unused:
+            lines = [str(interaction) for interaction in self.unused]
+            shown = "".join(f"\n  {line}" for line in lines[:_SHOWN])
+            more = f"\n  and {len(lines) - _SHOWN} more" if len(lines) > _SHOWN else ""
+            message = f"of {self.cassette.path} {len(lines)} interactions were never played:{shown}{more}"
+            raise CassetteUnusedError(message, unused=lines, advice="Record it again, or allow it.")
+
+    async def aclose(self) -> None:
+        """Refuse further sends; what still waits ends with a TransportClosedError. Twice is fine."""
+        self._closed.set()
+
+
+class Player:
+    """A cassette, and what was played of it."""
+
+    def __init__(self, document: Document, cassette: Cassette) -> None:
+        self.cassette = cassette
+        base = document.meta.base_url
+        origin = None if base is None else str(URL(base).origin())
+        redactor = Redactor(prompts=cassette.prompts, secrets=cassette.secrets, is_numbered=False, origin=origin)
+        self.lanes = Lanes(document, cassette, redactor)
+        self.played: list[int] = []
+        self._bytes: dict[int, bytes | None] = {}
+
+    def claim(self, request: Request) -> Claim | None:
+        """At once; None when the request's body must be read for it."""
+        key = self.lanes.key_of(request)
+        return None if key is None else self.lanes.claim(key, request.op)
+
+    async def claim_streamed(self, request: Request) -> Claim:
+        """Like :meth:`claim`, after the body was read."""
+        if request.body is None:
+            raise TypeError
+        return self.lanes.claim(await self.lanes.key_of_streamed(request, request.body), request.op)
+
+    def body_of(self, interaction: Interaction) -> bytes | None:
+        """The bytes of the answer; None for one that must be streamed."""
+        if interaction.n not in self._bytes:
+            self._bytes[interaction.n] = body_bytes(interaction.body)
+        return self._bytes[interaction.n]
+
+    @property
+    def unused(self) -> tuple[Interaction, ...]:
+        return tuple(
+            place.interaction
+            for place in self.lanes.places
+            if not place.is_played and not (place.interaction.failure and place.interaction.failure.is_cancelled)
+        )
+
+
+async def play(
+    claim: Claim, request: Request, probe: Probe | None, player: Player, *, clock: Clock, closed: asyncio.Event
+) -> Response:
+    """What happened to the recorded request happens to this one."""
+    interaction, failure = claim.interaction, claim.interaction.failure
+    is_unsent = failure is not None and failure.delivery is Delivery.NOT_SENT
+    if probe is not None and not is_unsent:
+        try:
+            await probe.pass_gate()
+        except BaseException:
+            claim.give_back()
+            raise
+    player.played.append(interaction.n)
+    if failure is not None and interaction.status is None:
+        if probe is not None:
+            probe.learn(failure.delivery, failure.phase)
+        if failure.is_cancelled:
+            await _given_up(request, failure.delivery, clock, closed)
+        raise _error(failure, request)
+    if probe is not None:
+        probe.learn(Delivery.ANSWERED, Phase.BODY)
+    return BufferedResponse(
+        interaction.status or 0,
+        _pieces(interaction, request, player, clock=clock, closed=closed),
+        headers=make_headers(interaction.headers),
+        url=request.url,
+    )
+
+
+async def _pieces(
+    interaction: Interaction, request: Request, player: Player, *, clock: Clock, closed: asyncio.Event
+) -> AsyncIterator[bytes]:
+    """The body as it was recorded, and its end as it was."""
+    body, failure = interaction.body or {}, interaction.failure
+    data = player.body_of(interaction)
+    try:
+        for number, piece in enumerate(streamed(body, player.cassette.blobs) if data is None else (data,)):
+            if number:
+                await _pass(clock)
+            if closed.is_set():
+                message = f"{request.op}: the transport was closed while the body was coming"
+                raise BodyError(message, op=request.op)
+            if piece:
+                yield piece
+    except (OSError, EOFError) as error:
+        message = (
+            f"the cassette {player.cassette.path} cannot be played: its blob {body.get('blob')} is missing or damaged"
+        )
+        raise CassetteInvalidError(message, path=str(player.cassette.path), pointer=f"n={interaction.n}") from error
+    if failure is not None:
+        raise _error(failure, request)
+    if body.get("end") == "cancelled":
+        await _given_up(request, Delivery.ANSWERED, clock, closed)
+    elif "end" in body:
+        message = (
+            f"{request.op}: only the beginning of this answer was read when {player.cassette.path} was recorded "
+            f"(n={interaction.n}); record it again"
+        )
+        raise CassetteError(message)
+
+
+async def _pass(clock: Clock) -> None:
+    """Let others run; a body that comes is no time to jump ahead."""
+    if isinstance(clock, VirtualClock):
+        clock.touch()
+    await asyncio.sleep(0)
+
+
+async def _given_up(request: Request, delivery: Delivery, clock: Clock, closed: asyncio.Event) -> None:
+    """Wait as long as the recorded caller did: until it is cancelled, or the transport is closed."""
+    alarm = asyncio.ensure_future(clock.sleep(_FOR_EVER))
+    closing = asyncio.ensure_future(closed.wait())
+    try:
+        await asyncio.wait({alarm, closing}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (alarm, closing):
+            task.cancel()
+        await asyncio.gather(alarm, closing, return_exceptions=True)
+    if closed.is_set():
+        raise _closed(request, delivery)
+    message = f"{request.op}: this request was given up by its caller when it was recorded, and is awaited here"
+    raise CassetteError(message)
+
+
+def _error(failure: Failure, request: Request) -> TransportError:
+    """The error that was recorded, with its evidence."""
+    kind = getattr(errors, failure.type, None)
+    if not (isinstance(kind, type) and issubclass(kind, TransportError)):
+        kind = TransportError
+    more = {"received": failure.received} if issubclass(kind, BodyError) else {}
+    return kind(failure.message, delivery=failure.delivery, phase=failure.phase, op=request.op, **more)
+
+
+def _phase(failure: Failure) -> Phase:
+    return Phase(failure.phase)
+
+
+def _closed(request: Request, delivery: Delivery) -> TransportClosedError:
+    message = f"{request.op}: the transport is closed"
+    return TransportClosedError(message, delivery=delivery, phase=Phase.BUILD, op=request.op)
