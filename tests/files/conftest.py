@@ -108,7 +108,9 @@ def downloads_of(transport: Transport, clock: VirtualClock) -> Maker:
 def uploads_of(transport: Transport, clock: VirtualClock) -> Callable[[Site], Uploads]:
     def make(service: Site) -> Uploads:
         endpoints = endpoints_of(service.url("/openapi/v1"))
-        return Uploads(Reads(transport, clock, origin=endpoints.origin, known=(KEY,), chance=lambda: 1.0), endpoints, clock)
+        return Uploads(
+            Reads(transport, clock, origin=endpoints.origin, known=(KEY,), chance=lambda: 1.0), endpoints, clock
+        )
 
     return make
 

@@ -129,6 +129,16 @@ async def test_the_benchmark_counts_its_creates(capsys):
     assert capsys.readouterr().out.startswith("5 creates in ")
 
 
+@pytest.mark.usefixtures("environment")
+async def test_what_the_block_about_cassettes_records_it_plays_without_asking_the_service(service):
+    balance = names_of("async def balance(")["balance"]
+
+    answers = [await balance("record"), await balance("replay")]
+
+    assert answers == [service.balance] * 2
+    assert [request.op for request in service.requests] == ["account.get"]
+
+
 def test_every_block_passes_a_strict_type_checker(tmp_path):
     for number, block in enumerate(BLOCKS):
         (tmp_path / f"block_{number}.py").write_text(block)
@@ -138,7 +148,7 @@ def test_every_block_passes_a_strict_type_checker(tmp_path):
 
 
 def test_every_block_is_run_by_a_test():
-    assert len(BLOCKS) == 6
+    assert len(BLOCKS) == 7
 
 
 @pytest.mark.parametrize("target", sorted(set(re.findall(r"\]\(((?!https?:)[^)#]+)\)", README))))

@@ -8,6 +8,7 @@ one is None.
 import base64
 import hashlib
 import json
+import re
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -192,12 +193,66 @@ def _suffix(content_type: str) -> str:
     return _SUFFIXES.get(content_type.partition(";")[0].strip().lower(), ".bin")
 
 
+# -- reading ---------------------------------------------------------------------------------------------------------
+
+_BLOB_NAME = re.compile(r"sha256-[0-9a-f]{64}\.\w+")
+
+
+@frozen
+class Problem:
+    """What is wrong with a recorded body, and where in it."""
+
+    where: str
+    what: str
+
+
+def problem_of(body: RecordedBody) -> Problem | None:
+    """What keeps a recorded body from being played, if anything."""
+    if "json" in body:
+        style = body.get("style", "compact")
+        return None if isinstance(style, str) and style in _STYLES else Problem("/style", "is unknown")
+    if "text" in body:
+        return None if isinstance(body["text"], str) else Problem("/text", "is no text")
+    if "b64" in body:
+        return None if _is_base64(body["b64"]) else Problem("/b64", "is no Base64")
+    length = body.get("bytes")
+    if length is None and "blob" not in body and "end" in body:
+        return None
+    if type(length) is not int or length < 0:
+        return Problem("/bytes", "is no length")
+    if "blob" not in body:
+        return None
+    if not isinstance(body["blob"], str) or not _BLOB_NAME.fullmatch(body["blob"]):
+        return Problem("/blob", "is no name of a blob")
+    return None if _ends(body) is not None else Problem("/ends", "are not the lengths of two parts of the body")
+
+
+def _is_base64(text: object) -> bool:
+    try:
+        return isinstance(text, str) and base64.b64decode(text, validate=True) is not None
+    except ValueError:
+        return False
+
+
+def _ends(body: RecordedBody) -> tuple[int, int] | None:
+    """How much of each end of the body is in its blob."""
+    if body.get("stored") == "all":
+        return body["bytes"], 0
+    try:
+        first, last = body.get("ends", ())
+    except (TypeError, ValueError):
+        return None
+    if type(first) is not int or type(last) is not int or min(first, last) < 0 or first + last > body["bytes"]:
+        return None
+    return first, last
+
+
 # -- playing back ----------------------------------------------------------------------------------------------------
 
 
 def body_bytes(body: RecordedBody | None) -> bytes | None:
     """The bytes of a body that stands in the cassette itself; None for one that must be streamed."""
-    if body is None:
+    if body is None or body.keys() == {"end"}:
         return b""
     if "json" in body:
         return json.dumps(body["json"], **_STYLES[body.get("style", "compact")]).encode("utf-8", "surrogatepass")
@@ -215,8 +270,8 @@ def body_length(body: RecordedBody | None) -> int:
 def streamed(body: RecordedBody, blobs: Path) -> Iterator[bytes]:
     """A long body piece by piece: what is kept from its blob, and zeros for what is not."""
     left = int(body["bytes"])
-    ends = [left, 0] if body.get("stored") == "all" else list(body.get("ends", [0, 0]))
-    if "blob" not in body:
+    ends = _ends(body) if "blob" in body else None
+    if ends is None:
         yield from _zeros(left)
         return
     with (blobs / body["blob"]).open("rb") as file:

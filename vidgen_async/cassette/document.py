@@ -31,7 +31,9 @@ from pathlib import Path
 from typing import Any
 
 from attrs import field, frozen
+from yarl import URL
 
+from vidgen_async.cassette.bodies import problem_of
 from vidgen_async.errors import CassetteInvalidError, CassetteNotFoundError, CassetteVersionError
 from vidgen_async.messages import Delivery, Phase
 
@@ -96,6 +98,7 @@ class Interaction:
     headers: tuple[tuple[str, str], ...] = ()
     body: dict[str, Any] | None = None
     failure: Failure | None = None
+    #: Fields that this release does not know; those of its parts under the parts' names.
     extra: Mapping[str, Any] = field(factory=dict)
 
     def __str__(self) -> str:
@@ -109,6 +112,7 @@ class Document:
 
     meta: Meta
     interactions: tuple[Interaction, ...] = ()
+    extra: Mapping[str, Any] = field(factory=dict)
 
 
 # -- reading ---------------------------------------------------------------------------------------------------------
@@ -147,7 +151,7 @@ class Reader:
         if not isinstance(data, dict) or data.get("format") != FORMAT:
             raise self._invalid("/format", f'is not "{FORMAT}": this is no cassette')
         version = data.get("version")
-        if not isinstance(version, int) or version < 1:
+        if type(version) is not int or version < 1:
             raise self._invalid("/version", "is not a version number")
         if version > VERSION:
             message = (
@@ -161,7 +165,8 @@ class Reader:
         interactions = [self.interaction(item, f"/interactions/{at}") for at, item in enumerate(items)]
         if len({interaction.n for interaction in interactions}) != len(interactions):
             raise self._invalid("/interactions", "has two interactions with one ordinal n")
-        return Document(self.meta(data.get("meta")), tuple(sorted(interactions, key=lambda one: one.n)))
+        extra = {name: data[name] for name in data if name not in ("format", "version", "meta", "interactions")}
+        return Document(self.meta(data.get("meta")), tuple(sorted(interactions, key=lambda one: one.n)), extra)
 
     def meta(self, data: Any) -> Meta:
         try:
@@ -169,8 +174,8 @@ class Reader:
         except (TypeError, KeyError, ValueError) as error:
             raise self._invalid("/meta/recorded_at", "is not a time") from error
         base_url = data.get("base_url")
-        if base_url is not None and not isinstance(base_url, str):
-            raise self._invalid("/meta/base_url", "is not text")
+        if base_url is not None and not _is_address(base_url):
+            raise self._invalid("/meta/base_url", "is no address")
         extra = {name: data[name] for name in data if name not in ("recorded_at", "recorder", "base_url")}
         if recorded_at.tzinfo is None:
             recorded_at = recorded_at.replace(tzinfo=UTC)
@@ -185,6 +190,8 @@ class Reader:
             raise self._invalid(pointer, "has no ordinal n or no op")
         if not isinstance(request, dict) or not isinstance(request.get("url"), str):
             raise self._invalid(f"{pointer}/request", "has no url")
+        if not isinstance(request.get("method"), str):
+            raise self._invalid(f"{pointer}/request", "has no method")
         response, error = data.get("response"), data.get("error")
         if response is None and error is None:
             raise self._invalid(pointer, "has neither a response nor an error")
@@ -202,7 +209,7 @@ class Reader:
             n=n,
             op=op,
             request=RecordedRequest(
-                str(request.get("method", "GET")),
+                request["method"],
                 request["url"],
                 self.headers(request.get("headers", ()), f"{pointer}/request/headers"),
                 self.body(request.get("body"), f"{pointer}/request/body"),
@@ -214,7 +221,7 @@ class Reader:
             headers=headers,
             body=body,
             failure=None if error is None else self.failure(error, f"{pointer}/error"),
-            extra={name: data[name] for name in data if name not in _FIELDS} if len(data) > len(_FIELDS) - 2 else {},
+            extra=_unknown(data),
         )
 
     def headers(self, data: Any, pointer: str) -> tuple[tuple[str, str], ...]:
@@ -230,8 +237,11 @@ class Reader:
     def body(self, data: Any, pointer: str) -> dict[str, Any] | None:
         if data is None:
             return None
-        if not isinstance(data, dict) or not _BODIES.intersection(data):
+        if not isinstance(data, dict):
             raise self._invalid(pointer, "is no body")
+        problem = problem_of(data)
+        if problem is not None:
+            raise self._invalid(f"{pointer}{problem.where}", problem.what)
         return data
 
     def times(self, data: Any, pointer: str) -> tuple[float | None, ...]:
@@ -239,7 +249,11 @@ class Reader:
             return (0.0, None, None)
         try:
             started, answered, ended = data
-            return started / 1000, None if answered is None else answered / 1000, None if ended is None else ended / 1000
+            return (
+                started / 1000,
+                None if answered is None else answered / 1000,
+                None if ended is None else ended / 1000,
+            )
         except (TypeError, ValueError) as error:
             raise self._invalid(pointer, "is not three times in milliseconds") from error
 
@@ -270,8 +284,29 @@ def _header(line: str) -> tuple[str, str]:
     return name, value
 
 
+def _is_address(text: object) -> bool:
+    try:
+        return isinstance(text, str) and bool(URL(text).host)
+    except ValueError:
+        return False
+
+
+def _unknown(data: dict[str, Any]) -> dict[str, Any]:
+    """The fields that are not read, of an interaction and of its parts."""
+    unknown = {name: data[name] for name in data.keys() - _FIELDS}
+    for part, known in _KNOWN.items():
+        more = data[part].keys() - known if part in data else None
+        if more:
+            unknown[part] = {name: data[part][name] for name in sorted(more)}
+    return unknown
+
+
 _FIELDS = frozenset({"n", "op", "t", "request", "response", "error"})
-_BODIES = frozenset({"json", "text", "b64", "blob", "bytes", "end"})
+_KNOWN = {
+    "request": frozenset({"method", "url", "headers", "body"}),
+    "response": frozenset({"status", "headers", "body"}),
+    "error": frozenset({"type", "delivery", "phase", "message", "received"}),
+}
 
 
 # -- writing ---------------------------------------------------------------------------------------------------------
@@ -285,11 +320,13 @@ def write(document: Document) -> str:
         "version": VERSION,
         "meta": meta_form(meta),
         "interactions": [interaction_form(interaction) for interaction in document.interactions],
+        **document.extra,
     }
     # Line breaks are never inside of JSON's strings: only the times themselves are drawn together.
     return (
         _TIMES.sub(
-            lambda match: re.sub(r"\s+", " ", match[0]).replace("[ ", "[").replace(" ]", "]"), to_text(data, indent=1)
+            lambda match: re.sub(r"\s+", " ", match[0]).replace("[ ", "[").replace(" ]", "]"),
+            to_text(data, is_indented=True),
         )
         + "\n"
     )
@@ -311,35 +348,51 @@ def request_form(request: RecordedRequest) -> dict[str, Any]:
 
 def interaction_form(interaction: Interaction) -> dict[str, Any]:
     """An interaction as JSON."""
-    times = (interaction.started, interaction.answered, interaction.ended)
-    form: dict[str, Any] = {
+    form = {
         "n": interaction.n,
         "op": interaction.op,
-        "t": [None if at is None else round(at * 1000) for at in times],
+        "t": times_form(interaction.started, interaction.answered, interaction.ended),
         "request": request_form(interaction.request),
+        **outcome_form(interaction.status, interaction.headers, interaction.body, interaction.failure),
     }
-    if interaction.status is not None:
-        response: dict[str, Any] = {"status": interaction.status}
-        if interaction.headers:
-            response["headers"] = [f"{name}: {value}" for name, value in interaction.headers]
-        if interaction.body is not None:
-            response["body"] = interaction.body
-        form["response"] = response
-    if interaction.failure is not None:
-        failure = interaction.failure
-        form["error"] = {
+    for name, unknown in interaction.extra.items():
+        form[name] = {**form[name], **unknown} if name in _KNOWN else unknown
+    return form
+
+
+def times_form(*times: float | None) -> list[int | None]:
+    """In milliseconds."""
+    return [None if at is None else round(at * 1000) for at in times]
+
+
+def outcome_form(
+    status: int | None, headers: tuple[tuple[str, str], ...], body: dict[str, Any] | None, failure: Failure | None
+) -> dict[str, Any]:
+    """What came of a request: a response, an error, or both."""
+    form: dict[str, Any] = {}
+    if status is not None:
+        response = form["response"] = {"status": status}
+        if headers:
+            response["headers"] = [f"{name}: {value}" for name, value in headers]
+        if body is not None:
+            response["body"] = body
+    if failure is not None:
+        error = form["error"] = {
             "type": failure.type,
             "delivery": str(failure.delivery),
             "phase": str(failure.phase),
             "message": failure.message,
         }
         if failure.received:
-            form["error"]["received"] = failure.received
-    return {**form, **interaction.extra}
+            error["received"] = failure.received
+    return form
 
 
-def to_text(data: object, *, indent: int | None = None) -> str:
+_LINES = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+_INDENTED = json.JSONEncoder(ensure_ascii=False, indent=1)
+
+
+def to_text(data: object, *, is_indented: bool = False) -> str:
     """JSON that people can read; what UTF-8 cannot hold is escaped."""
-    separators = (",", ": ") if indent else (",", ":")
-    text = json.dumps(data, indent=indent, ensure_ascii=False, separators=separators)
+    text = (_INDENTED if is_indented else _LINES).encode(data)
     return _LONE_SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)

@@ -13,10 +13,10 @@ from vidgen_async.cassette.bodies import LONGEST_REQUEST, as_text
 from vidgen_async.cassette.document import Document, Interaction, RecordedRequest
 from vidgen_async.cassette.misses import Key, explain_miss
 from vidgen_async.cassette.redactor import Redactor
-from vidgen_async.cassette.secrets import without_numbers
+from vidgen_async.cassette.secrets import loosened
 from vidgen_async.cassette.settings import Cassette
 from vidgen_async.errors import CassetteExhaustedError
-from vidgen_async.messages import Body, BytesBody, Request
+from vidgen_async.messages import BytesBody, Request
 
 
 @mutable(eq=False)
@@ -54,6 +54,8 @@ class Claim:
 
     place: Place
     lane: Lane
+    #: It was played before.
+    is_repeat: bool = False
 
     @property
     def interaction(self) -> Interaction:
@@ -61,6 +63,8 @@ class Claim:
 
     def give_back(self) -> None:
         """It was not asked for after all: the next equal request gets it."""
+        if self.is_repeat:
+            return
         self.place.is_played = False
         self.lane.played -= 1
         self.lane.places.appendleft(self.place)
@@ -94,28 +98,28 @@ class Lanes:
             lane = self._exact[exact] = Lane(f"{request.method} {request.url}")
         lane.places.append(place)
         if "REDACTED-" in exact[1] or "REDACTED-" in exact[2]:
-            loose = (exact[0], without_numbers(exact[1]), without_numbers(exact[2]))
+            loose = (exact[0], loosened(exact[1]), loosened(exact[2]))
             self._loose.setdefault(loose, Lane(lane.name)).places.append(place)
 
     def find(self, key: Key) -> Lane | None:
         """The lane of a request."""
         lane = self._exact.get(key)
         if lane is None and self._loose:
-            lane = self._loose.get((key[0], without_numbers(key[1]), without_numbers(key[2])))
+            lane = self._loose.get((key[0], loosened(key[1]), loosened(key[2])))
         return lane
 
-    def claim(self, key: Key, op: str) -> Claim:
+    def claim(self, key: Key, op: str, *, may_repeat: bool = True) -> Claim:
         """The next interaction for a request. CassetteMissError when it is not on the cassette, CassetteExhaustedError
-        when it is there less often."""
+        when it is there less often (and may not be repeated)."""
         lane = self.find(key)
         if lane is None:
             raise explain_miss(key, op, self._cassette.path, self._exact)
         place = lane.claim()
-        if place is None and self._cassette.exhausted == "repeat-last":
-            place = lane.last
-        if place is None:
-            raise self._exhausted(lane, op)
-        return Claim(place, lane)
+        if place is not None:
+            return Claim(place, lane)
+        if may_repeat and self._cassette.exhausted == "repeat-last" and lane.last is not None:
+            return Claim(lane.last, lane, is_repeat=True)
+        raise self._exhausted(lane, op)
 
     def _exhausted(self, lane: Lane, op: str) -> CassetteExhaustedError:
         last = lane.last.interaction if lane.last else None
@@ -133,10 +137,10 @@ class Lanes:
             return request.method, self._url_of(request), ""
         return self._key(request, body.data) if isinstance(body, BytesBody) else None
 
-    async def key_of_streamed(self, request: Request, body: Body) -> Key:
+    async def key_of_streamed(self, request: Request) -> Key:
         """The key of a request whose body must be read for it."""
         digest, data, length = hashlib.sha256(), bytearray(), 0
-        async for piece in body.open():
+        async for piece in BytesBody(b"").open() if request.body is None else request.body.open():
             digest.update(piece)
             length += len(piece)
             if length <= LONGEST_REQUEST:

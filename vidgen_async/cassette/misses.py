@@ -77,20 +77,29 @@ def _body(text: str) -> Any:
         return text or None
 
 
-def _body_differences(here: Any, there: Any, pointer: str = "") -> Iterator[str]:
+def _body_differences(here: Any, there: Any, pointer: str = "", name: str = "") -> Iterator[str]:
+    """``name`` is that of the field, also of one that holds a list."""
     if isinstance(here, dict) and isinstance(there, dict):
-        for name in sorted({*here, *there}):
-            if here.get(name) != there.get(name):
-                yield from _body_differences(here.get(name), there.get(name), f"{pointer}/{name}")
+        for key in sorted({*here, *there}):
+            if here.get(key) != there.get(key):
+                yield from _body_differences(here.get(key), there.get(key), f"{pointer}/{key}", key)
+    elif isinstance(here, list) and isinstance(there, list) and len(here) == len(there):
+        for at, (mine, theirs) in enumerate(zip(here, there, strict=True)):
+            if mine != theirs:
+                yield from _body_differences(mine, theirs, f"{pointer}/{at}", name)
     else:
-        name = pointer.rpartition("/")[2]
         yield f"body {pointer or 'as a whole'} is {_show(there, name)}, not {_show(here, name)}"
 
 
 def _show(value: Any, name: str) -> str:
+    """A value, if it is short and no prompt. A text without a name is a whole body, which may be one."""
     if value is None:
         return "absent"
-    if name.lower().endswith("prompt"):
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return f"a list of {len(value)}"
+    if isinstance(value, str) and not value.startswith("sha256:") and (not name or name.lower().endswith("prompt")):
         return "another text"
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 1]}…"

@@ -3,11 +3,13 @@ goes on. What was finished survives a kill; the cassette itself is replaced only
 
 import json
 import os
+import stat
+import weakref
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from vidgen_async.cassette.document import (
     FORMAT,
@@ -35,7 +37,9 @@ class PartFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._file: BinaryIO | None = None
+        self._file: int | None = None
+        self._length = 0
+        self._let_go: weakref.finalize[..., PartFile] | None = None
 
     def open(self, meta: Meta, *, is_append: bool) -> None:
         """Begin. CassetteBusyError when another recording holds it; what a dead one left is kept beside it."""
@@ -43,23 +47,36 @@ class PartFile:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             while self._file is None:
                 self._file = self._locked()
+            # Also for a recording that is simply forgotten.
+            self._let_go = weakref.finalize(self, os.close, self._file)
+            begin = {"e": "begin", "format": FORMAT, "version": VERSION, "append": is_append, "meta": meta_form(meta)}
+            self.write(to_text(begin))
         except OSError as error:
+            self.close()
             message = f"the recording cannot be written to {self.path}: {error.strerror}"
             raise CassetteError(message) from error
-        self.write({"e": "begin", "format": FORMAT, "version": VERSION, "append": is_append, "meta": meta_form(meta)})
 
-    def write(self, line: dict[str, Any]) -> None:
-        """One line, whole."""
+    def write(self, line: str) -> None:
+        """One line, whole; or OSError, and nothing of it."""
         if self._file is None:
             message = f"the recording at {self.path} is not open"
             raise CassetteError(message)
-        self._file.write(f"{to_text(line)}\n".encode())
+        rest = memoryview(f"{line}\n".encode())
+        length = len(rest)
+        try:
+            while rest:
+                rest = rest[os.write(self._file, rest) :]
+        except OSError:
+            with suppress(OSError):  # half a line would spoil the next one, too
+                os.ftruncate(self._file, self._length)
+            raise
+        self._length += length
 
     def close(self) -> None:
         """Unlock it; it stays where it is."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        self._file = None
+        if self._let_go is not None:
+            self._let_go()
 
     def discard(self) -> None:
         """Remove it, and what an older recording had left."""
@@ -68,34 +85,35 @@ class PartFile:
                 path.unlink()
         self.close()
 
-    def _locked(self) -> BinaryIO | None:
+    def _locked(self) -> int | None:
         """The file, empty and ours; None when it was removed before we had the lock."""
-        file = os.fdopen(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600), "ab", buffering=0)
+        file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         try:
-            if fcntl is not None:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if not self._is_still_at_its_path(file):
-                file.close()
-                return None
-            if self.path.stat().st_size:
-                # Somebody may still want to recover it.
-                self.path.replace(self._old)
-                file.close()
-                return None
+            if self._is_ours(file):
+                return file
         except BlockingIOError as error:
-            file.close()
+            os.close(file)
             message = f"another recording of this cassette is under way ({self.path})"
             raise CassetteBusyError(message) from error
         except BaseException:
-            file.close()
+            os.close(file)
             raise
-        return file
+        os.close(file)
+        return None
 
-    def _is_still_at_its_path(self, file: BinaryIO) -> bool:
+    def _is_ours(self, file: int) -> bool:
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         try:
-            return os.path.samestat(self.path.stat(), os.fstat(file.fileno()))
+            if not os.path.samestat(self.path.stat(), os.fstat(file)):
+                return False
         except FileNotFoundError:
             return False
+        if stat.S_ISREG(os.fstat(file).st_mode) and os.fstat(file).st_size:
+            # Somebody may still want to recover it.
+            self.path.replace(self._old)
+            return False
+        return True
 
     @property
     def _old(self) -> Path:
@@ -138,35 +156,50 @@ def recover(part: str | os.PathLike[str]) -> Recovered:
     if began is None or began.get("format") != FORMAT:
         message = f"{path} is no recording of a cassette"
         raise CassetteInvalidError(message, path=str(path))
-    target = path.with_name(path.name.removesuffix(".old").removesuffix(ENDING))
-    return _read(path, target, began, lines[1:])
+    return _Leftover(path, began).read(lines[1:])
 
 
-def _read(path: Path, target: Path, began: dict[str, Any], lines: list[bytes]) -> Recovered:
-    reader = Reader(str(path))
-    meta = reader.meta(began.get("meta"))
-    opened: dict[int, dict[str, Any]] = {}
-    finished: list[Interaction] = []
-    damaged = 0
-    for line in filter(None, lines):
-        data = _object(line)
-        if data is None:
-            damaged += 1
-        elif data.get("e") == "open":
-            opened[data["n"]] = data
-        elif data.get("e") == "drop":
-            opened.pop(data["n"], None)
-        elif data.get("e") == "done" and data["n"] in opened:
-            whole = opened.pop(data["n"]) | data
-            del whole["e"]
-            finished.append(reader.interaction(whole, f"/{whole['n']}"))
-    interactions = tuple(sorted(finished, key=lambda interaction: interaction.n))
-    if began.get("append"):
-        before = load_if_there(target)
-        if before is not None:
-            meta, interactions = before.meta, (*before.interactions, *interactions)
-    unfinished = tuple(f"{one['request']['method']} {one['request']['url']} ({one['op']})" for one in opened.values())
-    return Recovered(target, Document(meta, interactions), unfinished, damaged)
+class _Leftover:
+    """The lines of a part file, put together again."""
+
+    def __init__(self, path: Path, began: dict[str, Any]) -> None:
+        self._began = began
+        self._reader = Reader(str(path))
+        self._opened: dict[int, dict[str, Any]] = {}
+        self._finished: list[Interaction] = []
+        name = path.name.removesuffix(".old")
+        self._target = path.with_name(name.removesuffix(ENDING) if name.endswith(ENDING) else f"{name}.recovered.json")
+
+    def read(self, lines: list[bytes]) -> Recovered:
+        damaged = 0
+        for line in filter(None, lines):
+            try:
+                self._take(_object(line) or {})
+            except (KeyError, TypeError, CassetteInvalidError):
+                damaged += 1
+        unfinished = tuple(
+            f"{one['request']['method']} {one['request']['url']} ({one['op']})" for one in self._opened.values()
+        )
+        return Recovered(self._target, self._document(), unfinished, damaged)
+
+    def _take(self, line: dict[str, Any]) -> None:
+        match line["e"]:
+            case "open":
+                self._opened[line["n"]] = line
+            case "drop":
+                del self._opened[line["n"]]
+            case "done":
+                whole = self._opened[line["n"]] | line
+                del whole["e"]
+                self._finished.append(self._reader.interaction(whole, f"/{whole['n']}"))
+                del self._opened[line["n"]]
+
+    def _document(self) -> Document:
+        before = load_if_there(self._target) if self._began.get("append") else None
+        if before is None:
+            before = Document(self._reader.meta(self._began.get("meta")))
+        finished = sorted(self._finished, key=lambda interaction: interaction.n)
+        return evolve(before, interactions=(*before.interactions, *finished))
 
 
 def _object(line: bytes) -> dict[str, Any] | None:

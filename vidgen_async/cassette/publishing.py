@@ -26,7 +26,6 @@ def store(blob: Blob, directory: Path) -> None:
     """Write a blob, unless it is there already: it is named by its content."""
     target = directory / blob.name
     if not target.exists():
-        directory.mkdir(parents=True, exist_ok=True)
         write_at_one_go(target, blob.data)
 
 
@@ -41,6 +40,7 @@ def load_if_there(path: Path) -> Document | None:
 def write_at_one_go(target: Path, data: bytes) -> None:
     temporary = target.with_name(f".{target.name[:50]}.{random_names.token_hex(4)}")
     try:
+        target.parent.mkdir(parents=True, exist_ok=True)
         with temporary.open("xb") as file:
             file.write(data)
             file.flush()

@@ -5,7 +5,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from attrs import field, mutable
+from attrs import mutable
 
 from vidgen_async import errors
 from vidgen_async.cassette.bodies import Tee, answer_body, body_length, limit_for, request_body
@@ -13,11 +13,13 @@ from vidgen_async.cassette.document import (
     CANCELLED,
     Document,
     Failure,
-    Interaction,
     Meta,
     RecordedRequest,
     interaction_form,
+    outcome_form,
     request_form,
+    times_form,
+    to_text,
 )
 from vidgen_async.cassette.part import PartFile, recover
 from vidgen_async.cassette.publishing import publish, store
@@ -26,11 +28,12 @@ from vidgen_async.cassette.settings import Cassette
 from vidgen_async.clock import Clock
 from vidgen_async.errors import CassetteError, TransportError
 from vidgen_async.events import Event, report
-from vidgen_async.messages import Delivery, Headers, Phase, Request
+from vidgen_async.messages import Delivery, Headers, Phase, Probe, Request
 
 logger = logging.getLogger(__name__)
 
 _PREFIX = "/openapi/v1"
+_MOST_REQUESTS = 4096
 
 
 class Recorder:
@@ -49,7 +52,8 @@ class Recorder:
         )
         self._began: float | None = None
         self._broken: Exception | None = None
-        self._unfinished: set[int] = set()
+        self._is_over = False
+        self._requests: dict[tuple[str, str, tuple[tuple[str, str], ...]], tuple[str, int]] = {}
 
     @property
     def is_begun(self) -> bool:
@@ -61,7 +65,6 @@ class Recorder:
             self._begin(request)
         self.redactor.learn(request)
         self._count += 1
-        self._unfinished.add(self._count)
         return Taken(recorder=self, request=request, n=self._count, started=self.elapsed)
 
     @property
@@ -69,20 +72,35 @@ class Recorder:
         """Seconds since the recording began."""
         return self._offset + self.clock.now() - (self._began or 0.0)
 
-    def write(self, line: dict[str, Any]) -> None:
-        self.part.write(line)
+    def opened(self, n: int, request: Request, body: dict[str, Any] | None) -> None:
+        """Write down a request. Polls are the same request again and again: those are redacted once."""
+        key = (request.method, str(request.url), tuple(request.headers.items()))
+        version = self.redactor.secrets.version
+        text, made_at = self._requests.get(key, ("", -1)) if body is None else ("", -1)
+        if made_at != version:
+            recorded = RecordedRequest(
+                request.method, self.redactor.url(str(request.url)), self.redactor.headers(request.headers), body
+            )
+            text = to_text(request_form(recorded))
+            if len(self._requests) > _MOST_REQUESTS:
+                self._requests.clear()
+            if body is None:
+                self._requests[key] = text, version
+        self.part.write(f'{{"e":"open","n":{n},"op":{to_text(request.op)},"request":{text}}}')
 
     def finished(self, n: int, line: dict[str, Any]) -> None:
-        """Write down an outcome. What goes wrong is told when it is to be published: an answer is never lost by it."""
-        self._unfinished.discard(n)
+        """Write down an outcome, unless the recording is over. What goes wrong is told when it is to be published: an
+        answer is never lost by it."""
+        if self._is_over:
+            return
         try:
-            self.write(line)
+            self.part.write(to_text(line))
         except (OSError, ValueError, CassetteError) as error:
             self.broke(error)
 
     def broke(self, error: Exception) -> None:
         """From now on there is nothing to publish."""
-        if self._broken is None:
+        if self._broken is None and not self._is_over:
             self._broken = error
             message = "the recording at %(path)s is not whole: %(error)s"
             report(logger, logging.WARNING, Event.CASSETTE_BROKE, message, path=self.part.path, error=error)
@@ -93,19 +111,27 @@ class Recorder:
             message = f"the recording at {self.part.path} is not whole, nothing was published: {self._broken}"
             raise CassetteError(message) from self._broken
         if self._began is None:
-            publish(self._before or Document(self._meta(None)), self.cassette.path)
+            if self._before is None:
+                publish(Document(self._meta(None)), self.cassette.path)
             return self.cassette.path
         recovered = recover(self.part.path)
+        if recovered.damaged:
+            message = (
+                f"{recovered.damaged} lines of the recording at {self.part.path} cannot be read; nothing was published"
+            )
+            raise CassetteError(message)
         publish(recovered.document, self.cassette.path, self.redactor.secrets)
         if recovered.unfinished:
             message = "%(count)d requests had no outcome when %(path)s was published"
             fields = {"count": len(recovered.unfinished), "path": self.cassette.path}
             report(logger, logging.WARNING, Event.CASSETTE_UNFINISHED, message, **fields)
+        self._is_over = True
         self.part.discard()
         return self.cassette.path
 
     def close(self) -> None:
         """End it as it is: the part file stays."""
+        self._is_over = True
         self.part.close()
 
     def _begin(self, request: Request) -> None:
@@ -135,21 +161,22 @@ class Taken:
     _status: int | None = None
     _headers: Headers | None = None
     _tee: Tee | None = None
-    _recorded: RecordedRequest | None = field(default=None, repr=False)
+    _is_written: bool = False
     _is_over: bool = False
 
     async def write_down(self) -> None:
         """Before anything is sent. CassetteError when it cannot be written."""
-        redactor, request = self.recorder.redactor, self.request
-        body = None if request.body is None else await request_body(request.body, redactor)
-        self._recorded = RecordedRequest(
-            request.method, redactor.url(str(request.url)), redactor.headers(request.headers), body
-        )
+        body = self.request.body
         try:
-            self.recorder.write({"e": "open", "n": self.n, "op": request.op, "request": request_form(self._recorded)})
+            recorded = None if body is None else await request_body(body, self.recorder.redactor)
+        except Exception:  # noqa: BLE001 - it is the caller's own; the inner transport meets it too, and says what it means
+            recorded = None
+        try:
+            self.recorder.opened(self.n, self.request, recorded)
         except OSError as error:
-            message = f"{request.op}: the recording cannot be written ({error.strerror}); nothing was sent"
+            message = f"{self.request.op}: the recording cannot be written ({error.strerror}); nothing was sent"
             raise CassetteError(message) from error
+        self._is_written = True
 
     def answer(self, status: int, headers: Headers) -> None:
         """The status came."""
@@ -168,12 +195,16 @@ class Taken:
             how = None
         self._finish(None, how)
 
-    def fail(self, error: TransportError) -> None:
-        """No whole answer came."""
+    def fail(self, error: TransportError, probe: Probe | None = None) -> None:
+        """No whole answer came. What the probe of the send knows counts as well."""
+        evidence = Probe()
+        evidence.learn(error.delivery)
+        if probe is not None:
+            evidence.learn(probe.delivery)
         self._finish(
             Failure(
                 _class_name(error),
-                error.delivery,
+                evidence.delivery,
                 error.phase,
                 self.recorder.redactor.text(error.message),
                 getattr(error, "received", 0),
@@ -196,7 +227,7 @@ class Taken:
         return self._headers.get("Content-Length") == str(self._tee.length)
 
     def _finish(self, failure: Failure | None, how: str | None = None) -> None:
-        if self._is_over or self._recorded is None:
+        if self._is_over or not self._is_written:
             return
         self._is_over = True
         try:
@@ -215,20 +246,13 @@ class Taken:
                 store(blob, self.recorder.cassette.blobs)
             if how is not None:
                 body = {**(body or {}), "end": how}
-        interaction = Interaction(
-            n=self.n,
-            op=self.request.op,
-            request=RecordedRequest("", ""),
-            started=self.started,
-            answered=self.answered,
-            ended=self.recorder.elapsed,
-            status=self._status,
-            headers=() if self._headers is None else _fitting(redactor.headers(self._headers), self._tee, body),
-            body=body,
-            failure=failure,
-        )
-        form = interaction_form(interaction)
-        return {"e": "done", **{name: form[name] for name in form if name != "request"}}
+        headers = () if self._headers is None else _fitting(redactor.headers(self._headers), self._tee, body)
+        return {
+            "e": "done",
+            "n": self.n,
+            "t": times_form(self.started, self.answered, self.recorder.elapsed),
+            **outcome_form(self._status, headers, body, failure),
+        }
 
 
 def _fitting(

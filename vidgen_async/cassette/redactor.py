@@ -208,7 +208,9 @@ class Redactor:
             return self._string(value, name, is_request=is_request)
         if isinstance(value, dict):
             return {
-                self.text(key): self.json(item, self.name_below(name, key), is_request=is_request)
+                self.text(key): item
+                if item is None or item is True or item is False
+                else self.json(item, self.name_below(name, key), is_request=is_request)
                 for key, item in value.items()
             }
         if isinstance(value, list):
@@ -273,7 +275,7 @@ class Redactor:
         text = self._known(self._detected(_URL.sub(lambda match: self._url_in_text(match[0]), text)))
         plain = unescaped(text)
         if plain != text and self._detected(plain) != plain:
-            return self.secrets.hide(text, "text")
+            return self.secrets.hide(text, "text", is_secret=False)
         return text
 
     def _url_in_text(self, found: str) -> str:

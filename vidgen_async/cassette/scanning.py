@@ -8,7 +8,7 @@ from yarl import URL
 
 from vidgen_async.cassette.document import Document, Failure, Interaction
 from vidgen_async.cassette.redactor import Redactor, detect
-from vidgen_async.cassette.secrets import Secrets, without_numbers
+from vidgen_async.cassette.secrets import Secrets, loosened
 from vidgen_async.errors import CassetteSecretError
 
 
@@ -30,7 +30,7 @@ def scan(document: Document, secrets: Secrets | None = None) -> list[Finding]:
         for where, text, redact in _texts(interaction, redactor):
             if secrets is not None and has_known and secrets.is_in(text, thoroughly=True):
                 found.append(Finding(f"/interactions/{at}{where}", "known value"))
-            elif without_numbers(redact(text)) != without_numbers(text):
+            elif loosened(redact(text)) != loosened(text):
                 found.append(Finding(f"/interactions/{at}{where}", detect(text) or "value under a telling name"))
     return found
 

@@ -77,7 +77,7 @@ class Secrets:
         for value in sorted(self._found(text, thoroughly=thoroughly), key=len, reverse=True):
             pattern = "|".join(re.escape(form) for form in sorted(self._forms[value], key=len, reverse=True))
             text = re.sub(pattern, self._pseudonyms[value], text, flags=re.IGNORECASE)
-        return self.hide(text, "text") if self.is_in(text, thoroughly=thoroughly) else text
+        return self.hide(text, "text", is_secret=False) if self.is_in(text, thoroughly=thoroughly) else text
 
     def _know(self, value: str) -> None:
         forms = tuple(dict.fromkeys(form.lower() for form in _forms(value)))
@@ -119,9 +119,9 @@ def unescaped(text: str) -> str:
     return text
 
 
-def without_numbers(text: str) -> str:
-    """The text with pseudonyms that only tell the kind of the secret."""
-    return _NUMBERED.sub(r"\1", text) if "REDACTED-" in text else text
+def loosened(text: str) -> str:
+    """The text with one pseudonym for all secrets."""
+    return PSEUDONYM.sub("REDACTED", text) if "REDACTED-" in text else text
 
 
 def _plain(kind: str) -> str:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 
+from vidgen_async.cassette.lanes import Claim
 from vidgen_async.cassette.publishing import load_if_there
 from vidgen_async.cassette.settings import Cassette
 from vidgen_async.errors import CassetteExhaustedError, CassetteMissError
@@ -36,14 +37,21 @@ class AppendingTransport(RecordingTransport):
         player = self._player
         if player is not None:
             try:
-                claim = player.claim(request) or await player.claim_streamed(request)
-                while claim.interaction.failure and claim.interaction.failure.is_cancelled:
-                    claim = player.claim(request) or await player.claim_streamed(request)
+                claim = await self._claim(player, request)
             except (CassetteMissError, CassetteExhaustedError):
                 return await super().send(request, probe=probe)
             gate = probe if self.honours_gate else None
             return await play(claim, request, gate, player, clock=self._recorder.clock, closed=self._closing)
         return await super().send(request, probe=probe)
+
+    @staticmethod
+    async def _claim(player: Player, request: Request) -> Claim:
+        """The next interaction that has an outcome: what was given up then is not given up now."""
+        while True:
+            claim = player.claim(request, may_repeat=False) or await player.claim_streamed(request, may_repeat=False)
+            failure = claim.interaction.failure
+            if failure is None or not failure.is_cancelled:
+                return claim
 
     async def aclose(self) -> None:
         self._closing.set()

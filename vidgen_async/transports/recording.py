@@ -10,7 +10,7 @@ from typing import Self
 from vidgen_async.cassette.document import Document
 from vidgen_async.cassette.recorder import Recorder, Taken
 from vidgen_async.cassette.settings import Cassette, as_cassette
-from vidgen_async.clock import Clock, LoopClock
+from vidgen_async.clock import Clock, LoopClock, hold_of
 from vidgen_async.errors import BodyError, TransportClosedError, TransportError
 from vidgen_async.events import Event, report
 from vidgen_async.messages import CHUNK, Delivery, Phase, Probe, Request
@@ -66,7 +66,7 @@ class RecordingTransport:
             if self._is_closed and isinstance(error, TransportClosedError):
                 taken.give_up(error.delivery, error.phase)
             else:
-                taken.fail(error)
+                taken.fail(error, probe)
             raise
         except asyncio.CancelledError:
             known = Probe() if probe is None else probe
@@ -81,6 +81,8 @@ class RecordingTransport:
     def publish(self) -> Path:
         """Make the cassette of what was finished, and return where it is. CassetteSecretError, CassetteError: nothing
         was published, the old one still stands, and so does the part file."""
+        if self.is_published:
+            return self.cassette.path
         path = self._recorder.publish()
         self.is_published = self._is_over = True
         return path
@@ -102,8 +104,9 @@ class RecordingTransport:
             return
         if is_failing:
             self.give_up()
-        else:
-            self.publish()
+            return
+        with hold_of(self._recorder.clock)():
+            await asyncio.to_thread(self.publish)
 
     def _check_open(self, request: Request) -> None:
         if self._is_closed or self._is_over:

@@ -16,9 +16,7 @@ from vidgen_async.clock import Clock, VirtualClock
 from vidgen_async.errors import (
     BodyError,
     CassetteError,
-    CassetteExhaustedError,
     CassetteInvalidError,
-    CassetteMissError,
     CassetteUnusedError,
     TransportClosedError,
     TransportError,
@@ -26,8 +24,8 @@ from vidgen_async.errors import (
 from vidgen_async.messages import Delivery, Phase, Probe, Request, make_headers
 from vidgen_async.transports.base import BufferedResponse, Response
 
-#: Seconds for which an answer is awaited whose recorded caller gave it up.
-_FOR_EVER = 10 * 365 * 86400.0
+#: Real seconds for which an answer is awaited whose recorded caller gave it up.
+_PATIENCE = 60.0
 _SHOWN = 10
 
 
@@ -53,8 +51,6 @@ class ReplayTransport:
         self.clock: VirtualClock = VirtualClock(document.meta.recorded_at)
         self.base_url: URL | None = None if document.meta.base_url is None else URL(document.meta.base_url)
         """The recorded service's, for the client of this replay."""
-        self.misses: list[CassetteError] = []
-        """What was asked for and is not on the cassette."""
         self._closed = asyncio.Event()
 
     async def send(self, request: Request, *, probe: Probe | None = None) -> Response:
@@ -63,11 +59,19 @@ class ReplayTransport:
         if self._closed.is_set():
             raise _closed(request, Delivery.NOT_SENT)
         try:
-            claim = self._player.claim(request) or await self._player.claim_streamed(request)
-        except (CassetteMissError, CassetteExhaustedError) as error:
+            claim = self._player.claim(request)
+            if claim is None:
+                with self.clock.hold():
+                    claim = await self._player.claim_streamed(request)
+        except CassetteError as error:
             self.misses.append(error)
             raise
         return await play(claim, request, probe, self._player, clock=self.clock, closed=self._closed)
+
+    @property
+    def misses(self) -> list[CassetteError]:
+        """What was asked for and is not on the cassette."""
+        return self._player.misses
 
     @property
     def played(self) -> list[int]:
@@ -105,18 +109,25 @@ class Player:
         redactor = Redactor(prompts=cassette.prompts, secrets=cassette.secrets, is_numbered=False, origin=origin)
         self.lanes = Lanes(document, cassette, redactor)
         self.played: list[int] = []
+        self.misses: list[CassetteError] = []
+        self._reading = asyncio.Lock()
         self._bytes: dict[int, bytes | None] = {}
 
-    def claim(self, request: Request) -> Claim | None:
+    def claim(self, request: Request, *, may_repeat: bool = True) -> Claim | None:
         """At once; None when the request's body must be read for it."""
         key = self.lanes.key_of(request)
-        return None if key is None else self.lanes.claim(key, request.op)
+        return None if key is None else self.lanes.claim(key, request.op, may_repeat=may_repeat)
 
-    async def claim_streamed(self, request: Request) -> Claim:
-        """Like :meth:`claim`, after the body was read."""
-        if request.body is None:
-            raise TypeError
-        return self.lanes.claim(await self.lanes.key_of_streamed(request, request.body), request.op)
+    async def claim_streamed(self, request: Request, *, may_repeat: bool = True) -> Claim:
+        """Like :meth:`claim`, after the body was read. Who began first claims first, however long a body takes."""
+        async with self._reading:
+            key = await self.lanes.key_of_streamed(request)
+            return self.lanes.claim(key, request.op, may_repeat=may_repeat)
+
+    def missed(self, error: CassetteError) -> CassetteError:
+        """Keep the error for :meth:`ReplayTransport.check`, whoever swallows it."""
+        self.misses.append(error)
+        return error
 
     def body_of(self, interaction: Interaction) -> bytes | None:
         """The bytes of the answer; None for one that must be streamed."""
@@ -150,7 +161,7 @@ async def play(
         if probe is not None:
             probe.learn(failure.delivery, failure.phase)
         if failure.is_cancelled:
-            await _given_up(request, failure.delivery, clock, closed)
+            await _given_up(request, failure.delivery, player, closed)
         raise _error(failure, request)
     if probe is not None:
         probe.learn(Delivery.ANSWERED, Phase.BODY)
@@ -181,17 +192,19 @@ async def _pieces(
         message = (
             f"the cassette {player.cassette.path} cannot be played: its blob {body.get('blob')} is missing or damaged"
         )
-        raise CassetteInvalidError(message, path=str(player.cassette.path), pointer=f"n={interaction.n}") from error
+        at = next(at for at, place in enumerate(player.lanes.places) if place.interaction is interaction)
+        pointer = f"/interactions/{at}/response/body/blob"
+        raise player.missed(CassetteInvalidError(message, path=str(player.cassette.path), pointer=pointer)) from error
     if failure is not None:
         raise _error(failure, request)
     if body.get("end") == "cancelled":
-        await _given_up(request, Delivery.ANSWERED, clock, closed)
+        await _given_up(request, Delivery.ANSWERED, player, closed)
     elif "end" in body:
         message = (
             f"{request.op}: only the beginning of this answer was read when {player.cassette.path} was recorded "
             f"(n={interaction.n}); record it again"
         )
-        raise CassetteError(message)
+        raise player.missed(CassetteError(message))
 
 
 async def _pass(clock: Clock) -> None:
@@ -201,20 +214,16 @@ async def _pass(clock: Clock) -> None:
     await asyncio.sleep(0)
 
 
-async def _given_up(request: Request, delivery: Delivery, clock: Clock, closed: asyncio.Event) -> None:
-    """Wait as long as the recorded caller did: until it is cancelled, or the transport is closed."""
-    alarm = asyncio.ensure_future(clock.sleep(_FOR_EVER))
-    closing = asyncio.ensure_future(closed.wait())
+async def _given_up(request: Request, delivery: Delivery, player: Player, closed: asyncio.Event) -> None:
+    """Wait as the recorded caller did: until it is cancelled, or the transport is closed. Nobody sleeps here on the
+    clock: a limit of the caller's, virtual or real, comes when it comes."""
     try:
-        await asyncio.wait({alarm, closing}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in (alarm, closing):
-            task.cancel()
-        await asyncio.gather(alarm, closing, return_exceptions=True)
-    if closed.is_set():
-        raise _closed(request, delivery)
-    message = f"{request.op}: this request was given up by its caller when it was recorded, and is awaited here"
-    raise CassetteError(message)
+        async with asyncio.timeout(_PATIENCE):
+            await closed.wait()
+    except TimeoutError:
+        message = f"{request.op}: this request was given up by its caller when it was recorded, and is awaited here"
+        raise player.missed(CassetteError(message)) from None
+    raise _closed(request, delivery)
 
 
 def _error(failure: Failure, request: Request) -> TransportError:
