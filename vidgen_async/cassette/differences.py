@@ -194,7 +194,7 @@ def _is_list(value: Any) -> bool:
 def _is_same(before: Any, after: Any) -> bool:
     if isinstance(before, Missing) or isinstance(after, Missing):
         return before is after
-    return json.dumps(before, sort_keys=True) == json.dumps(after, sort_keys=True)  # true is not 1
+    return json.dumps(before) == json.dumps(after)  # true is not 1
 
 
 def _escaped(name: str) -> str:

@@ -53,6 +53,7 @@ class Recorder:
         self._began: float | None = None
         self._broken: Exception | None = None
         self._is_over = False
+        self._under_way: dict[int, Taken] = {}
         self._requests: dict[tuple[str, str, tuple[tuple[str, str], ...]], tuple[str, int]] = {}
 
     @property
@@ -65,7 +66,10 @@ class Recorder:
             self._begin(request)
         self.redactor.learn(request)
         self._count += 1
-        return Taken(recorder=self, request=request, n=self._count, started=self.elapsed)
+        taken = self._under_way[self._count] = Taken(
+            recorder=self, request=request, n=self._count, started=self.elapsed
+        )
+        return taken
 
     @property
     def elapsed(self) -> float:
@@ -91,6 +95,7 @@ class Recorder:
     def finished(self, n: int, line: dict[str, Any]) -> None:
         """Write down an outcome, unless the recording is over. What goes wrong is told when it is to be published: an
         answer is never lost by it."""
+        self._under_way.pop(n, None)
         if self._is_over:
             return
         try:
@@ -104,6 +109,11 @@ class Recorder:
             self._broken = error
             message = "the recording at %(path)s is not whole: %(error)s"
             report(logger, logging.WARNING, Event.CASSETTE_BROKE, message, path=self.part.path, error=error)
+
+    def close_all(self) -> None:
+        """What is still under way has the outcome that its transport was closed."""
+        for taken in list(self._under_way.values()):
+            taken.cut_off()
 
     def publish(self) -> Path:
         """Make the cassette of what was finished; CassetteError says why not, and then the old one still stands."""
@@ -214,6 +224,13 @@ class Taken:
     def give_up(self, delivery: Delivery, phase: Phase) -> None:
         """Its caller was cancelled, or the transport closed, before an answer came."""
         self._finish(Failure(CANCELLED, delivery, phase))
+
+    def cut_off(self) -> None:
+        """The transport was closed while it was under way."""
+        if self._status is None:
+            self.give_up(Delivery.MAYBE_SENT, Phase.WAIT)
+        else:
+            self.end("cancelled")
 
     def drop(self) -> None:
         """It never was a request: its gate did not let it pass."""

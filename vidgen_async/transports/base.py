@@ -16,6 +16,14 @@ request on the wire. A transport of your own is one method and a close::
 
         async def aclose(self) -> None:
             await self.inner.aclose()
+
+Whether it keeps the contract, its own tests tell, with a suite that brings the service to be asked along::
+
+    from vidgen_async.transports.contract import TransportContract
+
+    class TestLogged(TransportContract):
+        def make_transport(self) -> Transport:
+            return Logged(DirectTransport())
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable

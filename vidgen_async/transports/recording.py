@@ -100,6 +100,7 @@ class RecordingTransport:
         is_failing = sys.exception() is not None
         self._is_closed = True
         await self.inner.aclose()
+        self._recorder.close_all()
         if self._is_over or not self._auto_publish or not self._recorder.is_begun:
             return
         if is_failing:

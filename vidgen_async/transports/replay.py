@@ -161,7 +161,8 @@ async def play(
         if probe is not None:
             probe.learn(failure.delivery, failure.phase)
         if failure.is_cancelled:
-            await _given_up(request, failure.delivery, player, closed)
+            await _given_up(request, player, closed)
+            raise _closed(request, failure.delivery)
         raise _error(failure, request)
     if probe is not None:
         probe.learn(Delivery.ANSWERED, Phase.BODY)
@@ -184,8 +185,7 @@ async def _pieces(
             if number:
                 await _pass(clock)
             if closed.is_set():
-                message = f"{request.op}: the transport was closed while the body was coming"
-                raise BodyError(message, op=request.op)
+                raise _cut(request)
             if piece:
                 yield piece
     except (OSError, EOFError) as error:
@@ -198,7 +198,8 @@ async def _pieces(
     if failure is not None:
         raise _error(failure, request)
     if body.get("end") == "cancelled":
-        await _given_up(request, Delivery.ANSWERED, player, closed)
+        await _given_up(request, player, closed)
+        raise _cut(request)
     elif "end" in body:
         message = (
             f"{request.op}: only the beginning of this answer was read when {player.cassette.path} was recorded "
@@ -214,16 +215,15 @@ async def _pass(clock: Clock) -> None:
     await asyncio.sleep(0)
 
 
-async def _given_up(request: Request, delivery: Delivery, player: Player, closed: asyncio.Event) -> None:
-    """Wait as the recorded caller did: until it is cancelled, or the transport is closed. Nobody sleeps here on the
-    clock: a limit of the caller's, virtual or real, comes when it comes."""
+async def _given_up(request: Request, player: Player, closed: asyncio.Event) -> None:
+    """Wait as the recorded caller did: until it is cancelled; return when the transport is closed. Nobody sleeps here
+    on the clock: a limit of the caller's, virtual or real, comes when it comes."""
     try:
         async with asyncio.timeout(_PATIENCE):
             await closed.wait()
     except TimeoutError:
         message = f"{request.op}: this request was given up by its caller when it was recorded, and is awaited here"
         raise player.missed(CassetteError(message)) from None
-    raise _closed(request, delivery)
 
 
 def _error(failure: Failure, request: Request) -> TransportError:
@@ -237,6 +237,10 @@ def _error(failure: Failure, request: Request) -> TransportError:
 
 def _phase(failure: Failure) -> Phase:
     return Phase(failure.phase)
+
+
+def _cut(request: Request) -> BodyError:
+    return BodyError(f"{request.op}: the transport was closed while the body was coming", op=request.op)
 
 
 def _closed(request: Request, delivery: Delivery) -> TransportClosedError:

@@ -1,0 +1,145 @@
+"""Stages for the transports that reach no network: the service of the contract from memory, and from a cassette."""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from yarl import URL
+
+from vidgen_async.cassette import load
+from vidgen_async.errors import (
+    BodyError,
+    ConnectError,
+    ConnectionLostError,
+    ProtocolError,
+    ResponseTimeoutError,
+    TransportError,
+)
+from vidgen_async.messages import Body, Delivery, Phase, Request, make_headers
+from vidgen_async.transports.base import BufferedResponse
+from vidgen_async.transports.contract import ANSWERS, FIRST, REST, Answer, Asked, Scene, Stage
+from vidgen_async.transports.fake import FakeTransport
+from vidgen_async.transports.replay import ReplayTransport
+
+
+class FakeStage(Stage):
+    """The handler of a FakeTransport plays the service."""
+
+    def __init__(self) -> None:
+        self._received: list[Asked] = []
+        super().__init__(
+            FakeTransport(self._play, before_gate=self._connect), URL("http://service.test"), self._received
+        )
+        self._going = asyncio.Event()
+
+    def let_go(self) -> None:
+        self._going.set()
+
+    async def _connect(self, request: Request) -> None:
+        if request.url.path == Scene.REFUSED:
+            raise broken(ConnectError, request, Delivery.NOT_SENT)
+
+    async def _play(self, request: Request) -> BufferedResponse:
+        body = b"" if request.body is None else await joined(request.body)
+        self._received.append(Asked(request.method, request.url.path, body))
+        match request.url.path:
+            case Scene.SILENT:
+                await silence(request)
+                raise broken(ResponseTimeoutError, request)
+            case Scene.GARBAGE:
+                raise broken(ProtocolError, request)
+            case Scene.DROPPED | Scene.RESET | Scene.HALF:
+                raise broken(ConnectionLostError, request)
+        answer, pieces = self._answer(request, body)
+        return BufferedResponse(answer.status, pieces, headers=make_headers(answer.headers), url=request.url)
+
+    def _answer(self, request: Request, body: bytes) -> tuple[Answer, AsyncIterator[bytes]]:
+        path = request.url.path
+        match path:
+            case Scene.HEADERS:
+                return Answer(), once("\n".join(lines_of(request)).encode())
+            case Scene.DIGEST:
+                return Answer(), once(hashlib.sha256(body).hexdigest().encode())
+            case Scene.SLOW:
+                return Answer(), self._slow()
+            case Scene.CUT:
+                return Answer(), self._cut(request)
+            case Scene.ENDLESS:
+                return Answer(), endless(request)
+        return ANSWERS[path], once(ANSWERS[path].body)
+
+    async def _slow(self) -> AsyncIterator[bytes]:
+        yield FIRST
+        await self._going.wait()
+        yield REST
+
+    async def _cut(self, request: Request) -> AsyncIterator[bytes]:
+        yield FIRST
+        await self._going.wait()
+        body_broke(request)
+
+
+async def once(body: bytes) -> AsyncIterator[bytes]:
+    if body:
+        yield body
+
+
+async def endless(request: Request) -> AsyncIterator[bytes]:
+    yield FIRST
+    await silence(request)
+    body_broke(request)
+
+
+async def joined(body: Body) -> bytes:
+    return b"".join([piece async for piece in body.open()])
+
+
+async def silence(request: Request) -> None:
+    try:
+        async with asyncio.timeout(request.timeouts.read):
+            await asyncio.Event().wait()
+    except TimeoutError:
+        return
+
+
+def lines_of(request: Request) -> Iterator[str]:
+    yield from (f"{name.lower()}: {value}" for name, value in request.headers.items())
+    if request.body is not None:
+        yield f"content-type: {request.body.content_type}"
+        yield f"content-length: {request.body.length}"
+
+
+def broken(kind: type[TransportError], request: Request, delivery: Delivery = Delivery.MAYBE_SENT) -> TransportError:
+    message = f"{request.op}: as the stage plays it"
+    return kind(message, delivery=delivery, phase=Phase.WAIT, op=request.op)
+
+
+def body_broke(request: Request) -> NoReturn:
+    message = f"{request.op}: as the stage plays it"
+    raise BodyError(message, op=request.op, received=len(FIRST))
+
+
+class ReplayStage(Stage):
+    """A cassette plays the service. What was played is what it received."""
+
+    def __init__(self, cassette: Path, url: Callable[[str], URL]) -> None:
+        self._replay = ReplayTransport(cassette)
+        self._interactions = {found.n: found for found in load(cassette).interactions}
+        self._url = url
+        super().__init__(self._replay, url("/"))
+
+    def url(self, path: str) -> URL:
+        return self._url(path)
+
+    @property
+    def asked(self) -> Sequence[Asked]:
+        played = [self._interactions[n].request for n in self._replay.played]
+        asked = [Asked(request.method, URL(request.url).path, body_of(request.body)) for request in played]
+        return [one for one in asked if one.path != Scene.REFUSED]
+
+
+def body_of(recorded: dict[str, object] | None) -> bytes:
+    """The small bodies of the contract are all empty objects."""
+    return b"{}" if recorded is not None and recorded.get("json") == {} else b""
