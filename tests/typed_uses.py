@@ -20,7 +20,10 @@ from vidgen_async import (
     VideoTask,
 )
 from vidgen_async.attempts import Order, OrderState
+from vidgen_async.cassette import Mode
+from vidgen_async.clock import Clock
 from vidgen_async.journal import MemoryJournal
+from vidgen_async.pytest_plugin import VidgenCassette
 from vidgen_async.transports import BufferedResponse, DirectTransport, Probe, Request, Response, Transport
 
 
@@ -90,3 +93,12 @@ async def uses(receipts: list[Receipt]) -> None:
 
 def a_response_of_ones_own() -> Response:
     return BufferedResponse(200, b"{}")
+
+
+async def on_a_cassette(vidgen_cassette: VidgenCassette, vidgen_client: Client) -> None:
+    assert_type(vidgen_cassette.mode, Mode)
+    assert_type(vidgen_cassette.path, Path)
+    assert_type(vidgen_cassette.base_url, str)
+    assert_type(vidgen_cassette.clock, Clock)
+    transport: Transport = vidgen_cassette.transport
+    await Client(vidgen_cassette.api_key, base_url=vidgen_cassette.base_url, transport=transport).aclose()

@@ -1,45 +1,53 @@
-"""The asyncio SDK of a paid video generation service: no order is ever sent twice by accident."""
+"""The asyncio SDK of a paid video generation service: no order is ever sent twice by accident.
 
-from vidgen_async.attempts import Order
-from vidgen_async.client import Client
-from vidgen_async.errors import (
-    AuthenticationError,
-    ClientStateError,
-    ConfigurationError,
-    CreateError,
-    DownloadError,
-    InsufficientCreditsError,
-    InvalidRequestError,
-    JournalError,
-    NotFoundError,
-    NotReadyError,
-    NotSentError,
-    OrderConflictError,
-    OrderStateError,
-    RateLimitError,
-    ReceiptNotStoredError,
-    RejectedError,
-    ServiceError,
-    TaskFailedError,
-    TransportError,
-    UncertainCreateError,
-    VidgenError,
-    WaitTimeoutError,
-)
-from vidgen_async.live_catalog import RequestCheck
-from vidgen_async.messages import Timeouts
-from vidgen_async.pacing import Pacing
-from vidgen_async.resources import (
-    Account,
-    Catalog,
-    CatalogModel,
-    Receipt,
-    ReferenceAsset,
-    VideoFields,
-    VideoRequest,
-    VideoTask,
-)
-from vidgen_async.watcher import Outcome
+Importing it imports nothing else: a name brings its module along when it is first asked for.
+"""
+
+import importlib.util
+import sys
+import typing
+
+if typing.TYPE_CHECKING:
+    from vidgen_async.attempts import Order
+    from vidgen_async.client import Client
+    from vidgen_async.errors import (
+        AuthenticationError,
+        ClientStateError,
+        ConfigurationError,
+        CreateError,
+        DownloadError,
+        InsufficientCreditsError,
+        InvalidRequestError,
+        JournalError,
+        NotFoundError,
+        NotReadyError,
+        NotSentError,
+        OrderConflictError,
+        OrderStateError,
+        RateLimitError,
+        ReceiptNotStoredError,
+        RejectedError,
+        ServiceError,
+        TaskFailedError,
+        TransportError,
+        UncertainCreateError,
+        VidgenError,
+        WaitTimeoutError,
+    )
+    from vidgen_async.live_catalog import RequestCheck
+    from vidgen_async.messages import Timeouts
+    from vidgen_async.pacing import Pacing
+    from vidgen_async.resources import (
+        Account,
+        Catalog,
+        CatalogModel,
+        Receipt,
+        ReferenceAsset,
+        VideoFields,
+        VideoRequest,
+        VideoTask,
+    )
+    from vidgen_async.watcher import Outcome
 
 __version__ = "0.1.0"
 
@@ -81,3 +89,38 @@ __all__ = [
     "VidgenError",
     "WaitTimeoutError",
 ]
+
+#: The modules of the names above; the errors are all in one.
+_HOMES = {
+    "Account": "resources",
+    "Catalog": "resources",
+    "CatalogModel": "resources",
+    "Client": "client",
+    "Order": "attempts",
+    "Outcome": "watcher",
+    "Pacing": "pacing",
+    "Receipt": "resources",
+    "ReferenceAsset": "resources",
+    "RequestCheck": "live_catalog",
+    "Timeouts": "messages",
+    "VideoFields": "resources",
+    "VideoRequest": "resources",
+    "VideoTask": "resources",
+}
+
+if not typing.TYPE_CHECKING:  # a type checker would take it that there is nothing that this module does not have
+
+    def __getattr__(name):
+        if name in __all__:
+            found = getattr(importlib.import_module(f"{__name__}.{_HOMES.get(name, 'errors')}"), name)
+        elif importlib.util.find_spec(f"{__name__}.{name}"):
+            found = importlib.import_module(f"{__name__}.{name}")
+        else:
+            message = f"module {__name__!r} has no attribute {name!r}"
+            raise AttributeError(message, name=name, obj=sys.modules[__name__])
+        globals()[name] = found
+        return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -264,6 +264,21 @@ def here(service: Service, tmp_path: Path, data_home: Path, monkeypatch, capsys)
     return run
 
 
+@pytest.fixture
+def vidgen_cassette(tmp_path: Path, monkeypatch, capsys) -> Callable[..., tuple[int, str, str]]:
+    """Runs ``vidgen cassette …`` in this process, in an empty folder, without a key or a service."""
+    for name in [name for name in os.environ if name.startswith("VIDGEN_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["vidgen", "cassette", *arguments])
+        code = run_app()
+        return code, *capsys.readouterr()
+
+    return run
+
+
 class FakeScreen:
     """Keeps what it was told, as lines."""
 

@@ -63,7 +63,10 @@ def test_the_metadata_says_what_the_project_says(distributions):
     assert metadata.get_payload() == (distributions.sources / "README.md").read_text()
 
 
-def test_the_wheel_brings_the_command_vidgen(distributions):
+def test_the_wheel_brings_the_command_vidgen_and_the_plugin_for_pytest(distributions):
     with zipfile.ZipFile(distributions.wheel) as wheel:
         (name,) = [name for name in wheel.namelist() if name.endswith(".dist-info/entry_points.txt")]
-        assert "vidgen = vidgen_async.cli:main" in wheel.read(name).decode().splitlines()
+        said = wheel.read(name).decode().split()
+    assert " ".join(said) == (
+        "[console_scripts] vidgen = vidgen_async.cli:main [pytest11] vidgen_async = vidgen_async.pytest_plugin"
+    )

@@ -16,8 +16,9 @@ from typing import Any, TypeAlias
 
 from attrs import field, frozen, mutable
 
-from vidgen_async.cassette.redactor import Redactor, detect
-from vidgen_async.messages import CHUNK, LONGEST_ANSWER, Body
+from vidgen_async.cassette.redactor import Redactor
+from vidgen_async.cassette.telling import look_of
+from vidgen_async.messages import CHUNK, LONGEST_ANSWER, Body, Headers
 
 RecordedBody: TypeAlias = dict[str, Any]
 
@@ -38,6 +39,10 @@ _STYLES: dict[str, dict[str, Any]] = {
     "spaced-utf8": {"ensure_ascii": False},
 }
 
+_PRINTABLE = re.compile(rb"[\x20-\x7e]{6,}")
+#: The second byte of zlib data.
+_ZLIB_LEVELS = frozenset({b"\x01", b"\x5e", b"\x9c", b"\xda"})
+
 _SUFFIXES = {"video/mp4": ".mp4", "image/png": ".png", "image/jpeg": ".jpg", "image/webp": ".webp", "image/gif": ".gif"}
 
 
@@ -51,8 +56,7 @@ class Blob:
 
 def limit_for(content_type: str, largest_blob: int) -> int:
     """How many bytes of an answer are held until it is known what becomes of them."""
-    kind = content_type.lower()
-    return LONGEST_TEXT if "json" in kind or kind.startswith("text/") else largest_blob
+    return LONGEST_TEXT if is_textual(content_type) else largest_blob
 
 
 @mutable
@@ -111,48 +115,71 @@ async def request_body(body: Body, redactor: Redactor) -> RecordedBody | None:
     return _text_body(text, redactor, is_request=True) if text else None
 
 
-def answer_body(
-    tee: Tee, content_type: str, encoding: str, redactor: Redactor
-) -> tuple[RecordedBody | None, Blob | None]:
-    """An answer's body, and the blob that belongs to it."""
+def answer_body(tee: Tee, headers: Headers, redactor: Redactor) -> tuple[RecordedBody | None, Blob | None]:
+    """An answer's body, and the blob that belongs to it. What cannot be looked into is not kept."""
     if tee.length == 0:
         return None, None
     facts: RecordedBody = {"bytes": tee.length, "sha256": tee.sha256}
-    kept = tee.kept
-    text = as_text(kept[0]) if tee.is_whole else None
-    if text is not None and tee.length <= LONGEST_TEXT:
-        return _text_body(text, redactor), None
-    if encoding not in ("", "identity") or any(_hides_a_secret(data, redactor) for data in kept) or _is_text(kept):
-        # What cannot be looked into is not kept.
+    kind, kept = headers.get("Content-Type", ""), tee.kept
+    if tee.is_whole:
+        text = as_text(kept[0])
+        if text is not None:
+            return _text_body(text, redactor), None
+        if is_textual(kind) and b"\0" not in kept[0]:
+            return _eight_bit_text(kept[0], redactor), None
+        if is_textual(kind) and _hides_in_some_encoding(kept[0], redactor):
+            return facts, None
+    elif is_textual(kind) or all(_is_text_of_sorts(part) for part in kept):
         return facts, None
+    is_encoded = headers.get("Content-Encoding", "identity").lower() != "identity"
+    if is_encoded or any(hides_a_secret(part, redactor, is_media=is_media(kind)) for part in kept):
+        return facts, None
+    for part in kept:
+        _note_written(part, redactor)
     if tee.is_whole and tee.length <= LONGEST_INLINE:
         return {"b64": base64.b64encode(kept[0]).decode()}, None
     data = b"".join(kept)
-    blob = Blob(f"sha256-{hashlib.sha256(data).hexdigest()}{_suffix(content_type)}", data)
+    blob = Blob(f"sha256-{hashlib.sha256(data).hexdigest()}{_suffix(kind)}", data)
     stored = {"stored": "all"} if tee.is_whole else {"stored": "ends", "ends": [len(part) for part in kept]}
     return {"blob": blob.name, **facts, **stored}, blob
+
+
+def is_textual(content_type: str) -> bool:
+    """Whether it says that it is a text."""
+    kind = content_type.lower()
+    return kind.startswith("text/") or any(word in kind for word in ("json", "xml", "html", "urlencoded"))
+
+
+def is_media(content_type: str) -> bool:
+    return content_type.lower().startswith(("video/", "audio/", "image/"))
 
 
 def _text_body(text: str, redactor: Redactor, *, is_request: bool = False) -> RecordedBody:
     try:
         value = json.loads(text)
+        if isinstance(value, dict | list | str):
+            return _json_body(text, value, redactor, is_request=is_request)
     except (ValueError, RecursionError):
-        redacted = redactor.text(text)
-        return {"text": redacted} if redacted == text else {"text": redacted, "redacted": True}
-    if not isinstance(value, dict | list):
-        redacted = redactor.text(text)
-        return {"text": redacted} if redacted == text else {"text": redacted, "redacted": True}
+        pass
+    redacted = redactor.text(text)
+    return {"text": text} if redacted == text else {"text": redacted, "redacted": True}
+
+
+def _json_body(text: str, value: Any, redactor: Redactor, *, is_request: bool) -> RecordedBody:
     shown = redactor.json(value, is_request=is_request)
     style = _style_of(text, value)
-    if shown != value:
-        return {"json": shown, "style": style or "compact", "redacted": True}
-    if style is None:
-        # The bytes cannot be made from the value again: they are kept as they came.
-        redacted = redactor.text(text)
-        return (
-            {"text": text} if redacted == text else {"json": redactor.json(value), "style": "compact", "redacted": True}
-        )
-    return {"json": value, "style": style}
+    if style is not None:
+        return {"json": shown, "style": style} if shown == value else {"json": shown, "style": style, "redacted": True}
+    # The bytes cannot be made from the value again: they are kept as they came, if nothing is hidden in them.
+    pairs = json.loads(text, object_pairs_hook=_one_by_one)
+    if shown != value or redactor.json(pairs, is_request=is_request) != pairs or redactor.text(text) != text:
+        return {"json": shown, "style": "compact", "redacted": True}
+    return {"text": text}
+
+
+def _one_by_one(pairs: list[tuple[str, Any]]) -> list[dict[str, Any]]:
+    """An object that may have a name twice: of a dict, the first value would be lost."""
+    return [{name: value} for name, value in pairs]
 
 
 def _style_of(text: str, value: Any) -> str | None:
@@ -162,31 +189,65 @@ def _style_of(text: str, value: Any) -> str | None:
 
 def as_text(data: bytes) -> str | None:
     """The bytes as a text; None for what is none."""
-    if b"\0" in data[:1024]:
+    if b"\0" in data:
         return None
     try:
-        text = data.decode()
+        return data.decode()
     except UnicodeDecodeError:
         return None
-    return None if "\0" in text else text
 
 
-def _is_text(kept: tuple[bytes, ...]) -> bool:
-    """Whether it is a text that is too long to be kept, and so to be redacted."""
-    return all(part.isascii() and b"\0" not in part for part in kept)
+def _eight_bit_text(data: bytes, redactor: Redactor) -> RecordedBody:
+    text = data.decode("latin-1")
+    redacted = redactor.text(text)
+    body: RecordedBody = {"text": redacted, "charset": "latin-1"}
+    return body if redacted == text else {**body, "redacted": True}
 
 
-def _hides_a_secret(data: bytes, redactor: Redactor) -> bool:
-    if redactor.secrets.is_in_bytes(data) or detect(data.decode("latin-1"), is_binary=True) is not None:
+def _hides_in_some_encoding(data: bytes, redactor: Redactor) -> bool:
+    texts = (data.decode(encoding, "ignore") for encoding in ("latin-1", "utf-16-le", "utf-16-be"))
+    return any(redactor.text(text) != text for text in texts)
+
+
+def _is_text_of_sorts(part: bytes) -> bool:
+    """Whether it is a part of a text, cut at any byte."""
+    return b"\0" not in part and len(part) - len(part.decode("utf-8", "ignore").encode()) < 8
+
+
+def hides_a_secret(data: bytes, redactor: Redactor, *, is_media: bool = False) -> bool:
+    """Whether a secret is in binary data, or something that cannot be looked into."""
+    if redactor.secrets.is_in_bytes(data) or look_of(data.decode("latin-1"), is_binary=True) is not None:
         return True
-    if data[:2] != b"\x1f\x8b":
+    if is_media:
         return False
-    try:
-        inner = zlib.decompressobj(31).decompress(data, LONGEST_TEXT)
-    except zlib.error:
+    inner = _decompressed(data)
+    if inner is None:
         return True
-    text = as_text(inner)
-    return redactor.secrets.is_in_bytes(inner) or (text is not None and redactor.text(text) != text)
+    runs = "\n".join(run.decode() for run in _PRINTABLE.findall(inner or data))
+    return redactor.secrets.is_in_bytes(inner) or redactor.text(runs) != runs
+
+
+def _note_written(data: bytes, redactor: Redactor) -> None:
+    """What can be read of binary data: it may turn out to be a secret later."""
+    for readable in (data, _decompressed(data) or b""):
+        redactor.secrets.wrote("\n".join(run.decode() for run in _PRINTABLE.findall(readable)))
+
+
+def _decompressed(data: bytes) -> bytes | None:
+    """All members of gzip or zlib data; nothing for other data, None for what cannot be unpacked."""
+    if data[:2] != b"\x1f\x8b" and not (data[:1] == b"\x78" and data[1:2] in _ZLIB_LEVELS):
+        return b""
+    whole, rest = b"", data
+    try:
+        while rest:
+            member = zlib.decompressobj(47)
+            whole += member.decompress(rest, LONGEST_TEXT)
+            if not member.eof or len(whole) > LONGEST_TEXT:
+                return None
+            rest = member.unused_data
+    except zlib.error:
+        return None
+    return whole
 
 
 def _suffix(content_type: str) -> str:
@@ -212,6 +273,8 @@ def problem_of(body: RecordedBody) -> Problem | None:
         style = body.get("style", "compact")
         return None if isinstance(style, str) and style in _STYLES else Problem("/style", "is unknown")
     if "text" in body:
+        if body.get("charset", "latin-1") != "latin-1":
+            return Problem("/charset", "is unknown")
         return None if isinstance(body["text"], str) else Problem("/text", "is no text")
     if "b64" in body:
         return None if _is_base64(body["b64"]) else Problem("/b64", "is no Base64")
@@ -257,7 +320,9 @@ def body_bytes(body: RecordedBody | None) -> bytes | None:
     if "json" in body:
         return json.dumps(body["json"], **_STYLES[body.get("style", "compact")]).encode("utf-8", "surrogatepass")
     if "text" in body:
-        return str(body["text"]).encode("utf-8", "surrogatepass")
+        return str(body["text"]).encode(
+            body.get("charset", "utf-8"), "surrogatepass" if "charset" not in body else "replace"
+        )
     return base64.b64decode(body["b64"]) if "b64" in body else None
 
 

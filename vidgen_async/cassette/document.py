@@ -286,7 +286,7 @@ def _header(line: str) -> tuple[str, str]:
 
 def _is_address(text: object) -> bool:
     try:
-        return isinstance(text, str) and bool(URL(text).host)
+        return isinstance(text, str) and URL(text).scheme in ("http", "https") and bool(URL(text).host)
     except ValueError:
         return False
 

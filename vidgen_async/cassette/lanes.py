@@ -82,6 +82,8 @@ class Lanes:
         self._redactor = redactor
         self._ignored = tuple(tuple(pointer[1:].split("/")) for pointer in cassette.ignore)
         self._urls: dict[str, str] = {}
+        #: What stands on the cassette: an answer that was played leads to it as it is.
+        self._recorded: set[str] = set()
         self._exact: dict[Key, Lane] = {}
         self._loose: dict[Key, Lane] = {}
         self.places: list[Place] = []
@@ -93,6 +95,7 @@ class Lanes:
         self.places.append(place)
         request = interaction.request
         exact = (request.method, self._sorted(request.url), self._recorded_body(request))
+        self._recorded.update(exact)
         lane = self._exact.get(exact)
         if lane is None:
             lane = self._exact[exact] = Lane(f"{request.method} {request.url}")
@@ -154,7 +157,9 @@ class Lanes:
         text = str(request.url)
         known = self._urls.get(text)
         if known is None:
-            known = self._urls[text] = self._sorted(self._redactor.url(text))
+            plain = self._sorted(text)
+            known = plain if plain in self._recorded else self._sorted(self._redactor.url(text))
+            self._urls[text] = known
         return known
 
     def _key(self, request: Request, data: bytes) -> Key:
@@ -165,6 +170,9 @@ class Lanes:
         value = _json(text)
         if value is None:
             return request.method, url, self._redactor.text(text)
+        plain = self._canonical(value)
+        if plain in self._recorded:
+            return request.method, url, plain
         return request.method, url, self._canonical(self._redactor.json(value, is_request=True))
 
     def _recorded_body(self, request: RecordedRequest) -> str:
@@ -191,12 +199,12 @@ class Lanes:
 
 
 def _json(text: str) -> Any:
-    """An object or a list; None for everything else."""
+    """An object, a list or a text; None for everything else."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return value if isinstance(value, dict | list) else None
+    return value if isinstance(value, dict | list | str) else None
 
 
 def _without(value: Any, pointer: Iterable[str]) -> Any:

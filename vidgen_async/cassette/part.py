@@ -5,6 +5,7 @@ import json
 import os
 import stat
 import weakref
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,22 @@ class PartFile:
                 os.ftruncate(self._file, self._length)
             raise
         self._length += length
+
+    def rewrite(self, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+        """Change lines that were written; at one go, and without losing the lock."""
+        lines = [_object(line) for line in self.path.read_bytes().splitlines()]
+        text = "".join(f"{to_text(change(line))}\n" for line in lines if line is not None).encode()
+        beside = self.path.with_name(f"{self.path.name}.new")
+        beside.unlink(missing_ok=True)
+        file = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with os.fdopen(os.dup(file), "ab") as whole:
+            whole.write(text)
+        beside.replace(self.path)
+        self.close()
+        self._file, self._length = file, len(text)
+        self._let_go = weakref.finalize(self, os.close, file)
 
     def close(self) -> None:
         """Unlock it; it stays where it is."""
@@ -186,6 +203,8 @@ class _Leftover:
         match line["e"]:
             case "open":
                 self._opened[line["n"]] = line
+            case "meta":
+                self._began["meta"]["base_url"] = line["base_url"]
             case "drop":
                 del self._opened[line["n"]]
             case "done":
@@ -198,7 +217,9 @@ class _Leftover:
         before = load_if_there(self._target) if self._began.get("append") else None
         if before is None:
             before = Document(self._reader.meta(self._began.get("meta")))
-        finished = sorted(self._finished, key=lambda interaction: interaction.n)
+        # An appending recording that was published already is on the cassette.
+        there = {interaction.n for interaction in before.interactions}
+        finished = sorted((one for one in self._finished if one.n not in there), key=lambda one: one.n)
         return evolve(before, interactions=(*before.interactions, *finished))
 
 

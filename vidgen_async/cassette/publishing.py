@@ -7,26 +7,36 @@ from pathlib import Path
 
 from vidgen_async.cassette.bodies import Blob
 from vidgen_async.cassette.document import Document, load, write
-from vidgen_async.cassette.scanning import is_any_in, map_texts, refuse_secrets
-from vidgen_async.cassette.secrets import Secrets
+from vidgen_async.cassette.redactor import Redactor
+from vidgen_async.cassette.scanning import is_any_in, map_texts, refuse_secrets, without_telling_bytes
 from vidgen_async.errors import CassetteError, CassetteNotFoundError
 
 
-def publish(document: Document, target: Path, secrets: Secrets | None = None) -> None:
+def publish(document: Document, target: Path) -> None:
     """Write the cassette to ``target``. What stood there before still does when this raises: CassetteSecretError, and
     CassetteError for what the system refuses."""
-    if secrets is not None and is_any_in(document, secrets):
-        # A value that was told to be a secret only after it had been written down elsewhere.
-        document = map_texts(document, lambda text: secrets.replace(text, thoroughly=True))
-    refuse_secrets(document, secrets)
+    refuse_secrets(document)
     write_at_one_go(target, write(document).encode())
 
 
-def store(blob: Blob, directory: Path) -> None:
-    """Write a blob, unless it is there already: it is named by its content."""
+def publish_recorded(document: Document, target: Path, redactor: Redactor) -> None:
+    """The same for what was just recorded, with all that is known by now: a value may have turned out to be a secret
+    after it had been written down."""
+    secrets = redactor.secrets
+    if is_any_in(document, secrets):
+        document = map_texts(document, secrets.replace)
+    document = without_telling_bytes(document, redactor)
+    refuse_secrets(document, secrets, origin=redactor.origin)
+    write_at_one_go(target, write(document).encode())
+
+
+def store(blob: Blob, directory: Path) -> bool:
+    """Write a blob, unless it is there already: it is named by its content. Whether it was new."""
     target = directory / blob.name
-    if not target.exists():
-        write_at_one_go(target, blob.data)
+    if target.exists():
+        return False
+    write_at_one_go(target, blob.data)
+    return True
 
 
 def load_if_there(path: Path) -> Document | None:
@@ -50,5 +60,5 @@ def write_at_one_go(target: Path, data: bytes) -> None:
         message = f"{target} cannot be written: {error.strerror}"
         raise CassetteError(message) from error
     finally:
-        with suppress(FileNotFoundError):
+        with suppress(OSError):
             temporary.unlink()

@@ -1,6 +1,8 @@
 """One recording: interactions in the order in which they began, each written down when it ended."""
 
+import json
 import logging
+import re
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -8,7 +10,7 @@ from typing import Any
 from attrs import mutable
 
 from vidgen_async import errors
-from vidgen_async.cassette.bodies import Tee, answer_body, body_length, limit_for, request_body
+from vidgen_async.cassette.bodies import Blob, Tee, answer_body, body_length, limit_for, request_body
 from vidgen_async.cassette.document import (
     CANCELLED,
     Document,
@@ -22,8 +24,9 @@ from vidgen_async.cassette.document import (
     to_text,
 )
 from vidgen_async.cassette.part import PartFile, recover
-from vidgen_async.cassette.publishing import publish, store
+from vidgen_async.cassette.publishing import publish, publish_recorded, store
 from vidgen_async.cassette.redactor import Redactor
+from vidgen_async.cassette.scanning import map_line, without_bytes
 from vidgen_async.cassette.settings import Cassette
 from vidgen_async.clock import Clock
 from vidgen_async.errors import CassetteError, TransportError
@@ -32,7 +35,15 @@ from vidgen_async.messages import Delivery, Headers, Phase, Probe, Request
 
 logger = logging.getLogger(__name__)
 
-_PREFIX = "/openapi/v1"
+#: What of a path belongs to the endpoint, by operation.
+_ENDPOINTS = {
+    "models.list": "models",
+    "account.get": "account",
+    "files.create": "files",
+    "videos.create": "videos",
+    "videos.get": "videos/[^/]+",
+    "videos.content": "videos/[^/]+/content",
+}
 _MOST_REQUESTS = 4096
 
 
@@ -54,6 +65,9 @@ class Recorder:
         self._broken: Exception | None = None
         self._is_over = False
         self._under_way: dict[int, Taken] = {}
+        #: Those that it refers to, and whether it made them itself.
+        self._blobs: dict[str, bool] = {}
+        self._has_base_url = before is not None and before.meta.base_url is not None
         self._requests: dict[tuple[str, str, tuple[tuple[str, str], ...]], tuple[str, int]] = {}
 
     @property
@@ -63,8 +77,18 @@ class Recorder:
     def begin(self, request: Request) -> "Taken":
         """Take the next ordinal for a request; at once, so that the order is that in which requests began."""
         if self._began is None:
-            self._begin(request)
+            try:
+                self._begin()
+            except CassetteError as error:
+                self.broke(error)
+                raise
+            self._broken = None
         self.redactor.learn(request)
+        try:
+            self._note_base_url(request)
+        except OSError as error:
+            message = f"{request.op}: the recording cannot be written ({error.strerror}); nothing was sent"
+            raise CassetteError(message) from error
         self._count += 1
         taken = self._under_way[self._count] = Taken(
             recorder=self, request=request, n=self._count, started=self.elapsed
@@ -90,7 +114,7 @@ class Recorder:
                 self._requests.clear()
             if body is None:
                 self._requests[key] = text, version
-        self.part.write(f'{{"e":"open","n":{n},"op":{to_text(request.op)},"request":{text}}}')
+        self._write(f'{{"e":"open","n":{n},"op":{to_text(request.op)},"request":{text}}}')
 
     def finished(self, n: int, line: dict[str, Any]) -> None:
         """Write down an outcome, unless the recording is over. What goes wrong is told when it is to be published: an
@@ -99,9 +123,33 @@ class Recorder:
         if self._is_over:
             return
         try:
-            self.part.write(to_text(line))
+            self._write(to_text(line))
         except (OSError, ValueError, CassetteError) as error:
             self.broke(error)
+
+    def _write(self, text: str) -> None:
+        late, self.redactor.secrets.late = self.redactor.secrets.late, []
+        if late:
+            # What was harmless when it was written may hold what has turned out to be a secret since.
+            replace = self.redactor.secrets.replace
+            bad = self._drop_blobs_with(late)
+            if bad or self.redactor.secrets.were_written(late, self.part.path.read_bytes()):
+                self.part.rewrite(lambda line: without_bytes(map_line(line, replace), bad, self.redactor))
+            text = to_text(without_bytes(map_line(json.loads(text), replace), bad, self.redactor))
+        self.part.write(text)
+
+    def store(self, blob: Blob) -> None:
+        """Keep a body's bytes; they may turn out to hold a secret later."""
+        self._blobs[blob.name] = store(blob, self.cassette.blobs) or self._blobs.get(blob.name, False)
+
+    def _drop_blobs_with(self, values: list[str]) -> set[str]:
+        """The blobs of this recording that hold one of the values. Those that others have, too, stay where they are."""
+        secrets, blobs = self.redactor.secrets, self.cassette.blobs
+        found = {name for name in self._blobs if secrets.were_written(values, (blobs / name).read_bytes())}
+        for name in found:
+            if self._blobs.pop(name):
+                (blobs / name).unlink(missing_ok=True)
+        return found
 
     def broke(self, error: Exception) -> None:
         """From now on there is nothing to publish."""
@@ -122,7 +170,7 @@ class Recorder:
             raise CassetteError(message) from self._broken
         if self._began is None:
             if self._before is None:
-                publish(Document(self._meta(None)), self.cassette.path)
+                publish(Document(self._meta()), self.cassette.path)
             return self.cassette.path
         recovered = recover(self.part.path)
         if recovered.damaged:
@@ -130,7 +178,7 @@ class Recorder:
                 f"{recovered.damaged} lines of the recording at {self.part.path} cannot be read; nothing was published"
             )
             raise CassetteError(message)
-        publish(recovered.document, self.cassette.path, self.redactor.secrets)
+        publish_recorded(recovered.document, self.cassette.path, self.redactor)
         if recovered.unfinished:
             message = "%(count)d requests had no outcome when %(path)s was published"
             fields = {"count": len(recovered.unfinished), "path": self.cassette.path}
@@ -144,19 +192,25 @@ class Recorder:
         self._is_over = True
         self.part.close()
 
-    def _begin(self, request: Request) -> None:
+    def _begin(self) -> None:
         if self._before is not None:
             for interaction in self._before.interactions:
                 self.redactor.secrets.reserve(str(interaction_form(interaction)))
-        self.part.open(self._meta(request), is_append=self._before is not None)
+        self.part.open(self._meta(), is_append=self._before is not None)
         self._began = self.clock.now()
 
-    def _meta(self, request: Request | None) -> Meta:
-        base_url = None
-        if request is not None and "Authorization" in request.headers:
-            head, prefix, _ = str(request.url).partition(_PREFIX)
-            base_url = f"{head}{prefix}" if prefix else None
-        return Meta(self.clock.wall(), _recorder_name(), base_url)
+    def _meta(self) -> Meta:
+        return Meta(self.clock.wall(), _recorder_name())
+
+    def _note_base_url(self, request: Request) -> None:
+        """The first request with a key tells where the service is."""
+        endpoint = _ENDPOINTS.get(request.op)
+        if self._has_base_url or endpoint is None or "Authorization" not in request.headers:
+            return
+        base = re.fullmatch(rf"(https?://.+)/{endpoint}", str(request.url))
+        if base is not None:
+            self._has_base_url = True
+            self._write(to_text({"e": "meta", "base_url": self.redactor.url(base[1])}))
 
 
 @mutable(kw_only=True)
@@ -257,10 +311,9 @@ class Taken:
     def _line(self, failure: Failure | None, how: str | None) -> dict[str, Any]:
         redactor, body = self.recorder.redactor, None
         if self._tee is not None and self._headers is not None:
-            kinds = (self._headers.get("Content-Type", ""), self._headers.get("Content-Encoding", ""))
-            body, blob = answer_body(self._tee, *kinds, redactor)
+            body, blob = answer_body(self._tee, self._headers, redactor)
             if blob is not None:
-                store(blob, self.recorder.cassette.blobs)
+                self.recorder.store(blob)
             if how is not None:
                 body = {**(body or {}), "end": how}
         headers = () if self._headers is None else _fitting(redactor.headers(self._headers), self._tee, body)

@@ -5,18 +5,30 @@ query values. JSON values are hidden by their names, texts by what they look lik
 is hidden wherever it comes up again. It cannot be switched off.
 """
 
+import base64
 import hashlib
 import json
 import re
 from collections.abc import Iterable
-from enum import Enum, auto
-from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 from yarl import URL
 
 from vidgen_async.cassette.secrets import PSEUDONYM, Secrets, unescaped
+from vidgen_async.cassette.telling import (
+    LOOKS,
+    PAIR,
+    HeaderKind,
+    Kind,
+    is_unguessable,
+    is_word,
+    kind_of,
+    kind_of_header,
+    looks_random,
+    tells_in_query,
+)
 from vidgen_async.messages import Headers, Request
+from vidgen_async.redaction import hide_secrets
 
 Prompts: TypeAlias = Literal["keep", "pseudonym"]
 Pairs: TypeAlias = tuple[tuple[str, str], ...]
@@ -24,63 +36,22 @@ Pairs: TypeAlias = tuple[tuple[str, str], ...]
 #: 2100-01-01, in seconds: what "valid until" becomes, so that it can be read and lies in the future.
 FOREVER = 4102444800
 FOREVER_DATE = "2100-01-01T00:00:00Z"
+#: From here on a time is in milliseconds.
+_MILLISECONDS = 10**11
 
-_KEPT_HEADERS = frozenset({
-    "accept", "accept-encoding", "accept-ranges", "content-encoding", "content-length", "content-range", "content-type",
-    "etag", "if-range", "last-modified", "location", "range", "retry-after", "transfer-encoding",
-})  # fmt: skip
-_KEPT_HEADER = re.compile(r"(?:x-)?ratelimit-[\w-]+")
-#: Headers that hold no secret: their values are not looked for elsewhere.
-_HARMLESS_HEADERS = frozenset({
-    "age", "allow", "cache-control", "connection", "content-disposition", "content-language", "date", "expires", "host",
-    "keep-alive", "pragma", "server", "trailer", "upgrade", "user-agent", "vary", "via",
-})  # fmt: skip
-
-_TELLING = re.compile(
-    r"token|secret|passw|signature|credential|api[_-]?key|authorization|cookie|session|idempotency|bearer|webhook"
-    r"|callback|private|jwt|otp\b",
-    re.IGNORECASE,
-)
-_TELLING_WHOLE = re.compile(
-    r"(?:[\w-]*[_-])?(?:sig|key|auth|pin|code_verifier)|e-?mail|phone|x-(?:amz|goog)-[\w-]+", re.IGNORECASE
-)
-_TELLING_IN_QUERY = re.compile(r"code|policy|hmac|hash|h|s|t|k|p|st|se|sp|sv|sr|user|pass", re.IGNORECASE)
-_VALID_UNTIL = re.compile(r"(?:[\w-]*[_-])?(?:exp|expires|expiry|expires_at|expiration)", re.IGNORECASE)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d.*")
-#: Counts of language models' tokens and the like.
-_COUNT = re.compile(r"\w*tokens", re.IGNORECASE)
-
-_URL = re.compile(r"[a-z][a-z0-9+.-]*:\\?/\\?/[^\s\"'<>`]+", re.IGNORECASE)
-_ABSOLUTE = re.compile(r"[a-z][a-z0-9+.-]*://[^\s\"'<>]*", re.IGNORECASE)
+_URL = re.compile(r"(?<![a-z0-9+.-])[a-z][a-z0-9+.-]{0,20}:\\?/\\?/[^\s\"'<>`]+", re.IGNORECASE)
+_ABSOLUTE = re.compile(r"[a-z][a-z0-9+.-]{0,20}://[^\s\"'<>]*", re.IGNORECASE)
 _RELATIVE = re.compile(r"/[^\s\"'<>]*\?[^\s\"'<>]*")
 _HOOK = re.compile(r"hook|callback|notify", re.IGNORECASE)
-_RANDOM_SEGMENT = re.compile(r"(?=[^/]*\d)(?=[^/]*[A-Za-z])[A-Za-z0-9_~=+-]{32,}")
+_RANDOM = re.compile(r"[A-Za-z0-9_~=+-]{32,}")
 _DATA = re.compile(
     r"data:([\w.+-]+/[\w.+-]+)?[^,\s\"']{0,80};base64,[A-Za-z0-9+/=_%\s-]*|[A-Za-z0-9+/_-]{200,}={0,2}", re.IGNORECASE
 )
-
-#: What secrets look like, wherever they stand: the kind, and which group of the match is the secret.
-_DETECTORS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("privatekey", re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*KEY-----|\Z)", re.DOTALL)),
-    ("jwt", re.compile(r"\beyJ[\w-]{8,}\.[\w-]{4,}\.[\w-]*")),
-    ("bearer", re.compile(r"(?:(?<=bearer )|(?<=bearer%20))(?!REDACTED-)[\w.~+/=-]+", re.IGNORECASE)),
-    ("basic", re.compile(r"(?<=basic )(?!REDACTED-)[\w+/=-]{8,}", re.IGNORECASE)),
-    ("key", re.compile(r"\b(?:sk|pk|rk|key|vk)[-_](?:live|test|proj)?[-_]?[A-Za-z0-9_-]{16,}|\bAKIA[0-9A-Z]{16}\b")),
-    ("key", re.compile(r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|xox[abprs]-[\w-]{10,}|AIza[\w-]{30,})")),
-    ("idempotencykey", re.compile(r"\bvg1-[a-z2-7]{40}\b")),
-    ("email", re.compile(r"\b[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,4}\b", re.ASCII)),
-    (
-        "named",
-        re.compile(
-            r"(?<![\w-])(?:sig|exp|signature|token|access_token|api[_-]?key|password|secret|authorization)"
-            r"(?:\\{0,8}[\"'])?\s{0,3}(?:=|:|%3D|\\u003d)\s{0,3}(?:\\{0,8}[\"'])?(?:(?:bearer|basic)\s+)?"
-            rf"(?!{PSEUDONYM.pattern}|{FOREVER})(?P<value>[^\s&\"'<>\\,;}}]{{2,}})",
-            re.IGNORECASE,
-        ),
-    ),
-)  # fmt: skip
-
-_LIKELY_BY_CHANCE = frozenset({"basic", "email", "named"})
+#: The service's names for its ids: they stay readable, also in addresses on other hosts.
+_IDS = frozenset({"id", "task_id", "image_id", "asset_id", "model", "status", "upstream_task_id"})
+_LONGEST_CACHED = 4096
+_MOST_CACHED = 4096
 
 
 class Redactor:
@@ -97,6 +68,9 @@ class Redactor:
         self.secrets: Secrets = Secrets(is_numbered=is_numbered)
         self.origin: str | None = origin
         self._prompts = prompts
+        self._hidden_prompts: dict[str, None] = {}
+        #: The service's ids, and what its own addresses are made of: not to be taken for secrets in others'.
+        self._ids: set[str] = set()
         self._texts: dict[str, str] = {}
         self._urls: dict[str, str] = {}
         self._version = 0
@@ -111,21 +85,21 @@ class Redactor:
         if self.origin is None and "Authorization" in headers:
             self.origin = str(request.url.origin())
         for name, value in headers.items():
-            if _kind_of_header(name) == "learnt":
+            if kind_of_header(name) is HeaderKind.LEARNT:
                 self._learn_header(name.lower(), value)
 
     def headers(self, headers: Headers) -> Pairs:
         """What of the headers may be kept; names in lower case, order and duplicates as they were."""
         kept = []
         for name, value in headers.items():
-            match _kind_of_header(name):
-                case "kept":
+            match kind_of_header(name):
+                case HeaderKind.KEPT:
                     kept.append((name.lower(), self.text(value)))
-                case "address":
+                case HeaderKind.ADDRESS:
                     kept.append((name.lower(), self.url(value)))
-                case "label":
+                case HeaderKind.LABEL:
                     kept.append((name.lower(), self.secrets.hide(value, "request", is_secret=False)))
-                case "learnt":
+                case HeaderKind.LEARNT:
                     self._learn_header(name.lower(), value)
         return tuple(kept)
 
@@ -133,10 +107,12 @@ class Redactor:
         if name in ("authorization", "proxy-authorization"):
             scheme, _, rest = value.partition(" ")
             self.secrets.hide((rest or scheme).strip(), "key")
+            if scheme.lower() == "basic":
+                self.secrets.hide(_password(rest), "password")
         elif name in ("cookie", "set-cookie"):
             for part in value.split(";") if name == "cookie" else value.split(";")[:1]:
                 self.secrets.hide(part.partition("=")[2].strip(), "cookie")
-        elif _kind_of(name) is _Kind.TELLING:
+        elif kind_of(name) is Kind.TELLING:
             self.secrets.hide(value.strip(), name)
 
     # -- URLs ----------------------------------------------------------------------------------------------------------
@@ -145,7 +121,7 @@ class Redactor:
         """A URL, absolute or not, without what it must not tell."""
         known = self._cached(self._urls, text)
         if known is None:
-            known = self._urls[text] = self._url(text)
+            known = self._kept(self._urls, text, self._url(text))
         return known
 
     def _url(self, text: str) -> str:
@@ -159,54 +135,69 @@ class Redactor:
             if at:
                 self._hide_userinfo(user)
             is_own = self.origin is not None and _origin(f"{scheme}://{host}") == self.origin
-            if not is_own and path:
+            if is_own:
+                self._ids.update(path.split("/"))
+            elif path:
                 path = self._foreign_path(host, path)
             address = f"{scheme}://{host}{slash}{path}"
         query = re.sub(r"[^&;]+", lambda pair: self._pair(pair[0], is_own=is_own), query)
         if "=" in fragment:
             fragment = re.sub(r"[^&;]+", lambda pair: self._pair(pair[0], is_own=False), fragment)
-        return self._known(f"{self._detected(address)}{question_mark}{query}{hash_mark}{fragment}")
+        return self._known(f"{self._looked_at(address)}{question_mark}{query}{hash_mark}{fragment}")
 
     def _hide_userinfo(self, userinfo: str) -> None:
         for part in userinfo.split(":"):
             self.secrets.hide(unescaped(part), "user")
 
     def _foreign_path(self, host: str, path: str) -> str:
-        """Of other hosts' paths, what may be a secret: all of a webhook's, and what looks random."""
+        """Of other hosts' paths, what may be a secret: all of a webhook's, and what looks random and is no id."""
         if _HOOK.search(host) or _HOOK.search(path):
             return self.secrets.hide(path, "webhook")
-        return _RANDOM_SEGMENT.sub(lambda match: self.secrets.hide(match[0], "path"), path)
+        return _RANDOM.sub(lambda match: self._random_part(match[0]), path)
+
+    def _random_part(self, part: str) -> str:
+        if part not in self.secrets and (not looks_random(part) or any(known in part for known in self._long_ids())):
+            return part
+        return self.secrets.hide(part, "path")
+
+    def _long_ids(self) -> Iterable[str]:
+        return (known for known in self._ids if len(known) >= 8)
 
     def _pair(self, pair: str, *, is_own: bool) -> str:
         name, equals, value = pair.partition("=")
         if not equals:
-            return pair if is_own else self.secrets.hide(pair, "query")
-        plain = unescaped(name)
-        if _VALID_UNTIL.fullmatch(plain):
-            return f"{name}={FOREVER if value.isdigit() else self.secrets.hide(value, 'exp')}"
-        is_telling = _kind_of(plain) is _Kind.TELLING or _TELLING_IN_QUERY.fullmatch(plain)
-        if not is_own or is_telling or self._hides_something(value):
-            return f"{name}={self._hide_encoded(value, plain)}"
-        return f"{name}={self._detected(value)}"
+            return pair if is_own else self._hide(pair, "query", is_telling=False)
+        plain, decoded = unescaped(name), unescaped(value)
+        kind = kind_of(plain)
+        if not decoded or PSEUDONYM.fullmatch(decoded):
+            return pair
+        if kind is Kind.UNTIL:
+            return f"{name}={_forever(value) if value.isdigit() else self._hide(decoded, plain)}"
+        if kind is Kind.PROMPT and self._prompts == "pseudonym":
+            return f"{name}={self._hide_prompt(decoded)}"
+        is_telling = tells_in_query(plain)
+        if is_telling or not is_own:
+            if not is_telling and decoded in self._ids:
+                return pair
+            return f"{name}={self._hide(decoded, plain, is_telling=is_telling)}"
+        if decoded != value and self.text(decoded) != decoded:
+            return f"{name}={self._hide(decoded, plain)}"
+        return f"{name}={self._looked_at(value)}"
 
-    def _hide_encoded(self, value: str, kind: str) -> str:
-        """As it is written here it is one value, and decoded it is one, too."""
-        if PSEUDONYM.fullmatch(value):
-            return value
-        decoded = unescaped(value)
-        return self.secrets.hide(decoded, kind) if decoded else value
-
-    def _hides_something(self, value: str) -> bool:
-        decoded = unescaped(value)
-        return decoded != value and self.text(decoded) != decoded
+    def _hide(self, value: str, kind: str, *, is_telling: bool = True) -> str:
+        """Hide a value here; and everywhere, if no other place can hold it by chance."""
+        is_secret = is_unguessable(value) if is_telling else looks_random(value) and value not in self._ids
+        return self.secrets.hide(value, kind, is_secret=is_secret)
 
     # -- JSON ----------------------------------------------------------------------------------------------------------
 
     def json(self, value: Any, name: str = "", *, is_request: bool = False) -> Any:
-        """A JSON value, at any depth; the image data of requests becomes a digest."""
+        """A JSON value; the image data of requests becomes a digest. RecursionError when it is nested too deep."""
         if isinstance(value, str):
             return self._string(value, name, is_request=is_request)
         if isinstance(value, dict):
+            if kind_of(name) is not Kind.TELLING:
+                self._note_ids_of(value)
             return {
                 self.text(key): item
                 if item is None or item is True or item is False
@@ -215,33 +206,60 @@ class Redactor:
             }
         if isinstance(value, list):
             return [self.json(item, name, is_request=is_request) for item in value]
-        if isinstance(value, bool) or value is None or not name:
-            return value
-        match _kind_of(name):
-            case _Kind.UNTIL:
-                return FOREVER
-            case _Kind.TELLING if not _COUNT.fullmatch(name):
-                return self.secrets.hide(str(value), name)
-        return value
+        return self._number(value, name) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+    def note_ids(self, value: Any, name: str = "") -> None:
+        """Take in the ids of a JSON value, at any depth, before anything of it is looked at."""
+        if isinstance(value, dict) and kind_of(name) is not Kind.TELLING:
+            self._note_ids_of(value)
+            for key, item in value.items():
+                self.note_ids(item, key)
+        elif isinstance(value, list):
+            for item in value:
+                self.note_ids(item, name)
+
+    def _note_ids_of(self, value: dict[str, Any]) -> None:
+        if not _IDS.isdisjoint(value):
+            self._ids.update(item for key in _IDS if isinstance(item := value.get(key), str))
 
     @staticmethod
     def name_below(name: str, key: str) -> str:
         """What is below a telling name is told by it."""
-        return name if _kind_of(name) is _Kind.TELLING else key
+        return name if name and kind_of(name) in (Kind.TELLING, Kind.PROMPT) else key
+
+    def _number(self, value: float, name: str) -> int | float | str:
+        kind = kind_of(name)
+        if kind is Kind.UNTIL:
+            return _forever(value)
+        if kind is Kind.TELLING:
+            return self._hide(str(value), name)
+        if self.secrets.has_numbers and self.secrets.is_in(str(value)):
+            return self.secrets.replace(str(value))
+        return value
 
     def _string(self, value: str, name: str, *, is_request: bool) -> str:
         if is_request and _DATA.fullmatch(value):
             return digest_of_data(value)
-        match _kind_of(name):
-            case _Kind.PROMPT if self._prompts == "pseudonym":
-                return self.secrets.hide(value, "prompt")
-            case _Kind.UNTIL if value.isdigit() or _DATE.fullmatch(value):
-                return str(FOREVER) if value.isdigit() else FOREVER_DATE
-            case _Kind.TELLING:
+        match kind_of(name):
+            case Kind.PROMPT if self._prompts == "pseudonym":
+                return self._hide_prompt(value)
+            case Kind.UNTIL if value:
+                return self._until(value, name)
+            case Kind.TELLING:
                 return self._telling(value, name)
         if value[:1] in ("{", "[") or (value[:1] == '"' and len(value) > 2):
             return self._inner_json(value)
         return self.text(value)
+
+    def _hide_prompt(self, value: str) -> str:
+        if not PSEUDONYM.fullmatch(value):
+            self._hidden_prompts[value] = None
+        return self.secrets.hide(value, "prompt")
+
+    def _until(self, value: str, name: str) -> str:
+        if value.isdigit():
+            return str(_forever(value))
+        return FOREVER_DATE if _DATE.fullmatch(value) else self._hide(value, name)
 
     def _telling(self, value: str, name: str) -> str:
         """The value under a telling name. An address keeps its host, so that it is still one."""
@@ -249,16 +267,18 @@ class Redactor:
             redacted = self.url(value)
             scheme, mark, after = redacted.partition("://")
             host, slash, rest = after.partition("/")
-            return f"{scheme}{mark}{host}{slash}{rest if PSEUDONYM.fullmatch(rest) else self.secrets.hide(rest, name)}"
-        return self.secrets.hide(value, name)
+            return f"{scheme}{mark}{host}{slash}{self._hide(rest, name)}"
+        return self._hide(value, name)
 
     def _inner_json(self, value: str) -> str:
         try:
             inner = json.loads(value)
+            redacted = self.json(inner)
         except (ValueError, RecursionError):
             return self.text(value)
-        redacted = self.json(inner)
-        return self.text(value) if redacted == inner else json.dumps(redacted)
+        if redacted != inner:
+            return json.dumps(redacted)
+        return self._known(value) if isinstance(inner, dict | list) else self.text(value)
 
     # -- texts ---------------------------------------------------------------------------------------------------------
 
@@ -266,17 +286,49 @@ class Redactor:
         """Any text: URLs in it are redacted, what looks like a secret or is a known one is replaced."""
         known = self._cached(self._texts, text)
         if known is None:
-            known = self._texts[text] = self._text(text)
+            known = self._kept(self._texts, text, self._text(text))
         return known
 
     def _text(self, text: str) -> str:
         if _ABSOLUTE.fullmatch(text) or _RELATIVE.fullmatch(text):
             return self.url(text)
-        text = self._known(self._detected(_URL.sub(lambda match: self._url_in_text(match[0]), text)))
+        text = self._known(self._plain_text(text))
         plain = unescaped(text)
-        if plain != text and self._detected(plain) != plain:
+        if (plain != text and self._plain_text(plain) != plain) or self._quotes_a_prompt(text):
             return self.secrets.hide(text, "text", is_secret=False)
         return text
+
+    def _plain_text(self, text: str) -> str:
+        return self._looked_at(self._pairs_hidden(_URL.sub(lambda match: self._url_in_text(match[0]), text)))
+
+    def _pairs_hidden(self, text: str) -> str:
+        """The text without the values of telling names. Of a value that is kept, the inside is looked at, too."""
+        parts: list[str] = []
+        at = 0
+        while match := PAIR.search(text, at):
+            parts.append(text[at : match.start("value")])
+            at = match.start("value")
+            shown = self._shown_value(match)
+            if shown is not None:
+                parts.append(shown)
+                at = match.end("value")
+        return "".join([*parts, text[at:]])
+
+    def _shown_value(self, match: re.Match[str]) -> str | None:
+        """What stands for the value of a pair; None when it stays."""
+        name, value = match["name"], match["value"]
+        if PSEUDONYM.fullmatch(value) or value == str(FOREVER) or is_word(value):
+            return None
+        if kind_of(name) is Kind.UNTIL and match["equals"]:
+            return str(_forever(value)) if value.isdigit() else self._hide(value, name)
+        in_query = bool(match["before"] and match["equals"])
+        return self._hide(value, name) if kind_of(name) is Kind.TELLING or (in_query and tells_in_query(name)) else None
+
+    def _quotes_a_prompt(self, text: str) -> bool:
+        """Whether a part of a hidden prompt is in the text; all of one was replaced."""
+        if not self._hidden_prompts or len(text) < 16:
+            return False
+        return hide_secrets(text, self._hidden_prompts) != hide_secrets(text)
 
     def _url_in_text(self, found: str) -> str:
         if "\\" not in found:
@@ -285,42 +337,33 @@ class Redactor:
         redacted = self.url(plain)
         return found if redacted == plain else redacted
 
-    def _detected(self, text: str) -> str:
-        for kind, pattern in _DETECTORS:
-            text = pattern.sub(lambda match, kind=kind: self._hide_match(match, kind), text)  # type: ignore[misc]
+    def _looked_at(self, text: str) -> str:
+        for kind, pattern in LOOKS:
+            text = pattern.sub(
+                lambda match, kind=kind: match[0] if is_word(match[0]) else self.secrets.hide(match[0], kind),  # type: ignore[misc]
+                text,
+            )
         return text
-
-    def _hide_match(self, match: re.Match[str], kind: str) -> str:
-        if PSEUDONYM.search(match[0]):
-            return match[0]
-        if "value" not in match.re.groupindex:
-            return self.secrets.hide(match[0], kind)
-        start, end = match.span("value")
-        begin = match.start()
-        value = match["value"]
-        return f"{match[0][: start - begin]}{self.secrets.hide(value, kind)}{match[0][end - begin :]}"
 
     def _known(self, text: str) -> str:
         return self.secrets.replace(text) if self.secrets.is_in(text) else text
 
+    # -- what was redacted before --------------------------------------------------------------------------------------
+
     def _cached(self, cache: dict[str, str], text: str) -> str | None:
-        if self._version != self.secrets.version or len(cache) > 4096:
+        if self._version != self.secrets.version:
             self._version = self.secrets.version
             self._texts.clear()
             self._urls.clear()
         return cache.get(text)
 
-
-def detect(text: str, *, is_binary: bool = False) -> str | None:
-    """The kind of the first thing in the text that looks like a secret, if there is one. In binary data only what
-    cannot look so by chance."""
-    for kind, pattern in _DETECTORS:
-        if is_binary and kind in _LIKELY_BY_CHANCE:
-            continue
-        for match in pattern.finditer(text):
-            if not PSEUDONYM.search(match[0]):
-                return kind
-    return None
+    def _kept(self, cache: dict[str, str], text: str, redacted: str) -> str:
+        self.secrets.wrote(redacted)
+        if len(text) <= _LONGEST_CACHED:
+            if len(cache) >= _MOST_CACHED:
+                cache.clear()
+            cache[text] = redacted
+        return redacted
 
 
 def digest_of_data(value: str) -> str:
@@ -330,34 +373,15 @@ def digest_of_data(value: str) -> str:
     return f"{head or 'data:;base64,'}sha256:{digest}:{len(value)}"
 
 
-class _Kind(Enum):
-    """What a name tells of its value."""
-
-    PLAIN = auto()
-    PROMPT = auto()
-    UNTIL = auto()
-    TELLING = auto()
+def _forever(value: float | str) -> int:
+    return FOREVER * 1000 if float(value) >= _MILLISECONDS else FOREVER
 
 
-@lru_cache(4096)
-def _kind_of(name: str) -> _Kind:
-    if _TELLING.search(name) or _TELLING_WHOLE.fullmatch(name):
-        return _Kind.TELLING
-    if _VALID_UNTIL.fullmatch(name):
-        return _Kind.UNTIL
-    return _Kind.PROMPT if name.lower().endswith("prompt") else _Kind.PLAIN
-
-
-@lru_cache(4096)
-def _kind_of_header(name: str) -> str:
-    name = name.lower()
-    if name == "location":
-        return "address"
-    if name == "x-request-id":
-        return "label"
-    if name in _KEPT_HEADERS or _KEPT_HEADER.fullmatch(name):
-        return "kept"
-    return "dropped" if name in _HARMLESS_HEADERS else "learnt"
+def _password(encoded: str) -> str:
+    try:
+        return base64.b64decode(encoded, validate=True).decode().partition(":")[2]
+    except ValueError:
+        return ""
 
 
 def _origin(text: str) -> str | None:

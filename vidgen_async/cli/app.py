@@ -6,6 +6,7 @@ import click
 
 from vidgen_async import __version__
 from vidgen_async.cli import command_account, command_create, command_tasks
+from vidgen_async.cli.command_cassette import cassette
 from vidgen_async.cli.command_completion import completion
 from vidgen_async.cli.command_orders import orders
 from vidgen_async.cli.command_sandbox import run_sandbox
@@ -75,6 +76,7 @@ for command in (
     command_account.upload,
     orders,
     run_sandbox,
+    cassette,
     completion,
 ):
     app.add_command(command)

@@ -1,0 +1,174 @@
+"""What the tests of recording and replay share: services made of functions, requests, ways to record and to play."""
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from attrs import define, field, frozen
+from yarl import URL
+
+from vidgen_async import Client
+from vidgen_async.cassette import Cassette
+from vidgen_async.clock import VirtualClock
+from vidgen_async.messages import CHUNK, BytesBody, Probe, Request, make_headers
+from vidgen_async.transports import BufferedResponse, FakeTransport, RecordingTransport, ReplayTransport, Transport
+
+BASE = "https://service.test/openapi/v1"
+#: The name of a blob that is not there.
+NO_BLOB = f"sha256-{0:064}.bin"
+KEY = "a-key-that-nobody-may-see"
+FIELDS: dict[str, Any] = {"model": "gen-2.0", "prompt": "a paper boat", "duration": 5}
+
+Handler = Callable[[Request], Awaitable[BufferedResponse]]
+
+
+OPS = {"/account": "account.get", "/models": "models.list", "/files": "files.create", "/videos": "videos.create"}
+
+
+def ask(path: str = "/videos/task-1", *, method: str = "GET", body: Any = None, op: str = "") -> Request:
+    """A request to the service; ``body`` is JSON, bytes, or a body of its own."""
+    op = op or OPS.get(path.partition("?")[0], "videos.get")
+    if body is not None and not hasattr(body, "open"):
+        body = BytesBody(body if isinstance(body, bytes) else json.dumps(body).encode())
+    headers = make_headers({"Authorization": f"Bearer {KEY}"})
+    url = URL(path if "://" in path else f"{BASE}{path}", encoded=True)
+    return Request(op=op, method=method, url=url, headers=headers, body=body)
+
+
+def post(body: Any, path: str = "/videos") -> Request:
+    return ask(path, method="POST", body=body, op="videos.create")
+
+
+def says(value: Any, status: int = 200, **headers: str) -> BufferedResponse:
+    """An answer: JSON, or bytes as they are."""
+    named = {name.replace("_", "-"): text for name, text in headers.items()}
+    body = value if isinstance(value, bytes) else json.dumps(value).encode()
+    return BufferedResponse(status, body, headers=make_headers({"Content-Type": "application/json"} | named))
+
+
+def task(status: str, task_id: str = "task-1", **more: Any) -> BufferedResponse:
+    return says({"id": task_id, "model": "gen-2.0", "status": status, **more})
+
+
+async def body_of(request: Request) -> bytes:
+    return b"" if request.body is None else b"".join([piece async for piece in request.body.open()])
+
+
+def in_turn(*answers: Any) -> FakeTransport:
+    """Answers one after the other: a response, something that makes one, or an exception."""
+    left = list(answers)
+
+    async def handle(_: Request) -> BufferedResponse:
+        answer = left.pop(0)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer() if callable(answer) else answer
+
+    return FakeTransport(handle)
+
+
+def counting() -> FakeTransport:
+    """Says for each request how many there were."""
+    asked = []
+
+    async def handle(request: Request) -> BufferedResponse:
+        asked.append(request)
+        return says({"answer": len(asked)})
+
+    return FakeTransport(handle)
+
+
+@define
+class Timed:
+    """A transport with a virtual clock of its own, which a client takes for its own."""
+
+    inner: Transport
+    clock: VirtualClock = field(factory=VirtualClock)
+    honours_gate: bool = True
+
+    async def send(self, request: Request, *, probe: Probe | None = None):
+        return await self.inner.send(request, probe=probe)
+
+    async def aclose(self) -> None:
+        await self.inner.aclose()
+
+
+async def read(transport: Transport, request: Request) -> bytes:
+    async with await transport.send(request) as response:
+        return await response.read()
+
+
+async def value(transport: Transport, request: Request) -> Any:
+    return json.loads(await read(transport, request))
+
+
+async def record(path: Path | Cassette, inner: Transport, requests: Iterable[Request]) -> None:
+    """Send the requests one after the other, read the answers, and publish."""
+    transport = RecordingTransport(inner, path)
+    for request in requests:
+        await read(transport, request)
+    await transport.aclose()
+
+
+@asynccontextmanager
+async def client_on(transport: Transport, **options: Any) -> AsyncIterator[Client]:
+    """A client of the service that the transport has recorded, or of the made-up one."""
+    base = getattr(transport, "base_url", None) or options.pop("base", BASE)
+    async with Client(KEY, base_url=base, transport=transport, **options) as client:
+        yield client
+
+
+Program = Callable[[Client], Awaitable[Any]]
+
+
+async def twice(path: Path | Cassette, inner: Transport, program: Program, **options: Any) -> tuple[Any, Any]:
+    """What a program gives when it is recorded, and when it is played back; the replay must use all of the cassette."""
+    async with client_on(RecordingTransport(inner, path), **options) as client:
+        live = await program(client)
+    options.pop("base", None)
+    replay = ReplayTransport(path)
+    async with client_on(replay, **options) as client:
+        played = await program(client)
+    replay.check()
+    return live, played
+
+
+def cassette_of(path: Path) -> dict[str, Any]:
+    """The file as it is."""
+    return json.loads(path.read_text("utf-8"))
+
+
+def interactions_of(path: Path) -> list[dict[str, Any]]:
+    return cassette_of(path)["interactions"]
+
+
+@frozen
+class Pieces:
+    """A body in pieces of 4 kB, which counts how often it was opened."""
+
+    data: bytes = field(repr=False)
+    content_type: str = "application/json"
+    opened: list[int] = field(factory=list)
+
+    @property
+    def length(self) -> int:
+        return len(self.data)
+
+    async def open(self) -> AsyncIterator[bytes]:
+        self.opened.append(1)
+        for start in range(0, len(self.data), 4096):
+            yield self.data[start : start + 4096]
+
+
+async def streamed(data: bytes, size: int = CHUNK) -> AsyncIterator[bytes]:
+    for start in range(0, len(data), size):
+        yield data[start : start + size]
+
+
+def video(data: bytes, status: int = 200, *, size: int = CHUNK, **headers: str) -> BufferedResponse:
+    """Bytes on their way, in pieces."""
+    named = {name.replace("_", "-"): text for name, text in headers.items()}
+    given = make_headers({"Content-Type": "video/mp4", "Content-Length": str(len(data))} | named)
+    return BufferedResponse(status, streamed(data, size), headers=given)

@@ -1,0 +1,410 @@
+"""The cassette as a file: what it keeps, what it refuses, and where large bodies are."""
+
+import hashlib
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.cassette.recording_stage import (
+    KEY,
+    NO_BLOB,
+    Timed,
+    ask,
+    body_of,
+    cassette_of,
+    client_on,
+    counting,
+    in_turn,
+    interactions_of,
+    post,
+    read,
+    record,
+    says,
+    twice,
+    value,
+    video,
+)
+from tests.files.sites import video as made_video
+from vidgen_async.cassette import Cassette, load
+from vidgen_async.errors import CassetteInvalidError, CassetteVersionError
+from vidgen_async.messages import CHUNK, Request, make_headers
+from vidgen_async.sandbox import Sandbox
+from vidgen_async.transports import (
+    AppendingTransport,
+    BufferedResponse,
+    DirectTransport,
+    FakeTransport,
+    RecordingTransport,
+    ReplayTransport,
+)
+
+END = CHUNK
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "cassettes" / "one.json"
+
+
+def noise(length: int, seed: int = 1) -> bytes:
+    return random.Random(seed).randbytes(length)  # noqa: S311 - nothing secret
+
+
+async def played(path: Path | Cassette, request: Request | None = None) -> bytes:
+    return await read(ReplayTransport(path), request or ask())
+
+
+# -- the file ----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_cassette_is_one_indented_json_document_with_a_format_and_a_version(path):
+    await record(path, counting(), [ask(), post({"prompt": "ein Schiff aus Pappe, groß"})])
+
+    text = path.read_text("utf-8")
+
+    assert text.startswith('{\n "format": "vidgen-cassette",\n "version": 1,\n "meta": {\n')
+    assert text.endswith("}\n")
+    assert '"prompt": "ein Schiff aus Pappe, groß"' in text
+    assert [line for line in text.splitlines() if '"t": [' in line and line.endswith("],")]
+    assert sorted(entry.name for entry in path.parent.iterdir()) == [path.name]
+
+
+async def test_the_document_tells_each_request_its_answer_and_when(path):
+    inner = Timed(in_turn(says({"a": 1}, Retry_After="5")))
+
+    await record(path, inner, [ask("/videos/x?b=2&a=1")])
+
+    document = load(path)
+    [one] = document.interactions
+    assert document.meta.recorded_at == inner.clock.wall()
+    assert document.meta.base_url == "https://service.test/openapi/v1"
+    assert (one.n, one.op, one.request.method, one.status) == (1, "videos.get", "GET", 200)
+    assert one.request.url == "https://service.test/openapi/v1/videos/x?b=2&a=1"
+    assert one.headers == (("content-type", "application/json"), ("retry-after", "5"))
+    assert one.body == {"json": {"a": 1}, "style": "spaced"}
+    assert (one.started, one.answered, one.ended) == (0.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["", "/meta", "/interactions/0", "/interactions/0/request", "/interactions/0/response", "/interactions/0/error"],
+)
+async def test_unknown_fields_are_kept_when_a_cassette_is_written_again(path, place):
+    await record(path, counting(), [ask()])
+    data = cassette_of(path)
+    data["interactions"][0]["error"] = {"type": "BodyError", "delivery": "answered", "phase": "body", "message": ""}
+    found = data
+    for name in place.split("/")[1:]:
+        found = found[int(name)] if name.isdigit() else found[name]
+    found["from_the_future"] = {"kept": [1, 2]}
+    path.write_text(json.dumps(data), "utf-8")
+
+    transport = AppendingTransport(counting(), path)
+    await read(transport, ask("/account"))
+    await transport.aclose()
+
+    found = cassette_of(path)
+    assert len(found["interactions"]) == 2
+    for name in place.split("/")[1:]:
+        found = found[int(name)] if name.isdigit() else found[name]
+    assert found["from_the_future"] == {"kept": [1, 2]}
+
+
+async def test_a_newer_version_is_an_error_that_tells_both_versions(path):
+    await record(path, counting(), [ask()])
+    path.write_text(path.read_text("utf-8").replace('"version": 1', '"version": 2'), "utf-8")
+
+    with pytest.raises(CassetteVersionError, match=r"version 2.*up to version 1") as caught:
+        ReplayTransport(path)
+
+    assert (caught.value.path, caught.value.pointer) == (str(path), "/version")
+
+
+# -- damage ------------------------------------------------------------------------------------------------------------
+
+FIRST = "/interactions/0"
+BODY = f"{FIRST}/response/body"
+
+DAMAGES = {
+    "another format": ("/format", "/format", "vcr"),
+    "a version that is a text": ("/version", "/version", "1"),
+    "a version that is no number": ("/version", "/version", True),
+    "version 0": ("/version", "/version", 0),
+    "meta that is a list": ("/meta", "/meta", []),
+    "a time that is none": ("/meta/recorded_at", "/meta/recorded_at", "soon"),
+    "a base URL that is a number": ("/meta/base_url", "/meta/base_url", 5),
+    "a base URL that is none": ("/meta/base_url", "/meta/base_url", "nonsense"),
+    "a base URL with an odd port": ("/meta/base_url", "/meta/base_url", "http://service.test:port/openapi/v1"),
+    "interactions that are an object": ("/interactions", "/interactions", {}),
+    "an interaction that is a number": (FIRST, FIRST, 5),
+    "an ordinal that is a text": (f"{FIRST}/n", FIRST, "1"),
+    "an op that is a number": (f"{FIRST}/op", FIRST, 1),
+    "a request that is a number": (f"{FIRST}/request", f"{FIRST}/request", 1),
+    "a URL that is a number": (f"{FIRST}/request/url", f"{FIRST}/request", 1),
+    "a method that is a number": (f"{FIRST}/request/method", f"{FIRST}/request", 1),
+    "a request's body that is a list": (f"{FIRST}/request/body", f"{FIRST}/request/body", []),
+    "a response that is a number": (f"{FIRST}/response", f"{FIRST}/response", 5),
+    "no response": (f"{FIRST}/response", FIRST, None),
+    "a status that is a text": (f"{FIRST}/response/status", f"{FIRST}/response/status", "200"),
+    "a header without a colon": (f"{FIRST}/response/headers", f"{FIRST}/response/headers", ["no colon"]),
+    "headers that are no texts": (f"{FIRST}/response/headers", f"{FIRST}/response/headers", [["a"]]),
+    "headers that are a number": (f"{FIRST}/response/headers", f"{FIRST}/response/headers", 5),
+    "two times": (f"{FIRST}/t", f"{FIRST}/t", [1, 2]),
+    "times that are texts": (f"{FIRST}/t", f"{FIRST}/t", ["1", "2", "3"]),
+    "a body that is a list": (BODY, BODY, []),
+    "a body of no kind": (BODY, BODY, {}),
+    "a text that is a number": (BODY, BODY, {"text": 5}),
+    "Base64 that is none": (BODY, BODY, {"b64": "!!!"}),
+    "Base64 that is a number": (BODY, BODY, {"b64": 5}),
+    "JSON in an unknown style": (BODY, BODY, {"json": {}, "style": "odd"}),
+    "JSON in a style that is a list": (BODY, BODY, {"json": {}, "style": []}),
+    "a blob without a length": (BODY, BODY, {"blob": NO_BLOB, "stored": "all"}),
+    "a blob that is a number": (BODY, BODY, {"blob": 5, "bytes": 3, "stored": "all"}),
+    "a blob elsewhere": (BODY, BODY, {"blob": "../../one.json", "bytes": 3, "stored": "all"}),
+    "a blob that is missing": (BODY, BODY, {"blob": NO_BLOB, "bytes": 3, "stored": "all"}),
+    "a length that is a text": (BODY, BODY, {"bytes": "many"}),
+    "a length below nothing": (BODY, BODY, {"bytes": -5}),
+    "ends that are a text": (BODY, BODY, {"blob": NO_BLOB, "bytes": 5, "stored": "ends", "ends": "ab"}),
+    "an error that is a number": (f"{FIRST}/error", f"{FIRST}/error", 5),
+    "an error without a type": (f"{FIRST}/error", f"{FIRST}/error", {"type": 5}),
+    "an error of an unknown delivery": (
+        f"{FIRST}/error", f"{FIRST}/error", {"type": "ConnectError", "delivery": "perhaps", "phase": "wait"}
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("place", "pointer", "damage"), DAMAGES.values(), ids=DAMAGES)
+async def test_a_damaged_cassette_tells_the_pointer_to_its_damage(path, place, pointer, damage):
+    await record(path, counting(), [ask()])
+    data = cassette_of(path)
+    *way, last = place.split("/")[1:]
+    found = data
+    for name in way:
+        found = found[int(name)] if name.isdigit() else found[name]
+    found[int(last) if last.isdigit() else last] = damage
+    path.write_text(json.dumps(data), "utf-8")
+
+    with pytest.raises(CassetteInvalidError) as caught:
+        await played(path)
+
+    assert caught.value.path == str(path)
+    assert caught.value.pointer.startswith(pointer)
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"[]", b"5", b"\xff\xfe{}", b"[" * 100_000, b"version: 1\ninteractions: []\n"],
+    ids=["empty", "torn", "a list", "a number", "no UTF-8", "too deep", "YAML"],
+)
+def test_a_file_that_is_no_cassette_is_named(path, content):
+    path.parent.mkdir()
+    path.write_bytes(content)
+
+    with pytest.raises(CassetteInvalidError) as caught:
+        ReplayTransport(path)
+
+    assert str(path) in str(caught.value)
+
+
+async def test_two_interactions_with_one_ordinal_are_damage(path):
+    await record(path, counting(), [ask()])
+    data = cassette_of(path)
+    data["interactions"] *= 2
+    path.write_text(json.dumps(data), "utf-8")
+
+    with pytest.raises(CassetteInvalidError) as caught:
+        ReplayTransport(path)
+
+    assert caught.value.pointer == "/interactions"
+
+
+# -- bodies, byte by byte ----------------------------------------------------------------------------------------------
+
+TEXTS = {
+    "every byte": bytes(range(256)),
+    "no text": b"\xff\xfe\x00\x01",
+    "a BOM": b"\xef\xbb\xbf" + b'{"a": 1}',
+    "NUL": b"before\0after",
+    "CRLF": b"one\r\ntwo\rthree\n",
+    "surrogates of JSON": b'{"a": "\\ud800 alone", "b": "\\udc00"}',
+    "surrogates in CESU-8": b"\xed\xa0\x80",
+    "compact JSON": '{"a":"ä","b":[1,2.0,1e3,true,null]}'.encode(),
+    "spaced JSON": b'{"a": "\\u00e4", "b": [1, 2.5]}',
+    "pretty JSON": b'{\n  "a": 1\n}\n',
+    "JSON with a key twice": b'{"a": 1, "a": 2}',
+    "JSON with long numbers": b'{"a": 1.10, "b": 123456789012345678901234567890, "c": -0.0, "d": 1E5}',
+    "no JSON in truth": b'{"a": NaN, "b": Infinity}',
+    "a JSON text": b'"a text"',
+    "a page": b"<html><body>502 Bad Gateway</body></html>",
+    "nothing": b"",
+    "one byte": b"\n",
+}
+
+
+@pytest.mark.parametrize("body", TEXTS.values(), ids=TEXTS)
+@pytest.mark.parametrize("media", ["application/json", "application/octet-stream", "text/plain; charset=latin-1"])
+async def test_a_body_without_secrets_is_played_byte_by_byte(path, body, media):
+    await record(path, in_turn(says(body, Content_Type=media)), [ask()])
+
+    assert await played(path) == body
+
+
+@pytest.mark.parametrize("length", [2048, 2049, CHUNK, 2 * CHUNK, 2 * CHUNK + 1, 300_000])
+async def test_binary_bodies_up_to_the_limit_are_kept_whole(path, length):
+    data = noise(length)
+    await record(path, in_turn(lambda: video(data)), [ask()])
+
+    assert await played(path) == data
+
+
+async def test_headers_keep_their_order_and_their_duplicates(path):
+    given = [("ETag", '"1"'), ("Content-Type", "text/plain"), ("ETag", '"2"')]
+    await record(path, in_turn(BufferedResponse(200, b"", headers=make_headers(given))), [ask()])
+
+    response = await ReplayTransport(path).send(ask())
+
+    lowered = [(name.lower(), text) for name, text in given]
+    assert [(name.lower(), text) for name, text in response.headers.items()] == lowered
+
+
+# -- large bodies ------------------------------------------------------------------------------------------------------
+
+
+async def test_a_long_body_is_a_blob_beside_the_cassette_named_by_its_content(path):
+    data = noise(200_000)
+
+    await record(path, in_turn(lambda: video(data)), [ask()])
+
+    name = f"sha256-{hashlib.sha256(data).hexdigest()}.mp4"
+    assert (path.parent / "blobs" / name).read_bytes() == data
+    [one] = interactions_of(path)
+    assert one["response"]["body"] == {
+        "blob": name, "bytes": 200_000, "sha256": hashlib.sha256(data).hexdigest(), "stored": "all",
+    }  # fmt: skip
+    assert path.stat().st_size < 2000
+
+
+async def test_above_the_limit_only_both_ends_the_length_and_the_digest_are_kept(path):
+    data = noise(20 << 20)
+
+    await record(path, in_turn(lambda: video(data)), [ask()])
+
+    body = interactions_of(path)[0]["response"]["body"]
+    [blob] = (path.parent / "blobs").iterdir()
+    assert blob.read_bytes() == data[:END] + data[-END:]
+    assert (body["bytes"], body["sha256"]) == (len(data), hashlib.sha256(data).hexdigest())
+    assert (body["stored"], body["ends"]) == ("ends", [END, END])
+    assert path.stat().st_size < 5000
+
+
+@pytest.mark.parametrize("length", [200_001, 1_000_000, 3 * CHUNK, 3 * CHUNK + 1])
+async def test_a_body_above_the_limit_is_played_with_its_length_and_its_ends(path, length):
+    data = noise(length)
+    cassette = Cassette(path, largest_blob=150_000)
+    await record(cassette, in_turn(lambda: video(data)), [ask()])
+
+    response = await ReplayTransport(path).send(ask())
+    pieces = [piece async for piece in response.chunks(10_000)]
+
+    assert max(map(len, pieces)) <= 10_000
+    whole = b"".join(pieces)
+    assert len(whole) == length == int(response.headers["Content-Length"])
+    assert (whole[:END], whole[-END:]) == (data[:END], data[-END:])
+    assert set(whole[END:-END]) == {0}
+
+
+async def test_the_same_body_twice_is_one_blob(path):
+    data = noise(100_000)
+
+    await record(path, in_turn(*[lambda: video(data)] * 2), [ask("/a"), ask("/b")])
+    await record(path.with_name("another.json"), in_turn(lambda: video(data)), [ask("/c")])
+
+    assert len(list((path.parent / "blobs").iterdir())) == 1
+
+
+async def test_a_videos_download_above_the_limit_still_passes_every_check(path, tmp_path):
+    async def program(client):
+        receipt = await client.videos.create(model="gen-2.0", prompt="a paper boat", duration=5)
+        done = await client.videos.wait(receipt, timeout=30)
+        saved = await client.videos.download(done, tmp_path / "boat.mp4")
+        return saved.read_bytes()
+
+    cassette = Cassette(path, largest_blob=1)
+    async with Sandbox(api_key=KEY, queued_for=0, running_for=0) as service:
+        recording = RecordingTransport(DirectTransport(), cassette)
+        async with client_on(recording, base=service.base_url, poll_interval=0.05) as client:
+            live = await program(client)
+    async with client_on(ReplayTransport(cassette), poll_interval=0.05) as client:
+        again = await program(client)
+
+    assert len(again) == len(live)
+    assert again[:END] == live[:END]
+
+
+@pytest.mark.parametrize("index", ["first", "last"])
+async def test_an_mp4_whose_index_is_in_an_end_is_saved_from_a_cassette_that_left_its_middle_out(path, tmp_path, index):
+    data = made_video(500_000)
+    if index == "last":
+        ftyp, moov = data[:32], data[32:90]
+        assert (ftyp[4:8], moov[4:8], data[94:98]) == (b"ftyp", b"moov", b"mdat")
+        data = ftyp + data[90:] + moov
+
+    async def handle(_: Request) -> BufferedResponse:
+        return video(data)
+
+    async def program(client):
+        saved = await client.videos.download("task-1", tmp_path / "x.mp4")
+        return len(saved.read_bytes())
+
+    lengths = await twice(Cassette(path, largest_blob=150_000), FakeTransport(handle), program)
+
+    assert lengths == (500_000, 500_000)
+
+
+@pytest.mark.parametrize("length", [60_000, 500_000])
+async def test_an_uploaded_image_is_never_on_the_cassette_but_as_a_digest(path, length):
+    picture = b"\x89PNG\r\n\x1a\n" + noise(length)
+    received = []
+
+    async def handle(request: Request) -> BufferedResponse:
+        received.append(await body_of(request))
+        return says({"id": "asset-1", "image_id": "image-1", "url": "/api/reference-assets/1"})
+
+    async def program(client):
+        return (await client.files.upload(picture)).image_id
+
+    assert await twice(path, FakeTransport(handle), program) == ("image-1", "image-1")
+    kept = json.dumps(interactions_of(path)[0]["request"]["body"])
+    assert hashlib.sha256(received[0]).hexdigest() in kept or "sha256:" in kept
+    assert path.stat().st_size < 2000
+    assert not (path.parent / "blobs").exists()
+
+
+async def test_a_blob_that_is_cut_is_damage_and_no_shorter_video(path):
+    await record(path, in_turn(lambda: video(noise(200_000))), [ask()])
+    [blob] = (path.parent / "blobs").iterdir()
+    blob.write_bytes(blob.read_bytes()[:1000])
+
+    with pytest.raises(CassetteInvalidError, match="missing or damaged"):
+        await played(path)
+
+
+async def test_an_answer_that_is_too_long_for_a_text_is_played_with_its_length(path):
+    data = b'{"a": "' + b"x" * (9 << 20) + b'"}'
+    await record(path, in_turn(lambda: video(data, Content_Type="application/json")), [ask()])
+
+    assert len(await played(path)) == len(data)
+    assert path.stat().st_size < 2000
+
+
+async def test_the_recorded_time_is_the_time_of_the_replay(path):
+    inner = Timed(counting())
+    await record(path, inner, [ask()])
+
+    transport = ReplayTransport(path)
+
+    assert transport.clock.wall() == inner.clock.wall()
+    assert await value(transport, ask()) == {"answer": 1}

@@ -1,0 +1,275 @@
+"""A recording that was killed: what it had finished is there, nothing of it tells a secret, and the old cassette
+stands."""
+
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cassette.planting import answered, files_in, leaks
+from tests.cassette.recording_child import KEY, request
+from tests.transports.raw_service import Connection, raw_service
+from vidgen_async.cassette import Cassette, Recovered, load, recover
+from vidgen_async.errors import CassetteBusyError
+from vidgen_async.transports import FakeTransport, RecordingTransport
+
+ROOT = Path(__file__).resolve().parents[2]
+KINDS = ("idempotency", "sent", "query", "token", "sig", "hook", "cookie", "blob")
+
+
+def secrets_up_to(count: int) -> list[str]:
+    return [KEY, *(f"Zq7-{kind}-{number}k9" for kind in KINDS for number in range(count))]
+
+
+def answer(number: int) -> bytes:
+    value = {
+        "id": f"task-{number}",
+        "token": f"Zq7-token-{number}k9",
+        "video_url": f"https://cdn.other.test/{number}.mp4?exp=1798761600&sig=Zq7-sig-{number}k9",
+        "notify": f"https://hooks.other.test/services/Zq7-hook-{number}k9",
+        "echo": f"your key is {KEY}, your token Zq7-sent-{number}k9",
+    }
+    body = json.dumps(value).encode()
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+    return f"{head}Set-Cookie: sid=Zq7-cookie-{number}k9\r\n\r\n".encode() + body
+
+
+def service(*, silent_at: int = -1, half_at: int = -1, has_asked: asyncio.Event | None = None) -> Any:
+    """Answers; the one request not at all (then ``has_asked`` is set), the other with half an answer."""
+
+    async def behave(connection: Connection) -> None:
+        while True:
+            number = int((await connection.request()).split(b"/videos/")[1].split(b"?")[0])
+            if number == silent_at:
+                if has_asked is not None:
+                    has_asked.set()
+                await asyncio.Event().wait()
+            data = answer(number)
+            if number == half_at:
+                await connection.answer(data[:-40])
+                await asyncio.Event().wait()
+            await connection.answer(data)
+
+    return behave
+
+
+@asynccontextmanager
+async def child(path: Path, base: str, **wanted: Any) -> AsyncIterator[asyncio.subprocess.Process]:
+    """The recording process; it is gone at the end."""
+    told = json.dumps({"path": str(path), "base": base, **wanted})
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tests.cassette.recording_child", told, cwd=ROOT, stdout=asyncio.subprocess.PIPE
+    )
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.communicate()
+
+
+async def said(process: asyncio.subprocess.Process, **wanted: Any) -> None:
+    """Wait until the process says so."""
+    async for line in process.stdout:
+        if json.loads(line) == wanted:
+            return
+    pytest.fail(f"the process ended and never said {wanted}")
+
+
+async def kill(process: asyncio.subprocess.Process) -> None:
+    process.kill()
+    assert await process.wait() == -signal.SIGKILL
+
+
+@pytest.fixture
+def path(tmp_path) -> Path:
+    return tmp_path / "a.cassette.json"
+
+
+def check_left(directory: Path, count: int) -> None:
+    """No secret in whatever is there."""
+    everything = files_in(directory)
+    text = b"\n".join(everything.values()).lower()
+    assert not [secret for secret in secrets_up_to(count) if secret.lower().encode() in text]
+    assert not leaks(everything, KEY)
+
+
+def numbers_of(recovered: Recovered) -> list[int]:
+    return [interaction.request.body["json"]["n"] for interaction in recovered.document.interactions]
+
+
+async def make_old_cassette(path: Path) -> None:
+    """A cassette of one interaction, which stands there already."""
+    transport = RecordingTransport(FakeTransport(lambda _: asyncio.sleep(0, answered())), path)
+    async with await transport.send(request("https://api.test/openapi/v1", 99)) as response:
+        await response.read()
+    await transport.aclose()
+
+
+@pytest.mark.parametrize("where", ["before the first answer", "waiting", "in a body", "between two requests"])
+async def test_all_that_was_finished_is_recovered_and_tells_no_secret(where, path, tmp_path):
+    await make_old_cassette(path)
+    before = path.read_bytes()
+    silent_at = {"before the first answer": 0, "waiting": 3}.get(where, -1)
+    half_at = 3 if where == "in a body" else -1
+    has_asked = asyncio.Event()
+    behave = service(silent_at=silent_at, half_at=half_at, has_asked=has_asked)
+    async with raw_service(behave) as host, child(path, str(host.url("/openapi/v1")), count=4) as process:
+        if where == "in a body":
+            await said(process, piece=3)
+        elif where == "between two requests":
+            await said(process, done=2)
+        else:
+            await has_asked.wait()
+        await kill(process)
+        recovered = recover(Cassette(path).part)
+
+    finished = 0 if silent_at == 0 else 3
+    assert numbers_of(recovered)[:finished] == list(range(finished))
+    assert recovered.damaged == 0
+    if where != "between two requests":
+        assert len(recovered.document.interactions) == finished
+        (line,) = recovered.unfinished
+        assert line.startswith("POST http://127.0.0.1:")
+        assert f"/videos/{finished}?token=REDACTED-token-" in line
+    assert path.read_bytes() == before
+    check_left(tmp_path, 4)
+
+
+@pytest.mark.parametrize("halt", ["flush", "replace", "discard"])
+async def test_a_kill_while_publishing_leaves_the_old_cassette_or_the_new_one_whole(halt, path, tmp_path):
+    await make_old_cassette(path)
+    before = path.read_bytes()
+    async with raw_service(service()) as host, child(path, str(host.url("/openapi/v1")), count=3, halt=halt) as process:
+        assert await process.wait() == -signal.SIGKILL
+
+    recovered = recover(Cassette(path).part)
+    assert numbers_of(recovered) == [0, 1, 2]
+    if halt == "discard":
+        assert load(path) == recovered.document
+    else:
+        assert path.read_bytes() == before
+    check_left(tmp_path, 3)
+
+    assert recovered.publish() == path
+    assert load(path).interactions == recovered.document.interactions
+    check_left(tmp_path, 3)
+
+
+async def test_an_appending_recording_that_was_killed_is_joined_to_its_cassette(path, tmp_path):
+    await make_old_cassette(path)
+    async with (
+        raw_service(service(silent_at=2)) as host,
+        child(path, str(host.url("/openapi/v1")), count=3, append=True) as process,
+    ):
+        await said(process, done=1)
+        await kill(process)
+
+    recovered = recover(Cassette(path).part)
+    assert numbers_of(recovered) == [99, 0, 1]
+    assert [interaction.n for interaction in recovered.document.interactions] == [1, 2, 3]
+    recovered.publish()
+    assert load(path) == recovered.document
+    check_left(tmp_path, 3)
+
+
+async def test_wherever_in_a_line_the_file_ends_all_before_it_is_recovered(path, tmp_path):
+    async with (
+        raw_service(service(silent_at=3)) as host,
+        child(path, str(host.url("/openapi/v1")), count=4) as process,
+    ):
+        await said(process, done=2)
+        await kill(process)
+    data = Cassette(path).part.read_bytes()
+    lines = data.splitlines(keepends=True)
+    ends = [sum(map(len, lines[: at + 1])) for at in range(len(lines))]
+    torn = tmp_path / "torn.cassette.json.part"
+
+    for cut in (*range(len(lines[0]), ends[-3], 97), *range(ends[-3], len(data) + 1)):
+        torn.write_bytes(data[:cut])
+        recovered = recover(torn)
+        whole = [json.loads(line) for line in lines[: sum(end - 1 <= cut for end in ends)]]
+        assert len(recovered.document.interactions) == sum(line["e"] == "done" for line in whole), cut
+        assert recovered.damaged == (not any(cut in (end, end - 1) for end in ends)), cut
+
+
+async def test_a_line_that_is_damaged_costs_only_itself(path):
+    async with (
+        raw_service(service()) as host,
+        child(path, str(host.url("/openapi/v1")), count=3, halt="flush") as process,
+    ):
+        await process.wait()
+    part = Cassette(path).part
+    lines = part.read_bytes().splitlines(keepends=True)
+    at = next(at for at, line in enumerate(lines) if json.loads(line)["e"] == "done" and json.loads(line)["n"] == 2)
+    part.write_bytes(b"".join([*lines[:at], lines[at][:30] + b"\0\0\0\xff\n", *lines[at + 1 :]]))
+
+    recovered = recover(part)
+
+    assert numbers_of(recovered) == [0, 2]
+    assert recovered.damaged == 1
+    assert len(recovered.unfinished) == 1
+
+
+async def test_a_second_recording_at_the_same_time_is_refused_and_sends_nothing(path):
+    async with (
+        raw_service(service(silent_at=1)) as host,
+        child(path, str(host.url("/openapi/v1")), count=2) as process,
+    ):
+        await said(process, done=0)
+        part = Cassette(path).part.read_bytes()
+        inner = FakeTransport(lambda _: asyncio.sleep(0, answered()))
+        second = RecordingTransport(inner, path)
+        with pytest.raises(CassetteBusyError):
+            await second.send(request("https://api.test/openapi/v1", 5))
+        await second.aclose()
+        assert inner.requests == []
+        assert Cassette(path).part.read_bytes().startswith(part)
+        assert not path.exists()
+
+
+async def test_two_recordings_in_one_process_are_told_apart_too(path):
+    first, second = (RecordingTransport(FakeTransport(lambda _: asyncio.sleep(0, answered())), path) for _ in range(2))
+    async with await first.send(request("https://api.test/openapi/v1", 0)) as response:
+        await response.read()
+    with pytest.raises(CassetteBusyError):
+        await second.send(request("https://api.test/openapi/v1", 1))
+    await first.aclose()
+    await second.aclose()
+    assert len(load(path).interactions) == 1
+
+
+async def test_what_a_dead_process_left_is_kept_beside_a_new_recording(path, tmp_path):
+    async with (
+        raw_service(service(silent_at=2)) as host,
+        child(path, str(host.url("/openapi/v1")), count=3) as process,
+    ):
+        await said(process, done=1)
+        await kill(process)
+    transport = RecordingTransport(FakeTransport(lambda _: asyncio.sleep(0, answered())), path)
+    async with await transport.send(request("https://api.test/openapi/v1", 7)) as response:
+        await response.read()
+
+    left = recover(tmp_path / "a.cassette.json.part.old")
+    assert numbers_of(left) == [0, 1]
+    assert left.target == path
+    assert numbers_of(recover(Cassette(path).part)) == [7]
+    check_left(tmp_path, 8)
+
+    await transport.aclose()
+    assert [interaction.request.body["json"]["n"] for interaction in load(path).interactions] == [7]
+    assert list(files_in(tmp_path)) == ["a.cassette.json"]
+
+
+async def test_the_recording_is_readable_by_its_owner_alone(path):
+    transport = RecordingTransport(FakeTransport(lambda _: asyncio.sleep(0, answered())), path)
+    async with await transport.send(request("https://api.test/openapi/v1", 0)) as response:
+        await response.read()
+    assert Cassette(path).part.stat().st_mode & 0o777 == 0o600
+    await transport.aclose()

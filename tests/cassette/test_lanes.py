@@ -1,0 +1,583 @@
+"""Which request gets which answer, and what is said of one that gets none."""
+
+import asyncio
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.cassette.recording_stage import (
+    FIELDS,
+    Pieces,
+    Timed,
+    ask,
+    client_on,
+    counting,
+    in_turn,
+    interactions_of,
+    post,
+    read,
+    record,
+    says,
+    task,
+    value,
+)
+from vidgen_async.cassette import Cassette
+from vidgen_async.clock import VirtualClock
+from vidgen_async.errors import (
+    CassetteError,
+    CassetteExhaustedError,
+    CassetteMissError,
+    JournalError,
+    TransportError,
+)
+from vidgen_async.journal import MemoryJournal
+from vidgen_async.messages import Probe, Request, make_headers
+from vidgen_async.transports import BufferedResponse, FakeTransport, RecordingTransport, ReplayTransport
+
+SECRET_PLAN = "a very secret plan"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "one.json"
+
+
+async def answer(transport, request: Request) -> int:
+    return (await value(transport, request))["answer"]
+
+
+# -- what counts as the same request -----------------------------------------------------------------------------------
+
+SAME = {
+    "the query in another order": (ask("/videos/x?b=2&a=1"), ask("/videos/x?a=1&b=2")),
+    "the keys of JSON in another order": (
+        post(b'{"a":1,"b":{"c":2,"d":[3]}}'), post(b'{"b": {"d": [3], "c": 2}, "a": 1}')
+    ),
+    "JSON with other spaces": (post(b'{"a":1}'), post(b'{\n "a" : 1\n}\n')),
+    "JSON with other escapes": (post('{"a":"ä"}'.encode()), post(b'{"a":"\\u00e4"}')),
+    "a body in pieces": (post(b'{"a":1}'), post(Pieces(b'{"a":1}'))),
+    "a long body in pieces": (post(b"x" * 100_000), post(Pieces(b"x" * 100_000))),
+}  # fmt: skip
+
+DIFFERENT = {
+    "another method": (ask(), ask(method="DELETE")),
+    "another host": (ask("https://a.test/x"), ask("https://b.test/x")),
+    "another scheme": (ask("https://a.test/x"), ask("http://a.test/x")),
+    "another port": (ask("https://a.test/x"), ask("https://a.test:444/x")),
+    "another path": (ask("/videos/a"), ask("/videos/b")),
+    "another case of the path": (ask("/videos/a"), ask("/videos/A")),
+    "a path that is escaped": (ask("/videos/a%2Fb"), ask("/videos/a/b")),
+    "a query value": (ask("/videos?page=1"), ask("/videos?page=2")),
+    "equal names in another order": (ask("/videos?page=1&page=2"), ask("/videos?page=2&page=1")),
+    "an empty value": (ask("/videos?page="), ask("/videos")),
+    "a body": (post({"a": 1}), post({"a": 2})),
+    "a number and its text": (post({"a": 1}), post({"a": "1"})),
+    "the order of a list": (post({"a": [1, 2]}), post({"a": [2, 1]})),
+    "null and nothing": (post({"a": None}), post({})),
+    "a long body": (post(b"x" * 100_000), post(b"x" * 99_999 + b"y")),
+    "bytes": (post(b"\0\1"), post(b"\0\2")),
+    "no body": (post(None), post({})),
+}
+
+
+@pytest.mark.parametrize(("recorded", "asked"), SAME.values(), ids=SAME)
+async def test_the_same_request_is_found_however_it_is_written(path, recorded, asked):
+    await record(path, counting(), [recorded])
+
+    assert await answer(ReplayTransport(path), asked) == 1
+
+
+@pytest.mark.parametrize(("one", "other"), DIFFERENT.values(), ids=DIFFERENT)
+async def test_different_requests_to_one_place_get_their_own_answers(path, one, other):
+    await record(path, counting(), [one, other])
+
+    transport = ReplayTransport(path)
+
+    assert [await answer(transport, other), await answer(transport, one)] == [2, 1]
+    transport.check()
+
+
+@pytest.mark.parametrize(("one", "other"), DIFFERENT.values(), ids=DIFFERENT)
+async def test_what_is_different_is_a_miss(path, one, other):
+    await record(path, counting(), [one])
+    transport = ReplayTransport(path)
+
+    with pytest.raises(CassetteMissError):
+        await read(transport, other)
+
+
+async def test_headers_are_never_compared(path):
+    await record(path, counting(), [ask()])
+    other = Request(op="videos.get", method="GET", url=ask().url, headers=make_headers({"User-Agent": "another"}))
+
+    assert await answer(ReplayTransport(path), other) == 1
+
+
+@pytest.mark.parametrize(
+    ("pointer", "recorded", "asked"),
+    [
+        ("/prompt", {"a": 1, "prompt": "x"}, {"a": 1, "prompt": "y"}),
+        ("/prompt", {"a": 1, "prompt": "x"}, {"a": 1}),
+        ("/meta/id", {"meta": {"id": 1, "b": 2}}, {"meta": {"id": 2, "b": 2}}),
+        ("/items/0/id", {"items": [{"id": 1, "b": 2}]}, {"items": [{"id": 2, "b": 2}]}),
+        ("/a~1b", {"a/b": 1}, {"a/b": 2}),
+        ("/a~0b", {"a~b": 1}, {"a~b": 2}),
+    ],
+)
+async def test_an_ignored_field_is_not_compared(path, pointer, recorded, asked):
+    await record(path, counting(), [post(recorded)])
+
+    assert await answer(ReplayTransport(Cassette(path, ignore=pointer)), post(asked)) == 1
+    with pytest.raises(CassetteMissError):
+        await read(ReplayTransport(path), post(asked))
+
+
+async def test_what_an_ignored_pointer_does_not_name_is_compared(path):
+    await record(path, counting(), [post({"meta": {"id": 1, "b": 2}})])
+
+    with pytest.raises(CassetteMissError):
+        await read(ReplayTransport(Cassette(path, ignore="/meta/id")), post({"meta": {"id": 1, "b": 3}}))
+
+
+# -- one after the other -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("polls", [3, 50])
+async def test_equal_requests_get_their_answers_in_the_order_in_which_they_were_recorded(path, polls):
+    states = [*["running"] * (polls - 1), "completed"]
+    await record(path, in_turn(*(task(state, n=n) for n, state in enumerate(states))), [ask()] * polls)
+
+    transport = ReplayTransport(path)
+    seen = [await value(transport, ask()) for _ in range(polls)]
+
+    assert [(one["n"], one["status"]) for one in seen] == list(enumerate(states))
+    assert len(interactions_of(path)) == polls
+    assert transport.played == list(range(1, polls + 1))
+    transport.check()
+
+
+async def test_a_read_a_write_and_a_read_of_one_place_are_played_in_their_order(path):
+    requests = [ask("/x"), ask("/x", method="PUT", body={"a": 1}), ask("/x")]
+    await record(path, counting(), requests)
+    transport = ReplayTransport(path)
+
+    assert [await answer(transport, request) for request in requests] == [1, 2, 3]
+
+
+async def test_a_slow_first_and_a_fast_second_each_keep_their_own_answer(path):
+    turns = [asyncio.Event(), asyncio.Event()]
+    begun = []
+
+    async def handle(_: Request) -> BufferedResponse:
+        begun.append(1)
+        mine = len(begun)
+        await turns[mine - 1].wait()
+        return says({"answer": mine})
+
+    async def both(transport):
+        first, second = (asyncio.ensure_future(answer(transport, ask())) for _ in range(2))
+        await asyncio.sleep(0.001)
+        for event in reversed(turns):
+            event.set()
+            await asyncio.sleep(0.001)
+        return await asyncio.gather(first, second)
+
+    recording = RecordingTransport(FakeTransport(handle), path)
+    live = await both(recording)
+    await recording.aclose()
+
+    assert live == [1, 2]
+    assert await both(ReplayTransport(path)) == [1, 2]
+    assert [one["n"] for one in interactions_of(path)] == [1, 2]
+
+
+@pytest.mark.parametrize("seed", range(100))
+async def test_whatever_comes_first_each_caller_gets_its_own_answer(path, seed):
+    """Five different creates and two equal reads, in a hundred orders of their answers."""
+    chance = random.Random(seed)  # noqa: S311 - repeatable
+    delays = [chance.random() for _ in range(7)]
+    clock = VirtualClock()
+    begun = []
+
+    async def handle(request: Request) -> BufferedResponse:
+        begun.append(request)
+        mine = len(begun)
+        await clock.sleep(delays[mine - 1])
+        return says({"answer": mine})
+
+    requests = [*(post({"order": n}) for n in range(5)), ask(), ask()]
+    recording = RecordingTransport(Timed(FakeTransport(handle), clock), path)
+    live = await asyncio.gather(*(answer(recording, request) for request in requests))
+    await recording.aclose()
+    transport = ReplayTransport(path)
+
+    assert live == [1, 2, 3, 4, 5, 6, 7]
+    assert await asyncio.gather(*(answer(transport, request) for request in requests)) == live
+    transport.check()
+
+
+async def test_a_body_that_takes_long_to_be_read_keeps_its_place_in_the_lane(path):
+    class Slow(Pieces):
+        async def open(self):
+            for _ in range(100):
+                await asyncio.sleep(0)
+            async for piece in super().open():
+                yield piece
+
+    bodies = [Slow(b"x" * 100_000), Pieces(b"x" * 100_000)]
+    await record(path, counting(), [post(body) for body in bodies])
+    transport = ReplayTransport(path)
+
+    assert await asyncio.gather(*(answer(transport, post(body)) for body in bodies)) == [1, 2]
+
+
+async def test_fifty_sends_at_once_are_all_answered(path):
+    requests = [ask(f"/videos/{n % 5}") for n in range(50)]
+    await record(path, counting(), requests)
+    transport = ReplayTransport(path)
+
+    answers = [await one for one in asyncio.as_completed([answer(transport, request) for request in requests])]
+
+    assert sorted(answers) == list(range(1, 51))
+    transport.check()
+
+
+async def test_an_interaction_is_claimed_before_anything_is_awaited(path):
+    await record(path, counting(), [ask()] * 3)
+    transport = ReplayTransport(path)
+
+    waiting = [transport.send(ask()) for _ in range(3)]
+    for one in reversed(waiting):
+        with pytest.raises(StopIteration) as ended:
+            one.send(None)
+        assert ended.value.value.status == 200
+
+    assert transport.played == [1, 2, 3]
+
+
+async def test_what_the_gate_holds_back_is_there_for_the_next_one(path):
+    await record(path, counting(), [post({"a": 1}), post({"a": 1})])
+    transport = ReplayTransport(path)
+
+    async def refuse() -> None:
+        raise JournalError
+
+    with pytest.raises(JournalError):
+        await transport.send(post({"a": 1}), probe=Probe(gate=refuse))
+
+    assert [await answer(transport, post({"a": 1})) for _ in range(2)] == [1, 2]
+    assert transport.played == [1, 2]
+    transport.check()
+
+
+# -- exhausted ---------------------------------------------------------------------------------------------------------
+
+
+async def test_one_poll_too_many_names_the_lane_and_what_was_played_of_it(path):
+    await record(path, counting(), [ask()] * 3)
+    transport = ReplayTransport(path)
+    for _ in range(3):
+        await read(transport, ask())
+
+    with pytest.raises(CassetteExhaustedError) as caught:
+        await read(transport, ask())
+
+    assert caught.value.lane == f"GET {ask().url}"
+    assert caught.value.played == 3
+    assert str(path) in str(caught.value)
+    assert "3 were played, the last with 200" in str(caught.value)
+    assert "repeat-last" in str(caught.value)
+
+
+async def test_repeat_last_gives_the_last_answer_each_time_with_a_body_of_its_own(path):
+    await record(path, counting(), [ask()] * 3)
+    transport = ReplayTransport(Cassette(path, exhausted="repeat-last"))
+
+    responses = [await transport.send(ask()) for _ in range(6)]
+
+    assert [json.loads(await one.read())["answer"] for one in reversed(responses)] == [3, 3, 3, 3, 2, 1]
+    assert [json.loads(await one.read())["answer"] for one in responses] == [1, 2, 3, 3, 3, 3]
+    transport.check()
+
+
+async def test_repeat_last_streams_a_blob_again(path):
+    data = bytes(range(256)) * 1000
+    await record(path, in_turn(says(data, Content_Type="video/mp4")), [ask()])
+    transport = ReplayTransport(Cassette(path, exhausted="repeat-last"))
+
+    first, second = await transport.send(ask()), await transport.send(ask())
+
+    assert b"".join([piece async for piece in second.chunks(1000)]) == data
+    assert await first.read() == data
+
+
+async def test_repeat_last_is_no_answer_to_what_was_never_recorded(path):
+    await record(path, counting(), [ask()])
+
+    with pytest.raises(CassetteMissError):
+        await read(ReplayTransport(Cassette(path, exhausted="repeat-last")), ask("/videos/other"))
+
+
+async def test_a_repeated_answer_that_the_gate_holds_back_was_still_played(path):
+    await record(path, counting(), [ask()])
+    transport = ReplayTransport(Cassette(path, exhausted="repeat-last"))
+    await read(transport, ask())
+
+    async def refuse() -> None:
+        raise JournalError
+
+    with pytest.raises(JournalError):
+        await transport.send(ask(), probe=Probe(gate=refuse))
+
+    transport.check()
+    assert await answer(transport, ask()) == 1
+
+
+# -- misses ------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_miss_lists_the_nearest_interactions_with_what_is_different(path):
+    await record(
+        path,
+        counting(),
+        [
+            ask("/videos/task-1"),
+            ask("/videos/task-1?page=2"),
+            ask("/account"),
+            ask("/videos/task-1", method="DELETE"),
+            ask("https://elsewhere.test/a/b/c"),
+        ],
+    )
+    transport = ReplayTransport(path)
+
+    with pytest.raises(CassetteMissError) as caught:
+        await read(transport, ask("/videos/task-1?page=3"))
+
+    message = str(caught.value)
+    assert f"GET {ask().url}?page=3 (videos.get)" in message
+    assert len(caught.value.nearest) == 3
+    assert f'GET {ask().url}?page=2: query page is "2", not "3"' in caught.value.nearest
+    assert f'GET {ask().url}: query page is absent, not "3"' in caught.value.nearest
+    assert "elsewhere" not in message
+    assert all(line in message for line in caught.value.nearest)
+
+
+async def test_a_miss_tells_the_differing_field_of_a_body_by_its_pointer(path):
+    await record(path, counting(), [post({"model": "gen-2.0", "more": {"duration": 5}, "prompt": "x"})])
+
+    with pytest.raises(CassetteMissError) as caught:
+        await read(ReplayTransport(path), post({"model": "gen-2.0", "more": {"duration": 8}, "prompt": "x"}))
+
+    [line] = caught.value.nearest
+    assert line.endswith("body /more/duration is 5, not 8")
+
+
+@pytest.mark.parametrize(
+    "recorded",
+    [
+        post({"prompt": "another secret plan", "model": "m"}),
+        post({"model": "m"}),
+        post(None),
+        ask("/videos"),
+        post([{"prompt": "another secret plan"}]),
+        post({"shots": [{"prompt": "another secret plan"}]}),
+        post({"shots": {"prompt": "another secret plan"}}),
+        post(b"another secret plan"),
+        post(b"\0\1\2"),
+        ask("/files", method="POST", body=b"x" * 100_000),
+    ],
+    ids=lambda request: f"{request.method} {request.body!r}"[:40],
+)
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"prompt": SECRET_PLAN, "model": "m"},
+        {"negative_prompt": SECRET_PLAN, "model": "m"},
+        {"shots": [{"prompt": SECRET_PLAN}]},
+        {"shots": {"prompt": SECRET_PLAN}},
+        [{"prompt": SECRET_PLAN}],
+        SECRET_PLAN.encode(),
+    ],
+    ids=["prompt", "negative prompt", "in a list", "in an object", "a list", "a text"],
+)
+async def test_a_miss_never_tells_a_prompt(path, recorded, asked):
+    await record(path, counting(), [recorded])
+
+    with pytest.raises(CassetteMissError) as caught:
+        await read(ReplayTransport(path), post(asked))
+
+    told = f"{caught.value} {caught.value!r} {caught.value.nearest}"
+    assert "secret plan" not in told
+
+
+async def test_a_miss_on_an_empty_cassette_says_so(path):
+    recording = RecordingTransport(counting(), path)
+    recording.publish()
+
+    with pytest.raises(CassetteMissError, match="it is empty") as caught:
+        await read(ReplayTransport(path), ask())
+
+    assert caught.value.nearest == ()
+
+
+def test_a_miss_is_no_error_of_the_network():
+    assert not issubclass(CassetteError, TransportError | OSError | TimeoutError)
+
+
+# -- a miss comes through everything -----------------------------------------------------------------------------------
+
+
+async def _read_again(client):
+    await client.videos.get("gone")
+
+
+async def _wait(client):
+    await client.videos.wait("gone", timeout=1000)
+
+
+async def _watch(client):
+    async for _ in client.videos.watch("gone", timeout=1000):
+        pass
+
+
+async def _as_completed(client):
+    async for outcome in client.videos.as_completed(["gone", "gone-too"], timeout=1000):
+        outcome.unwrap()
+
+
+async def _upload(client):
+    await client.files.upload(b"\x89PNG\r\n\x1a\n" + bytes(100))
+
+
+async def _check(client):
+    await client.videos.check(**FIELDS)
+
+
+async def _create(client):
+    await client.videos.create(**FIELDS, order_id="order-1")
+
+
+async def _create_unchecked(client):
+    await client.videos.create(**FIELDS, validate=False)
+
+
+async def _generate(client):
+    await client.videos.generate(**FIELDS)
+
+
+async def _download(client):
+    await client.videos.download("gone", Path("/nowhere") / "x.mp4")
+
+
+async def _stream(client):
+    async with client.videos.stream("gone"):
+        pass
+
+
+CALLS = [_read_again, _wait, _watch, _as_completed, _upload, _check, _create, _create_unchecked, _generate, _stream]
+
+
+@pytest.mark.parametrize("call", CALLS, ids=lambda call: call.__name__.strip("_"))
+async def test_a_miss_comes_through_everything_that_survives_a_bad_network(path, call):
+    await record(path, counting(), [ask("/account")])
+    transport = ReplayTransport(path)
+
+    async with client_on(transport) as client:
+        with pytest.raises(CassetteMissError) as caught:
+            await call(client)
+
+    assert str(transport.misses[0]) == str(caught.value)
+    assert transport.clock.now() == 0.0
+    with pytest.raises(CassetteMissError):
+        transport.check()
+
+
+async def test_a_miss_comes_through_a_download_and_leaves_no_file(path, tmp_path):
+    await record(path, counting(), [ask("/account")])
+    folder = tmp_path / "videos"
+    folder.mkdir()
+
+    async with client_on(ReplayTransport(path)) as client:
+        with pytest.raises(CassetteMissError):
+            await client.videos.download("task-1", folder / "x.mp4")
+
+    assert list(folder.iterdir()) == []
+
+
+async def test_a_used_up_lane_comes_through_a_wait_as_a_miss_does(path):
+    await record(path, in_turn(*(task("running") for _ in range(3))), [ask()] * 3)
+    transport = ReplayTransport(path)
+
+    async with client_on(transport) as client:
+        with pytest.raises(CassetteExhaustedError):
+            await client.videos.wait("task-1", timeout=None)
+
+    with pytest.raises(CassetteExhaustedError):
+        transport.check()
+
+
+async def test_a_miss_comes_through_a_rewatch(path):
+    await record(path, in_turn(says({"id": "task-1", "status": "queued"}, 202)), [post(b"{}")])
+    journal = MemoryJournal()
+    inner = in_turn(says({"id": "task-1", "status": "queued"}, 202))
+    async with client_on(inner, journal=journal) as client:
+        await client.videos.create(**FIELDS, order_id="order-1", validate=False)
+
+        async with client_on(ReplayTransport(path), journal=journal) as again:
+            [outcome] = [outcome async for outcome in again.videos.rewatch(timeout=1000)]
+
+    with pytest.raises(CassetteMissError):
+        outcome.unwrap()
+
+
+async def test_an_order_whose_create_misses_was_not_sent_and_may_go_again(path):
+    await record(path, counting(), [ask("/account")])
+    journal = MemoryJournal()
+    transport = ReplayTransport(path)
+
+    async with client_on(transport, journal=journal) as client:
+        for _ in range(2):
+            with pytest.raises(CassetteMissError):
+                await client.videos.create(**FIELDS, order_id="order-1", validate=False)
+        order = await client.orders.get("order-1")
+
+    assert (str(order.state), order.attempts) == ("queued", ())
+    assert len(transport.misses) == 2
+
+
+async def test_a_swallowed_miss_is_raised_again_by_the_check(path):
+    await record(path, counting(), [ask()])
+    transport = ReplayTransport(path)
+    await read(transport, ask())
+    for request in (ask("/first"), ask("/second")):
+        with pytest.raises(CassetteMissError):
+            await read(transport, request)
+
+    with pytest.raises(CassetteMissError, match="/first"):
+        transport.check()
+    with pytest.raises(CassetteMissError, match="/first"):
+        transport.check(allow_unused=True)
+
+
+# -- chains ------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_redacted_address_leads_to_the_request_that_was_made_with_it(path):
+    link = "https://cdn.test/v/1.mp4?exp=1796000000&sig=c2lnbmF0dXJl"
+
+    async def follow(transport):
+        first = await value(transport, ask())
+        return await read(transport, ask(first["video_url"], op="videos.link"))
+
+    recording = RecordingTransport(in_turn(task("completed", video_url=link), says(b"the video")), path)
+    assert await follow(recording) == b"the video"
+    await recording.aclose()
+    transport = ReplayTransport(path)
+
+    assert await follow(transport) == b"the video"
+    transport.check()
+    first, second = interactions_of(path)
+    assert first["response"]["body"]["json"]["video_url"] == second["request"]["url"]
+    assert "c2lnbmF0dXJl" not in path.read_text("utf-8")

@@ -1,0 +1,772 @@
+"""Modes: where each answer comes from, and what becomes of the cassette when something goes wrong."""
+
+import asyncio
+import errno
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attrs import define
+
+from tests.cassette.recording_stage import (
+    FIELDS,
+    ask,
+    body_of,
+    client_on,
+    counting,
+    in_turn,
+    interactions_of,
+    post,
+    read,
+    record,
+    says,
+    value,
+    video,
+)
+from vidgen_async.cassette import Cassette, Mode, recover
+from vidgen_async.clock import VirtualClock
+from vidgen_async.errors import (
+    CassetteBusyError,
+    CassetteError,
+    CassetteExhaustedError,
+    CassetteNotFoundError,
+    CassetteSecretError,
+    ConfigurationError,
+    NotFoundError,
+    NotSentError,
+    TransportClosedError,
+)
+from vidgen_async.messages import Delivery, Request
+from vidgen_async.transports import (
+    AppendingTransport,
+    BufferedResponse,
+    FakeTransport,
+    RecordingTransport,
+    ReplayTransport,
+    on_cassette,
+)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "cassettes" / "one.json"
+
+
+@pytest.fixture(autouse=True)
+def on_a_machine_of_ones_own(monkeypatch):
+    monkeypatch.delenv("CI", raising=False)
+
+
+def live() -> FakeTransport:
+    """Tells its answers apart from those of any cassette."""
+    asked = []
+
+    async def handle(request: Request) -> BufferedResponse:
+        asked.append(request)
+        return says({"answer": f"live {len(asked)}"})
+
+    return FakeTransport(handle)
+
+
+async def where_from(transport, request: Request) -> str:
+    try:
+        return str((await value(transport, request))["answer"])
+    except (CassetteExhaustedError, CassetteError) as error:
+        return type(error).__name__
+
+
+# -- the table of modes ------------------------------------------------------------------------------------------------
+
+MISS, USED_UP = "CassetteMissError", "CassetteExhaustedError"
+LIVE = ["live 1", "live 2", "live 3"]
+
+# mode, how many matching interactions the cassette has, is CI set, where three requests get their answers
+TABLE = [
+    ("replay", 0, False, [MISS] * 3),
+    ("replay", 1, False, ["1", USED_UP, USED_UP]),
+    ("replay", 2, False, ["1", "2", USED_UP]),
+    ("record", 0, False, LIVE),
+    ("record", 1, False, LIVE),
+    ("record", 2, False, LIVE),
+    ("append", 0, False, LIVE),
+    ("append", 1, False, ["1", "live 1", "live 2"]),
+    ("append", 2, False, ["1", "2", "live 1"]),
+    ("auto", 0, False, [MISS] * 3),
+    ("auto", 1, False, ["1", USED_UP, USED_UP]),
+    ("auto", 2, False, ["1", "2", USED_UP]),
+    ("auto", 2, True, ["1", "2", USED_UP]),
+    ("record", 2, True, LIVE),
+    ("append", 2, True, ["1", "2", "live 1"]),
+]
+
+
+@pytest.mark.parametrize(("mode", "recorded", "is_ci", "sources"), TABLE)
+async def test_each_mode_takes_its_answers_from_where_it_says(path, monkeypatch, mode, recorded, is_ci, sources):
+    await record(path, counting(), [*[ask()] * recorded, ask("/account")])
+    if is_ci:
+        monkeypatch.setenv("CI", "true")
+
+    transport = on_cassette(path, mode, live=live)
+    found = [await where_from(transport, ask()) for _ in range(3)]
+    await transport.aclose()
+
+    assert found == sources
+    again = ReplayTransport(path)
+    expected = {
+        "replay": recorded,
+        "auto": recorded,
+        "record": 3,
+        "append": max(recorded, 3),
+    }[mode]
+    assert sum(one.request.url == str(ask().url) for one in again.unused) == expected
+    if mode == "append":
+        assert [await where_from(again, ask()) for _ in range(3)] == sources
+
+
+@pytest.mark.parametrize(
+    ("mode", "is_ci", "expected"),
+    [
+        ("replay", False, CassetteNotFoundError),
+        ("replay", True, CassetteNotFoundError),
+        ("record", False, LIVE),
+        ("record", True, LIVE),
+        ("append", False, LIVE),
+        ("auto", False, LIVE),
+        ("auto", True, CassetteNotFoundError),
+    ],
+)
+async def test_without_a_cassette_only_recording_modes_go_live(path, monkeypatch, mode, is_ci, expected):
+    if is_ci:
+        monkeypatch.setenv("CI", "1")
+
+    if expected is CassetteNotFoundError:
+        with pytest.raises(CassetteNotFoundError) as caught:
+            on_cassette(path, mode, live=lambda: pytest.fail("nothing may go live"))
+        assert str(path) in str(caught.value)
+        assert caught.value.path == str(path)
+        assert ("CI" in str(caught.value)) is (mode == "auto")
+        assert "ecord it" in str(caught.value)
+        assert not path.parent.exists()
+        return
+    transport = on_cassette(path, mode, live=live)
+    assert [await where_from(transport, ask()) for _ in range(3)] == expected
+    await transport.aclose()
+    assert len(interactions_of(path)) == 3
+
+
+@pytest.mark.parametrize("said", ["", "0", "false", "no", "False"])
+async def test_a_ci_that_says_no_is_none(path, monkeypatch, said):
+    monkeypatch.setenv("CI", said)
+
+    transport = on_cassette(path, "auto", live=live)
+
+    assert await where_from(transport, ask()) == "live 1"
+    await transport.aclose()
+
+
+@pytest.mark.parametrize("mode", ["replay", "auto"])
+async def test_a_replay_never_makes_the_live_transport(path, mode):
+    await record(path, counting(), [ask()])
+
+    transport = on_cassette(path, mode, live=lambda: pytest.fail("made"))
+
+    assert await where_from(transport, ask()) == "1"
+
+
+@pytest.mark.parametrize("name", ["once", "", "REPLAY", "none"])
+def test_an_unknown_mode_is_an_error_that_names_the_modes(path, name):
+    with pytest.raises(ConfigurationError, match="replay, record, append, auto") as caught:
+        on_cassette(path, name, live=live)
+
+    assert repr(name) in str(caught.value)
+
+
+@pytest.mark.parametrize("mode", Mode)
+async def test_a_mode_may_be_given_as_itself(path, mode):
+    await record(path, counting(), [ask()])
+
+    transport = on_cassette(Cassette(path), mode, live=live)
+
+    assert await where_from(transport, ask()) in ("1", "live 1")
+    await transport.aclose()
+
+
+def test_a_replay_without_a_cassette_says_to_record_it(path):
+    with pytest.raises(CassetteNotFoundError, match="Record it first") as caught:
+        ReplayTransport(path)
+
+    assert str(path) in str(caught.value)
+
+
+# -- append ------------------------------------------------------------------------------------------------------------
+
+
+async def test_append_never_plays_what_it_recorded_in_the_same_session(path):
+    transport = AppendingTransport(live(), path)
+    assert [await where_from(transport, ask()) for _ in range(2)] == ["live 1", "live 2"]
+    await transport.aclose()
+
+    transport = AppendingTransport(live(), path)
+    assert [await where_from(transport, ask()) for _ in range(4)] == ["live 1", "live 2", "live 1", "live 2"]
+    await transport.aclose()
+
+    assert [one["n"] for one in interactions_of(path)] == [1, 2, 3, 4]
+
+
+async def test_append_goes_live_when_a_lane_is_used_up_also_where_a_replay_would_repeat(path):
+    cassette = Cassette(path, exhausted="repeat-last")
+    await record(cassette, counting(), [ask()])
+
+    transport = AppendingTransport(live(), cassette)
+
+    assert [await where_from(transport, ask()) for _ in range(2)] == ["1", "live 1"]
+    await transport.aclose()
+
+
+async def test_append_that_recorded_nothing_leaves_the_cassette_as_it_is(path):
+    await record(path, counting(), [ask()])
+    before = path.read_bytes(), path.stat().st_mtime_ns
+
+    transport = AppendingTransport(live(), path)
+    await where_from(transport, ask())
+    await transport.aclose()
+
+    assert (path.read_bytes(), path.stat().st_mtime_ns) == before
+
+
+async def test_append_sends_again_what_was_given_up_when_it_was_recorded(path):
+    inner = FakeTransport(lambda _: asyncio.Event().wait())
+    recording = RecordingTransport(inner, path)
+    sending = asyncio.ensure_future(recording.send(ask()))
+    await asyncio.sleep(0.001)
+    sending.cancel()
+    await asyncio.wait([sending])
+    await recording.aclose()
+
+    transport = AppendingTransport(live(), path)
+
+    assert await where_from(transport, ask()) == "live 1"
+    await transport.aclose()
+
+
+async def test_append_does_not_search_for_ever_when_all_that_could_be_repeated_was_given_up(path):
+    cassette = Cassette(path, exhausted="repeat-last")
+    openings = []
+
+    class Counted:
+        length, content_type = 2, "application/json"
+
+        async def open(self):
+            openings.append(1)
+            assert len(openings) < 20, "it claims the same one again and again"
+            yield b"{}"
+
+    recording = RecordingTransport(FakeTransport(lambda _: asyncio.Event().wait()), cassette)
+    sending = asyncio.ensure_future(recording.send(post(Counted())))
+    await asyncio.sleep(0.001)
+    sending.cancel()
+    await asyncio.wait([sending])
+    await recording.aclose()
+
+    transport = AppendingTransport(live(), cassette)
+
+    assert await where_from(transport, post(Counted())) == "live 1"
+    await transport.aclose()
+
+
+# -- a recording that fails --------------------------------------------------------------------------------------------
+
+
+async def _fails_in_its_block(path: Path) -> None:
+    async with client_on(RecordingTransport(in_turn(says({}), says({}, 404)), path)) as client:
+        await read(client._transport, ask())
+        await client.videos.get("gone")
+
+
+async def _gives_up(path: Path) -> None:
+    transport = RecordingTransport(in_turn(says({}), says({})), path)
+    await read(transport, ask())
+    transport.give_up()
+    await transport.aclose()
+    raise NotFoundError
+
+
+async def _does_not_publish(path: Path) -> None:
+    transport = RecordingTransport(in_turn(says({}), says({})), path, auto_publish=False)
+    await read(transport, ask())
+    await transport.aclose()
+    raise NotFoundError
+
+
+async def _closes_in_finally(path: Path) -> None:
+    transport = RecordingTransport(in_turn(says({}), says({})), path)
+    try:
+        await read(transport, ask())
+        raise NotFoundError
+    finally:
+        await transport.aclose()
+
+
+FAILS = [_fails_in_its_block, _gives_up, _does_not_publish, _closes_in_finally]
+
+
+@pytest.mark.parametrize("fails", FAILS, ids=lambda fails: fails.__name__.strip("_"))
+async def test_a_recording_that_fails_half_way_leaves_the_old_cassette_byte_by_byte(path, fails):
+    await record(path, counting(), [ask(), ask("/account")])
+    before = path.read_bytes()
+
+    with pytest.raises(NotFoundError):
+        await fails(path)
+
+    assert path.read_bytes() == before
+    assert len(recover(Cassette(path).part).document.interactions) >= 1
+
+
+async def test_the_old_cassette_stands_until_the_new_one_is_whole(path):
+    await record(path, counting(), [ask()])
+    before = path.read_bytes()
+    transport = RecordingTransport(counting(), path)
+
+    await read(transport, ask("/account"))
+    assert path.read_bytes() == before
+    assert transport.part.exists()
+    await transport.aclose()
+
+    assert [one["request"]["url"] for one in interactions_of(path)] == [str(ask("/account").url)]
+    assert not transport.part.exists()
+
+
+async def test_closing_while_an_exception_is_on_its_way_publishes_nothing_and_hides_nothing(path):
+    async def program() -> None:
+        async with client_on(RecordingTransport(counting(), path)) as client:
+            await read(client._transport, ask())
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await program()
+
+    assert not path.exists()
+
+
+async def test_a_cancelled_program_publishes_nothing(path):
+    reached = asyncio.Event()
+
+    async def program() -> None:
+        async with client_on(RecordingTransport(counting(), path)) as client:
+            await read(client._transport, ask())
+            reached.set()
+            await asyncio.Event().wait()
+
+    running = asyncio.ensure_future(program())
+    await reached.wait()
+    running.cancel()
+    await asyncio.wait([running])
+
+    assert running.cancelled()
+    assert not path.exists()
+    assert len(recover(Cassette(path).part).document.interactions) == 1
+
+
+async def test_an_exception_that_was_handled_before_is_no_reason_to_publish_nothing(path):
+    async with client_on(RecordingTransport(in_turn(says({}, 404)), path)) as client:
+        with pytest.raises(NotFoundError):
+            await client.videos.get("gone")
+
+    assert len(interactions_of(path)) == 1
+
+
+# -- publishing by hand ------------------------------------------------------------------------------------------------
+
+
+async def test_publish_returns_the_path_and_ends_the_recording(path):
+    transport = RecordingTransport(counting(), path, auto_publish=False)
+    await read(transport, ask())
+    assert not transport.is_published
+
+    assert transport.publish() == path
+
+    assert transport.is_published
+    with pytest.raises(TransportClosedError) as caught:
+        await transport.send(ask())
+    assert caught.value.delivery is Delivery.NOT_SENT
+    await transport.aclose()
+    assert len(interactions_of(path)) == 1
+
+
+async def test_publishing_twice_is_publishing_once(path):
+    transport = RecordingTransport(counting(), path)
+    await read(transport, ask())
+
+    assert transport.publish() == transport.publish() == path
+    await transport.aclose()
+    await transport.aclose()
+
+    assert len(interactions_of(path)) == 1
+
+
+async def test_what_was_given_up_can_be_recovered(path):
+    transport = RecordingTransport(counting(), path)
+    await read(transport, ask())
+    transport.give_up()
+    await transport.aclose()
+    assert not path.exists()
+
+    assert recover(transport.part).publish() == path
+
+    assert await where_from(ReplayTransport(path), ask()) == "1"
+
+
+async def test_a_recording_of_nothing_makes_no_cassette_by_itself_and_an_empty_one_when_it_is_told_to(path):
+    transport = RecordingTransport(counting(), path)
+    await transport.aclose()
+    assert not path.exists()
+
+    RecordingTransport(counting(), path).publish()
+
+    assert interactions_of(path) == []
+    ReplayTransport(path).check()
+
+
+async def test_a_response_that_is_read_after_publishing_is_read_and_no_more(path, caplog):
+    transport = RecordingTransport(counting(), path)
+    await read(transport, ask())
+    late = await transport.send(ask("/late"))
+    transport.publish()
+    before = path.read_bytes()
+    caplog.clear()
+
+    assert await late.read() == b'{"answer": 2}'
+    await late.aclose()
+    await transport.aclose()
+
+    assert caplog.records == []
+    assert path.read_bytes() == before
+    assert sorted(entry.name for entry in path.parent.iterdir()) == [path.name]
+
+
+async def test_what_had_no_outcome_is_not_on_the_cassette_and_is_told(path, caplog):
+    transport = RecordingTransport(counting(), path)
+    await read(transport, ask())
+    late = await transport.send(ask("/late"))
+
+    transport.publish()
+
+    assert len(interactions_of(path)) == 1
+    assert "1 requests had no outcome" in caplog.text
+    await late.aclose()
+    await transport.aclose()
+
+
+async def test_to_be_closed_is_an_outcome_of_what_was_still_under_way(path):
+    async def program(transport: RecordingTransport | ReplayTransport) -> list[object]:
+        sending = asyncio.ensure_future(transport.send(ask("/never")))
+        response = await transport.send(ask("/half"))
+        pieces = response.chunks()
+        first = await anext(pieces)
+        reading = asyncio.ensure_future(anext(pieces))
+        await asyncio.sleep(0.001)
+        await transport.aclose()
+        reading.cancel()
+        sending.cancel()
+        return [first, *(await asyncio.gather(sending, reading, return_exceptions=True))]
+
+    async def handle(request: Request) -> BufferedResponse:
+        if request.url.path.endswith("never"):
+            await asyncio.Event().wait()
+
+        async def half():
+            yield b"half"
+            await asyncio.Event().wait()
+
+        return BufferedResponse(200, half())
+
+    live = await program(RecordingTransport(FakeTransport(handle), path))
+    played = await program(ReplayTransport(path))
+
+    assert (live[0], played[0]) == (b"half", b"half")
+    half, never = interactions_of(path)
+    assert never["error"]["type"] == "Cancelled"
+    assert half["response"]["body"] == {"text": "half", "end": "cancelled"}
+
+
+async def test_two_recordings_of_one_cassette_at_a_time_are_one_too_many(path):
+    first, second = RecordingTransport(counting(), path), RecordingTransport(counting(), path)
+    await read(first, ask())
+
+    with pytest.raises(CassetteBusyError) as caught:
+        await second.send(ask())
+    assert str(path) in str(caught.value)
+    await second.aclose()
+    await first.aclose()
+
+    assert len(interactions_of(path)) == 1
+    assert second.inner.requests == []
+
+
+async def test_any_number_of_replays_share_a_cassette(path):
+    await record(path, counting(), [ask()])
+
+    transports = [ReplayTransport(path) for _ in range(3)]
+
+    assert [await where_from(transport, ask()) for transport in transports] == ["1"] * 3
+
+
+async def test_a_cassette_is_played_while_it_is_recorded_anew(path):
+    await record(path, counting(), [ask()])
+    recording = RecordingTransport(live(), path)
+    await read(recording, ask())
+
+    assert await where_from(ReplayTransport(path), ask()) == "1"
+
+    await recording.aclose()
+    assert await where_from(ReplayTransport(path), ask()) == "live 1"
+
+
+# -- a recording that cannot be written --------------------------------------------------------------------------------
+
+
+def _full(path: Path, _: pytest.MonkeyPatch) -> None:
+    path.parent.mkdir()
+    Cassette(path).part.symlink_to("/dev/full")
+
+
+def _a_file_for_a_directory(path: Path, _: pytest.MonkeyPatch) -> None:
+    path.parent.write_bytes(b"")
+
+
+def _read_only(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path.parent.mkdir()
+    real = os.open
+
+    def refuse(name: Any, flags: int, *more: Any, **options: Any) -> int:
+        if str(name).startswith(str(path)) and flags & os.O_CREAT:
+            raise OSError(errno.EROFS, "Read-only file system", str(name))
+        return real(name, flags, *more, **options)
+
+    monkeypatch.setattr(os, "open", refuse)
+
+
+WAYS = [_full, _a_file_for_a_directory, _read_only]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__.strip("_"))
+async def test_a_recording_that_cannot_be_begun_refuses_before_anything_is_sent(path, monkeypatch, way):
+    way(path, monkeypatch)
+    transport = RecordingTransport(counting(), path)
+
+    for _ in range(2):
+        with pytest.raises(CassetteError, match=str(path)):
+            await transport.send(ask())
+
+    assert transport.inner.requests == []
+    with suppress(CassetteError):
+        await transport.aclose()
+    assert not path.exists()
+
+
+async def test_an_order_whose_recording_cannot_be_begun_was_not_sent(path, monkeypatch):
+    _a_file_for_a_directory(path, monkeypatch)
+    inner = counting()
+    async with client_on(RecordingTransport(inner, path)) as client:
+        with pytest.raises((CassetteError, NotSentError)):
+            await client.videos.create(**FIELDS, order_id="order-1", validate=False)
+        order = await client.orders.get("order-1")
+
+    assert inner.requests == []
+    assert (str(order.state), order.attempts) == ("queued", ())
+
+
+@define
+class Disk:
+    """The disk below a recording: full after so many writes; ``torn``: so many bytes of the next one still fit."""
+
+    descriptor: int
+    left: int
+    torn: int | None
+    real: Callable[[int, bytes], int] = os.write
+    is_full: bool = True
+
+    def write(self, descriptor: int, data: bytes) -> int:
+        if descriptor != self.descriptor or not self.is_full:
+            return self.real(descriptor, data)
+        self.left -= 1
+        if self.left >= 0:
+            return self.real(descriptor, data)
+        if self.torn is not None and self.left == -1:
+            return self.real(descriptor, data[: self.torn])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+Fill = Callable[..., Disk]
+
+
+@pytest.fixture
+def fill(monkeypatch) -> Fill:
+    def full(transport: RecordingTransport, *, after: int, torn: int | None = None) -> Disk:
+        disk = Disk(transport._recorder.part._file, after, torn)
+        monkeypatch.setattr(os, "write", disk.write)
+        return disk
+
+    return full
+
+
+async def test_a_disk_that_is_full_refuses_before_anything_is_sent(path, fill):
+    transport = RecordingTransport(counting(), path)
+    await read(transport, ask())
+    fill(transport, after=0)
+
+    with pytest.raises(CassetteError, match="nothing was sent"):
+        await transport.send(ask("/account"))
+
+    assert len(transport.inner.requests) == 1
+    with suppress(CassetteError):
+        await transport.aclose()
+
+
+@pytest.mark.parametrize("torn", [None, 30])
+async def test_a_disk_that_gets_full_afterwards_never_costs_the_answer(path, fill, torn, caplog):
+    await record(path, counting(), [ask()])
+    before = path.read_bytes()
+    transport = RecordingTransport(live(), path)
+    await read(transport, ask())
+    fill(transport, after=1, torn=torn)
+
+    assert await where_from(transport, ask("/account")) == "live 2"
+
+    with pytest.raises(CassetteError, match=r"No space left|not whole"):
+        await transport.aclose()
+    assert path.read_bytes() == before
+    assert "not whole" in caplog.text
+
+
+async def test_a_line_that_was_torn_spoils_no_other_although_it_is_no_cassette_any_more(path, fill):
+    transport = RecordingTransport(live(), path)
+    await read(transport, ask("/a"))
+    disk = fill(transport, after=1, torn=30)
+    await read(transport, ask("/b"))
+    disk.is_full = False
+    await read(transport, ask("/c"))
+
+    with suppress(CassetteError):
+        await transport.aclose()
+
+    assert not path.exists()
+    recovered = recover(transport.part)
+    assert [one.request.url.rpartition("/")[2] for one in recovered.document.interactions] == ["a", "c"]
+    assert len(recovered.unfinished) == 1
+    assert recovered.damaged == 0
+
+
+async def test_a_receipt_is_never_lost_by_a_recording_that_cannot_be_written(path, fill):
+    transport = RecordingTransport(in_turn(says([]), says({"id": "task-1", "status": "queued"}, 202)), path)
+    heard = []
+    async with client_on(transport) as client:
+        await client._transport.send(ask())
+        fill(transport, after=1)
+
+        receipt = await client.videos.create(**FIELDS, order_id="order-1", on_receipt=heard.append, validate=False)
+
+        assert receipt.task_id == "task-1"
+        assert heard == [receipt]
+        assert (await client.orders.get("order-1")).receipt == receipt
+        with pytest.raises(CassetteError):
+            await transport.aclose()
+        transport.give_up()
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("fails", ["directory", "replace"])
+async def test_a_video_is_never_lost_by_a_blob_that_cannot_be_written(path, monkeypatch, fails):
+    data = bytes(range(256)) * 1000
+    transport = RecordingTransport(in_turn(lambda: video(data)), path)
+    if fails == "directory":
+        path.parent.mkdir()
+        Cassette(path).blobs.write_bytes(b"")
+    else:
+
+        def refuse(*_: object) -> None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        monkeypatch.setattr(Path, "replace", refuse)
+
+    assert await read(transport, ask()) == data
+
+    with pytest.raises(CassetteError):
+        await transport.aclose()
+    assert not path.exists()
+
+
+async def test_what_cannot_be_published_leaves_everything_as_it_was(path, monkeypatch):
+    await record(path, counting(), [ask()])
+    before = path.read_bytes()
+    transport = RecordingTransport(counting(), path)
+    await read(transport, ask("/account"))
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", refuse)
+        with pytest.raises(CassetteError, match="No space left"):
+            await transport.aclose()
+
+    assert path.read_bytes() == before
+    assert transport.part.exists()
+    assert sorted(entry.name for entry in path.parent.iterdir()) == [path.name, transport.part.name]
+    await transport.aclose()
+    assert [one["request"]["url"] for one in interactions_of(path)] == [str(ask("/account").url)]
+
+
+async def test_a_request_whose_body_cannot_be_read_fails_as_it_does_without_a_recording(path):
+    class Broken:
+        length, content_type = 10, "application/json"
+
+        async def open(self):
+            yield b"{"
+            message = "the file is gone"
+            raise OSError(message)
+
+    async def handle(request: Request) -> BufferedResponse:
+        try:
+            await body_of(request)
+        except OSError as error:
+            raise ConnectionAbortedError from error
+        return says({})
+
+    with pytest.raises(ConnectionAbortedError):
+        await FakeTransport(handle).send(post(Broken()))
+    transport = RecordingTransport(FakeTransport(handle), path)
+    with pytest.raises(ConnectionAbortedError):
+        await transport.send(post(Broken()))
+    await transport.aclose()
+
+
+# -- a secret found at the end -----------------------------------------------------------------------------------------
+
+
+async def test_a_secret_that_is_found_before_publishing_publishes_nothing(path, monkeypatch):
+    await record(path, counting(), [ask()])
+    before = path.read_bytes()
+    transport = RecordingTransport(in_turn(says({"answer": 1})), path)
+    await read(transport, ask())
+    part = transport._recorder.part
+    text = part.path.read_text("utf-8")
+    part.path.write_text(text.replace('"answer":1', '"answer":"Bearer abcdefghijklmnop123"'), "utf-8")
+
+    with pytest.raises(CassetteSecretError) as caught:
+        await transport.aclose()
+
+    assert caught.value.where == "/interactions/0/response/body/json/answer"
+    assert "abcdefghijklmnop123" not in str(caught.value)
+    assert path.read_bytes() == before
+
+
+def test_the_clock_of_the_inner_transport_is_the_recordings_clock(path):
+    inner = live()
+    inner.clock = VirtualClock()
+
+    assert RecordingTransport(inner, path).clock is inner.clock
+    assert RecordingTransport(live(), path).clock is None

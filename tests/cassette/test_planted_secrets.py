@@ -1,0 +1,290 @@
+"""No secret reaches the disk, the logs or an error, wherever it is planted and however it is spelt."""
+
+import asyncio
+import json
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.cassette.planting import (
+    BASE,
+    ELSEWHERE,
+    PLACES,
+    PLAIN_SECRETS,
+    SECRETS,
+    SPELLINGS,
+    Exchange,
+    Left,
+    all_logs,
+    answered,
+    asked,
+    leaks,
+    record,
+    said,
+    sent,
+    told_by,
+)
+from vidgen_async.cassette import Cassette, recover, scan
+from vidgen_async.errors import CassetteError
+from vidgen_async.transports import ReplayTransport
+
+SECRET = "Zq7-planted/key+22=kX9"
+NAMES = [
+    "token", "access_token", "sig", "signature", "api_key", "apiKey", "key", "secret", "client_secret", "password",
+    "Authorization", "session_id", "cookie", "X-Amz-Signature", "X-Amz-Security-Token", "Idempotency-Key",
+    "webhook_url", "private_key", "auth", "accessKeyId", "sharedKey", "signing_key", "credentials", "bearer", "jwt",
+]  # fmt: skip
+
+#: How a value comes to be known as a secret: an exchange that tells it.
+WAYS: dict[str, Callable[[str], Exchange]] = {
+    "the key": lambda secret: Exchange(asked(key=secret), answered()),
+    "an Idempotency-Key": lambda secret: Exchange(asked(headers=[("Idempotency-Key", secret)]), answered()),
+    "a cookie": lambda secret: Exchange(asked(), answered(headers=[("Set-Cookie", f"sid={secret}; Path=/")])),
+    "a value under a telling name": lambda secret: said({"upload": {"token": secret}}),
+    "a signature of a link": lambda secret: said({"video_url": f"{ELSEWHERE}/1.mp4?exp=1798761600&sig={secret}"}),
+    "a token of an own link": lambda secret: Exchange(asked(f"/files/1?token={secret}"), answered()),
+}
+
+
+def quickly(examples: int) -> settings:
+    return settings(max_examples=examples, derandomize=True, deadline=None, database=None)
+
+
+def recorded(exchanges: list[Exchange], **facts: Any) -> dict[str, bytes]:
+    """All that is left of a recording, before and after it was published, which went well."""
+    with tempfile.TemporaryDirectory() as name:
+        left: Left = asyncio.run(record(exchanges, Path(name), **facts))
+        assert not left.errors
+        assert left.path.exists()
+        return left.everything()
+
+
+def plants(secret: str, where: list[tuple[str, str]]) -> list[Exchange]:
+    return [PLACES[place](SPELLINGS[spelling](secret)) for place, spelling in where]
+
+
+WHERE = st.lists(st.tuples(st.sampled_from(sorted(PLACES)), st.sampled_from(sorted(SPELLINGS))), min_size=1, max_size=8)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_known_secret_is_nowhere_however_it_is_spelt(place):
+    everything = recorded(plants(SECRET, [(place, spelling) for spelling in SPELLINGS]), secrets=[SECRET])
+    assert not leaks(everything, SECRET)
+
+
+@quickly(50)
+@given(SECRETS, WHERE)
+def test_any_given_secret_is_nowhere(secret, where):
+    assert not leaks(recorded(plants(secret, where), secrets=[secret]), secret)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@quickly(8)
+@given(secret=PLAIN_SECRETS, where=WHERE)
+def test_what_is_learnt_is_nowhere_afterwards(way, secret, where):
+    assert not leaks(recorded([WAYS[way](secret), *plants(secret, where)]), secret)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@quickly(8)
+@given(secret=PLAIN_SECRETS, where=WHERE)
+def test_what_is_learnt_too_late_is_nowhere_in_what_is_published(way, secret, where):
+    everything = recorded([*plants(secret, where), WAYS[way](secret)])
+    assert not leaks({name: data for name, data in everything.items() if "before" not in name}, secret)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_is_learnt_too_late_is_nowhere_in_the_part_file_either_for_a_kill_may_come_next(way):
+    everything = recorded([*(place(SECRET) for place in PLACES.values()), WAYS[way](SECRET)])
+    assert not leaks(everything, SECRET)
+
+
+WRAPPERS: dict[str, Callable[[Any], Any]] = {
+    "a list": lambda value: ["ok", value],
+    "an object": lambda value: {"status": "running", "points": 2.5, "data": value},
+    "a text": json.dumps,
+    "a pretty text": lambda value: json.dumps(value, indent=2),
+}
+
+
+@quickly(150)
+@given(
+    st.sampled_from(NAMES),
+    PLAIN_SECRETS,
+    st.sampled_from(["SECRET", ["SECRET"], [{"value": "SECRET"}], {"a": ["SECRET", None]}]),
+    st.lists(st.sampled_from(sorted(WRAPPERS)), max_size=4),
+    st.booleans(),
+)
+def test_a_value_under_a_telling_name_is_nowhere_at_any_depth(name, secret, below, wrappers, is_sent):
+    value = {name: json.loads(json.dumps(below).replace("SECRET", secret))}
+    for wrapper in wrappers:
+        value = WRAPPERS[wrapper](value)
+    everything = recorded([sent({"body": value}) if is_sent else said(value)])
+    assert not leaks(everything, secret)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        f"{BASE}/x?a=1&NAME=VALUE",
+        f"{ELSEWHERE}/x?a=1&NAME=VALUE#top",
+        f"see {ELSEWHERE}/x?NAME=VALUE&a=1, please",
+        "/files/1?NAME=VALUE",
+        "//cdn.other.test/x?NAME=VALUE",
+        "see cdn.other.test/x?a=1&NAME=VALUE now",
+        "files/1?a=1&NAME=VALUE",
+        "https%3A%2F%2Fcdn.other.test%2Fx%3Fa%3D1%26NAME%3DVALUE",
+        f"{ELSEWHERE}/cb#NAME=VALUE",
+        '{"NAME": "VALUE"',
+        'refused: {\\"NAME\\": \\"VALUE\\"}',
+        "NAME: VALUE",
+    ],
+)
+@pytest.mark.parametrize("kind", ["JSON", "page", "latin-1 page"])
+def test_a_value_after_a_telling_name_is_nowhere_in_any_text(written, kind):
+    secrets = [f"Zq7secret{at:02}k9" for at in range(len(NAMES))]
+    texts = [
+        written.replace("NAME", name).replace("VALUE", secret) for name, secret in zip(NAMES, secrets, strict=True)
+    ]
+    if kind == "JSON":
+        exchanges = [said({"message": text}) for text in texts]
+    else:
+        encoding = "utf-8" if kind == "page" else "latin-1"
+        exchanges = [
+            Exchange(asked(), answered(f"<p>Böse: {text}</p>".encode(encoding), kind="text/html")) for text in texts
+        ]
+    everything = recorded(exchanges)
+    found = {name: leaks(everything, secret) for name, secret in zip(NAMES, secrets, strict=True)}
+    assert not {name: places for name, places in found.items() if places}
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://hooks.other.test/services/T0/B0/VALUE",
+        "https://discord.other.test/api/webhooks/12345/VALUE",
+        "https://api.other.test/callback/VALUE",
+        "https://me:VALUE@db.other.test/x",
+        "https://VALUE@db.other.test/x",
+        "//me:VALUE@db.other.test/x",
+        "postgres://me:VALUE@db.other.test/x",
+        "https://api.other.test/bot123456:VALUEabcdefghijklmnopqrstuvwxyz/sendMessage",
+        "https://other.test/x?anything=VALUE",
+        "https://other.test/x?VALUE",
+    ],
+)
+@pytest.mark.parametrize("way", ["JSON", "words", "percent", "escaped", "Location", "request"])
+def test_a_secret_address_is_nowhere(address, way):
+    secret = "Zq7secret0k9"
+    address = address.replace("VALUE", secret)
+    exchange = {
+        "JSON": lambda: said({"notify": [address]}),
+        "words": lambda: said({"message": f"cannot reach {address}, sorry"}),
+        "percent": lambda: said({"message": SPELLINGS["percent"](address)}),
+        "escaped": lambda: Exchange(
+            asked(), answered("cannot reach " + address.replace("/", "\\u002F"), kind="text/plain")
+        ),
+        "Location": lambda: Exchange(asked(), answered(status=307, headers=[("Location", address)])),
+        "request": lambda: Exchange(
+            asked(url=address if address[0] != "/" else f"https:{address}", key=None), answered()
+        ),
+    }[way]()
+    assert not leaks(recorded([exchange]), secret)
+
+
+def test_five_hundred_secrets_of_one_recording_are_nowhere():
+    secrets = [f"Zq7{at * 7919:07}k9" for at in range(500)]
+    learning = [said({"token": secret}) for secret in secrets]
+    telling = [said({"message": f"abc{secret}xyz {SPELLINGS['Base64'](secret)}"}) for secret in secrets]
+    everything = recorded([*learning, *telling])
+    text = b"\n".join(everything.values()).decode().lower()
+    assert not [secret for secret in secrets if secret.lower() in text]
+    for secret in (secrets[0], secrets[24], secrets[25], secrets[-1]):
+        assert not leaks(everything, secret)
+
+
+def test_a_number_that_is_a_secret_is_nowhere():
+    everything = recorded([said({"pin": 918273645}), said({"a": [918273645], "b": "918273645"})])
+    assert not leaks(everything, "918273645")
+
+
+def test_a_number_that_was_given_as_a_secret_is_nowhere():
+    everything = recorded([said({"a": {"b": 918273645}}), sent([918273645])], secrets=["918273645"])
+    assert not leaks(everything, "918273645")
+
+
+@pytest.mark.parametrize("url", ["https://me:Zq7-password@api.test/openapi/v1", "https://api.test/Zq7-path/openapi/v1"])
+def test_the_address_of_the_service_tells_no_secret(url):
+    everything = recorded([Exchange(asked(url=f"{url}/models"), answered())], secrets=["Zq7-path"])
+    assert not leaks(everything, "Zq7-password")
+    assert not leaks(everything, "Zq7-path")
+
+
+@pytest.mark.parametrize("name", ["cookie", "token", "anything"])
+def test_what_json_drops_of_duplicate_names_is_looked_at_too(name):
+    body = f'{{"a": {{"{name}": "Zq7secretk9"}}, "a": {{"{name}": null}}}}'
+    given_ones = ["Zq7secretk9"] if name == "anything" else []
+    assert not leaks(recorded([Exchange(asked(), answered(body))], secrets=given_ones), "Zq7secretk9")
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        {"prompt": "VALUE"},
+        {"prompt": f"a cat, VALUE, at dawn{' and more' * 9}"},
+        {"prompt": {"text": "VALUE"}},
+        {"prompt": [{"content": "VALUE"}]},
+        {"prompts": ["VALUE", "another"]},
+        {"negative_prompt": "VALUE"},
+        {"promptText": "VALUE"},
+        {"input": json.dumps({"prompt": "VALUE"})},
+    ],
+)
+def test_a_prompt_is_nowhere_when_prompts_are_pseudonyms(prompt):
+    secret = "a Zq7boat sails to k9"
+    asking = json.loads(json.dumps(prompt).replace("VALUE", secret))
+    echo = said({"error": {"message": f"refused: '{secret}'", "prompt": secret}})
+    assert not leaks(recorded([sent(asking), echo], prompts="pseudonym"), secret)
+
+
+def test_a_miss_tells_no_secret_of_the_request(tmp_path):
+    asyncio.run(record([said({"a": 1}), sent({"a": 1})], tmp_path))
+
+    async def ask_for_more() -> list[str]:
+        told = []
+        transport = ReplayTransport(Cassette(tmp_path / "a.cassette.json", secrets=[SECRET]))
+        for name, place in PLACES.items():
+            try:
+                await transport.send(place(SECRET).request)
+            except CassetteError as error:
+                told.append(f"{name}: {told_by(error)}")
+        await transport.aclose()
+        return told
+
+    with all_logs() as lines:
+        told = asyncio.run(ask_for_more())
+    assert len(told) > 10
+    assert not leaks({"errors": "\n".join(told), "logs": "\n".join(lines)}, SECRET)
+
+
+@quickly(30)
+@given(SECRETS, WHERE)
+def test_what_was_redacted_is_clean_to_a_scan_that_knows_nothing(secret, where):
+    with tempfile.TemporaryDirectory() as name:
+        cassette = Cassette(Path(name) / "a.cassette.json", secrets=[secret])
+        asyncio.run(record(plants(secret, where), Path(name), secrets=[secret]))
+        assert scan(cassette.load()) == []
+
+
+def test_what_a_recording_left_that_was_never_published_tells_no_secret(tmp_path):
+    left = asyncio.run(record([WAYS["the key"](SECRET), *(place(SECRET) for place in PLACES.values())], tmp_path))
+    part = tmp_path / "b.cassette.json.part"
+    part.write_bytes(left.before["a.cassette.json.part"])
+    recovered = recover(part)
+    assert len(recovered.document.interactions) == len(PLACES) + 1
+    assert not leaks({"published": recovered.publish().read_bytes()}, SECRET)

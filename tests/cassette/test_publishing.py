@@ -1,0 +1,335 @@
+"""A cassette takes its place at one go, after a look for secrets; if not, what stood there still stands."""
+
+import base64
+import errno
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cassette.made import BASE, LINK, boat, changed, create, document, look, save, save_part
+from tests.cassette.planting import Exchange, all_logs, answered, asked, files_in, leaks, picture, said, sent, told_by
+from vidgen_async.cassette import Cassette, Document, RecordedRequest, load, recover, scan
+from vidgen_async.clock import VirtualClock
+from vidgen_async.errors import CassetteError, CassetteSecretError
+from vidgen_async.transports import FakeTransport, RecordingTransport
+
+SECRET = "Zq7-planted-kX9"
+TOKEN = "sk-live-aB3dE5fG7hI9jK1lM3"
+
+
+@pytest.fixture
+def path(tmp_path) -> Path:
+    return tmp_path / "a.cassette.json"
+
+
+async def recording(path: Path, *exchanges: Exchange, **settings: Any) -> RecordingTransport:
+    """A recording that is ready to be published."""
+    outcomes = [exchange.outcome for exchange in exchanges]
+
+    async def service(_):
+        return outcomes.pop(0)
+
+    inner = FakeTransport(service)
+    inner.clock = VirtualClock()
+    transport = RecordingTransport(inner, Cassette(path, **settings), auto_publish=False)
+    for exchange in exchanges:
+        async with await transport.send(exchange.request) as response:
+            await response.read()
+    return transport
+
+
+def with_request(**changes: Any) -> Document:
+    request = {"method": "GET", "url": f"{BASE}/videos/task_1"} | changes
+    return document(look(1, request=RecordedRequest(**request)))
+
+
+# -- the scan ----------------------------------------------------------------------------------------------------------
+
+FINDINGS: list[tuple[str, Document]] = [
+    ("/interactions/0/request/url", with_request(url=f"{BASE}/videos?token={SECRET}")),
+    ("/interactions/0/request/url", with_request(url=f"https://elsewhere.test/a?x={SECRET}")),
+    ("/interactions/0/request/url", with_request(url=f"https://me:{SECRET}@api.vidgen.test/a")),
+    ("/interactions/0/request/headers/0", with_request(headers=(("authorization", SECRET),))),
+    ("/interactions/0/request/headers/0", with_request(headers=(("x-api-key", SECRET),))),
+    ("/interactions/0/request/body/json/token", with_request(body={"json": {"token": SECRET}})),
+    ("/interactions/0/request/body/text", with_request(body={"text": f"token={SECRET}"})),
+    ("/interactions/0/response/headers/0", document(look(1, headers=(("set-cookie", f"sid={SECRET}"),)))),
+    ("/interactions/0/response/headers/0", document(look(1, headers=(("location", f"{LINK}&more={SECRET}"),)))),
+    ("/interactions/0/response/headers/1", document(look(1, headers=(("etag", "1"), ("etag", TOKEN))))),
+    ("/interactions/0/response/body/json/a/1/sig", document(look(1, body={"json": {"a": [1, {"sig": SECRET}]}}))),
+    ("/interactions/0/response/body/json/pin", document(look(1, body={"json": {"pin": 918273645}}))),
+    ("/interactions/0/response/body/json/a", document(look(1, body={"json": {"a": json.dumps({"key": SECRET})}}))),
+    ("/interactions/0/response/body/text", document(look(1, body={"text": f"refused: Bearer {SECRET}"}))),
+    ("/interactions/0/extra", document(look(1, extra={"extra": f"Bearer {SECRET}"}))),
+    ("/meta/base_url", document(look(1), base_url=f"https://me:{SECRET}@api.vidgen.test/openapi/v1")),
+    ("/meta/by", document(look(1), extra={"by": TOKEN})),
+]
+
+
+@pytest.mark.parametrize(("where", "made"), FINDINGS, ids=[f"{at}:{where}" for at, (where, _) in enumerate(FINDINGS)])
+def test_a_scan_tells_the_place_of_a_secret_and_never_its_value(where, made):
+    found = scan(made)
+    assert [finding.where for finding in found] == [where]
+    assert not leaks({"found": repr(found)}, SECRET)
+    assert not leaks({"found": repr(found)}, TOKEN)
+
+
+def test_a_scan_tells_a_secret_that_is_a_name_without_telling_it():
+    found = scan(document(look(1, body={"json": {"a": {TOKEN: 1}}})))
+    assert found
+    assert not leaks({"found": repr(found)}, TOKEN)
+
+
+@pytest.mark.parametrize(
+    "body", [{"b64": "AAFCZWFyZXI="}, {"bytes": 5, "sha256": "0" * 64}, {"text": "ok"}, {"json": []}]
+)
+def test_a_scan_finds_nothing_where_there_is_nothing(body):
+    assert scan(document(look(1, body=body))) == []
+    assert scan(boat()) == []
+
+
+def test_a_scan_finds_a_secret_in_bytes_that_stand_in_the_cassette():
+    data = b"\0\1" + TOKEN.encode() + b"\xff"
+    assert scan(document(look(1, body={"b64": base64.b64encode(data).decode()})))
+
+
+# -- what is found is not published ------------------------------------------------------------------------------------
+
+
+async def test_a_recording_with_a_secret_is_not_published_and_all_stays_as_it_was(path):
+    save(path, boat())
+    before = files_in(path.parent)
+    transport = await recording(path, said({"a": 1}))
+    part = transport.part
+    part.write_bytes(part.read_bytes().replace(b'"a":1', f'"a":"Bearer {SECRET}"'.encode()))
+    kept = part.read_bytes()
+
+    with all_logs() as lines, pytest.raises(CassetteSecretError) as caught:
+        transport.publish()
+
+    assert caught.value.where == "/interactions/0/response/body/json/a"
+    assert "/interactions/0/response/body/json/a" in str(caught.value)
+    assert not leaks({"error": told_by(caught.value), "logs": "\n".join(lines)}, SECRET)
+    assert not transport.is_published
+    assert files_in(path.parent) == before | {part.name: kept}
+    transport.give_up()
+    await transport.aclose()
+
+
+def test_what_was_recovered_is_not_published_with_a_secret_in_it(path):
+    save(path, boat())
+    before = files_in(path.parent)
+    part = save_part(path.with_name(f"{path.name}.part"), changed(boat(), 3, body={"json": {"sig": SECRET}}))
+
+    with pytest.raises(CassetteSecretError) as caught:
+        recover(part).publish()
+
+    assert caught.value.where == "/interactions/2/response/body/json/sig"
+    assert not leaks({"error": told_by(caught.value)}, SECRET)
+    assert files_in(path.parent) == before | {part.name: part.read_bytes()}
+
+
+# -- what was learnt late ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        said({"a": f"it was {SECRET}"}),
+        said({SECRET: [SECRET]}),
+        sent({"prompt": f"a boat, {SECRET}"}),
+        Exchange(asked(f"/videos/{SECRET}"), answered(b"bad " + SECRET.encode(), kind="text/plain")),
+        Exchange(asked(), answered(picture(SECRET), kind="image/png")),
+        Exchange(asked(), answered(b"\0\1" + SECRET.encode(), kind="video/mp4")),
+        Exchange(asked(), answered(headers=[("ETag", f'"{SECRET}"')])),
+    ],
+    ids=["JSON", "names", "request", "path and page", "picture", "bytes", "header"],
+)
+async def test_what_turns_out_to_be_a_secret_is_gone_from_what_was_written_before(first, path):
+    transport = await recording(path, first, Exchange(asked(key=SECRET), answered()))
+    transport.publish()
+    await transport.aclose()
+    assert len(load(path).interactions) == 2
+    assert not leaks(files_in(path.parent), SECRET)
+
+
+async def test_what_turns_out_to_be_a_secret_has_one_pseudonym_everywhere(path):
+    first = said({"ticket": SECRET, "status": "running"})
+    second = Exchange(asked(f"/videos/1?token={SECRET}"), answered())
+    transport = await recording(path, first, second)
+    transport.publish()
+    await transport.aclose()
+    one, other = load(path).interactions
+    assert one.body["json"] == {"ticket": "REDACTED-token-1", "status": "running"}
+    assert other.request.url.endswith("/videos/1?token=REDACTED-token-1")
+
+
+async def test_bytes_that_hold_what_turned_out_to_be_a_secret_are_told_by_length_and_digest_alone(path):
+    data = picture(SECRET)
+    transport = await recording(
+        path, Exchange(asked(), answered(data, kind="image/png")), Exchange(asked(key=SECRET), answered())
+    )
+    transport.publish()
+    await transport.aclose()
+    body = load(path).interactions[0].body
+    assert set(body) == {"bytes", "sha256"}
+    assert body["bytes"] == len(data)
+
+
+async def test_other_bytes_are_kept_though_something_turned_out_to_be_a_secret(path):
+    data = picture("harmless")
+    transport = await recording(
+        path, Exchange(asked(), answered(data, kind="image/png")), Exchange(asked(key=SECRET), answered())
+    )
+    transport.publish()
+    await transport.aclose()
+    assert (path.parent / "blobs" / load(path).interactions[0].body["blob"]).read_bytes() == data
+
+
+async def test_a_blob_that_another_cassette_holds_too_is_not_taken_from_it(path):
+    data = picture(SECRET)
+    other = path.with_name("other.cassette.json")
+    await (await recording(other, Exchange(asked(), answered(data, kind="image/png")))).aclose()
+    blobs = files_in(path.parent / "blobs")
+    transport = await recording(
+        path, Exchange(asked(), answered(data, kind="image/png")), Exchange(asked(key=SECRET), answered())
+    )
+    transport.publish()
+    await transport.aclose()
+    assert "blob" not in load(path).interactions[0].body
+    assert files_in(path.parent / "blobs") == blobs
+
+
+# -- good recordings are published -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "exchanges",
+    [
+        [Exchange(asked(url="https://cdn.other.test/a.mp4?sig=abcdefghijkl", key=None), answered()),
+         said({"next": "https://api.example.test/openapi/v1/videos?page=3"})],
+        [Exchange(asked(url="https://api.example.test/another/prefix/models"), answered()),
+         said({"next": "https://api.example.test/files?page=3"})],
+        [Exchange(asked(url="http://127.0.0.1:8080/openapi/v1/models"), answered()),
+         said({"next": "http://127.0.0.1:8080/openapi/v1/videos?page=3"})],
+        [Exchange(asked(url="https://api.example.test/openapi/v1/videos?page=2", key=None), answered())],
+        [said({SECRET: 1}), said({"token": SECRET, "a": {SECRET: [SECRET]}}),
+         Exchange(asked(f"/x?{SECRET}=1"), answered())],
+        [said([json.dumps({"data": json.dumps({"access_token": [{"value": SECRET}]})})])],
+        [said({"notify": "https://hooks.other.test/services/T0", "webhook_url": "https://cdn.other.test/a?b=c#d=e"})],
+        [Exchange(asked(), answered(b"<p>\xfc token=abcdefghijk</p>", kind="text/html"))],
+        [said({"token": None, "keys": [], "session": {}, "cookie": "", "password": False})],
+    ],
+)  # fmt: skip
+async def test_a_good_recording_is_never_refused_and_a_scan_of_it_finds_nothing(exchanges, path):
+    transport = await recording(path, *exchanges)
+    transport.publish()
+    await transport.aclose()
+    assert scan(load(path)) == []
+
+
+# -- at one go ---------------------------------------------------------------------------------------------------------
+
+
+def _no_space(*_: Any, **__: Any) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def fail_at(step: str, monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
+    if step == "flush":
+        monkeypatch.setattr(os, "fsync", _no_space)
+    elif step == "open":
+        real_open = Path.open
+        monkeypatch.setattr(
+            Path,
+            "open",
+            lambda self, mode="r", *rest, **more: _no_space() if "x" in mode else real_open(self, mode, *rest, **more),
+        )
+    else:
+        real_replace = Path.replace
+        monkeypatch.setattr(
+            Path, "replace", lambda self, target: _no_space() if Path(target) == path else real_replace(self, target)
+        )
+
+
+@pytest.mark.parametrize("step", ["open", "flush", "replace"])
+@pytest.mark.parametrize("has_old", [True, False])
+async def test_at_whatever_step_it_fails_what_stood_there_still_stands_and_it_can_be_tried_again(
+    step, has_old, path, monkeypatch
+):
+    if has_old:
+        save(path, boat())
+    transport = await recording(path, said({"a": 1}))
+    before = files_in(path.parent)
+    with monkeypatch.context() as broken:
+        fail_at(step, broken, path)
+        with pytest.raises(CassetteError, match="cannot be written"):
+            transport.publish()
+    assert files_in(path.parent) == before
+    assert not transport.is_published
+
+    transport.publish()
+
+    assert load(path).interactions[0].body["json"] == {"a": 1}
+    assert not transport.part.exists()
+    await transport.aclose()
+
+
+@pytest.mark.parametrize("step", ["open", "flush", "replace"])
+def test_a_recovered_recording_fails_in_the_same_way(step, path, monkeypatch):
+    save(path, document(create()))
+    recovered = recover(save_part(path.with_name(f"{path.name}.part"), boat()))
+    before = files_in(path.parent)
+    with monkeypatch.context() as broken:
+        fail_at(step, broken, path)
+        with pytest.raises(CassetteError, match="cannot be written"):
+            recovered.publish()
+    assert files_in(path.parent) == before
+    recovered.publish()
+    assert load(path).interactions == boat().interactions
+
+
+@pytest.mark.parametrize("step", ["open", "flush"])
+async def test_a_blob_that_cannot_be_written_costs_no_answer_and_nothing_is_published(step, path, monkeypatch):
+    save(path, boat())
+    old = path.read_bytes()
+    data = picture("harmless")
+    with monkeypatch.context() as broken:
+        fail_at(step, broken, path)
+        transport = await recording(path, Exchange(asked(), answered(data, kind="image/png")))
+    with pytest.raises(CassetteError, match="not whole"):
+        transport.publish()
+    assert path.read_bytes() == old
+    assert transport.part.exists()
+    transport.give_up()
+    await transport.aclose()
+
+
+async def test_a_recording_that_is_left_with_an_error_is_not_published(path):
+    save(path, boat())
+    before = files_in(path.parent)
+    transport = await recording(path, said({"token": SECRET}))
+    transport._auto_publish = True
+
+    async def leave() -> None:
+        try:
+            raise ZeroDivisionError
+        finally:
+            await transport.aclose()
+
+    with pytest.raises(ZeroDivisionError):
+        await leave()
+    assert files_in(path.parent) == before | {transport.part.name: transport.part.read_bytes()}
+    assert not leaks(files_in(path.parent), SECRET)
+
+
+async def test_a_blob_is_named_by_its_content_and_written_once(path):
+    data = picture("harmless")
+    transport = await recording(path, *(Exchange(asked(), answered(data, kind="image/png")) for _ in range(3)))
+    transport.publish()
+    await transport.aclose()
+    (blob,) = files_in(path.parent / "blobs")
+    assert [interaction.body["blob"] for interaction in load(path).interactions] == [blob] * 3

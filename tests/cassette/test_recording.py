@@ -1,0 +1,467 @@
+"""A recording transport around others: what it passes on, and what it writes down."""
+
+import asyncio
+import gc
+import hashlib
+import json
+import tracemalloc
+import warnings
+from pathlib import Path
+
+import pytest
+from attrs import define, evolve
+
+from tests.cassette.recording_stage import (
+    FIELDS,
+    Pieces,
+    ask,
+    body_of,
+    client_on,
+    counting,
+    in_turn,
+    interactions_of,
+    post,
+    read,
+    record,
+    says,
+    streamed,
+    task,
+    value,
+    video,
+)
+from tests.files.sites import KEY, Says, site, to
+from tests.orders.conftest import accepted
+from tests.transports import raw_service as raw
+from tests.transports.raw_service import raw_service
+from vidgen_async.cassette import Cassette, load
+from vidgen_async.clock import VirtualClock
+from vidgen_async.errors import CassetteError, ConnectError, CreateError, JournalError
+from vidgen_async.messages import CHUNK, Delivery, Phase, Probe, Request, make_headers
+from vidgen_async.transports import (
+    BufferedResponse,
+    DirectTransport,
+    FakeTransport,
+    RecordingTransport,
+    ReplayTransport,
+)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "one.json"
+
+
+@pytest.fixture(params=["recording", "replay"])
+async def transport_of(request, path):
+    """A transport that gives an inner one's answers: while they are recorded, or when they are played back."""
+
+    async def make(inner, requests):
+        if request.param == "recording":
+            return RecordingTransport(inner, path)
+        await record(path, inner, requests)
+        return ReplayTransport(path)
+
+    return make
+
+
+# -- bodies ------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_body_is_streamed_while_it_is_recorded_in_pieces_of_any_size(path):
+    data = bytes(range(256)) * 800
+    transport = RecordingTransport(in_turn(lambda: video(data)), path)
+
+    async with await transport.send(ask()) as response:
+        pieces = [piece async for piece in response.chunks(4096)]
+    await transport.aclose()
+
+    assert b"".join(pieces) == data
+    assert max(map(len, pieces)) == 4096
+    assert await read(ReplayTransport(path), ask()) == data
+
+
+async def test_a_piece_is_handed_on_before_the_next_one_has_come(path):
+    more = asyncio.Event()
+
+    async def slowly():
+        yield b"first"
+        await more.wait()
+        yield b"second"
+
+    transport = RecordingTransport(in_turn(BufferedResponse(200, slowly())), path)
+
+    async with await transport.send(ask()) as response:
+        pieces = response.chunks()
+        assert await anext(pieces) == b"first"
+        more.set()
+        assert await anext(pieces) == b"second"
+    await transport.aclose()
+
+
+async def test_a_long_video_is_never_held_in_memory(path):
+    count, piece = 300, bytes(CHUNK)
+
+    async def pieces():
+        for _ in range(count):
+            yield bytes(CHUNK)
+
+    answer = BufferedResponse(200, pieces(), headers=make_headers({"Content-Type": "video/mp4"}))
+    transport = RecordingTransport(in_turn(answer), Cassette(path, largest_blob=1))
+
+    tracemalloc.start()
+    received = 0
+    async with await transport.send(ask()) as response:
+        async for one in response.chunks():
+            received += len(one)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    await transport.aclose()
+
+    assert received == count * len(piece)
+    assert peak < 1 << 20
+
+
+async def test_reading_twice_gives_the_same_bytes_and_so_does_streaming_afterwards(transport_of):
+    transport = await transport_of(in_turn(says(b"12345"), says(b"12345")), [ask()])
+
+    async with await transport.send(ask()) as response:
+        first = await response.read()
+        assert await response.read() is first
+        assert [piece async for piece in response.chunks(2)] == [b"12", b"34", b"5"]
+    await transport.aclose()
+
+
+@pytest.mark.parametrize("size", [1, 4096, 1 << 30])
+async def test_an_empty_body_gives_no_piece(transport_of, size):
+    transport = await transport_of(in_turn(says(b""), says(b"")), [ask()])
+
+    async with await transport.send(ask()) as response:
+        assert [piece async for piece in response.chunks(size)] == []
+    await transport.aclose()
+
+
+@pytest.mark.parametrize("size", [1, 999, CHUNK, 1 << 30])
+async def test_a_stream_of_any_size_of_pieces_comes_to_its_end(transport_of, size):
+    data = bytes(range(256)) * 20
+    transport = await transport_of(in_turn(lambda: video(data), lambda: video(data)), [ask()])
+
+    async with await transport.send(ask()) as response:
+        pieces = [piece async for piece in response.chunks(size)]
+    await transport.aclose()
+
+    assert b"".join(pieces) == data
+    assert max(map(len, pieces)) <= size
+
+
+async def test_an_upload_arrives_whole_and_its_digest_is_on_the_cassette(path):
+    received = []
+
+    async def handle(request: Request) -> BufferedResponse:
+        received.append(await body_of(request))
+        return says({})
+
+    body = Pieces(bytes(range(256)) * 1000)
+    await record(path, FakeTransport(handle), [post(body)])
+
+    assert received == [body.data]
+    kept = interactions_of(path)[0]["request"]["body"]
+    assert kept == {"bytes": 256_000, "sha256": hashlib.sha256(body.data).hexdigest()}
+    # Once to be looked at, once to be sent.
+    assert len(body.opened) == 2
+
+
+async def test_what_is_left_early_is_recorded_as_far_as_it_was_read(path):
+    data = bytes(range(256)) * 1000
+    transport = RecordingTransport(in_turn(lambda: video(data, size=1000)), path)
+    async with await transport.send(ask()) as response:
+        async for _ in response.chunks():
+            break
+    await transport.aclose()
+
+    replay = ReplayTransport(path)
+    async with await replay.send(ask()) as response:
+        pieces = response.chunks()
+        assert await anext(pieces) == data[:1000]
+        with pytest.raises(CassetteError, match="only the beginning"):
+            await anext(pieces)
+
+    with pytest.raises(CassetteError, match="only the beginning"):
+        replay.check()
+
+
+async def test_what_was_left_early_can_be_left_early_again(path):
+    async def program(transport) -> bytes:
+        async with await transport.send(ask()) as response:
+            async for piece in response.chunks(10):
+                return piece
+        raise AssertionError
+
+    data = bytes(range(256)) * 1000
+    recording = RecordingTransport(in_turn(lambda: video(data, size=1000)), path)
+    assert await program(recording) == data[:10]
+    await recording.aclose()
+    replay = ReplayTransport(path)
+
+    assert await program(replay) == data[:10]
+    replay.check()
+
+
+async def test_an_answer_that_nobody_read_is_played_and_needs_no_reading(path):
+    transport = RecordingTransport(in_turn(lambda: video(b"x" * 5000)), path)
+    async with await transport.send(ask()):
+        pass
+    await transport.aclose()
+    replay = ReplayTransport(path)
+
+    async with await replay.send(ask()) as response:
+        assert response.status == 200
+
+    replay.check()
+
+
+# -- what the network says, as it is -----------------------------------------------------------------------------------
+
+
+async def test_a_redirect_is_two_interactions_and_the_key_goes_to_the_first_origin_alone(path, tmp_path):
+    async with site(Says(body=b"the bytes", headers={"X-Extra": "1"})) as host:
+        where = host.url("/v/1.mp4?exp=1&sig=abcdefghijkl")
+        async with site(to(where)) as service:
+            recording = RecordingTransport(DirectTransport(), path)
+            base = service.url("/openapi/v1")
+            async with client_on(recording, base=base) as client:
+                with pytest.raises(Exception, match="no video"):
+                    await client.videos.download("task-1", tmp_path / "x.mp4")
+
+    assert (len(service.requests), len(host.requests)) == (1, 1)
+    assert "Authorization" in service.requests[0].headers
+    assert {"Authorization", "X-Api-Key", "Idempotency-Key", "Cookie"}.isdisjoint(host.requests[0].headers)
+    first, second = interactions_of(path)
+    assert (first["response"]["status"], second["response"]["status"]) == (307, 200)
+    location = [line for line in first["response"]["headers"] if line.startswith("location: ")]
+    assert location == [f"location: {second['request']['url']}"]
+
+
+async def test_a_307_to_a_create_is_never_followed_and_is_one_interaction(path):
+    async with site(to("https://elsewhere.test/openapi/v1/videos")) as service:
+        recording = RecordingTransport(DirectTransport(), path)
+        async with client_on(recording, base=service.url("/openapi/v1")) as client:
+            with pytest.raises(CreateError) as live:
+                await client.videos.create(**FIELDS, order_id="order-1", validate=False)
+    replay = ReplayTransport(path)
+    async with client_on(replay) as client:
+        with pytest.raises(CreateError) as played:
+            await client.videos.create(**FIELDS, order_id="order-1", validate=False)
+
+    assert len(service.requests) == len(interactions_of(path)) == 1
+    assert type(played.value) is type(live.value)
+    replay.check()
+
+
+@pytest.mark.parametrize("method", ["DELETE", "POST", "PUT"])
+async def test_a_connection_dropped_after_the_request_is_one_request_and_maybe_sent(path, method):
+    async with raw_service(raw.reads_and_closes) as service:
+        transport = RecordingTransport(DirectTransport(), path)
+        with pytest.raises(Exception) as live:  # noqa: PT011 - looked at below
+            await transport.send(ask(str(service.url()), method=method), probe=Probe())
+        await transport.aclose()
+        await service.quiet()
+    probe = Probe()
+    with pytest.raises(type(live.value)) as played:
+        await ReplayTransport(path).send(ask(str(service.url()), method=method), probe=probe)
+
+    assert service.requests_begun == 1
+    assert played.value.delivery is live.value.delivery is probe.delivery is Delivery.MAYBE_SENT
+    [one] = interactions_of(path)
+    assert one["error"]["delivery"] == "maybe_sent"
+
+
+async def test_a_response_that_is_never_closed_still_warns(path):
+    async with raw_service(raw.says_and_hangs(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")) as service:
+        transport = RecordingTransport(DirectTransport(), path)
+        response = await transport.send(ask(str(service.url())))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            del response
+            gc.collect()
+        transport.give_up()
+        await transport.aclose()
+    assert [str(warning.message) for warning in caught] == ["videos.get: the response was never closed"]
+
+
+# -- other transports inside -------------------------------------------------------------------------------------------
+
+
+@define
+class Plain:
+    """A user's own transport, which knows nothing of gates."""
+
+    outcome: BaseException | None = None
+    asked: int = 0
+
+    async def send(self, request: Request, *, probe: Probe | None = None) -> BufferedResponse:
+        self.asked += 1
+        if self.outcome is not None:
+            raise self.outcome
+        return accepted() if request.op == "videos.create" else task("completed")
+
+    async def aclose(self) -> None:
+        pass
+
+
+async def test_a_transport_without_a_gate_of_its_own_is_recorded_with_its_gate_passed_before(path):
+    recording = RecordingTransport(Plain(), path)
+    assert recording.honours_gate is False
+    async with client_on(recording) as client:
+        receipt = await client.videos.create(**FIELDS, order_id="order-1", validate=False)
+        order = await client.orders.get("order-1")
+        assert len(order.attempts) == 1
+    async with client_on(ReplayTransport(path)) as client:
+        again = await client.videos.create(**FIELDS, order_id="order-1", validate=False)
+
+    assert again.task_id == receipt.task_id == "task-1"
+
+
+@pytest.mark.parametrize("delivery", Delivery)
+async def test_a_failure_behind_a_transport_without_a_gate_means_the_same_in_a_replay(path, delivery):
+    inner = Plain(ConnectError("it failed", delivery=delivery, phase=Phase.CONNECT, op="videos.create"))
+
+    async def program(client) -> tuple[object, ...]:
+        with pytest.raises(CreateError) as caught:
+            await client.videos.create(**FIELDS, order_id="order-1", validate=False)
+        return type(caught.value), [str(attempt.outcome) for attempt in caught.value.attempts]
+
+    async with client_on(RecordingTransport(inner, path)) as client:
+        live = await program(client)
+    replay = ReplayTransport(path)
+    async with client_on(replay) as client:
+        played = await program(client)
+
+    assert played == live
+    assert inner.asked == 1
+    replay.check()
+
+
+async def test_what_the_gate_refuses_never_was_a_request(path):
+    async def refuse() -> None:
+        raise JournalError
+
+    inner = in_turn(says({"answer": 1}))
+    transport = RecordingTransport(inner, path)
+    with pytest.raises(JournalError):
+        await transport.send(post({}), probe=Probe(gate=refuse))
+    await read(transport, post({}))
+    await transport.aclose()
+
+    assert len(inner.requests) == len(interactions_of(path)) == 1
+    assert await value(ReplayTransport(path), post({})) == {"answer": 1}
+
+
+async def test_a_recording_of_a_replay_is_the_same_cassette(path, tmp_path):
+    await record(path, in_turn(task("running"), task("completed")), [ask()] * 2)
+    copy = tmp_path / "copy.json"
+
+    await record(copy, ReplayTransport(path), [ask()] * 2)
+
+    one, other = ([evolve(i, started=0, answered=0, ended=0) for i in load(at).interactions] for at in (path, copy))
+    assert one == other
+
+
+async def test_the_probe_tells_the_same_while_it_is_recorded_and_when_it_is_played(path):
+    async def evidence(transport) -> tuple[object, ...]:
+        passed = []
+
+        async def gate() -> None:
+            passed.append(probe.delivery)
+
+        probe = Probe(gate=gate)
+        async with await transport.send(post({}), probe=probe) as response:
+            return response.status, passed, probe.delivery, probe.phase
+
+    recording = RecordingTransport(in_turn(says({})), path)
+    live = await evidence(recording)
+    await recording.aclose()
+
+    assert live == (200, [Delivery.NOT_SENT], Delivery.ANSWERED, Phase.BODY)
+    assert await evidence(ReplayTransport(path)) == live
+
+
+# -- many at a time ----------------------------------------------------------------------------------------------------
+
+
+async def test_fifty_at_a_time_are_recorded_each_with_its_own_answer(path):
+    clock = VirtualClock()
+
+    async def handle(request: Request) -> BufferedResponse:
+        n = int(request.url.path.rpartition("/")[2])
+        await clock.sleep((n * 7) % 50 + 1)
+        return BufferedResponse(200, streamed(b"%d" % n * 100, 7))
+
+    recording = RecordingTransport(FakeTransport(handle), path)
+    requests = [ask(f"/videos/{n}") for n in range(50)]
+    live = await asyncio.gather(*(read(recording, request) for request in requests))
+    await recording.aclose()
+    replay = ReplayTransport(path)
+
+    assert live == [b"%d" % n * 100 for n in range(50)]
+    assert await asyncio.gather(*(read(replay, request) for request in requests)) == live
+    assert [one["request"]["url"] for one in interactions_of(path)] == [str(request.url) for request in requests]
+
+
+async def test_two_clients_with_two_cassettes_at_a_time_stay_apart(tmp_path):
+    async def program(name: str) -> int:
+        async with client_on(RecordingTransport(counting(), tmp_path / f"{name}.json")) as client:
+            for n in range(20):
+                await read(client._transport, ask(f"/videos/{name}-{n}"))
+                await asyncio.sleep(0)
+        return 20
+
+    await asyncio.gather(program("left"), program("right"))
+
+    for name in ("left", "right"):
+        urls = [one["request"]["url"] for one in interactions_of(tmp_path / f"{name}.json")]
+        assert urls == [str(ask(f"/videos/{name}-{n}").url) for n in range(20)]
+
+
+async def test_a_cancelled_send_is_recorded_as_given_up(path):
+    async def handle(_: Request) -> BufferedResponse:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    transport = RecordingTransport(FakeTransport(handle), path)
+    probe = Probe()
+    sending = asyncio.ensure_future(transport.send(ask(), probe=probe))
+    await asyncio.sleep(0.001)
+    sending.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await sending
+    await transport.aclose()
+
+    [one] = interactions_of(path)
+    assert one["error"] == {"type": "Cancelled", "delivery": "maybe_sent", "phase": "send", "message": ""}
+    assert "response" not in one
+    replay = ReplayTransport(path)
+    assert replay.unused == ()
+
+
+async def test_the_key_the_signature_and_the_idempotency_key_are_nowhere(path, caplog):
+    """In short; the rest is in the tests of the redactor."""
+    caplog.set_level("DEBUG")
+    secrets = ["c2lnbmF0dXJlMQ", "tok-en-1234567", "vg1-" + "a" * 40]
+    inner = in_turn(
+        says({"video_url": f"https://cdn.test/1.mp4?sig={secrets[0]}", "token": secrets[1], "echo": f"Bearer {KEY}"}),
+        ConnectError(f"{secrets[0]} refused", delivery=Delivery.NOT_SENT, phase=Phase.CONNECT, op="videos.create"),
+    )
+    transport = RecordingTransport(inner, path)
+    headers = make_headers({"Authorization": f"Bearer {KEY}", "Idempotency-Key": secrets[2]})
+    request = Request(op="videos.create", method="POST", url=ask("/videos").url, headers=headers)
+    await read(transport, request)
+    with pytest.raises(ConnectError):
+        await transport.send(ask("/account"))
+    part = transport.part.read_text("utf-8")
+    await transport.aclose()
+
+    for secret in (*secrets, KEY):
+        assert secret not in part + path.read_text("utf-8") + caplog.text
+    assert json.loads(path.read_text("utf-8"))["interactions"][0]["response"]["body"]["json"]["video_url"].startswith(
+        "https://cdn.test/1.mp4?sig=REDACTED-"
+    )

@@ -1,0 +1,445 @@
+"""What the redactor hides, what it leaves alone, and that an answer still leads to the next request."""
+
+import json
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.cassette.planting import BASE, ELSEWHERE, Exchange, answered, asked, files_in, record, sent
+from tests.files.sites import video
+from vidgen_async import Client
+from vidgen_async.cassette import Cassette, Document, load
+from vidgen_async.cassette.bodies import Tee, answer_body, body_bytes
+from vidgen_async.cassette.redactor import FOREVER, Redactor
+from vidgen_async.clock import VirtualClock
+from vidgen_async.messages import Request, make_headers
+from vidgen_async.transports import BufferedResponse, FakeTransport, RecordingTransport, ReplayTransport
+
+SIGNED = f"{ELSEWHERE}/v/1.mp4?exp=1798761600&sig=aB3dE5fG7hI9"
+TASK = "1b9d6bcd-bbfd-4b2d-9b5d-ab8dfbbd4bed"
+PICTURE = Path(__file__).resolve().parents[2] / "examples" / "boat.png"
+
+
+@pytest.fixture
+def redactor() -> Redactor:
+    return Redactor(origin="https://api.example.test")
+
+
+async def recorded(directory: Path, *exchanges: Exchange, **settings: Any) -> Document:
+    left = await record(exchanges, directory, **settings)
+    assert not left.errors
+    return load(left.path)
+
+
+async def one_body(directory: Path, exchange: Exchange) -> dict[str, Any]:
+    (interaction,) = (await recorded(directory, exchange)).interactions
+    return interaction.body or {}
+
+
+def without_numbers(text: str) -> str:
+    return re.sub(r"(REDACTED-[a-z]+)-\d+", r"\1", text)
+
+
+# -- headers ---------------------------------------------------------------------------------------------------------
+
+
+def test_headers_that_are_not_on_the_list_are_dropped(redactor):
+    given = [("Authorization", "Bearer abcdefgh"), ("Cookie", "a=b"), ("X-New", "1"), ("Server", "x"), ("Date", "now")]
+    assert redactor.headers(make_headers(given)) == ()
+
+
+def test_headers_on_the_list_keep_their_order_duplicates_and_values(redactor):
+    given = [
+        ("ETag", '"abc"'),
+        ("Retry-After", "5"),
+        ("X-RateLimit-Left", "7"),
+        ("ETag", 'W/"x"'),
+        ("Range", "bytes=1-"),
+    ]
+    assert redactor.headers(make_headers(given)) == tuple((name.lower(), value) for name, value in given)
+
+
+def test_a_location_is_redacted_as_an_address(redactor):
+    (pair,) = redactor.headers(make_headers([("Location", SIGNED)]))
+    assert pair == ("location", f"{ELSEWHERE}/v/1.mp4?exp={FOREVER}&sig=REDACTED-sig-1")
+
+
+def test_a_request_id_is_told_apart_and_not_told(redactor):
+    given = make_headers([("X-Request-Id", "req-17"), ("X-Request-Id", "req-18"), ("X-Request-Id", "req-17")])
+    assert [value for _, value in redactor.headers(given)] == [f"REDACTED-request-{number}" for number in (1, 2, 1)]
+
+
+# -- addresses -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        (f"{BASE}/videos/task_1", f"{BASE}/videos/task_1"),
+        (f"{BASE}/videos?page=2&limit=50", f"{BASE}/videos?page=2&limit=50"),
+        (f"{BASE}/videos?page=2&token=abcdefg", f"{BASE}/videos?page=2&token=REDACTED-token-1"),
+        (f"{BASE}/videos?token=", f"{BASE}/videos?token="),
+        (f"{BASE}/videos?exp=1798761600", f"{BASE}/videos?exp={FOREVER}"),
+        (f"{BASE}/videos?a;sig=xyzxyz", f"{BASE}/videos?a;sig=REDACTED-sig-1"),
+        ("/api/x?token=abcdefg&page=2", "/api/x?token=REDACTED-token-1&page=2"),
+        (f"{ELSEWHERE}/a.mp4?anything=abcdefg", f"{ELSEWHERE}/a.mp4?anything=REDACTED-anything-1"),
+        (f"{ELSEWHERE}/a.mp4?abcdefg", f"{ELSEWHERE}/a.mp4?REDACTED-query-1"),
+        (
+            f"{ELSEWHERE}/cb#access_token=abcdefg&x=1",
+            f"{ELSEWHERE}/cb#access_token=REDACTED-accesstoken-1&x=REDACTED-x-1",
+        ),
+        (f"{ELSEWHERE}/a.mp4#t=10", f"{ELSEWHERE}/a.mp4#t=REDACTED-t-1"),
+        ("https://me:pass-word@cdn.other.test/a", "https://cdn.other.test/a"),
+        ("https://hooks.other.test/services/T0/B0/x", "https://hooks.other.test/REDACTED-webhook-1"),
+        ("https://hooks.other.test/", "https://hooks.other.test/"),
+    ],
+)
+def test_of_an_address_everything_that_tells_is_hidden_and_nothing_else(redactor, address, shown):
+    assert redactor.url(address) == shown
+
+
+def test_an_address_is_redacted_in_the_same_way_wherever_it_stands(redactor):
+    shown = redactor.url(SIGNED)
+    assert redactor.json({"video_url": SIGNED})["video_url"] == shown
+    assert redactor.text(f"see {SIGNED} now") == f"see {shown} now"
+    assert json.loads(redactor.json({"inner": json.dumps([SIGNED])})["inner"]) == [shown]
+
+
+def test_an_address_that_is_written_in_another_way_has_the_same_pseudonym(redactor):
+    one, other = (redactor.url(f"{BASE}/x?token={value}") for value in ("a%2Fb%2Bcdef", "a/b+cdef"))
+    assert one == other == f"{BASE}/x?token=REDACTED-token-1"
+
+
+def test_before_the_service_is_known_every_address_is_anothers():
+    assert Redactor().url(f"{BASE}/x?page=two-and-more") == f"{BASE}/x?page=REDACTED-page-1"
+
+
+# -- JSON ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_time_of_validity_stays_a_number_in_the_future(redactor):
+    value = {"exp": 1798761600, "expires_at": "2026-12-31T00:00:00Z", "expires": 1798761600000, "a": {"exp": 1.5}}
+    shown = redactor.json(value)
+    assert shown["exp"] == shown["a"]["exp"] == FOREVER
+    assert shown["expires"] == FOREVER * 1000
+    assert shown["expires_at"].startswith("2100-01-01")
+
+
+def test_what_is_below_a_telling_name_is_hidden_at_any_depth(redactor):
+    shown = redactor.json({"session": {"id": "s-1", "list": [{"n": 77}, True, None]}})
+    assert json.dumps(shown).count("REDACTED") == 2
+    assert shown["session"]["list"][1:] == [True, None]
+
+
+def test_an_address_under_a_telling_name_keeps_its_host(redactor):
+    shown = redactor.json({"webhook_url": f"{ELSEWHERE}/a/b?c=d"})["webhook_url"]
+    assert shown.startswith(f"{ELSEWHERE}/REDACTED-")
+
+
+def test_the_words_of_the_service_stay_readable(redactor):
+    value = {
+        "id": TASK,
+        "task_id": TASK,
+        "status": "completed",
+        "model": "sd_2_5_once_720p",
+        "points": 57,
+        "failure_reason": None,
+        "image_id": "img_8c1f2a",
+        "upstream_task_id": "up-77",
+        "created_at": 1796000000,
+        "balance": 1234.5,
+        "enabled": True,
+        "maxReferenceImages": 9,
+        "error": {"code": "REFERENCE_ASSET_EXPIRED", "message": "the asset has expired; upload the file again"},
+        "prompt": "a cat in basic clothing holds a bearer token of love; secret: garden, password: dragon",
+        "total_tokens": 17,
+    }
+    assert redactor.json(value) == value
+
+
+@pytest.mark.parametrize(
+    ("said_before", "word"),
+    [
+        ({"message": "token: expired"}, "REFERENCE_ASSET_EXPIRED"),
+        ({"session_state": "completed"}, "completed"),
+        ({"token_type": "bearer"}, "bearer"),
+        ({"auth": {"method": "required"}}, "required"),
+        ({"password": "null"}, "null"),
+        ({"url": f"{ELSEWHERE}/a.mp4?response-content-type=video%2Fmp4&sig=abcdef12345"}, "video/mp4"),
+        ({"url": f"{ELSEWHERE}/a.mp4?X-Amz-Expires=604800&X-Amz-Signature=abcdef12345"}, "604800"),
+        ({"url": f"{ELSEWHERE}/a.mp4?quality=running&sig=abcdef12345"}, "running"),
+        ({"url": f"{ELSEWHERE}/a.mp4?size=1920x1080&sig=abcdef12345"}, "1920x1080"),
+    ],
+)
+def test_an_ordinary_word_that_stood_in_a_telling_place_stays_readable_elsewhere(redactor, said_before, word):
+    redactor.json(said_before)
+    assert redactor.text(f"it is {word}") == f"it is {word}"
+
+
+@pytest.mark.parametrize("address", [f"{ELSEWHERE}/v/{TASK}/a.mp4?sig=abcdef12345", f"{ELSEWHERE}/a.mp4?task={TASK}"])
+def test_a_task_id_stays_readable_though_it_is_part_of_an_address_elsewhere(redactor, address):
+    shown = redactor.json({"id": TASK, "video_url": address})
+    assert shown["id"] == TASK
+    assert redactor.url(f"{BASE}/videos/{TASK}") == f"{BASE}/videos/{TASK}"
+
+
+def test_image_data_that_is_sent_becomes_a_digest_that_tells_other_images_apart(redactor):
+    one, same, other = (
+        redactor.json({"image_b64": f"data:image/png;base64,{data * 60}"}, is_request=True)["image_b64"]
+        for data in ("AAAA", "AAAA", "BBBB")
+    )
+    assert one == same != other
+    assert one.startswith("data:image/png;base64,sha256:")
+    assert len(one) < 120
+
+
+def test_nothing_is_changed_by_a_second_redaction():
+    value = {"url": SIGNED, "token": "abcdefgh", "m": f"Bearer abcdefgh12345 and {SIGNED}", "exp": 1798761600}
+    once = Redactor().json(value)
+    assert Redactor(is_numbered=False).json(once) == once
+
+
+# -- texts -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl",
+        "sk-live-aB3dE5fG7hI9jK1lM3",
+        "AKIAIOSFODNN7EXAMPLE",
+        "ghp_aB3dE5fG7hI9jK1lM3nO5pQ7rS9t",
+        "vg1-abcdefghijklmnopqrstuvwxyz234567abcdefgh",
+        "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBg\n-----END PRIVATE KEY-----",
+        "someone.or-other+1@mail.example.test",
+    ],
+)
+def test_what_looks_like_a_secret_is_hidden_without_being_named(redactor, secret):
+    shown = redactor.text(f"refused ({secret}) today")
+    assert shown.startswith("refused (REDACTED-")
+    assert shown.endswith(") today")
+
+
+@pytest.mark.parametrize(
+    "text", ["sig=sk-live-aaaaaaaaaaaaaaaaaaaaaa.SECRET1", "token=eyJhbGciOi.eyJzdWIi.aaa:SECRET1"]
+)
+def test_a_secret_that_begins_like_another_is_hidden_to_its_end(redactor, text):
+    assert "SECRET1" not in redactor.text(text)
+
+
+@pytest.mark.parametrize("written", ["https:%s", "see https:%s, or not", "a=1 %s"])
+def test_a_text_without_secrets_stays_as_it_is(redactor, written):
+    text = written % "//api.example.test/a?b=c%2Fd&e=f&amp;g \\ \\u00e4 \r\n\t end"
+    assert redactor.text(text) == text
+
+
+# -- bodies ----------------------------------------------------------------------------------------------------------
+
+AS_IT_IS = [
+    b'{"a":1.0,"b":1,"c":-0.0,"d":1e5,"e":1E+2}',
+    b'{"a": 1.0, "b": 1}',
+    b'{"a":1,"a":2}',
+    b'{"a":NaN,"b":-Infinity}',
+    b'{"n":' + b"9" * 5000 + b"}",
+    b'{"n":123456789012345678901234567890}',
+    b'{"a":"\\ud800","b":"\\u00e4","c":"\\/"}',
+    '{"a":"ä😀"}'.encode(),
+    b'\xef\xbb\xbf{"a":1}',
+    b'{\r\n  "a": 1\r\n}\r\n',
+    b'{\n "token": null,\n "b": 1\n}',
+    b"  [1,2]\n",
+    b'"just text"',
+    b"17",
+    b"null",
+    b"not json\r\n\r\nat all \x7f \x1b[0m",
+    bytes(range(256)),
+    bytes(range(256)) * 40,
+    b"[" * 900 + b"]" * 900,
+    b'{"a":' * 400 + b"1" + b"}" * 400,
+    b"\xff\xfe{\0}\0",
+]
+
+
+@pytest.mark.parametrize("data", AS_IT_IS, ids=lambda data: repr(data[:24]))
+async def test_what_holds_no_secret_is_played_back_byte_for_byte(data, tmp_path):
+    await record([Exchange(asked(), answered(data, kind="application/octet-stream"))], tmp_path)
+    replay = ReplayTransport(tmp_path / "a.cassette.json")
+    async with await replay.send(asked()) as response:
+        assert await response.read() == data
+    await replay.aclose()
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from("abcd"), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=60, derandomize=True, deadline=None, database=None)
+@given(JSON, st.sampled_from([{}, {"indent": 2}, {"separators": (",", ":")}, {"ensure_ascii": False}]))
+def test_any_json_without_telling_names_is_kept_byte_for_byte(value, style):
+    data = json.dumps(value, **style).encode("utf-8", "surrogatepass")
+    tee = Tee(1 << 20)
+    tee.take(data)
+    body, _ = answer_body(tee, make_headers({"Content-Type": "application/octet-stream"}), Redactor())
+    assert body_bytes(json.loads(json.dumps(body))) == data
+
+
+async def test_a_redacted_body_keeps_its_style_and_its_length_fits(tmp_path):
+    text = json.dumps({"a": 1.0, "token": "abcdefghijklmnop", "b": [1, "ä"]}, separators=(",", ":"))
+    length = ("Content-Length", str(len(text)))
+    document = await recorded(tmp_path, Exchange(asked(), answered(text, headers=[length])))
+    (interaction,) = document.interactions
+    played = body_bytes(interaction.body)
+    assert played == text.replace("abcdefghijklmnop", "REDACTED-token-1").encode()
+    assert dict(interaction.headers)["content-length"] == str(len(played))
+
+
+async def test_a_body_that_holds_a_secret_and_cannot_be_changed_leaves_length_and_digest_alone(tmp_path):
+    document = await recorded(
+        tmp_path,
+        Exchange(asked(), answered(b"\0\xff" * 3000 + b"my-given-secret", kind="video/mp4")),
+        secrets=["my-given-secret"],
+    )
+    (interaction,) = document.interactions
+    assert set(interaction.body) == {"bytes", "sha256"}
+    assert list(files_in(tmp_path)) == ["a.cassette.json"]
+
+
+async def test_an_upload_is_a_digest_on_the_cassette(tmp_path):
+    await recorded(tmp_path, sent({"image_b64": f"data:image/png;base64,{'QUJD' * 100}"}))
+    text = (tmp_path / "a.cassette.json").read_text()
+    assert "QUJDQUJD" not in text
+    assert "sha256:" in text
+
+
+# -- prompts ---------------------------------------------------------------------------------------------------------
+
+
+async def test_prompts_are_kept_as_they_are_by_default(tmp_path):
+    document = await recorded(tmp_path, sent({"prompt": "a basic boat: token of dawn", "model": "gen-2.0"}))
+    assert document.interactions[0].request.body["json"]["prompt"] == "a basic boat: token of dawn"
+
+
+async def test_a_secret_in_a_prompt_is_hidden_and_the_rest_of_it_kept(tmp_path):
+    document = await recorded(tmp_path, sent({"prompt": "a boat with sk-live-aB3dE5fG7hI9jK1lM3 on it"}))
+    prompt = document.interactions[0].request.body["json"]["prompt"]
+    assert without_numbers(prompt) == "a boat with REDACTED-key on it"
+
+
+async def test_prompts_that_differ_have_pseudonyms_that_differ(tmp_path):
+    document = await recorded(
+        tmp_path,
+        *(sent({"prompt": text, "n": 1}) for text in ("one boat", "another boat", "one boat")),
+        prompts="pseudonym",
+    )
+    prompts = [interaction.request.body["json"]["prompt"] for interaction in document.interactions]
+    assert prompts == [f"REDACTED-prompt-{number}" for number in (1, 2, 1)]
+
+
+# -- from an answer to the next request ------------------------------------------------------------------------------
+
+ASSET = "https://api.example.test/api/reference-assets/as_1/content/boat.png?token=tK9mQ2xW7e"
+LINKS = [f"{ELSEWHERE}/v/task-1.mp4?exp=1798761600&sig={sig}" for sig in ("aB3dE5fG7hI9", "zY8xW6vU4tS2")]
+HOP = f"{ELSEWHERE}/hop?sig=hOp1hOp2hOp3"
+
+
+class Service:
+    """Answers a whole journey; a link is good once the one before it was refused."""
+
+    def __init__(self) -> None:
+        self.refused = 0
+        self.film = video(5000)
+
+    async def __call__(self, request: Request) -> BufferedResponse:
+        url = str(request.url)
+        if request.url.host == "cdn.other.test":
+            return self._elsewhere(url)
+        if url.endswith("/files"):
+            asset = {"id": "as_1", "image_id": "as_1", "url": ASSET, "mime": "image/png", "name": "boat.png"}
+            return answered(json.dumps(asset))
+        if request.method == "POST":
+            return answered(json.dumps({"id": "task-1", "status": "queued"}), status=202)
+        if url.endswith("/content"):
+            return answered(b"", status=307, headers=[("Location", HOP)])
+        return answered(json.dumps({"id": "task-1", "model": "vendorh3", "status": "completed", "points": 12,
+                                    "video_url": LINKS[self.refused]}))  # fmt: skip
+
+    def _elsewhere(self, url: str) -> BufferedResponse:
+        if url == HOP:
+            return answered(b"", status=302, headers=[("Location", LINKS[self.refused])])
+        if url == LINKS[0]:
+            self.refused = 1
+            return answered('{"message": "invalid signature aB3dE5fG7hI9"}', status=401)
+        assert url == LINKS[1]
+        return answered(self.film, kind="video/mp4", headers=[("Content-Length", str(len(self.film)))])
+
+
+async def journey(client: Client, target: Path) -> str:
+    asset = await client.files.upload(PICTURE)
+    receipt = await client.videos.create(
+        model="vendorh3", prompt="a boat", duration=5, image_urls=[str(asset.url)], validate=False
+    )
+    task = await client.videos.wait(receipt)
+    await client.videos.download(task, to=target)
+    return str(task.video_url)
+
+
+@pytest.mark.parametrize("prompts", ["keep", "pseudonym"])
+async def test_every_answer_leads_to_its_next_request_though_all_links_are_pseudonyms(prompts, tmp_path):
+    cassette = Cassette(tmp_path / "a.cassette.json", prompts=prompts)
+    service = Service()
+    inner = FakeTransport(service)
+    inner.clock = VirtualClock()
+    async with Client("the-real-key-1", base_url=BASE, transport=RecordingTransport(inner, cassette)) as client:
+        live = await journey(client, tmp_path / "live.mp4")
+    replay = ReplayTransport(cassette)
+
+    async with Client("any-key-will-do", base_url=replay.base_url, transport=replay) as client:
+        played = await journey(client, tmp_path / "played.mp4")
+
+    replay.check()
+    assert live == LINKS[0]
+    assert f"exp={FOREVER}&sig=REDACTED-sig-" in played
+    assert (tmp_path / "played.mp4").read_bytes() == (tmp_path / "live.mp4").read_bytes() == service.film
+    text = cassette.path.read_text()
+    assert '"task-1"' in text
+    for secret in ("aB3dE5fG7hI9", "zY8xW6vU4tS2", "hOp1hOp2hOp3", "tK9mQ2xW7e", "the-real-key-1"):
+        assert secret not in text
+
+
+async def test_equal_requests_that_differ_in_secrets_alone_are_played_in_their_order_with_secrets_of_the_readers_own(
+    tmp_path,
+):
+    await record(
+        [Exchange(asked(f"/x?token=secret-number-{at}"), answered(json.dumps({"n": at}))) for at in range(3)], tmp_path
+    )
+    replay = ReplayTransport(tmp_path / "a.cassette.json")
+    seen = []
+    for _ in range(3):
+        async with await replay.send(asked("/x?token=quite-another-one")) as response:
+            seen.append(json.loads(await response.read())["n"])
+    assert seen == [0, 1, 2]
+    replay.check()
+
+
+# -- bounds ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a" * 200_000, f"{ELSEWHERE}/{'a' * 200_000}", "\\" * 200_000, "-" * 200_000, "%25" * 60_000, "&amp;" * 40_000,
+     "a.b-c+d" * 30_000, "a" * 60 + "@" + "b." * 60_000, "token=" * 30_000, "key-" * 50_000, "eyJ" * 60_000,
+     "https://" * 25_000, "a: " * 60_000, "-----BEGIN PRIVATE KEY-----" * 7_000, "{[" * 100_000],
+    ids=lambda text: text[:12],
+)  # fmt: skip
+def test_a_hostile_text_takes_time_in_proportion_to_its_length(text, redactor):
+    started = time.thread_time()
+    redactor.json({"a": text})
+    assert time.thread_time() - started < 5

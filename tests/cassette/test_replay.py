@@ -1,0 +1,476 @@
+"""A replay: no network, no journal that lasts, and whole journeys."""
+
+import asyncio
+import gc
+import json
+import socket
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Self
+
+import pytest
+from attrs import define
+
+from tests.cassette.recording_stage import (
+    FIELDS,
+    KEY,
+    ask,
+    client_on,
+    counting,
+    in_turn,
+    interactions_of,
+    post,
+    read,
+    record,
+    says,
+    task,
+    twice,
+    value,
+)
+from tests.files.conftest import Holding
+from tests.files.sites import RangeHost, Says, page, site, to
+from tests.files.sites import video as made_video
+from vidgen_async import Client
+from vidgen_async.cassette import Cassette, Document, Interaction, Meta, RecordedRequest
+from vidgen_async.cassette.document import write
+from vidgen_async.clock import VirtualClock
+from vidgen_async.errors import (
+    BodyError,
+    CassetteUnusedError,
+    ConfigurationError,
+    LinkExpiredError,
+    TransportClosedError,
+)
+from vidgen_async.journal import MemoryJournal
+from vidgen_async.messages import Delivery, Request
+from vidgen_async.sandbox import Sandbox
+from vidgen_async.transports import (
+    AppendingTransport,
+    BufferedResponse,
+    DirectTransport,
+    FakeTransport,
+    RecordingTransport,
+    ReplayTransport,
+)
+
+PICTURE = Path(__file__).resolve().parents[2] / "examples" / "boat.png"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "one.json"
+
+
+@pytest.fixture
+def no_network(monkeypatch):
+    """Whoever makes a socket from now on, or looks a name up, is found out."""
+
+    class Refused(socket.socket):
+        def __new__(cls, *_: object, **__: object):
+            pytest.fail("a socket was made in a replay")
+
+    def forbid():
+        monkeypatch.setattr(socket, "socket", Refused)
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: pytest.fail("a name was looked up in a replay"))
+        monkeypatch.setattr(socket, "create_connection", lambda *_, **__: pytest.fail("a connection in a replay"))
+
+    return forbid
+
+
+# -- no network --------------------------------------------------------------------------------------------------------
+
+
+async def journey(client: Client, folder: Path, picture: bytes) -> dict[str, object]:
+    """Everything that a client does in a day."""
+    catalog = await client.models.list()
+    balance = (await client.account.get()).balance
+    asset = await client.files.upload(picture)
+    receipt = await client.videos.create(
+        model="vendorh3", prompt="a boat", duration=5, image_ids=[asset.image_id], order_id="order-1"
+    )
+    done = await client.videos.wait(receipt)
+    saved = await client.videos.download(done, folder / "boat.mp4")
+    ranges = []
+    for wanted in (None, "bytes=0-99", "bytes=100-", "bytes=99999999-"):
+        try:
+            async with client.videos.stream(done, range=wanted) as video:
+                body = b"".join([piece async for piece in video.chunks(1000)])
+                ranges.append((video.status, sorted(video.headers.items()), body))
+        except Exception as error:  # noqa: BLE001 - it is compared
+            ranges.append((type(error), str(error)))
+    order = await client.orders.get("order-1")
+    return {
+        "catalog": [model.code for model in catalog],
+        "balance": balance,
+        "task": receipt.task_id,
+        "status": done.status,
+        "video": saved.read_bytes(),
+        "ranges": ranges,
+        "order": (str(order.state), order.receipt.task_id),
+    }
+
+
+async def test_a_whole_journey_is_played_without_a_network(path, tmp_path, no_network):
+    picture = PICTURE.read_bytes()
+    async with Sandbox(api_key=KEY, queued_for=0, running_for=0.1) as service:
+        recording = RecordingTransport(DirectTransport(), path)
+        async with client_on(recording, base=service.base_url, poll_interval=0.05) as client:
+            live = await journey(client, tmp_path, picture)
+    (tmp_path / "boat.mp4").unlink()
+    no_network()
+    replay = ReplayTransport(path)
+
+    async with client_on(replay, poll_interval=60) as client:
+        played = await journey(client, tmp_path, picture)
+
+    assert {name: played[name] for name in played if name != "ranges"} == {
+        name: live[name] for name in live if name != "ranges"
+    }
+    assert [found[0] for found in played["ranges"]] == [found[0] for found in live["ranges"]]
+    assert [found[-1] for found in played["ranges"][:3]] == [found[-1] for found in live["ranges"][:3]]
+    assert played["ranges"][0][2] == live["video"]
+    replay.check()
+
+
+async def test_any_key_will_do_in_a_replay(path):
+    await record(path, in_turn(task("completed")), [ask()])
+    replay = ReplayTransport(path)
+
+    async with Client("any-key", base_url=replay.base_url, transport=replay) as client:
+        assert (await client.videos.get("task-1")).status == "completed"
+
+
+def test_a_replay_says_what_it_is(path):
+    path.write_text(write(Document(Meta(datetime(2026, 1, 1, tzinfo=UTC), "by hand", "https://h/openapi/v1"))), "utf-8")
+
+    replay = ReplayTransport(path)
+
+    assert replay.is_replay
+    assert replay.honours_gate
+    assert not hasattr(replay, "inner")
+    assert str(replay.base_url) == "https://h/openapi/v1"
+
+
+# -- journals ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [ReplayTransport, lambda at: AppendingTransport(counting(), at)])
+async def test_a_replay_refuses_a_journal_that_lasts(path, tmp_path, kind):
+    await record(path, counting(), [ask()])
+
+    with pytest.raises(ConfigurationError, match="must not write into a journal that lasts"):
+        Client(KEY, base_url="https://h/openapi/v1", transport=kind(path), journal=f"sqlite:///{tmp_path}/orders.db")
+
+    assert not (tmp_path / "orders.db").exists()
+
+
+async def test_a_replay_keeps_its_orders_in_memory_whatever_the_environment_says(path, tmp_path, monkeypatch):
+    monkeypatch.setenv("VIDGEN_JOURNAL", f"sqlite:///{tmp_path}/orders.db")
+    await record(path, counting(), [ask()])
+
+    async with client_on(ReplayTransport(path)) as client:
+        assert not client._journal.durable
+    async with client_on(ReplayTransport(path), journal=MemoryJournal()):
+        pass
+
+    assert not (tmp_path / "orders.db").exists()
+
+
+# -- links and redirects -----------------------------------------------------------------------------------------------
+
+CONTENT = "/openapi/v1/videos/task-1/content"
+
+
+def content_service(*links: str):
+    """Each time the content is asked for, the next link."""
+    left = list(links)
+
+    def script(seen):
+        if seen.target.startswith(CONTENT):
+            return to(left.pop(0))
+        return page(200, json.dumps({"id": "task-1", "status": "completed", "video_url": left[0] if left else ""}))
+
+    return script
+
+
+async def test_a_refused_link_is_renewed_in_a_replay_as_it_was_live(path, tmp_path):
+    data = made_video(60_000)
+
+    def links(seen):
+        return page(401) if "sig=oldoldold" in seen.target else RangeHost(data)(seen)
+
+    async with site(links) as host:
+        old, new = (str(host.url(f"/v.mp4?exp=1796000000&sig={sig}")) for sig in ("oldoldoldold", "newnewnewnew"))
+        async with site(content_service(old, new)) as service:
+
+            async def program(client):
+                return (await client.videos.download("task-1", tmp_path / "x.mp4")).read_bytes()
+
+            live, played = await twice(path, DirectTransport(), program, base=service.url("/openapi/v1"))
+
+    assert live == played == data
+    signed = [one["request"]["url"] for one in interactions_of(path) if "sig=" in one["request"]["url"]]
+    assert len(set(signed)) == 2
+    assert all("exp=4102444800" in url for url in signed)
+    assert "oldoldold" not in path.read_text("utf-8")
+    assert "newnewnew" not in path.read_text("utf-8")
+
+
+async def test_a_link_that_is_refused_for_good_is_expired_in_a_replay_too(path, tmp_path):
+    async with site(page(403)) as host:
+        urls = [str(host.url(f"/v.mp4?exp=1796000000&sig=signature{n}")) for n in range(4)]
+        async with site(content_service(*urls)) as service:
+
+            async def program(client):
+                with pytest.raises(LinkExpiredError) as caught:
+                    await client.videos.download("task-1", tmp_path / "x.mp4")
+                return str(caught.value)
+
+            live, played = await twice(path, DirectTransport(), program, base=service.url("/openapi/v1"))
+
+    assert type(live) is type(played)
+
+
+@pytest.mark.parametrize("hops", [1, 3, 5])
+async def test_every_hop_of_a_chain_of_redirects_is_played(path, tmp_path, hops):
+    data = made_video(30_000)
+
+    def hop(seen):
+        n = int(seen.target.split("?")[0].rpartition("/")[2])
+        return RangeHost(data)(seen) if n == hops else to(f"/hop/{n + 1}?sig=signature-{n + 1}")
+
+    async with site(hop) as host, site(content_service(str(host.url("/hop/1?sig=signature-1")))) as service:
+
+        async def program(client):
+            async with client.videos.stream("task-1") as stream:
+                return b"".join([piece async for piece in stream.chunks()])
+
+        live, played = await twice(path, DirectTransport(), program, base=service.url("/openapi/v1"))
+
+    assert live == played == data
+    assert len(interactions_of(path)) == hops + 1
+
+
+@pytest.mark.parametrize("status", [300, 301, 302, 303, 304, 307, 308])
+async def test_a_redirect_without_a_location_is_a_plain_answer(path, status):
+    async with site(Says(status=status, media=None)) as service:
+        request = ask(str(service.url("/x")))
+        await record(path, DirectTransport(), [request])
+
+    response = await ReplayTransport(path).send(request)
+
+    assert (response.status, await response.read()) == (status, b"")
+    assert "Location" not in response.headers
+
+
+# -- a download that breaks off ----------------------------------------------------------------------------------------
+
+
+async def test_a_download_that_was_resumed_is_resumed_in_a_replay(path, tmp_path):
+    data = made_video(200_000)
+    host = RangeHost(data, cuts=[70_000, 50_000])
+
+    async with site(host) as there, site(content_service(*[str(there.url("/v.mp4?sig=signature"))] * 3)) as service:
+
+        async def program(client):
+            return (await client.videos.download("task-1", tmp_path / "x.mp4")).read_bytes()
+
+        held = Holding(DirectTransport(), VirtualClock())
+        live, played = await twice(path, held, program, base=service.url("/openapi/v1"))
+
+    assert live == played == data
+    ranges = [line for one in interactions_of(path) for line in one["request"].get("headers", ()) if "range: b" in line]
+    assert len(ranges) >= 2
+
+
+# -- unused, closed ----------------------------------------------------------------------------------------------------
+
+
+async def test_what_was_never_played_is_an_error_of_the_check_that_names_it(path):
+    await record(path, counting(), [ask(), ask("/account"), ask("/models")])
+    replay = ReplayTransport(path)
+    await read(replay, ask("/account"))
+
+    with pytest.raises(CassetteUnusedError) as caught:
+        replay.check()
+
+    assert [one.n for one in replay.unused] == [1, 3]
+    assert len(caught.value.unused) == 2
+    assert str(ask().url) in str(caught.value)
+    assert str(ask("/account").url) not in str(caught.value)
+    replay.check(allow_unused=True)
+
+
+async def test_of_very_many_unused_interactions_the_message_names_the_first_few(path):
+    await record(path, counting(), [ask(f"/videos/{n}") for n in range(14)])
+
+    with pytest.raises(CassetteUnusedError, match="and 4 more") as caught:
+        ReplayTransport(path).check()
+
+    assert len(caught.value.unused) == 14
+
+
+async def test_a_replay_that_is_closed_refuses_what_comes_and_ends_what_waits(path):
+    data = bytes(range(256)) * 2000
+    await record(path, in_turn(says(data, Content_Type="video/mp4")), [ask()])
+    replay = ReplayTransport(path)
+    response = await replay.send(ask())
+    pieces = response.chunks(1000)
+    await anext(pieces)
+
+    await replay.aclose()
+    await replay.aclose()
+
+    with pytest.raises(TransportClosedError) as caught:
+        await replay.send(ask())
+    assert caught.value.delivery is Delivery.NOT_SENT
+    with pytest.raises(BodyError):
+        async for _ in pieces:
+            pass
+
+
+async def test_an_open_body_that_is_dropped_leaves_nothing_behind(path):
+    data = bytes(range(256)) * 2000
+    await record(path, in_turn(says(data, Content_Type="video/mp4")), [ask()])
+
+    response = await ReplayTransport(path).send(ask())
+    async for _ in response.chunks():
+        break
+    await response.aclose()
+
+    with pytest.raises(BodyError):
+        await response.read()
+
+
+# -- speed, counted ----------------------------------------------------------------------------------------------------
+
+
+@define
+class Work:
+    """How many functions were called inside of the block."""
+
+    calls: int = 0
+
+    def __enter__(self) -> Self:
+        gc.collect()
+        gc.disable()  # what others left behind is not this work
+        sys.setprofile(self._count)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.setprofile(None)
+        gc.enable()
+
+    def _count(self, _: object, event: str, __: object) -> None:
+        self.calls += event == "call"
+
+
+async def work_of(replay: ReplayTransport, request: Request, times: int) -> int:
+    """How many functions are called to play so many answers."""
+    with Work() as work:
+        for _ in range(times):
+            async with await replay.send(request) as response:
+                await response.read()
+    return work.calls
+
+
+def long_cassette(path: Path, polls: int) -> None:
+    one = RecordedRequest("GET", str(ask().url))
+    interactions = [
+        Interaction(n=n, op="videos.get", request=one, status=200, body={"json": {"n": n}}) for n in range(1, polls + 1)
+    ]
+    path.write_text(write(Document(Meta(datetime(2026, 1, 1, tzinfo=UTC), "by hand"), tuple(interactions))), "utf-8")
+
+
+async def test_the_work_for_an_answer_does_not_grow_with_the_cassette(path):
+    work = {}
+    for polls in (100, 2000):
+        long_cassette(path, polls)
+        replay = ReplayTransport(path)
+        await work_of(replay, ask(), 50)
+        work[polls] = await work_of(replay, ask(), 50)
+
+    assert work[2000] == work[100]
+
+
+async def test_the_work_for_an_answer_is_that_of_some_dozens_of_calls(path):
+    long_cassette(path, 200)
+
+    assert await work_of(ReplayTransport(path), ask(), 200) < 200 * 60
+
+
+async def test_the_work_of_loading_grows_with_the_cassette_and_no_faster(path):
+    work = {}
+    for polls in (500, 1000, 2000):
+        long_cassette(path, polls)
+        with Work() as loading:
+            ReplayTransport(path)
+        work[polls] = loading.calls
+
+    assert work[2000] - work[1000] <= 2.05 * (work[1000] - work[500])
+    assert work[2000] < 2000 * 60
+
+
+async def test_a_miss_between_thousands_of_requests_is_still_explained(path):
+    interactions = [
+        Interaction(n=n, op="videos.get", request=RecordedRequest("GET", str(ask(f"/videos/{n}").url)), status=200)
+        for n in range(1, 3001)
+    ]
+    path.write_text(write(Document(Meta(datetime(2026, 1, 1, tzinfo=UTC), "by hand"), tuple(interactions))), "utf-8")
+    replay = ReplayTransport(path)
+
+    with pytest.raises(Exception, match="the nearest differ") as caught:
+        await read(replay, post({}, "/videos/1500"))
+
+    assert len(caught.value.nearest) == 3
+
+
+# -- the same program, played again and again --------------------------------------------------------------------------
+
+
+async def test_a_replay_can_be_played_any_number_of_times(path):
+    await record(path, in_turn(task("running"), task("completed")), [ask()] * 2)
+
+    for _ in range(3):
+        replay = ReplayTransport(path)
+        async with client_on(replay) as client:
+            assert (await client.videos.wait("task-1")).status == "completed"
+        replay.check()
+
+
+async def test_creates_are_told_apart_by_what_they_ask_for(path):
+    async def handle(request: Request) -> BufferedResponse:
+        prompt = json.loads(request.body.data)["prompt"]
+        return says({"id": f"task-{prompt[-1]}", "status": "queued"}, 202)
+
+    async def program(client):
+        receipts = await asyncio.gather(
+            *(
+                client.videos.create(**{**FIELDS, "prompt": f"boat {n}"}, order_id=f"order-{n}", validate=False)
+                for n in range(5)
+            )
+        )
+        return {receipt.order_id: receipt.task_id for receipt in receipts}
+
+    live, played = await twice(path, FakeTransport(handle), program)
+
+    assert played == live == {f"order-{n}": f"task-{n}" for n in range(5)}
+
+
+@pytest.mark.parametrize("prompts", ["keep", "pseudonym"])
+async def test_a_journey_is_played_whether_prompts_are_kept_or_not(path, prompts):
+    async def handle(request: Request) -> BufferedResponse:
+        if request.method == "POST":
+            return says({"id": "task-1", "status": "queued"}, 202)
+        return task("completed", prompt="a very secret plan")
+
+    async def program(client):
+        receipt = await client.videos.create(
+            **{**FIELDS, "prompt": "a very secret plan"}, order_id="order-1", validate=False
+        )
+        return (await client.videos.wait(receipt)).status
+
+    assert await twice(Cassette(path, prompts=prompts), FakeTransport(handle), program) == ("completed", "completed")
+    assert ("a very secret plan" in path.read_text("utf-8")) is (prompts == "keep")
+    assert await value(ReplayTransport(path), ask()) is not None

@@ -1,0 +1,212 @@
+"""One pseudonym for one secret, however it is written, and however many there are."""
+
+import gc
+import json
+import re
+import sys
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.cassette.planting import SECRETS, SPELLINGS, in_base64, in_utf8
+from vidgen_async.cassette.secrets import PSEUDONYM, Secrets, loosened, unescaped
+
+SECRET = "Zq7-a key/with+22=kX9"
+
+
+@pytest.fixture
+def secrets() -> Secrets:
+    made = Secrets()
+    made.hide(SECRET, "key")
+    return made
+
+
+# -- pseudonyms --------------------------------------------------------------------------------------------------------
+
+
+def test_each_secret_has_one_pseudonym_that_tells_its_kind():
+    secrets = Secrets()
+    assert [secrets.hide(value, "API-Key") for value in ("first-one", "other-one", "first-one")] == [
+        "REDACTED-apikey-1", "REDACTED-apikey-2", "REDACTED-apikey-1",
+    ]  # fmt: skip
+    assert secrets.hide("first-one", "sig") == "REDACTED-apikey-1"
+    assert secrets.hide("third-one", "sig") == "REDACTED-sig-1"
+
+
+@pytest.mark.parametrize("kind", ["", "X-Amz-Signature", "ключ", "a" * 500, "1=2&3"])
+def test_a_pseudonym_of_any_kind_is_safe_in_addresses_headers_and_json(kind):
+    name = Secrets().hide("some-value", kind)
+    assert PSEUDONYM.fullmatch(name)
+    assert quote(name, safe="") == name == json.dumps(name)[1:-1]
+    assert len(name) < 60
+
+
+@pytest.mark.parametrize("value", ["", "REDACTED-sig-1", "REDACTED-sig"])
+def test_a_pseudonym_and_nothing_stand_for_themselves(value):
+    assert Secrets().hide(value, "key") == value
+
+
+def test_pseudonyms_that_are_on_a_cassette_already_are_not_given_again():
+    secrets = Secrets()
+    secrets.reserve("https://h/?sig=REDACTED-sig-7 REDACTED-key-2")
+    assert secrets.hide("a-new-value", "sig") == "REDACTED-sig-8"
+    assert secrets.hide("another-value", "token") == "REDACTED-token-1"
+
+
+def test_loosened_texts_tell_no_more_which_secret_it_was():
+    assert loosened("a=REDACTED-sig-1&b=REDACTED-key") == loosened("a=REDACTED-sig-22&b=REDACTED-key-1")
+
+
+# -- forms -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_a_known_value_is_found_and_replaced_in_any_spelling(secrets, spelling):
+    # Letters before Base64 would be Base64, too: another text.
+    texts = ["%s", '{"a": "%s"}', "say %s now", *(["abc%sxyz"] if "Base64" not in spelling else [])]
+    for text in texts:
+        spelt = text % SPELLINGS[spelling](SECRET)
+        assert secrets.is_in(spelt)
+        assert not secrets.is_in(secrets.replace(spelt))
+
+
+@settings(max_examples=200, derandomize=True, deadline=None, database=None)
+@given(SECRETS, st.sampled_from(sorted(SPELLINGS)))
+def test_any_value_is_found_in_any_spelling(value, spelling):
+    secrets = Secrets()
+    secrets.hide(value, "key")
+    assert secrets.is_in(f'{{"a": "{SPELLINGS[spelling](value)}"}}')
+    assert secrets.is_in_bytes(b"\0\xff" + in_utf8(SPELLINGS[spelling](value)) + b"\0")
+
+
+def test_what_is_around_a_value_that_is_replaced_stays(secrets):
+    assert secrets.replace(f"bad key {SECRET}: go") == "bad key REDACTED-key-1: go"
+    assert secrets.replace(f"bad key {SECRET.upper()}: go") == "bad key REDACTED-key-1: go"
+    assert secrets.replace(f"bad key {in_base64(SECRET)}: go").startswith("bad key REDACTED-key-1")
+
+
+def test_a_text_in_which_the_place_of_a_value_cannot_be_told_is_hidden_as_a_whole(secrets):
+    assert re.fullmatch(r"REDACTED-\w+-1", secrets.replace(f"bad key {SPELLINGS['percent for every byte'](SECRET)}"))
+
+
+def test_of_values_that_are_parts_of_each_other_the_longest_is_replaced():
+    secrets = Secrets()
+    secrets.hide("abcdefgh", "key")
+    secrets.hide("abcdefgh-and-more", "token")
+    assert secrets.replace("x abcdefgh-and-more y abcdefgh z") == "x REDACTED-token-1 y REDACTED-key-1 z"
+
+
+def test_a_short_value_is_hidden_where_it_stands_and_not_looked_for():
+    secrets = Secrets()
+    assert secrets.hide("ab12", "pin") == "REDACTED-pin-1"
+    assert not secrets.is_in("cab1234")
+
+
+def test_a_value_that_is_no_secret_is_not_looked_for_until_it_turns_out_to_be_one():
+    secrets = Secrets()
+    secrets.hide("ordinary", "request", is_secret=False)
+    assert not secrets.is_in("an ordinary word")
+    secrets.hide("ordinary", "key")
+    assert secrets.is_in("an ordinary word")
+
+
+def test_a_text_without_known_values_is_not_changed(secrets):
+    for text in ("", "a" * 100, "%zz &x; \\q \\u12", "Zq7-a key/with", "REDACTED-key-1"):
+        assert secrets.replace(text) == text
+
+
+@pytest.mark.parametrize("depth", range(1, 5))
+def test_escapes_are_read_however_deep_they_are_nested(depth, secrets):
+    text = SECRET
+    for _ in range(depth):
+        text = json.dumps(quote(text))
+    assert secrets.is_in(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["%", "%%%2", "\\", "\\u", "\\u12", "\\ud800", "&#;", "&#x110000;", "&#99999999999;", "\ud800%ff"]
+)
+def test_broken_escapes_are_read_as_they_are(text, secrets):
+    assert isinstance(unescaped(text), str)
+    assert not secrets.is_in(text)
+
+
+# -- what is learnt late -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_a_value_that_was_written_before_it_was_known_is_told_in_whatever_spelling(spelling):
+    secrets = Secrets()
+    secrets.wrote(f"say {SPELLINGS[spelling](SECRET)} now")
+    secrets.hide(SECRET, "key")
+    assert secrets.late == [SECRET]
+
+
+def test_a_value_that_was_written_at_the_end_of_a_long_text_is_told_too():
+    secrets = Secrets()
+    secrets.wrote("x" * 300_000 + SECRET)
+    secrets.hide(SECRET, "key")
+    assert secrets.late == [SECRET]
+
+
+def test_a_value_that_was_not_written_is_not_late():
+    secrets = Secrets()
+    secrets.wrote("quite another text")
+    secrets.hide(SECRET, "key")
+    assert secrets.late == []
+
+
+# -- many of them: counted, not timed ----------------------------------------------------------------------------------
+
+
+def calls_of(work) -> int:
+    """How many functions are called, and generators resumed."""
+    count = 0
+
+    def tell(_: object, event: str, __: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    gc.disable()
+    sys.setprofile(tell)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+        gc.enable()
+    return count
+
+
+def holding(count: int, value: str) -> Secrets:
+    secrets = Secrets()
+    for number in range(count):
+        secrets.hide(value % (number * 7919 % 1_000_003), "token")
+    return secrets
+
+
+@pytest.mark.parametrize("value", ["%07d-mixed-kX9", "sk-live-mixed-%07d", "eyJhbGciOiJIUzI1NiJ9.%07d.kX9"])
+def test_looking_for_five_thousand_values_takes_no_longer_than_for_a_hundred(value):
+    text = f'{{"id": "task_1", "note": "a sk-live- thing, eyJhbGciOiJIUzI1NiJ9 and so on", "n": {list(range(40))}}}'
+    few, many = (
+        calls_of(lambda secrets=secrets: secrets.is_in(text)) for secrets in (holding(100, value), holding(5000, value))
+    )
+    assert many <= few + 1000
+
+
+@pytest.mark.parametrize("value", ["%07d-mixed-kX9", "sk-live-mixed-%07d"])
+def test_learning_a_value_takes_no_longer_when_thousands_are_known(value):
+    few, many = holding(100, value), holding(5000, value)
+    assert (
+        calls_of(lambda: many.hide("one-more-value", "key")) <= calls_of(lambda: few.hide("one-more-value", "key")) + 5
+    )
+
+
+def test_each_of_five_thousand_values_is_found_in_the_middle_of_a_word():
+    secrets = holding(5000, "%07d-mixed-kX9")
+    for number in (0, 23, 24, 47, 48, 2500, 4999):
+        value = f"{number * 7919 % 1_000_003:07}-mixed-kX9"
+        name = secrets.hide(value, "token")
+        assert secrets.replace(f"abc{value}xyz") == f"abc{name}xyz"
+        assert secrets.is_in_bytes(f"\0abc{value}xyz\xff".encode("latin-1"))

@@ -1,0 +1,195 @@
+"""``vidgen cassette recover``: a cassette of what a killed recording had finished."""
+
+import json
+
+import pytest
+
+from tests.cassette.made import BASE, BLOB, VIDEO, boat, changed, create, document, download, look, save, save_part
+from vidgen_async.cassette import RecordedRequest, load
+
+TOKEN = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJub2JvZHkifQ.c2lnbmF0dXJl"
+WHOLE = document(create(), look(2), look(3, "completed"))
+
+
+@pytest.fixture
+def part(tmp_path) -> str:
+    """What a recording has left that was killed while it looked for the second time."""
+    save_part(tmp_path / "boat.json.part", WHOLE, unfinished=1)
+    return "boat.json.part"
+
+
+def names(tmp_path) -> list[str]:
+    return sorted(path.name for path in tmp_path.rglob("*") if path.is_file())
+
+
+def message(err: str) -> str:
+    return json.loads(err)["error"]["message"]
+
+
+def test_what_was_finished_becomes_the_cassette_and_what_was_not_is_told(vidgen_cassette, tmp_path, part):
+    before = (tmp_path / part).read_bytes()
+    code, out, err = vidgen_cassette("recover", part)
+    assert (code, err) == (1, "")
+    assert [line.split()[0] for line in out.splitlines()[:3]] == ["n", "1", "2"]
+    assert out.splitlines()[3:] == [
+        "finished:     2 interactions",
+        "not finished: GET https://api.vidgen.test/openapi/v1/videos/task_1 (videos.get)",
+        "written boat.json",
+    ]
+    assert load(tmp_path / "boat.json") == document(*WHOLE.interactions[:2])
+    assert (tmp_path / part).read_bytes() == before
+
+
+def test_a_recording_of_which_nothing_is_missing_is_all_well(vidgen_cassette, tmp_path):
+    save_part(tmp_path / "boat.json.part", WHOLE)
+    assert vidgen_cassette("recover", "boat.json.part")[0] == 0
+    assert load(tmp_path / "boat.json") == WHOLE
+
+
+def test_a_torn_line_is_counted(vidgen_cassette, tmp_path):
+    save_part(tmp_path / "boat.json.part", WHOLE, torn=b'{"e": "do')
+    code, out, _ = vidgen_cassette("recover", "boat.json.part")
+    assert code == 1
+    assert "damaged:  1 line\n" in out
+
+
+def test_recovered_as_json_is_one_object(vidgen_cassette, part):
+    code, out, err = vidgen_cassette("recover", part, "--json")
+    assert (code, err) == (1, "")
+    assert json.loads(out) == {
+        "path": "boat.json",
+        "part": "boat.json.part",
+        "interactions": 2,
+        "unfinished": ["GET https://api.vidgen.test/openapi/v1/videos/task_1 (videos.get)"],
+        "damaged": 0,
+    }
+
+
+def test_a_prompt_that_is_quoted_is_not_shown(vidgen_cassette, tmp_path):
+    quoting = look(2, request=RecordedRequest("GET", f"{BASE}/videos?q=A%20secret%20paper%20boat%20sails%20at%20dawn"))
+    save_part(tmp_path / "boat.json.part", document(create(), quoting))
+    code, out, _ = vidgen_cassette("recover", "boat.json.part")
+    assert code == 0
+    assert "/openapi/v1/videos?q=" in out
+    assert "secret" not in out
+
+
+def test_where_nothing_was_finished_nothing_is_written(vidgen_cassette, tmp_path):
+    save_part(tmp_path / "boat.json.part", document(create()), unfinished=1)
+    code, out, err = vidgen_cassette("recover", "boat.json.part")
+    assert code == 2
+    assert "not finished: POST https://api.vidgen.test/openapi/v1/videos (videos.create)\n" in out
+    assert "no interaction was finished in boat.json.part; nothing was written" in err
+    assert names(tmp_path) == ["boat.json.part"]
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [(None, "there is no recording at one.part"), ("{}", "is no recording"), ("\0", "is no recording")],
+)
+def test_what_is_no_recording_is_trouble(vidgen_cassette, tmp_path, made, words):
+    if made is not None:
+        (tmp_path / "one.part").write_text(made)
+    code, out, err = vidgen_cassette("recover", "one.part", "--json")
+    assert (code, out) == (2, "")
+    assert words in message(err)
+
+
+def test_an_older_state_of_the_cassette_is_replaced(vidgen_cassette, tmp_path, part):
+    save(tmp_path / "boat.json", document(create(), recorder="older"))
+    assert vidgen_cassette("recover", part)[0] == 1
+    assert load(tmp_path / "boat.json") == document(*WHOLE.interactions[:2])
+
+
+@pytest.mark.parametrize(
+    "old",
+    [boat(), changed(document(create()), 1, status=202)],
+    ids=["more on it", "another answer"],
+)
+def test_a_cassette_that_is_not_an_older_state_is_replaced_only_by_force(vidgen_cassette, tmp_path, part, old):
+    save(tmp_path / "boat.json", old)
+    code, _, err = vidgen_cassette("recover", part, "--json")
+    assert code == 2
+    assert "boat.json holds what was not recovered, or other answers. Nothing was written; --force" in message(err)
+    assert load(tmp_path / "boat.json") == old
+
+    assert vidgen_cassette("recover", part, "--force")[0] == 1
+    assert len(load(tmp_path / "boat.json").interactions) == 2
+
+
+def test_a_damaged_cassette_is_replaced_only_by_force(vidgen_cassette, tmp_path, part):
+    (tmp_path / "boat.json").write_text("{")
+    assert vidgen_cassette("recover", part)[0] == 2
+    assert (tmp_path / "boat.json").read_text() == "{"
+    assert vidgen_cassette("recover", part, "--force")[0] == 1
+
+
+def test_recovering_twice_is_fine(vidgen_cassette, tmp_path, part):
+    vidgen_cassette("recover", part)
+    before = (tmp_path / "boat.json").read_bytes()
+    assert vidgen_cassette("recover", part)[0] == 1
+    assert (tmp_path / "boat.json").read_bytes() == before
+
+
+def test_an_appending_recording_is_joined_to_its_cassette(vidgen_cassette, tmp_path):
+    save(tmp_path / "boat.json", document(create(), look(2)))
+    save_part(tmp_path / "boat.json.part", document(look(3, "completed")), is_append=True)
+    assert vidgen_cassette("recover", "boat.json.part")[0] == 0
+    assert load(tmp_path / "boat.json") == WHOLE
+
+
+def test_an_appending_recording_is_joined_once(vidgen_cassette, tmp_path):
+    save(tmp_path / "boat.json", document(create(), look(2)))
+    save_part(tmp_path / "boat.json.part", document(look(3, "completed")), is_append=True)
+    vidgen_cassette("recover", "boat.json.part")
+    vidgen_cassette("recover", "boat.json.part")
+    assert vidgen_cassette("recover", "boat.json.part", "--force")[0] in (0, 2)
+    assert load(tmp_path / "boat.json") == WHOLE
+
+
+def test_the_output_may_be_elsewhere_and_the_blobs_go_along(vidgen_cassette, tmp_path):
+    save_part(tmp_path / "boat.json.part", document(create(), download(2)))
+    (tmp_path / "blobs").mkdir()
+    (tmp_path / "blobs" / BLOB).write_bytes(VIDEO)
+    (tmp_path / "kept").mkdir()
+    code, out, err = vidgen_cassette("recover", "boat.json.part", "-o", "kept/sail.json")
+    assert (code, err) == (0, "")
+    assert out.splitlines()[-1] == "written kept/sail.json"
+    assert not (tmp_path / "boat.json").exists()
+    assert vidgen_cassette("check", "kept", "--orphans")[0] == 0
+
+
+def test_a_blob_that_is_there_already_is_not_lost(vidgen_cassette, tmp_path):
+    save_part(tmp_path / "boat.json.part", document(download(1)))
+    (tmp_path / "kept" / "blobs").mkdir(parents=True)
+    (tmp_path / "kept" / "blobs" / BLOB).write_bytes(VIDEO)
+    code, _, err = vidgen_cassette("recover", "boat.json.part", "-o", "kept/boat.json")
+    assert (code, err) == (0, "")
+
+
+def test_a_blob_that_is_lost_is_told(vidgen_cassette, tmp_path):
+    save_part(tmp_path / "boat.json.part", document(download(1)))
+    code, _, err = vidgen_cassette("recover", "boat.json.part")
+    assert code == 1
+    assert err == f"warning: the blob {BLOB} is lost: what it held cannot be played\n"
+
+
+def test_a_secret_keeps_anything_from_being_written_and_is_not_shown(vidgen_cassette, tmp_path):
+    made = document(download(1), look(2, body={"text": f"your token is {TOKEN}"}))
+    save_part(tmp_path / "boat.json.part", made)
+    (tmp_path / "blobs").mkdir()
+    (tmp_path / "blobs" / BLOB).write_bytes(VIDEO)
+    before = names(tmp_path)
+    (tmp_path / "kept").mkdir()
+    code, out, err = vidgen_cassette("recover", "boat.json.part", "-o", "kept/boat.json", "--force")
+    assert code == 2
+    assert "/interactions/1/response/body/text holds what looks like a secret" in err
+    assert TOKEN[:10] not in out + err
+    assert names(tmp_path) == before
+
+
+def test_a_place_that_cannot_be_written_is_trouble(vidgen_cassette, tmp_path, part):
+    (tmp_path / "taken.json").mkdir()
+    code, _, err = vidgen_cassette("recover", part, "-o", "taken.json", "--force", "--json")
+    assert code == 2
+    assert "taken.json cannot be written" in message(err)

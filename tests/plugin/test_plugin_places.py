@@ -1,0 +1,80 @@
+"""Where the cassette of a test is."""
+
+from pathlib import Path
+
+import pytest
+
+from vidgen_async.pytest_plugin.places import LONGEST, cassettes_of, file_name, is_name
+
+ROOT = Path("/home/project")
+TEST_FILE = ROOT / "tests" / "orders" / "test_shop.py"
+
+#: Tests that a careless mapping would give one file.
+DISTINCT = [
+    "test_one",
+    "TestShop.test_one",
+    "test_one[a]",
+    "test_one[A]",
+    "test_one[a/b]",
+    "test_one[a_b]",
+    "test_one[a b]",
+    "test_one[a:b]",
+    "test_one[../../../a]",
+    "test_one[]",
+    "test_one[\u00e9]",
+    "test_one[e\u0301]",
+    "test_one[\udcff]",
+    "test_one[" + "a" * LONGEST + "]",
+    "test_one[" + "a" * LONGEST + "b]",
+    "test_one[a\0]",
+    "test_one[a\n]",
+]
+
+
+@pytest.mark.parametrize("test", ["test_one", "TestShop.test_one", "TestShop.TestOrders.test_one[gen-2.0-5]"])
+def test_a_plain_name_is_the_file_s_name(test):
+    assert file_name(test) == f"{test}.json"
+
+
+def test_no_two_tests_share_a_file_not_even_where_case_does_not_count():
+    assert len({file_name(test).lower() for test in DISTINCT}) == len(DISTINCT)
+
+
+def test_no_plain_name_is_the_name_that_an_odd_one_is_given():
+    odd = file_name("test_one[a b]").removesuffix(".json")
+    assert file_name(odd) != f"{odd}.json"
+
+
+@pytest.mark.parametrize("test", DISTINCT)
+def test_any_file_system_takes_a_file_s_name(test):
+    name = file_name(test)
+    assert name.isascii()
+    assert name.isprintable()
+    assert set(name).isdisjoint('/\\:*?"<>| ')
+    assert len(f".{name}.part.old") <= 143
+
+
+def test_a_test_has_the_same_file_every_time():
+    assert file_name("test_one[a b]") == "test_one[a_b]-14e99c8f3a8f.json"
+
+
+def test_cassettes_are_beside_the_test_file():
+    assert cassettes_of(TEST_FILE, None, ROOT) == ROOT / "tests" / "orders" / "cassettes"
+
+
+def test_in_one_directory_for_all_each_directory_of_tests_has_its_own_place():
+    together = Path("/mnt/tapes")
+    assert cassettes_of(TEST_FILE, together, ROOT) == together / "tests" / "orders"
+    assert cassettes_of(TEST_FILE, together, Path("/elsewhere")) == together / "home" / "project" / "tests" / "orders"
+
+
+@pytest.mark.parametrize("name", ["one", "orders/one", "v2.0/one-more [a]".replace(" ", "")])
+def test_a_name_may_lead_below_the_cassettes(name):
+    assert is_name(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["", "/one", "one/", "../one", "one/../../two", ".", "a b", "a\\b", "a:b", "a\n", 1, None]
+)
+def test_a_name_may_not_lead_anywhere_else(name):
+    assert not is_name(name)

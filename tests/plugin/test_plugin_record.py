@@ -1,0 +1,358 @@
+"""Recording: from where, and what is written when."""
+
+import asyncio
+import re
+
+import pytest
+
+from vidgen_async.cassette import load, recover
+from vidgen_async.sandbox import Sandbox
+
+RECORD = "--vidgen-mode=record"
+FROM_THE_SANDBOX = "--vidgen-record-from=sandbox"
+
+ASKS = "async def test_one(vidgen_client):\n    await vidgen_client.account.get()\n"
+
+
+@pytest.fixture
+async def service():
+    async with Sandbox() as running:
+        yield running
+
+
+@pytest.fixture
+def record(project, service):
+    """Runs pytest with the service in its environment."""
+
+    async def run(*arguments, **environment):
+        facts = {"VIDGEN_API_KEY": service.api_key, "VIDGEN_BASE_URL": service.base_url}
+        return await asyncio.to_thread(project.pytest, *arguments, **facts | environment)
+
+    return run
+
+
+@pytest.fixture
+def cassette(project):
+    return project.home / "cassettes" / "test_shop" / "test_one.json"
+
+
+def ops(path):
+    return [one.op for one in load(path).interactions]
+
+
+# -- from a sandbox: no key, no charge ---------------------------------------------------------------------------------
+
+SHOP = """
+    import pytest
+    from vidgen_async import UncertainCreateError
+    from vidgen_async.sandbox import Fault
+
+    FIELDS = {"model": "gen-2.0", "prompt": "a boat", "duration": 5, "order_id": "order-1"}
+
+    async def test_one(vidgen_client):
+        task = await vidgen_client.videos.wait(await vidgen_client.videos.create(**FIELDS))
+        assert task.status == "completed"
+
+    async def test_fault(vidgen_client, vidgen_sandbox):
+        vidgen_sandbox.faults.add("videos.create", Fault.close_after_body())
+        with pytest.raises(UncertainCreateError):
+            await vidgen_client.videos.create(**FIELDS)
+
+    async def test_old(vidgen_client):
+        await vidgen_client.models.list()
+
+    async def test_nothing(vidgen_client): pass
+
+    class TestOwn:
+        @pytest.fixture
+        def vidgen_sandbox(self, vidgen_sandbox):
+            vidgen_sandbox.balance = 7
+            return vidgen_sandbox
+
+        async def test_poor(self, vidgen_client):
+            assert (await vidgen_client.account.get()).balance == 7
+"""
+ALL_PASSED = {test: {"PASSED"} for test in ("test_one", "test_fault", "test_old", "test_nothing", "TestOwn::test_poor")}
+
+
+@pytest.fixture(scope="module")
+def shop(new_project):
+    """A project whose tests were recorded from the sandbox, and then played: with what was said both times."""
+    project = new_project()
+    project.tests(SHOP)
+    project.cassette("test_shop/test_old", 500, 485)
+    return project, project.pytest(RECORD, FROM_THE_SANDBOX), project.pytest()
+
+
+def test_what_was_recorded_from_the_sandbox_without_a_key_is_played_without_anything(shop):
+    _, recorded, played = shop
+    assert (recorded.outcomes, recorded.code) == (ALL_PASSED, 0)
+    assert (played.outcomes, played.code) == (ALL_PASSED, 0)
+
+
+def test_the_summary_tells_what_was_recorded(shop):
+    project, recorded, played = shop
+    directory = project.home / "cassettes" / "test_shop"
+    told = dict(
+        re.findall(rf"^recorded {re.escape(str(directory))}/(\S+) \((\d+) interactions\)$", recorded.text, re.MULTILINE)
+    )
+    assert told == {path.name: str(len(ops(path))) for path in directory.iterdir()}
+    assert len(told) == len(ALL_PASSED)
+    assert "vidgen cassettes" not in played.text
+
+
+def test_each_cassette_holds_what_its_own_test_asked_and_nothing_that_was_there_before(shop):
+    directory = shop[0].home / "cassettes" / "test_shop"
+    assert ops(directory / "test_one.json")[:3] == ["models.list", "videos.create", "videos.get"]
+    assert load(directory / "test_one.json").interactions[-1].started < 30, "a sandbox is polled once a second"
+    assert ops(directory / "test_fault.json") == ["models.list", "videos.create"]
+    assert ops(directory / "test_old.json") == ["models.list"]
+    assert ops(directory / "test_nothing.json") == []
+    assert ops(directory / "TestOwn.test_poor.json") == ["account.get"]
+
+
+# -- from the service --------------------------------------------------------------------------------------------------
+
+
+async def test_it_is_recorded_from_the_service_of_the_environment(project, record, service, cassette):
+    project.tests("""
+        import os
+
+        async def test_one(vidgen_cassette, vidgen_client):
+            assert vidgen_cassette.mode == "record"
+            assert vidgen_cassette.base_url == os.environ["VIDGEN_BASE_URL"]
+            assert vidgen_cassette.api_key == os.environ["VIDGEN_API_KEY"]
+            assert not vidgen_cassette.path.exists()
+            await vidgen_client.account.get()
+    """)
+
+    ran = await record(RECORD)
+
+    assert ran.outcomes == {"test_one": {"PASSED"}}
+    assert [request.op for request in service.requests] == ["account.get"]
+    assert ops(cassette) == ["account.get"]
+    assert service.api_key not in cassette.read_text()
+
+
+async def test_a_client_of_the_tests_own_is_recorded_and_may_leave_the_closing_to_the_fixture(
+    project, record, cassette
+):
+    project.tests("""
+        import pytest
+        from vidgen_async import Client
+        from vidgen_async.errors import TransportClosedError
+
+        left = []
+
+        async def test_one(vidgen_cassette):
+            own = vidgen_cassette
+            async with Client(own.api_key, base_url=own.base_url, transport=own.transport, poll_interval=1) as client:
+                await client.account.get()
+
+        async def test_two(vidgen_cassette):
+            own = vidgen_cassette
+            client = Client(own.api_key, base_url=own.base_url, transport=own.transport, poll_interval=1)
+            await client.account.get()
+            left.append(own)
+
+        async def test_three():
+            with pytest.raises(TransportClosedError):
+                await Client("key", base_url=left[0].base_url, transport=left[0].transport.inner).account.get()
+    """)
+
+    ran = await record(RECORD)
+
+    assert ran.outcomes == {test: {"PASSED"} for test in ("test_one", "test_two", "test_three")}
+    assert ops(cassette) == ops(cassette.with_name("test_two.json")) == ["account.get"]
+
+
+@pytest.mark.parametrize(
+    ("environment", "missing"),
+    [({}, "VIDGEN_API_KEY and VIDGEN_BASE_URL"), ({"VIDGEN_API_KEY": "vg-key-1"}, "VIDGEN_BASE_URL")],
+)
+def test_recording_from_the_service_says_what_it_needs(project, environment, missing):
+    project.tests(ASKS)
+
+    ran = project.pytest(RECORD, **environment)
+
+    assert ran.outcomes == {"test_one": {"ERROR"}}
+    assert (
+        f"test_shop.py::test_one: recording from the service needs {missing} in the environment, and what" in ran.text
+    )
+    assert "charged; a sandbox costs nothing: pytest test_shop.py::test_one --vidgen-mode=record --vidgen" in ran.text
+    assert "vidgen_async/" not in ran.text
+    assert not (project.home / "cassettes").exists()
+
+
+async def test_the_ini_file_may_say_from_where(project, record, service):
+    project.ini("asyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\nvidgen_record_from = sandbox")
+    project.tests(ASKS)
+    assert (await record(RECORD)).outcomes == {"test_one": {"PASSED"}}
+    assert service.requests == []
+
+
+def test_without_its_extra_the_sandbox_says_what_to_install(project):
+    (project.home / "av.py").write_text("raise ModuleNotFoundError(\"No module named 'av'\", name='av')")
+    project.tests("async def test_one(vidgen_sandbox): pass")
+
+    ran = project.pytest()
+
+    assert ran.outcomes == {"test_one": {"ERROR"}}
+    said = "test_shop.py::test_one: the sandbox needs av: pip install 'vidgen-async[sandbox]'"
+    assert f"\n{said}\n" in ran.text
+    assert "Traceback" not in ran.text
+
+
+# -- auto --------------------------------------------------------------------------------------------------------------
+
+
+async def test_auto_records_what_is_missing_and_plays_what_is_there(project, record, service, cassette):
+    project.tests(ASKS)
+    for _ in range(2):
+        assert (await record("--vidgen-mode=auto")).outcomes == {"test_one": {"PASSED"}}
+    assert [request.op for request in service.requests] == ["account.get"]
+    assert ops(cassette) == ["account.get"]
+
+
+async def test_auto_never_records_where_ci_is_set(project, record, service, cassette):
+    project.tests(ASKS)
+
+    ran = await record("--vidgen-mode=auto", CI="true")
+
+    assert ran.outcomes == {"test_one": {"ERROR"}}
+    assert "test_one.json; nothing is recorded where CI is set. Record it: pytest test_shop.py::test_one" in ran.text
+    assert service.requests == []
+    assert not cassette.exists()
+
+
+# -- append ------------------------------------------------------------------------------------------------------------
+
+
+async def test_append_plays_what_is_there_and_records_the_rest(project, record, service, cassette):
+    project.tests(ASKS)
+    await record(RECORD)
+    project.tests(f"{ASKS}    await vidgen_client.models.list()\n")
+
+    ran = await record("--vidgen-mode=append")
+
+    assert ran.outcomes == {"test_one": {"PASSED"}}
+    assert [request.op for request in service.requests] == ["account.get", "models.list"]
+    assert ops(cassette) == ["account.get", "models.list"]
+
+
+def test_from_a_sandbox_nothing_is_appended_to_what_is_there(project, cassette):
+    project.tests(ASKS)
+    arguments = ("--vidgen-mode=append", FROM_THE_SANDBOX)
+    assert project.pytest(*arguments).outcomes == {"test_one": {"PASSED"}}
+    before = cassette.read_bytes()
+
+    ran = project.pytest(*arguments)
+
+    assert ran.outcomes == {"test_one": {"ERROR"}}
+    again = "record it anew: pytest test_shop.py::test_one --vidgen-mode=record --vidgen-record-from=sandbox\n"
+    assert f"nothing can be appended from it; {again}" in ran.text
+    assert cassette.read_bytes() == before
+
+
+# -- what is published -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["record", "append"])
+async def test_of_a_test_that_does_not_pass_nothing_is_published(project, record, mode):
+    project.tests("""
+        import pytest
+
+        async def ask(client):
+            await client.models.list()
+            await client.account.get()
+
+        async def test_fails(vidgen_client):
+            await ask(vidgen_client)
+            assert False
+
+        async def test_is_skipped(vidgen_client):
+            await ask(vidgen_client)
+            pytest.skip("not today")
+
+        async def test_is_expected_to_fail(vidgen_client):
+            await ask(vidgen_client)
+            pytest.xfail("not today")
+
+        @pytest.fixture
+        def broken(vidgen_client):
+            yield
+            raise RuntimeError("broken")
+
+        async def test_fails_when_it_is_torn_down(vidgen_client, broken):
+            await ask(vidgen_client)
+
+        @pytest.mark.xfail(strict=True)
+        async def test_fails_by_passing(vidgen_client):
+            await ask(vidgen_client)
+    """)
+    tests = ["fails", "is_skipped", "is_expected_to_fail", "fails_when_it_is_torn_down", "fails_by_passing"]
+    before = {test: project.cassette(f"test_shop/test_{test}", 1) for test in tests}
+    text = before["fails"].read_bytes()
+
+    ran = await record(f"--vidgen-mode={mode}")
+
+    for test, path in before.items():
+        part = path.with_name(f"{path.name}.part")
+        assert path.read_bytes() == text
+        assert [one.op for one in recover(part).document.interactions][-2:] == ["models.list", "account.get"]
+        assert f"\nnot recorded, for test_shop.py::test_{test} did not pass: {part}\n" in ran.text
+        named = f"{path} was not recorded; what was asked until then is in {part}\n"
+        assert ran.text.count(named) == test.startswith("fails")
+    assert "2 failed, 1 passed, 1 skipped, 1 xfailed, 1 error" in ran.text
+
+
+async def test_a_cassette_that_cannot_be_published_fails_the_test_and_leaves_the_recording(project, record, cassette):
+    project.tests(
+        f"{ASKS}    (vidgen_cassette.path / 'in the way').mkdir(parents=True)\n".replace(
+            "one(", "one(vidgen_cassette, "
+        )
+    )
+
+    ran = await record(RECORD)
+
+    assert ran.outcomes == {"test_one": {"PASSED", "ERROR"}}
+    assert f"{cassette} cannot be written" in ran.text
+    assert f"was not recorded; what was asked until then is in {cassette}.part\n" in ran.text
+
+
+def test_two_processes_do_not_record_one_cassette_at_a_time(project):
+    project.tests("""
+        import pytest, time
+        from pathlib import Path
+
+        pytestmark = pytest.mark.vidgen_cassette(name="shared")
+        begun, refused = Path("begun").absolute(), Path("refused").absolute()
+
+        def wait_for(path):
+            deadline = time.monotonic() + 30
+            while not path.exists():
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+
+        @pytest.mark.xdist_group("one")
+        async def test_first(vidgen_client):
+            await vidgen_client.account.get()
+            begun.touch()
+            wait_for(refused)
+
+        @pytest.mark.xdist_group("two")
+        async def test_second(vidgen_client, request):
+            request.addfinalizer(refused.touch)
+            wait_for(begun)
+            await vidgen_client.account.get()
+    """)
+
+    parallel = ("-n", "2", "--dist", "loadgroup")
+    ran = project.pytest(*parallel, RECORD, FROM_THE_SANDBOX, plugins=("vidgen_async", "asyncio", "xdist"))
+
+    assert "1 failed, 1 passed" in ran.text
+    assert "vidgen_async.errors.CassetteBusyError: " in ran.text
+    shared = project.home / "cassettes" / "shared.json"
+    assert f"\nrecorded {shared} (1 interactions)\n" in ran.text
+    assert ran.text.count("not recorded") == 0
+    assert ops(shared) == ["account.get"]

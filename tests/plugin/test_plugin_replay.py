@@ -1,0 +1,325 @@
+"""Tests on a cassette: without a network, without a key, and with an end that hides nothing."""
+
+import pytest
+
+from .conftest import AUTO, BASE_URL
+
+STRICT = AUTO.replace("auto", "strict")
+NOTHING = "filterwarnings('error')"
+ASKS_ONCE = "assert (await vidgen_client.account.get()).balance == 500"
+
+
+def test_by_default_the_cassette_of_the_test_is_played_without_a_key(project):
+    project.tests(f"""
+        import time
+
+        async def test_one(vidgen_cassette, vidgen_client):
+            assert vidgen_cassette.mode == "replay"
+            assert vidgen_cassette.base_url == "{BASE_URL}"
+            assert vidgen_cassette.path.parts[-3:] == ("cassettes", "test_shop", "test_one.json")
+            assert [(await vidgen_client.account.get()).balance for _ in range(2)] == [500, 485]
+            assert vidgen_cassette.transport.played == [1, 2]
+            assert vidgen_cassette.clock is vidgen_cassette.transport.clock
+            await vidgen_cassette.clock.sleep(86400)
+            assert "key" not in repr(vidgen_cassette)
+
+        class TestShop:
+            async def test_two(self, vidgen_client):
+                {ASKS_ONCE}
+    """)
+    project.cassette("test_shop/test_one", 500, 485)
+    project.cassette("test_shop/TestShop.test_two", 500)
+
+    ran = project.pytest()
+
+    assert ran.outcomes == {"test_one": {"PASSED"}, "TestShop::test_two": {"PASSED"}}
+    assert ran.code == 0
+    assert "vidgen cassettes" not in ran.text
+
+
+def test_no_two_parameters_share_a_cassette(project):
+    project.tests("""
+        import pytest
+
+        @pytest.mark.parametrize("word", ["a", "A", "a/b", "a b"])
+        def test_one(word, vidgen_cassette): pass
+    """)
+
+    ran = project.pytest()
+
+    named = [line for line in ran.text.splitlines() if line.startswith("test_shop.py::")]
+    assert len({line.split("no cassette at ")[1].split(". Record")[0].lower() for line in named}) == 4
+
+
+@pytest.mark.parametrize(
+    ("ini", "plugins", "marks"),
+    [
+        (f"{AUTO}\nasyncio_default_test_loop_scope = module", ["asyncio"], [NOTHING]),
+        (AUTO.replace("function", "session"), ["asyncio"], [NOTHING]),
+        (
+            STRICT,
+            ["asyncio", "anyio"],
+            ["asyncio", "asyncio(loop_scope='class')", "asyncio(loop_scope='session')", "anyio"],
+        ),
+        ("", ["anyio"], ["anyio"]),
+        ("anyio_mode = auto", ["anyio"], [NOTHING]),
+    ],
+)
+def test_client_and_sandbox_run_on_the_loop_of_the_test_whoever_runs_it(project, ini, plugins, marks):
+    project.ini(ini)
+    of_a_class = """
+        @pytest.mark.vidgen_cassette(name="shared")
+        @pytest.mark.{mark}
+        class Test{number}:
+            async def test_one(self, vidgen_sandbox, told):
+                assert (await told.account.get()).balance == 500
+                async with Client(vidgen_sandbox.api_key, base_url=vidgen_sandbox.base_url) as client:
+                    assert (await client.account.get()).balance == vidgen_sandbox.balance
+    """
+    project.tests(
+        """
+        import pytest
+        from vidgen_async import Client
+
+        @pytest.fixture
+        def anyio_backend():
+            return "asyncio"
+
+        @pytest.fixture
+        def told(vidgen_client):
+            yield vidgen_client
+            print("it was", "closed" if vidgen_client._lifetime.is_closed else "open", "for what was set up later")
+        """
+        + "".join(of_a_class.format(mark=mark, number=number) for number, mark in enumerate(marks))
+    )
+    project.cassette("shared", 500)
+
+    ran = project.pytest(plugins=("vidgen_async", *plugins))
+
+    assert ran.outcomes == {f"Test{number}::test_one": {"PASSED"} for number in range(len(marks))}, ran.text
+    assert ran.text.count("it was open for what was set up later") == len(marks)
+
+
+def test_the_client_is_closed_after_the_test(project):
+    project.tests(f"""
+        clients = []
+
+        async def test_one(vidgen_client):
+            clients.append(vidgen_client)
+            {ASKS_ONCE}
+
+        async def test_two():
+            assert clients[0]._lifetime.is_closed
+    """)
+    project.cassette("test_shop/test_one", 500)
+    assert project.pytest().outcomes == {"test_one": {"PASSED"}, "test_two": {"PASSED"}}
+
+
+def test_a_test_without_a_loop_may_play_a_cassette_on_its_own(project):
+    project.ini("")
+    project.tests("""
+        import asyncio
+        from vidgen_async import Client
+
+        async def ask(cassette):
+            async with Client(cassette.api_key, base_url=cassette.base_url, transport=cassette.transport) as client:
+                return await client.account.get()
+
+        def test_one(vidgen_cassette):
+            assert asyncio.run(ask(vidgen_cassette)).balance == 500
+
+        def test_two(vidgen_client): pass
+
+        def test_three(vidgen_sandbox): pass
+    """)
+    project.cassette("test_shop/test_one", 500)
+    project.cassette("test_shop/test_two", 500)
+
+    ran = project.pytest(plugins=("vidgen_async",))
+
+    assert ran.outcomes == {"test_one": {"PASSED"}, "test_two": {"ERROR"}, "test_three": {"ERROR"}}
+    for fixture, test in (("vidgen_client", "two"), ("vidgen_sandbox", "three")):
+        said = f"{fixture} needs an event loop, and test_shop.py::test_{test} runs on none: make it an async test"
+        assert f"\n{said} of pytest-asyncio or anyio" in ran.text
+
+
+def test_an_environment_with_orders_on_disk_and_a_key_is_left_alone(project):
+    project.tests(f"async def test_one(vidgen_client):\n    {ASKS_ONCE}")
+    project.cassette("test_shop/test_one", 500)
+    facts = {"VIDGEN_API_KEY": "vg-key-1", "VIDGEN_BASE_URL": "http://127.0.0.1:9/openapi/v1"}
+
+    ran = project.pytest(**facts, VIDGEN_JOURNAL="sqlite:///orders.db")
+
+    assert ran.outcomes == {"test_one": {"PASSED"}}
+    assert not list(project.home.glob("orders.db*"))
+
+
+def test_a_missing_cassette_names_its_path_and_the_command_that_records_it(project):
+    project.tests(f"async def test_one(vidgen_client):\n    {ASKS_ONCE}")
+
+    ran = project.pytest()
+
+    assert ran.outcomes == {"test_one": {"ERROR"}}
+    path, command = "cassettes/test_shop/test_one.json", "pytest test_shop.py::test_one --vidgen-mode=record"
+    assert f"test_shop.py::test_one: there is no cassette at {path}. Record it: {command}\n" in ran.text
+    assert "Traceback" not in ran.text
+    assert "vidgen_async/" not in ran.text
+
+
+def test_the_command_fits_the_shell_and_the_place(project):
+    project.tests("""
+        import pytest
+
+        @pytest.mark.parametrize("word", ["a b"])
+        async def test_one(word, vidgen_client): pass
+    """)
+    ran = project.pytest("--vidgen-cassettes=all of them")
+    path = "all of them/test_shop/test_one[a_b]-14e99c8f3a8f.json"
+    command = "pytest 'test_shop.py::test_one[a b]' --vidgen-mode=record '--vidgen-cassettes=all of them'"
+    assert f"there is no cassette at {path}. Record it: {command}\n" in ran.text
+
+
+@pytest.mark.parametrize("by", ["option", "ini"])
+def test_one_directory_may_hold_the_cassettes_of_all_tests(project, by):
+    for file in ("a/test_shop.py", "b/test_shop.py"):
+        project.tests("def test_one(vidgen_cassette): pass", file)
+        project.cassette(f"{file.removesuffix('.py')}/test_one")
+    (project.home / "cassettes").rename(project.home / "tapes")
+    if by == "ini":
+        project.ini(f"{AUTO}\nvidgen_cassettes = tapes")
+
+    ran = project.pytest("--import-mode=importlib", *(["--vidgen-cassettes=tapes"] if by == "option" else []))
+
+    assert "2 passed" in ran.text
+
+
+def test_a_damaged_cassette_is_told_in_a_sentence(project):
+    project.tests("def test_one(vidgen_cassette): pass")
+    project.cassette("test_shop/test_one").write_text("{")
+    ran = project.pytest()
+    assert ran.outcomes == {"test_one": {"ERROR"}}
+    assert "cassettes/test_shop/test_one.json" in ran.text
+    assert "vidgen_async/" not in ran.text
+
+
+# -- the end of a test -------------------------------------------------------------------------------------------------
+
+SWALLOWS = "with contextlib.suppress(Exception): await vidgen_client.models.list()"
+
+
+def test_what_was_never_played_fails_a_test_that_passed_unless_it_may_be_left(project):
+    project.tests(f"""
+        import pytest
+
+        async def test_one(vidgen_client):
+            {ASKS_ONCE}
+
+        @pytest.mark.vidgen_cassette(name="test_shop/test_one", allow_unused=True)
+        async def test_two(vidgen_client):
+            {ASKS_ONCE}
+    """)
+    project.cassette("test_shop/test_one", 500, 485)
+
+    ran = project.pytest()
+
+    assert ran.code == pytest.ExitCode.TESTS_FAILED
+    assert ran.outcomes == {"test_one": {"PASSED", "ERROR"}, "test_two": {"PASSED"}}
+    assert "1 interactions were never played:" in ran.text
+    assert f"n=2 GET {BASE_URL}/account (account.get)" in ran.text
+
+
+def test_a_miss_that_was_swallowed_fails_a_test_that_passed_also_where_leftovers_may_be(project):
+    project.tests(f"""
+        import contextlib
+        import pytest
+
+        @pytest.mark.vidgen_cassette(allow_unused=True)
+        async def test_one(vidgen_client):
+            {SWALLOWS}
+    """)
+    project.cassette("test_shop/test_one", 500)
+
+    ran = project.pytest()
+
+    assert ran.code == pytest.ExitCode.TESTS_FAILED
+    assert ran.outcomes == {"test_one": {"PASSED", "ERROR"}}
+    assert f"CassetteMissError: {project.home}/cassettes/test_shop/test_one.json has no interaction for GET" in ran.text
+
+
+def test_what_other_fixtures_ask_when_they_are_torn_down_is_played_too(project):
+    project.tests(f"""
+        import pytest_asyncio
+
+        @pytest_asyncio.fixture
+        async def shop(vidgen_client):
+            yield
+            assert (await vidgen_client.account.get()).balance == 485
+
+        async def test_one(shop, vidgen_client):
+            {ASKS_ONCE}
+    """)
+    project.cassette("test_shop/test_one", 500, 485)
+    assert project.pytest().outcomes == {"test_one": {"PASSED"}}
+
+
+def test_a_failing_test_has_no_second_error_and_is_told_the_miss_that_may_have_caused_it(project):
+    project.tests(f"""
+        import contextlib
+        import pytest
+
+        async def test_one(vidgen_client):
+            {SWALLOWS}
+            assert "the page" == "an apology"
+
+        async def test_two(vidgen_client):
+            await vidgen_client.models.list()
+
+        @pytest.fixture
+        def broken(vidgen_client):
+            raise RuntimeError("broken")
+
+        async def test_three(broken): pass
+
+        async def test_four(vidgen_client):
+            pytest.skip("not today")
+
+        @pytest.mark.xfail(strict=True)
+        async def test_five(vidgen_client):
+            assert False
+    """)
+    for test in ("one", "two", "three", "four", "five"):
+        project.cassette(f"test_shop/test_{test}", 500)
+
+    ran = project.pytest()
+
+    assert ran.outcomes == {
+        "test_one": {"FAILED"},
+        "test_two": {"FAILED"},
+        "test_three": {"ERROR"},
+        "test_five": {"XFAIL"},
+    }
+    assert "never played" not in ran.text
+    sections = ran.text.count("vidgen cassette ----")
+    assert sections == 1, "beside the first failure alone: the second is the miss itself"
+    assert f"vidgen cassette {'-' * 3}" in ran.text.split("test_two ___")[0]
+    assert f"test_one.json has no interaction for GET {BASE_URL}/models" in ran.text
+
+
+def test_two_processes_play_one_cassette(project):
+    project.tests(f"""
+        import pytest
+
+        @pytest.mark.parametrize("n", range(6))
+        @pytest.mark.vidgen_cassette(name="shared")
+        async def test_one(n, vidgen_client):
+            {ASKS_ONCE}
+
+        async def test_unused(vidgen_client): pass
+    """)
+    project.cassette("shared", 500)
+    project.cassette("test_shop/test_unused", 500)
+
+    ran = project.pytest("-n", "2", plugins=("vidgen_async", "asyncio", "xdist"))
+
+    assert "7 passed, 1 error" in ran.text
+    assert ran.outcomes["test_unused"] == {"PASSED", "ERROR"}

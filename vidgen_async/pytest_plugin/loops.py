@@ -1,0 +1,100 @@
+"""Fixtures that run on the event loop of the test, whoever runs that: pytest-asyncio in both of its modes and on loops
+of every scope, or anyio. None of them is imported for it."""
+
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from vidgen_async.sandbox import Sandbox
+
+_PYTEST_ASYNCIO = "pytest_asyncio.plugin"
+_LOOP_SCOPES = ("function", "class", "module", "package", "session")
+_ANYIO = "anyio"
+
+
+def register_fixtures(manager: pytest.PytestPluginManager) -> None:
+    """To be called when all plugins are there."""
+    holder = ModuleType(f"{__name__}.fixtures")
+    for what, make in (("stack", _make_stack), ("sandbox", _make_sandbox)):
+        name = _name(what, _ANYIO)
+        setattr(holder, name, pytest.fixture(make(), name=name))
+        if _has_pytest_asyncio(manager):
+            for scope in _LOOP_SCOPES:
+                name = _name(what, scope)
+                setattr(holder, name, sys.modules[_PYTEST_ASYNCIO].fixture(make(), name=name, loop_scope=scope))
+    manager.register(holder, holder.__name__)
+
+
+def has_loop(request: pytest.FixtureRequest) -> bool:
+    """Whether the test runs on an event loop."""
+    return _loop_of(request) is not None
+
+
+def stack_of(request: pytest.FixtureRequest) -> AsyncExitStack:
+    """Unwound on the test's own loop, after everything that is set up from now on."""
+    stack: AsyncExitStack = request.getfixturevalue(_name("stack", _loop_needed(request)))
+    return stack
+
+
+def running_sandbox(request: pytest.FixtureRequest) -> "Sandbox":
+    """A sandbox on the test's own loop, until the test's end."""
+    sandbox: Sandbox = request.getfixturevalue(_name("sandbox", _loop_needed(request)))
+    return sandbox
+
+
+def _loop_needed(request: pytest.FixtureRequest) -> str:
+    loop = _loop_of(request)
+    if loop is None:
+        pytest.fail(
+            f"{request.fixturename} needs an event loop, and {request.node.nodeid} runs on none: make it an async test "
+            "of pytest-asyncio or anyio (which must be installed, and told so by a marker or by asyncio_mode = auto)",
+            pytrace=False,
+        )
+    return loop
+
+
+def _loop_of(request: pytest.FixtureRequest) -> str | None:
+    marker = request.node.get_closest_marker("asyncio")
+    if marker is not None and _has_pytest_asyncio(request.config.pluginmanager):
+        # The second is what older releases called it.
+        return str(marker.kwargs.get("loop_scope") or marker.kwargs.get("scope") or _default_loop_scope(request.config))
+    return _ANYIO if "anyio_backend" in request.fixturenames else None
+
+
+def _default_loop_scope(config: pytest.Config) -> str:
+    try:
+        return config.getini("asyncio_default_test_loop_scope") or "function"
+    except ValueError:  # pytest-asyncio before 0.26 knows no such setting
+        return "function"
+
+
+def _has_pytest_asyncio(manager: pytest.PytestPluginManager) -> bool:
+    module = sys.modules.get(_PYTEST_ASYNCIO)
+    return module is not None and manager.is_registered(module)
+
+
+def _name(what: str, loop: str) -> str:
+    return f"_vidgen_{what}_on_{loop}"
+
+
+def _make_stack() -> Callable[[], AsyncIterator[AsyncExitStack]]:
+    async def stack() -> AsyncIterator[AsyncExitStack]:
+        async with AsyncExitStack() as opened:
+            yield opened
+
+    return stack
+
+
+def _make_sandbox() -> "Callable[[], AsyncIterator[Sandbox]]":
+    async def sandbox() -> "AsyncIterator[Sandbox]":
+        from vidgen_async.sandbox import Sandbox  # noqa: PLC0415 - only who uses it waits for it
+
+        async with Sandbox() as service:
+            yield service
+
+    return sandbox

@@ -1,0 +1,159 @@
+"""What the command line, the environment, the markers and the ini file say: checked, and in that order."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field  # attrs would be imported at the start of every run of pytest
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+import pytest
+
+from vidgen_async.pytest_plugin.places import is_name
+
+if TYPE_CHECKING:
+    from vidgen_async.cassette.redactor import Prompts
+    from vidgen_async.cassette.settings import Exhausted
+
+MODES = ("replay", "record", "append", "auto")
+SOURCES = ("service", "sandbox")
+MODE_VARIABLE = "VIDGEN_CASSETTE_MODE"
+MARKER = "vidgen_cassette"
+SETTINGS: "pytest.StashKey[Settings]" = pytest.StashKey()
+
+_MARKER_HELP = (
+    f"{MARKER}(*, name, mode, exhausted, prompts, ignore, secrets, allow_unused=False): how the cassette of this test "
+    "is called, recorded and played; of several markers the closest counts, for each argument. name: a path below the "
+    "directory of cassettes, for tests that share one; mode: replay, record, append or auto; exhausted, prompts, "
+    "ignore, secrets: as for vidgen_async.cassette.Cassette; allow_unused: interactions may be left unplayed."
+)
+
+
+def add_settings(parser: pytest.Parser) -> None:
+    """The options and ini values of this plugin."""
+    group = parser.getgroup("vidgen", "cassettes of vidgen_async")
+    group.addoption(
+        "--vidgen-mode",
+        choices=MODES,
+        help="replay: cassettes only, no network (the default); record: afresh; append: play, and record what is "
+        "missing; auto: record where there is no cassette, but never where CI is set. "
+        f"Goes before {MODE_VARIABLE}, the marker's mode and the ini value vidgen_mode.",
+    )
+    group.addoption(
+        "--vidgen-cassettes",
+        metavar="DIR",
+        help="one directory for all cassettes, instead of a directory `cassettes` beside each test file",
+    )
+    group.addoption(
+        "--vidgen-record-from",
+        choices=SOURCES,
+        help="service: record from VIDGEN_BASE_URL with VIDGEN_API_KEY, where creates are charged (the default); "
+        "sandbox: from a sandbox on this machine, which costs nothing",
+    )
+    parser.addini("vidgen_mode", "as --vidgen-mode, where nothing else says it", default="")
+    parser.addini("vidgen_cassettes", "as --vidgen-cassettes, from the directory of the ini file", default="")
+    parser.addini("vidgen_record_from", "as --vidgen-record-from", default="")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What holds for the whole run; UsageError says which word is not known."""
+
+    insisted: str | None
+    """The mode of the command line or of the environment."""
+    default: str
+    together: Path | None
+    source: str
+
+    @classmethod
+    def of(cls, config: pytest.Config) -> Self:
+        config.addinivalue_line("markers", _MARKER_HELP)
+        variable = os.environ.get(MODE_VARIABLE)
+        return cls(
+            insisted=config.getoption("vidgen_mode") or _known(MODE_VARIABLE, variable, MODES),
+            default=_known("vidgen_mode", config.getini("vidgen_mode"), MODES) or "replay",
+            together=_directory(config),
+            source=config.getoption("vidgen_record_from")
+            or _known("vidgen_record_from", config.getini("vidgen_record_from"), SOURCES)
+            or "service",
+        )
+
+    def mode(self, marked: str | None = None) -> str:
+        """Of a test whose markers say ``marked``."""
+        return self.insisted or marked or self.default
+
+
+def _known(setting: str, word: str | None, known: tuple[str, ...]) -> str | None:
+    if not word:
+        return None
+    if word not in known:
+        message = f"{setting} is {word!r}: it must be {_one_of(known)}"
+        raise pytest.UsageError(message)
+    return word
+
+
+def _directory(config: pytest.Config) -> Path | None:
+    option, ini = config.getoption("vidgen_cassettes"), config.getini("vidgen_cassettes")
+    if option:
+        return Path(config.invocation_params.dir, option)
+    return Path(config.inipath.parent if config.inipath else config.rootpath, ini) if ini else None
+
+
+def _one_of(words: tuple[str, ...]) -> str:
+    return f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def _are_texts(value: object, start: str = "") -> bool:
+    return isinstance(value, list | tuple) and all(
+        isinstance(text, str) and text and text.startswith(start) for text in value
+    )
+
+
+#: For each argument of the marker: whether a value is right, and how to say what would be.
+_ARGUMENTS: Mapping[str, tuple[Callable[[object], bool], str]] = {
+    "name": (is_name, 'a relative path of plain words, such as "orders/one"'),
+    "mode": (lambda value: value in MODES, _one_of(MODES)),
+    "exhausted": (lambda value: value in ("error", "repeat-last"), "error or repeat-last"),
+    "prompts": (lambda value: value in ("keep", "pseudonym"), "keep or pseudonym"),
+    "ignore": (lambda value: _are_texts(value, "/"), 'a list of JSON pointers, such as ["/prompt"]'),
+    "secrets": (_are_texts, "a list of texts"),
+    "allow_unused": (lambda value: isinstance(value, bool), "True or False"),
+}
+
+
+@dataclass(frozen=True)
+class Marked:
+    """What the markers of a test say."""
+
+    name: str | None = None
+    mode: str | None = None
+    exhausted: "Exhausted" = "error"
+    prompts: "Prompts" = "keep"
+    ignore: Sequence[str] = ()
+    secrets: Sequence[str] = field(default=(), repr=False)
+    allow_unused: bool = False
+
+    @classmethod
+    def of(cls, item: pytest.Item) -> Self:
+        """UsageError names what the marker does not know; no message shows a secret."""
+        given: dict[str, object] = {}
+        for marker in reversed(list(item.iter_markers(MARKER))):
+            if marker.args:
+                message = (
+                    f"the marker {MARKER} takes arguments by name only, such as name=…; it was given {marker.args!r}"
+                )
+                raise pytest.UsageError(message)
+            given |= marker.kwargs
+        for argument, value in given.items():
+            _check(argument, value)
+        return cls(**given)  # type: ignore[arg-type]  # each was checked
+
+
+def _check(argument: str, value: object) -> None:
+    if argument not in _ARGUMENTS:
+        message = f"the marker {MARKER} has no argument {argument!r}; it has {', '.join(_ARGUMENTS)}"
+        raise pytest.UsageError(message)
+    is_right, right = _ARGUMENTS[argument]
+    if not is_right(value):
+        shown = "" if argument == "secrets" else f", not {value!r}"
+        message = f"the marker {MARKER} takes as {argument!r} {right}{shown}"
+        raise pytest.UsageError(message)
