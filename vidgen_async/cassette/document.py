@@ -293,11 +293,10 @@ def _is_address(text: object) -> bool:
 
 def _unknown(data: dict[str, Any]) -> dict[str, Any]:
     """The fields that are not read, of an interaction and of its parts."""
-    unknown = {name: data[name] for name in data.keys() - _FIELDS}
+    unknown = {} if data.keys() <= _FIELDS else {name: data[name] for name in data if name not in _FIELDS}
     for part, known in _KNOWN.items():
-        more = data[part].keys() - known if part in data else None
-        if more:
-            unknown[part] = {name: data[part][name] for name in sorted(more)}
+        if part in data and not data[part].keys() <= known:
+            unknown[part] = {name: data[part][name] for name in data[part] if name not in known}
     return unknown
 
 

@@ -45,6 +45,7 @@ _ENDPOINTS = {
     "videos.content": "videos/[^/]+/content",
 }
 _MOST_REQUESTS = 4096
+_LONGEST_AGAIN = 4096
 
 
 class Recorder:
@@ -65,6 +66,8 @@ class Recorder:
         self._broken: Exception | None = None
         self._is_over = False
         self._under_way: dict[int, Taken] = {}
+        self._answers: dict[object, tuple[int, dict[str, Any] | None, str]] = {}
+        self._headers: Headers | None = None
         #: Those that it refers to, and whether it made them itself.
         self._blobs: dict[str, bool] = {}
         self._has_base_url = before is not None and before.meta.base_url is not None
@@ -83,7 +86,9 @@ class Recorder:
                 self.broke(error)
                 raise
             self._broken = None
-        self.redactor.learn(request)
+        if request.headers is not self._headers:
+            self._headers = request.headers
+            self.redactor.learn(request)
         try:
             self._note_base_url(request)
         except OSError as error:
@@ -116,14 +121,14 @@ class Recorder:
                 self._requests[key] = text, version
         self._write(f'{{"e":"open","n":{n},"op":{to_text(request.op)},"request":{text}}}')
 
-    def finished(self, n: int, line: dict[str, Any]) -> None:
+    def finished(self, n: int, line: str) -> None:
         """Write down an outcome, unless the recording is over. What goes wrong is told when it is to be published: an
         answer is never lost by it."""
         self._under_way.pop(n, None)
         if self._is_over:
             return
         try:
-            self._write(to_text(line))
+            self._write(line)
         except (OSError, ValueError, CassetteError) as error:
             self.broke(error)
 
@@ -137,6 +142,24 @@ class Recorder:
                 self.part.rewrite(lambda line: without_bytes(map_line(line, replace), bad, self.redactor))
             text = to_text(without_bytes(map_line(json.loads(text), replace), bad, self.redactor))
         self.part.write(text)
+
+    def body_of(self, tee: Tee, headers: Headers) -> tuple[dict[str, Any] | None, str]:
+        """An answer's body, and how it is written after the headers. Polls have the same answer again and again: those
+        are redacted once."""
+        data = tee.kept[0] if tee.length <= _LONGEST_AGAIN else None
+        key = None if data is None else (headers.get("Content-Type"), headers.get("Content-Encoding"), data)
+        known = self._answers.get(key)
+        if key is not None and known is not None and known[0] == self.redactor.secrets.version:
+            return known[1], known[2]
+        body, blob = answer_body(tee, headers, self.redactor)
+        if blob is not None:
+            self.store(blob)
+        text = "" if body is None else f',"body":{to_text(body)}'
+        if len(self._answers) > _MOST_REQUESTS:
+            self._answers.clear()
+        if key is not None and blob is None:
+            self._answers[key] = self.redactor.secrets.version, body, text
+        return body, text
 
     def store(self, blob: Blob) -> None:
         """Keep a body's bytes; they may turn out to hold a secret later."""
@@ -290,7 +313,7 @@ class Taken:
         """It never was a request: its gate did not let it pass."""
         if not self._is_over:
             self._is_over = True
-            self.recorder.finished(self.n, {"e": "drop", "n": self.n})
+            self.recorder.finished(self.n, to_text({"e": "drop", "n": self.n}))
 
     def _is_all_here(self) -> bool:
         if self._headers is None or self._tee is None:
@@ -308,21 +331,23 @@ class Taken:
             return
         self.recorder.finished(self.n, line)
 
-    def _line(self, failure: Failure | None, how: str | None) -> dict[str, Any]:
-        redactor, body = self.recorder.redactor, None
-        if self._tee is not None and self._headers is not None:
-            body, blob = answer_body(self._tee, self._headers, redactor)
-            if blob is not None:
-                self.recorder.store(blob)
-            if how is not None:
-                body = {**(body or {}), "end": how}
-        headers = () if self._headers is None else _fitting(redactor.headers(self._headers), self._tee, body)
-        return {
-            "e": "done",
-            "n": self.n,
-            "t": times_form(self.started, self.answered, self.recorder.elapsed),
-            **outcome_form(self._status, headers, body, failure),
-        }
+    def _line(self, failure: Failure | None, how: str | None) -> str:
+        """What is written of an outcome."""
+        times = to_text(times_form(self.started, self.answered, self.recorder.elapsed))
+        outcome = self._outcome(failure, how)
+        return f'{{"e":"done","n":{self.n},"t":{times},{outcome[1:]}'
+
+    def _outcome(self, failure: Failure | None, how: str | None) -> str:
+        if self._tee is None or self._headers is None:
+            return to_text(outcome_form(self._status, (), None, failure))
+        recorder = self.recorder
+        body, text = recorder.body_of(self._tee, self._headers)
+        headers = _fitting(recorder.redactor.headers(self._headers), self._tee, body)
+        if failure is not None or how is not None:
+            ended = body if how is None else {**(body or {}), "end": how}
+            return to_text(outcome_form(self._status, headers, ended, failure))
+        shown = to_text([f"{name}: {value}" for name, value in headers])
+        return f'{{"response":{{"status":{self._status},"headers":{shown}{text}}}}}'
 
 
 def _fitting(

@@ -31,13 +31,14 @@ class HeaderKind(Enum):
 
 
 _KEPT_HEADERS = frozenset({
-    "accept", "accept-encoding", "accept-ranges", "content-encoding", "content-length", "content-range", "content-type",
+    "accept-ranges", "content-encoding", "content-length", "content-range", "content-type",
     "etag", "if-range", "last-modified", "range", "retry-after", "transfer-encoding",
 })  # fmt: skip
 _RATE_LIMIT = re.compile(r"(?:x-)?ratelimit-[\w-]+")
 _HARMLESS_HEADERS = frozenset({
-    "age", "allow", "cache-control", "connection", "content-disposition", "content-language", "date", "expires", "host",
-    "keep-alive", "pragma", "server", "trailer", "upgrade", "user-agent", "vary", "via",
+    "accept", "accept-encoding", "age", "allow", "cache-control", "connection", "content-disposition",
+    "content-language", "date", "expires", "host", "keep-alive", "pragma", "server", "trailer", "upgrade", "user-agent",
+    "vary", "via",
 })  # fmt: skip
 
 

@@ -4,7 +4,9 @@ import asyncio
 import logging
 import os
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
+from types import TracebackType
 from typing import Self
 
 from vidgen_async.cassette.document import Document
@@ -13,7 +15,7 @@ from vidgen_async.cassette.settings import Cassette, as_cassette
 from vidgen_async.clock import Clock, LoopClock, hold_of
 from vidgen_async.errors import BodyError, TransportClosedError, TransportError
 from vidgen_async.events import Event, report
-from vidgen_async.messages import CHUNK, Delivery, Phase, Probe, Request
+from vidgen_async.messages import CHUNK, Delivery, Headers, Phase, Probe, Request
 from vidgen_async.transports.base import BufferedResponse, Response, Transport
 
 logger = logging.getLogger(__name__)
@@ -115,27 +117,47 @@ class RecordingTransport:
             raise TransportClosedError(message, delivery=Delivery.NOT_SENT, phase=Phase.BUILD, op=request.op)
 
 
-class _RecordedResponse(BufferedResponse):
+class _RecordedResponse:
     """What comes of the body passes by the recorder."""
 
     def __init__(self, inner: Response, taken: Taken) -> None:
-        super().__init__(inner.status, _Teed(inner, taken), headers=inner.headers, url=inner.url)
+        self.status: int = inner.status
+        self.headers: Headers = inner.headers
+        self.url = inner.url
         self._inner = inner
         self._taken = taken
+        self._body: bytes | None = None
+
+    async def read(self) -> bytes:
+        if self._body is None:
+            self._body = b"".join([piece async for piece in self.chunks()])
+        return self._body
+
+    def chunks(self, size: int = CHUNK) -> AsyncIterator[bytes]:
+        if self._body is None:
+            return _Teed(self._inner.chunks(size), self._taken)
+        return BufferedResponse(self.status, self._body).chunks(size)
 
     async def aclose(self) -> None:
         try:
-            await super().aclose()
             await self._inner.aclose()
         finally:
             self._taken.end("closed early")
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
 
 
 class _Teed:
     """Not a generator: leaving it half-way leaves nothing behind."""
 
-    def __init__(self, inner: Response, taken: Taken) -> None:
-        self._pieces = inner.chunks(CHUNK)
+    def __init__(self, pieces: AsyncIterator[bytes], taken: Taken) -> None:
+        self._pieces = pieces
         self._taken = taken
 
     def __aiter__(self) -> Self:
