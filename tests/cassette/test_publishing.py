@@ -13,7 +13,7 @@ from tests.cassette.made import BASE, LINK, boat, changed, create, document, loo
 from tests.cassette.planting import Exchange, all_logs, answered, asked, files_in, leaks, picture, said, sent, told_by
 from vidgen_async.cassette import Cassette, Document, RecordedRequest, load, recover, scan
 from vidgen_async.clock import VirtualClock
-from vidgen_async.errors import CassetteError, CassetteSecretError
+from vidgen_async.errors import CassetteBusyError, CassetteError, CassetteSecretError
 from vidgen_async.transports import FakeTransport, RecordingTransport
 
 SECRET = "Zq7-planted-kX9"
@@ -154,6 +154,17 @@ async def test_what_turns_out_to_be_a_secret_is_gone_from_what_was_written_befor
     await transport.aclose()
     assert len(load(path).interactions) == 2
     assert not leaks(files_in(path.parent), SECRET)
+
+
+async def test_a_part_file_that_was_written_anew_for_that_is_still_its_owners_alone_and_locked(path):
+    transport = await recording(path, said({"a": f"it was {SECRET}"}), Exchange(asked(key=SECRET), answered()))
+    assert not leaks(files_in(path.parent), SECRET)
+    assert list(files_in(path.parent)) == [transport.part.name]
+    assert transport.part.stat().st_mode & 0o777 == 0o600
+    with pytest.raises(CassetteBusyError):
+        await recording(path, said({}))
+    transport.publish()
+    await transport.aclose()
 
 
 async def test_what_turns_out_to_be_a_secret_has_one_pseudonym_everywhere(path):

@@ -14,7 +14,8 @@ from tests.cassette.planting import BASE, ELSEWHERE, Exchange, answered, asked, 
 from tests.files.sites import video
 from vidgen_async import Client
 from vidgen_async.cassette import Cassette, Document, load
-from vidgen_async.cassette.bodies import Tee, answer_body, body_bytes
+from vidgen_async.cassette.bodies import Tee, answer_body
+from vidgen_async.cassette.playing import body_bytes
 from vidgen_async.cassette.redactor import FOREVER, Redactor
 from vidgen_async.clock import VirtualClock
 from vidgen_async.messages import Request, make_headers
@@ -113,6 +114,11 @@ def test_an_address_is_redacted_in_the_same_way_wherever_it_stands(redactor):
 def test_an_address_that_is_written_in_another_way_has_the_same_pseudonym(redactor):
     one, other = (redactor.url(f"{BASE}/x?token={value}") for value in ("a%2Fb%2Bcdef", "a/b+cdef"))
     assert one == other == f"{BASE}/x?token=REDACTED-token-1"
+
+
+def test_a_password_in_an_address_is_hidden_wherever_else_it_comes_up(redactor):
+    redactor.url("https://me:pass%2Dword%21@cdn.other.test/a")
+    assert "pass-word!" not in redactor.text("refused: pass-word! is wrong")
 
 
 def test_before_the_service_is_known_every_address_is_anothers():

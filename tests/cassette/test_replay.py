@@ -33,7 +33,7 @@ from tests.files.sites import RangeHost, Says, page, site, to
 from tests.files.sites import video as made_video
 from vidgen_async import Client
 from vidgen_async.cassette import Cassette, Document, Interaction, Meta, RecordedRequest
-from vidgen_async.cassette.document import write
+from vidgen_async.cassette.writing import write
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import (
     BodyError,

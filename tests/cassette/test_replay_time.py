@@ -18,7 +18,7 @@ from tests.cassette.recording_stage import FIELDS, Timed, ask, client_on, in_tur
 from tests.files.sites import video as made_video
 from tests.watcher.conftest import busiest_second
 from vidgen_async.cassette import Cassette, Document, Interaction, Meta, RecordedRequest
-from vidgen_async.cassette.document import write
+from vidgen_async.cassette.writing import write
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import RejectedRateLimitError, WaitTimeoutError
 from vidgen_async.messages import Probe, Request, make_headers

@@ -13,7 +13,8 @@ from typing import Any
 
 from attrs import frozen
 
-from vidgen_async.cassette.document import FORMAT, Document, load
+from vidgen_async.cassette.document import FORMAT, Document
+from vidgen_async.cassette.reading import load
 from vidgen_async.cassette.scanning import scan
 from vidgen_async.errors import CassetteInvalidError, CassetteNotFoundError, CassetteVersionError
 

@@ -12,17 +12,10 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from vidgen_async.cassette.document import (
-    FORMAT,
-    VERSION,
-    Document,
-    Interaction,
-    Meta,
-    Reader,
-    meta_form,
-    to_text,
-)
+from vidgen_async.cassette.document import FORMAT, VERSION, Document, Interaction, Meta
 from vidgen_async.cassette.publishing import load_if_there, publish
+from vidgen_async.cassette.reading import Reader
+from vidgen_async.cassette.writing import meta_form, to_text
 from vidgen_async.errors import CassetteBusyError, CassetteError, CassetteInvalidError, CassetteNotFoundError
 
 try:

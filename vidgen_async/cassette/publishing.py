@@ -6,9 +6,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from vidgen_async.cassette.bodies import Blob
-from vidgen_async.cassette.document import Document, load, write
+from vidgen_async.cassette.document import Document
+from vidgen_async.cassette.reading import load
 from vidgen_async.cassette.redactor import Redactor
 from vidgen_async.cassette.scanning import is_any_in, map_texts, refuse_secrets, without_telling_bytes
+from vidgen_async.cassette.writing import write
 from vidgen_async.errors import CassetteError, CassetteNotFoundError
 
 

@@ -8,8 +8,9 @@ from typing import Any, Literal, TypeAlias
 
 from attrs import Attribute, field, frozen
 
-from vidgen_async.cassette.document import Document, load
+from vidgen_async.cassette.document import Document
 from vidgen_async.cassette.part import ENDING
+from vidgen_async.cassette.reading import load
 from vidgen_async.cassette.redactor import Prompts
 from vidgen_async.errors import ConfigurationError
 

@@ -10,8 +10,9 @@ from types import TracebackType
 from typing import Self
 
 from vidgen_async.cassette.document import Document
-from vidgen_async.cassette.recorder import Recorder, Taken
+from vidgen_async.cassette.recorder import Recorder
 from vidgen_async.cassette.settings import Cassette, as_cassette
+from vidgen_async.cassette.taken import Taken
 from vidgen_async.clock import Clock, LoopClock, hold_of
 from vidgen_async.errors import BodyError, TransportClosedError, TransportError
 from vidgen_async.events import Event, report

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 from yarl import URL
 
 from vidgen_async import errors
-from vidgen_async.cassette.bodies import body_bytes, streamed
 from vidgen_async.cassette.document import Document, Failure, Interaction
 from vidgen_async.cassette.lanes import Claim, Lanes
+from vidgen_async.cassette.playing import body_bytes, streamed
 from vidgen_async.cassette.redactor import Redactor
 from vidgen_async.cassette.settings import Cassette, as_cassette
 from vidgen_async.clock import Clock, VirtualClock
