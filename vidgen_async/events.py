@@ -67,6 +67,8 @@ class Event(StrEnum):
     """WARNING: a recording cannot be written on; nothing of it will be published. ``path``, ``error``"""
     CASSETTE_KEPT = "cassette.kept"
     """WARNING: a recording was not published; what was finished is in its part file. ``path``"""
+    CASSETTE_LIVE_CREATE = "cassette.live_create"
+    """WARNING: an appending transport makes an order that is not on the cassette; no journal keeps it. ``path``"""
     CASSETTE_UNFINISHED = "cassette.unfinished"
     """WARNING: requests without an outcome are not on the cassette. ``path``, ``count``"""
     HOOK_FAILED = "hook.failed"

@@ -59,13 +59,15 @@ class Probe:
     request counts as maybe sent. The evidence stays readable after the send was cancelled.
     """
 
-    __slots__ = ("_delivery", "_gate", "_passed", "phase")
+    __slots__ = ("_delivery", "_gate", "_passed", "is_replay", "phase")
 
     def __init__(self, *, gate: Callable[[], Awaitable[None]] | None = None) -> None:
         self._gate = gate
         self._passed = False
         self._delivery = Delivery.NOT_SENT
         self.phase: Phase = Phase.BUILD
+        #: Set by a transport that plays the answer: whoever wraps it, nothing goes out.
+        self.is_replay: bool = False
 
     def __repr__(self) -> str:
         return f"Probe(delivery={self._delivery!s}, phase={self.phase!s})"

@@ -10,7 +10,19 @@ from typing import Any
 import pytest
 
 from tests.cassette.made import BASE, LINK, boat, changed, create, document, look, save, save_part
-from tests.cassette.planting import Exchange, all_logs, answered, asked, files_in, leaks, picture, said, sent, told_by
+from tests.cassette.planting import (
+    Exchange,
+    all_logs,
+    answered,
+    asked,
+    files_in,
+    in_base64,
+    leaks,
+    picture,
+    said,
+    sent,
+    told_by,
+)
 from vidgen_async.cassette import Cassette, Document, RecordedRequest, load, recover, scan
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import CassetteBusyError, CassetteError, CassetteSecretError
@@ -232,6 +244,9 @@ async def test_a_blob_that_another_cassette_holds_too_is_not_taken_from_it(path)
         [said([json.dumps({"data": json.dumps({"access_token": [{"value": SECRET}]})})])],
         [said({"notify": "https://hooks.other.test/services/T0", "webhook_url": "https://cdn.other.test/a?b=c#d=e"})],
         [Exchange(asked(), answered(b"<p>\xfc token=abcdefghijk</p>", kind="text/html"))],
+        [said({"token": "Zq7X1dk9"}),
+         Exchange(asked(url="https://cdn.other.test/" + in_base64("Zq7X1dk9", b"u", b": and more"), key=None),
+                  answered())],
         [said({"token": None, "keys": [], "session": {}, "cookie": "", "password": False})],
     ],
 )  # fmt: skip

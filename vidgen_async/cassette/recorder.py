@@ -46,10 +46,9 @@ class Recorder:
         self.redactor = Redactor(prompts=cassette.prompts, secrets=cassette.secrets)
         self.part = PartFile(cassette.part)
         self._before = before
-        self._count = 0 if before is None else max((one.n for one in before.interactions), default=0)
-        self._offset = (
-            0.0 if before is None else max((one.ended or one.started for one in before.interactions), default=0)
-        )
+        recorded = () if before is None else before.interactions
+        self._count = max((one.n for one in recorded), default=0)
+        self._offset = max((one.ended or one.started for one in recorded), default=0.0)
         self._began: float | None = None
         self._broken: Exception | None = None
         self._is_over = False

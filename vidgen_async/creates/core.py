@@ -120,7 +120,7 @@ class Creates:
 
     async def _send_once(self, order: Order, opening: Opening, on_settled: Callable[[Order], None]) -> Sent | None:
         """None: somebody else on the journal took the last free slot meanwhile; nothing was sent."""
-        probe = Probe(gate=opening.gate)
+        probe = Probe(gate=lambda: self._pass(probe, opening))
         exchange = Exchange()
         failure: Exception | None = None
         try:
@@ -153,6 +153,15 @@ class Creates:
         if isinstance(failure, CassetteError):
             raise failure
         return sent
+
+    async def _pass(self, probe: Probe, opening: Opening) -> None:
+        if probe.is_replay and self._journal.durable:
+            message = (
+                "a played create was about to be written into a journal that lasts, where it would count as made; "
+                "replay with a MemoryJournal"
+            )
+            raise CassetteError(message)
+        await opening.gate()
 
     async def _exchange(self, order: Order, probe: Probe, exchange: Exchange) -> None:
         request = self._endpoints.create_video(BytesBody(order.body), order.idempotency_key)

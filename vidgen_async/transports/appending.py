@@ -1,26 +1,32 @@
 """A transport that plays what is on a cassette, and records the rest."""
 
 import asyncio
+import logging
 import os
 
 from vidgen_async.cassette.lanes import Claim
 from vidgen_async.cassette.publishing import load_if_there
 from vidgen_async.cassette.settings import Cassette
 from vidgen_async.errors import CassetteExhaustedError, CassetteMissError
+from vidgen_async.events import Event, report
 from vidgen_async.messages import Probe, Request
 from vidgen_async.transports.base import Response, Transport
 from vidgen_async.transports.recording import RecordingTransport
 from vidgen_async.transports.replay import Player, play
 
+logger = logging.getLogger(__name__)
+
+_CREATE = "videos.create"
+
 
 class AppendingTransport(RecordingTransport):
     """Answers from the cassette as long as it has an answer; everything else goes to ``inner`` and is appended.
 
-    What this transport records it never plays. Time is real, and so are the requests that go out; orders that are
-    played were not made now, so a client keeps them in memory only. Without a cassette this is a recording.
+    What this transport records it never plays. Time is real, and so are the requests that go out: a create that is not
+    on the cassette is made and charged. Orders that are played were never made, so with a create on the cassette a
+    client keeps all its orders in memory only; then a create that goes out for real is warned about. To make orders
+    that must be remembered, record anew. Without a cassette this is a recording.
     """
-
-    is_replay = True
 
     def __init__(
         self, inner: Transport, cassette: Cassette | str | os.PathLike[str], *, auto_publish: bool = True
@@ -29,6 +35,9 @@ class AppendingTransport(RecordingTransport):
         before = load_if_there(self.cassette.path)
         self._player = None if before is None else Player(before, self.cassette)
         self._recorder = self._make_recorder(before)
+        played = () if before is None else before.interactions
+        #: Orders that are played were never made: with such ones on the cassette, no journal that lasts keeps any.
+        self.is_replay = self.is_replay or any(interaction.op == _CREATE for interaction in played)
         self._closing = asyncio.Event()
 
     async def send(self, request: Request, *, probe: Probe | None = None) -> Response:
@@ -39,9 +48,13 @@ class AppendingTransport(RecordingTransport):
             try:
                 claim = await self._claim(player, request)
             except (CassetteMissError, CassetteExhaustedError):
+                if self.is_replay and request.op == _CREATE:
+                    message = (
+                        "a create goes out for real, and its order is kept in memory only: %(path)s holds played ones"
+                    )
+                    report(logger, logging.WARNING, Event.CASSETTE_LIVE_CREATE, message, path=self.cassette.path)
                 return await super().send(request, probe=probe)
-            gate = probe if self.honours_gate else None
-            return await play(claim, request, gate, player, clock=self._recorder.clock, closed=self._closing)
+            return await play(claim, request, probe, player, clock=self._recorder.clock, closed=self._closing)
         return await super().send(request, probe=probe)
 
     @staticmethod

@@ -8,6 +8,7 @@ request on the wire. A transport of your own is one method and a close::
 
         def __init__(self, inner: Transport) -> None:
             self.inner = inner
+            self.is_replay = getattr(inner, "is_replay", False)
 
         async def send(self, request: Request, *, probe: Probe | None = None) -> Response:
             response = await self.inner.send(request, probe=probe)

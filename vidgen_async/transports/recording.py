@@ -35,6 +35,8 @@ class RecordingTransport:
     recorded as such. Bodies are passed on as they come, whatever their length.
     """
 
+    honours_gate = True
+
     def __init__(
         self, inner: Transport, cassette: Cassette | str | os.PathLike[str], *, auto_publish: bool = True
     ) -> None:
@@ -42,7 +44,9 @@ class RecordingTransport:
         self.cassette: Cassette = as_cassette(cassette)
         #: The inner transport's, if it has one of its own.
         self.clock: Clock | None = getattr(inner, "clock", None)
-        self.honours_gate: bool = getattr(inner, "honours_gate", False)
+        self._inner_honours_gate: bool = getattr(inner, "honours_gate", False)
+        #: Whether what is recorded is a replay itself.
+        self.is_replay: bool = getattr(inner, "is_replay", False)
         self._auto_publish = auto_publish
         self._recorder = self._make_recorder(None)
         self._is_closed = False
@@ -64,6 +68,9 @@ class RecordingTransport:
         taken = self._recorder.begin(request)
         try:
             await taken.write_down()
+            if probe is not None and not self._inner_honours_gate:
+                # Only now: what cannot be written down must not count as sent.
+                await probe.pass_gate()
             response = await self.inner.send(request, probe=probe)
         except TransportError as error:
             if self._is_closed and isinstance(error, TransportClosedError):

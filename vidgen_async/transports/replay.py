@@ -150,6 +150,8 @@ async def play(
     """What happened to the recorded request happens to this one."""
     interaction, failure = claim.interaction, claim.interaction.failure
     is_unsent = failure is not None and failure.delivery is Delivery.NOT_SENT
+    if probe is not None:
+        probe.is_replay = True
     if probe is not None and not is_unsent:
         try:
             await probe.pass_gate()

@@ -1,0 +1,133 @@
+"""What was played was never made: no order counts as made by it, and none counts as sent that was not."""
+
+import logging
+
+import pytest
+
+from tests.cassette.recording_stage import KEY
+from vidgen_async import Client
+from vidgen_async.attempts import OrderState
+from vidgen_async.errors import CassetteBusyError, CassetteError, ConfigurationError
+from vidgen_async.messages import Probe, Request
+from vidgen_async.sandbox import Sandbox
+from vidgen_async.transports import (
+    AppendingTransport,
+    DirectTransport,
+    RecordingTransport,
+    ReplayTransport,
+    Response,
+    Transport,
+)
+
+VIDEO = {"model": "gen-2.0", "prompt": "a boat", "duration": 5}
+
+
+class Forgetful:
+    """A user's transport that hands on everything but what a replay says of itself."""
+
+    honours_gate = True
+
+    def __init__(self, inner: Transport) -> None:
+        self.inner = inner
+
+    async def send(self, request: Request, *, probe: Probe | None = None) -> Response:
+        return await self.inner.send(request, probe=probe)
+
+    async def aclose(self) -> None:
+        await self.inner.aclose()
+
+
+class Ungated(Forgetful):
+    """One that knows nothing of gates."""
+
+    honours_gate = False
+
+    async def send(self, request: Request, *, probe: Probe | None = None) -> Response:
+        return await self.inner.send(request)
+
+
+class Played(Forgetful):
+    """One that says that it only plays back."""
+
+    is_replay = True
+
+
+@pytest.fixture
+async def service():
+    async with Sandbox() as service:
+        yield service
+
+
+async def create(service: Sandbox, transport: Transport, order_id: str, **more) -> str:
+    async with Client(service.api_key, base_url=service.base_url, transport=transport, **more) as client:
+        return (await client.videos.create(**VIDEO, order_id=order_id, validate=False)).task_id
+
+
+@pytest.mark.parametrize("wrap", [Forgetful, lambda inner: Forgetful(Forgetful(inner))], ids=["once", "twice"])
+async def test_a_wrapped_replay_writes_no_order_into_a_journal_that_lasts(service, tmp_path, wrap):
+    path, journal = tmp_path / "one.json", f"sqlite:///{tmp_path}/orders.db"
+    await create(service, RecordingTransport(DirectTransport(), path), "order-1")
+
+    with pytest.raises(CassetteError, match="would count as made"):
+        await create(service, wrap(ReplayTransport(path)), "order-2", journal=journal)
+
+    async with Client(service.api_key, base_url=service.base_url, journal=journal) as client:
+        assert [order.state for order in await client.orders.list()] == [OrderState.QUEUED]
+        receipt = await client.videos.create(**VIDEO, order_id="order-2", validate=False)
+    assert receipt.task_id == service.creates[-1].task_id
+    assert len(service.creates) == 2
+
+
+async def test_a_recording_of_a_replay_is_a_replay(tmp_path):
+    recording = RecordingTransport(Played(DirectTransport()), tmp_path / "two.json")
+    journal = f"sqlite:///{tmp_path}/orders.db"
+    with pytest.raises(ConfigurationError, match="must not write into a journal that lasts"):
+        Client(KEY, base_url="https://service.test/openapi/v1", transport=recording, journal=journal)
+
+
+@pytest.mark.parametrize("wrap", [Ungated, Forgetful])
+async def test_an_order_whose_create_could_not_be_written_down_is_not_in_doubt(service, tmp_path, wrap):
+    path = tmp_path / "one.json"
+    first = RecordingTransport(DirectTransport(), path)
+    async with Client(service.api_key, base_url=service.base_url, transport=first) as client:
+        await client.account.get()
+        second = RecordingTransport(wrap(DirectTransport()), path, auto_publish=False)
+        async with Client(service.api_key, base_url=service.base_url, transport=second) as other:
+            with pytest.raises(CassetteBusyError):
+                await other.videos.create(**VIDEO, order_id="order-1", validate=False)
+            assert [order.state for order in await other.orders.list()] == [OrderState.QUEUED]
+    assert service.creates == []
+
+
+async def test_appending_to_a_cassette_without_creates_keeps_its_orders_in_the_journal(service, tmp_path, monkeypatch):
+    monkeypatch.setenv("VIDGEN_JOURNAL", f"sqlite:///{tmp_path}/orders.db")
+    path = tmp_path / "one.json"
+    recording = RecordingTransport(DirectTransport(), path)
+    async with Client(service.api_key, base_url=service.base_url, transport=recording) as client:
+        await client.account.get()
+
+    # The first is never published, as if it had been killed.
+    appending = [AppendingTransport(DirectTransport(), path, auto_publish=False) for _ in range(2)]
+    made = []
+    for transport in appending:
+        made.append(await create(service, transport, "order-1"))
+        transport.give_up()
+
+    assert made[0] == made[1]
+    assert len(service.creates) == 1
+
+
+async def test_a_create_that_goes_out_beside_played_ones_is_warned_about(service, tmp_path, caplog):
+    path = tmp_path / "one.json"
+    await create(service, RecordingTransport(DirectTransport(), path), "order-1")
+
+    with caplog.at_level(logging.WARNING, logger="vidgen_async"):
+        await create(service, AppendingTransport(DirectTransport(), path), "order-1")
+        before = caplog.text
+        appending = AppendingTransport(DirectTransport(), path)
+        async with Client(service.api_key, base_url=service.base_url, transport=appending) as client:
+            await client.videos.create(**{**VIDEO, "prompt": "another"}, order_id="order-2", validate=False)
+
+    assert "a create goes out for real" not in before
+    assert "a create goes out for real" in caplog.text
+    assert len(service.creates) == 2
