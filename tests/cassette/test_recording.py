@@ -308,9 +308,9 @@ class Plain:
         pass
 
 
-async def test_a_transport_without_a_gate_of_its_own_is_recorded_with_its_gate_passed_before(path):
+async def test_the_gate_of_a_transport_that_has_none_is_passed_once_the_request_is_written_down(path):
     recording = RecordingTransport(Plain(), path)
-    assert recording.honours_gate is False
+    assert recording.honours_gate
     async with client_on(recording) as client:
         receipt = await client.videos.create(**FIELDS, order_id="order-1", validate=False)
         order = await client.orders.get("order-1")

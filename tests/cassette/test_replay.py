@@ -156,8 +156,8 @@ def test_a_replay_says_what_it_is(path):
 
 
 @pytest.mark.parametrize("kind", [ReplayTransport, lambda at: AppendingTransport(counting(), at)])
-async def test_a_replay_refuses_a_journal_that_lasts(path, tmp_path, kind):
-    await record(path, counting(), [ask()])
+async def test_what_plays_creates_refuses_a_journal_that_lasts(path, tmp_path, kind):
+    await record(path, counting(), [post({"prompt": "a boat"})])
 
     with pytest.raises(ConfigurationError, match="must not write into a journal that lasts"):
         Client(KEY, base_url="https://h/openapi/v1", transport=kind(path), journal=f"sqlite:///{tmp_path}/orders.db")

@@ -156,6 +156,8 @@ class Redactor:
         return _RANDOM.sub(lambda match: self._random_part(match[0]), path)
 
     def _random_part(self, part: str) -> str:
+        if not _RANDOM.search(PSEUDONYM.sub("", part)):
+            return part
         if part not in self.secrets and (not looks_random(part) or any(known in part for known in self._long_ids())):
             return part
         return self.secrets.hide(part, "path")
