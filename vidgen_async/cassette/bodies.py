@@ -5,7 +5,6 @@ a length and a digest.
 import base64
 import hashlib
 import json
-import re
 import zlib
 from typing import Any
 
@@ -13,6 +12,7 @@ from attrs import field, frozen, mutable
 
 from vidgen_async.cassette.playing import STYLES, RecordedBody
 from vidgen_async.cassette.redactor import Redactor
+from vidgen_async.cassette.secrets import readable
 from vidgen_async.cassette.telling import look_of
 from vidgen_async.messages import CHUNK, LONGEST_ANSWER, Body, Headers
 
@@ -25,7 +25,6 @@ LONGEST_INLINE = 2048
 #: Of a body that is too long to be kept, so much of each end.
 END = CHUNK
 
-_PRINTABLE = re.compile(rb"[\x20-\x7e]{6,}")
 #: The second byte of zlib data.
 _ZLIB_LEVELS = frozenset({b"\x01", b"\x5e", b"\x9c", b"\xda"})
 
@@ -199,21 +198,21 @@ def _is_text_of_sorts(part: bytes) -> bool:
 
 def hides_a_secret(data: bytes, redactor: Redactor, *, is_media: bool = False) -> bool:
     """Whether a secret is in binary data, or something that cannot be looked into."""
-    if redactor.secrets.is_in_bytes(data) or look_of(data.decode("latin-1"), is_binary=True) is not None:
+    if redactor.secrets.is_in_bytes(data) or look_of(readable(data), is_binary=True) is not None:
         return True
     if is_media:
         return False
     inner = _decompressed(data)
     if inner is None:
         return True
-    runs = "\n".join(run.decode() for run in _PRINTABLE.findall(inner or data))
-    return redactor.secrets.is_in_bytes(inner) or redactor.text(runs) != runs
+    text = readable(inner or data)
+    return redactor.secrets.is_in_bytes(inner) or redactor.text(text) != text
 
 
 def _note_written(data: bytes, redactor: Redactor) -> None:
     """What can be read of binary data: it may turn out to be a secret later."""
-    for readable in (data, _decompressed(data) or b""):
-        redactor.secrets.wrote("\n".join(run.decode() for run in _PRINTABLE.findall(readable)))
+    for part in (data, _decompressed(data) or b""):
+        redactor.secrets.wrote(readable(part))
 
 
 def _decompressed(data: bytes) -> bytes | None:

@@ -18,6 +18,7 @@ SHORTEST = 6
 _ESCAPED = re.compile(r"[%&\\]")
 _UNICODE_ESCAPE = re.compile(r"\\(?:u\{?([0-9a-fA-F]{4})\}?|x([0-9a-fA-F]{2}))")
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_PRINTABLE = re.compile(rb"[\x20-\x7e]{6,}")
 _DEPTH = 5
 #: Texts are looked through in pieces of this many characters.
 _PIECE = 1 << 16
@@ -81,6 +82,8 @@ class Secrets:
 
     def is_in_bytes(self, data: bytes) -> bool:
         """Whether a known value is in binary data, in any of these forms."""
+        if all(value.isascii() and value.isprintable() for value in self._forms):
+            return self.is_in(readable(data))
         return self.is_in(data.decode("utf-8", "ignore")) or any(
             form.encode("utf-8", "surrogatepass") in data
             for value, forms in self._forms.items()
@@ -150,6 +153,11 @@ class Secrets:
             pieces = (text[at : at + _PIECE + SHORTEST - 1] for at in range(0, len(text), _PIECE))
             anchors = set().union(*(self._by_anchor.keys() & _grams(piece) for piece in pieces))
         return {value for anchor in anchors for value in self._by_anchor[anchor]}
+
+
+def readable(data: bytes) -> str:
+    """What of binary data can be read: runs of printable characters, a line each."""
+    return "\n".join(run.decode() for run in _PRINTABLE.findall(data))
 
 
 def unescaped(text: str) -> str:
