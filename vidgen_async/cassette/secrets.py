@@ -44,6 +44,8 @@ class Secrets:
         self._counts: dict[str, int] = {}
         self._forms: dict[str, tuple[str, ...]] = {}
         self._by_anchor: dict[str, set[str]] = {}
+        #: Values that do not stand in runs of printable characters.
+        self._unreadable: list[str] = []
         self._written: set[str] = set()
         #: Grows with every new value: what was clean before may not be so now.
         self.version: int = 0
@@ -82,13 +84,12 @@ class Secrets:
 
     def is_in_bytes(self, data: bytes) -> bool:
         """Whether a known value is in binary data, in any of these forms."""
-        if all(value.isascii() and value.isprintable() for value in self._forms):
+        if not self._unreadable:
             return self.is_in(readable(data))
         return self.is_in(data.decode("utf-8", "ignore")) or any(
             form.encode("utf-8", "surrogatepass") in data
-            for value, forms in self._forms.items()
-            if not value.isascii()
-            for form in (value, *forms)
+            for value in self._unreadable
+            for form in (value, *self._forms[value])
         )
 
     def were_written(self, values: Iterable[str], data: bytes) -> bool:
@@ -126,6 +127,8 @@ class Secrets:
             anchor = min((form[at : at + SHORTEST] for at in starts), key=lambda one: len(self._by_anchor.get(one, ())))
             self._by_anchor.setdefault(anchor, set()).add(value)
         self.version += 1
+        if not (value.isascii() and value.isprintable()):
+            self._unreadable.append(value)
         self.has_numbers = self.has_numbers or any(form.isdigit() for form in forms)
         if len(self._written) >= _MOST_WRITTEN or any(
             form[:SHORTEST] in self._written and form[-SHORTEST:] in self._written for form in forms
