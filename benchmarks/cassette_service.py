@@ -1,7 +1,8 @@
 """The service that is recorded: bare asyncio on the loopback, in a process of its own: its work is not counted.
 
-``GET /videos/{polls}-{name}`` is a task that is completed at its poll number ``polls``; its ``/content`` would be a
-video of so many megabytes; and there are the answers with planted secrets.
+``GET /videos/{polls}-{name}`` is a task that is completed at its poll number ``polls``; each answer has another
+``updated_at``, unless the name is ``same``. Its ``/content`` would be a video of so many megabytes. And there are the
+answers with planted secrets.
 """
 
 import asyncio
@@ -19,6 +20,7 @@ from benchmarks.cassette_secrets import EXCHANGES
 BASE = "/openapi/v1"
 MEGABYTE = 1 << 20
 _PIECE = bytes(range(256)) * 256
+_CREATED_AT = 1795878327
 _TASK = {
     "id": "",
     "task_id": "",
@@ -29,8 +31,8 @@ _TASK = {
     "failure_reason": None,
     "upstream_task_id": None,
     "provider": "channel",
-    "created_at": 1795878327,
-    "updated_at": 1795878627,
+    "created_at": _CREATED_AT,
+    "updated_at": _CREATED_AT,
 }
 _PLANTED = {(exchange.method, exchange.path): exchange for exchange in EXCHANGES}
 
@@ -93,7 +95,9 @@ class Service:
         self._polls[task_id] += 1
         status = _status(self._polls[task_id], int(task_id.partition("-")[0]))
         link = f"https://cdn.test/{task_id}.mp4?exp=1893456000&sig=5f1c9b" if status == "completed" else None
-        return json.dumps({**_TASK, "id": task_id, "task_id": task_id, "status": status, "video_url": link}).encode()
+        updated_at = _CREATED_AT + (0 if task_id.endswith("-same") else self._polls[task_id])
+        now = {"status": status, "video_url": link, "updated_at": updated_at}
+        return json.dumps({**_TASK, "id": task_id, "task_id": task_id, **now}).encode()
 
     def _answer(self, writer: StreamWriter, status: int, body: bytes, headers: Mapping[str, str] | None = None) -> None:
         self._answers += 1

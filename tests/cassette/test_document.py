@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import random
 from pathlib import Path
 
@@ -408,3 +409,22 @@ async def test_the_recorded_time_is_the_time_of_the_replay(path):
 
     assert transport.clock.wall() == inner.clock.wall()
     assert await value(transport, ask()) == {"answer": 1}
+
+
+@pytest.mark.parametrize("times", [[-1, 0, 0], [1e300, 0, 0], [0, float("inf"), 0], ["1", 0, 0]])
+def test_times_that_cannot_be_reckoned_with_are_told(tmp_path, times):
+    path = tmp_path / "odd.json"
+    interaction = {"n": 1, "op": "x", "t": times, "request": {"method": "GET", "url": "/"}, "response": {"status": 200}}
+    meta = {"recorded_at": "2026-01-01T00:00:00Z"}
+    path.write_text(
+        json.dumps({"format": "vidgen-cassette", "version": 1, "meta": meta, "interactions": [interaction]})
+    )
+    with pytest.raises(CassetteInvalidError) as caught:
+        load(path)
+    assert caught.value.pointer == "/interactions/0/t"
+
+
+def test_what_is_no_file_is_no_cassette(tmp_path):
+    os.mkfifo(tmp_path / "pipe.json")
+    with pytest.raises(CassetteInvalidError, match="no regular file"):
+        load(tmp_path / "pipe.json")

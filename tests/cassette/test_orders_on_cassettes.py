@@ -131,3 +131,16 @@ async def test_a_create_that_goes_out_beside_played_ones_is_warned_about(service
     assert "a create goes out for real" not in before
     assert "a create goes out for real" in caplog.text
     assert len(service.creates) == 2
+
+
+async def test_a_journal_that_the_environment_names_is_not_passed_over_beside_played_creates(
+    service, tmp_path, monkeypatch
+):
+    path = tmp_path / "one.json"
+    await create(service, RecordingTransport(DirectTransport(), path), "order-1")
+    monkeypatch.setenv("VIDGEN_JOURNAL", f"sqlite:///{tmp_path}/orders.db")
+
+    with pytest.raises(ConfigurationError, match="VIDGEN_JOURNAL"):
+        Client(service.api_key, base_url=service.base_url, transport=AppendingTransport(DirectTransport(), path))
+
+    assert await create(service, ReplayTransport(path), "order-1") == service.creates[0].task_id

@@ -17,6 +17,7 @@ from vidgen_async.cassette import Cassette, Document, load
 from vidgen_async.cassette.bodies import Tee, answer_body
 from vidgen_async.cassette.playing import body_bytes
 from vidgen_async.cassette.redactor import FOREVER, Redactor
+from vidgen_async.cassette.telling import look_of
 from vidgen_async.clock import VirtualClock
 from vidgen_async.messages import Request, make_headers
 from vidgen_async.transports import BufferedResponse, FakeTransport, RecordingTransport, ReplayTransport
@@ -449,3 +450,8 @@ def test_a_hostile_text_takes_time_in_proportion_to_its_length(text, redactor):
     started = time.thread_time()
     redactor.json({"a": text})
     assert time.thread_time() - started < 5
+
+
+def test_a_pseudonym_beside_other_letters_is_not_taken_for_a_key():
+    assert look_of("REDACTED-key-1AAAABBBBCCCCDDDDEEEE") is None
+    assert look_of("key-1AAAABBBBCCCCDDDDEEEE") == "key"

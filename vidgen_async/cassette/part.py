@@ -47,7 +47,7 @@ class PartFile:
             self.write(to_text(begin))
         except OSError as error:
             self.close()
-            message = f"the recording cannot be written to {self.path}: {error.strerror}"
+            message = f"the recording cannot be written to {self.path}: {error.strerror or error}"
             raise CassetteError(message) from error
 
     def write(self, line: str) -> None:
@@ -160,7 +160,7 @@ def recover(part: str | os.PathLike[str]) -> Recovered:
         message = f"there is no recording at {path}"
         raise CassetteNotFoundError(message, path=str(path)) from error
     except OSError as error:
-        message = f"the recording {path} cannot be read: {error.strerror}"
+        message = f"the recording {path} cannot be read: {error.strerror or error}"
         raise CassetteInvalidError(message, path=str(path)) from error
     began = _object(lines[0])
     if began is None or began.get("format") != FORMAT:
@@ -185,7 +185,7 @@ class _Leftover:
         for line in filter(None, lines):
             try:
                 self._take(_object(line) or {})
-            except (KeyError, TypeError, CassetteInvalidError):
+            except (KeyError, TypeError, ValueError, RecursionError, CassetteInvalidError):
                 damaged += 1
         unfinished = tuple(
             f"{one['request']['method']} {one['request']['url']} ({one['op']})" for one in self._opened.values()
@@ -219,6 +219,6 @@ class _Leftover:
 def _object(line: bytes) -> dict[str, Any] | None:
     try:
         data = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return data if isinstance(data, dict) else None

@@ -59,7 +59,7 @@ def write_at_one_go(target: Path, data: bytes) -> None:
             os.fsync(file.fileno())
         temporary.replace(target)
     except OSError as error:
-        message = f"{target} cannot be written: {error.strerror}"
+        message = f"{target} cannot be written: {error.strerror or error}"
         raise CassetteError(message) from error
     finally:
         with suppress(OSError):

@@ -13,18 +13,25 @@ from vidgen_async.cassette.playing import problem_of
 from vidgen_async.errors import CassetteInvalidError, CassetteNotFoundError, CassetteVersionError
 from vidgen_async.messages import Delivery, Phase
 
+#: Times beyond these are no times of a recording, and cannot be reckoned with.
+_FIRST_YEAR, _LAST_YEAR = 1970, 9000
+_LONGEST_TIME = 1e13
+
 
 def load(path: str | os.PathLike[str]) -> Document:
     """Read a cassette. CassetteNotFoundError, CassetteVersionError for a newer format, CassetteInvalidError for what is
     damaged or no cassette, with a pointer to the place."""
     place = Path(path)
+    if place.exists() and not place.is_file():
+        message = f"{place} is no cassette: it is no regular file"
+        raise CassetteInvalidError(message, path=str(place))
     try:
         text = place.read_text("utf-8")
     except FileNotFoundError as error:
         message = f"there is no cassette at {place}"
         raise CassetteNotFoundError(message, path=str(place), advice="Record it first.") from error
     except (OSError, UnicodeDecodeError) as error:
-        reason = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else error.strerror
+        reason = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else error.strerror or error
         message = f"the cassette {place} cannot be read: {reason}"
         raise CassetteInvalidError(message, path=str(place)) from error
     try:
@@ -73,6 +80,8 @@ class Reader:
         if base_url is not None and not _is_address(base_url):
             raise self._invalid("/meta/base_url", "is no address")
         extra = {name: data[name] for name in data if name not in ("recorded_at", "recorder", "base_url")}
+        if not _FIRST_YEAR <= recorded_at.year <= _LAST_YEAR:
+            raise self._invalid("/meta/recorded_at", "is out of all reason")
         if recorded_at.tzinfo is None:
             recorded_at = recorded_at.replace(tzinfo=UTC)
         return Meta(recorded_at, str(data.get("recorder", "")), base_url, extra)
@@ -145,6 +154,8 @@ class Reader:
             return (0.0, None, None)
         try:
             started, answered, ended = data
+            if not all(ms is None or 0 <= ms <= _LONGEST_TIME for ms in data):
+                raise self._invalid(pointer, "is out of all reason")
             return (
                 started / 1000,
                 None if answered is None else answered / 1000,

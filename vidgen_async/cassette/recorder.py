@@ -79,7 +79,7 @@ class Recorder:
         try:
             self._note_base_url(request)
         except OSError as error:
-            message = f"{request.op}: the recording cannot be written ({error.strerror}); nothing was sent"
+            message = f"{request.op}: the recording cannot be written ({error.strerror or error}); nothing was sent"
             raise CassetteError(message) from error
         self._count += 1
         taken = self._under_way[self._count] = Taken(

@@ -41,7 +41,9 @@ class Taken:
         try:
             self.recorder.opened(self.n, self.request, recorded)
         except OSError as error:
-            message = f"{self.request.op}: the recording cannot be written ({error.strerror}); nothing was sent"
+            message = (
+                f"{self.request.op}: the recording cannot be written ({error.strerror or error}); nothing was sent"
+            )
             raise CassetteError(message) from error
         self._is_written = True
 

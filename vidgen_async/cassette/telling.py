@@ -101,7 +101,12 @@ LOOKS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("jwt", re.compile(r"\beyJ[\w-]{8,}\.[\w-]{4,}\.[\w-]*")),
     ("bearer", re.compile(r"(?<=bearer )(?!REDACTED-)[\w.~+/=-]+", re.IGNORECASE)),
     ("basic", re.compile(r"(?<=basic )(?!REDACTED-)[\w+/=-]{8,}", re.IGNORECASE)),
-    ("key", re.compile(r"\b(?:sk|pk|rk|key|vk)[-_](?:live|test|proj)?[-_]?[A-Za-z0-9_-]{16,}|\bAKIA[0-9A-Z]{16}\b")),
+    (
+        "key",
+        re.compile(
+            r"(?<!REDACTED-)\b(?:sk|pk|rk|key|vk)[-_](?:live|test|proj)?[-_]?[A-Za-z0-9_-]{16,}|\bAKIA[0-9A-Z]{16}\b"
+        ),
+    ),
     ("key", re.compile(r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|xox[abprs]-[\w-]{10,}|AIza[\w-]{30,})")),
     ("idempotencykey", re.compile(r"\bvg1-[a-z2-7]{40}\b")),
     ("email", re.compile(r"\b[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,4}\b", re.ASCII)),

@@ -167,7 +167,7 @@ class Client:
 def _journal(given: Journal | str | None, transport: Transport) -> Journal:
     is_replay = getattr(transport, "is_replay", False)
     named = given
-    if named is None and not is_replay:
+    if named is None and (not is_replay or getattr(transport, "goes_out", False)):
         named = os.environ.get("VIDGEN_JOURNAL") or None
     if named is None:
         return MemoryJournal()
@@ -175,7 +175,7 @@ def _journal(given: Journal | str | None, transport: Transport) -> Journal:
     if is_replay and journal.durable:
         message = (
             "a replay must not write into a journal that lasts: its orders were never made, and would count as made; "
-            "give no journal, or a MemoryJournal"
+            "give no journal (and no VIDGEN_JOURNAL where creates may go out, too), or a MemoryJournal"
         )
         raise ConfigurationError(message)
     return journal

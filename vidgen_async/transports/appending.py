@@ -28,6 +28,9 @@ class AppendingTransport(RecordingTransport):
     that must be remembered, record anew. Without a cassette this is a recording.
     """
 
+    #: A journal that the environment names is not passed over in silence: creates may go out for real.
+    goes_out = True
+
     def __init__(
         self, inner: Transport, cassette: Cassette | str | os.PathLike[str], *, auto_publish: bool = True
     ) -> None:

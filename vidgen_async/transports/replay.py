@@ -26,6 +26,8 @@ from vidgen_async.transports.base import BufferedResponse, Response
 
 #: Real seconds for which an answer is awaited whose recorded caller gave it up.
 _PATIENCE = 60.0
+#: Seconds; what took less is played at once.
+_NOTICEABLE = 0.5
 _SHOWN = 10
 
 
@@ -159,6 +161,7 @@ async def play(
             claim.give_back()
             raise
     player.played.append(interaction.n)
+    await _take_as_long(interaction, request, probe, clock=clock, closed=closed)
     if failure is not None and interaction.status is None:
         if probe is not None:
             probe.learn(failure.delivery, failure.phase)
@@ -210,6 +213,20 @@ async def _pieces(
         raise player.missed(CassetteError(message))
 
 
+async def _take_as_long(
+    interaction: Interaction, request: Request, probe: Probe | None, *, clock: Clock, closed: asyncio.Event
+) -> None:
+    """Let virtual time pass as it did: a caller's limit or patience may have hung on it. Short times are not played."""
+    at = interaction.ended if interaction.answered is None else interaction.answered
+    waited = 0.0 if at is None else at - interaction.started
+    is_given_up = interaction.failure is not None and interaction.failure.is_cancelled
+    if waited < _NOTICEABLE or is_given_up or not isinstance(clock, VirtualClock):
+        return
+    await clock.sleep(waited)
+    if closed.is_set():
+        raise _closed(request, Delivery.MAYBE_SENT if probe is None else probe.delivery)
+
+
 async def _pass(clock: Clock) -> None:
     """Let others run; a body that comes is no time to jump ahead."""
     if isinstance(clock, VirtualClock):
@@ -247,4 +264,5 @@ def _cut(request: Request) -> BodyError:
 
 def _closed(request: Request, delivery: Delivery) -> TransportClosedError:
     message = f"{request.op}: the transport is closed"
-    return TransportClosedError(message, delivery=delivery, phase=Phase.BUILD, op=request.op)
+    phase = Phase.BUILD if delivery is Delivery.NOT_SENT else Phase.WAIT
+    return TransportClosedError(message, delivery=delivery, phase=phase, op=request.op)
