@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from yarl import URL
 
 from tests.cassette.planting import answered, files_in, leaks
 from tests.cassette.recording_child import KEY, request
 from tests.transports.raw_service import Connection, raw_service
 from vidgen_async.cassette import Cassette, Recovered, load, recover
 from vidgen_async.errors import CassetteBusyError
-from vidgen_async.transports import FakeTransport, RecordingTransport
+from vidgen_async.messages import Request
+from vidgen_async.transports import BufferedResponse, FakeTransport, RecordingTransport
 
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = ("idempotency", "sent", "query", "token", "sig", "hook", "cookie", "blob")
@@ -264,7 +266,7 @@ async def test_what_a_dead_process_left_is_kept_beside_a_new_recording(path, tmp
 
     await transport.aclose()
     assert [interaction.request.body["json"]["n"] for interaction in load(path).interactions] == [7]
-    assert list(files_in(tmp_path)) == ["a.cassette.json"]
+    assert sorted(files_in(tmp_path)) == ["a.cassette.json", "a.cassette.json.part.old"]
 
 
 async def test_the_recording_is_readable_by_its_owner_alone(path):
@@ -273,3 +275,28 @@ async def test_the_recording_is_readable_by_its_owner_alone(path):
         await response.read()
     assert Cassette(path).part.stat().st_mode & 0o777 == 0o600
     await transport.aclose()
+
+
+async def test_what_several_dead_recordings_left_is_all_kept_also_when_the_next_one_is_published(tmp_path):
+    path = tmp_path / "one.json"
+
+    async def handle(request: Request) -> BufferedResponse:
+        return BufferedResponse(200, b'{"status": "running"}', url=request.url)
+
+    for number in range(4):
+        transport = RecordingTransport(FakeTransport(handle), path)
+        url = URL(f"https://service.test/openapi/v1/videos/task-{number}")
+        async with await transport.send(Request(op="videos.get", method="GET", url=url)) as response:
+            await response.read()
+        if number < 3:
+            transport.give_up()
+        await transport.aclose()
+
+    left = sorted(tmp_path.glob("*.part*"))
+    assert [file.name for file in left] == ["one.json.part.old", "one.json.part.old2", "one.json.part.old3"]
+    assert [recover(file).document.interactions[0].request.url.rpartition("/")[2] for file in left] == [
+        "task-0",
+        "task-1",
+        "task-2",
+    ]
+    assert {recover(file).target for file in left} == {path}

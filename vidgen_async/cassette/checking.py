@@ -23,7 +23,7 @@ BLOBS = "blobs"
 #: What tests keep their cassettes in: where they are looked for below the current directory.
 CASSETTES = "cassettes"
 #: How files are called that are written while recording, and those of older recordings that did not end.
-UNFINISHED = (".json.part", ".json.part.old")
+UNFINISHED = re.compile(r".*\.json\.part(?:\.old\d*)?")
 
 #: So a cassette begins; one that is damaged further on is still taken for one.
 _BEGINNING = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"format"\s*:\s*"' + FORMAT.encode() + rb'"')
@@ -207,9 +207,9 @@ def folders_below(directory: Path) -> list[Path]:
 
 
 def _orphans_in(folder: Path) -> Iterator[Problem]:
-    files = [file for file in _files_in(folder) if file.name.endswith((".json", *UNFINISHED))]
+    files = [file for file in _files_in(folder) if file.name.endswith(".json") or UNFINISHED.fullmatch(file.name)]
     for file in files:
-        if file.name.endswith(UNFINISHED):
+        if UNFINISHED.fullmatch(file.name):
             message = "left by a recording that did not end: vidgen cassette recover shows what is in it"
             yield Problem(file, ProblemKind.UNFINISHED, "", message)
     blobs = folder / BLOBS

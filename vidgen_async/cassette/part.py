@@ -3,6 +3,7 @@ goes on. What was finished survives a kill; the cassette itself is replaced only
 
 import json
 import os
+import re
 import stat
 import weakref
 from collections.abc import Callable
@@ -36,7 +37,7 @@ class PartFile:
         self._let_go: weakref.finalize[..., PartFile] | None = None
 
     def open(self, meta: Meta, *, is_append: bool) -> None:
-        """Begin. CassetteBusyError when another recording holds it; what a dead one left is kept beside it."""
+        """Begin. CassetteBusyError when another recording holds it; what dead ones left is kept beside it."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             while self._file is None:
@@ -89,10 +90,8 @@ class PartFile:
             self._let_go()
 
     def discard(self) -> None:
-        """Remove it, and what an older recording had left."""
-        for path in (self.path, self._old):
-            with suppress(FileNotFoundError):
-                path.unlink()
+        """Remove it. What older recordings left stays until somebody looks at it."""
+        self.path.unlink(missing_ok=True)
         self.close()
 
     def _locked(self) -> int | None:
@@ -121,13 +120,14 @@ class PartFile:
             return False
         if stat.S_ISREG(os.fstat(file).st_mode) and os.fstat(file).st_size:
             # Somebody may still want to recover it.
-            self.path.replace(self._old)
+            self.path.replace(self._free_name())
             return False
         return True
 
-    @property
-    def _old(self) -> Path:
-        return self.path.with_name(f"{self.path.name}.old")
+    def _free_name(self) -> Path:
+        """For what an older recording left: ``….part.old``, ``….part.old2``, …"""
+        names = (f"{self.path.name}.old{number or ''}" for number in (0, *range(2, 10**6)))
+        return next(path for path in map(self.path.with_name, names) if not path.exists())
 
 
 @frozen
@@ -177,7 +177,7 @@ class _Leftover:
         self._reader = Reader(str(path))
         self._opened: dict[int, dict[str, Any]] = {}
         self._finished: list[Interaction] = []
-        name = path.name.removesuffix(".old")
+        name = re.sub(r"\.old\d*$", "", path.name)
         self._target = path.with_name(name.removesuffix(ENDING) if name.endswith(ENDING) else f"{name}.recovered.json")
 
     def read(self, lines: list[bytes]) -> Recovered:

@@ -37,7 +37,7 @@ def store(blob: Blob, directory: Path) -> bool:
     target = directory / blob.name
     if target.exists():
         return False
-    write_at_one_go(target, blob.data)
+    write_at_one_go(target, blob.data, is_synced=False)
     return True
 
 
@@ -49,14 +49,16 @@ def load_if_there(path: Path) -> Document | None:
         return None
 
 
-def write_at_one_go(target: Path, data: bytes) -> None:
+def write_at_one_go(target: Path, data: bytes, *, is_synced: bool = True) -> None:
+    """``is_synced``: it survives a loss of power, too. A blob need not: its name tells whether it is whole."""
     temporary = target.with_name(f".{target.name[:50]}.{random_names.token_hex(4)}")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with temporary.open("xb") as file:
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
+            if is_synced:
+                os.fsync(file.fileno())
         temporary.replace(target)
     except OSError as error:
         message = f"{target} cannot be written: {error.strerror or error}"

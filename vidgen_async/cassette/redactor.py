@@ -50,6 +50,8 @@ _DATA = re.compile(
 )
 #: The service's names for its ids: they stay readable, also in addresses on other hosts.
 _IDS = frozenset({"id", "task_id", "image_id", "asset_id", "model", "status", "upstream_task_id"})
+#: Characters of one text; longer ones are hidden as a whole.
+_LONGEST_TEXT = 1 << 18
 _LONGEST_CACHED = 4096
 _MOST_CACHED = 4096
 
@@ -286,6 +288,9 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """Any text: URLs in it are redacted, what looks like a secret or is a known one is replaced."""
+        if len(text) > _LONGEST_TEXT:
+            # To look through it would hold up everything else for too long.
+            return self.secrets.hide(text, "longtext", is_secret=False)
         known = self._cached(self._texts, text)
         if known is None:
             known = self._kept(self._texts, text, self._text(text))
