@@ -7,6 +7,7 @@ import pytest
 from tests.cassette.recording_stage import KEY
 from vidgen_async import Client
 from vidgen_async.attempts import OrderState
+from vidgen_async.cassette import load, recover
 from vidgen_async.errors import CassetteBusyError, CassetteError, ConfigurationError
 from vidgen_async.messages import Probe, Request
 from vidgen_async.sandbox import Sandbox
@@ -144,3 +145,34 @@ async def test_a_journal_that_the_environment_names_is_not_passed_over_beside_pl
         Client(service.api_key, base_url=service.base_url, transport=AppendingTransport(DirectTransport(), path))
 
     assert await create(service, ReplayTransport(path), "order-1") == service.creates[0].task_id
+
+
+async def test_a_recording_that_could_not_begin_publishes_nothing_over_the_old_cassette(service, tmp_path):
+    path = tmp_path / "one.json"
+    await create(service, RecordingTransport(DirectTransport(), path), "order-1")
+    before = path.read_bytes()
+    first = RecordingTransport(DirectTransport(), path)
+    second = RecordingTransport(DirectTransport(), path)
+    async with (
+        Client(service.api_key, base_url=service.base_url, transport=first) as client,
+        Client(service.api_key, base_url=service.base_url, transport=second) as other,
+    ):
+        await client.account.get()
+        with pytest.raises(CassetteBusyError):
+            await other.account.get()
+        with pytest.raises(CassetteError, match="nothing was published"):
+            second.publish()
+        assert path.read_bytes() == before
+
+
+async def test_an_appending_recording_that_was_published_already_is_not_appended_again(service, tmp_path):
+    path = tmp_path / "one.json"
+    await create(service, RecordingTransport(DirectTransport(), path), "order-1")
+    appending = AppendingTransport(DirectTransport(), path, auto_publish=False)
+    async with Client(service.api_key, base_url=service.base_url, transport=appending) as client:
+        await client.account.get()
+    left = appending.part.read_bytes()
+    appending.publish()
+    appending.part.write_bytes(left)
+
+    assert recover(appending.part).document == load(path)

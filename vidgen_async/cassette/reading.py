@@ -107,17 +107,17 @@ class Reader:
             status = response.get("status") if isinstance(response, dict) else None
             if type(status) is not int:
                 raise self._invalid(f"{pointer}/response/status", "is not a number")
-            headers = self.headers(response.get("headers", ()), f"{pointer}/response/headers")
-            body = self.body(response.get("body"), f"{pointer}/response/body")
-        started, answered, ended = self.times(data.get("t"), f"{pointer}/t")
+            headers = self.headers(response.get("headers", ()), pointer, "/response/headers")
+            body = self.body(response.get("body"), pointer, "/response/body")
+        started, answered, ended = self.times(data.get("t"), pointer, "/t")
         return Interaction(
             n=n,
             op=op,
             request=RecordedRequest(
                 request["method"],
                 request["url"],
-                self.headers(request.get("headers", ()), f"{pointer}/request/headers"),
-                self.body(request.get("body"), f"{pointer}/request/body"),
+                self.headers(request.get("headers", ()), pointer, "/request/headers"),
+                self.body(request.get("body"), pointer, "/request/body"),
             ),
             started=started or 0.0,
             answered=answered,
@@ -125,11 +125,11 @@ class Reader:
             status=status,
             headers=headers,
             body=body,
-            failure=None if error is None else self.failure(error, f"{pointer}/error"),
+            failure=None if error is None else self.failure(error, pointer, "/error"),
             extra=_unknown(data),
         )
 
-    def headers(self, data: Any, pointer: str) -> tuple[tuple[str, str], ...]:
+    def headers(self, data: Any, pointer: str, where: str) -> tuple[tuple[str, str], ...]:
         try:
             lines = tuple(data)
             known = self._headers.get(lines)
@@ -137,41 +137,46 @@ class Reader:
                 known = self._headers[lines] = tuple(map(_header, lines))
             return known
         except (TypeError, ValueError, AttributeError) as error:
-            raise self._invalid(pointer, 'is not a list of "name: value"') from error
+            raise self._invalid(pointer + where, 'is not a list of "name: value"') from error
 
-    def body(self, data: Any, pointer: str) -> dict[str, Any] | None:
+    def body(self, data: Any, pointer: str, where: str) -> dict[str, Any] | None:
         if data is None:
             return None
         if not isinstance(data, dict):
-            raise self._invalid(pointer, "is no body")
+            raise self._invalid(pointer + where, "is no body")
         problem = problem_of(data)
         if problem is not None:
-            raise self._invalid(f"{pointer}{problem.where}", problem.what)
+            raise self._invalid(f"{pointer}{where}{problem.where}", problem.what)
         return data
 
-    def times(self, data: Any, pointer: str) -> tuple[float | None, ...]:
+    def times(self, data: Any, pointer: str, where: str) -> tuple[float | None, ...]:
         if data is None:
             return (0.0, None, None)
         try:
             started, answered, ended = data
-            if not all(ms is None or 0 <= ms <= _LONGEST_TIME for ms in data):
-                raise self._invalid(pointer, "is out of all reason")
+            if (
+                not 0
+                <= min(started, answered or 0, ended or 0)
+                <= max(started, answered or 0, ended or 0)
+                <= _LONGEST_TIME
+            ):
+                raise self._invalid(pointer + where, "is out of all reason")
             return (
                 started / 1000,
                 None if answered is None else answered / 1000,
                 None if ended is None else ended / 1000,
             )
         except (TypeError, ValueError) as error:
-            raise self._invalid(pointer, "is not three times in milliseconds") from error
+            raise self._invalid(pointer + where, "is not three times in milliseconds") from error
 
-    def failure(self, data: Any, pointer: str) -> Failure:
+    def failure(self, data: Any, pointer: str, where: str) -> Failure:
         if not isinstance(data, dict) or not isinstance(data.get("type"), str):
-            raise self._invalid(pointer, "has no type")
+            raise self._invalid(pointer + where, "has no type")
         received = data.get("received", 0)
         try:
             delivery, phase = Delivery(str(data.get("delivery"))), Phase(str(data.get("phase")))
         except ValueError as error:
-            raise self._invalid(pointer, "has an unknown delivery or phase") from error
+            raise self._invalid(pointer + where, "has an unknown delivery or phase") from error
         return Failure(
             data["type"],
             delivery,
