@@ -189,7 +189,7 @@ BROKEN = [
 async def test_a_broken_transport_fails_the_sentence_that_it_breaks(
     kind: type[broken.Faultless], sentence: str, facts: dict[str, object], says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_contract_stage, "PATIENCE", 0.3)
+    monkeypatch.setattr(_contract_stage, "PATIENCE", 3.0)
 
     class Contract(TransportContract):
         def make_transport(self) -> Transport:

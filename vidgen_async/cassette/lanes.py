@@ -128,7 +128,7 @@ class Lanes:
         last = lane.last.interaction if lane.last else None
         outcome = "" if last is None else f", the last with {last.status or (last.failure and last.failure.type)}"
         message = f"{self._cassette.path} has no more for {lane.name} ({op}): {lane.played} were played{outcome}."
-        advice = 'Record it again, or allow it with Cassette(…, exhausted="repeat-last").'
+        advice = 'Record it again, or allow it: exhausted="repeat-last", of Cassette or of the pytest marker.'
         return CassetteExhaustedError(message, lane=lane.name, played=lane.played, advice=advice)
 
     # -- keys ----------------------------------------------------------------------------------------------------------

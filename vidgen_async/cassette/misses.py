@@ -100,6 +100,6 @@ def _show(value: Any, name: str) -> str:
     if isinstance(value, list):
         return f"a list of {len(value)}"
     if isinstance(value, str) and not value.startswith("sha256:") and (not name or name.lower().endswith("prompt")):
-        return "another text"
+        return f"another text ({len(value)} characters)"
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 1]}…"

@@ -87,8 +87,12 @@ def _resolved(mode: Mode, cassette: Cassette, request: pytest.FixtureRequest) ->
     if mode is Mode.REPLAY and not cassette.exists():
         where = "; nothing is recorded where CI is set" if is_ci() else ""
         message = f"there is no cassette at {_shown(cassette.path, request)}{where}. Record it: {_command(request)}"
-        raise pytest.UsageError(message)
+        raise pytest.UsageError(message + _FOR_NOTHING)
     return mode
+
+
+#: Beside a command that records from the service.
+_FOR_NOTHING = " (or, for no points, with --vidgen-record-from=sandbox)"
 
 
 def _command(request: pytest.FixtureRequest) -> str:

@@ -9,6 +9,7 @@ request on the wire. A transport of your own is one method and a close::
         def __init__(self, inner: Transport) -> None:
             self.inner = inner
             self.is_replay = getattr(inner, "is_replay", False)
+            self.clock = getattr(inner, "clock", None)  # time is virtual in a replay
 
         async def send(self, request: Request, *, probe: Probe | None = None) -> Response:
             response = await self.inner.send(request, probe=probe)
@@ -17,6 +18,8 @@ request on the wire. A transport of your own is one method and a close::
 
         async def aclose(self) -> None:
             await self.inner.aclose()
+
+A request is frozen; ``attrs.evolve(request, headers=make_headers(…))`` makes another one of it.
 
 Whether it keeps the contract, its own tests tell, with a suite that brings the service to be asked along::
 

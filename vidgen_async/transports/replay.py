@@ -29,6 +29,7 @@ _PATIENCE = 60.0
 #: Seconds; what took less is played at once.
 _NOTICEABLE = 0.5
 _SHOWN = 10
+_HOW_TO_ALLOW = "Record it again, or allow it: allow_unused=True, of check() or of the pytest marker."
 
 
 class ReplayTransport:
@@ -91,10 +92,11 @@ class ReplayTransport:
             raise self.misses[0]
         if self.unused and not allow_unused:
             lines = [str(interaction) for interaction in self.unused]
+            what = "interaction was" if len(lines) == 1 else "interactions were"
             shown = "".join(f"\n  {line}" for line in lines[:_SHOWN])
             more = f"\n  and {len(lines) - _SHOWN} more" if len(lines) > _SHOWN else ""
-            message = f"of {self.cassette.path} {len(lines)} interactions were never played:{shown}{more}"
-            raise CassetteUnusedError(message, unused=lines, advice="Record it again, or allow it.")
+            message = f"of {self.cassette.path} {len(lines)} {what} never played:{shown}{more}"
+            raise CassetteUnusedError(f"{message}\n", unused=lines, advice=_HOW_TO_ALLOW)
 
     async def aclose(self) -> None:
         """Refuse further sends; what still waits ends with a TransportClosedError. Twice is fine."""
