@@ -140,6 +140,8 @@ class Creates:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a transport raises, the probe says how far it got
             failure = error
+        if not opening.is_begun:
+            _learn_without_gate(probe, exchange, failure)
         if probe.delivery is not Delivery.NOT_SENT and not opening.is_begun:
             message = "order %(order_id)r: the transport let it leave without passing the gate"
             report(logger, logging.ERROR, Event.ORDER_UNGUARDED, message, order_id=order.order_id)
@@ -265,6 +267,14 @@ class Creates:
         if failure is None:
             return "it was called off before the first byte"
         return f"{type(failure).__name__}: {excerpt(str(failure), known)}"
+
+
+def _learn_without_gate(probe: Probe, exchange: Exchange, failure: Exception | None) -> None:
+    """What a transport brought back that left the probe aside is evidence all the same."""
+    if exchange.status is not None:
+        probe.learn(Delivery.ANSWERED)
+    elif isinstance(failure, TransportError):
+        probe.learn(failure.delivery)
 
 
 async def _to_the_end(settling: "asyncio.Task[Sent]", on_settled: Callable[[Order], None]) -> Sent:

@@ -4,10 +4,9 @@ A transport never retries, follows redirects, decodes JSON, keeps cookies or sle
 request on the wire. A transport of your own is one method and a close::
 
     class Logged:
-        honours_gate = True                       # it hands the probe on
-
         def __init__(self, inner: Transport) -> None:
             self.inner = inner
+            self.honours_gate = getattr(inner, "honours_gate", False)  # it hands the probe on
             self.is_replay = getattr(inner, "is_replay", False)
             self.clock = getattr(inner, "clock", None)  # time is virtual in a replay
 
