@@ -26,7 +26,7 @@ from tests.cassette.recording_stage import (
     value,
     video,
 )
-from vidgen_async.cassette import Cassette, Mode, recover
+from vidgen_async.cassette import Cassette, Mode, load, recover
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import (
     CassetteBusyError,
@@ -624,6 +624,20 @@ async def test_a_disk_that_is_full_refuses_before_anything_is_sent(path, fill):
     assert len(transport.inner.requests) == 1
     with suppress(CassetteError):
         await transport.aclose()
+
+
+async def test_a_request_that_was_refused_for_a_full_disk_spoils_nothing_of_what_was_and_is_recorded(path, fill):
+    transport = RecordingTransport(counting(), path)
+    await read(transport, ask())
+    disk = fill(transport, after=0)
+    with pytest.raises(CassetteError, match="nothing was sent"):
+        await transport.send(ask("/account"))
+    disk.is_full = False
+
+    await read(transport, ask("/models"))
+    await transport.aclose()
+
+    assert [interaction.op for interaction in load(path).interactions] == ["videos.get", "models.list"]
 
 
 @pytest.mark.parametrize("torn", [None, 30])

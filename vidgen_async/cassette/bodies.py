@@ -81,20 +81,36 @@ class Tee:
         return (bytes(self._head),) if self.is_whole else (bytes(self._head), bytes(self._tail[-END:]))
 
 
-async def request_body(body: Body, redactor: Redactor) -> RecordedBody | None:
-    """A request's body: JSON without image data, or a digest."""
+@frozen
+class Sent:
+    """A request's body: all of a short one, and the length and digest of each."""
+
+    data: bytes | None = field(repr=False)
+    length: int
+    sha256: str
+
+    @property
+    def facts(self) -> RecordedBody:
+        return {"bytes": self.length, "sha256": self.sha256}
+
+
+async def read_through(body: Body) -> Sent:
+    """Read a request's body. What it raises itself comes out."""
     data, digest, length = bytearray(), hashlib.sha256(), 0
     async for piece in body.open():
         digest.update(piece)
         length += len(piece)
         if length <= LONGEST_REQUEST:
             data += piece
-    if length > LONGEST_REQUEST:
-        return {"bytes": length, "sha256": digest.hexdigest()}
-    text = as_text(bytes(data))
-    if text is None:
-        return {"bytes": length, "sha256": digest.hexdigest()}
-    return _text_body(text, redactor, is_request=True) if text else None
+    return Sent(bytes(data) if length <= LONGEST_REQUEST else None, length, digest.hexdigest())
+
+
+def request_body(sent: Sent, redactor: Redactor) -> RecordedBody | None:
+    """What is recorded of it: JSON without image data, or a digest."""
+    if sent.length == 0:
+        return None
+    text = None if sent.data is None else as_text(sent.data)
+    return sent.facts if text is None else _text_body(text, redactor, is_request=True)
 
 
 def answer_body(tee: Tee, headers: Headers, redactor: Redactor) -> tuple[RecordedBody | None, Blob | None]:

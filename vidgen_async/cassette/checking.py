@@ -14,12 +14,11 @@ from typing import Any
 from attrs import frozen
 
 from vidgen_async.cassette.document import FORMAT, Document
+from vidgen_async.cassette.playing import BLOBS
 from vidgen_async.cassette.reading import load
 from vidgen_async.cassette.scanning import scan
 from vidgen_async.errors import CassetteInvalidError, CassetteNotFoundError, CassetteVersionError
 
-#: The directory beside cassettes that holds their large bodies.
-BLOBS = "blobs"
 #: What tests keep their cassettes in: where they are looked for below the current directory.
 CASSETTES = "cassettes"
 #: How files are called that are written while recording, and those of older recordings that did not end.

@@ -27,6 +27,7 @@ from datetime import datetime
 from typing import Any
 
 from attrs import field, frozen
+from yarl import URL
 
 from vidgen_async.messages import Delivery, Phase
 
@@ -43,6 +44,11 @@ class Meta:
     #: Of the service, as far as it showed: what a client must be given for a replay.
     base_url: str | None = None
     extra: Mapping[str, Any] = field(factory=dict)
+
+    @property
+    def origin(self) -> str | None:
+        """Of the service; None where its address is not known."""
+        return None if self.base_url is None else str(URL(self.base_url).origin())
 
 
 @frozen

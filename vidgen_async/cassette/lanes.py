@@ -9,7 +9,7 @@ from typing import Any
 
 from attrs import field, frozen, mutable
 
-from vidgen_async.cassette.bodies import LONGEST_REQUEST, as_text
+from vidgen_async.cassette.bodies import LONGEST_REQUEST, as_text, read_through
 from vidgen_async.cassette.document import Document, Interaction, RecordedRequest
 from vidgen_async.cassette.misses import Key, explain_miss
 from vidgen_async.cassette.redactor import Redactor
@@ -142,15 +142,10 @@ class Lanes:
 
     async def key_of_streamed(self, request: Request) -> Key:
         """The key of a request whose body must be read for it."""
-        digest, data, length = hashlib.sha256(), bytearray(), 0
-        async for piece in BytesBody(b"").open() if request.body is None else request.body.open():
-            digest.update(piece)
-            length += len(piece)
-            if length <= LONGEST_REQUEST:
-                data += piece
-        if length > LONGEST_REQUEST:
-            return request.method, self._url_of(request), f"sha256:{digest.hexdigest()}"
-        return self._key(request, bytes(data))
+        sent = await read_through(BytesBody(b"") if request.body is None else request.body)
+        if sent.data is None:
+            return request.method, self._url_of(request), f"sha256:{sent.sha256}"
+        return self._key(request, sent.data)
 
     def _url_of(self, request: Request) -> str:
         self._redactor.learn(request)

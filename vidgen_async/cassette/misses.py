@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from yarl import URL
 
+from vidgen_async.cassette.telling import Kind, kind_of
 from vidgen_async.errors import CassetteMissError
 
 NEAREST = 3
@@ -99,7 +100,7 @@ def _show(value: Any, name: str) -> str:
         return "an object"
     if isinstance(value, list):
         return f"a list of {len(value)}"
-    if isinstance(value, str) and not value.startswith("sha256:") and (not name or name.lower().endswith("prompt")):
+    if isinstance(value, str) and not value.startswith("sha256:") and (not name or kind_of(name) is Kind.PROMPT):
         return f"another text ({len(value)} characters)"
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 1]}…"

@@ -17,6 +17,9 @@ from vidgen_async.messages import CHUNK
 
 RecordedBody: TypeAlias = dict[str, Any]
 
+#: The directory beside cassettes that holds their large bodies.
+BLOBS = "blobs"
+
 #: How JSON is usually written. What was written in one of these ways is written the same way again.
 STYLES: dict[str, dict[str, Any]] = {
     "compact": {"separators": (",", ":")},
@@ -89,9 +92,8 @@ def body_bytes(body: RecordedBody | None) -> bytes | None:
     if "json" in body:
         return json.dumps(body["json"], **STYLES[body.get("style", "compact")]).encode("utf-8", "surrogatepass")
     if "text" in body:
-        return str(body["text"]).encode(
-            body.get("charset", "utf-8"), "surrogatepass" if "charset" not in body else "replace"
-        )
+        text = str(body["text"])
+        return text.encode("latin-1", "replace") if "charset" in body else text.encode("utf-8", "surrogatepass")
     return base64.b64decode(body["b64"]) if "b64" in body else None
 
 

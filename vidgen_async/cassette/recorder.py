@@ -76,11 +76,7 @@ class Recorder:
         if request.headers is not self._headers:
             self._headers = request.headers
             self.redactor.learn(request)
-        try:
-            self._note_base_url(request)
-        except OSError as error:
-            message = f"{request.op}: the recording cannot be written ({error.strerror or error}); nothing was sent"
-            raise CassetteError(message) from error
+        self._note_base_url(request)
         self._count += 1
         taken = self._under_way[self._count] = Taken(
             recorder=self, request=request, n=self._count, started=self.elapsed
@@ -106,7 +102,11 @@ class Recorder:
                 self._requests.clear()
             if body is None:
                 self._requests[key] = text, version
-        self._write(f'{{"e":"open","n":{n},"op":{to_text(request.op)},"request":{text}}}')
+        self._write_before(request, f'{{"e":"open","n":{n},"op":{to_text(request.op)},"request":{text}}}')
+
+    def forget(self, n: int) -> None:
+        """It never began: there is nothing to write of it."""
+        self._under_way.pop(n, None)
 
     def finished(self, n: int, line: str) -> None:
         """Write down an outcome, unless the recording is over. What goes wrong is told when it is to be published: an
@@ -118,6 +118,14 @@ class Recorder:
             self._write(line)
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller's answer must not be lost by it
             self.broke(error)
+
+    def _write_before(self, request: Request, text: str) -> None:
+        """Before the request is sent: CassetteError when it cannot be written."""
+        try:
+            self._write(text)
+        except OSError as error:
+            message = f"{request.op}: the recording cannot be written ({error.strerror or error}); nothing was sent"
+            raise CassetteError(message) from error
 
     def _write(self, text: str) -> None:
         late, self.redactor.secrets.late = self.redactor.secrets.late, []
@@ -220,7 +228,7 @@ class Recorder:
         base = re.fullmatch(rf"(https?://.+)/{endpoint}", str(request.url))
         if base is not None:
             self._has_base_url = True
-            self._write(to_text({"e": "meta", "base_url": self.redactor.url(base[1])}))
+            self._write_before(request, to_text({"e": "meta", "base_url": self.redactor.url(base[1])}))
 
 
 def _recorder_name() -> str:

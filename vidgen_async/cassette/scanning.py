@@ -6,13 +6,14 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from attrs import evolve, frozen
-from yarl import URL
 
 from vidgen_async.cassette.bodies import hides_a_secret
 from vidgen_async.cassette.document import Document, Interaction
+from vidgen_async.cassette.reading import Reader
 from vidgen_async.cassette.redactor import Redactor
 from vidgen_async.cassette.secrets import PSEUDONYM, Secrets, loosened
 from vidgen_async.cassette.telling import HeaderKind, kind_of_header, look_of
+from vidgen_async.cassette.writing import interaction_form
 from vidgen_async.errors import CassetteSecretError
 
 Change: TypeAlias = Callable[[str], str]
@@ -29,13 +30,13 @@ class Finding:
 def scan(document: Document, secrets: Secrets | None = None, *, origin: str | None = None) -> list[Finding]:
     """Everything in the cassette that looks like a secret, or is one of ``secrets``. ``origin`` is the service's, where
     the cassette does not tell it."""
-    base = document.meta.base_url
-    redactor = Redactor(is_numbered=False, origin=origin if base is None else str(URL(base).origin()))
+    redactor = Redactor(is_numbered=False, origin=document.meta.origin or origin)
     known = secrets if secrets is not None and is_any_in(document, secrets) else None
     looks = _Looks(redactor, known)
     for interaction in document.interactions:
         redactor.note_ids((interaction.body or {}).get("json"))
-    looks.leaves({"meta": {"base_url": base, **document.meta.extra}, **document.extra}, "")
+    meta = {"base_url": document.meta.base_url, **document.meta.extra}
+    looks.leaves({"meta": meta, **document.extra}, "")
     for at, interaction in enumerate(document.interactions):
         looks.interaction(interaction, f"/interactions/{at}")
     return looks.found
@@ -111,28 +112,30 @@ class _Looks:
 
 def is_any_in(document: Document, secrets: Secrets) -> bool:
     """Whether a known value is anywhere in the cassette. Texts that come again are looked at once."""
-    texts: dict[str, None] = {}
+    texts: dict[str, None] = dict.fromkeys([document.meta.base_url or ""])
 
     def collect(text: str) -> str:
         texts[text] = None
         return text
 
-    map_texts(document, collect)
+    for interaction in document.interactions:
+        map_line(interaction_form(interaction), collect)
     return secrets.is_in("\n".join(texts))
 
 
 def map_texts(document: Document, change: Change) -> Document:
     """The document with every text changed that came from outside; bodies that are no text stay."""
-    base_url = document.meta.base_url
+    reader, base_url = Reader("in hand"), document.meta.base_url
+    forms = (map_line(interaction_form(interaction), change) for interaction in document.interactions)
     return evolve(
         document,
         meta=evolve(document.meta, base_url=None if base_url is None else change(base_url)),
-        interactions=tuple(_mapped(interaction, change) for interaction in document.interactions),
+        interactions=tuple(reader.interaction(form, f"/interactions/{at}") for at, form in enumerate(forms)),
     )
 
 
 def map_line(line: dict[str, Any], change: Change) -> dict[str, Any]:
-    """The same for a line of a part file."""
+    """The same for an interaction as JSON, or for a line of a part file."""
     mapped = dict(line)
     if line.get("base_url"):
         mapped["base_url"] = change(line["base_url"])
@@ -175,25 +178,6 @@ def _mapped_part(part: dict[str, Any], change: Change) -> dict[str, Any]:
     if "body" in part:
         mapped["body"] = _mapped_body(part["body"], change)
     return mapped
-
-
-def _mapped(interaction: Interaction, change: Change) -> Interaction:
-    def pairs(headers: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-        return tuple((name, change(value)) for name, value in headers)
-
-    request, failure = interaction.request, interaction.failure
-    return evolve(
-        interaction,
-        request=evolve(
-            request,
-            url=change(request.url),
-            headers=pairs(request.headers),
-            body=_mapped_body(request.body, change),
-        ),
-        headers=pairs(interaction.headers),
-        body=_mapped_body(interaction.body, change),
-        failure=None if failure is None else evolve(failure, message=change(failure.message)),
-    )
 
 
 def _mapped_body(body: dict[str, Any] | None, change: Change) -> dict[str, Any] | None:

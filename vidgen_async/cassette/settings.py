@@ -10,6 +10,7 @@ from attrs import Attribute, field, frozen
 
 from vidgen_async.cassette.document import Document
 from vidgen_async.cassette.part import ENDING
+from vidgen_async.cassette.playing import BLOBS
 from vidgen_async.cassette.reading import load
 from vidgen_async.cassette.redactor import Prompts
 from vidgen_async.errors import ConfigurationError
@@ -89,7 +90,7 @@ class Cassette:
     @property
     def blobs(self) -> Path:
         """Where bodies are that do not stand in the cassette itself; cassettes of one directory share them."""
-        return self.path.parent / "blobs"
+        return self.path.parent / BLOBS
 
     def exists(self) -> bool:
         return self.path.exists()

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 from attrs import mutable
 
 from vidgen_async import errors
-from vidgen_async.cassette.bodies import Tee, limit_for, request_body
+from vidgen_async.cassette.bodies import Tee, limit_for, read_through, request_body
 from vidgen_async.cassette.document import CANCELLED, Failure
 from vidgen_async.cassette.playing import body_length
 from vidgen_async.cassette.writing import outcome_form, times_form, to_text
-from vidgen_async.errors import CassetteError, TransportError
+from vidgen_async.errors import TransportError
 from vidgen_async.messages import Delivery, Headers, Phase, Probe, Request
 
 if TYPE_CHECKING:
@@ -35,16 +35,11 @@ class Taken:
         """Before anything is sent. CassetteError when it cannot be written."""
         body = self.request.body
         try:
-            recorded = None if body is None else await request_body(body, self.recorder.redactor)
+            sent = None if body is None else await read_through(body)
         except Exception:  # noqa: BLE001 - it is the caller's own; the inner transport meets it too, and says what it means
-            recorded = None
-        try:
-            self.recorder.opened(self.n, self.request, recorded)
-        except OSError as error:
-            message = (
-                f"{self.request.op}: the recording cannot be written ({error.strerror or error}); nothing was sent"
-            )
-            raise CassetteError(message) from error
+            sent = None
+        recorded = None if sent is None else request_body(sent, self.recorder.redactor)
+        self.recorder.opened(self.n, self.request, recorded)
         self._is_written = True
 
     def answer(self, status: int, headers: Headers) -> None:
@@ -92,8 +87,10 @@ class Taken:
             self.end("cancelled")
 
     def drop(self) -> None:
-        """It never was a request: its gate did not let it pass."""
-        if not self._is_over:
+        """It never was a request: it could not be written down, or its gate did not let it pass."""
+        if not self._is_written:
+            self.recorder.forget(self.n)
+        elif not self._is_over:
             self._is_over = True
             self.recorder.finished(self.n, to_text({"e": "drop", "n": self.n}))
 
@@ -103,6 +100,8 @@ class Taken:
         return self._headers.get("Content-Length") == str(self._tee.length)
 
     def _finish(self, failure: Failure | None, how: str | None = None) -> None:
+        if not self._is_written:
+            self.recorder.forget(self.n)
         if self._is_over or not self._is_written:
             return
         self._is_over = True

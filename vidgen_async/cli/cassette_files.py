@@ -5,8 +5,9 @@ from pathlib import Path
 
 from vidgen_async.cassette import Document, Interaction, Recovered, load
 from vidgen_async.cassette.bodies import Blob
-from vidgen_async.cassette.checking import BLOBS, blob_names, cassettes_below, folders_below, is_cassette
+from vidgen_async.cassette.checking import blob_names, cassettes_below, folders_below, is_cassette
 from vidgen_async.cassette.differences import is_older_state
+from vidgen_async.cassette.playing import BLOBS
 from vidgen_async.cassette.publishing import store
 from vidgen_async.cassette.scanning import refuse_secrets
 from vidgen_async.errors import CassetteError, CassetteInvalidError, CassetteNotFoundError
@@ -31,7 +32,7 @@ def _cassettes_at(path: Path) -> list[Path]:
             message = f"there is no cassette in the directory {path}"
             raise CassetteNotFoundError(message, path=str(path))
         return below
-    if not path.exists() or not is_cassette(path):
+    if not path.is_file() or not is_cassette(path):
         load(path)  # says what it is instead
     return [path]
 

@@ -9,9 +9,9 @@ from typing import Any
 from attrs import field, frozen
 
 from vidgen_async.cassette import Document, Interaction
-from vidgen_async.cassette.checking import BLOBS, blob_names
+from vidgen_async.cassette.checking import blob_names
 from vidgen_async.cassette.differences import address
-from vidgen_async.cassette.playing import body_length
+from vidgen_async.cassette.playing import BLOBS, body_length
 from vidgen_async.cli.curtain import Curtain
 from vidgen_async.cli.formats import moment, seconds, size
 from vidgen_async.cli.printing import Document as JsonDocument

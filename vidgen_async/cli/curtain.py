@@ -5,6 +5,7 @@ from typing import Any
 
 from vidgen_async.cassette import Document
 from vidgen_async.cassette.secrets import PSEUDONYM, unescaped
+from vidgen_async.cassette.telling import Kind, kind_of
 from vidgen_async.redaction import RUN, hide_secrets
 
 
@@ -80,7 +81,7 @@ def _prompts_in(value: Any, name: str = "") -> Iterator[str]:
 
 
 def _is_prompt(name: str, value: str) -> bool:
-    return name.lower().endswith("prompt") and not PSEUDONYM.fullmatch(value)
+    return kind_of(name) is Kind.PROMPT and not PSEUDONYM.fullmatch(value)
 
 
 def _length_of(prompt: str) -> str:

@@ -19,7 +19,7 @@ from vidgen_async.pytest_plugin.places import cassettes_of, file_name
 from vidgen_async.pytest_plugin.session import Session
 from vidgen_async.pytest_plugin.settings import SETTINGS, Marked
 from vidgen_async.transports import ReplayTransport, on_cassette
-from vidgen_async.transports.cassettes import is_ci
+from vidgen_async.transports.cassettes import is_ci, resolved
 
 #: Seconds between two looks at a task: a sandbox makes a video in four.
 _INTERVAL_ON_THIS_MACHINE = 1.0
@@ -83,7 +83,7 @@ def _path(request: pytest.FixtureRequest, marked: Marked) -> Path:
 def _resolved(mode: Mode, cassette: Cassette, request: pytest.FixtureRequest) -> Mode:
     """What ``auto`` comes to, and whether what is to be played is there."""
     if mode is Mode.AUTO:
-        mode = Mode.RECORD if not cassette.exists() and not is_ci() else Mode.REPLAY
+        mode = resolved(cassette)
     if mode is Mode.REPLAY and not cassette.exists():
         where = "; nothing is recorded where CI is set" if is_ci() else ""
         message = f"there is no cassette at {_shown(cassette.path, request)}{where}. Record it: {_command(request)}"

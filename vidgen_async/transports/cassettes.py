@@ -26,17 +26,22 @@ def on_cassette(
     where it would record and the environment variable CI is set.
     """
     mode, cassette = Mode.named(mode), as_cassette(cassette)
-    if mode is Mode.APPEND:
-        return AppendingTransport(live(), cassette, auto_publish=auto_publish)
-    if mode is Mode.AUTO and not cassette.exists():
-        if is_ci():
+    if mode is Mode.AUTO:
+        mode = resolved(cassette)
+        if mode is Mode.REPLAY and not cassette.exists():
             message = f"there is no cassette at {cassette.path}, and nothing is recorded where CI is set"
             advice = "Record it on your machine and commit it."
             raise CassetteNotFoundError(message, path=str(cassette.path), advice=advice)
-        mode = Mode.RECORD
+    if mode is Mode.APPEND:
+        return AppendingTransport(live(), cassette, auto_publish=auto_publish)
     if mode is Mode.RECORD:
         return RecordingTransport(live(), cassette, auto_publish=auto_publish)
     return ReplayTransport(cassette)
+
+
+def resolved(cassette: Cassette) -> Mode:
+    """What ``auto`` comes to."""
+    return Mode.RECORD if not cassette.exists() and not is_ci() else Mode.REPLAY
 
 
 def is_ci() -> bool:

@@ -67,7 +67,7 @@ class ReplayTransport:
                 with self.clock.hold():
                     claim = await self._player.claim_streamed(request)
         except CassetteError as error:
-            self.misses.append(error)
+            self._player.missed(error)
             raise
         return await play(claim, request, probe, self._player, clock=self.clock, closed=self._closed)
 
@@ -108,9 +108,9 @@ class Player:
 
     def __init__(self, document: Document, cassette: Cassette) -> None:
         self.cassette = cassette
-        base = document.meta.base_url
-        origin = None if base is None else str(URL(base).origin())
-        redactor = Redactor(prompts=cassette.prompts, secrets=cassette.secrets, is_numbered=False, origin=origin)
+        redactor = Redactor(
+            prompts=cassette.prompts, secrets=cassette.secrets, is_numbered=False, origin=document.meta.origin
+        )
         self.lanes = Lanes(document, cassette, redactor)
         self.played: list[int] = []
         self.misses: list[CassetteError] = []
@@ -254,10 +254,6 @@ def _error(failure: Failure, request: Request) -> TransportError:
         kind = TransportError
     more = {"received": failure.received} if issubclass(kind, BodyError) else {}
     return kind(failure.message, delivery=failure.delivery, phase=failure.phase, op=request.op, **more)
-
-
-def _phase(failure: Failure) -> Phase:
-    return Phase(failure.phase)
 
 
 def _cut(request: Request) -> BodyError:
