@@ -1,5 +1,6 @@
 """What the benchmarks share: percentiles, tables, and what a reader must know about the machine."""
 
+import gc
 import os
 import platform
 import sqlite3
@@ -31,6 +32,13 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
         ).rstrip()
         for line in lines
     )
+
+
+def resident_bytes() -> int:
+    """Of this process, in memory, when its garbage is collected; 0 where the system does not tell."""
+    gc.collect()
+    statm = Path("/proc/self/statm")
+    return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if statm.exists() else 0
 
 
 def milliseconds(seconds: float) -> str:

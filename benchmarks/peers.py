@@ -16,7 +16,7 @@ import aiosqlite
 from attrs import asdict
 
 from vidgen_async.attempts import Attempt, Closing, Evidence, Order, OrderRef, OrderState, TaskResult
-from vidgen_async.journal import Journal, MemoryJournal, Permission, SqliteJournal
+from vidgen_async.journal import Journal, MemoryJournal, Permission, RunningPage, SqliteJournal
 from vidgen_async.journal import _sqlite_records as records
 from vidgen_async.journal import _sqlite_schema as schema
 from vidgen_async.journal.base import SLOT_MARGIN, unknown_order
@@ -213,6 +213,9 @@ class Aiosqlite:
         raise NotImplementedError
 
     async def list(self, service: str, account: str, now: datetime, *, is_terminal: bool | None = None) -> list[Order]:
+        raise NotImplementedError
+
+    async def running(self, service: str, account: str, *, after: int = 0) -> RunningPage:
         raise NotImplementedError
 
 

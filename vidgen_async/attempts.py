@@ -183,6 +183,16 @@ class TaskResult:
 
 
 @frozen(kw_only=True)
+class RunningTask:
+    """A task that an order has, and that was not seen to end."""
+
+    task_id: str
+    order_id: str
+    accepted_at: datetime
+    """When the receipt that names it was learned."""
+
+
+@frozen(kw_only=True)
 class Order:
     """One order = one Idempotency-Key = one body, for ever."""
 

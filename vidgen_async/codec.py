@@ -83,8 +83,18 @@ def _items(read: Callable[[Any], T]) -> Callable[[Any, Any], tuple[T, ...]]:
     return read_all
 
 
-def _optional(read: Callable[[Any, Any], T]) -> Callable[[Any, Any], T | None]:
-    return lambda value, kind: None if value is None else read(value, kind)
+def _text_or_none(value: Any, _: Any = None) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    raise TypeError
+
+
+def _integer_or_none(value: Any, _: Any = None) -> int | None:
+    return None if value is None else _integer(value)
+
+
+def _moment_or_none(value: Any, _: Any = None) -> datetime | None:
+    return None if value is None else _moment(value)
 
 
 def _as_it_came(value: Any, _: Any = None) -> Any:
@@ -94,9 +104,9 @@ def _as_it_came(value: Any, _: Any = None) -> Any:
 _HOOKS: dict[Any, Callable[[Any, Any], Any]] = {
     bool: _truth,
     str: _text,
-    str | None: _optional(_text),
-    int | None: _optional(_integer),
-    datetime | None: _optional(_moment),
+    str | None: _text_or_none,
+    int | None: _integer_or_none,
+    datetime | None: _moment_or_none,
     tuple[int, ...]: _items(_integer),
     tuple[str, ...]: _items(_text),
 }
@@ -129,7 +139,8 @@ class _Reader(Generic[T]):
 
     def __call__(self, data: Mapping[str, Any]) -> T:
         """Raises KeyError when the identity is missing or unusable."""
-        extra = {name: data[name] for name in data if name not in self._known}
+        known = self._known
+        extra = {name: value for name, value in data.items() if name not in known}
         try:
             return self._read({**data, "extra": extra}, self._cls)
         except Exception:  # noqa: BLE001 - generated code raises whatever the odd value provokes; read it slowly
@@ -256,6 +267,13 @@ def read_task(answer: Answer) -> VideoTask:
         return _read_task(data)
     except KeyError as error:
         raise answer.unexpected("has neither id nor task_id") from error
+
+
+def read_look(answer: Answer, seen: int | None) -> tuple[VideoTask | None, int]:
+    """GET /videos/{id} for who looks often: the task, or None where the answer is the one with the mark ``seen``, byte
+    for byte; and the mark of this one."""
+    mark = hash(answer.body)
+    return (None if mark == seen else read_task(answer)), mark
 
 
 def read_created_id(body: bytes) -> tuple[str | None, dict[str, Any]]:

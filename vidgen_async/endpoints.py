@@ -1,5 +1,6 @@
 """The six endpoints (section 4) as requests: where they go, and the one header that holds the key."""
 
+import re
 from collections.abc import Mapping
 from urllib.parse import quote
 
@@ -9,6 +10,9 @@ from yarl import URL
 from vidgen_async.errors import InvalidRequestError
 from vidgen_async.messages import Body, Headers, Request, Timeouts, make_headers
 from vidgen_async.resources import TaskLike, task_id_of
+
+#: A task id that is its own path segment.
+_PLAIN_ID = re.compile(r"[A-Za-z0-9_~-][A-Za-z0-9_.~-]*")
 
 
 @frozen
@@ -103,4 +107,6 @@ def is_task_id(text: str) -> bool:
 
 def quoted_task_id(task: TaskLike) -> str:
     """The id of the task as one path segment."""
+    if isinstance(task, str) and _PLAIN_ID.fullmatch(task):
+        return task
     return quote(checked_task_id(task), safe="")

@@ -6,6 +6,7 @@ No record at any level holds a key, a token, a signed link, a prompt or image da
 """
 
 import logging
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 
 
@@ -56,6 +57,8 @@ class Event(StrEnum):
     """WARNING: a state that section 3 does not name; the task is watched on. ``task_id``, ``state``"""
     WATCHER_PAUSED = "watcher.paused"
     """WARNING: a 429 pauses all polls. ``task_id``, ``seconds``"""
+    WATCHER_RESUMED = "watcher.resumed"
+    """INFO: the pause is over, polls go on. ``seconds``, for which there were none"""
     WATCHER_LATE = "watcher.late"
     """WARNING: polls are behind, so each task is looked at less often. ``late``, ``count``, ``seconds``, ``interval``,
     ``concurrency``"""
@@ -77,8 +80,14 @@ class Event(StrEnum):
     """WARNING: a caller's hook was cancelled or took too long. ``hook``, ``order_id``, ``count``, ``seconds``"""
 
 
+#: Called with every event and its fields, whether it is logged or not. They return at once and raise nothing.
+listeners: list[Callable[[Event, Mapping[str, object]], None]] = []
+
+
 def report(logger: logging.Logger, level: int, event: Event, message: str, /, **fields: object) -> None:
     """Log ``message``, formatted with the fields by their names, as a record that has them as attributes."""
+    for listener in listeners:
+        listener(event, fields)
     if logger.isEnabledFor(level):
         args = [fields] if fields else []
         logger.log(level, message, *args, extra={"event": str(event), **fields}, stacklevel=2)
@@ -88,5 +97,7 @@ def report_failure(
     logger: logging.Logger, event: Event, message: str, error: BaseException, /, **fields: object
 ) -> None:
     """Like :func:`report`, as an ERROR with the traceback of ``error``."""
+    for listener in listeners:
+        listener(event, fields)
     args = [fields] if fields else []
     logger.error(message, *args, extra={"event": str(event), **fields}, exc_info=error, stacklevel=2)

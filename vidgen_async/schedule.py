@@ -12,8 +12,9 @@ caught up in a burst, the interval of every task stretches alike, and recovers b
 
 import heapq
 import math
-from collections import deque
 from typing import Generic, Protocol, TypeVar
+
+from vidgen_async.lateness import Lateness
 
 #: The longest pause that is believed, in seconds: a typing error of the service must not stop a watcher for good.
 LONGEST_PAUSE = 3600.0
@@ -40,8 +41,8 @@ class Lookable(HasTicket, Protocol):
 
     due: float
     """The earliest next look, in the schedule's own time."""
-    promised: float
-    """The same in the clock's time less the pauses: lateness is counted from here."""
+    lost: float
+    """The time that the schedule had lost when the look was planned: what was lost since makes it late."""
 
 
 A = TypeVar("A", bound=HasTicket)
@@ -138,7 +139,7 @@ class Schedule(Generic[L]):
         self.is_behind = False
         self.lateness_last = 0.0
         self.lateness_max = 0.0
-        self._lateness: deque[float] = deque(maxlen=1024)
+        self.lateness = Lateness(interval)
         self._tolerance = max(1.0, interval / 10.0)
         self._late_at = -math.inf
         self._slack = min(_LONGEST_SLACK, interval / 10.0)
@@ -146,8 +147,10 @@ class Schedule(Generic[L]):
         self._first_looks = Allowance(first_looks)
         self._slots_given = 0
         self._paused = 0.0
-        # How far the schedule's own time is behind the clock: pauses, and time lost.
+        # How far the schedule's own time is behind the clock: pauses, and time lost. All items share the number of what
+        # was lost, so that it costs none of them memory.
         self._shift = 0.0
+        self._lost = 0.0
 
     def __len__(self) -> int:
         """Items on the schedule; those under way are not counted."""
@@ -163,11 +166,6 @@ class Schedule(Generic[L]):
         """Seconds between two looks at one task, as the last look saw it; pauses are not counted."""
         return self.interval + self.lateness_last
 
-    def lateness(self, *shares: float) -> tuple[float, ...]:
-        """Quantiles (shares from 0 to 1) of the lateness of the last 1024 looks, in seconds."""
-        ordered = sorted(self._lateness) or [0.0]
-        return tuple(ordered[min(int(share * len(ordered)), len(ordered) - 1)] for share in shares)
-
     def add(self, item: L, now: float) -> None:
         """Plan the first look at a new item."""
         time = self._advance(now)
@@ -178,7 +176,7 @@ class Schedule(Generic[L]):
             # about evenly, whether they are given at once or over hours.
             due += (self._slots_given * _GOLDEN % 1.0 * self.interval - time) % self.interval
         item.due = due
-        item.promised = self._unpaused(now) + (due - time)
+        item.lost = self._lost
         self._agenda.put(due, item)
 
     def again(self, item: L, now: float, *, soon: bool = False) -> None:
@@ -188,13 +186,13 @@ class Schedule(Generic[L]):
             due = self._advance(now) + SOON
             if item.due > due:
                 item.due = due
-                item.promised = self._unpaused(now) + SOON
+                item.lost = self._lost
         elif item.due <= max(now, self.paused_until) - self._shift:
             time = self._advance(now)
             if item.due <= time:
                 # Its own look took longer than the interval; the others are not to be shifted for it.
                 item.due = time
-                item.promised = self._unpaused(now)
+                item.lost = self._lost
         self._agenda.put(item.due, item)
 
     def is_waiting(self, item: L, now: float) -> bool:
@@ -214,11 +212,10 @@ class Schedule(Generic[L]):
             return None
         time = self._advance(now)
         item = self._agenda.pop()
-        unpaused = now - self._paused
-        late = unpaused - item.promised
-        self._note_lateness(max(0.0, late), unpaused)
+        late = time - item.due + (self._lost - item.lost)
+        self._note_lateness(max(0.0, late), now - self._paused, now)
         item.due = _later(time, self.interval)
-        item.promised = unpaused + self.interval
+        item.lost = self._lost
         return item
 
     def wake_at(self) -> float | None:
@@ -246,17 +243,15 @@ class Schedule(Generic[L]):
         if due is not None and time - due > self._slack:
             lost = _grains(time - due - self._slack)
             self._shift += lost
+            self._lost += lost
             time -= lost
         return time
 
-    def _unpaused(self, now: float) -> float:
-        return max(now, self.paused_until) - self._paused
-
-    def _note_lateness(self, late: float, unpaused: float) -> None:
+    def _note_lateness(self, late: float, unpaused: float, now: float) -> None:
         self.lateness_last = late
         if late > self.lateness_max:
             self.lateness_max = late
-        self._lateness.append(late)
+        self.lateness.note(late, now)
         if late > self._tolerance:
             self._late_at = unpaused
             self.is_behind = True

@@ -90,6 +90,13 @@ class Service:
             time.sleep(0.01)
         return next(iter(self._sandbox.tasks))
 
+    def wait_for(self, op: str, count: int) -> None:
+        """Until so many requests of this operation have come."""
+        give_up = time.monotonic() + 20
+        while self.asked(op) < count:
+            assert time.monotonic() < give_up, f"{op} did not come {count} times"
+            time.sleep(0.01)
+
     def refuse(self) -> None:
         """Refuse connections."""
         self._do(self._sandbox.refuse)
@@ -309,6 +316,9 @@ class FakeScreen:
 
     def trouble(self, report: Report, code: int) -> None:
         self.report, self.code = report, code
+
+    def canvas(self) -> None:
+        pass
 
     def close(self) -> None:
         pass

@@ -219,7 +219,7 @@ def test_an_order_is_shown_with_how_long_it_waited_and_its_key_only_when_that_wa
 
 
 def test_a_watch_of_the_orders_says_how_many_need_a_person(here, uncertain):
-    assert "1 are uncertain or being sent: vidgen orders ls shows them" in here("watch", "--orders")[2]
+    assert "1 are uncertain or being sent: vidgen orders ls shows them" in here("watch", "--journal")[2]
 
 
 def test_a_resend_that_nobody_can_be_asked_about_sends_nothing(here, service, uncertain):

@@ -2,6 +2,7 @@
 
 import json
 import re
+import threading
 
 import pytest
 
@@ -128,17 +129,17 @@ def test_a_watch_of_the_orders_on_record_names_them(here, service, order):
     task_id = order("A boat", "--order-id", "order-1187")
     service.play("videos.create", Fault.status(402))
     here("create", "x", "--model", "gen-2.0", "--order-id", "refused")
-    code, out, _ = here("watch", "--orders", *FAST)
+    code, out, _ = here("watch", "--journal", *FAST)
     assert code == 0
     assert out.splitlines()[-1].endswith(f"{task_id} completed 20 points (order order-1187)")
     assert "refused" not in out
-    again = here("watch", "--orders", *FAST)[1]  # to look takes nothing away; only the time of the look is another one
+    again = here("watch", "--journal", *FAST)[1]  # to look takes nothing away; only the time of the look is another one
     assert again.splitlines()[-1].split(" ", 1)[1] == out.splitlines()[-1].split(" ", 1)[1]
     assert here("wait", task_id)[0] == 0
 
 
 def test_a_watch_of_no_orders_is_over_at_once(here):
-    code, out, err = here("watch", "--orders")
+    code, out, err = here("watch", "--journal")
     assert (code, out) == (0, "")
     assert "every task of the orders on record was seen to end" in err
 
@@ -146,7 +147,7 @@ def test_a_watch_of_no_orders_is_over_at_once(here):
 def test_a_watch_of_nothing_is_wrong_usage(here):
     code, _, err = here("watch")
     assert code == 2
-    assert "--orders" in err
+    assert "--journal" in err
 
 
 def test_a_watch_that_takes_too_long_is_code_6(here, service, order):
@@ -158,27 +159,51 @@ def test_a_watch_that_takes_too_long_is_code_6(here, service, order):
     assert "wait timeout" in out
 
 
+def test_a_watch_of_another_record_is_asked_for_by_where_it_is(here, order, tmp_path):
+    task_id = order("A boat", "--journal", "sqlite:///other.db")
+    code, out, err = here("watch", "--journal", "sqlite:///other.db", *FAST)
+    assert code == 0, err
+    assert f"{task_id} completed" in out
+    assert "every task of the orders on record was seen to end" in here("watch", "--journal", *FAST)[2]
+
+
+def test_an_id_in_the_place_of_a_record_is_wrong_usage_that_says_where_ids_go(here, service, order):
+    task_id = order()
+    code, out, err = here("watch", "--journal", task_id, *FAST)
+    assert (code, out) == (2, "")
+    assert "give the ids of tasks before it" in " ".join(err.split())
+    assert here("watch", task_id, "--journal", *FAST)[0] == 0
+
+
 @pytest.mark.parametrize("width", [80, 120])
-def test_on_a_terminal_a_watch_is_a_table_that_is_kept_up_to_date(terminal, order, width):
+def test_on_a_terminal_a_watch_is_a_picture_that_leaves_what_failed(terminal, service, order, width):
+    service.set_speed(0)
     good, bad = order(), order("x [fail: too dark]")
+    threading.Timer(3, service.set_speed, [1000]).start()
     code, shown = terminal("watch", good, bad, *FAST, width=width)
     assert code == 1
-    lines = text_of(shown)
+    before, picture, after = re.split(r"\x1b\[\?1049[hl]", shown)
+    assert before == ""
+    assert "2 queued" in picture
+    assert all(task_id in picture for task_id in (good, bad))
+    lines = text_of(after)
     assert max(map(len, lines)) <= width
-    head = next(line for line in lines if line.startswith("task"))
-    assert "state" in head
-    assert "last change" in head
-    assert any(line.startswith(f"{good}  completed") and line.endswith("20 points") for line in lines)
-    assert any(line.startswith(f"{bad}  failed") and line.endswith("too dark") for line in lines)
-    assert "2 tasks: 1 completed, 1 failed" in "\n".join(lines)
+    assert f"{bad}  failed  too dark" in lines
+    assert any(line.startswith("2 tasks: 1 completed, 1 failed; watched for ") for line in lines)
+    assert "vidgen: 1 of 2 tasks did not end as completed." in lines
     assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l"), "the cursor is given back"
 
 
-def test_more_tasks_than_lines_are_counted(terminal, order):
-    tasks = [order() for _ in range(35)]
-    code, shown = terminal("watch", *tasks, *FAST)
-    assert code == 0
-    assert "35 tasks: 35 completed" in "\n".join(text_of(shown))
+def test_an_interrupted_watch_says_what_goes_on_and_how_to_watch_it_again(vidgen, service, order):
+    service.set_speed(0)
+    first, second = order(), order()
+    watch = vidgen("watch", first, second, "--poll-interval", "0.05")
+    service.wait_for("videos.get", 2)
+    watch.interrupt()
+    code, _, err = watch.end()
+    assert code == 130
+    assert "The 2 tasks go on at the service, and are charged. To go on watching:" in err
+    assert f"vidgen watch {first} {second} --poll-interval 0.05" in err
 
 
 def test_a_download_saves_the_video_of_a_completed_task(here, order, tmp_path):

@@ -6,7 +6,7 @@ import pytest
 
 from vidgen_async import errors
 from vidgen_async.attempts import Attempt
-from vidgen_async.cli.journey import Fate, Journey, Stage
+from vidgen_async.cli.journey import Fate, Journey, Stage, Watched
 from vidgen_async.cli.words import Exit, TasksFailedError, error_report, exit_code, interrupt_report
 from vidgen_async.orders import WHAT_TO_DO
 
@@ -259,6 +259,35 @@ def test_nobody_reading_the_output_is_no_fault_of_ours():
     assert error_report(BrokenPipeError(), Journey(stage=Stage.RECORD)).text == "nobody reads the output any more."
 
 
-def test_an_interrupted_watch_leaves_the_tasks_running():
+@pytest.mark.parametrize(
+    ("watched", "text"),
+    [
+        (Watched(0, 1, ["a"]), "The task goes on at the service, and is charged."),
+        (Watched(0, 2, ["a"]), "The 2 tasks go on at the service, and are charged."),
+        (Watched(1, 2, ["a"]), "1 of the 2 tasks goes on at the service, and is charged."),
+        (Watched(7, 9, ["a"]), "2 of the 9 tasks go on at the service, and are charged."),
+    ],
+)
+def test_an_interrupted_watch_tells_how_many_tasks_go_on_and_how_to_watch_those(watched, text):
+    report = interrupt_report(Journey(stage=Stage.WATCH, watched=watched, options=("--journal",)), "Interrupted")
+    assert report.text == f"Interrupted while watching the tasks. {text}"
+    assert report.commands == ("vidgen watch a --journal",)
+
+
+def test_a_watch_of_many_tasks_is_gone_on_with_by_the_same_command():
+    journey = Journey(stage=Stage.WATCH, watched=Watched(0, 5000, [str(n) for n in range(5000)]))
+    report = interrupt_report(journey, "Interrupted")
+    assert report.text.endswith(
+        "The 5,000 tasks go on at the service, and are charged. The same command goes on watching."
+    )
+    assert report.commands == ()
+
+
+def test_a_watch_that_was_over_when_it_was_interrupted_leaves_nothing_to_do():
+    report = interrupt_report(Journey(stage=Stage.WATCH, watched=Watched(2, 2, ())), "Interrupted")
+    assert report.text == "Interrupted while watching the tasks. All tasks were over."
+
+
+def test_an_interrupted_wait_for_several_tasks_leaves_them_running():
     report = interrupt_report(Journey(stage=Stage.WATCH), "Interrupted")
     assert report.text == "Interrupted while watching the tasks. The tasks go on at the service, and are charged."

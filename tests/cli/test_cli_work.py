@@ -12,7 +12,7 @@ from datetime import timedelta
 import pytest
 
 from vidgen_async.cli.journey import Fate, Journey, Stage
-from vidgen_async.cli.runner import _Interruption, run
+from vidgen_async.cli.runner import MOST_TOLD, _Interruption, run
 from vidgen_async.cli.wanted import Wanted
 from vidgen_async.cli.work import Errand, Target
 from vidgen_async.client import Client
@@ -25,6 +25,7 @@ from vidgen_async.errors import (
     JournalError,
     UncertainCreateError,
 )
+from vidgen_async.events import Event
 from vidgen_async.journal import Attempt, MemoryJournal, Order, OrderRef, OrderState, Permission
 from vidgen_async.pacing import Pacing
 from vidgen_async.transports import BufferedResponse, FakeTransport
@@ -365,6 +366,33 @@ def test_looks_that_fail_are_told_once_after_the_second_and_at_the_end(target):
     assert told == ["warning: no answer about the task (ConnectError), still trying"]
     assert "task task_1 was never seen: the last look failed with ConnectError" in scene.screen.report.text
     assert scene.ops.count("videos.get") > 2
+
+
+def fault_of(task_id: str) -> None:
+    logger = logging.getLogger("vidgen_async.watcher")
+    logger.info("", extra={"event": Event.TASK_FAULT, "task_id": task_id, "error": "ConnectError"})
+
+
+def test_of_very_many_tasks_without_an_answer_a_few_are_told_by_name(scene):
+    async def work():
+        for n in range(1000):
+            fault_of(f"task_{n}")
+            fault_of(f"task_{n}")
+
+    run(work, scene.journey, scene.screen, is_debug=False)
+    named = [f"warning: no answer about task task_{n} (ConnectError), still trying" for n in range(MOST_TOLD)]
+    rest = "warning: no answer about more tasks, which are not named (ConnectError), still trying"
+    assert scene.screen.lines == [*named, rest]
+
+
+def test_looks_that_fail_are_not_told_beside_a_picture_that_counts_them(scene):
+    async def work():
+        scene.journey.shows_trouble = True
+        fault_of("task_1")
+        fault_of("task_1")
+
+    run(work, scene.journey, scene.screen, is_debug=False)
+    assert scene.screen.lines == []
 
 
 def test_what_the_sdk_warns_of_is_on_the_screen(scene):

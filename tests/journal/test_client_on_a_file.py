@@ -32,6 +32,25 @@ asyncio.run(main())
 """
 
 
+#: Waits for the end of a video, and is killed before it has saved it.
+WAITS = f"""
+import asyncio, sys
+from vidgen_async import Client
+from vidgen_async.journal import SqliteJournal
+
+async def main():
+    journal = SqliteJournal(sys.argv[3])
+    async with Client(sys.argv[1], base_url=sys.argv[2], journal=journal, poll_interval=0.05) as client:
+        receipt = await client.videos.create(**{FIELDS!r}, order_id="order-1187")
+        with client.orders.handling(receipt):
+            task = await client.videos.wait(receipt)
+            print(task.id, flush=True)
+            await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
 @pytest.fixture
 async def service() -> AsyncIterator[Sandbox]:
     async with Sandbox(queued_for=0, running_for=0) as sandbox:
@@ -48,12 +67,12 @@ def make_client(service, path):
 
 
 @pytest.fixture
-async def start_process(service, path) -> AsyncIterator[Callable[[], Awaitable[Process]]]:
+async def start_process(service, path) -> AsyncIterator[Callable[..., Awaitable[Process]]]:
     """Another process, which orders a video."""
     started: list[Process] = []
 
-    async def start() -> Process:
-        arguments = (sys.executable, "-c", ORDERS, service.api_key, service.base_url, str(path))
+    async def start(program: str = ORDERS) -> Process:
+        arguments = (sys.executable, "-c", program, service.api_key, service.base_url, str(path))
         started.append(await asyncio.create_subprocess_exec(*arguments, stdout=asyncio.subprocess.PIPE, cwd=ROOT))
         return started[-1]
 
@@ -69,6 +88,20 @@ async def test_the_same_order_id_gives_the_same_receipt_to_the_next_client(make_
         receipt = await first.videos.create(**FIELDS, order_id="order-1187")
     async with make_client() as second:
         assert await second.videos.create(**FIELDS, order_id="order-1187") == receipt
+    assert len(service.creates) == 1
+
+
+async def test_an_end_that_a_killed_process_was_told_of_and_did_not_handle_is_found_again(
+    start_process, make_client, service
+):
+    other_process = await start_process(WAITS)
+    told = (await other_process.stdout.readline()).decode().strip()
+    other_process.kill()
+    await other_process.wait()
+    for expected in ([("order-1187", told)], []):
+        async with make_client(poll_interval=0.05) as client:
+            outcomes = [outcome async for outcome in client.videos.rewatch(timeout=60)]
+            assert [(outcome.order_id, outcome.unwrap().id) for outcome in outcomes] == expected
     assert len(service.creates) == 1
 
 

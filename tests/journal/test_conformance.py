@@ -22,7 +22,7 @@ from tests.journal.conftest import (
     sending,
     uncertain,
 )
-from vidgen_async.attempts import Attempt, AttemptOutcome, Closing, Order, OrderState, TaskResult
+from vidgen_async.attempts import Attempt, AttemptOutcome, Closing, Order, OrderState, RunningTask, TaskResult
 from vidgen_async.errors import JournalError
 from vidgen_async.journal import Journal, Permission
 from vidgen_async.pacing import Pacing, Turn
@@ -624,6 +624,79 @@ async def test_orders_whose_tasks_have_all_ended_are_told_from_those_that_are_wa
     assert await listed(True) == ["ended", "twice"]
     (twice,) = [order for order in await other.list(SERVICE, ACCOUNT, NOW) if order.order_id == "twice"]
     assert [found.task_id for found in twice.results] == ["task-3", "task-4"]
+
+
+# -- what is running ---------------------------------------------------------------------------------------------------
+
+
+async def pages(journal: Journal, *, account: str = ACCOUNT) -> list[list[RunningTask]]:
+    found, after = [], 0
+    while after is not None:
+        page = await journal.running(SERVICE, account, after=after)
+        found.append(list(page.tasks))
+        after = page.after
+    return found
+
+
+@pytest.fixture
+def small_pages(monkeypatch) -> None:
+    for module in ("memory", "sqlite"):
+        monkeypatch.setattr(f"vidgen_async.journal.{module}.RUNNING_PAGE", 2)
+
+
+async def test_each_task_that_was_not_seen_to_end_is_running_whoever_has_it(journal, other):
+    await journal.intend(order_of("queued"))
+    await sending(journal, "sending")
+    await sending(journal, "uncertain")
+    await journal.settle(ref_of("uncertain"), 1, uncertain())
+    await accept(journal, "ended", "task-1")
+    await sending(journal, "twice")
+    await journal.settle(ref_of("twice"), 1, uncertain())
+    await journal.begin(permission("twice", expect_attempt=1, states=RESENDABLE))
+    await journal.settle(ref_of("twice"), 2, accepted("task-2", after(5)))
+    await journal.settle(ref_of("twice"), 1, accepted("late", after(7)))
+    await journal.intend(order_of("elsewhere", account="another"))
+    await journal.begin(permission("elsewhere", account="another"))
+    await journal.settle(ref_of("elsewhere", account="another"), 1, accepted("task-3"))
+    await journal.record(SERVICE, [result("task-1")])
+
+    assert await pages(other) == [
+        [
+            RunningTask(task_id="task-2", order_id="twice", accepted_at=after(5)),
+            RunningTask(task_id="late", order_id="twice", accepted_at=after(7)),
+        ]
+    ]
+    assert [task.task_id for page in await pages(other, account="another") for task in page] == ["task-3"]
+    await journal.record(SERVICE, [result("task-2", "failed")])
+    assert [task.task_id for page in await pages(other) for task in page] == ["late"]
+
+
+async def test_a_task_that_a_person_adopted_is_running(journal, other):
+    await sending(journal)
+    await journal.settle(ref_of(), 1, uncertain())
+    word = Attempt(n=0, sent_at=after(9), deadline_at=after(9), kind="adopt", evidence=accepted("found", after(9)))
+    await journal.adopt(ref_of(), word, RESENDABLE)
+    assert await pages(other) == [[RunningTask(task_id="found", order_id="o", accepted_at=after(9))]]
+
+
+@pytest.mark.usefixtures("small_pages")
+async def test_what_is_running_comes_in_pages_of_which_some_may_be_empty(journal, other):
+    for number in range(7):
+        await accept(journal, f"order-{number}", f"task-{number}")
+    await journal.record(SERVICE, [result("task-2"), result("task-3"), result("task-5")])
+    named = [[task.task_id for task in page] for page in await pages(other)]
+    assert named == [["task-0", "task-1"], [], ["task-4"], ["task-6"]]
+
+
+@pytest.mark.usefixtures("small_pages")
+async def test_what_is_accepted_between_two_pages_comes_on_a_later_one(journal, other):
+    for number in range(3):
+        await accept(journal, f"order-{number}", f"task-{number}")
+    first = await other.running(SERVICE, ACCOUNT)
+    await accept(journal, "new", "task-new")
+    await journal.record(SERVICE, [result("task-0"), result("task-2")])
+    second = await other.running(SERVICE, ACCOUNT, after=first.after)
+    assert [task.task_id for task in second.tasks] == ["task-new"]
 
 
 async def test_a_task_s_end_is_known_to_each_order_that_has_it(journal, other):

@@ -1,5 +1,6 @@
 """What a journal in a file promises beside what every journal does."""
 
+import asyncio
 import logging
 import os
 import random
@@ -27,14 +28,18 @@ from tests.journal.conftest import (
     uncertain,
 )
 from vidgen_async.attempts import Attempt, AttemptOutcome, Closing, OrderState
+from vidgen_async.errors import JournalError
 from vidgen_async.journal import Journal, MemoryJournal, SqliteJournal, _sqlite_records
 from vidgen_async.journal._sqlite_records import (
     _ATTEMPTS,
+    _CLOSINGS,
+    _END_OF_PAGE,
     _MAY_HOLD_A_SLOT,
     _OF_ORDER,
     _ORDERS,
     _OWNER,
     _RESULTS,
+    _RUNNING,
     _WHICH,
     _micros,
 )
@@ -233,16 +238,57 @@ async def test_listing_takes_as_many_statements_for_many_orders_as_for_one(journ
         _ATTEMPTS + _OF_ORDER.format("attempts"),
         _RESULTS + _OF_ORDER.format("evidence"),
         _OWNER,
-        f"{_ORDERS} " + _WHICH[False].format("orders"),
+        *(f"{_ORDERS} {which}".format("orders") for which in _WHICH.values()),
+        *(f"{_ATTEMPTS} {which}".format("attempts") for which in _WHICH.values()),
+        *(f"{_CLOSINGS} {which}".format("closings") for which in _WHICH.values()),
+        *(f"{_RESULTS} {which}".format("evidence") for which in _WHICH.values()),
+        _END_OF_PAGE.format("orders"),
+        _END_OF_PAGE.format("evidence"),
+        _RUNNING,
     ],
-    ids=["turn", "get", "results", "owner", "not terminal"],
 )
 async def test_no_look_at_one_thing_goes_through_all_of_them(journal, query):
     await sending(journal)
     facts = {"service": SERVICE, "account": ACCOUNT, "order_id": "o", "since": 0, "task_id": "task-1"}
+    facts |= {"after": 0, "until": 9, "size": 9}
     plan = await journal._run(lambda db: [row["detail"] for row in db.execute(f"EXPLAIN QUERY PLAN {query}", facts)])
     assert plan
     assert not [step for step in plan if step.startswith("SCAN")]
+
+
+@pytest.mark.parametrize("query", [_RUNNING, f"{_ORDERS} {_WHICH[False]}".format("orders")], ids=["running", "list"])
+async def test_a_page_is_a_stretch_of_its_table_and_not_all_that_an_account_has(journal, query):
+    facts = {"service": SERVICE, "account": ACCOUNT, "after": 0, "until": 9}
+    plan = await journal._run(lambda db: [row["detail"] for row in db.execute(f"EXPLAIN QUERY PLAN {query}", facts)])
+    assert [step for step in plan if "USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)" in step]
+
+
+@pytest.mark.parametrize("is_terminal", [None, False, True])
+async def test_a_create_has_its_turn_between_two_pages_of_a_list(journal, monkeypatch, is_terminal):
+    monkeypatch.setattr("vidgen_async.journal.sqlite._LIST_PAGE", 2)
+    for number in range(20):
+        await journal.intend(order_of(f"order-{number}"))
+
+    listing = asyncio.ensure_future(journal.list(SERVICE, ACCOUNT, NOW, is_terminal=is_terminal))
+    await asyncio.sleep(0)
+    await journal.intend(order_of("new"))
+
+    assert not listing.done()
+    assert len(await listing) == (21 if is_terminal is None else 0)
+
+
+async def test_a_close_between_two_pages_of_a_list_ends_it_and_the_file_stays_closed(journal, monkeypatch):
+    monkeypatch.setattr("vidgen_async.journal.sqlite._LIST_PAGE", 2)
+    for number in range(20):
+        await journal.intend(order_of(f"order-{number}"))
+
+    listing = asyncio.ensure_future(journal.list(SERVICE, ACCOUNT, NOW))
+    await asyncio.sleep(0)
+    await journal.aclose()
+
+    with pytest.raises(JournalError, match="closed while its orders were being listed"):
+        await listing
+    assert journal._thread is None
 
 
 async def test_pacing_looks_only_at_attempts_that_can_hold_a_slot(journal):
@@ -292,7 +338,8 @@ class Step:
 
 
 @pytest.mark.parametrize("seed", range(5))
-async def test_any_history_reads_as_it_does_in_memory(open_file, seed):
+async def test_any_history_reads_as_it_does_in_memory(open_file, monkeypatch, seed):
+    monkeypatch.setattr("vidgen_async.journal.sqlite._LIST_PAGE", 3)
     chance = random.Random(seed)  # noqa: S311 - a repeatable history, not secrets
     memory, file = MemoryJournal(), open_file()
     now = NOW
@@ -303,5 +350,7 @@ async def test_any_history_reads_as_it_does_in_memory(open_file, seed):
         found = await step.carry_out(file)
         assert found == await step.carry_out(memory)
         begun += isinstance(found, Attempt)
-    assert await file.list(SERVICE, ACCOUNT, now) == await memory.list(SERVICE, ACCOUNT, now)
+    for which in (None, False, True):
+        listed = await file.list(SERVICE, ACCOUNT, now, is_terminal=which)
+        assert listed == await memory.list(SERVICE, ACCOUNT, now, is_terminal=which)
     assert begun > 3

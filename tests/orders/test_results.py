@@ -1,8 +1,10 @@
 """How the tasks of orders ended goes on record, and nobody waits for that."""
 
+import asyncio
+
 import pytest
 
-from vidgen_async.errors import JournalError
+from vidgen_async.errors import InvalidRequestError, JournalError
 from vidgen_async.journal import MemoryJournal
 from vidgen_async.resources import VideoRequest, VideoTask
 
@@ -87,6 +89,61 @@ async def test_what_is_held_no_longer_is_written_as_ever(orders, clock):
     orders.results.saw("task-1", ended())
     await clock.sleep(1)
     assert (await orders.get("o")).is_terminal
+
+
+class TestHandling:
+    """A block in which an end does not count as seen: it does when the block comes through."""
+
+    @pytest.fixture
+    async def receipt(self, orders):
+        return await orders.create(REQUEST, order_id="o")
+
+    async def test_an_end_counts_as_seen_when_the_block_is_left(self, orders, clock, receipt):
+        with orders.handling(receipt):
+            orders.results.saw("task-1", ended("failed", failure_reason="too dark"))
+            await clock.sleep(1)
+            assert not (await orders.get("o")).is_terminal
+        await clock.sleep(1)
+        (result,) = (await orders.get("o")).results
+        assert (result.status, result.failure_reason) == ("failed", "too dark")
+
+    @pytest.mark.parametrize(
+        "error", [OSError("the disk is full"), asyncio.CancelledError()], ids=["raises", "cancelled"]
+    )
+    async def test_an_end_does_not_count_as_seen_when_the_block_raises(self, orders, clock, receipt, error):
+        with pytest.raises(type(error)), orders.handling(receipt):  # noqa: PT012 - the block is what is tested
+            orders.results.saw("task-1", ended())
+            raise error
+        await clock.sleep(1)
+        assert not (await orders.get("o")).is_terminal
+        assert [task.task_id async for task in orders.running()] == ["task-1"]
+
+        with orders.handling(receipt):
+            pass
+        await clock.sleep(1)
+        assert not (await orders.get("o")).is_terminal
+
+    async def test_a_block_in_which_no_end_was_seen_says_nothing(self, orders, clock, receipt):
+        with orders.handling("task-1", "task-2"):
+            pass
+        await clock.sleep(1)
+        assert not (await orders.get("o")).is_terminal
+        orders.results.saw("task-1", ended())
+        await clock.sleep(1)
+        assert (await orders.get("o")).is_terminal
+
+    async def test_the_first_of_two_blocks_that_comes_through_counts(self, orders, clock, receipt):
+        with pytest.raises(OSError), orders.handling(receipt):  # noqa: PT011, PT012 - whichever, after the inner block
+            with orders.handling(receipt):
+                orders.results.saw("task-1", ended())
+            await clock.sleep(1)
+            assert (await orders.get("o")).is_terminal
+            raise OSError
+        assert (await orders.get("o")).is_terminal
+
+    async def test_what_is_no_task_is_refused(self, orders):
+        with pytest.raises(InvalidRequestError, match="a task id must be text"):
+            orders.handling(" ")
 
 
 async def test_many_are_written_in_few_commits(make_orders, service, journal, clock):

@@ -38,6 +38,7 @@ OPERATIONS: dict[str, Callable[[Journal], Awaitable[object]]] = {
     "record": lambda journal: journal.record(SERVICE, [TaskResult(task_id="task-1", status="completed", at=NOW)]),
     "get": lambda journal: journal.get(ref_of("sending"), after(1000)),
     "list": lambda journal: journal.list(SERVICE, ACCOUNT, after(1000)),
+    "running": lambda journal: journal.running(SERVICE, ACCOUNT),
 }
 ABANDONED = Closing(state=OrderState.ABANDONED, at=NOW, reason="given up")
 ADOPTED = Attempt(n=0, sent_at=NOW, deadline_at=NOW, kind="adopt", evidence=accepted("task-3"))

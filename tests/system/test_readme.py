@@ -63,6 +63,23 @@ def names_of(marker: str) -> dict:
 
 
 @pytest.mark.usefixtures("environment")
+async def test_the_block_about_telemetry_waits_for_a_task(client):
+    receipt = await client.videos.create(model="gen-2.0", prompt="a boat", duration=5)
+    watch = names_of("async def watch_with_telemetry(")["watch_with_telemetry"]
+    assert await watch(receipt.task_id) == (await client.videos.get(receipt)).video_url
+
+
+@pytest.mark.usefixtures("environment")
+async def test_the_block_about_handling_saves_the_video_and_makes_one_order(client, service, tmp_path):
+    save = names_of("async def save(")["save"]
+    for _ in range(2):
+        await save(client, "job-1", "a boat")
+    assert len(service.creates) == 1
+    assert (tmp_path / "job-1.mp4").read_bytes()[4:8] == b"ftyp"
+    assert [task.task_id async for task in client.orders.running()] == []
+
+
+@pytest.mark.usefixtures("environment")
 async def test_the_web_app_orders_once_and_hands_the_video_on(service):
     async with TestClient(TestServer(names_of("def make_app(")["make_app"]())) as browser:
         answers = [await browser.put("/orders/o-1", json={"prompt": "a boat"}) for _ in range(2)]
@@ -149,7 +166,7 @@ def test_every_block_passes_a_strict_type_checker(tmp_path):
 
 
 def test_every_block_is_run_by_a_test():
-    assert len(BLOCKS) == 9  # those of tests/plugin/test_plugin_readme.py too
+    assert len(BLOCKS) == 11  # those of tests/plugin/test_plugin_readme.py too
 
 
 @pytest.mark.parametrize("target", sorted(set(re.findall(r"\]\(((?!https?:)[^)#]+)\)", README))))

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from vidgen_async import Client, ConfigurationError, UncertainCreateError
+from vidgen_async import Client, ConfigurationError, NotFoundError, UncertainCreateError
 from vidgen_async.attempts import OrderState
 from vidgen_async.clock import LoopClock
 from vidgen_async.journal import MemoryJournal
@@ -96,6 +96,55 @@ async def test_a_task_that_failed_is_not_watched_again(restarted, service):
         assert await client.orders.list(is_terminal=False) == []
         (result,) = (await client.orders.get("failed")).results
         assert (result.status, result.failure_reason) == ("failed", "out of paper")
+
+
+async def test_a_job_that_comes_again_finds_its_end_by_its_order_id_also_when_that_counts_as_seen(restarted, service):
+    ends = []
+    for _ in range(2):
+        async with restarted() as client:
+            receipt = await client.videos.create(**FIELDS, order_id="job-1")
+            ends.append((await client.videos.wait(receipt)).id)
+    assert ends[0] == ends[1]
+    assert len(service.creates) == 1
+
+
+async def test_an_end_that_was_waited_for_counts_as_seen_once_it_was_handled(restarted, service, tmp_path):
+    async with restarted() as client:
+        receipt = await client.videos.create(**FIELDS, order_id="o")
+        with pytest.raises(IsADirectoryError), client.orders.handling(receipt):  # noqa: PT012 - a wait, then the saving
+            task = await client.videos.wait(receipt)
+            tmp_path.write_text(task.id)
+
+    async with restarted() as client:
+        (outcome,) = [outcome async for outcome in client.videos.rewatch(timeout=60)]
+        assert (outcome.order_id, outcome.task_id) == ("o", receipt.task_id)
+    async with restarted() as client:
+        assert [task.task_id async for task in client.orders.running()] == []
+    assert len(service.creates) == 1
+
+
+async def test_each_of_two_loops_on_one_journal_is_told_every_outcome(restarted, service):
+    async with restarted() as client:
+        receipts = [await client.videos.create(**FIELDS, order_id=f"order-{n}") for n in range(3)]
+
+    async with restarted() as slow, restarted() as fast, aclosing(slow.videos.rewatch(timeout=60)) as outcomes:
+        told_slow = [(await anext(outcomes)).task_id]
+        told_fast = [outcome.task_id async for outcome in fast.videos.rewatch(timeout=60)]
+        told_slow += [outcome.task_id async for outcome in outcomes]
+
+    assert sorted(told_slow) == sorted(told_fast) == sorted(receipt.task_id for receipt in receipts)
+    async with restarted() as client:
+        assert [outcome async for outcome in client.videos.rewatch(timeout=60)] == []
+
+
+@pytest.mark.parametrize("clock", [LoopClock(), Later()], ids=["new", "an hour old"])
+async def test_a_404_is_not_believed_of_a_receipt_that_is_new_also_after_a_restart(restarted, service, clock):
+    async with restarted() as client:
+        await client.videos.create(**FIELDS, order_id="o")
+    service.faults.add("videos.get", Fault.status(404))
+    async with restarted(clock=clock) as client:
+        (outcome,) = [outcome async for outcome in client.videos.rewatch(timeout=60)]
+    assert isinstance(outcome.error, NotFoundError) is isinstance(clock, Later)
 
 
 async def test_a_get_takes_no_outcome_from_who_goes_on(restarted, service):

@@ -10,7 +10,7 @@ import pytest
 from tests.transports import raw_service as raw
 from tests.transports.raw_service import Certificate, raw_service
 from tests.transports.sending import PROMPT, SHORT_CONNECT, create, read, swallowed, until
-from vidgen_async.errors import ConnectError, TransportClosedError
+from vidgen_async.errors import ConnectError, ConnectionLostError, TransportClosedError, TransportError
 from vidgen_async.messages import BytesBody, Delivery, Probe
 from vidgen_async.transports.direct import DirectTransport
 
@@ -268,3 +268,24 @@ async def test_a_cause_does_not_show_a_signed_link() -> None:
 
     assert "SECRET" not in "".join(traceback.format_exception(caught.value))
     assert isinstance(caught.value.__cause__, TimeoutError)
+
+
+async def test_a_read_whose_connection_breaks_is_not_sent_again_by_the_pool():
+    async with raw_service(raw.reads_and_closes) as service:
+        transport = DirectTransport()
+        with pytest.raises(ConnectionLostError):
+            await transport.send(read(service.url()))
+        await transport.aclose()
+    assert [data.count(b"GET ") for data in service.received] == [1]
+
+
+async def test_requests_with_equal_headers_of_their_own_are_looked_at_one_by_one():
+    async with raw_service(raw.answers) as service:
+        transport = DirectTransport()
+        for value in ("one", "two"):
+            async with await transport.send(read(service.url(), **{"X-Mark": value})) as response:
+                await response.read()
+        with pytest.raises(TransportError, match="X-Mark"):
+            await transport.send(read(service.url(), **{"X-Mark": "three\r\nfour"}))
+        await transport.aclose()
+    assert [values(data, "X-Mark") for data in b"".join(service.received).split(b"GET ")[1:]] == [["one"], ["two"]]

@@ -1,4 +1,5 @@
 import asyncio
+import pickle
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any, TypeAlias
@@ -48,6 +49,12 @@ class FakeService:
             self.in_flight[task_id] -= 1
             if not self.in_flight[task_id]:
                 del self.in_flight[task_id]
+
+    async def look(self, task_id: str, mark: int | None) -> tuple[VideoTask | None, int]:
+        """What a watcher asks: the same answer as last time is none."""
+        task = await self.poll(task_id)
+        found = hash(pickle.dumps(task))
+        return (None if found == mark else task), found
 
     def _next(self, task_id: str) -> Answer:
         script = self._scripts.get(task_id)
@@ -108,7 +115,7 @@ async def make_watcher(clock: VirtualClock, service: FakeService) -> AsyncIterat
     made: list[Watcher] = []
 
     def make(**options: Any) -> Watcher:
-        made.append(Watcher(service.poll, clock=clock, **options))
+        made.append(Watcher(service.look, clock=clock, **options))
         return made[-1]
 
     yield make

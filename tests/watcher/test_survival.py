@@ -213,16 +213,6 @@ async def test_anything_else_ends_after_the_third_in_a_row(
     assert service.times() == [0.0, 60.0, 120.0, 180.0, 240.0, 300.0]
 
 
-async def test_a_poll_that_gives_no_task_is_a_programming_error(watcher: Watcher, service: FakeService) -> None:
-    async def nothing() -> VideoTask:
-        return None  # type: ignore[return-value]
-
-    service.default = nothing
-
-    with pytest.raises(TypeError, match="NoneType"):
-        await watcher.wait("t")
-
-
 @pytest.mark.parametrize("fatal", [CassetteError("no such interaction"), ClientStateError("forked")], ids=name_of)
 async def test_a_cassette_error_is_never_swallowed(fatal: Exception, watcher: Watcher, service: FakeService) -> None:
     service.default = fatal

@@ -583,4 +583,4 @@ class TestClosing:
     @pytest.mark.parametrize("options", [{"interval": 0.0}, {"interval": float("inf")}, {"concurrency": 0}])
     def test_options_that_cannot_work_are_refused(self, options: dict[str, float], service: FakeService) -> None:
         with pytest.raises(ConfigurationError):
-            Watcher(service.poll, clock=service.clock, **options)  # type: ignore[arg-type]
+            Watcher(service.look, clock=service.clock, **options)  # type: ignore[arg-type]

@@ -21,7 +21,7 @@ async def test_a_failure_reason_is_shown_without_secrets_and_kept_as_it_came():
     clock = VirtualClock()
     service = FakeService(clock)
     service.default = failed(REASON)
-    watcher = Watcher(service.poll, clock=clock)
+    watcher = Watcher(service.look, clock=clock)
 
     with pytest.raises(TaskFailedError, match="refused, see https://cdn/x") as caught:
         await watcher.wait("t")
@@ -40,7 +40,7 @@ async def test_a_failure_is_told_on_one_line(reason, told):
     clock = VirtualClock()
     service = FakeService(clock)
     service.default = failed(reason)
-    watcher = Watcher(service.poll, clock=clock)
+    watcher = Watcher(service.look, clock=clock)
     with pytest.raises(TaskFailedError) as caught:
         await watcher.wait("t")
     await watcher.aclose()
@@ -52,7 +52,7 @@ async def test_a_long_failure_reason_is_shortened():
     clock = VirtualClock()
     service = FakeService(clock)
     service.default = failed("no way " * 1000)
-    watcher = Watcher(service.poll, clock=clock)
+    watcher = Watcher(service.look, clock=clock)
     with pytest.raises(TaskFailedError) as caught:
         await watcher.wait("t")
     await watcher.aclose()
@@ -68,7 +68,7 @@ async def test_an_unknown_state_is_named_where_it_is_a_plain_word(status, told, 
     clock = VirtualClock()
     service = FakeService(clock)
     service.default = VideoTask(id="t", status=status)
-    watcher = Watcher(service.poll, clock=clock)
+    watcher = Watcher(service.look, clock=clock)
 
     with pytest.raises(WaitTimeoutError) as caught:
         await watcher.wait("t", timeout=200)

@@ -5,6 +5,7 @@ from contextlib import aclosing
 from pathlib import Path
 
 import click
+from attrs import evolve
 
 from vidgen_async.attempts import OrderState
 from vidgen_async.cli.documents import kind_of, task_document
@@ -14,6 +15,7 @@ from vidgen_async.cli.printing import facts_of
 from vidgen_async.cli.service import Access, Settings
 from vidgen_async.cli.start import look, start
 from vidgen_async.cli.terminals import stdout_is_terminal
+from vidgen_async.cli.watching import Updates
 from vidgen_async.cli.watching import watch as watch_all
 from vidgen_async.cli.words import EXIT_CODES, Exit, TasksFailedError, exit_code
 from vidgen_async.cli.work import Errand, Target, task_lines
@@ -77,42 +79,43 @@ def wait(settings: Settings, task_ids: tuple[str, ...], output: str | None, forc
 
 @click.command(epilog=EXIT_CODES)
 @click.argument("task_ids", metavar="TASK…", nargs=-1)
-@click.option(
-    "--orders", "with_orders", is_flag=True, help="Watch every task of the orders on record that was not seen to end."
-)
-@connected(orders=True, polling=True)
-def watch(settings: Settings, task_ids: tuple[str, ...], with_orders: bool) -> int:
+@connected(on_record=True, polling=True)
+def watch(settings: Settings, task_ids: tuple[str, ...]) -> int:
     """Watch many tasks until all are completed or failed.
 
-    On a terminal it is a table that is kept up to date, else a line for each change. A TASK of - reads ids from stdin,
-    one on a line. Nothing is saved.
+    On a terminal it is a table that is kept up to date, and at the end how many ended in which way, and why those that
+    failed did; else a line for each change. A TASK of - reads ids from stdin, one on a line. Nothing is saved.
 
     \b
       vidgen watch task_9bb34ae375b1 task_52f06a8e77c0
       vidgen watch - < tasks.txt
-      vidgen watch --orders --json
+      vidgen watch --journal
+      vidgen watch --journal sqlite:///orders.db --json
     """
-    if not task_ids and not with_orders:
-        message = "Give the ids of tasks, - to read them from stdin, or --orders."
+    where = settings.journal
+    if not task_ids and where is None:
+        message = "Give the ids of tasks, - to read them from stdin, or --journal."
         raise click.UsageError(message)
-    named = dict.fromkeys(_ids(task_ids))
-    is_live = stdout_is_terminal() and not settings.is_json and not settings.is_debug
+    if where and ":" not in where:
+        message = f"--journal takes sqlite:///FILE, or nothing: give the ids of tasks before it ({where!r})."
+        raise click.UsageError(message)
+    named, updates = dict.fromkeys(_ids(task_ids)), Updates()
+    is_live = stdout_is_terminal()
 
     async def work(errand: Errand) -> None:
         tasks: dict[str, str | None] = dict(named)
-        if with_orders:
-            errand.journey.stage = Stage.RECORD
-            for order in await errand.client.orders.list(is_terminal=False):
-                tasks.update(dict.fromkeys(order.running_task_ids, order.order_id))
-            if unclear := await errand.client.orders.list([OrderState.UNCERTAIN, OrderState.SENDING]):
-                errand.screen.say("orders", f"{len(unclear)} are uncertain or being sent: vidgen orders ls shows them")
+        if where is not None:
+            tasks.update(await _on_record(errand))
         if tasks:
             with errand.client.orders.results.held(tasks):  # to look on takes nothing from who goes on with them
-                await watch_all(errand, tasks, is_live=is_live)
+                await watch_all(errand, tasks, updates, is_live=is_live)
         else:
             errand.screen.say("orders", "every task of the orders on record was seen to end")
 
-    return start(settings, Journey(), work, orders=Access.EXISTING if with_orders else Access.NONE)
+    settings = evolve(settings, journal=where or None)
+    journey = Journey(options=(*settings.options, *(("--journal",) if where == "" else ())))
+    access = Access.NONE if where is None else Access.EXISTING
+    return start(settings, journey, work, orders=access, on_update=updates.heard)
 
 
 @click.command(epilog=EXIT_CODES)
@@ -141,6 +144,15 @@ def download(settings: Settings, task_id: str, output: str, force: bool) -> int:
         await errand.save(task, target)
 
     return start(settings, journey, work)
+
+
+async def _on_record(errand: Errand) -> dict[str, str | None]:
+    """The orders of all tasks on record that were not seen to end. Says how many orders a person should look at."""
+    errand.journey.stage = Stage.RECORD
+    tasks: dict[str, str | None] = {task.task_id: task.order_id async for task in errand.client.orders.running()}
+    if unclear := await errand.client.orders.list([OrderState.UNCERTAIN, OrderState.SENDING]):
+        errand.screen.say("orders", f"{len(unclear)} are uncertain or being sent: vidgen orders ls shows them")
+    return tasks
 
 
 async def _wait_for_all(errand: Errand, task_ids: tuple[str, ...], folder: Path | None, force: bool) -> None:

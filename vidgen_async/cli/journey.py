@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from enum import Enum, StrEnum, auto
 
-from attrs import define
+from attrs import define, frozen
 
 from vidgen_async.attempts import Attempt, Order, OrderState, sending_until
 from vidgen_async.errors import (
@@ -52,6 +52,15 @@ class Fate(Enum):
     """There is a task."""
 
 
+@frozen
+class Watched:
+    """Tasks that were watched: how many of how many were seen to end, and which ids go on that no order stands for."""
+
+    over: int
+    total: int
+    unended_ids: Sequence[str]
+
+
 #: The ways in which a create ends that prove that the order made nothing, and those that prove it of this run alone.
 _NOTHING_MADE = (NotSentError, RejectedError)
 _NOTHING_MADE_HERE = (OrderConflictError, OrderStateError, InvalidRequestError, JournalError, ClientStateError)
@@ -62,7 +71,8 @@ class Journey:
     """One run. ``options`` are those that a resuming command has to repeat, ``connection`` those of them that every
     command takes. ``is_lasting``: the order is on a record that outlives this run. ``is_named``: the order id was
     given, so the same command again is the same order. ``where``: which orders are looked among. ``attempts``: what is
-    known of the order's sends. ``trouble``: what the last look at the task failed with."""
+    known of the order's sends. ``trouble``: what the last look at the task failed with. ``watched``: how
+    far the tasks of a watch came. ``shows_trouble``: how many looks fail is on the screen."""
 
     stage: Stage = Stage.CHECK
     fate: Fate = Fate.NOTHING
@@ -79,6 +89,8 @@ class Journey:
     where: str = "in the journal"
     attempts: Sequence[Attempt] = ()
     trouble: str | None = None
+    watched: Watched | None = None
+    shows_trouble: bool = False
     creating: "asyncio.Task[Receipt] | None" = None
     fate_before: Fate = Fate.NOTHING
 

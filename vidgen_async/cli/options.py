@@ -27,18 +27,30 @@ _CONNECTION: Sequence[Option[Any]] = (
     click.option("--json", "is_json", is_flag=True, help=JSON_HELP),
     click.option("--debug", "is_debug", envvar="VIDGEN_DEBUG", is_flag=True, help="Show what goes on, and tracebacks."),
 )
+_ACCOUNT = click.option(
+    "--account",
+    metavar="NAME",
+    default=DEFAULT_ACCOUNT,
+    help="Your own name for the account whose orders these are.",
+)
 _ORDERS: Sequence[Option[Any]] = (
     click.option(
         "--journal",
         metavar="WHERE",
         help="The record of orders: sqlite:///FILE, or memory: for none. Else VIDGEN_JOURNAL, else a file of your own.",
     ),
+    _ACCOUNT,
+)
+#: Where to name the record is to ask for what is on it, it need not be said where it is.
+_ON_RECORD: Sequence[Option[Any]] = (
     click.option(
-        "--account",
-        metavar="NAME",
-        default=DEFAULT_ACCOUNT,
-        help="Your own name for the account whose orders these are.",
+        "--journal",
+        metavar="[WHERE]",
+        is_flag=False,
+        flag_value="",
+        help="Watch every task on record that was not seen to end: in sqlite:///FILE, else in the usual journal.",
     ),
+    _ACCOUNT,
 )
 _POLLING: Sequence[Option[Any]] = (
     click.option(
@@ -60,8 +72,9 @@ no_validate_option = click.option(
 )
 
 
-def connected(*, orders: bool = False, polling: bool = False) -> Callable[[F], F]:
-    """The options that say how to reach the service; the command takes them as one ``settings``."""
+def connected(*, orders: bool = False, on_record: bool = False, polling: bool = False) -> Callable[[F], F]:
+    """The options that say how to reach the service; the command takes them as one ``settings``. ``on_record``: the
+    journal of the settings is None where the orders on record are not asked for, and empty for the usual one."""
 
     def decorate(command: F) -> F:
         @functools.wraps(command)
@@ -72,7 +85,8 @@ def connected(*, orders: bool = False, polling: bool = False) -> Callable[[F], F
                 raise click.UsageError(message)
             return command(settings=Settings(**known), **given)
 
-        options = (*(_POLLING if polling else ()), *(_ORDERS if orders else ()), *_CONNECTION)
+        of_orders = _ON_RECORD if on_record else _ORDERS if orders else ()
+        options = (*(_POLLING if polling else ()), *of_orders, *_CONNECTION)
         return _with(options, cast("F", with_settings))
 
     return decorate

@@ -22,6 +22,11 @@ def resume_command(journey: Journey) -> str:
     return command("generate", options=(*resume, "-o", journey.output, *journey.options))
 
 
+def watch_command(task_ids: Sequence[str], journey: Journey) -> str:
+    """Watches these tasks, and those of the record where the journey did."""
+    return command("watch", arguments=task_ids, options=journey.options)
+
+
 def wait_command(task_id: str, journey: Journey) -> str:
     """Waits for the task, and saves its video where one was wanted."""
     output = () if journey.output is None else ("-o", journey.output)

@@ -204,7 +204,12 @@ def _stacked(table: Table) -> RenderableType:
 def styled(value: str) -> Text:
     """The value, in the colour of its state if it is one."""
     text = clean(value)
-    return Text(text, style=_STYLES.get(text, ""))
+    return Text(text, style=style_of(text))
+
+
+def style_of(state: str) -> str:
+    """The colour of a state; none for anything else."""
+    return _STYLES.get(state, "")
 
 
 def facts_of(pairs: Iterable[tuple[str, object]]) -> Facts:

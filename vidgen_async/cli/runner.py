@@ -15,6 +15,9 @@ from vidgen_async.cli.screens import Screen
 from vidgen_async.cli.words import Exit, error_report, exit_code, interrupt_report
 from vidgen_async.events import Event
 
+#: So many tasks without an answer are told by name.
+MOST_TOLD = 5
+
 _HOW = {signal.SIGINT: "Interrupted", signal.SIGTERM: "Terminated"}
 
 
@@ -132,24 +135,28 @@ class _OnScreen(logging.Handler):
 
 class _Faults(logging.Handler):
     """Looks at tasks that failed: the first of a task may be chance, the second is told, and none after it until the
-    task is seen to change."""
+    task is seen to change. Of many tasks the first few are told by name."""
 
     def __init__(self, screen: Screen, journey: Journey) -> None:
         super().__init__(logging.DEBUG)
         self._screen = screen
         self._journey = journey
         self._failed: dict[str, int] = {}
+        self._told = 0
 
     def emit(self, record: logging.LogRecord) -> None:
         event, task_id = getattr(record, "event", None), str(getattr(record, "task_id", ""))
         if event in (Event.TASK_CHANGED, Event.TASK_ENDED):
             self._failed.pop(task_id, None)
             self._journey.trouble = None
+            self._told = self._told if self._failed else 0
         elif event == Event.TASK_FAULT:
             self._journey.trouble = str(getattr(record, "error", ""))
             count = self._failed[task_id] = self._failed.get(task_id, 0) + 1
-            if count == 2:
+            if count == 2 and self._told <= MOST_TOLD and not self._journey.shows_trouble:
+                self._told += 1
                 which = "the task" if task_id == self._journey.task_id else f"task {task_id}"
+                which = which if self._told <= MOST_TOLD else "more tasks, which are not named"
                 self._screen.warn(f"no answer about {which} ({self._journey.trouble}), still trying")
 
 

@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections import deque
 from typing import Protocol
 
 import click
@@ -19,10 +20,14 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from vidgen_async.cli.canvas import Canvas
 from vidgen_async.cli.formats import clean, seconds, size
 from vidgen_async.cli.printing import Document, JsonOutput, Output, PlainOutput, Shown, make_output
 from vidgen_async.cli.terminals import stderr_is_terminal
 from vidgen_async.cli.words import Report
+
+#: What is said while something covers the terminal is kept up to so many lines, the last.
+MOST_HELD = 20
 
 
 class Screen(Protocol):
@@ -48,6 +53,10 @@ class Screen(Protocol):
 
     def trouble(self, report: Report, code: int) -> None:
         """How it did not end well, and with which exit code."""
+
+    def canvas(self) -> Canvas | None:
+        """The whole terminal, until it is closed; None where nothing can be drawn on. What is said meanwhile comes
+        when it is closed."""
 
     def close(self) -> None:
         """Nothing is being done any more; twice is fine."""
@@ -98,6 +107,9 @@ class PlainScreen:
         for line, _ in below:
             _echo(f"  {line}")
 
+    def canvas(self) -> None:
+        """A log is no terminal."""
+
     def close(self) -> None:
         """There is nothing to stop."""
 
@@ -137,6 +149,9 @@ class JsonScreen:
         about = {"order_id": report.order_id, "task_id": report.task_id, "commands": list(report.commands)}
         self._tell({"error": {**error, **{name: value for name, value in about.items() if value}}})
 
+    def canvas(self) -> None:
+        """Of no use to a machine."""
+
     def close(self) -> None:
         """There is nothing to stop."""
 
@@ -151,14 +166,16 @@ class RichScreen:
         self._console = console or Console(stderr=True, highlight=False, markup=False, emoji=False)
         self._output = output or PlainOutput()
         self._progress: Progress | None = None
+        self._canvas: Canvas | None = None
+        self._held: deque[tuple[Text, bool]] = deque(maxlen=MOST_HELD)
         self._row = TaskID(0)
         self._is_state = self._is_receiving = False
 
     def say(self, label: str, text: str) -> None:
-        self._console.print(Text.assemble((f"{label:<8} ", "dim"), clean(text)), soft_wrap=True)
+        self._print(Text.assemble((f"{label:<8} ", "dim"), clean(text)), is_whole=True)
 
     def warn(self, text: str) -> None:
-        self._console.print(Text.assemble(("warning  ", "yellow"), clean(text)))
+        self._print(Text.assemble(("warning  ", "yellow"), clean(text)))
 
     def busy(self, text: str) -> None:
         self.close()
@@ -191,11 +208,31 @@ class RichScreen:
             # Never wrapped: it is there to be copied.
             self._console.print(Text(f"  {clean(line)}", style="bold" if is_command else ""), soft_wrap=True)
 
+    def canvas(self) -> Canvas | None:
+        self.close()
+        if self._console.legacy_windows or not self._console.encoding.startswith("utf"):
+            return None
+        self._canvas = Canvas(self._console)
+        return self._canvas
+
     def close(self) -> None:
         progress, self._progress = self._progress, None
+        canvas, self._canvas = self._canvas, None
         self._is_state = self._is_receiving = False
         if progress is not None:
             progress.stop()
+        if canvas is not None:
+            canvas.close()
+        while self._held:
+            text, is_whole = self._held.popleft()
+            self._print(text, is_whole=is_whole)
+
+    def _print(self, text: Text, *, is_whole: bool = False) -> None:
+        """``is_whole``: never wrapped."""
+        if self._canvas is None:
+            self._console.print(text, soft_wrap=is_whole)
+        else:
+            self._held.append((text, is_whole))
 
     def _start(self, text: str, *columns: ProgressColumn) -> None:
         what = TextColumn("{task.description}", markup=False)

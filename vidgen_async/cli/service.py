@@ -13,6 +13,7 @@ from vidgen_async.cli.journey import Journey
 from vidgen_async.cli.places import default_journal, journal_file
 from vidgen_async.cli.screens import Screen
 from vidgen_async.client import ONE_DAY, RECOMMENDED_INTERVAL, Client
+from vidgen_async.client.videos import OnUpdate
 from vidgen_async.configuration import checked_base_url, is_on_this_machine
 from vidgen_async.errors import ConfigurationError, JournalError
 from vidgen_async.journal import Journal, MemoryJournal, SqliteJournal, journal_from
@@ -69,7 +70,9 @@ class Settings:
 
 
 @asynccontextmanager
-async def opened(settings: Settings, journey: Journey, screen: Screen, *, orders: Access) -> AsyncIterator[Client]:
+async def opened(
+    settings: Settings, journey: Journey, screen: Screen, *, orders: Access, on_update: OnUpdate | None = None
+) -> AsyncIterator[Client]:
     """A client of the service; ConfigurationError says what is missing or wrong.
 
     Only one that may add ``orders`` makes a journal that lasts: what does nothing with orders, or only looks at those
@@ -79,7 +82,7 @@ async def opened(settings: Settings, journey: Journey, screen: Screen, *, orders
         _check_environment(settings)
         journal, place = (MemoryJournal(), "") if orders is Access.NONE else _journal(settings, orders)
         journey.is_lasting = journal.durable
-        async with _client(settings, journal, screen) as client:
+        async with _client(settings, journal, screen, on_update) as client:
             if place:
                 origin = checked_base_url(settings.base_url).origin()
                 journey.where = f"in the journal {place} for account {settings.account!r} at {origin}"
@@ -156,7 +159,7 @@ def _check_environment(settings: Settings) -> None:
         raise ConfigurationError(message)
 
 
-def _client(settings: Settings, journal: Journal, screen: Screen) -> Client:
+def _client(settings: Settings, journal: Journal, screen: Screen, on_update: OnUpdate | None) -> Client:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         usual = LOCAL_INTERVAL if is_on_this_machine(checked_base_url(settings.base_url)) else RECOMMENDED_INTERVAL
@@ -165,6 +168,7 @@ def _client(settings: Settings, journal: Journal, screen: Screen) -> Client:
             account=settings.account,
             journal=journal,
             poll_interval=settings.poll_interval or usual,
+            on_update=on_update,
         )
     # The same text more than once is one warning.
     for text in dict.fromkeys(str(warning.message) for warning in caught):

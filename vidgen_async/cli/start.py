@@ -9,6 +9,7 @@ from vidgen_async.cli.runner import run
 from vidgen_async.cli.screens import make_screen
 from vidgen_async.cli.service import Access, Settings, opened
 from vidgen_async.cli.work import Errand
+from vidgen_async.client.videos import OnUpdate
 
 
 def start(
@@ -17,14 +18,15 @@ def start(
     do: Callable[[Errand], Coroutine[Any, Any, None]],
     *,
     orders: Access = Access.NONE,
+    on_update: OnUpdate | None = None,
 ) -> int:
-    """Run the work with a client that is open as long as it takes; the exit code."""
+    """Run the work with a client that is open as long as it takes; the exit code. ``on_update`` is the client's."""
     screen = make_screen(is_debug=settings.is_debug, is_json=settings.is_json)
     journey.connection = settings.connection
     begun_at = time.monotonic()
 
     async def work() -> None:
-        async with opened(settings, journey, screen, orders=orders) as client:
+        async with opened(settings, journey, screen, orders=orders, on_update=on_update) as client:
             await do(Errand(client=client, journey=journey, screen=screen, timeout=settings.timeout, begun_at=begun_at))
 
     return run(work, journey, screen, is_debug=settings.is_debug)

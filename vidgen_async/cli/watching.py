@@ -1,194 +1,171 @@
-"""``vidgen watch``: many tasks at once, as a live table or as lines."""
+"""``vidgen watch``: many tasks at once, as a picture that moves or as lines."""
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, aclosing
-from datetime import UTC, datetime
-from typing import TypeAlias
+import time
+from collections.abc import Mapping
+from contextlib import aclosing
+from typing import Protocol
 
-from attrs import define, field
-from rich.console import Console, Group, RenderableType
-from rich.live import Live
-from rich.text import Text
-
+from vidgen_async.cli.board import Board, Row
+from vidgen_async.cli.board_view import board_lines, told
+from vidgen_async.cli.canvas import Canvas
 from vidgen_async.cli.documents import change_document, kind_of
-from vidgen_async.cli.formats import age, clean
-from vidgen_async.cli.journey import Stage
-from vidgen_async.cli.printing import Document, Table, columns, table_for
-from vidgen_async.cli.words import Exit, TasksFailedError, exit_code
+from vidgen_async.cli.journey import Stage, Watched
+from vidgen_async.cli.printing import Document
+from vidgen_async.cli.vitals import Pulse
+from vidgen_async.cli.words import Exit, TasksFailedError
 from vidgen_async.cli.work import Errand
-from vidgen_async.errors import VidgenError
+from vidgen_async.clock import Clock, LoopClock
+from vidgen_async.errors import TaskFailedError
 from vidgen_async.resources import VideoTask
+from vidgen_async.watcher import Outcome
 
-#: Lines of a live table that are not tasks: its head, its count, and room for the cursor.
-OTHER_LINES = 3
-NOT_SEEN = "not seen yet"
-
-
-@define
-class Row:
-    """One task as it was seen last."""
-
-    task_id: str
-    order_id: str | None = None
-    state: str = NOT_SEEN
-    is_over: bool = False
-    detail: str = ""
-    seen_at: datetime = field(factory=lambda: datetime.now(UTC))
-    changed_at: datetime | None = None
-    """When the service changed it last; None: it does not say."""
-
-    def saw(self, task: VideoTask) -> None:
-        self.state, self.is_over, self.detail = task.status or "no state told", task.is_terminal, _detail(task)
-        self.seen_at, self.changed_at = datetime.now(UTC), task.updated_at
-
-    def failed(self, error: VidgenError) -> None:
-        self.state, self.is_over, self.detail = kind_of(error).replace("_", " "), True, error.summary
-        self.seen_at, self.changed_at = datetime.now(UTC), None
-
-    @property
-    def since(self) -> datetime:
-        return self.changed_at or self.seen_at
+#: Seconds between two pictures: after a change, and without one (the ages and rates go on).
+FRAME = 0.25
+STILL = 1.0
 
 
-@define
-class Board:
-    """The tasks that are watched."""
+class _Display(Protocol):
+    """What is told of every change, and shows it in its own time: it never holds up who tells it."""
 
-    rows: dict[str, Row]
-    with_orders: bool = False
+    def changed(self, task: VideoTask) -> None: ...
 
-    def table(self, height: int, now: datetime) -> Table:
-        """As many tasks as fit: those that go on first, then those that ended last."""
-        going = [row for row in self.rows.values() if not row.is_over]
-        over = sorted((row for row in self.rows.values() if row.is_over), key=lambda row: row.since, reverse=True)
-        shown = [*going, *over][: max(height - OTHER_LINES, 1)]
-        names = ("task", *(("order",) if self.with_orders else ()), "state", "for", "last change", "")
-        rows = tuple(
-            (
-                row.task_id,
-                *((row.order_id or "",) if self.with_orders else ()),
-                row.state,
-                "" if row.is_over else age(row.since, now),
-                "" if row.state == NOT_SEEN else _local(row.since, now),
-                row.detail,
-            )
-            for row in shown
-        )
-        return Table(columns=columns(*names, numbers=("for",), long=("",), optional=("order",)), rows=rows)
+    def ended(self, outcome: Outcome) -> None: ...
 
-    def count(self) -> str:
-        """How many are in which state."""
-        states = Counter(row.state for row in self.rows.values())
-        return f"{len(self.rows)} {'task' if len(self.rows) == 1 else 'tasks'}: " + ", ".join(
-            f"{number} {state}" for state, number in states.most_common()
-        )
+    def finish(self) -> None:
+        """Show what was not shown yet, and has to be."""
+
+    async def show(self) -> None:
+        """Show everything, until cancelled."""
 
 
-Tell: TypeAlias = Callable[[Row, Document], None]
-"""Is told of every change."""
+class Updates:
+    """Hands what the client's ``on_update`` tells to whoever watches: a client is made before anybody does."""
+
+    def __init__(self) -> None:
+        self.listener: _Display | None = None
+
+    def heard(self, task: VideoTask) -> None:
+        if self.listener is not None:
+            self.listener.changed(task)
 
 
-async def watch(errand: Errand, orders: Mapping[str, str | None], *, is_live: bool) -> None:
-    """Show every change until all tasks are over: ``is_live`` as a table that is drawn anew, else as lines. ``orders``
-    tells the order of each task id, where it is known.
+async def watch(
+    errand: Errand,
+    orders: Mapping[str, str | None],
+    updates: Updates,
+    *,
+    is_live: bool,
+    clock: Clock | None = None,
+) -> None:
+    """Show every change until all tasks are over: ``is_live`` as a picture of the whole terminal, where there is one
+    that can move, else as lines. ``orders`` tells the order of each task id, where it is known; ``updates`` are those
+    of the errand's client, and ``clock`` is the client's.
 
     TasksFailedError when some failed, or could not be watched to their end.
     """
     errand.journey.stage = Stage.WATCH
-    board = Board(
-        {task_id: Row(task_id, order_id) for task_id, order_id in orders.items()},
-        with_orders=any(orders.values()),
-    )
-    errors: list[VidgenError | None] = []
-    with _display(errand, board, is_live=is_live) as tell:
-        try:
-            async with asyncio.TaskGroup() as group:
-                for row in board.rows.values():
-                    group.create_task(_follow(errand, row, tell, errors))
-        except BaseExceptionGroup as several:
-            raise several.exceptions[0] from None  # the first stopped all others
-    _sum_up(errand, board, errors)
-
-
-async def _follow(errand: Errand, row: Row, tell: Tell, errors: list[VidgenError | None]) -> None:
+    board, clock = Board.of(orders), clock or LoopClock()
+    canvas = errand.screen.canvas() if is_live else None
+    errand.journey.shows_trouble = canvas is not None
+    display = _Lines(errand, board, clock) if canvas is None else _Picture(errand, board, clock, canvas)
+    updates.listener = display
     try:
-        async with aclosing(errand.client.videos.watch(row.task_id, timeout=errand.timeout)) as changes:
-            async for task in changes:
-                row.saw(task)
-                tell(row, change_document(task, row.seen_at, row.order_id))
-    except VidgenError as error:
-        row.failed(error)
-        document = {"kind": kind_of(error), "message": error.summary, "task_id": row.task_id}
-        tell(row, {"task_id": row.task_id, "order_id": row.order_id, "status": None, "error": document})
-        errors.append(error)
-        return
-    if task.status == "failed":
-        errors.append(None)
+        await _follow(errand, orders, display)
+    finally:
+        unended = [row.task_id for row in board.unended if row.order_id is None]
+        errand.journey.watched = Watched(board.over, len(board.rows), unended)
+        if canvas is not None:
+            errand.screen.show(told(board, time.monotonic() - errand.begun_at))
+    if board.failed:
+        message = f"{len(board.failed):,} of {len(board.rows):,} tasks did not end as completed"
+        raise TasksFailedError(message, code=next(iter(board.codes)) if len(board.codes) == 1 else Exit.FAILED)
 
 
-def _display(errand: Errand, board: Board, *, is_live: bool) -> AbstractContextManager[Tell]:
-    if not is_live:
-        return _Lines(errand)
-    return _LiveTable(board, Console(highlight=False, markup=False, emoji=False))
-
-
-def _sum_up(errand: Errand, board: Board, errors: list[VidgenError | None]) -> None:
-    if not errors:
-        return
-    codes = {Exit.FAILED if error is None else exit_code(error, Stage.WAIT) for error in errors}
-    message = f"{len(errors)} of {len(board.rows)} tasks did not end as completed"
-    raise TasksFailedError(message, code=codes.pop() if len(codes) == 1 else Exit.FAILED)
-
-
-def _detail(task: VideoTask) -> str:
-    if task.failure_reason:
-        return clean(task.failure_reason)
-    return f"{task.points} points" if task.is_terminal and task.points is not None else ""
-
-
-def _local(when: datetime, now: datetime) -> str:
-    """The time of day here, or the day where that is another."""
-    when, now = when.astimezone(), now.astimezone()
-    return f"{when:%H:%M:%S}" if when.date() == now.date() else f"{when:%Y-%m-%d}"
+async def _follow(errand: Errand, orders: Mapping[str, str | None], display: _Display) -> None:
+    try:
+        async with asyncio.TaskGroup() as group:
+            showing = group.create_task(display.show())
+            async with aclosing(errand.client.videos.as_completed(orders, timeout=errand.timeout)) as outcomes:
+                async for outcome in outcomes:
+                    display.ended(outcome)
+            display.finish()
+            showing.cancel()
+    except BaseExceptionGroup as several:
+        raise several.exceptions[0] from None  # the first stopped all others
 
 
 class _Lines:
     """A line for each change."""
 
-    def __init__(self, errand: Errand) -> None:
-        self._errand = errand
+    def __init__(self, errand: Errand, board: Board, clock: Clock) -> None:
+        self._screen = errand.screen
+        self._board = board
+        self._clock = clock
+        self._waiting: asyncio.Queue[tuple[str, Document]] = asyncio.Queue()
 
-    def __enter__(self) -> Tell:
-        return self._tell
+    def changed(self, task: VideoTask) -> None:
+        now = self._clock.wall()
+        row = self._board.saw(task.id, task, now)
+        if row is not None:
+            self._tell(row, change_document(task, now, row.order_id))
 
-    def __exit__(self, *_: object) -> None:
-        """Nothing was opened."""
+    def ended(self, outcome: Outcome) -> None:
+        now = self._clock.wall()
+        row, error = self._board.ended(outcome, now), outcome.error
+        if row is None:
+            return
+        if outcome.task is not None and (error is None or isinstance(error, TaskFailedError)):
+            self._tell(row, change_document(outcome.task, now, row.order_id))
+        elif error is not None:
+            about = {"kind": kind_of(error), "message": error.summary, "task_id": row.task_id}
+            self._tell(row, {"task_id": row.task_id, "order_id": row.order_id, "status": None, "error": about})
+
+    def finish(self) -> None:
+        while not self._waiting.empty():
+            self._screen.show(*self._waiting.get_nowait())
+
+    async def show(self) -> None:
+        while True:
+            self._screen.show(*await self._waiting.get())
 
     def _tell(self, row: Row, document: Document) -> None:
-        at = f"{row.seen_at:%Y-%m-%dT%H:%M:%SZ}"
+        at = f"{self._clock.wall():%Y-%m-%dT%H:%M:%SZ}"
         facts = (at, row.task_id, row.state, row.detail, row.order_id and f"(order {row.order_id})")
-        self._errand.screen.show(" ".join(fact for fact in facts if fact), document)
+        self._waiting.put_nowait((" ".join(fact for fact in facts if fact), document))
 
 
-class _LiveTable:
-    """The board, drawn four times a second while tasks go on; what is seen last stays."""
+class _Picture:
+    """The board, drawn anew some times a second where something changes."""
 
-    def __init__(self, board: Board, console: Console) -> None:
+    def __init__(self, errand: Errand, board: Board, clock: Clock, canvas: Canvas) -> None:
+        self._watcher = errand.client.watcher
         self._board = board
-        self._console = console
-        self._live = Live(get_renderable=self._drawn, console=console, refresh_per_second=4, vertical_overflow="crop")
+        self._clock = clock
+        self._canvas = canvas
+        self._pulse = Pulse(self._watcher.stats.interval_now)
+        self._is_news = True
 
-    def __enter__(self) -> Tell:
-        self._live.start()
-        return lambda row, document: None
+    def changed(self, task: VideoTask) -> None:
+        self._is_news = self._board.saw(task.id, task, self._clock.wall()) is not None or self._is_news
 
-    def __exit__(self, *_: object) -> None:
-        self._live.stop()
+    def ended(self, outcome: Outcome) -> None:
+        self._is_news = self._board.ended(outcome, self._clock.wall()) is not None or self._is_news
 
-    def _drawn(self) -> RenderableType:
-        return Group(
-            table_for(self._board.table(self._console.height, datetime.now(UTC)), self._console.width),
-            Text(self._board.count(), style="dim"),
-        )
+    def finish(self) -> None:
+        """What stays is told when the terminal is given back."""
+
+    async def show(self) -> None:
+        drawn_at, size = self._clock.now(), self._canvas.size
+        with self._canvas:
+            while True:
+                now = self._clock.now()
+                if self._is_news or size != self._canvas.size or now - drawn_at >= STILL:
+                    drawn_at, size, self._is_news = now, self._canvas.size, False
+                    self._draw(now, *size)
+                await self._clock.sleep(FRAME)
+
+    def _draw(self, now: float, width: int, height: int) -> None:
+        board = self._board
+        vitals = self._pulse.take(now, self._watcher.stats, board.over, len(board.rows) - board.over)
+        self._canvas.draw(board_lines(board, vitals, width, height, self._clock.wall()))

@@ -7,7 +7,7 @@ from attrs import evolve, field, frozen
 
 from vidgen_async.cli.documents import kind_of
 from vidgen_async.cli.journey import Fate, Journey, Stage
-from vidgen_async.cli.pasted import command, resume_command, wait_command
+from vidgen_async.cli.pasted import command, resume_command, wait_command, watch_command
 from vidgen_async.errors import (
     AuthenticationError,
     ConfigurationError,
@@ -81,6 +81,9 @@ _CODES: Sequence[tuple[type[Exception], Exit]] = (
     (WaitTimeoutError, Exit.TIMEOUT),
     (NotReadyError, Exit.FAILED),
 )
+
+#: A command to go on with names so many tasks at most.
+MOST_PASTED = 10
 
 LOOK_FIRST = (
     "Look into the service's own console before you run this again: a second run is a second order, and may be charged "
@@ -186,7 +189,7 @@ def _explained(error: BaseException, journey: Journey) -> Report:
 
 def _interrupted(journey: Journey) -> Report:
     if journey.stage is Stage.WATCH:
-        return Report("The tasks go on at the service, and are charged.")
+        return _unwatched(journey)
     if journey.fate is Fate.NOTHING:
         text = "Nothing was ordered or charged."
         if journey.stage is Stage.CREATE and journey.is_lasting and not journey.is_sandbox:
@@ -198,6 +201,23 @@ def _interrupted(journey: Journey) -> Report:
     if journey.fate is Fate.UNCERTAIN:
         return _decisions(_uncertain(journey), journey, 0)
     return Report(_standing(journey), resume_commands(journey), lead="To go on:")
+
+
+def _unwatched(journey: Journey) -> Report:
+    watched = journey.watched
+    if watched is None:
+        return Report("The tasks go on at the service, and are charged.")
+    going = watched.total - watched.over
+    if not going:
+        return Report("All tasks were over.")
+    if watched.total == 1:
+        text = "The task goes on at the service, and is charged."
+    else:
+        which = f"{going:,} of the {watched.total:,} tasks" if watched.over else f"The {watched.total:,} tasks"
+        text = f"{which} go{'es' if going == 1 else ''} on at the service, and {'is' if going == 1 else 'are'} charged."
+    if len(watched.unended_ids) > MOST_PASTED:
+        return Report(f"{text} The same command goes on watching.")
+    return Report(text, (watch_command(watched.unended_ids, journey),), lead="To go on watching:")
 
 
 def _may_go_again(error: BaseException) -> bool:

@@ -2,16 +2,18 @@
 
 import os
 import warnings
+from functools import partial
 from types import TracebackType
 from typing import NoReturn, Self
 
+from attrs import evolve
 from yarl import URL
 
 from vidgen_async.client.parts import Parts
 from vidgen_async.client.small import AccountInfo, Files, Models
-from vidgen_async.client.videos import Videos
+from vidgen_async.client.videos import OnUpdate, Videos
 from vidgen_async.clock import Clock, LoopClock
-from vidgen_async.codec import read_task
+from vidgen_async.codec import read_look, read_task
 from vidgen_async.configuration import checked_base_url, checked_key, checked_name, is_on_this_machine
 from vidgen_async.creates import Creates
 from vidgen_async.downloads import Downloads
@@ -49,10 +51,14 @@ class Client:
     ``journal``    where orders are written before they go out: an object, ``"sqlite:///orders.db"``, or VIDGEN_JOURNAL;
         else they are kept in memory, for this process only. The client closes it.
     ``clock``      all waiting asks it; default: the transport's own, else the event loop's.
-    ``poll_interval``  seconds between two looks at a task (section 8 recommends 60).
+    ``poll_interval``  seconds between two looks at a task (section 8 recommends 60). A look waits for its answer for a
+        quarter of that, but at least 10 and at most ``timeouts.read`` seconds: a service that falls silent must not
+        hold up the looks at all other tasks for longer.
     ``account``    your own name for the account whose orders these are. ``namespace`` (or VIDGEN_NAMESPACE): a random
         word of your deployment; the Idempotency-Key of an order is derived from it, the account and the order id, so
         that it is the same in every process and journal. Without it each journal makes its own.
+    ``on_update``  called with every change that a watch sees, of any task, the terminal one included; it may be async.
+        It never slows the polls, its errors are logged, and :meth:`aclose` waits for it.
     ``pacing``     the service's submission limit. ``read_budget``: seconds for which a failing read goes again.
     ``key_lifetime``  seconds for which the service is taken to remember an Idempotency-Key, which its description does
         not tell: an older order is resent only with an explicit ``accept_duplicate_risk=True``.
@@ -71,6 +77,7 @@ class Client:
         account: str = "default",
         namespace: str | None = None,
         max_connections: int = 100,
+        on_update: OnUpdate | None = None,
         pacing: Pacing | None = None,
         read_budget: float = 60.0,
         key_lifetime: float = KEY_LIFETIME,
@@ -102,11 +109,14 @@ class Client:
             key_lifetime=_checked_lifetime(key_lifetime),
         )
         """What is on record about creates, and what a person can do about an uncertain one."""
+        interval = _checked_interval(poll_interval, endpoints.base_url)
+        polls = evolve(endpoints, timeouts=_poll_timeouts(endpoints.timeouts, interval))
         self._watcher = Watcher(
-            lambda task_id: reads.once(endpoints.get_video(task_id), read_task),
+            lambda task_id, mark: reads.once(polls.get_video(task_id), partial(read_look, seen=mark)),
             clock=self._clock,
-            interval=_checked_interval(poll_interval, endpoints.base_url),
+            interval=interval,
             concurrency=max_connections,
+            on_update=on_update,
             on_terminal=self.orders.results.saw,
         )
         parts = Parts(
@@ -145,7 +155,8 @@ class Client:
         await self.aclose()
 
     async def aclose(self, *, grace: float = 5.0) -> None:
-        """Take no more calls; wait up to ``grace`` seconds for creates under way; then release everything.
+        """Take no more calls; wait up to ``grace`` seconds for creates under way, and as long again for what
+        ``on_update`` still does; then release everything.
 
         Waits end with ClientStateError: their tasks go on at the service. A create without an answer by then is
         *sending* on record, and its caller gets an UncertainCreateError. Twice is fine. A recording transport publishes
@@ -156,7 +167,7 @@ class Client:
             await self.orders.aclose(grace)
         finally:
             try:
-                await self._watcher.aclose()
+                await self._watcher.aclose(grace=grace)
             finally:
                 try:
                     await self._transport.aclose()
@@ -186,6 +197,11 @@ def _checked_lifetime(seconds: float) -> float:
         message = f"key_lifetime must be a number of seconds, 0 or more: {seconds!r}"
         raise ConfigurationError(message)
     return seconds
+
+
+def _poll_timeouts(timeouts: Timeouts, interval: float) -> Timeouts:
+    patience = max(interval / 4.0, 10.0)
+    return timeouts if timeouts.read is not None and timeouts.read <= patience else evolve(timeouts, read=patience)
 
 
 def _checked_interval(seconds: float, base_url: URL) -> float:

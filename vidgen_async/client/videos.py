@@ -18,6 +18,7 @@ from vidgen_async.orders import OnReceipt, Orders
 from vidgen_async.resources import Receipt, TaskLike, VideoFields, VideoRequest, VideoTask
 from vidgen_async.validation import make_request
 from vidgen_async.watcher import Outcome
+from vidgen_async.watcher.faults import GRACE
 
 OnUpdate: TypeAlias = Callable[[VideoTask], Awaitable[None] | None]
 
@@ -107,24 +108,28 @@ class Videos:
 
     async def rewatch(self, *, timeout: float | None = ONE_DAY) -> AsyncGenerator[Outcome, None]:
         """One Outcome, with its ``.order_id``, for the task of each accepted order on record that was not seen to end:
-        what a restarted process calls to go on. Sends no create. JournalError when the journal cannot be read; else
-        as :meth:`as_completed`, also when it is left or cancelled.
+        what a restarted process calls to go on. Sends no create, and keeps none waiting, however many there are.
+        JournalError when the journal cannot be read; else as :meth:`as_completed`, also when it is left or cancelled.
 
         An end counts as seen, and goes on record, when the loop comes back for the next outcome: a process that dies
-        while it handles one gets that one again. The ends that other waits were told of (``wait``, ``watch``,
-        ``as_completed``, a ``generate`` that came through) count as seen too, also those of other processes.
+        while it handles one gets that one again, also if that was long ago. The ends that other waits were told of
+        (``wait``, ``watch``, ``as_completed``, a ``generate`` that came through) count as seen too, also those of other
+        processes; those that were waited for in an ``orders.handling`` block only when that came through. Of several
+        loops on one journal each is told every outcome, but for those that another one had handled before it began.
         """
         self._parts.lifetime.check()
+        clock = self._parts.clock
         order_ids: dict[str, str] = {}
-        waited_for: list[TaskLike] = []
-        for order in await self._orders.list(is_terminal=False):
-            receipt = order.receipt
-            for task_id in order.running_task_ids:
-                order_ids.setdefault(task_id, order.order_id)
-                waited_for.append(receipt if receipt is not None and receipt.task_id == task_id else task_id)
+        accepted_at: dict[str, float] = {}
+        async for task in self._orders.running():
+            order_ids.setdefault(task.task_id, task.order_id)
+            age = (clock.wall() - task.accepted_at).total_seconds()
+            if age < GRACE:  # for older ones it makes no difference
+                accepted_at[task.task_id] = clock.now() - max(age, 0.0)
+        outcomes = self._parts.watcher.as_completed(order_ids, timeout=timeout, accepted_at=accepted_at)
         with self._orders.results.held(order_ids) as saw:
-            async with aclosing(self._outcomes(waited_for, order_ids, timeout)) as outcomes:
-                async for outcome in outcomes:
+            async with aclosing(_with_order_ids(outcomes, order_ids)) as named:
+                async for outcome in named:
                     yield outcome
                     if outcome.task is not None:
                         saw(outcome.task_id, outcome.task)

@@ -9,9 +9,10 @@ from vidgen_async.attempts import (
     Order,
     OrderRef,
     OrderState,
+    RunningTask,
     TaskResult,
 )
-from vidgen_async.journal.base import Journal, Permission
+from vidgen_async.journal.base import Journal, Permission, RunningPage
 from vidgen_async.journal.memory import MemoryJournal
 from vidgen_async.journal.opening import journal_from
 from vidgen_async.journal.sqlite import SqliteJournal
@@ -28,6 +29,8 @@ __all__ = [
     "OrderRef",
     "OrderState",
     "Permission",
+    "RunningPage",
+    "RunningTask",
     "SqliteJournal",
     "TaskResult",
     "journal_from",

@@ -3,7 +3,7 @@
 import json
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 
 from attrs import asdict, evolve
@@ -16,6 +16,7 @@ from vidgen_async.attempts import (
     Order,
     OrderRef,
     OrderState,
+    RunningTask,
     TaskResult,
 )
 from vidgen_async.journal.base import SLOT_MARGIN, counted_anew, counted_at, hold_of
@@ -79,17 +80,33 @@ _RESULTS = """
 """
 _OF_ACCOUNT = "WHERE {0}.service = :service AND {0}.account = :account"
 _OF_ORDER = _OF_ACCOUNT + " AND {0}.order_id = :order_id"
-_ACCEPTED = """
-    SELECT order_id FROM evidence WHERE service = :service AND account = :account AND outcome = 'accepted'
+_NOT_ENDED = "NOT EXISTS (SELECT 1 FROM results WHERE service = evidence.service AND task_id = evidence.task_id)"
+# A page is a stretch of a table by its ids, and costs no more than that (an index would lead through all that the
+# account has): so it is short work also where nearly all that is on record has ended long ago.
+_END_OF_PAGE = "SELECT id FROM {0} WHERE id > :after ORDER BY id LIMIT 1 OFFSET :size - 1"
+_PAGE = """
+    SELECT order_id FROM orders AS page NOT INDEXED
+    WHERE id > :after AND id <= :until AND service = :service AND account = :account
 """
-_NOT_TERMINAL = f"""{_ACCEPTED}
-    AND NOT EXISTS (SELECT 1 FROM results WHERE service = evidence.service AND task_id = evidence.task_id)
-"""  # noqa: S608 - made of constants
+_HAS_TASK = """
+    SELECT 1 FROM evidence
+    WHERE service = page.service AND account = page.account AND order_id = page.order_id AND outcome = 'accepted'
+"""
+_HAS_RUNNING_TASK = f"EXISTS ({_HAS_TASK} AND {_NOT_ENDED})"
 _WHICH = {
-    None: _OF_ACCOUNT,
-    False: f"{_OF_ACCOUNT} AND {{0}}.order_id IN ({_NOT_TERMINAL})",
-    True: f"{_OF_ACCOUNT} AND {{0}}.order_id IN ({_ACCEPTED} EXCEPT {_NOT_TERMINAL})",
+    which: f"{_OF_ACCOUNT} AND {{0}}.order_id IN ({_PAGE} {condition})"
+    for which, condition in (
+        (None, ""),
+        (False, f"AND {_HAS_RUNNING_TASK}"),
+        (True, f"AND EXISTS ({_HAS_TASK}) AND NOT {_HAS_RUNNING_TASK}"),
+    )
 }
+_RUNNING = f"""
+    SELECT order_id, task_id, at FROM evidence NOT INDEXED
+    WHERE id > :after AND id <= :until AND service = :service AND account = :account
+    AND outcome = 'accepted' AND task_id <> '' AND {_NOT_ENDED} ORDER BY id
+"""  # noqa: S608 - made of constants
+_LAST_ID = 2**63 - 1
 _HELD = """
     SELECT count(*) FROM (
         SELECT 1 FROM attempts
@@ -109,9 +126,31 @@ def read_order(db: sqlite3.Connection, ref: OrderRef) -> Order | None:
     return orders[0] if orders else None
 
 
-def read_orders(db: sqlite3.Connection, service: str, account: str, *, is_terminal: bool | None = None) -> list[Order]:
-    """The orders of the account, in the order in which they were written."""
-    return _read(db, _WHICH[is_terminal], {"service": service, "account": account})
+def end_of_page(db: sqlite3.Connection, table: str, after: int, size: int) -> int | None:
+    """The id with which a page of ``size`` rows after the given one ends; None when there are fewer."""
+    row = db.execute(_END_OF_PAGE.format(table), {"after": after, "size": size}).fetchone()
+    return None if row is None else int(row["id"])
+
+
+def read_orders(
+    db: sqlite3.Connection, service: str, account: str, after: int, until: int | None, *, is_terminal: bool | None
+) -> list[Order]:
+    """The orders of the account on that page, in the order in which they were written."""
+    return _read(db, _WHICH[is_terminal], _of_page(service, account, after, until))
+
+
+def read_running(
+    db: sqlite3.Connection, service: str, account: str, after: int, until: int | None
+) -> list[RunningTask]:
+    """The tasks on that page of the evidence which were not seen to end."""
+    return [
+        RunningTask(task_id=row["task_id"], order_id=row["order_id"], accepted_at=_at(row["at"]))
+        for row in db.execute(_RUNNING, _of_page(service, account, after, until))
+    ]
+
+
+def _of_page(service: str, account: str, after: int, until: int | None) -> dict[str, str | int]:
+    return {"service": service, "account": account, "after": after, "until": _LAST_ID if until is None else until}
 
 
 def read_owner(db: sqlite3.Connection, ref: OrderRef, task_id: str) -> OrderRef | None:
@@ -120,7 +159,8 @@ def read_owner(db: sqlite3.Connection, ref: OrderRef, task_id: str) -> OrderRef 
     return None if row is None else OrderRef(service=ref.service, account=row["account"], order_id=row["order_id"])
 
 
-def _read(db: sqlite3.Connection, where: str, whose: dict[str, str]) -> list[Order]:
+def _read(db: sqlite3.Connection, where: str, whose: Mapping[str, str | int]) -> list[Order]:
+    service, account = str(whose["service"]), str(whose["account"])
     attempts: dict[str, list[Attempt]] = defaultdict(list)
     for row in db.execute(f"{_ATTEMPTS} {where.format('attempts')} ORDER BY attempts.n", whose):
         attempts[row["order_id"]].append(_attempt(row))
@@ -133,7 +173,7 @@ def _read(db: sqlite3.Connection, where: str, whose: dict[str, str]) -> list[Ord
         results[row["order_id"]].append(_result(row))
     orders = [
         Order(
-            ref=OrderRef(service=whose["service"], account=whose["account"], order_id=row["order_id"]),
+            ref=OrderRef(service=service, account=account, order_id=row["order_id"]),
             idempotency_key=row["idempotency_key"],
             body=row["body"],
             created_at=_at(row["created_at"]),

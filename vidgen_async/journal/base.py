@@ -5,7 +5,7 @@ raises, nothing was written. Operations are never stopped half way: a caller who
 was before or after the operation.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -20,6 +20,7 @@ from vidgen_async.attempts import (
     Order,
     OrderRef,
     OrderState,
+    RunningTask,
     TaskResult,
 )
 from vidgen_async.errors import JournalError
@@ -27,6 +28,8 @@ from vidgen_async.pacing import Hold, Pacing, Turn
 
 #: Slots are held a little longer than the window, for clocks that do not run quite alike.
 SLOT_MARGIN = timedelta(milliseconds=100)
+#: Of how much a page of what is running consists, whether it still runs or not.
+RUNNING_PAGE = 1000
 
 
 @frozen(kw_only=True)
@@ -59,6 +62,15 @@ class Permission:
             by=self.by,
             reason=self.reason,
         )
+
+
+@frozen(kw_only=True)
+class RunningPage:
+    """Some of the tasks that were not seen to end."""
+
+    tasks: Sequence[RunningTask]
+    after: int | None
+    """What the next page is asked for with; None: this is the last one."""
 
 
 class Journal(Protocol):
@@ -121,7 +133,19 @@ class Journal(Protocol):
 
     async def list(self, service: str, account: str, now: datetime, *, is_terminal: bool | None = None) -> list[Order]:
         """The orders of the account, oldest first; deadlines as in :meth:`get`. ``is_terminal``: only those that have
-        a task, all of whose tasks have ended (True), or not all (False)."""
+        a task, all of whose tasks have ended (True), or not all (False).
+
+        Of very many it is read in pieces, between which other operations have their turn; an order that is written
+        meanwhile may be among them or not."""
+        ...
+
+    async def running(self, service: str, account: str, *, after: int = 0) -> RunningPage:
+        """A page of the tasks of the account's orders that were not seen to end, in the order in which their receipts
+        were written, without the orders. It is short work, however many orders there are and have been.
+
+        A page may be empty without being the last one. A task that several receipts name may come several times. What
+        is accepted between two pages is on a later one.
+        """
         ...
 
     async def aclose(self) -> None:

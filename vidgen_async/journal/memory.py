@@ -3,12 +3,22 @@
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import TypeAlias
 
 from attrs import evolve
 
-from vidgen_async.attempts import Attempt, Closing, Evidence, Order, OrderRef, OrderState, TaskResult
-from vidgen_async.journal.base import SLOT_MARGIN, Permission, counted_anew, counted_at, hold_of, unknown_order
+from vidgen_async.attempts import Attempt, Closing, Evidence, Order, OrderRef, OrderState, RunningTask, TaskResult
+from vidgen_async.journal.base import (
+    RUNNING_PAGE,
+    SLOT_MARGIN,
+    Permission,
+    RunningPage,
+    counted_anew,
+    counted_at,
+    hold_of,
+    unknown_order,
+)
 from vidgen_async.pacing import Pacing, Turn, turn
 
 
@@ -20,7 +30,7 @@ class MemoryJournal:
     def __init__(self) -> None:
         self._orders: dict[OrderRef, Order] = {}
         self._namespace: str | None = None
-        #: The orders of each task, by service and task id.
+        #: The orders of each task, by service and task id; none ever leaves it.
         self._owners: dict[tuple[str, str], list[OrderRef]] = {}
         self._results: dict[tuple[str, str], TaskResult] = {}
         #: Per account, the attempts that may still hold a slot.
@@ -94,6 +104,17 @@ class MemoryJournal:
             return orders
         return [order for order in orders if order.task_ids and order.is_terminal is is_terminal]
 
+    async def running(self, service: str, account: str, *, after: int = 0) -> RunningPage:
+        page = list(islice(self._owners.items(), after, after + RUNNING_PAGE))
+        tasks = [
+            _running(self._orders[ref], task[1])
+            for task, refs in page
+            if task[0] == service and task not in self._results
+            for ref in refs
+            if ref.account == account
+        ]
+        return RunningPage(tasks=tasks, after=after + len(page) if len(page) == RUNNING_PAGE else None)
+
     async def aclose(self) -> None:
         """Nothing to release; what is written stays readable."""
 
@@ -136,6 +157,12 @@ class MemoryJournal:
                 counts.put((ref, n), anew)
             holds.append(hold_of(anew, pacing, now, is_open=attempt.evidence is None))
         return turn(holds, pacing, now)
+
+
+def _running(order: Order, task_id: str) -> RunningTask:
+    receipts = [attempt.evidence for attempt in order.attempts if attempt.evidence is not None]
+    accepted_at = min(evidence.at for evidence in receipts if evidence.task_id == task_id)
+    return RunningTask(task_id=task_id, order_id=order.order_id, accepted_at=accepted_at)
 
 
 _AttemptKey: TypeAlias = tuple[OrderRef, int]

@@ -6,6 +6,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Collection, Iterable
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,10 +18,13 @@ from vidgen_async.journal import _sqlite_records as records
 from vidgen_async.journal._sqlite_file import JournalFile
 from vidgen_async.journal._sqlite_schema import transaction
 from vidgen_async.journal._sqlite_thread import ConnectionThread
-from vidgen_async.journal.base import Permission, unknown_order
+from vidgen_async.journal.base import RUNNING_PAGE, Permission, RunningPage, unknown_order
 from vidgen_async.pacing import Pacing, Turn
 
 T = TypeVar("T")
+
+#: So many orders are read at one go.
+_LIST_PAGE = 250
 
 
 class SqliteJournal:
@@ -53,6 +57,8 @@ class SqliteJournal:
         self._file = JournalFile(name, busy_timeout=busy_timeout, allow_network_file_system=allow_network_file_system)
         self._thread: ConnectionThread | None = None
         self._lock = threading.Lock()
+        self._closings = 0
+        """How often it was closed."""
 
     def __repr__(self) -> str:
         return f"SqliteJournal({str(self.path)!r})"
@@ -163,14 +169,37 @@ class SqliteJournal:
         return found[0] if found else None
 
     async def list(self, service: str, account: str, now: datetime, *, is_terminal: bool | None = None) -> list[Order]:
-        def read(db: sqlite3.Connection) -> list[Order]:
-            return records.read_orders(db, service, account, is_terminal=is_terminal)
+        def page(db: sqlite3.Connection, after: int) -> tuple[list[Order], int | None]:
+            until = records.end_of_page(db, "orders", after, _LIST_PAGE)
 
-        return await self._run(lambda db: _current(db, read, now))
+            def read(db: sqlite3.Connection) -> list[Order]:
+                return records.read_orders(db, service, account, after, until, is_terminal=is_terminal)
+
+            return _current(db, read, now), until
+
+        listed: list[Order] = []
+        after: int | None = 0
+        closings = self._closings
+        while after is not None:
+            if closings != self._closings:
+                what = "it was closed while its orders were being listed"
+                raise self._file.error(what)
+            orders, after = await self._run(partial(page, after=after))
+            listed.extend(orders)
+        return listed
+
+    async def running(self, service: str, account: str, *, after: int = 0) -> RunningPage:
+        def operation(db: sqlite3.Connection) -> RunningPage:
+            with transaction(db, "DEFERRED"):
+                until = records.end_of_page(db, "evidence", after, RUNNING_PAGE)
+                return RunningPage(tasks=records.read_running(db, service, account, after, until), after=until)
+
+        return await self._run(operation)
 
     async def aclose(self) -> None:
         """Wait for the operations so far, then close the file and end the thread. Twice is fine; an operation after
         that opens the file again."""
+        self._closings += 1
         with self._lock:
             thread, self._thread = self._thread, None
         if thread is not None and thread.process == os.getpid():

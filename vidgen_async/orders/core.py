@@ -8,7 +8,8 @@ import asyncio
 import logging
 import secrets
 import uuid
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -23,6 +24,7 @@ from vidgen_async.attempts import (
     Order,
     OrderRef,
     OrderState,
+    RunningTask,
     idempotency_key,
 )
 from vidgen_async.clock import Clock, within
@@ -48,12 +50,15 @@ from vidgen_async.orders.words import (
     wrong_state,
 )
 from vidgen_async.pacing import Pacing
-from vidgen_async.resources import Receipt, VideoRequest, VideoTask
+from vidgen_async.resources import Receipt, TaskLike, VideoRequest, VideoTask
 
 logger = logging.getLogger(__name__)
 
 #: For how many seconds the service is taken to remember an Idempotency-Key. Its description (section 8) does not say.
 KEY_LIFETIME = 3600.0
+
+#: Looking at very many orders lets the event loop breathe after so many.
+_CHUNK = 1000
 
 #: Raises InvalidRequestError for a request that is not worth sending.
 Check: TypeAlias = Callable[[VideoRequest], Awaitable[object]]
@@ -193,7 +198,43 @@ class Orders:
         wanted = wanted_states(states)
         names, now = self._names, self._clock.wall()
         orders = await self._journal.list(names.service, names.account, now, is_terminal=is_terminal)
-        return [order for order in map(self._settling.known, orders) if order.state in wanted]
+        found: list[Order] = []
+        for start in range(0, len(orders), _CHUNK):
+            found.extend(
+                order for order in map(self._settling.known, orders[start : start + _CHUNK]) if order.state in wanted
+            )
+            await self._clock.sleep(0)
+        return found
+
+    async def running(self) -> AsyncGenerator[RunningTask, None]:
+        """Each task of this account's orders on record that was not seen to end (``videos.rewatch`` says what counts as
+        seen), by its receipts, oldest first; a task that several receipts name may come several times. It comes without
+        the order's body: made for hundreds of thousands.
+
+        Nothing is sent. It is read in pages as the loop goes on, and creates have their turn in between: what is
+        accepted meanwhile comes too. JournalError when the journal cannot be read.
+        """
+        after: int | None = 0
+        while after is not None:
+            self._lifetime.check()  # a journal that was closed would open again
+            page = await self._journal.running(self._names.service, self._names.account, after=after)
+            after = page.after
+            for task in page.tasks:
+                yield task
+            await self._clock.sleep(0)  # a journal in memory never waits
+
+    def handling(self, *tasks: TaskLike) -> AbstractContextManager[None]:
+        """A block in which the end of these tasks, whoever is told of it, does not count as seen yet; it does when the
+        block is left without an error.
+
+        For who has something to do once a ``wait``, a ``watch`` or an ``as_completed`` has told the end: a process that
+        dies in the block, or whose block raises or is cancelled, gets the outcome from its next ``videos.rewatch``.
+        ::
+
+            with client.orders.handling(receipt):
+                await client.videos.download(await client.videos.wait(receipt), "hero.mp4")
+        """
+        return self.results.handling([checked_task_id(task) for task in tasks])
 
     async def resume(self, order_id: str, *, on_receipt: OnReceipt | None = None, validate: bool = True) -> Receipt:
         """Go on with an order on record, whose request need not be known any more: its receipt, if there is one; the

@@ -34,6 +34,8 @@ class Results:
         self._writer: asyncio.Task[None] | None = None
         self._is_closed = False
         self._held: Counter[str] = Counter()
+        self._ends: dict[str, VideoTask] = {}
+        """Of the tasks that somebody holds, those that ended meanwhile."""
 
     @contextmanager
     def held(self, task_ids: Iterable[str]) -> Iterator[Callable[[str, VideoTask], None]]:
@@ -44,15 +46,31 @@ class Results:
         try:
             yield self._have_written
         finally:
-            self._held.subtract(ids)
-            self._held += Counter()  # drops those that are held no longer
+            for task_id in ids:
+                self._held[task_id] -= 1
+                if not self._held[task_id]:
+                    del self._held[task_id]
+                    self._ends.pop(task_id, None)
+
+    @contextmanager
+    def handling(self, task_ids: Iterable[str]) -> Iterator[None]:
+        """Meanwhile the end of these tasks does not count as seen; then it does, unless the block raised."""
+        ids = list(task_ids)
+        with self.held(ids) as handled:
+            yield
+            for task_id in ids:
+                if (end := self._ends.get(task_id)) is not None:
+                    handled(task_id, end)
 
     def saw(self, task_id: str, task: VideoTask) -> None:
         """Have it written, if the task is terminal and nobody holds it."""
-        if task_id not in self._held:
+        if task_id in self._held:
+            self._ends[task_id] = task
+        else:
             self._have_written(task_id, task)
 
     def _have_written(self, task_id: str, task: VideoTask) -> None:
+        self._ends.pop(task_id, None)
         if self._is_closed or not task.is_terminal or task.status is None:
             return
         self._unwritten[task_id] = TaskResult(

@@ -77,8 +77,8 @@ class DirectResponse:
         self,
         answer: aiohttp.ClientResponse,
         request: Request,
-        upload: Upload | None,
-        on_close: Callable[["DirectResponse"], None],
+        upload: Upload | None = None,
+        on_close: Callable[["DirectResponse"], None] | None = None,
     ) -> None:
         self._answer = answer
         self._request = request
@@ -107,7 +107,13 @@ class DirectResponse:
 
     async def read(self) -> bytes:
         if self._body is None:
-            self._body = b"".join([piece async for piece in self.chunks()])
+            content = self._answer.content
+            if content.is_eof() and self._reader is None and not self._is_closed:
+                # It is all here: no limit for silence, no pieces.
+                self._body = content.read_nowait()
+                self._received = len(self._body)
+            else:
+                self._body = b"".join([piece async for piece in self.chunks()])
         return self._body
 
     def chunks(self, size: int = CHUNK) -> AsyncIterator[bytes]:
@@ -160,7 +166,8 @@ class DirectResponse:
         if self._is_closed:
             return
         self._is_closed = True
-        self._on_close(self)
+        if self._on_close is not None:
+            self._on_close(self)
         if self._answer.closed and self._upload is None:
             # Read to the end: the connection went back to its pool already.
             return

@@ -13,7 +13,7 @@ from vidgen_async.errors import (
     TransportClosedError,
     TransportError,
 )
-from vidgen_async.messages import Delivery, Phase, Probe, Request
+from vidgen_async.messages import Delivery, Headers, Phase, Probe, Request
 from vidgen_async.redaction import excerpt, hide_secrets
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -32,8 +32,9 @@ def where(request: Request) -> str:
     return f"{request.url.host}:{request.url.port}"
 
 
-def check_request(request: Request) -> None:
-    """TransportError for what cannot be sent at all. aiohttp looks at some of it only when bytes may have left."""
+def check_request(request: Request, *, checked: Headers | None = None) -> None:
+    """TransportError for what cannot be sent at all. aiohttp looks at some of it only when bytes may have left.
+    ``checked``: headers that were found good before."""
     url = request.url
     if url.scheme not in ("http", "https") or not url.host:
         problem = f"{hide_secrets(str(url))!r} is not a URL that starts with http:// or https:// and names a host"
@@ -43,6 +44,8 @@ def check_request(request: Request) -> None:
         problem = "the URL holds a user name or password, which is never sent"
     elif not _TOKEN.fullmatch(request.method):
         problem = f"{request.method!r} is not an HTTP method"
+    elif request.headers is checked:
+        return
     else:
         for name, value in request.headers.items():
             if not _TOKEN.fullmatch(name) or _NOT_IN_HEADER.search(value):

@@ -18,12 +18,37 @@ _AUTOMATIC = frozenset(
 )
 
 
+class Form:
+    """What aiohttp is asked for by every request with these headers and time limits; the polls of a client share them,
+    so that it is found out once."""
+
+    __slots__ = ("headers", "options", "timeouts")
+
+    def __init__(self, request: Request) -> None:
+        self.headers = request.headers
+        self.timeouts = request.timeouts
+        self.options: dict[str, Any] = {
+            "headers": request.headers,
+            "timeout": _client_timeout(request.timeouts),
+            "allow_redirects": False,
+            "raise_for_status": False,
+        }
+        if "Accept-Encoding" in request.headers:
+            # Who asks for an encoding gets the bytes as they come: lengths and ranges count those.
+            self.options["auto_decompress"] = False
+        elif "json" not in request.headers.get("Accept", ""):
+            self.options["skip_auto_headers"] = ("Accept-Encoding",)
+
+
 class Flight:
     """One send under way: its body, and the handle to end it from outside."""
 
-    def __init__(self, request: Request, probe: Probe | None) -> None:
+    __slots__ = ("_cancels", "_form", "_task", "is_cut", "probe", "request", "stop", "upload")
+
+    def __init__(self, request: Request, probe: Probe | None, form: Form) -> None:
         self.request = request
         self.probe = probe
+        self._form = form
         self.stop = asyncio.timeout(None)
         self.is_cut = False
         self.upload: Upload | None = None
@@ -33,25 +58,15 @@ class Flight:
     async def options(self) -> dict[str, Any]:
         """What aiohttp is asked for; opens the body."""
         request = self.request
+        if request.body is None:
+            return self._form.options
         headers = list(request.headers.items())
-        options: dict[str, Any] = {
-            "headers": headers,
-            "timeout": _client_timeout(request.timeouts),
-            "allow_redirects": False,
-            "raise_for_status": False,
-        }
-        if "Accept-Encoding" in request.headers:
-            # Who asks for an encoding gets the bytes as they come: lengths and ranges count those.
-            options["auto_decompress"] = False
-        elif "json" not in request.headers.get("Accept", ""):
-            options["skip_auto_headers"] = ("Accept-Encoding",)
-        if request.body is not None:
-            if "Content-Type" not in request.headers:
-                headers.append(("Content-Type", request.body.content_type))
-            options["data"] = await self._open_body(request.body)
-            if self.upload is not None and "Content-Length" not in request.headers:
-                headers.append(("Content-Length", str(request.body.length)))
-        return options
+        if "Content-Type" not in request.headers:
+            headers.append(("Content-Type", request.body.content_type))
+        data = await self._open_body(request.body)
+        if self.upload is not None and "Content-Length" not in request.headers:
+            headers.append(("Content-Length", str(request.body.length)))
+        return {**self._form.options, "headers": headers, "data": data}
 
     async def _open_body(self, body: Body) -> bytes | Upload:
         """A small body in one piece; a larger one to be pulled."""

@@ -22,7 +22,7 @@ from vidgen_async.transports._direct_evidence import (
     make_trace,
     send_only_once,
 )
-from vidgen_async.transports._direct_flight import Exactly, Flight
+from vidgen_async.transports._direct_flight import Exactly, Flight, Form
 
 #: After the cut, sends are given this long (seconds) to leave: somebody's gate may refuse to be cancelled.
 _LINGER = 5.0
@@ -33,8 +33,8 @@ class DirectTransport:
 
     A send **with a probe** (a create) gets a connection of its own in a private session: never a kept-alive one, no
     limit on how many, no cookies, no second try, its gate awaited when the connection is up. A send **without** one
-    (reads, uploads) uses ``session`` where one is given, else a pool of ``max_connections`` kept-alive connections;
-    aiohttp may repeat a GET whose connection broke.
+    (reads, uploads) uses a pool of ``max_connections`` kept-alive connections, also without a second try; or
+    ``session`` where one is given: there aiohttp may repeat a GET whose connection broke.
 
     :param session: lends its connections, with its own certificates and proxy, to the sends without a probe. It is
         never closed here, and headers, cookies, credentials and middlewares of its own do not touch the requests.
@@ -67,6 +67,7 @@ class DirectTransport:
         self._private: aiohttp.ClientSession | None = None
         self._home: tuple[int, asyncio.AbstractEventLoop] | None = None
         self._is_closed = False
+        self._form: Form | None = None
         self._flights: set[Flight] = set()
         self._responses: WeakSet[DirectResponse] = WeakSet()
         self._idle = asyncio.Event()
@@ -79,8 +80,7 @@ class DirectTransport:
         operating system (at most a few pieces of 64 KiB) may still leave, and the probe says so.
         """
         self._check_state(request, probe)
-        failures.check_request(request)
-        flight = Flight(request, probe)
+        flight = Flight(request, probe, self._form_of(request))
         self._flights.add(flight)
         outcome: DirectResponse | Exception | None = None
         try:
@@ -134,6 +134,15 @@ class DirectTransport:
             message = f"{request.op}: the transport was used on another event loop; make a new one for this loop"
             raise ClientStateError(message)
 
+    def _form_of(self, request: Request) -> Form:
+        form = self._form
+        if form is None or form.headers is not request.headers or form.timeouts is not request.timeouts:
+            failures.check_request(request)
+            form = self._form = Form(request)
+        else:
+            failures.check_request(request, checked=form.headers)
+        return form
+
     # -- one send ----------------------------------------------------------------------------------------------------
 
     async def _attempt(self, flight: Flight) -> DirectResponse | Exception:
@@ -156,6 +165,8 @@ class DirectTransport:
         except (aiohttp.ClientError, OSError) as error:
             return flight.explain(error)
         flight.answered()
+        if answer.closed and flight.upload is None:  # it has come as a whole: nothing to wait for, nothing to cut
+            return DirectResponse(answer, request)
         response = DirectResponse(answer, request, flight.upload, self._forget)
         if flight.is_cut:
             response.cut()
@@ -170,10 +181,11 @@ class DirectTransport:
         if self._given is None:
             return await self._own_pool().request(request.method, request.url, **options, **self._route(request.url))
         headers = options["headers"]
+        headers = headers if isinstance(headers, list) else list(headers.items())
         # aiohttp refuses an Authorization header beside credentials of the session or of a netrc file.
-        options["headers"] = [item for item in headers if item[0].lower() != "authorization"]
-        exactly = Exactly(headers)
-        return await self._given.request(request.method, request.url, **options, middlewares=(exactly,))
+        shown = [item for item in headers if item[0].lower() != "authorization"]
+        options = {**options, "headers": shown, "middlewares": (Exactly(headers),)}
+        return await self._given.request(request.method, request.url, **options)
 
     async def _create(self, flight: Flight, probe: Probe) -> aiohttp.ClientResponse:
         """The careful path."""
@@ -206,6 +218,7 @@ class DirectTransport:
             self._pooled = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(ssl=self._ssl, limit=self._max_connections),
                 cookie_jar=aiohttp.DummyCookieJar(),
+                middlewares=(send_only_once,),
             )
         return self._pooled
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
+from typing import TypeAlias
 
 from vidgen_async.clock import Clock
 from vidgen_async.errors import ClientStateError, ConfigurationError, ServiceError
@@ -30,6 +31,10 @@ from vidgen_async.watcher.stats import WatcherStats
 
 ONE_DAY = 86400.0
 
+#: One GET for a task id: the task and a mark of the answer. Called with the mark of the last answer, it gives None
+#: for the task if this one is the same.
+Poll: TypeAlias = Callable[[str, int | None], Awaitable[tuple[VideoTask | None, int | None]]]
+
 #: Joining very many tasks lets the event loop breathe after so many.
 _CHUNK = 1000
 _IS_NOW = "task %(task_id)s: %(state)s"
@@ -41,8 +46,8 @@ class Watcher:
     """Polls each watched task once per ``interval``, counted from the start of its last poll: never sooner (but for a
     401, which is looked at again after five seconds), never twice at once (section 8 recommends 60 s).
 
-    ``poll(task_id)`` makes exactly one GET. At most ``concurrency`` are under way. The first ``first_looks`` new tasks
-    per second are looked at at once, the others spread evenly over one interval. What holds polls up (a pause, a
+    ``poll(task_id, mark)`` makes exactly one GET. At most ``concurrency`` are under way. The first ``first_looks`` new
+    tasks per second are looked at at once, the others spread evenly over one interval. What holds polls up (a pause, a
     blocked loop, too little concurrency) shifts all of them alike: nothing is caught up in a burst. When polls
     fall behind by more than a tenth of the interval, one warning says so.
 
@@ -59,7 +64,7 @@ class Watcher:
 
     def __init__(
         self,
-        poll: Callable[[str], Awaitable[VideoTask]],
+        poll: Poll,
         *,
         clock: Clock,
         interval: float = 60.0,
@@ -94,6 +99,7 @@ class Watcher:
         self._waiting = 0
         self._polls = 0
         self._errors: dict[str, int] = {}
+        self._paused_at: float | None = None
         self._is_closed = False
 
     # -- waiting -----------------------------------------------------------------------------------------------------
@@ -159,12 +165,14 @@ class Watcher:
         """
         gatherer = Gatherer(list(dict.fromkeys(task_ids)), timeout)
         receipts = accepted_at or {}
+        del task_ids, accepted_at  # a hundred thousand ids are not to be held for as long as the watch goes on
         self._join(gatherer)
         try:
             for start in range(0, len(gatherer.ids), _CHUNK):
                 for task_id in gatherer.ids[start : start + _CHUNK]:
                     self._attach(task_id, gatherer, receipts.get(task_id))
                 await self._clock.sleep(0)
+            del receipts
             while (outcome := await gatherer.next()) is not None:
                 yield outcome
         finally:
@@ -173,21 +181,27 @@ class Watcher:
     @property
     def stats(self) -> WatcherStats:
         """How it goes, now."""
-        schedule = self._schedule
-        p50, p99 = schedule.lateness(0.5, 0.99)
+        schedule, now = self._schedule, self._clock.now()
+        p50, p99 = schedule.lateness.quantiles(now, 0.5, 0.99)
         return WatcherStats(
             tasks=len(self._entries),
             waiting=self._waiting,
             in_flight=self._rounds.in_flight,
             polls=self._polls,
+            polls_per_second=schedule.lateness.per_second(now),
             errors=MappingProxyType(dict(self._errors)),
             lateness_last=schedule.lateness_last,
             lateness_p50=p50,
             lateness_p99=p99,
             lateness_max=schedule.lateness_max,
             interval_now=schedule.interval_now,
-            paused_until=schedule.paused_until if schedule.paused_until > self._clock.now() else None,
+            paused_until=schedule.paused_until if schedule.paused_until > now else None,
         )
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether :meth:`aclose` was called: nothing is watched any more."""
+        return self._is_closed
 
     async def aclose(self, *, grace: float = 5.0) -> None:
         """Stop looking. Whoever waits gets a ClientStateError: the tasks go on at the service. Async hooks under way
@@ -219,8 +233,8 @@ class Watcher:
             return
         entry = self._entries.get(task_id) or self._enter(task_id)
         entry.add(listener)
-        if accepted_at is not None:
-            entry.accepted_at = max(accepted_at, entry.accepted_at or accepted_at)
+        if accepted_at is not None and self._clock.now() < accepted_at + GRACE:
+            entry.accepted(accepted_at)
         if entry.task is not None:
             listener.changed(entry.task)
 
@@ -269,7 +283,7 @@ class Watcher:
 
     def _remember(self, entry: Entry) -> None:
         """For one interval: whoever waits for it again must not make it be looked at sooner."""
-        entry.strike(None)
+        entry.forgive()
         now = self._clock.now()
         self._left[entry.task_id] = entry
         while self._left:
@@ -292,22 +306,30 @@ class Watcher:
 
     async def _look(self, entry: Entry, poller: asyncio.Task[None]) -> None:
         self._polls += 1
+        if self._paused_at is not None and (now := self._clock.now()) >= self._schedule.paused_until:
+            seconds, self._paused_at = now - self._paused_at, None
+            message = "polls go on after %(seconds)g s without"
+            self._report(logging.INFO, Event.WATCHER_RESUMED, message, seconds=seconds)
         try:
-            task = await self._poll(entry.task_id)
-            if not isinstance(task, VideoTask):
-                message = f"poll gave {type(task).__name__}, not a VideoTask"
-                raise TypeError(message)
+            is_known = entry.task is not None or not self._keeps(entry)
+            task, mark = await self._poll(entry.task_id, entry.mark if is_known else None)
         except Exception as error:  # noqa: BLE001 - the table of faults knows what to do with each
             if entry.poller is poller:  # else nobody has waited for it any more
                 self._failed(entry, error)
         else:
             if entry.poller is poller:
-                self._saw(entry, task)
+                entry.poller = None
+                entry.well()
+                entry.mark = mark
+                if task is None:
+                    self._schedule.again(entry, self._clock.now())
+                else:
+                    self._saw(entry, task)
+
+    def _keeps(self, entry: Entry) -> bool:
+        return self._hooks is not None or entry.keeps_task
 
     def _saw(self, entry: Entry, task: VideoTask) -> None:
-        entry.poller = None
-        entry.strike(None)
-        entry.trouble = None
         self._note_state(entry, task.status)
         if task.is_terminal:
             self._report(logging.INFO, Event.TASK_ENDED, _IS_NOW, task_id=entry.task_id, state=task.status)
@@ -317,7 +339,7 @@ class Watcher:
             self._end(entry, task)
             self._tell(task)
             return
-        if self._hooks is None and not entry.keeps_task:
+        if not self._keeps(entry):
             entry.task = None
         elif entry.task is None or task != entry.task:
             self._report(logging.DEBUG, Event.TASK_CHANGED, _IS_NOW, task_id=entry.task_id, state=entry.state)
@@ -329,18 +351,19 @@ class Watcher:
 
     def _failed(self, entry: Entry, error: Exception) -> None:
         entry.poller = None
-        entry.trouble = type(error).__name__
-        self._errors[entry.trouble] = self._errors.get(entry.trouble, 0) + 1
+        trouble = type(error).__name__
+        self._errors[trouble] = self._errors.get(trouble, 0) + 1
         fault = fault_of(error)
         now = self._clock.now()
-        is_new = entry.accepted_at is not None and now < entry.accepted_at + GRACE
-        if ends_watch(fault, entry.strike(fault), is_new=is_new):
+        in_a_row = entry.strike(fault, trouble)
+        accepted_at = entry.more().accepted_at
+        if ends_watch(fault, in_a_row, is_new=accepted_at is not None and now < accepted_at + GRACE):
             message = "task %(task_id)s: the watch ends with %(error)s"
-            self._report(logging.INFO, Event.TASK_LOST, message, task_id=entry.task_id, error=entry.trouble)
+            self._report(logging.INFO, Event.TASK_LOST, message, task_id=entry.task_id, error=trouble)
             self._end(entry, final_error(error, fault, entry.task_id))
             return
         message = "task %(task_id)s: %(error)s (%(fault)s), looking again"
-        facts = {"task_id": entry.task_id, "error": entry.trouble, "fault": str(fault)}
+        facts = {"task_id": entry.task_id, "error": trouble, "fault": str(fault)}
         self._report(logging.INFO, Event.TASK_FAULT, message, **facts)
         retry_after = error.retry_after if isinstance(error, ServiceError) and fault is Fault.BUSY else None
         if retry_after is not None:
@@ -348,14 +371,15 @@ class Watcher:
             if self._schedule.pause(now, retry_after) and not was_paused:
                 message = "task %(task_id)s: 429, no polls for %(seconds)g s"
                 seconds = self._schedule.paused_until - now
+                self._paused_at = now
                 self._report(logging.WARNING, Event.WATCHER_PAUSED, message, task_id=entry.task_id, seconds=seconds)
         self._schedule.again(entry, now, soon=fault is Fault.REFUSED)
 
     def _note_state(self, entry: Entry, status: str | None) -> None:
         state = "missing" if status is None else sys.intern(_shown(str(status)))
         entry.state = state
-        if status not in KNOWN_STATES and state not in entry.warned:
-            entry.warned += (state,)
+        if status not in KNOWN_STATES and state not in entry.more().warned:
+            entry.more().warned += (state,)
             message = "task %(task_id)s: state %(state)r is not known here; it is watched on"
             self._report(logging.WARNING, Event.TASK_STATE_UNKNOWN, message, task_id=entry.task_id, state=state)
 

@@ -51,83 +51,105 @@ class Listener:
             self.ended(entry, late_error(entry, self.timeout))
 
 
-class Entry:
-    """One watched task. There may be hundreds of thousands: slots, and nothing that is not needed."""
+class Rest:
+    """What only some watched tasks need: those that are new, in trouble, or waited for by several."""
 
-    __slots__ = (
-        "accepted_at",
-        "due",
-        "fault",
-        "first",
-        "in_a_row",
-        "others",
-        "poller",
-        "promised",
-        "state",
-        "task",
-        "task_id",
-        "ticket",
-        "trouble",
-        "warned",
-    )
+    __slots__ = ("accepted_at", "fault", "in_a_row", "listeners", "trouble", "warned")
 
-    def __init__(self, task_id: str) -> None:
-        self.task_id = task_id
+    def __init__(self) -> None:
         self.accepted_at: float | None = None
-        self.ticket = 0
-        self.due = 0.0
-        self.promised = 0.0
-        self.task: VideoTask | None = None
-        self.state: str | None = None
-        """The last state seen; None: nothing seen yet."""
+        self.fault: Fault | None = None
+        self.in_a_row = 0
+        self.listeners: dict[Listener, None] = {}
+        """All but the entry's first one."""
         self.trouble: str | None = None
         """What the last look failed with."""
         self.warned: tuple[str, ...] = ()
         """The unknown states that were warned about."""
-        self.fault: Fault | None = None
-        self.in_a_row = 0
+
+
+class Entry:
+    """One watched task. There may be hundreds of thousands: slots, and nothing that is not needed."""
+
+    __slots__ = ("due", "first", "lost", "mark", "poller", "rest", "state", "task", "task_id", "ticket")
+
+    def __init__(self, task_id: str) -> None:
+        self.task_id = task_id
+        self.ticket = 0
+        self.due = 0.0
+        self.lost = 0.0
+        self.task: VideoTask | None = None
+        self.state: str | None = None
+        """The last state seen; None: nothing seen yet."""
+        self.mark: int | None = None
+        """Of the last answer."""
         self.poller: asyncio.Task[None] | None = None
         # Nearly every entry has exactly one listener.
         self.first: Listener | None = None
-        self.others: dict[Listener, None] | None = None
+        self.rest: Rest | None = None
+
+    def more(self) -> Rest:
+        """Its rest, made when it is first needed."""
+        if self.rest is None:
+            self.rest = Rest()
+        return self.rest
+
+    @property
+    def trouble(self) -> str | None:
+        return None if self.rest is None else self.rest.trouble
 
     @property
     def is_deserted(self) -> bool:
-        return self.first is None and not self.others
+        return self.first is None and (self.rest is None or not self.rest.listeners)
 
     @property
     def keeps_task(self) -> bool:
         """Whether some listener wants the task that was seen last."""
         if self.first is not None and self.first.keeps_tasks:
             return True
-        return bool(self.others) and any(listener.keeps_tasks for listener in self.listeners())
+        return self.rest is not None and any(listener.keeps_tasks for listener in self.rest.listeners)
 
     def listeners(self) -> Iterator[Listener]:
         if self.first is not None:
             yield self.first
-        if self.others:
-            yield from self.others
+        if self.rest is not None:
+            yield from self.rest.listeners
 
     def add(self, listener: Listener) -> None:
         if self.first is None or self.first is listener:
             self.first = listener
-        elif self.others is None:
-            self.others = {listener: None}
         else:
-            self.others[listener] = None
+            self.more().listeners[listener] = None
 
     def discard(self, listener: Listener) -> bool:
         """Whether it was there."""
         if self.first is listener:
             self.first = None
             return True
-        return self.others is not None and self.others.pop(listener, self) is None
+        return self.rest is not None and self.rest.listeners.pop(listener, self) is None
 
-    def strike(self, fault: Fault | None) -> int:
-        """How many looks in a row, this one included, met this fault; None: no fault."""
-        self.in_a_row = 0 if fault is None else self.in_a_row + 1 if fault is self.fault else 1
-        self.fault = fault
-        return self.in_a_row
+    def accepted(self, at: float) -> None:
+        """The clock's time of a receipt for it: the latest counts."""
+        rest = self.more()
+        rest.accepted_at = at if rest.accepted_at is None else max(at, rest.accepted_at)
+
+    def strike(self, fault: Fault, trouble: str) -> int:
+        """How many looks in a row, this one included, met this fault."""
+        rest = self.more()
+        rest.in_a_row = rest.in_a_row + 1 if fault is rest.fault else 1
+        rest.fault, rest.trouble = fault, trouble
+        return rest.in_a_row
+
+    def forgive(self) -> None:
+        """No fault so far counts for the next one."""
+        if self.rest is not None:
+            self.rest.in_a_row, self.rest.fault = 0, None
+
+    def well(self) -> None:
+        """The last look met no fault."""
+        if self.rest is not None:
+            self.forgive()
+            self.rest.trouble = None
 
 
 class Waiter(Listener):

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextvars import Context
 from typing import Any, cast
 
 from vidgen_async.clock import Clock
@@ -13,7 +14,7 @@ from vidgen_async.watcher.listeners import Entry, Listener
 
 #: The scheduler rests at least this long (seconds) between two turns that nobody asked for: thousands of looks per
 #: second are started in handfuls.
-_TICK = 0.005
+_TICK = 0.008
 #: A sleep that ended a rounding error too soon goes on for this long.
 _BLINK = 1e-6
 _NEVER = float("inf")
@@ -76,7 +77,8 @@ class Rounds:
         await asyncio.gather(*workers, return_exceptions=True)
 
     def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
-        worker = asyncio.get_running_loop().create_task(work, name=name)
+        # A context of its own: else every poll belonged to the trace (and the log context) of whoever waited first.
+        worker = asyncio.get_running_loop().create_task(work, name=name, context=Context())
         self._workers.add(worker)
         worker.add_done_callback(self._ended)
         return worker
@@ -126,10 +128,14 @@ class Rounds:
     async def _look_while_due(self, entry: Entry | None) -> None:
         """Look at this task, then at whatever is due by then."""
         poller = cast("asyncio.Task[None]", asyncio.current_task())
+        is_first = True
         while entry is not None:
             entry.poller = poller
             self._pollers[poller] = entry
+            if not is_first:
+                await asyncio.sleep(0)  # answers that need no waiting must not keep the loop to themselves
             await self._look(entry, poller)
+            is_first = False
             entry = self._take(self._clock.now())
 
     def _take(self, now: float) -> Entry | None:

@@ -17,14 +17,17 @@ class WatcherStats:
     """Polls under way."""
     polls: int
     """Polls since the watcher was made, failed ones included."""
+    polls_per_second: float
+    """On average over the last one to two intervals."""
     errors: Mapping[str, int]
     """How many of them failed, by the class of the error."""
     lateness_last: float
     """By how much the last poll started later than promised. Pauses that the service asked for are not counted."""
     lateness_p50: float
-    """Of the last 1024 polls; so is ``lateness_p99``."""
+    """Of the last one to two intervals, at most a tenth too much; so is ``lateness_p99``."""
     lateness_p99: float
     lateness_max: float
+    """Since the watcher was made."""
     interval_now: float
     """Between two polls of one task as it is now: stretched when polls fall behind."""
     paused_until: float | None

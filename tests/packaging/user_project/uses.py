@@ -47,6 +47,7 @@ from vidgen_async.journal import (
     OrderRef,
     OrderState,
     Permission,
+    RunningPage,
     TaskResult,
 )
 from vidgen_async.pacing import Turn
@@ -126,6 +127,11 @@ class Watched:
 
     async def list(self, service: str, account: str, now: datetime, *, is_terminal: bool | None = None) -> list[Order]:
         return await self.inner.list(service, account, now, is_terminal=is_terminal)
+
+    async def running(self, service: str, account: str, *, after: int = 0) -> RunningPage:
+        page = await self.inner.running(service, account, after=after)
+        assert_type([task.accepted_at for task in page.tasks], list[datetime])
+        return page
 
     async def aclose(self) -> None:
         await self.inner.aclose()

@@ -1,0 +1,37 @@
+"""Who counts events hears of them whether they are logged or not."""
+
+import logging
+from collections.abc import Iterator, Mapping
+
+import pytest
+
+from vidgen_async import events
+from vidgen_async.events import Event, report, report_failure
+
+logger = logging.getLogger("vidgen_async.test")
+
+
+@pytest.fixture
+def heard() -> Iterator[list[tuple[Event, Mapping[str, object]]]]:
+    told: list[tuple[Event, Mapping[str, object]]] = []
+
+    def listen(event: Event, fields: Mapping[str, object]) -> None:
+        told.append((event, fields))
+
+    events.listeners.append(listen)
+    yield told
+    events.listeners.remove(listen)
+
+
+def test_an_event_that_is_not_logged_is_heard_with_its_fields(heard, caplog):
+    report(logger, logging.DEBUG, Event.TASK_CHANGED, "%(task_id)s", task_id="t", state="running")
+
+    assert caplog.records == []
+    assert heard == [(Event.TASK_CHANGED, {"task_id": "t", "state": "running"})]
+
+
+def test_a_failure_is_heard_like_any_other_event(heard, caplog):
+    report_failure(logger, Event.HOOK_FAILED, "%(hook)s failed", ValueError("broken"), hook="on_update")
+
+    assert len(caplog.records) == 1
+    assert heard == [(Event.HOOK_FAILED, {"hook": "on_update"})]

@@ -1,0 +1,361 @@
+"""``TracedTransport``: one span for each request, and nothing in it that may not be shown."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
+from opentelemetry.trace import SpanKind, StatusCode
+from yarl import URL
+
+from tests.otel.conftest import KEY
+from tests.transports.contract_stages import FakeStage
+from vidgen_async import Client, RejectedError, UncertainCreateError, VidgenError
+from vidgen_async.clock import VirtualClock
+from vidgen_async.errors import BodyError, ConnectError
+from vidgen_async.messages import BytesBody, Delivery, Phase, Probe, Request, make_headers
+from vidgen_async.otel import TracedTransport
+from vidgen_async.sandbox import Fault, Sandbox
+from vidgen_async.transports import DirectTransport, Transport
+from vidgen_async.transports.base import BufferedResponse
+from vidgen_async.transports.contract import Stage, TransportContract
+from vidgen_async.transports.fake import FakeTransport
+
+SERVICE = "http://localhost:8017/openapi/v1"
+PROMPT = "the secret plan of the paper boat"
+BOAT = Path(__file__).parents[2] / "examples" / "boat.png"
+IDEMPOTENCY_KEY = "vg1-abcdefghijklmnopqrstuvwxyz234567abcdefghij"
+
+
+def asked(
+    path: str = "/videos/task-1", *, op: str = "videos.get", base: str = SERVICE, key: str | None = KEY
+) -> Request:
+    headers = [] if key is None else [("Authorization", f"Bearer {key}")]
+    return Request(op=op, method="GET", url=URL(f"{base}{path}", encoded=True), headers=make_headers(headers))
+
+
+def ordered() -> Request:
+    headers = {"Authorization": f"Bearer {KEY}", "Idempotency-Key": IDEMPOTENCY_KEY}
+    body = BytesBody(f'{{"prompt": "{PROMPT}"}}'.encode())
+    url = URL(f"{SERVICE}/videos")
+    return Request(op="videos.create", method="POST", url=url, headers=make_headers(headers), body=body)
+
+
+def answering(status: int = 200, body: bytes | AsyncIterator[bytes] = b"{}") -> FakeTransport:
+    async def answer(request: Request) -> BufferedResponse:
+        return BufferedResponse(status, body, url=request.url)
+
+    return FakeTransport(answer)
+
+
+def failing(error: BaseException) -> FakeTransport:
+    async def fail(request: Request) -> BufferedResponse:
+        raise error
+
+    return FakeTransport(fail)
+
+
+async def pieces(*given: bytes | Exception) -> AsyncIterator[bytes]:
+    for piece in given:
+        if isinstance(piece, Exception):
+            raise piece
+        yield piece
+
+
+async def take(transport: Transport, request: Request, probe: Probe | None = None) -> bytes:
+    async with await transport.send(request, probe=probe) as response:
+        return await response.read()
+
+
+def the_span(exporter):
+    (span,) = exporter.get_finished_spans()
+    return span
+
+
+# -- the contract ----------------------------------------------------------------------------------------------------
+
+
+class TestOnTheNetwork(TransportContract):
+    @pytest.fixture(autouse=True)
+    def traced(self, tracing, numbers) -> None:
+        self.providers = (tracing, numbers.provider)
+
+    def make_transport(self) -> Transport:
+        return TracedTransport(DirectTransport(), *self.providers)
+
+
+class TestOnAFake(TransportContract):
+    @pytest.fixture(autouse=True)
+    def traced(self, tracing) -> None:
+        self.provider = tracing
+
+    @asynccontextmanager
+    async def stage(self) -> AsyncIterator[Stage]:
+        stage = FakeStage()
+        stage.transport = TracedTransport(stage.transport, self.provider)
+        yield stage
+
+    # What a handler has begun is its own to end.
+    test_closing_ends_the_sends_that_are_under_way = None
+    test_closing_ends_the_bodies_that_are_still_coming = None
+
+
+def test_what_the_inner_transport_says_of_itself_is_handed_on():
+    inner = answering()
+    assert not TracedTransport(inner).is_replay
+    inner.honours_gate, inner.is_replay, inner.goes_out, inner.clock = False, True, True, VirtualClock()
+
+    traced = TracedTransport(inner)
+
+    assert (traced.honours_gate, traced.is_replay, traced.goes_out) == (False, True, True)
+    assert traced.clock is inner.clock
+
+
+async def test_nothing_is_added_to_the_request(tracing):
+    inner = answering()
+    request = asked()
+
+    with tracing.get_tracer("app").start_as_current_span("a web request"):
+        await take(TracedTransport(inner, tracing), request)
+
+    assert [sent is request for sent in inner.requests] == [True]
+
+
+# -- what a span tells -------------------------------------------------------------------------------------------------
+
+
+async def test_a_read_is_one_span_of_the_caller_with_what_it_asked_and_got(tracing, exporter):
+    with tracing.get_tracer("app").start_as_current_span("a web request") as parent:
+        await take(TracedTransport(answering(), tracing), asked())
+
+    span = exporter.get_finished_spans()[0]
+    assert (span.name, span.kind, span.parent.span_id) == (
+        "videos.get",
+        SpanKind.CLIENT,
+        parent.get_span_context().span_id,
+    )
+    assert span.attributes == {
+        "http.request.method": "GET",
+        "server.address": "localhost",
+        "server.port": 8017,
+        "url.full": f"{SERVICE}/videos/task-1",
+        "http.response.status_code": 200,
+        "vidgen.op": "videos.get",
+        "vidgen.task_id": "task-1",
+    }
+    assert (span.status.status_code, span.events) == (StatusCode.UNSET, ())
+    assert span.instrumentation_scope.name == "vidgen_async"
+
+
+async def test_it_lasts_until_the_body_has_been_taken(tracing, exporter):
+    transport = TracedTransport(answering(200, pieces(b"a", b"b")), tracing)
+    async with await transport.send(asked()) as response:
+        chunks = response.chunks()
+        assert [await anext(chunks), await anext(chunks)] == [b"a", b"b"]
+        assert exporter.get_finished_spans() == ()
+        assert await anext(chunks, None) is None
+        assert the_span(exporter).status.status_code is StatusCode.UNSET
+    the_span(exporter)
+
+
+async def test_a_body_that_was_read_as_a_whole_ends_it(tracing, exporter):
+    async with await TracedTransport(answering(200, pieces(b"a", b"b")), tracing).send(asked()) as response:
+        assert exporter.get_finished_spans() == ()
+        assert await response.read() == b"ab"
+        assert the_span(exporter).status.status_code is StatusCode.UNSET
+
+
+async def test_an_answer_that_is_left_half_way_ends_it(tracing, exporter):
+    async with await TracedTransport(answering(200, pieces(b"a", b"b")), tracing).send(asked()) as response:
+        await anext(response.chunks())
+    assert the_span(exporter).status.status_code is StatusCode.UNSET
+
+
+@pytest.mark.parametrize(
+    ("status", "code"), [(307, StatusCode.UNSET), (404, StatusCode.ERROR), (503, StatusCode.ERROR)]
+)
+async def test_a_status_from_400_on_is_an_error(status, code, tracing, exporter):
+    await take(TracedTransport(answering(status), tracing), asked())
+
+    span = the_span(exporter)
+    assert (span.status.status_code, span.status.description) == (code, None)
+    assert span.attributes["http.response.status_code"] == status
+    assert span.attributes.get("error.type") == (str(status) if code is StatusCode.ERROR else None)
+
+
+async def test_a_body_that_breaks_off_is_an_error(tracing, exporter):
+    transport = TracedTransport(answering(200, pieces(b"a", BodyError("broke off"))), tracing)
+    with pytest.raises(BodyError):
+        await take(transport, asked())
+
+    span = the_span(exporter)
+    assert (span.status.status_code, span.attributes["error.type"]) == (StatusCode.ERROR, "BodyError")
+    assert (span.attributes["vidgen.delivery"], span.attributes["vidgen.phase"]) == ("answered", "body")
+
+
+async def test_a_failure_is_told_by_its_evidence_and_by_the_names_of_classes(tracing, exporter):
+    error = ConnectError(f"no way to {KEY}", delivery=Delivery.NOT_SENT, phase=Phase.DNS, op="videos.get")
+    error.__cause__ = OSError(f"http://cdn/x?sig={KEY}")
+
+    with pytest.raises(ConnectError) as caught:
+        await take(TracedTransport(failing(error), tracing), asked())
+
+    span = the_span(exporter)
+    assert caught.value is error
+    assert (span.status.status_code, span.status.description) == (StatusCode.ERROR, "ConnectError (OSError)")
+    assert (span.attributes["error.type"], "http.response.status_code" in span.attributes) == ("ConnectError", False)
+    assert (span.attributes["vidgen.delivery"], span.attributes["vidgen.phase"]) == ("not_sent", "dns")
+    assert KEY not in span.to_json()
+
+
+async def test_a_send_that_is_cancelled_ends_it(tracing, exporter):
+    async def hang(request: Request) -> BufferedResponse:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    probe = Probe()
+    sending = asyncio.create_task(TracedTransport(FakeTransport(hang), tracing).send(ordered(), probe=probe))
+    await asyncio.sleep(0)
+    sending.cancel()
+    await asyncio.wait({sending})
+
+    assert sending.cancelled()
+    assert the_span(exporter).attributes["error.type"] == "CancelledError"
+    assert the_span(exporter).attributes["vidgen.delivery"] == "maybe_sent"
+
+
+async def test_a_create_tells_whether_it_arrived_and_nothing_of_what_was_ordered(tracing, exporter):
+    await take(TracedTransport(answering(202), tracing), ordered(), Probe())
+
+    span = the_span(exporter)
+    assert (span.name, span.attributes["http.request.method"]) == ("videos.create", "POST")
+    assert (span.attributes["vidgen.delivery"], span.attributes["vidgen.phase"]) == ("answered", "body")
+    assert span.attributes["url.full"] == f"{SERVICE}/videos"
+    for secret in (KEY, IDEMPOTENCY_KEY, PROMPT):
+        assert secret not in span.to_json()
+
+
+@pytest.mark.parametrize(
+    ("request_", "shown", "task_id"),
+    [
+        (asked("/videos/task-1/content", op="videos.content"), f"{SERVICE}/videos/task-1/content", "task-1"),
+        (asked("/models", op="models.list"), f"{SERVICE}/models", None),
+        (asked("/videos/task-1?hush=hush#hush"), f"{SERVICE}/videos/task-1?…", "task-1"),
+        (asked("/videos/a%2Fb"), f"{SERVICE}/videos/a%2Fb", None),
+        (asked(f"/videos/{KEY}"), f"{SERVICE}/videos/…", None),
+        (asked(f"/videos/{KEY.replace('-', '%2D')}"), f"{SERVICE}/videos/…", None),
+        (
+            asked("/videos/1", base="http://me:hush@localhost/openapi/v1"),
+            "http://…@localhost/openapi/v1/videos/1",
+            None,
+        ),
+        (asked("/hush/videos/1?sig=hush", base="https://cdn.test:444", key=None), "https://cdn.test:444/…", None),
+        (asked("/hush", base="http://me:hush@cdn.test", key=None), "http://cdn.test/…", None),
+    ],
+    ids=lambda given: None if isinstance(given, Request) else str(given),
+)
+async def test_an_address_is_shown_without_what_is_secret_in_it(request_, shown, task_id, tracing, exporter):
+    await take(TracedTransport(answering(), tracing), request_)
+
+    span = the_span(exporter)
+    assert (span.attributes["url.full"], span.attributes.get("vidgen.task_id")) == (shown, task_id)
+    assert "hush" not in span.to_json()
+    assert KEY not in span.to_json()
+
+
+# -- the duration ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def slow(clock):
+    async def answer(request: Request) -> BufferedResponse:
+        await clock.sleep(3.0)
+        return BufferedResponse(404, b"{}")
+
+    transport = FakeTransport(answer)
+    transport.clock = clock
+    return transport
+
+
+async def test_the_duration_is_recorded_in_seconds_of_the_transports_clock(slow, tracing, numbers):
+    await take(TracedTransport(slow, tracing, numbers.provider), asked())
+
+    (metric,) = numbers.found()
+    (point,) = metric.data.data_points
+    assert (metric.name, metric.unit, point.count, point.sum) == ("http.client.request.duration", "s", 1, 3.0)
+    assert point.explicit_bounds[:3] == (0.005, 0.01, 0.025)
+    assert point.attributes == {
+        "http.request.method": "GET",
+        "server.address": "localhost",
+        "server.port": 8017,
+        "http.response.status_code": 404,
+        "error.type": "404",
+        "vidgen.op": "videos.get",
+    }
+
+
+async def test_requests_that_are_not_sampled_count_all_the_same(slow, numbers):
+    tracing = TracerProvider(sampler=ALWAYS_OFF, shutdown_on_exit=False)
+    await take(TracedTransport(slow, tracing, numbers.provider), asked())
+    assert numbers.points("http.client.request.duration")[0].count == 1
+
+
+async def test_without_a_provider_it_hands_on_and_nothing_is_kept():
+    assert isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
+    assert await take(TracedTransport(answering(200, b"there")), asked()) == b"there"
+
+
+# -- all of it ---------------------------------------------------------------------------------------------------------
+
+
+async def test_no_span_or_number_of_a_whole_client_holds_a_secret(tracing, exporter, numbers, tmp_path):
+    transport = TracedTransport(DirectTransport(), tracing, numbers.provider)
+    async with (
+        Sandbox(queued_for=0, running_for=0) as service,
+        Client(service.api_key, base_url=service.base_url, poll_interval=0.05, transport=transport) as client,
+    ):
+        asset = await client.files.upload(BOAT)
+        video = {"model": "vendorh3", "prompt": PROMPT, "duration": 5, "image_ids": [asset.image_id]}
+        receipt = await client.videos.create(**video)
+        task = await client.videos.wait(receipt)
+        await client.videos.download(task, tmp_path / "boat.mp4")
+        for order_id, fault, kind in (
+            ("refused", Fault.status(400, {"message": f"bad prompt: {PROMPT}, {service.api_key}"}), RejectedError),
+            ("lost", Fault.close_after_body(), UncertainCreateError),
+        ):
+            service.faults.add("videos.create", fault)
+            with pytest.raises(kind):
+                await client.videos.create(**video, order_id=order_id)
+        with pytest.raises(VidgenError):
+            await client.videos.get(service.api_key)
+
+    spans = exporter.get_finished_spans()
+    assert {span.name for span in spans} >= {"models.list", "videos.create", "videos.get", "videos.content"}
+    assert [span.attributes["vidgen.delivery"] for span in spans if span.name == "videos.create"] == [
+        "answered",
+        "answered",
+        "maybe_sent",
+    ]
+    assert any(span.attributes["url.full"].endswith("/…") for span in spans), "one of them was a signed link"
+    told = "\n".join([*(span.to_json() for span in spans), numbers.reader.get_metrics_data().to_json()])
+    tokens = [url.partition(name)[2] for url, name in ((str(task.video_url), "sig="), (asset.url, "token="))]
+    assert all(tokens)
+    for secret in (service.api_key, PROMPT, receipt.idempotency_key, *tokens):
+        assert secret not in told
+
+
+async def test_polls_belong_to_no_callers_trace(make_client, script, tracing, exporter):
+    client = make_client(transport=TracedTransport(script.transport, tracing))
+    script.answer = lambda task_id: "completed"
+
+    with tracing.get_tracer("app").start_as_current_span("a web request"):
+        await client.videos.wait("a")
+        await client.videos.get("a")
+
+    poll, get, request = exporter.get_finished_spans()
+    assert (poll.name, poll.parent) == ("videos.get", None)
+    assert get.parent.span_id == request.context.span_id

@@ -1,0 +1,88 @@
+"""One look at a task: how long it waits, what it reads, and that it leaves others their turn."""
+
+import asyncio
+import json
+from collections.abc import Callable
+
+import pytest
+from yarl import URL
+
+from vidgen_async import Client, Timeouts
+from vidgen_async.clock import LoopClock, VirtualClock
+from vidgen_async.codec import Answer, read_look
+from vidgen_async.messages import Request, make_headers
+from vidgen_async.resources import VideoTask
+from vidgen_async.transports.base import BufferedResponse
+from vidgen_async.transports.fake import FakeTransport
+from vidgen_async.watcher import Watcher
+
+from .conftest import FakeService
+
+MakeWatcher = Callable[..., Watcher]
+BASE_URL = "http://localhost/openapi/v1"
+
+
+def answer(body: bytes) -> Answer:
+    return Answer("videos.get", 200, make_headers(), body, url=URL(BASE_URL))
+
+
+def test_the_same_answer_is_not_read_again_and_any_other_is() -> None:
+    task, mark = read_look(answer(b'{"id": "t", "status": "queued"}'), None)
+    assert task == VideoTask(id="t", status="queued")
+
+    assert read_look(answer(b'{"id": "t", "status": "queued"}'), mark) == (None, mark)
+    later, another = read_look(answer(b'{"id": "t", "status": "running"}'), mark)
+    assert (later, another == mark) == (VideoTask(id="t", status="running"), False)
+
+
+async def test_an_answer_that_came_before_anybody_wanted_the_task_is_read_again_for_who_does(
+    make_watcher: MakeWatcher, service: FakeService, clock: VirtualClock
+) -> None:
+    watcher = make_watcher(concurrency=1000, first_looks=100_000)
+    crowd = asyncio.ensure_future(anext(watcher.as_completed(f"t{number}" for number in range(10_001))))
+    await clock.sleep(130.0)  # each was looked at twice, and none is kept
+
+    changes = watcher.watch("t7")
+
+    assert await anext(changes) == VideoTask(id="t7", status="running")
+    crowd.cancel()
+    await asyncio.gather(crowd, return_exceptions=True)
+    await changes.aclose()
+
+
+@pytest.mark.parametrize(
+    ("interval", "read", "patience"), [(60.0, 60.0, 15.0), (1.0, 60.0, 10.0), (60.0, 5.0, 5.0), (600.0, None, 150.0)]
+)
+async def test_a_look_waits_for_a_quarter_of_the_interval(interval: float, read: float | None, patience: float) -> None:
+    asked: list[Request] = []
+
+    async def completed(request: Request) -> BufferedResponse:
+        asked.append(request)
+        return BufferedResponse(200, json.dumps({"id": "t", "status": "completed"}).encode())
+
+    timeouts = Timeouts(read=read)
+    async with Client(
+        "key", base_url=BASE_URL, transport=FakeTransport(completed), poll_interval=interval, timeouts=timeouts
+    ) as client:
+        await client.videos.wait("t")
+        await client.videos.get("t")
+
+    assert [request.timeouts.read for request in asked] == [patience, read]
+
+
+async def test_looks_that_need_no_waiting_and_are_never_on_time_leave_the_loop_to_others() -> None:
+    looks = 0
+
+    async def at_once(task_id: str, mark: int | None) -> tuple[VideoTask, None]:
+        nonlocal looks
+        looks += 1
+        return VideoTask(id=task_id, status="running" if looks < 20_000 else "completed"), None
+
+    watcher = Watcher(at_once, clock=LoopClock(), interval=1e-6)
+    waiting = asyncio.ensure_future(watcher.wait("t"))
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+    assert 0 < looks < 20_000
+    waiting.cancel()
+    await watcher.aclose()

@@ -1,0 +1,160 @@
+"""What somebody on call reads: every decision of the watcher is one record with its event, its level and its fields."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from vidgen_async.clock import VirtualClock
+from vidgen_async.errors import ConnectionLostError, NotFoundError, RateLimitError, ServiceUnavailableError
+from vidgen_async.watcher import Watcher
+
+from .conftest import FakeService, settle
+
+MakeWatcher = Callable[..., Watcher]
+#: What every record has.
+OWN = set(vars(logging.makeLogRecord({}))) | {"message", "asctime", "event", "taskName"}
+
+
+@pytest.fixture(autouse=True)
+def everything_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "vidgen_async")
+
+
+def told(caplog: pytest.LogCaptureFixture, event: str) -> list[tuple[str, dict[str, Any]]]:
+    """Level and fields of the records of this event."""
+    return [
+        (record.levelname, {name: value for name, value in vars(record).items() if name not in OWN})
+        for record in caplog.records
+        if record.event == event
+    ]
+
+
+async def test_changes_and_ends_name_the_task_and_its_state(
+    watcher: Watcher, service: FakeService, caplog: pytest.LogCaptureFixture
+) -> None:
+    service.script("t", "queued", "queued", "running", "failed")
+    async for _ in watcher.watch("t"):
+        pass
+
+    assert told(caplog, "task.changed") == [
+        ("DEBUG", {"task_id": "t", "state": "queued"}),
+        ("DEBUG", {"task_id": "t", "state": "running"}),
+    ]
+    assert told(caplog, "task.ended") == [("INFO", {"task_id": "t", "state": "failed"})]
+
+
+async def test_a_look_that_failed_tells_the_error_and_what_is_made_of_it(
+    watcher: Watcher, service: FakeService, caplog: pytest.LogCaptureFixture
+) -> None:
+    lost, busy = ConnectionLostError("gone"), ServiceUnavailableError("busy", status=503)
+    service.script("t", lost, busy, "completed")
+    await watcher.wait("t")
+
+    assert told(caplog, "task.fault") == [
+        ("INFO", {"task_id": "t", "error": "ConnectionLostError", "fault": "transient"}),
+        ("INFO", {"task_id": "t", "error": "ServiceUnavailableError", "fault": "transient"}),
+    ]
+
+
+async def test_the_end_of_a_watch_by_an_error_tells_the_error(
+    watcher: Watcher, service: FakeService, caplog: pytest.LogCaptureFixture
+) -> None:
+    service.script("t", NotFoundError("no such task", status=404))
+    with pytest.raises(NotFoundError):
+        await watcher.wait("t")
+
+    assert told(caplog, "task.lost") == [("INFO", {"task_id": "t", "error": "NotFoundError"})]
+
+
+async def test_an_unknown_state_is_a_warning(
+    watcher: Watcher, service: FakeService, caplog: pytest.LogCaptureFixture
+) -> None:
+    service.script("t", "dreaming", "completed")
+    await watcher.wait("t")
+
+    assert told(caplog, "task.state_unknown") == [("WARNING", {"task_id": "t", "state": "dreaming"})]
+
+
+async def test_a_pause_is_told_once_with_its_length_and_so_is_its_end(
+    watcher: Watcher, service: FakeService, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    def busy() -> RateLimitError:
+        return RateLimitError("slow down", status=429, retry_after=100.0)
+
+    service.script("a", busy(), busy(), "completed")
+    service.script("b", busy(), "completed")
+    await clock.sleep(1.0)
+    async for _ in watcher.as_completed(["a", "b"]):
+        pass
+
+    # Both asked for the first pause, one of them for the second.
+    assert [(level, fields["seconds"]) for level, fields in told(caplog, "watcher.paused")] == [("WARNING", 100.0)] * 2
+    first, second = told(caplog, "watcher.resumed")
+    assert first[0] == second[0] == "INFO"
+    assert set(first[1]) == {"seconds"}
+    assert first[1]["seconds"] >= 100.0
+    paused = [record.event for record in caplog.records if record.event.startswith("watcher.")]
+    assert paused == ["watcher.paused", "watcher.resumed"] * 2
+
+
+async def test_a_busy_answer_without_a_time_pauses_nothing(
+    watcher: Watcher, service: FakeService, caplog: pytest.LogCaptureFixture
+) -> None:
+    service.script("t", RateLimitError("slow down", status=429), "completed")
+    await watcher.wait("t")
+
+    assert told(caplog, "watcher.paused") == told(caplog, "watcher.resumed") == []
+    assert told(caplog, "task.fault") == [("INFO", {"task_id": "t", "error": "RateLimitError", "fault": "busy"})]
+
+
+async def test_falling_behind_and_catching_up_are_told_once_each_with_the_numbers(
+    make_watcher: MakeWatcher, service: FakeService, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    watcher = make_watcher(concurrency=1, first_looks=0)
+    service.latency = 2.0  # 80 seconds for all of them
+    watching = asyncio.ensure_future(collect(watcher, 40))
+    await clock.sleep(400.0)
+    service.latency = 0.0
+    await clock.sleep(400.0)
+    watching.cancel()
+
+    (late,), (on_time,) = told(caplog, "watcher.late"), told(caplog, "watcher.on_time")
+    assert late[0] == "WARNING"
+    assert late[1].pop("late") > 6.0
+    assert late[1].pop("seconds") > 66.0
+    assert late[1] == {"count": 40, "interval": 60.0, "concurrency": 1}
+    assert on_time == ("INFO", {"interval": 60.0})
+
+
+async def test_a_bug_of_the_scheduler_is_an_error_with_its_traceback(
+    watcher: Watcher, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(watcher._schedule, "take", broken)
+    with pytest.raises(ZeroDivisionError):
+        await watcher.wait("t")
+
+    (record,) = [record for record in caplog.records if record.event == "watcher.broke"]
+    assert (record.levelname, record.exc_info[0]) == ("ERROR", ZeroDivisionError)
+
+
+async def test_a_look_that_shows_nothing_new_is_no_event(
+    watcher: Watcher, service: FakeService, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    waiting = asyncio.ensure_future(watcher.wait("t"))
+    await clock.sleep(301.0)
+    waiting.cancel()
+    await settle()
+
+    assert len(service.times()) == 6
+    assert [record.event for record in caplog.records] == ["task.changed"]
+
+
+async def collect(watcher: Watcher, count: int) -> None:
+    async for _ in watcher.as_completed(f"t{n}" for n in range(count)):
+        raise AssertionError

@@ -1,0 +1,148 @@
+"""What a client's watcher tells of itself, and what becomes of creates, as metrics."""
+
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from types import TracebackType
+from typing import Self, TypeAlias
+
+from opentelemetry import metrics
+
+from vidgen_async import __version__, events
+from vidgen_async.client import Client
+from vidgen_async.errors import ConfigurationError
+from vidgen_async.watcher import Watcher, WatcherStats
+
+_Points: TypeAlias = Iterable[tuple[float, Mapping[str, str]]]
+
+
+def _lateness(stats: WatcherStats) -> _Points:
+    values = {"p50": stats.lateness_p50, "p99": stats.lateness_p99, "max": stats.lateness_max}
+    return [(seconds, {"vidgen.statistic": name}) for name, seconds in values.items()]
+
+
+#: Name after ``vidgen.watcher.``, instrument, unit, what it tells, and how that is read.
+_WATCHER: tuple[tuple[str, str, str, str, Callable[[WatcherStats], _Points]], ...] = (
+    ("tasks", "up_down_counter", "{task}", "Watched tasks.", lambda stats: [(stats.tasks, {})]),
+    ("active_polls", "up_down_counter", "{poll}", "Polls under way.", lambda stats: [(stats.in_flight, {})]),
+    ("polls", "counter", "{poll}", "Polls, failed ones included.", lambda stats: [(stats.polls, {})]),
+    (
+        "poll_errors",
+        "counter",
+        "{poll}",
+        "Polls that failed.",
+        lambda stats: [(count, {"error.type": name}) for name, count in stats.errors.items()],
+    ),
+    ("lateness", "gauge", "s", "By how much polls start later than promised.", _lateness),
+    ("interval", "gauge", "s", "Between two polls of one task.", lambda stats: [(stats.interval_now, {})]),
+    (
+        "paused",
+        "gauge",
+        "1",
+        "Whether a 429 pauses all polls.",
+        lambda stats: [(int(stats.paused_until is not None), {})],
+    ),
+)
+
+
+class Observer:
+    """What :func:`observe` gives: it reports until it is closed, or its client is, or nobody has the client any more.
+    Leaving its ``with`` block closes it."""
+
+    def __init__(self, watcher: Watcher, attributes: Mapping[str, str], instruments: "_Instruments") -> None:
+        self.attributes: dict[str, str] = dict(attributes)
+        self._watcher = weakref.ref(watcher)
+        self._instruments = instruments
+        self._is_closed = False
+
+    @property
+    def watcher(self) -> Watcher | None:
+        """The client's; None when there is nothing to report any more."""
+        watcher = None if self._is_closed else self._watcher()
+        return None if watcher is None or watcher.is_closed else watcher
+
+    def close(self) -> None:
+        """Report nothing further. Twice is fine."""
+        self._is_closed = True
+        self._instruments.refresh()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class _Instruments:
+    """Those of one provider, made once: OpenTelemetry has no way to take an observable instrument back, and never asks
+    a second one of the same name."""
+
+    def __init__(self, meter: metrics.Meter) -> None:
+        self._observers: tuple[Observer, ...] = ()
+        self._lock = threading.Lock()
+        make = {
+            "counter": meter.create_observable_counter,
+            "up_down_counter": meter.create_observable_up_down_counter,
+            "gauge": meter.create_observable_gauge,
+        }
+        for name, kind, unit, description, read in _WATCHER:
+            make[kind](f"vidgen.watcher.{name}", [partial(self._observe, read)], unit, description)
+        self._creates = meter.create_counter("vidgen.creates", "{create}", "Creates by what became of them.")
+
+    def add(self, watcher: Watcher, attributes: Mapping[str, str]) -> Observer:
+        observer = Observer(watcher, attributes, self)
+        if any(other.attributes == observer.attributes and other.watcher is not None for other in self._observers):
+            message = (
+                "another client is observed with the same attributes, so nobody could tell their numbers apart; "
+                'give each its own: observe(client, attributes={"vidgen.client": "…"})'
+            )
+            raise ConfigurationError(message)
+        self.refresh(observer)
+        return observer
+
+    def refresh(self, *more: Observer) -> None:
+        """Drop who has nothing to report any more. The events are listened to while there is somebody left."""
+        with self._lock:
+            self._observers = tuple(one for one in (*self._observers, *more) if one.watcher is not None)
+            is_listening = self._heard in events.listeners
+            if self._observers and not is_listening:
+                events.listeners.append(self._heard)
+            elif not self._observers and is_listening:
+                events.listeners.remove(self._heard)
+
+    def _observe(
+        self, read: Callable[[WatcherStats], _Points], options: metrics.CallbackOptions
+    ) -> Iterator[metrics.Observation]:
+        for observer in self._observers:
+            watcher = observer.watcher
+            for value, facts in () if watcher is None else read(watcher.stats):
+                yield metrics.Observation(value, {**observer.attributes, **facts})
+
+    def _heard(self, event: events.Event, fields: Mapping[str, object]) -> None:
+        if event is events.Event.ORDER_SETTLED and any(one.watcher is not None for one in self._observers):
+            self._creates.add(1, {"vidgen.outcome": str(fields["outcome"])})
+
+
+_instruments: weakref.WeakKeyDictionary[metrics.MeterProvider, _Instruments] = weakref.WeakKeyDictionary()
+
+
+def observe(
+    client: Client,
+    meter_provider: metrics.MeterProvider | None = None,
+    *,
+    attributes: Mapping[str, str] | None = None,
+) -> Observer:
+    """Report how ``client`` watches, and what becomes of creates, as metrics (the table above).
+
+    ``attributes`` stand on every number of the watcher; clients that are observed at the same time need different
+    ones, else ConfigurationError. Numbers are read in whatever thread collects them. Nothing further is reported once
+    the returned observer or the client is closed.
+    """
+    provider = metrics.get_meter_provider() if meter_provider is None else meter_provider
+    found = _instruments.get(provider)
+    if found is None:
+        found = _instruments[provider] = _Instruments(metrics.get_meter("vidgen_async", __version__, provider))
+    return found.add(client.watcher, attributes or {})

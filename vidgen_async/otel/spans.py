@@ -1,0 +1,205 @@
+"""A span, and a duration, for each request."""
+
+import re
+from collections.abc import AsyncIterator, Callable
+from types import TracebackType
+from typing import Self
+
+from opentelemetry import metrics, trace
+
+from vidgen_async import __version__
+from vidgen_async.clock import Clock, LoopClock
+from vidgen_async.errors import TransportError
+from vidgen_async.messages import CHUNK, Headers, Probe, Request
+from vidgen_async.redaction import hide_secrets
+from vidgen_async.transports.base import Response, Transport
+
+#: In seconds, as the semantic conventions advise for this histogram.
+_BOUNDARIES = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
+#: An address in which no secret can stand unless it is a known one, with the task that it names. Looking closer costs
+#: as much as the whole poll.
+_PLAIN = re.compile(r"https?://[\w.:\[\]-]+(?:/[\w.~-]{0,64})*?(?:/videos/([\w.~-]{1,64})(?:/content)?)?", re.ASCII)
+_QUERY = re.compile(r"[?#]")
+
+
+class TracedTransport:
+    """Hands everything to ``inner``, each send within a span of its own (the table above).
+
+    What comes out is what came out of ``inner``. The span begins with the send and ends when the body has been taken,
+    breaks off, or the response is closed; it is not made the current one. ``tracer_provider`` and ``meter_provider``:
+    the global ones if not given.
+    """
+
+    def __init__(
+        self,
+        inner: Transport,
+        tracer_provider: trace.TracerProvider | None = None,
+        meter_provider: metrics.MeterProvider | None = None,
+    ) -> None:
+        self.inner = inner
+        self.honours_gate: bool = getattr(inner, "honours_gate", False)
+        self.is_replay: bool = getattr(inner, "is_replay", False)
+        self.goes_out: bool = getattr(inner, "goes_out", False)
+        self.clock: Clock | None = getattr(inner, "clock", None)
+        self._now = (self.clock or LoopClock()).now
+        self._tracer = trace.get_tracer("vidgen_async", __version__, tracer_provider)
+        self._duration = metrics.get_meter("vidgen_async", __version__, meter_provider).create_histogram(
+            "http.client.request.duration",
+            unit="s",
+            description="Duration of HTTP client requests.",
+            explicit_bucket_boundaries_advisory=_BOUNDARIES,
+        )
+
+    async def send(self, request: Request, *, probe: Probe | None = None) -> Response:
+        """Send the request by the inner transport; its errors come through as they are."""
+        call = _Call(request, probe, self._tracer, self._duration, self._now)
+        try:
+            response = await self.inner.send(request, probe=probe)
+        except BaseException as error:
+            call.end(error)
+            raise
+        call.status = response.status
+        return _TracedResponse(response, call)
+
+    async def aclose(self) -> None:
+        """Close the inner transport."""
+        await self.inner.aclose()
+
+
+class _Call:
+    """One request under way. What is told of it is told at its end, once."""
+
+    __slots__ = ("_began", "_duration", "_is_over", "_now", "_probe", "_request", "_span", "_told", "status")
+
+    def __init__(
+        self,
+        request: Request,
+        probe: Probe | None,
+        tracer: trace.Tracer,
+        duration: metrics.Histogram,
+        now: Callable[[], float],
+    ) -> None:
+        self.status: int | None = None
+        self._request = request
+        self._probe = probe
+        self._duration = duration
+        self._now = now
+        self._is_over = False
+        url = request.url
+        self._told: dict[str, str | int] = {
+            "http.request.method": request.method,
+            "server.address": url.host or "",
+            "server.port": url.port or 0,
+            "vidgen.op": request.op,
+        }
+        self._span = tracer.start_span(request.op, kind=trace.SpanKind.CLIENT, attributes=self._told)
+        self._began = now()
+
+    def end(self, error: BaseException | None = None) -> None:
+        if self._is_over:
+            return
+        self._is_over = True
+        outcome: dict[str, str | int] = {}
+        if self.status is not None:
+            outcome["http.response.status_code"] = self.status
+        if error is not None:
+            outcome["error.type"] = type(error).__name__
+        elif self.status is not None and self.status >= 400:
+            outcome["error.type"] = str(self.status)
+        self._duration.record(self._now() - self._began, {**self._told, **outcome})
+        span = self._span
+        if span.is_recording():
+            span.set_attributes({**outcome, **_address(self._request), **_evidence(self._probe, error)})
+            if "error.type" in outcome:
+                span.set_status(trace.Status(trace.StatusCode.ERROR, _names(error)))
+        span.end()
+
+
+class _TracedResponse:
+    """What comes of the body passes by the call."""
+
+    __slots__ = ("_call", "_inner", "headers", "status", "url")
+
+    def __init__(self, inner: Response, call: _Call) -> None:
+        self.status: int = inner.status
+        self.headers: Headers = inner.headers
+        self.url = inner.url
+        self._inner = inner
+        self._call = call
+
+    async def read(self) -> bytes:
+        try:
+            body = await self._inner.read()
+        except BaseException as error:
+            self._call.end(error)
+            raise
+        self._call.end()
+        return body
+
+    def chunks(self, size: int = CHUNK) -> AsyncIterator[bytes]:
+        return _Pieces(self._inner.chunks(size), self._call)
+
+    async def aclose(self) -> None:
+        try:
+            await self._inner.aclose()
+        finally:
+            self._call.end()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+class _Pieces:
+    """Not a generator: leaving it half-way leaves nothing behind."""
+
+    __slots__ = ("_call", "_pieces")
+
+    def __init__(self, pieces: AsyncIterator[bytes], call: _Call) -> None:
+        self._pieces = pieces
+        self._call = call
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        try:
+            return await anext(self._pieces)
+        except StopAsyncIteration:
+            self._call.end()
+            raise
+        except BaseException as error:
+            self._call.end(error)
+            raise
+
+
+def _address(request: Request) -> dict[str, str]:
+    """Where it goes, as it may be shown. Only what is sent with the key goes to the service's own addresses."""
+    url = request.url
+    key = request.headers.get("Authorization", "").partition(" ")[2]
+    if not key:
+        return {"url.full": f"{url.scheme}://{url.raw_authority.rpartition('@')[2]}/…"}
+    whole = str(url)
+    shown = _QUERY.split(whole, maxsplit=1)[0]
+    mark = "" if shown == whole else "?…"
+    plain = _PLAIN.fullmatch(shown)
+    if plain is None or key in shown:
+        return {"url.full": hide_secrets(shown, (key,)) + mark}
+    return {"url.full": shown + mark} | ({} if plain[1] is None else {"vidgen.task_id": plain[1]})
+
+
+def _evidence(probe: Probe | None, error: BaseException | None) -> dict[str, str]:
+    known = error if isinstance(error, TransportError) else probe
+    return {} if known is None else {"vidgen.delivery": str(known.delivery), "vidgen.phase": str(known.phase)}
+
+
+def _names(error: BaseException | None) -> str | None:
+    """The classes of the error and of its cause: their words may show a signed link."""
+    if error is None:
+        return None
+    cause = "" if error.__cause__ is None else f" ({type(error.__cause__).__name__})"
+    return f"{type(error).__name__}{cause}"
