@@ -42,7 +42,7 @@ async def test_an_answer_that_came_before_anybody_wanted_the_task_is_read_again_
     crowd = asyncio.ensure_future(anext(watcher.as_completed(f"t{number}" for number in range(10_001))))
     await clock.sleep(130.0)  # each was looked at twice, and none is kept
 
-    changes = watcher.watch("t7")
+    changes = watcher.watch("t7", timeout=120.0)
 
     assert await anext(changes) == VideoTask(id="t7", status="running")
     crowd.cancel()
