@@ -4,21 +4,17 @@ It is told in seconds from one question for a task to the next one for the same 
 shortest, p50, p99 and the longest.
 """
 
-import asyncio
 import json
 import socket
-import subprocess
 import sys
 import time
 from array import array
-from collections.abc import Iterator
-from contextlib import contextmanager
-from importlib.util import find_spec
+from contextlib import AbstractContextManager
+from functools import partial
 
 from attrs import asdict, frozen
 
-from benchmarks.children import run_on_loop
-from benchmarks.load_service import BACKLOG, Connection, LoadService, State
+from benchmarks.load_service import Connection, LoadService, State, running, serve
 from benchmarks.measure import percentile
 
 
@@ -51,16 +47,8 @@ class GapService(LoadService):
         return Gaps(**json.loads(self._told("/gaps")))
 
 
-@contextmanager
-def running_gap_service() -> Iterator[GapService]:
-    """It ends with the block, and with this process."""
-    with socket.create_server(("127.0.0.1", 0), backlog=BACKLOG) as door:
-        command = [sys.executable, "-m", "benchmarks.gap_service", str(door.fileno())]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[door.fileno()]) as process:  # noqa: S603 - ours
-            try:
-                yield GapService(f"http://127.0.0.1:{door.getsockname()[1]}")
-            finally:
-                process.terminate()
+def running_gap_service() -> AbstractContextManager[GapService]:
+    return running("benchmarks.gap_service", GapService)
 
 
 class GapState(State):
@@ -98,12 +86,5 @@ class GapConnection(Connection):
         super()._asked(target)
 
 
-async def _serve(door: socket.socket) -> None:
-    """Until the process that started it is gone."""
-    state, loop = GapState(), asyncio.get_running_loop()
-    async with await loop.create_server(lambda: GapConnection(state), sock=door, backlog=BACKLOG):
-        await asyncio.to_thread(sys.stdin.read)
-
-
 if __name__ == "__main__":
-    run_on_loop(_serve(socket.socket(fileno=int(sys.argv[1]))), is_uvloop=find_spec("uvloop") is not None)
+    serve(socket.socket(fileno=int(sys.argv[1])), partial(GapConnection, GapState()))

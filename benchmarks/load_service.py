@@ -13,16 +13,19 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from http.client import HTTPConnection
 from importlib.util import find_spec
-from typing import cast
+from typing import TypeVar, cast
 from urllib.parse import urlsplit
 
 from attrs import field, frozen
 
 from benchmarks.children import run_on_loop
+
+S = TypeVar("S", bound="LoadService")
 
 #: Connections that wait to be taken; a kernel may allow fewer.
 BACKLOG = 4096
@@ -160,15 +163,19 @@ class LoadService:
 
 
 @contextmanager
-def running_service() -> Iterator[LoadService]:
-    """It ends with the block, and with this process."""
+def running(module: str, seen_as: Callable[[str], S]) -> Iterator[S]:
+    """The service of that module in a process of its own. It ends with the block, and with this process."""
     with socket.create_server(("127.0.0.1", 0), backlog=BACKLOG) as door:
-        command = [sys.executable, "-m", "benchmarks.load_service", str(door.fileno())]
+        command = [sys.executable, "-m", module, str(door.fileno())]
         with subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[door.fileno()]) as process:  # noqa: S603 - ours
             try:
-                yield LoadService(f"http://127.0.0.1:{door.getsockname()[1]}")
+                yield seen_as(f"http://127.0.0.1:{door.getsockname()[1]}")
             finally:
                 process.terminate()
+
+
+def running_service() -> AbstractContextManager[LoadService]:
+    return running("benchmarks.load_service", LoadService)
 
 
 def answer_of(body: bytes) -> bytes:
@@ -251,12 +258,15 @@ class Connection(asyncio.Protocol):
             transport.abort()
 
 
-async def _serve(door: socket.socket) -> None:
-    """Until the process that started it is gone."""
-    state, loop = State(), asyncio.get_running_loop()
-    async with await loop.create_server(lambda: Connection(state), sock=door, backlog=BACKLOG):
-        await asyncio.to_thread(sys.stdin.read)
+def serve(door: socket.socket, connection: Callable[[], Connection]) -> None:
+    """Until the process that started this one is gone."""
+
+    async def work() -> None:
+        async with await asyncio.get_running_loop().create_server(connection, sock=door, backlog=BACKLOG):
+            await asyncio.to_thread(sys.stdin.read)
+
+    run_on_loop(work(), is_uvloop=find_spec("uvloop") is not None)
 
 
 if __name__ == "__main__":
-    run_on_loop(_serve(socket.socket(fileno=int(sys.argv[1]))), is_uvloop=find_spec("uvloop") is not None)
+    serve(socket.socket(fileno=int(sys.argv[1])), partial(Connection, State()))

@@ -2,6 +2,7 @@
 
 import logging
 import random
+import re
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -17,6 +18,9 @@ from vidgen_async.transports.base import Response, Transport
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+#: A length that can be read as a number, however long the header is.
+_SHORT = re.compile(r"[0-9]{1,9}")
 
 
 class Reads:
@@ -96,7 +100,7 @@ class Reads:
 
 async def _read(request: Request, response: Response) -> bytes:
     length = response.headers.get("Content-Length", "")
-    if length.isdecimal() and int(length) <= LONGEST_ANSWER and "Content-Encoding" not in response.headers:
+    if _SHORT.fullmatch(length) and int(length) <= LONGEST_ANSWER and "Content-Encoding" not in response.headers:
         return await response.read()
     body = bytearray()
     async for piece in response.chunks():

@@ -160,8 +160,14 @@ async def test_closing_the_client_waits_for_it(
     assert written == [("a", "completed")]
 
 
+@pytest.mark.parametrize(("told", "grace"), [({}, 5.0), ({"grace": 30.0}, 30.0)])
 async def test_closing_the_client_waits_no_longer_than_its_grace(
-    make_client: MakeClient, service: FakeService, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+    told: dict[str, float],
+    grace: float,
+    make_client: MakeClient,
+    service: FakeService,
+    clock: VirtualClock,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def stuck(task: VideoTask) -> None:
         await clock.sleep(1000.0)
@@ -170,23 +176,8 @@ async def test_closing_the_client_waits_no_longer_than_its_grace(
     service.script("a", "completed")
     await client.videos.wait("a")
     began = clock.now()
-    await client.aclose()
+    await client.aclose(**told)
 
-    assert clock.now() == began + 5.0
+    assert clock.now() == began + grace
     (record,) = [record for record in caplog.records if record.event == "hook.cancelled"]
-    assert (record.levelname, record.hook, record.count, record.seconds) == ("WARNING", "on_update", 1, 5.0)
-
-
-async def test_closing_the_client_gives_hooks_the_grace_that_it_was_told(
-    make_client: MakeClient, service: FakeService, clock: VirtualClock
-) -> None:
-    async def stuck(task: VideoTask) -> None:
-        await clock.sleep(1000.0)
-
-    client = make_client(on_update=stuck)
-    service.script("a", "completed")
-    await client.videos.wait("a")
-    began = clock.now()
-    await client.aclose(grace=30.0)
-
-    assert clock.now() == began + 30.0
+    assert (record.levelname, record.hook, record.count, record.seconds) == ("WARNING", "on_update", 1, grace)

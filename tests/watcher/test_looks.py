@@ -86,3 +86,14 @@ async def test_looks_that_need_no_waiting_and_are_never_on_time_leave_the_loop_t
     assert 0 < looks < 20_000
     waiting.cancel()
     await watcher.aclose()
+
+
+@pytest.mark.parametrize("length", ["9" * 5000, "-1", "٣", "1e3", ""])
+async def test_a_length_that_makes_no_sense_does_not_keep_an_answer_from_being_read(length: str) -> None:
+    async def completed(request: Request) -> BufferedResponse:
+        return BufferedResponse(
+            200, b'{"id": "t", "status": "completed"}', headers=make_headers({"Content-Length": length})
+        )
+
+    async with Client("key", base_url=BASE_URL, transport=FakeTransport(completed)) as client:
+        assert (await client.videos.get("t")).is_terminal

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import AsyncIterator, Callable
-from types import TracebackType
 from typing import Self
 
 from opentelemetry import metrics, trace
@@ -12,7 +11,7 @@ from vidgen_async.clock import Clock, LoopClock
 from vidgen_async.errors import TransportError
 from vidgen_async.messages import CHUNK, Headers, Probe, Request
 from vidgen_async.redaction import hide_secrets
-from vidgen_async.transports.base import Response, Transport
+from vidgen_async.transports.base import ClosedOnLeaving, Response, Transport
 
 #: In seconds, as the semantic conventions advise for this histogram.
 _BOUNDARIES = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
@@ -115,7 +114,7 @@ class _Call:
         span.end()
 
 
-class _TracedResponse:
+class _TracedResponse(ClosedOnLeaving):
     """What comes of the body passes by the call."""
 
     __slots__ = ("_call", "_inner", "headers", "status", "url")
@@ -144,14 +143,6 @@ class _TracedResponse:
             await self._inner.aclose()
         finally:
             self._call.end()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
 
 class _Pieces:

@@ -5,7 +5,6 @@ import io
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
-from types import TracebackType
 from typing import Self
 
 import aiohttp
@@ -16,6 +15,7 @@ from vidgen_async.errors import BodyError
 from vidgen_async.messages import CHUNK, Body, Headers, Request
 from vidgen_async.redaction import excerpt
 from vidgen_async.transports._direct_failures import showable, where
+from vidgen_async.transports.base import ClosedOnLeaving
 
 
 class Upload:
@@ -70,7 +70,7 @@ class Upload:
             await close()
 
 
-class DirectResponse:
+class DirectResponse(ClosedOnLeaving):
     """An answer as it comes from the network. ``received`` of its BodyErrors counts the bytes that were handed on."""
 
     def __init__(
@@ -108,7 +108,7 @@ class DirectResponse:
     async def read(self) -> bytes:
         if self._body is None:
             content = self._answer.content
-            if content.is_eof() and self._reader is None and not self._is_closed:
+            if content.is_eof() and content.exception() is None and self._reader is None and not self._is_closed:
                 # It is all here: no limit for silence, no pieces.
                 self._body = content.read_nowait()
                 self._received = len(self._body)
@@ -178,14 +178,6 @@ class DirectResponse:
         finally:
             if self._upload is not None:
                 await self._upload.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
     def __del__(self) -> None:
         if not self._answer.closed:

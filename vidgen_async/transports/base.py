@@ -101,7 +101,24 @@ class Transport(Protocol):
         ...
 
 
-class BufferedResponse:
+class ClosedOnLeaving:
+    """For responses: leaving the ``async with`` block closes them."""
+
+    __slots__ = ()
+
+    async def aclose(self) -> None:
+        raise NotImplementedError
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+class BufferedResponse(ClosedOnLeaving):
     """A response from memory or from any iterator of pieces: for fakes, replays and transports of your own."""
 
     def __init__(
@@ -148,11 +165,3 @@ class BufferedResponse:
             self._closed = True
             if self._on_close is not None:
                 await self._on_close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()

@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from vidgen_async.cassette.document import Document
@@ -17,7 +16,7 @@ from vidgen_async.clock import Clock, LoopClock, hold_of
 from vidgen_async.errors import BodyError, TransportClosedError, TransportError
 from vidgen_async.events import Event, report
 from vidgen_async.messages import CHUNK, Delivery, Headers, Phase, Probe, Request
-from vidgen_async.transports.base import BufferedResponse, Response, Transport
+from vidgen_async.transports.base import BufferedResponse, ClosedOnLeaving, Response, Transport
 
 logger = logging.getLogger(__name__)
 
@@ -125,7 +124,7 @@ class RecordingTransport:
             raise TransportClosedError(message, delivery=Delivery.NOT_SENT, phase=Phase.BUILD, op=request.op)
 
 
-class _RecordedResponse:
+class _RecordedResponse(ClosedOnLeaving):
     """What comes of the body passes by the recorder."""
 
     def __init__(self, inner: Response, taken: Taken) -> None:
@@ -151,14 +150,6 @@ class _RecordedResponse:
             await self._inner.aclose()
         finally:
             self._taken.end("closed early")
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
 
 class _Teed:
