@@ -66,6 +66,8 @@ class Event(StrEnum):
     """INFO: they have caught up. ``interval``"""
     WATCHER_BROKE = "watcher.broke"
     """ERROR: the scheduler broke; every wait ends with the error."""
+    TELEMETRY_BROKE = "telemetry.broke"
+    """WARNING, once for each transport or meter provider: telemetry raised; nothing but telemetry is lost. ``error``"""
     CASSETTE_BROKE = "cassette.broke"
     """WARNING: a recording cannot be written on; nothing of it will be published. ``path``, ``error``"""
     CASSETTE_KEPT = "cassette.kept"
@@ -75,7 +77,7 @@ class Event(StrEnum):
     CASSETTE_UNFINISHED = "cassette.unfinished"
     """WARNING: requests without an outcome are not on the cassette. ``path``, ``count``"""
     HOOK_FAILED = "hook.failed"
-    """ERROR: a caller's ``on_receipt`` or ``on_update`` raised. ``hook``, ``order_id``, ``task_id``"""
+    """ERROR: a caller's ``on_receipt`` or ``on_update`` raised. ``hook``, ``order_id``, ``task_id``, ``error``"""
     HOOK_CANCELLED = "hook.cancelled"
     """WARNING: a caller's hook was cancelled or took too long. ``hook``, ``order_id``, ``count``, ``seconds``"""
 

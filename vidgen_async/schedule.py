@@ -12,7 +12,7 @@ caught up in a burst, the interval of every task stretches alike, and recovers b
 
 import heapq
 import math
-from typing import Generic, Protocol, TypeVar
+from array import array
 
 from vidgen_async.lateness import Lateness
 
@@ -24,43 +24,25 @@ SOON = 5.0
 
 _LONGEST_SLACK = 0.1
 _SPARE = 64
+_OFF = -math.inf
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 # Shifts are whole multiples of this, so that subtracting them from a time is exact in floating point.
 _GRAIN = 1.0 / 1024.0
 
 
-class HasTicket(Protocol):
-    """What an agenda holds."""
+class Agenda:
+    """Numbers in order of their due times; equal ones the smaller first. O(log n) for everything.
 
-    ticket: int
-    """0 while it is on no agenda."""
-
-
-class Lookable(HasTicket, Protocol):
-    """What a schedule holds. Only the schedule writes these."""
-
-    due: float
-    """The earliest next look, in the schedule's own time."""
-    lost: float
-    """The time that the schedule had lost when the look was planned: what was lost since makes it late."""
-
-
-A = TypeVar("A", bound=HasTicket)
-L = TypeVar("L", bound=Lookable)
-
-
-class Agenda(Generic[A]):
-    """Items in order of their due times; equal ones in order of arrival. O(log n) for everything.
-
-    A removed item leaves a stale slot behind; there are never more stale slots than live ones and a few spare.
+    The numbers are from 0 up, close together: what is kept for each is no object that a garbage collector goes through.
+    A removed one leaves a stale slot behind; there are never more stale slots than live ones and a few spare.
     """
 
-    __slots__ = ("_heap", "_live", "_tickets")
+    __slots__ = ("_dues", "_heap", "_live")
 
     def __init__(self) -> None:
-        self._heap: list[tuple[float, int, A]] = []
+        self._heap: list[tuple[float, int]] = []
+        self._dues = array("d")
         self._live = 0
-        self._tickets = 0
 
     def __len__(self) -> int:
         return self._live
@@ -70,38 +52,40 @@ class Agenda(Generic[A]):
         """Live and stale together."""
         return len(self._heap)
 
-    def put(self, due: float, item: A) -> None:
-        """Add an item that is on no agenda."""
-        self._tickets += 1
-        item.ticket = self._tickets
-        heapq.heappush(self._heap, (due, self._tickets, item))
+    def put(self, due: float, number: int) -> None:
+        """Add a number that is not on it."""
+        while number >= len(self._dues):
+            self._dues.append(_OFF)
+        self._dues[number] = due
+        heapq.heappush(self._heap, (due, number))
         self._live += 1
 
-    def remove(self, item: A) -> None:
-        """Take an item off; nothing happens when it is not on."""
-        if not item.ticket:
+    def remove(self, number: int) -> None:
+        """Take a number off; nothing happens when it is not on."""
+        if number >= len(self._dues) or self._dues[number] == _OFF:
             return
-        item.ticket = 0
+        self._dues[number] = _OFF
         self._live -= 1
         if len(self._heap) > 2 * self._live + _SPARE:
-            self._heap = [slot for slot in self._heap if slot[2].ticket == slot[1]]
+            # As a set: a number that was taken off and put on again for the same time has two equal slots.
+            self._heap = list({slot for slot in self._heap if self._dues[slot[1]] == slot[0]})
             heapq.heapify(self._heap)
 
     def first_due(self) -> float | None:
-        """The due time of the first item."""
-        heap = self._heap
-        while heap and heap[0][2].ticket != heap[0][1]:
+        """The due time of the first number."""
+        heap, dues = self._heap, self._dues
+        while heap and dues[heap[0][1]] != heap[0][0]:
             heapq.heappop(heap)
         return heap[0][0] if heap else None
 
-    def pop(self) -> A:
-        """Take the first item off; IndexError when there is none."""
+    def pop(self) -> int:
+        """Take the first number off; IndexError when there is none."""
         while True:
-            _, ticket, item = heapq.heappop(self._heap)
-            if item.ticket == ticket:
-                item.ticket = 0
+            due, number = heapq.heappop(self._heap)
+            if self._dues[number] == due:
+                self._dues[number] = _OFF
                 self._live -= 1
-                return item
+                return number
 
 
 class Allowance:
@@ -125,10 +109,11 @@ class Allowance:
         return True
 
 
-class Schedule(Generic[L]):
+class Schedule:
     """One look per item and ``interval`` seconds, counted from the start of the last look; never sooner.
 
-    An item is either on the schedule (:meth:`add`, :meth:`again`) or under way (after :meth:`take`); it comes back
+    Items are numbers from 0 up, close together: what is kept for them is in columns, and no object for each. An item
+    is either on the schedule (:meth:`add`, :meth:`again`) or under way (after :meth:`take`); it comes back
     with :meth:`again`, so it is never looked at twice at once. New items are due at once while ``first_looks`` (at a
     time, and per second) lasts; the others get slots spread evenly over one interval, also across many calls.
     """
@@ -143,12 +128,15 @@ class Schedule(Generic[L]):
         self._tolerance = max(1.0, interval / 10.0)
         self._late_at = -math.inf
         self._slack = min(_LONGEST_SLACK, interval / 10.0)
-        self._agenda: Agenda[L] = Agenda()
+        self._agenda = Agenda()
+        # Of each item: the earliest next look, in the schedule's own time, and the time that had been lost when that
+        # look was planned (what was lost since makes it late).
+        self._dues = array("d")
+        self._losses = array("d")
         self._first_looks = Allowance(first_looks)
         self._slots_given = 0
         self._paused = 0.0
-        # How far the schedule's own time is behind the clock: pauses, and time lost. All items share the number of what
-        # was lost, so that it costs none of them memory.
+        # How far the schedule's own time is behind the clock: pauses, and time lost.
         self._shift = 0.0
         self._lost = 0.0
 
@@ -166,7 +154,11 @@ class Schedule(Generic[L]):
         """Seconds between two looks at one task, as the last look saw it; pauses are not counted."""
         return self.interval + self.lateness_last
 
-    def add(self, item: L, now: float) -> None:
+    def due(self, item: int) -> float:
+        """The earliest next look at an item, in the schedule's own time."""
+        return self._dues[item]
+
+    def add(self, item: int, now: float) -> None:
         """Plan the first look at a new item."""
         time = self._advance(now)
         due = time
@@ -175,35 +167,35 @@ class Schedule(Generic[L]):
             # Slots are fixed places within the interval, taken in golden-ratio order: any number of them is spread
             # about evenly, whether they are given at once or over hours.
             due += (self._slots_given * _GOLDEN % 1.0 * self.interval - time) % self.interval
-        item.due = due
-        item.lost = self._lost
+        while item >= len(self._dues):
+            self._dues.append(0.0)
+            self._losses.append(0.0)
+        self._plan(item, due)
         self._agenda.put(due, item)
 
-    def again(self, item: L, now: float, *, soon: bool = False) -> None:
+    def again(self, item: int, now: float, *, soon: bool = False) -> None:
         """Plan the next look at an item that is not on the schedule: one interval after the start of its last look,
         now if that is over, or (``soon``) after five seconds when those end earlier."""
         if soon:
             due = self._advance(now) + SOON
-            if item.due > due:
-                item.due = due
-                item.lost = self._lost
-        elif item.due <= max(now, self.paused_until) - self._shift:
+            if self._dues[item] > due:
+                self._plan(item, due)
+        elif self._dues[item] <= max(now, self.paused_until) - self._shift:
             time = self._advance(now)
-            if item.due <= time:
+            if self._dues[item] <= time:
                 # Its own look took longer than the interval; the others are not to be shifted for it.
-                item.due = time
-                item.lost = self._lost
-        self._agenda.put(item.due, item)
+                self._plan(item, time)
+        self._agenda.put(self._dues[item], item)
 
-    def is_waiting(self, item: L, now: float) -> bool:
+    def is_waiting(self, item: int, now: float) -> bool:
         """Whether the interval since the last look at an item is still running."""
-        return item.due > self._advance(now)
+        return self._dues[item] > self._advance(now)
 
-    def remove(self, item: L) -> None:
+    def remove(self, item: int) -> None:
         """Take an item off; nothing happens when it is under way or unknown."""
         self._agenda.remove(item)
 
-    def take(self, now: float) -> L | None:
+    def take(self, now: float) -> int | None:
         """The item to look at now: it is under way from here on. None when nothing is due."""
         if now < self.paused_until:
             return None
@@ -212,10 +204,9 @@ class Schedule(Generic[L]):
             return None
         time = self._advance(now)
         item = self._agenda.pop()
-        late = time - item.due + (self._lost - item.lost)
+        late = time - self._dues[item] + (self._lost - self._losses[item])
         self._note_lateness(max(0.0, late), now - self._paused, now)
-        item.due = _later(time, self.interval)
-        item.lost = self._lost
+        self._plan(item, _later(time, self.interval))
         return item
 
     def wake_at(self) -> float | None:
@@ -246,6 +237,10 @@ class Schedule(Generic[L]):
             self._lost += lost
             time -= lost
         return time
+
+    def _plan(self, item: int, due: float) -> None:
+        self._dues[item] = due
+        self._losses[item] = self._lost
 
     def _note_lateness(self, late: float, unpaused: float, now: float) -> None:
         self.lateness_last = late

@@ -141,7 +141,20 @@ def test_a_watch_of_the_orders_on_record_names_them(here, service, order):
 def test_a_watch_of_no_orders_is_over_at_once(here):
     code, out, err = here("watch", "--journal")
     assert (code, out) == (0, "")
-    assert "every task of the orders on record was seen to end" in err
+    assert "no order on record is left whose task was not seen to end" in err
+
+
+def test_a_watch_of_no_ids_says_so(here):
+    code, out, err = here("watch", "-", stdin="")
+    assert (code, out) == (0, "")
+    assert "no ids were read from stdin" in err
+
+
+def test_a_watch_refuses_what_is_no_task_before_it_shows_anything(here):
+    code, out, err = here("watch", "task-1", "..")
+    assert (code, out) == (2, "")
+    assert "a task id must be text" in err
+    assert "2 tasks" not in err
 
 
 def test_a_watch_of_nothing_is_wrong_usage(here):
@@ -164,7 +177,7 @@ def test_a_watch_of_another_record_is_asked_for_by_where_it_is(here, order, tmp_
     code, out, err = here("watch", "--journal", "sqlite:///other.db", *FAST)
     assert code == 0, err
     assert f"{task_id} completed" in out
-    assert "every task of the orders on record was seen to end" in here("watch", "--journal", *FAST)[2]
+    assert "no order on record is left whose task was not seen to end" in here("watch", "--journal", *FAST)[2]
 
 
 def test_an_id_in_the_place_of_a_record_is_wrong_usage_that_says_where_ids_go(here, service, order):

@@ -1,6 +1,7 @@
 """How the tasks of orders ended goes on record, and nobody waits for that."""
 
 import asyncio
+from contextlib import ExitStack, suppress
 
 import pytest
 
@@ -132,14 +133,57 @@ class TestHandling:
         await clock.sleep(1)
         assert (await orders.get("o")).is_terminal
 
-    async def test_the_first_of_two_blocks_that_comes_through_counts(self, orders, clock, receipt):
+    async def test_of_two_blocks_both_must_come_through(self, orders, clock, receipt):
         with pytest.raises(OSError), orders.handling(receipt):  # noqa: PT011, PT012 - whichever, after the inner block
             with orders.handling(receipt):
                 orders.results.saw("task-1", ended())
             await clock.sleep(1)
-            assert (await orders.get("o")).is_terminal
+            assert not (await orders.get("o")).is_terminal
             raise OSError
+        await clock.sleep(1)
+        assert not (await orders.get("o")).is_terminal
+
+        with orders.handling(receipt), orders.handling(receipt):
+            orders.results.saw("task-1", ended())
+        await clock.sleep(1)
         assert (await orders.get("o")).is_terminal
+
+    async def test_who_goes_on_elsewhere_does_not_overrule_a_block_that_raised(self, orders, clock, receipt):
+        with orders.results.held(["task-1"]) as saw:
+            orders.results.saw("task-1", ended())
+            with suppress(OSError), orders.handling(receipt):
+                raise OSError
+            saw("task-1", ended())
+            await clock.sleep(1)
+            assert not (await orders.get("o")).is_terminal
+
+            with orders.handling(receipt):  # another try
+                pass
+            await clock.sleep(1)
+            assert (await orders.get("o")).is_terminal
+
+    @pytest.mark.parametrize("comes_through", [True, False])
+    async def test_a_block_that_is_still_under_way_is_waited_for(self, orders, clock, receipt, comes_through):
+        block = ExitStack()
+        with orders.results.held(["task-1"]) as saw:
+            orders.results.saw("task-1", ended())
+            block.enter_context(orders.handling(receipt))
+            saw("task-1", ended())
+        await clock.sleep(1)
+        assert not (await orders.get("o")).is_terminal
+
+        with suppress(OSError), block:
+            if not comes_through:
+                raise OSError
+        await clock.sleep(1)
+        assert (await orders.get("o")).is_terminal is comes_through
+
+    async def test_a_block_counts_at_once_beside_somebody_who_only_waits(self, orders, clock, receipt):
+        with orders.results.held(["task-1"]):
+            with orders.handling(receipt):
+                orders.results.saw("task-1", ended())
+            await clock.sleep(1)
+            assert (await orders.get("o")).is_terminal
 
     async def test_what_is_no_task_is_refused(self, orders):
         with pytest.raises(InvalidRequestError, match="a task id must be text"):

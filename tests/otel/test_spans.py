@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from opentelemetry import trace
-from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import SpanKind, StatusCode
 from yarl import URL
@@ -359,3 +359,45 @@ async def test_polls_belong_to_no_callers_trace(make_client, script, tracing, ex
     poll, get, request = exporter.get_finished_spans()
     assert (poll.name, poll.parent) == ("videos.get", None)
     assert get.parent.span_id == request.context.span_id
+
+
+class BrokenProcessor(SpanProcessor):
+    """Raises where the SDK lets it through."""
+
+    def __init__(self, method: str) -> None:
+        self.method = method
+        self.calls = 0
+
+    def on_start(self, span: object, parent_context: object = None) -> None:
+        self._called("on_start")
+
+    def on_end(self, span: object) -> None:
+        self._called("on_end")
+
+    def _called(self, method: str) -> None:
+        if method == self.method:
+            self.calls += 1
+            message = PROMPT
+            raise RuntimeError(message)
+
+
+@pytest.mark.parametrize("method", ["on_start", "on_end"])
+async def test_telemetry_that_raises_changes_no_outcome_and_is_said_once(
+    caplog: pytest.LogCaptureFixture, method: str
+) -> None:
+    processor = BrokenProcessor(method)
+    provider = TracerProvider()
+    provider.add_span_processor(processor)
+    inner = answering(body=b'{"id": "task-1", "status": "completed"}')
+    transport = TracedTransport(inner, provider)
+
+    async with Client(KEY, base_url=SERVICE, transport=transport, clock=VirtualClock()) as client:
+        receipt = await client.videos.create(model="m", prompt=PROMPT, duration=5, order_id="order-1", validate=False)
+        task = await client.videos.wait(receipt)
+        errors = client.watcher.stats.errors
+
+    assert (receipt.task_id, task.status, dict(errors)) == ("task-1", "completed", {})
+    assert processor.calls >= 2
+    (told,) = [record for record in caplog.records if getattr(record, "event", "") == "telemetry.broke"]
+    assert "RuntimeError" in told.getMessage()
+    assert PROMPT not in caplog.text

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import AsyncIterator
 
 import pytest
+from aiohttp import StreamReader
 from attrs import frozen
 
 from tests.transports import raw_service as raw
@@ -15,6 +16,7 @@ from tests.transports.raw_service import raw_service
 from tests.transports.sending import LONG, SHORT, create, read, swallowed, until
 from vidgen_async.errors import BodyError, ConnectionLostError, ResponseTimeoutError, TransportError
 from vidgen_async.messages import CHUNK, BytesBody, Delivery, Phase, Probe
+from vidgen_async.transports._direct_bodies import DirectResponse
 from vidgen_async.transports.direct import DirectTransport
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n"
@@ -190,6 +192,30 @@ async def test_a_broken_body_says_how_much_of_it_was_received(transport: DirectT
     assert pieces == [16, 16, 16, 12]
     assert (caught.value.received, caught.value.delivery, caught.value.phase) == (60, Delivery.ANSWERED, Phase.BODY)
     assert caught.value.op == "videos.create"
+
+
+async def test_a_broken_body_leaves_nothing_for_the_garbage_collector(transport: DirectTransport) -> None:
+    async def breaks(connection: raw.Connection) -> None:
+        await connection.request()
+        await connection.answer(HEAD % 100 + b"x" * 60)
+        await taken.wait()
+
+    taken = asyncio.Event()
+    gc.collect()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        async with raw_service(breaks) as service, await transport.send(read(service.url())) as response:
+            taken.set()
+            with contextlib.suppress(BodyError):
+                await response.read()
+        del response
+        gc.collect()
+        left = [found for found in gc.garbage if isinstance(found, StreamReader | DirectResponse)]
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+
+    assert left == []
 
 
 async def test_a_chunk_that_is_garbled_later_is_a_broken_body(transport: DirectTransport) -> None:

@@ -19,6 +19,7 @@ from vidgen_async.cli.watching import Updates
 from vidgen_async.cli.watching import watch as watch_all
 from vidgen_async.cli.words import EXIT_CODES, Exit, TasksFailedError, exit_code
 from vidgen_async.cli.work import Errand, Target, task_lines
+from vidgen_async.endpoints import checked_task_id
 from vidgen_async.errors import VidgenError
 from vidgen_async.watcher import Outcome
 
@@ -84,7 +85,8 @@ def watch(settings: Settings, task_ids: tuple[str, ...]) -> int:
     """Watch many tasks until all are completed or failed.
 
     On a terminal it is a table that is kept up to date, and at the end how many ended in which way, and why those that
-    failed did; else a line for each change. A TASK of - reads ids from stdin, one on a line. Nothing is saved.
+    failed did; else a line for each change. A TASK of - reads ids from stdin, one on a line. No video is saved, and
+    nothing is noted on record: --journal shows an order again until a program has seen its task end.
 
     \b
       vidgen watch task_9bb34ae375b1 task_52f06a8e77c0
@@ -99,18 +101,20 @@ def watch(settings: Settings, task_ids: tuple[str, ...]) -> int:
     if where and ":" not in where:
         message = f"--journal takes sqlite:///FILE, or nothing: give the ids of tasks before it ({where!r})."
         raise click.UsageError(message)
-    named, updates = dict.fromkeys(_ids(task_ids)), Updates()
+    named, updates = _ids(task_ids), Updates()
     is_live = stdout_is_terminal()
 
     async def work(errand: Errand) -> None:
-        tasks: dict[str, str | None] = dict(named)
+        tasks: dict[str, str | None] = {checked_task_id(task_id): None for task_id in named}
         if where is not None:
             tasks.update(await _on_record(errand))
         if tasks:
             with errand.client.orders.results.held(tasks):  # to look on takes nothing from who goes on with them
                 await watch_all(errand, tasks, updates, is_live=is_live)
+        elif where is None:
+            errand.screen.say("tasks", "no ids were read from stdin")
         else:
-            errand.screen.say("orders", "every task of the orders on record was seen to end")
+            errand.screen.say("orders", "no order on record is left whose task was not seen to end")
 
     settings = evolve(settings, journal=where or None)
     journey = Journey(options=(*settings.options, *(("--journal",) if where == "" else ())))

@@ -225,7 +225,7 @@ class Orders:
 
     def handling(self, *tasks: TaskLike) -> AbstractContextManager[None]:
         """A block in which the end of these tasks, whoever is told of it, does not count as seen yet; it does when the
-        block is left without an error.
+        block, and every other one of the same task beside it, is left without an error.
 
         For who has something to do once a ``wait``, a ``watch`` or an ``as_completed`` has told the end: a process that
         dies in the block, or whose block raises or is cancelled, gets the outcome from its next ``videos.rewatch``.

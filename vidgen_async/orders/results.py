@@ -34,8 +34,14 @@ class Results:
         self._writer: asyncio.Task[None] | None = None
         self._is_closed = False
         self._held: Counter[str] = Counter()
+        # Of the tasks that somebody holds:
         self._ends: dict[str, VideoTask] = {}
-        """Of the tasks that somebody holds, those that ended meanwhile."""
+        self._done: set[str] = set()
+        """Somebody has done what is to be done once they end."""
+        self._blocks: Counter[str] = Counter()
+        """How many blocks of :meth:`handling` are under way."""
+        self._failed: set[str] = set()
+        """The last of these blocks raised."""
 
     @contextmanager
     def held(self, task_ids: Iterable[str]) -> Iterator[Callable[[str, VideoTask], None]]:
@@ -44,23 +50,33 @@ class Results:
         ids = list(task_ids)
         self._held.update(ids)
         try:
-            yield self._have_written
+            yield self._handled
         finally:
             for task_id in ids:
                 self._held[task_id] -= 1
                 if not self._held[task_id]:
                     del self._held[task_id]
                     self._ends.pop(task_id, None)
+                    self._done.discard(task_id)
+                    self._failed.discard(task_id)
 
     @contextmanager
     def handling(self, task_ids: Iterable[str]) -> Iterator[None]:
-        """Meanwhile the end of these tasks does not count as seen; then it does, unless the block raised."""
-        ids = list(task_ids)
-        with self.held(ids) as handled:
-            yield
+        """Meanwhile the end of these tasks does not count as seen, whoever else is done with it; then it does, unless
+        the block, or another one that was under way beside it, raised."""
+        ids = set(task_ids)
+        with self.held(ids):
             for task_id in ids:
-                if (end := self._ends.get(task_id)) is not None:
-                    handled(task_id, end)
+                if task_id not in self._blocks:
+                    self._failed.discard(task_id)  # another try
+                self._blocks[task_id] += 1
+            is_well = False
+            try:
+                yield
+                is_well = True
+            finally:
+                for task_id in ids:
+                    self._leave_block(task_id, is_well=is_well)
 
     def saw(self, task_id: str, task: VideoTask) -> None:
         """Have it written, if the task is terminal and nobody holds it."""
@@ -69,8 +85,29 @@ class Results:
         else:
             self._have_written(task_id, task)
 
+    def _handled(self, task_id: str, task: VideoTask) -> None:
+        self._ends[task_id] = task
+        self._done.add(task_id)
+        self._settle(task_id)
+
+    def _leave_block(self, task_id: str, *, is_well: bool) -> None:
+        self._blocks[task_id] -= 1
+        if not self._blocks[task_id]:
+            del self._blocks[task_id]
+        if not is_well:
+            self._failed.add(task_id)
+            self._done.discard(task_id)
+        elif task_id in self._ends:
+            self._done.add(task_id)
+        self._settle(task_id)
+
+    def _settle(self, task_id: str) -> None:
+        if task_id in self._done and task_id not in self._failed and task_id not in self._blocks:
+            self._done.discard(task_id)
+            if (end := self._ends.pop(task_id, None)) is not None:
+                self._have_written(task_id, end)
+
     def _have_written(self, task_id: str, task: VideoTask) -> None:
-        self._ends.pop(task_id, None)
         if self._is_closed or not task.is_terminal or task.status is None:
             return
         self._unwritten[task_id] = TaskResult(

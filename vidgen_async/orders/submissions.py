@@ -141,11 +141,12 @@ async def _worked(submission: Submission, work: Work) -> None:
             report_failure(
                 logger,
                 Event.HOOK_FAILED,
-                "order %(order_id)r: %(hook)s failed for task %(task_id)s",
+                "order %(order_id)r: %(hook)s failed for task %(task_id)s: %(error)s",
                 error,
                 hook="on_receipt",
                 order_id=submission.order_id,
                 task_id=receipt.task_id,
+                error=type(error).__name__,
             )
 
 

@@ -12,6 +12,7 @@ from opentelemetry import metrics
 from vidgen_async import __version__, events
 from vidgen_async.client import Client
 from vidgen_async.errors import ConfigurationError
+from vidgen_async.otel.guard import Guard
 from vidgen_async.watcher import Watcher, WatcherStats
 
 _Points: TypeAlias = Iterable[tuple[float, Mapping[str, str]]]
@@ -90,6 +91,7 @@ class _Instruments:
         }
         for name, kind, unit, description, read in _WATCHER:
             make[kind](f"vidgen.watcher.{name}", [partial(self._observe, read)], unit, description)
+        self._guard = Guard()
         self._creates = meter.create_counter("vidgen.creates", "{create}", "Creates by what became of them.")
 
     def add(self, watcher: Watcher, attributes: Mapping[str, str]) -> Observer:
@@ -123,7 +125,8 @@ class _Instruments:
 
     def _heard(self, event: events.Event, fields: Mapping[str, object]) -> None:
         if event is events.Event.ORDER_SETTLED and any(one.watcher is not None for one in self._observers):
-            self._creates.add(1, {"vidgen.outcome": str(fields["outcome"])})
+            with self._guard:
+                self._creates.add(1, {"vidgen.outcome": str(fields["outcome"])})
 
 
 _instruments: weakref.WeakKeyDictionary[metrics.MeterProvider, _Instruments] = weakref.WeakKeyDictionary()

@@ -10,6 +10,7 @@ from vidgen_async import __version__
 from vidgen_async.clock import Clock, LoopClock
 from vidgen_async.errors import TransportError
 from vidgen_async.messages import CHUNK, Headers, Probe, Request
+from vidgen_async.otel.guard import Guard
 from vidgen_async.redaction import hide_secrets
 from vidgen_async.transports.base import ClosedOnLeaving, Response, Transport
 
@@ -24,9 +25,9 @@ _QUERY = re.compile(r"[?#]")
 class TracedTransport:
     """Hands everything to ``inner``, each send within a span of its own (the table above).
 
-    What comes out is what came out of ``inner``. The span begins with the send and ends when the body has been taken,
-    breaks off, or the response is closed; it is not made the current one. ``tracer_provider`` and ``meter_provider``:
-    the global ones if not given.
+    What comes out is what came out of ``inner``, also where telemetry raises: that is logged once. The span begins with
+    the send and ends when the body has been taken, breaks off, or the response is closed; it is not made the current
+    one. ``tracer_provider`` and ``meter_provider``: the global ones if not given.
     """
 
     def __init__(
@@ -48,10 +49,11 @@ class TracedTransport:
             description="Duration of HTTP client requests.",
             explicit_bucket_boundaries_advisory=_BOUNDARIES,
         )
+        self._guard = Guard()
 
     async def send(self, request: Request, *, probe: Probe | None = None) -> Response:
         """Send the request by the inner transport; its errors come through as they are."""
-        call = _Call(request, probe, self._tracer, self._duration, self._now)
+        call = _Call(request, probe, self._tracer, self._duration, self._now, self._guard)
         try:
             response = await self.inner.send(request, probe=probe)
         except BaseException as error:
@@ -68,7 +70,7 @@ class TracedTransport:
 class _Call:
     """One request under way. What is told of it is told at its end, once."""
 
-    __slots__ = ("_began", "_duration", "_is_over", "_now", "_probe", "_request", "_span", "_told", "status")
+    __slots__ = ("_began", "_duration", "_guard", "_is_over", "_now", "_probe", "_request", "_span", "_told", "status")
 
     def __init__(
         self,
@@ -77,12 +79,14 @@ class _Call:
         tracer: trace.Tracer,
         duration: metrics.Histogram,
         now: Callable[[], float],
+        guard: Guard,
     ) -> None:
         self.status: int | None = None
         self._request = request
         self._probe = probe
         self._duration = duration
         self._now = now
+        self._guard = guard
         self._is_over = False
         url = request.url
         self._told: dict[str, str | int] = {
@@ -91,7 +95,9 @@ class _Call:
             "server.port": url.port or 0,
             "vidgen.op": request.op,
         }
-        self._span = tracer.start_span(request.op, kind=trace.SpanKind.CLIENT, attributes=self._told)
+        self._span: trace.Span = trace.INVALID_SPAN
+        with guard:
+            self._span = tracer.start_span(request.op, kind=trace.SpanKind.CLIENT, attributes=self._told)
         self._began = now()
 
     def end(self, error: BaseException | None = None) -> None:
@@ -105,13 +111,15 @@ class _Call:
             outcome["error.type"] = type(error).__name__
         elif self.status is not None and self.status >= 400:
             outcome["error.type"] = str(self.status)
-        self._duration.record(self._now() - self._began, {**self._told, **outcome})
-        span = self._span
-        if span.is_recording():
-            span.set_attributes({**outcome, **_address(self._request), **_evidence(self._probe, error)})
-            if "error.type" in outcome:
-                span.set_status(trace.Status(trace.StatusCode.ERROR, _names(error)))
-        span.end()
+        with self._guard:
+            self._duration.record(self._now() - self._began, {**self._told, **outcome})
+        with self._guard:
+            span = self._span
+            if span.is_recording():
+                span.set_attributes({**outcome, **_address(self._request), **_evidence(self._probe, error)})
+                if "error.type" in outcome:
+                    span.set_status(trace.Status(trace.StatusCode.ERROR, _names(error)))
+            span.end()
 
 
 class _TracedResponse(ClosedOnLeaving):

@@ -134,6 +134,7 @@ class DirectResponse(ClosedOnLeaving):
             piece = await self._read(reader.size)
         except (aiohttp.ClientError, OSError, HttpProcessingError) as error:
             self._answer.close()
+            _forget_frames(error)
             raise self._broken(self._what_broke(error)) from showable(error)
         self._received += len(piece)
         return piece
@@ -166,6 +167,7 @@ class DirectResponse(ClosedOnLeaving):
         if self._is_closed:
             return
         self._is_closed = True
+        self._reader = None  # which holds the response
         if self._on_close is not None:
             self._on_close(self)
         if self._answer.closed and self._upload is None:
@@ -185,6 +187,13 @@ class DirectResponse(ClosedOnLeaving):
                 f"{self._request.op}: the response was never closed", ResourceWarning, stacklevel=2, source=self
             )
             self._answer.close()
+
+
+def _forget_frames(error: BaseException | None) -> None:
+    """aiohttp's reader keeps the error, whose tracebacks would keep the reader."""
+    while error is not None:
+        error.__traceback__ = None
+        error = error.__cause__
 
 
 class _Pieces:

@@ -14,18 +14,10 @@ from vidgen_async.events import Event, report
 from vidgen_async.redaction import is_plain_word
 from vidgen_async.resources import KNOWN_STATES, VideoTask
 from vidgen_async.schedule import Schedule, deadline
+from vidgen_async.watcher.entries import Entries, Entry
 from vidgen_async.watcher.faults import GRACE, Fault, ends_watch, fault_of, final_error
 from vidgen_async.watcher.hooks import Hooks, UpdateHook
-from vidgen_async.watcher.listeners import (
-    Entry,
-    Follower,
-    Gatherer,
-    Listener,
-    Outcome,
-    Waiter,
-    failed_error,
-    own_copy,
-)
+from vidgen_async.watcher.listeners import Follower, Gatherer, Listener, Outcome, Seen, Waiter, failed_error, own_copy
 from vidgen_async.watcher.rounds import Rounds
 from vidgen_async.watcher.stats import WatcherStats
 
@@ -83,8 +75,8 @@ class Watcher:
         self._report = partial(report, self._logger)
         self._hooks = None if on_update is None else Hooks(on_update, limit=concurrency, logger=self._logger)
         self._on_terminal = on_terminal
-        self._schedule: Schedule[Entry] = Schedule(interval, first_looks=first_looks)
-        self._entries: dict[str, Entry] = {}
+        self._schedule = Schedule(interval, first_looks=first_looks)
+        self._entries = Entries()
         self._left: dict[str, Entry] = {}
         self._rounds = Rounds(
             self._entries,
@@ -208,6 +200,8 @@ class Watcher:
         have ``grace`` seconds to end. Leaves no worker behind; twice is fine."""
         self._is_closed = True
         self._end_all(None)
+        for entry in self._left.values():
+            self._entries.drop(entry)
         self._left.clear()
         await self._rounds.aclose()
         if self._hooks is not None:
@@ -226,10 +220,10 @@ class Watcher:
 
     def _attach(self, task_id: str, listener: Listener, accepted_at: float | None) -> None:
         if self._is_closed:
-            listener.ended(Entry(task_id), _closed_error((task_id,)))
+            listener.ended(Seen(task_id), _closed_error((task_id,)))
             return
         if listener.is_over:
-            listener.expired([Entry(task_id)])
+            listener.expired([Seen(task_id)])
             return
         entry = self._entries.get(task_id) or self._enter(task_id)
         entry.add(listener)
@@ -241,12 +235,15 @@ class Watcher:
     def _enter(self, task_id: str) -> Entry:
         now = self._clock.now()
         entry = self._left.pop(task_id, None)
-        if entry is not None and self._schedule.is_waiting(entry, now):
-            self._schedule.again(entry, now)
+        if entry is not None and not self._schedule.is_waiting(entry.row, now):
+            self._entries.drop(entry)
+            entry = None
+        if entry is None:
+            entry = self._entries.add(task_id)
+            self._schedule.add(entry.row, now)
         else:
-            entry = Entry(task_id)
-            self._schedule.add(entry, now)
-        self._entries[task_id] = entry
+            self._entries.come_back(entry)
+            self._schedule.again(entry.row, now)
         self._rounds.nudge(self._schedule.wake_at())
         return entry
 
@@ -257,24 +254,26 @@ class Watcher:
 
     def _expire(self, listener: Listener) -> None:
         listener.is_over = True
-        listener.expired(self._detach(listener))
+        entries = (self._entries.get(task_id) for task_id in listener.ids)
+        seen = [entry.seen() for entry in entries if entry is not None and entry.has(listener)]
+        self._detach(listener)
+        listener.expired(seen)
 
-    def _detach(self, listener: Listener) -> list[Entry]:
-        """The entries that it still listened to."""
-        left = []
-        for task_id in listener.ids:
+    def _detach(self, listener: Listener) -> None:
+        remembered_from = len(listener.ids) - _MOST_LEFT
+        for number, task_id in enumerate(listener.ids):
             entry = self._entries.get(task_id)
-            if entry is not None and entry.discard(listener):
-                left.append(entry)
-                if entry.is_deserted:
-                    self._forget(entry)
+            if entry is not None and entry.discard(listener) and entry.is_deserted:
+                self._forget(entry)
+                if number < remembered_from:
+                    self._entries.drop(entry)
+                else:
                     self._remember(entry)
-        return left
 
     def _forget(self, entry: Entry) -> None:
         """No longer watched, at once: nothing is asked for it any more."""
-        del self._entries[entry.task_id]
-        self._schedule.remove(entry)
+        self._entries.leave(entry)
+        self._schedule.remove(entry.row)
         poller, entry.poller = entry.poller, None
         if poller is not None and poller is not asyncio.current_task():
             poller.cancel()
@@ -287,19 +286,20 @@ class Watcher:
         now = self._clock.now()
         self._left[entry.task_id] = entry
         while self._left:
-            oldest = next(iter(self._left.values()))
-            if len(self._left) <= _MOST_LEFT and self._schedule.is_waiting(oldest, now):
+            task_id, oldest = next(iter(self._left.items()))
+            if len(self._left) <= _MOST_LEFT and self._schedule.is_waiting(oldest.row, now):
                 break
-            del self._left[oldest.task_id]
+            self._entries.drop(self._left.pop(task_id))
 
     def _end(self, entry: Entry, end: VideoTask | Exception) -> None:
-        listeners = list(entry.listeners())
+        listeners, seen = list(entry.listeners()), entry.seen()
         self._forget(entry)
+        self._entries.drop(entry)
         for listener in listeners:
-            listener.ended(entry, end)
+            listener.ended(seen, end)
 
     def _end_all(self, error: Exception | None) -> None:
-        for entry in list(self._entries.values()):
+        for entry in self._entries:
             self._end(entry, error or _closed_error((entry.task_id,)))
 
     # -- looking -----------------------------------------------------------------------------------------------------
@@ -319,10 +319,10 @@ class Watcher:
         else:
             if entry.poller is poller:
                 entry.poller = None
-                entry.well()
+                entry.well(self._clock.now())
                 entry.mark = mark
                 if task is None:
-                    self._schedule.again(entry, self._clock.now())
+                    self._schedule.again(entry.row, self._clock.now())
                 else:
                     self._saw(entry, task)
 
@@ -347,7 +347,7 @@ class Watcher:
             for listener in entry.listeners():
                 listener.changed(task)
             self._tell(task)
-        self._schedule.again(entry, self._clock.now())
+        self._schedule.again(entry.row, self._clock.now())
 
     def _failed(self, entry: Entry, error: Exception) -> None:
         entry.poller = None
@@ -356,8 +356,7 @@ class Watcher:
         fault = fault_of(error)
         now = self._clock.now()
         in_a_row = entry.strike(fault, trouble)
-        accepted_at = entry.more().accepted_at
-        if ends_watch(fault, in_a_row, is_new=accepted_at is not None and now < accepted_at + GRACE):
+        if ends_watch(fault, in_a_row, is_new=entry.is_new(now)):
             message = "task %(task_id)s: the watch ends with %(error)s"
             self._report(logging.INFO, Event.TASK_LOST, message, task_id=entry.task_id, error=trouble)
             self._end(entry, final_error(error, fault, entry.task_id))
@@ -373,7 +372,7 @@ class Watcher:
                 seconds = self._schedule.paused_until - now
                 self._paused_at = now
                 self._report(logging.WARNING, Event.WATCHER_PAUSED, message, task_id=entry.task_id, seconds=seconds)
-        self._schedule.again(entry, now, soon=fault is Fault.REFUSED)
+        self._schedule.again(entry.row, now, soon=fault is Fault.REFUSED)
 
     def _note_state(self, entry: Entry, status: str | None) -> None:
         state = "missing" if status is None else sys.intern(_shown(str(status)))

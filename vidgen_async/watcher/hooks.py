@@ -101,8 +101,9 @@ class Hooks:
                     self._queues.pop(task_id, None)
 
     def _failed(self, task_id: str, error: Exception) -> None:
-        message = "%(hook)s failed for task %(task_id)s"
-        report_failure(self._logger, Event.HOOK_FAILED, message, error, hook="on_update", task_id=task_id)
+        message = "%(hook)s failed for task %(task_id)s: %(error)s"
+        name = type(error).__name__
+        report_failure(self._logger, Event.HOOK_FAILED, message, error, hook="on_update", task_id=task_id, error=name)
 
 
 def _discard(pending: Awaitable[Any]) -> None:

@@ -1,17 +1,17 @@
-"""What is kept for a watched task, and who listens to it: a waiter, a follower, a gatherer."""
+"""Who listens to watched tasks: a waiter, a follower, a gatherer."""
 
 import asyncio
 import copy
 from collections import deque
-from collections.abc import Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
+from typing import NamedTuple, TypeVar, cast
 
 from attrs import evolve, frozen
 
 from vidgen_async.errors import TaskFailedError, VidgenError, WaitTimeoutError
 from vidgen_async.redaction import excerpt
 from vidgen_async.resources import VideoTask
-from vidgen_async.watcher.faults import Fault
+from vidgen_async.schedule import Agenda
 
 #: A failure reason is shown up to this length.
 LONGEST_REASON = 1000
@@ -23,10 +23,22 @@ MOST_KEPT = 10_000
 E = TypeVar("E", bound=Exception)
 
 
+class Seen(NamedTuple):
+    """What is known of a watched task when its watch, or somebody's listening, ends."""
+
+    task_id: str
+    task: VideoTask | None = None
+    """As it was seen last, where that was kept."""
+    state: str | None = None
+    """The last state seen; None: nothing seen yet."""
+    trouble: str | None = None
+    """What the last look failed with."""
+
+
 class Listener:
     """Somebody who wants to know. It may listen to many entries; the watcher calls it, and never waits for it."""
 
-    __slots__ = ("ids", "is_over", "ticket", "timeout")
+    __slots__ = ("ids", "is_over", "number", "timeout")
 
     keeps_tasks = True
     """Whether the tasks last seen are to be kept for it."""
@@ -36,120 +48,64 @@ class Listener:
         self.timeout = timeout
         self.is_over = False
         """Whether its time is up."""
-        self.ticket = 0
+        self.number: int | None = None
+        """Among those with a deadline."""
 
     def changed(self, task: VideoTask) -> None:
         """A task was seen to differ from what was seen before; it is not terminal."""
 
-    def ended(self, entry: "Entry", end: VideoTask | Exception) -> None:
+    def ended(self, seen: Seen, end: VideoTask | Exception) -> None:
         """The watch is over, with a terminal task or an error."""
         raise NotImplementedError
 
-    def expired(self, entries: Sequence["Entry"]) -> None:
+    def expired(self, seen: Sequence[Seen]) -> None:
         """The listener's time is up; it no longer listens to these."""
-        for entry in entries:
-            self.ended(entry, late_error(entry, self.timeout))
+        for one in seen:
+            self.ended(one, late_error(one, self.timeout))
 
 
-class Rest:
-    """What only some watched tasks need: those that are new, in trouble, or waited for by several."""
+class Deadlines:
+    """The listeners whose time is limited, in the order in which it ends."""
 
-    __slots__ = ("accepted_at", "fault", "in_a_row", "listeners", "trouble", "warned")
+    __slots__ = ("_agenda", "_free", "_listeners")
 
     def __init__(self) -> None:
-        self.accepted_at: float | None = None
-        self.fault: Fault | None = None
-        self.in_a_row = 0
-        self.listeners: dict[Listener, None] = {}
-        """All but the entry's first one."""
-        self.trouble: str | None = None
-        """What the last look failed with."""
-        self.warned: tuple[str, ...] = ()
-        """The unknown states that were warned about."""
+        self._agenda = Agenda()
+        self._listeners: list[Listener | None] = []
+        self._free: list[int] = []
 
-
-class Entry:
-    """One watched task. There may be hundreds of thousands: slots, and nothing that is not needed."""
-
-    __slots__ = ("due", "first", "lost", "mark", "poller", "rest", "state", "task", "task_id", "ticket")
-
-    def __init__(self, task_id: str) -> None:
-        self.task_id = task_id
-        self.ticket = 0
-        self.due = 0.0
-        self.lost = 0.0
-        self.task: VideoTask | None = None
-        self.state: str | None = None
-        """The last state seen; None: nothing seen yet."""
-        self.mark: int | None = None
-        """Of the last answer."""
-        self.poller: asyncio.Task[None] | None = None
-        # Nearly every entry has exactly one listener.
-        self.first: Listener | None = None
-        self.rest: Rest | None = None
-
-    def more(self) -> Rest:
-        """Its rest, made when it is first needed."""
-        if self.rest is None:
-            self.rest = Rest()
-        return self.rest
+    def __len__(self) -> int:
+        return len(self._agenda)
 
     @property
-    def trouble(self) -> str | None:
-        return None if self.rest is None else self.rest.trouble
+    def slots(self) -> int:
+        """What is held in memory."""
+        return max(self._agenda.slots, len(self._listeners))
 
-    @property
-    def is_deserted(self) -> bool:
-        return self.first is None and (self.rest is None or not self.rest.listeners)
+    def put(self, due: float, listener: Listener) -> None:
+        if not self._free:
+            self._free.append(len(self._listeners))
+            self._listeners.append(None)
+        listener.number = self._free.pop()
+        self._listeners[listener.number] = listener
+        self._agenda.put(due, listener.number)
 
-    @property
-    def keeps_task(self) -> bool:
-        """Whether some listener wants the task that was seen last."""
-        if self.first is not None and self.first.keeps_tasks:
-            return True
-        return self.rest is not None and any(listener.keeps_tasks for listener in self.rest.listeners)
+    def remove(self, listener: Listener) -> None:
+        """Nothing happens when it has no deadline, or was popped."""
+        number, listener.number = listener.number, None
+        if number is not None:
+            self._agenda.remove(number)
+            self._listeners[number] = None
+            self._free.append(number)
 
-    def listeners(self) -> Iterator[Listener]:
-        if self.first is not None:
-            yield self.first
-        if self.rest is not None:
-            yield from self.rest.listeners
+    def first_due(self) -> float | None:
+        return self._agenda.first_due()
 
-    def add(self, listener: Listener) -> None:
-        if self.first is None or self.first is listener:
-            self.first = listener
-        else:
-            self.more().listeners[listener] = None
-
-    def discard(self, listener: Listener) -> bool:
-        """Whether it was there."""
-        if self.first is listener:
-            self.first = None
-            return True
-        return self.rest is not None and self.rest.listeners.pop(listener, self) is None
-
-    def accepted(self, at: float) -> None:
-        """The clock's time of a receipt for it: the latest counts."""
-        rest = self.more()
-        rest.accepted_at = at if rest.accepted_at is None else max(at, rest.accepted_at)
-
-    def strike(self, fault: Fault, trouble: str) -> int:
-        """How many looks in a row, this one included, met this fault."""
-        rest = self.more()
-        rest.in_a_row = rest.in_a_row + 1 if fault is rest.fault else 1
-        rest.fault, rest.trouble = fault, trouble
-        return rest.in_a_row
-
-    def forgive(self) -> None:
-        """No fault so far counts for the next one."""
-        if self.rest is not None:
-            self.rest.in_a_row, self.rest.fault = 0, None
-
-    def well(self) -> None:
-        """The last look met no fault."""
-        if self.rest is not None:
-            self.forgive()
-            self.rest.trouble = None
+    def pop(self) -> Listener:
+        """Take the first one off; IndexError when there is none."""
+        listener = cast("Listener", self._listeners[self._agenda.pop()])
+        self.remove(listener)
+        return listener
 
 
 class Waiter(Listener):
@@ -161,7 +117,7 @@ class Waiter(Listener):
         super().__init__((task_id,), timeout)
         self.end: asyncio.Future[VideoTask | Exception] = asyncio.get_running_loop().create_future()
 
-    def ended(self, entry: Entry, end: VideoTask | Exception) -> None:
+    def ended(self, seen: Seen, end: VideoTask | Exception) -> None:
         # An error is a result too: an exception that a cancelled waiter never fetches would be complained about.
         if not self.end.done():
             self.end.set_result(end)
@@ -184,7 +140,7 @@ class Follower(Listener):
         self._pending = task
         self._news.set()
 
-    def ended(self, entry: Entry, end: VideoTask | Exception) -> None:
+    def ended(self, seen: Seen, end: VideoTask | Exception) -> None:
         self._is_ended = True
         if isinstance(end, Exception):
             self._error = end
@@ -243,16 +199,16 @@ class Gatherer(Listener):
         self.keeps_tasks = len(ids) <= MOST_KEPT
         self._remaining = len(ids)
         self._ready: deque[Outcome] = deque()
-        self._late: deque[Entry] = deque()
+        self._late: deque[Seen] = deque()
         self._news = asyncio.Event()
 
-    def ended(self, entry: Entry, end: VideoTask | Exception) -> None:
-        self._ready.append(_outcome(entry, end))
+    def ended(self, seen: Seen, end: VideoTask | Exception) -> None:
+        self._ready.append(_outcome(seen, end))
         self._news.set()
 
-    def expired(self, entries: Sequence[Entry]) -> None:
+    def expired(self, seen: Sequence[Seen]) -> None:
         # A hundred thousand errors are not made at one go: each when its outcome is taken.
-        self._late.extend(entries)
+        self._late.extend(seen)
         self._news.set()
 
     async def next(self) -> Outcome | None:
@@ -265,19 +221,19 @@ class Gatherer(Listener):
         self._remaining -= 1
         if self._ready:
             return self._ready.popleft()
-        entry = self._late.popleft()
-        return _outcome(entry, late_error(entry, self.timeout))
+        seen = self._late.popleft()
+        return _outcome(seen, late_error(seen, self.timeout))
 
 
-def late_error(entry: Entry, timeout: float | None) -> WaitTimeoutError:
+def late_error(of: Seen, timeout: float | None) -> WaitTimeoutError:
     """The error of a wait that took too long."""
-    seen = "it was not seen yet" if entry.state is None else f"the last state seen was {entry.state!r}"
-    trouble = f", the last look failed with {entry.trouble}" if entry.trouble else ""
-    message = f"task {entry.task_id!r} was not terminal after {timeout or 0.0:g} s ({seen}{trouble}). " + (
-        "Whether there is such a task is not known." if entry.state is None else "It still runs and is charged."
+    seen = "it was not seen yet" if of.state is None else f"the last state seen was {of.state!r}"
+    trouble = f", the last look failed with {of.trouble}" if of.trouble else ""
+    message = f"task {of.task_id!r} was not terminal after {timeout or 0.0:g} s ({seen}{trouble}). " + (
+        "Whether there is such a task is not known." if of.state is None else "It still runs and is charged."
     )
-    advice = f'Go on waiting with client.videos.wait("{entry.task_id}").'
-    return WaitTimeoutError(message, task_id=entry.task_id, task=entry.task, advice=advice)
+    advice = f'Go on waiting with client.videos.wait("{of.task_id}").'
+    return WaitTimeoutError(message, task_id=of.task_id, task=of.task, advice=advice)
 
 
 def failed_error(task: VideoTask) -> TaskFailedError:
@@ -295,11 +251,11 @@ def own_copy(error: E) -> E:
     return mine.with_traceback(error.__traceback__)
 
 
-def _outcome(entry: Entry, end: VideoTask | Exception) -> Outcome:
+def _outcome(seen: Seen, end: VideoTask | Exception) -> Outcome:
     if not isinstance(end, Exception):
-        return evolve(Outcome.of(end), task_id=entry.task_id)
+        return evolve(Outcome.of(end), task_id=seen.task_id)
     if isinstance(end, VidgenError):
-        return Outcome(entry.task_id, entry.task, own_copy(end))
-    error = VidgenError(f"task {entry.task_id!r} could not be looked at: {type(end).__name__}: {end}")
+        return Outcome(seen.task_id, seen.task, own_copy(end))
+    error = VidgenError(f"task {seen.task_id!r} could not be looked at: {type(end).__name__}: {end}")
     error.__cause__ = end
-    return Outcome(entry.task_id, entry.task, error)
+    return Outcome(seen.task_id, seen.task, error)

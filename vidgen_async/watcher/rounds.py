@@ -2,15 +2,16 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import Context
 from typing import Any, cast
 
 from vidgen_async.clock import Clock
 from vidgen_async.errors import ClientStateError
 from vidgen_async.events import Event, report, report_failure
-from vidgen_async.schedule import Agenda, Schedule
-from vidgen_async.watcher.listeners import Entry, Listener
+from vidgen_async.schedule import Schedule
+from vidgen_async.watcher.entries import Entries, Entry
+from vidgen_async.watcher.listeners import Deadlines, Listener
 
 #: The scheduler rests at least this long (seconds) between two turns that nobody asked for: thousands of looks per
 #: second are started in handfuls.
@@ -31,9 +32,9 @@ class Rounds:
 
     def __init__(
         self,
-        entries: Mapping[str, Entry],
+        entries: Entries,
         clock: Clock,
-        schedule: Schedule[Entry],
+        schedule: Schedule,
         *,
         concurrency: int,
         look: Callable[[Entry, asyncio.Task[None]], Awaitable[None]],
@@ -41,7 +42,7 @@ class Rounds:
         broke: Callable[[Exception], None],
         logger: logging.Logger,
     ) -> None:
-        self.deadlines: Agenda[Listener] = Agenda()
+        self.deadlines = Deadlines()
         self._entries = entries
         self._clock = clock
         self._schedule = schedule
@@ -141,7 +142,7 @@ class Rounds:
     def _take(self, now: float) -> Entry | None:
         schedule = self._schedule
         was_behind = schedule.is_behind
-        entry = schedule.take(now)
+        row = schedule.take(now)
         if schedule.is_behind and not was_behind:
             report(
                 self._logger,
@@ -158,7 +159,7 @@ class Rounds:
         elif was_behind and not schedule.is_behind:
             message = "polls are on time again: every %(interval)g s"
             report(self._logger, logging.INFO, Event.WATCHER_ON_TIME, message, interval=schedule.interval)
-        return entry
+        return None if row is None else self._entries.at(row)
 
     def _ended(self, worker: asyncio.Task[None]) -> None:
         self._workers.discard(worker)
@@ -166,7 +167,7 @@ class Rounds:
         if entry is not None:
             if entry.poller is worker:  # cancelled from outside in the middle of a look: the task stays watched
                 entry.poller = None
-                self._schedule.again(entry, self._clock.now())
+                self._schedule.again(entry.row, self._clock.now())
             due = self._schedule.wake_at()
             if due is not None:
                 self.nudge(max(due, self._rested_at))
