@@ -77,6 +77,12 @@ def measured(only: Sequence[str], scale: Scale) -> list[Figure]:
     return figures
 
 
+def verdict(figures: Sequence[Figure]) -> str:
+    """How many targets there were, and how many were met."""
+    judged = [figure.is_met for figure in figures if figure.is_met is not None]
+    return f"{sum(judged)} of {len(judged)} targets were met"
+
+
 def run_programs(only: Sequence[str], *, is_tiny: bool) -> None:
     """Those that print tables of their own."""
     for name, smallest in PROGRAMS.items():
@@ -100,6 +106,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(*missing, sep="\n")
     figures = measured(asked.only, asked.scale)
     print(figures_table(figures))
+    print(verdict(figures))
+    if asked.is_tiny:
+        print("this was --tiny: that it runs is all that these numbers say")
     facts = {"only": list(asked.only), "tiny": asked.is_tiny, **asdict(asked.scale)}
     write_json(asked.output / "results.json", figures, facts, missing)
     if find_spec("matplotlib") is not None:

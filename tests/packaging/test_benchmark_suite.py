@@ -13,7 +13,7 @@ import pytest
 from attrs import fields
 
 from benchmarks import get_peers, memory, requests_cpu, watcher_cpu
-from benchmarks.__main__ import BENCHMARKS, PROGRAMS, asked_for
+from benchmarks.__main__ import BENCHMARKS, PROGRAMS, asked_for, verdict
 from benchmarks.children import child, interleaved
 from benchmarks.get_peers import OURS, PEERS, RAW, task_ids
 from benchmarks.load_service import BUCKETS_PER_SECOND, running_service
@@ -52,6 +52,7 @@ def test_a_tiny_run_has_a_row_for_everybody_in_the_table_and_in_the_file_and_dra
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603 - our own list
 
     assert ended.returncode == 0, ended.stderr
+    assert "this was --tiny" in ended.stdout
     assert ended.stderr.splitlines() == [f"running {name} …" for name in wanted]
     rows = {
         *((f"CPU per videos.get, {label}", name) for label in requests_cpu.CONCURRENCIES for name in PEERS),
@@ -103,6 +104,11 @@ def test_the_table_says_what_is_met_and_what_is_missed_and_puts_each_note_below_
         ["memory:", "ours", "0.5", "bytes"],
     ]
     assert note == "[1] busy"
+
+
+def test_below_the_table_stands_how_many_targets_were_met():
+    figures = [Figure("b", str(met), 1.0, "us", "x", 1.0, "<= 2", met) for met in (True, False, True)]
+    assert verdict([*figures, Figure("b", "for information", 1.0, "us")]) == "2 of 3 targets were met"
 
 
 def test_a_ratio_on_the_limit_keeps_it():

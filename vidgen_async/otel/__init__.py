@@ -11,7 +11,8 @@ Providers that are not given are the global ones, as OpenTelemetry was set up wh
 the requests**: no ``traceparent``, no baggage; the service's description knows no such headers.
 
 **Spans** are of kind CLIENT, named by the operation (``videos.get``, ``videos.create`` …), and children of the caller's
-span. One lasts until the body has been taken or the response was closed.
+span; those of polls, which many waits share, are roots, a trace each: where there are too many, let a sampler drop the
+roots named ``videos.get``. One lasts until the body has been taken or the response was closed.
 
 =============================  ==============================================================================
 attribute                      what it holds
