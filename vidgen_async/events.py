@@ -7,6 +7,7 @@ No record at any level holds a key, a token, a signed link, a prompt or image da
 
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from enum import StrEnum
 
 
@@ -82,24 +83,33 @@ class Event(StrEnum):
     """WARNING: a caller's hook was cancelled or took too long. ``hook``, ``order_id``, ``count``, ``seconds``"""
 
 
-#: Called with every event and its fields, whether it is logged or not. They return at once and raise nothing.
+#: Called with every event and its fields, whether it is logged or not. They return at once.
 listeners: list[Callable[[Event, Mapping[str, object]], None]] = []
+
+# Nothing that a listener, a log handler or a filter raises comes out of here: it would strike who reports, amid a
+# create or a poll. A handler on a stream that was closed is enough.
 
 
 def report(logger: logging.Logger, level: int, event: Event, message: str, /, **fields: object) -> None:
     """Log ``message``, formatted with the fields by their names, as a record that has them as attributes."""
-    for listener in listeners:
-        listener(event, fields)
-    if logger.isEnabledFor(level):
-        args = [fields] if fields else []
-        logger.log(level, message, *args, extra={"event": str(event), **fields}, stacklevel=2)
+    _tell(event, fields)
+    with suppress(Exception):
+        if logger.isEnabledFor(level):
+            args = [fields] if fields else []
+            logger.log(level, message, *args, extra={"event": str(event), **fields}, stacklevel=2)
 
 
 def report_failure(
     logger: logging.Logger, event: Event, message: str, error: BaseException, /, **fields: object
 ) -> None:
     """Like :func:`report`, as an ERROR with the traceback of ``error``."""
+    _tell(event, fields)
+    with suppress(Exception):
+        args = [fields] if fields else []
+        logger.error(message, *args, extra={"event": str(event), **fields}, exc_info=error, stacklevel=2)
+
+
+def _tell(event: Event, fields: Mapping[str, object]) -> None:
     for listener in listeners:
-        listener(event, fields)
-    args = [fields] if fields else []
-    logger.error(message, *args, extra={"event": str(event), **fields}, exc_info=error, stacklevel=2)
+        with suppress(Exception):
+            listener(event, fields)

@@ -26,7 +26,7 @@ def retry_after(value: str | None, wall: datetime) -> float | None:
         except ValueError:
             return None
         seconds = (date.replace(tzinfo=date.tzinfo or UTC) - wall).total_seconds()
-    if math.isnan(seconds):
+    if not math.isfinite(seconds):
         return None
     return min(max(seconds, 0.0), LONGEST_RETRY_AFTER)
 

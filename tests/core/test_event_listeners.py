@@ -35,3 +35,33 @@ def test_a_failure_is_heard_like_any_other_event(heard, caplog):
 
     assert len(caplog.records) == 1
     assert heard == [(Event.HOOK_FAILED, {"hook": "on_update"})]
+
+
+@pytest.mark.parametrize("where", ["listener", "filter", "handler"])
+def test_what_listeners_filters_and_handlers_raise_does_not_strike_who_reports(heard, where):
+    calls = 0
+
+    def broken(*_: object) -> bool:
+        nonlocal calls
+        calls += 1
+        raise ValueError
+
+    handler = logging.Handler()
+    if where == "listener":
+        events.listeners.insert(0, broken)
+    elif where == "filter":
+        logger.addFilter(broken)
+    else:
+        handler.emit = broken  # type: ignore[method-assign, assignment]
+        logger.addHandler(handler)
+    try:
+        report(logger, logging.ERROR, Event.ORDER_SETTLED, "on record")
+        report_failure(logger, Event.HOOK_FAILED, "failed", ValueError("broken"))
+    finally:
+        logger.removeFilter(broken)
+        logger.removeHandler(handler)
+        if broken in events.listeners:
+            events.listeners.remove(broken)
+
+    assert calls == 2
+    assert [event for event, _ in heard] == [Event.ORDER_SETTLED, Event.HOOK_FAILED]

@@ -21,6 +21,8 @@ NOW = datetime(2026, 11, 28, 12, 0, 0, tzinfo=UTC)
         ("999999999", 3600.0),
         ("soon", None),
         ("nan", None),
+        ("inf", None),
+        ("1e400", None),
         ("", None),
     ],
 )

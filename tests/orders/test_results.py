@@ -1,6 +1,7 @@
 """How the tasks of orders ended goes on record, and nobody waits for that."""
 
 import asyncio
+import logging
 from contextlib import ExitStack, suppress
 
 import pytest
@@ -225,3 +226,25 @@ async def test_a_close_with_a_journal_that_fails_ends_and_says_so(make_orders, c
     orders.results.saw("task-1", ended())
     await orders.aclose()
     assert [record.count for record in caplog.records if record.event == "results.unwritten"][-1] == 1
+
+
+class BrokenHandler(logging.Handler):
+    """Raises, as a handler of the standard library does whose stream and whose stderr were closed."""
+
+    def emit(self, record):
+        message = "I/O operation on closed file."
+        raise ValueError(message)
+
+
+async def test_a_log_handler_that_raises_costs_no_receipt(orders):
+    logger, handler = logging.getLogger("vidgen_async"), BrokenHandler()
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
+    try:
+        receipt = await orders.create(REQUEST, order_id="o")
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(logging.NOTSET)
+
+    assert receipt.task_id == "task-1"
+    assert (await orders.get("o")).state == "accepted"

@@ -3,9 +3,9 @@
 import os
 import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Self
 
 from rich.console import Console, Group
 from rich.control import Control
@@ -13,8 +13,6 @@ from rich.text import Text
 
 if TYPE_CHECKING:
     from rich.segment import Segment
-
-_Handler: TypeAlias = "Callable[[int, FrameType | None], Any] | int"
 
 
 class Canvas:
@@ -28,7 +26,7 @@ class Canvas:
         self._is_open = False
         self._is_drawing = False
         self._is_asked_to_stop = False
-        self._before: _Handler | None = None
+        self._is_suspendable = False
 
     @property
     def size(self) -> tuple[int, int]:
@@ -39,7 +37,9 @@ class Canvas:
         self._is_open = True
         self._take()
         if hasattr(signal, "SIGTSTP") and threading.current_thread() is threading.main_thread():
-            self._before = signal.signal(signal.SIGTSTP, self._asked_to_stop)
+            self._is_suspendable = signal.getsignal(signal.SIGTSTP) is signal.SIG_DFL
+        if self._is_suspendable:
+            signal.signal(signal.SIGTSTP, self._asked_to_stop)
         return self
 
     def __exit__(
@@ -71,8 +71,8 @@ class Canvas:
         if self._is_open:
             self._is_open = False
             self._give_back()
-            if self._before is not None:
-                signal.signal(signal.SIGTSTP, self._before)
+            if self._is_suspendable:
+                signal.signal(signal.SIGTSTP, signal.SIG_DFL)
 
     def _take(self) -> None:
         self._console.set_alt_screen(True)

@@ -123,10 +123,10 @@ class Results:
     async def aclose(self) -> None:
         """Write the rest, if the journal takes it. What is seen after that is not written."""
         writer, self._writer = self._writer, None
-        if writer is not None:
-            writer.cancel()
-            await asyncio.wait({writer})
         try:
+            if writer is not None:
+                writer.cancel()
+                await asyncio.wait({writer})
             while self._unwritten:
                 await self._write_batch()
         except Exception as error:  # noqa: BLE001 - they are looked at again, whatever a journal raises
