@@ -113,10 +113,10 @@ class Videos:
 
         An end counts as seen when the loop comes back for the next outcome, and goes on record soon after: a process
         that dies while it handles one gets that one again, also if that was long ago, and with it those whose handling
-        ended in the last moments. The ends that other waits were told of
-        (``wait``, ``watch``, ``as_completed``, a ``generate`` that came through) count as seen too, also those of other
-        processes; those that were waited for in an ``orders.handling`` block only when that came through. Of several
-        loops on one journal each is told every outcome, but for those that another one had handled before it began.
+        ended in the last moments. The ends that other waits were told of (``wait``, ``watch``, ``as_completed``, a
+        ``generate`` that came through) count as seen too, also those of other processes; those that were waited for in
+        an ``orders.handling`` block only when that came through. Of several loops on one journal each is told every
+        outcome, but for those that another one had handled before it began.
         """
         self._parts.lifetime.check()
         clock = self._parts.clock

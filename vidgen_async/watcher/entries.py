@@ -54,6 +54,7 @@ class Entries:
         return (Entry(self, row) for row in list(self._rows.values()))
 
     def at(self, row: int) -> "Entry":
+        """The entry of a row that is in use."""
         return Entry(self, row)
 
     def get(self, task_id: str) -> "Entry | None":
@@ -245,5 +246,5 @@ class Entry:
 
     def is_new(self, now: float) -> bool:
         """Whether a 404 is not to be believed yet."""
-        accepted_at = None if self.rest is None else self.rest.accepted_at
-        return accepted_at is not None and now < accepted_at + GRACE
+        rest = self.rest
+        return rest is not None and rest.accepted_at is not None and now < rest.accepted_at + GRACE
