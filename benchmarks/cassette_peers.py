@@ -18,8 +18,8 @@ from yarl import URL
 
 from benchmarks.cassette_secrets import KEY, Exchange
 from vidgen_async.cassette import Cassette
-from vidgen_async.messages import BytesBody, Request, make_headers
 from vidgen_async.transports import DirectTransport, RecordingTransport, ReplayTransport, Transport
+from vidgen_async.types.http import BytesBody, Request, make_headers
 
 Json: TypeAlias = dict[str, Any]
 HEADERS = {"Authorization": f"Bearer {KEY}", "Accept": "application/json"}

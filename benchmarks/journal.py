@@ -20,10 +20,10 @@ from attrs import Factory, define
 from benchmarks.measure import machine, median, milliseconds, percentile, table
 from benchmarks.peers import PEERS, MakeJournal
 from vidgen_async import Client, Pacing, VideoFields
-from vidgen_async.attempts import SENDABLE, Attempt, AttemptOutcome, Evidence, Order, OrderRef
 from vidgen_async.journal import Journal, Permission
-from vidgen_async.messages import Request
 from vidgen_async.transports import BufferedResponse, FakeTransport
+from vidgen_async.types.http import Request
+from vidgen_async.types.orders import SENDABLE, Attempt, AttemptOutcome, Evidence, Order, OrderRef
 
 #: The service's own limit would be the only thing measured.
 PACING = Pacing(limit=10**9)

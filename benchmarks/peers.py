@@ -15,12 +15,11 @@ from typing import TypeVar
 import aiosqlite
 from attrs import asdict
 
-from vidgen_async.attempts import Attempt, Closing, Evidence, Order, OrderRef, OrderState, TaskResult
 from vidgen_async.journal import Journal, MemoryJournal, Permission, RunningPage, SqliteJournal
-from vidgen_async.journal import _sqlite_records as records
-from vidgen_async.journal import _sqlite_schema as schema
 from vidgen_async.journal.base import SLOT_MARGIN, unknown_order
-from vidgen_async.pacing import Pacing, Turn
+from vidgen_async.journal.sqlite import queries, schema
+from vidgen_async.types.limits import Pacing, Turn
+from vidgen_async.types.orders import Attempt, Closing, Evidence, Order, OrderRef, OrderState, TaskResult
 
 T = TypeVar("T")
 
@@ -92,10 +91,10 @@ class Aiosqlite:
         facts = {
             "idempotency_key": order.idempotency_key,
             "body": order.body,
-            "created_at": records._micros(order.created_at),
+            "created_at": queries._micros(order.created_at),
         }
         async with self._transaction("IMMEDIATE") as db:
-            await db.execute(records._ADD_ORDER, asdict(order.ref) | facts)
+            await db.execute(queries._ADD_ORDER, asdict(order.ref) | facts)
             return await self._known(db, order.ref)
 
     async def turn(self, service: str, account: str, pacing: Pacing, now: datetime) -> Turn:
@@ -114,14 +113,14 @@ class Aiosqlite:
             attempt = permission.attempt()
             facts = {
                 "n": attempt.n,
-                "sent_at": records._micros(attempt.sent_at),
-                "deadline_at": records._micros(attempt.deadline_at),
+                "sent_at": queries._micros(attempt.sent_at),
+                "deadline_at": queries._micros(attempt.deadline_at),
                 "kind": attempt.kind,
                 "by": attempt.by,
                 "reason": attempt.reason,
-                "counted_at": records._counted_at(attempt),
+                "counted_at": queries._counted_at(attempt),
             }
-            await db.execute(records._ADD_ATTEMPT, asdict(ref) | facts)
+            await db.execute(queries._ADD_ATTEMPT, asdict(ref) | facts)
             return attempt
 
     async def settle(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
@@ -131,15 +130,15 @@ class Aiosqlite:
             if after != order:
                 attempt = asdict(ref) | {"n": n}
                 learned = after.attempts[n - 1].evidence or evidence
-                await db.execute(records._ADD_EVIDENCE, attempt | records._facts(learned))
-                counted = {"counted_at": records._counted_at(after.attempts[n - 1])}
-                await db.execute(records._COUNT, attempt | counted)
+                await db.execute(queries._ADD_EVIDENCE, attempt | queries._facts(learned))
+                counted = {"counted_at": queries._counted_at(after.attempts[n - 1])}
+                await db.execute(queries._COUNT, attempt | counted)
             return after
 
     async def owner(self, ref: OrderRef, task_id: str) -> OrderRef | None:
         async with self._transaction("DEFERRED") as db:
             facts = asdict(ref) | {"task_id": task_id}
-            rows = list(await db.execute_fetchall(records._OWNER, facts))
+            rows = list(await db.execute_fetchall(queries._OWNER, facts))
         return OrderRef(service=ref.service, account=rows[0]["account"], order_id=rows[0]["order_id"]) if rows else None
 
     async def get(self, ref: OrderRef, now: datetime) -> Order | None:
@@ -154,19 +153,19 @@ class Aiosqlite:
         whose = asdict(ref)
 
         async def rows(query: str, table: str) -> list[sqlite3.Row]:
-            return list(await db.execute_fetchall(f"{query} {records._OF_ORDER.format(table)}", whose))
+            return list(await db.execute_fetchall(f"{query} {queries._OF_ORDER.format(table)}", whose))
 
-        attempts = await rows(records._ATTEMPTS, "attempts")
-        closings = await rows(records._CLOSINGS, "closings")
-        await rows(records._RESULTS, "evidence")
-        for row in await rows(records._ORDERS, "orders"):
+        attempts = await rows(queries._ATTEMPTS, "attempts")
+        closings = await rows(queries._CLOSINGS, "closings")
+        await rows(queries._RESULTS, "evidence")
+        for row in await rows(queries._ORDERS, "orders"):
             return Order(
                 ref=ref,
                 idempotency_key=row["idempotency_key"],
                 body=row["body"],
-                created_at=records._at(row["created_at"]),
-                attempts=tuple(map(records._attempt, attempts)),
-                closing=records._closing(closings[-1]) if closings else None,
+                created_at=queries._at(row["created_at"]),
+                attempts=tuple(map(queries._attempt, attempts)),
+                closing=queries._closing(closings[-1]) if closings else None,
             )
         return None
 
@@ -177,9 +176,9 @@ class Aiosqlite:
         return order
 
     async def _turn(self, db: aiosqlite.Connection, service: str, account: str, pacing: Pacing, now: datetime) -> Turn:
-        since = records._micros(now - timedelta(seconds=pacing.window) - SLOT_MARGIN)
+        since = queries._micros(now - timedelta(seconds=pacing.window) - SLOT_MARGIN)
         whose = {"service": service, "account": account, "since": since, "limit": pacing.limit}
-        ((held,),) = await db.execute_fetchall(records._HELD, whose)
+        ((held,),) = await db.execute_fetchall(queries._HELD, whose)
         return Turn(pacing.limit - held, 0.0)
 
     @asynccontextmanager

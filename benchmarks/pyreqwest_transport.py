@@ -15,8 +15,8 @@ from pyreqwest.request import StreamRequest
 from pyreqwest.response import Response as Answer
 
 from vidgen_async import errors
-from vidgen_async.messages import Phase, Probe, Request, make_headers
 from vidgen_async.transports import BufferedResponse, DirectTransport, Response
+from vidgen_async.types.http import Phase, Probe, Request, make_headers
 
 #: pyreqwest calls silence and lost connections errors of connecting; what it was stands in the words behind them. Those
 #: also hold the whole URL, signature included: its own errors are never shown.

@@ -12,9 +12,9 @@ from contextlib import aclosing
 from datetime import UTC, datetime
 
 from benchmarks.measure import resident_bytes
-from vidgen_async.resources import VideoTask
-from vidgen_async.schedule import Schedule
+from vidgen_async.types.resources import VideoTask
 from vidgen_async.watcher import Watcher
+from vidgen_async.watcher.schedule import Schedule
 
 _NOW = datetime(2026, 11, 28, tzinfo=UTC)
 #: So many passes of the event loop without anything else are taken for quiet.

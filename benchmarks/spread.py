@@ -17,7 +17,7 @@ from benchmarks.curves import Curve
 from benchmarks.load_service import LoadService, running_service
 from benchmarks.results import Figure, Scale, at_most
 from benchmarks.watching_process import Plan, Watching, running_client, sleep_until
-from vidgen_async.messages import Timeouts
+from vidgen_async.types.http import Timeouts
 
 BENCHMARK = "even spread"
 RESTART, FREEZE, BLOCK = "after a restart", "after a freeze", "after a blocked event loop"

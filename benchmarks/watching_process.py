@@ -19,7 +19,7 @@ from benchmarks.children import Found, run_on_loop
 from benchmarks.get_peers import KEY, task_ids
 from benchmarks.measure import resident_bytes
 from vidgen_async import Client
-from vidgen_async.messages import Timeouts
+from vidgen_async.types.http import Timeouts
 
 _ROOT = Path(__file__).resolve().parent.parent
 

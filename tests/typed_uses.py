@@ -19,12 +19,12 @@ from vidgen_async import (
     VideoRequest,
     VideoTask,
 )
-from vidgen_async.attempts import Order, OrderState
 from vidgen_async.cassette import Mode
 from vidgen_async.clock import Clock
 from vidgen_async.journal import MemoryJournal
 from vidgen_async.pytest_plugin import VidgenCassette
 from vidgen_async.transports import BufferedResponse, DirectTransport, Probe, Request, Response, Transport
+from vidgen_async.types.orders import Order, OrderState
 
 
 class Logged:

@@ -8,7 +8,6 @@ import sys
 import typing
 
 if typing.TYPE_CHECKING:
-    from vidgen_async.attempts import Order
     from vidgen_async.client import Client
     from vidgen_async.errors import (
         AuthenticationError,
@@ -34,10 +33,11 @@ if typing.TYPE_CHECKING:
         VidgenError,
         WaitTimeoutError,
     )
-    from vidgen_async.live_catalog import RequestCheck
-    from vidgen_async.messages import Timeouts
-    from vidgen_async.pacing import Pacing
-    from vidgen_async.resources import (
+    from vidgen_async.service.catalog import RequestCheck
+    from vidgen_async.types.http import Timeouts
+    from vidgen_async.types.limits import Pacing
+    from vidgen_async.types.orders import Order
+    from vidgen_async.types.resources import (
         Account,
         Catalog,
         CatalogModel,
@@ -92,20 +92,20 @@ __all__ = [
 
 #: The modules of the names above; the errors are all in one.
 _HOMES = {
-    "Account": "resources",
-    "Catalog": "resources",
-    "CatalogModel": "resources",
+    "Account": "types.resources",
+    "Catalog": "types.resources",
+    "CatalogModel": "types.resources",
     "Client": "client",
-    "Order": "attempts",
+    "Order": "types.orders",
     "Outcome": "watcher",
-    "Pacing": "pacing",
-    "Receipt": "resources",
-    "ReferenceAsset": "resources",
-    "RequestCheck": "live_catalog",
-    "Timeouts": "messages",
-    "VideoFields": "resources",
-    "VideoRequest": "resources",
-    "VideoTask": "resources",
+    "Pacing": "types.limits",
+    "Receipt": "types.resources",
+    "ReferenceAsset": "types.resources",
+    "RequestCheck": "service.catalog",
+    "Timeouts": "types.http",
+    "VideoFields": "types.resources",
+    "VideoRequest": "types.resources",
+    "VideoTask": "types.resources",
 }
 
 if not typing.TYPE_CHECKING:  # a type checker would take it that there is nothing that this module does not have

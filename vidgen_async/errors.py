@@ -8,8 +8,8 @@ prompt or image data.
 from collections.abc import Sequence
 from typing import Any
 
-from vidgen_async.messages import Delivery, Phase
-from vidgen_async.resources import VideoTask
+from vidgen_async.types.http import Delivery, Phase
+from vidgen_async.types.resources import VideoTask
 
 
 class VidgenError(Exception):
@@ -206,7 +206,7 @@ class CreateError(VidgenError):
         super().__init__(message, **facts)
         self.order_id = order_id
         self.idempotency_key = idempotency_key
-        #: What is on record: one :class:`vidgen_async.attempts.Attempt` for every permission to send.
+        #: What is on record: one :class:`vidgen_async.types.orders.Attempt` for every permission to send.
         self.attempts: tuple[Any, ...] = tuple(attempts)
 
 

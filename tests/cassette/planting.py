@@ -26,8 +26,8 @@ from yarl import URL
 from vidgen_async.cassette import Cassette
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import BodyError, TransportError, VidgenError
-from vidgen_async.messages import BytesBody, Delivery, Phase, Request, make_headers
 from vidgen_async.transports import BufferedResponse, FakeTransport, RecordingTransport
+from vidgen_async.types.http import BytesBody, Delivery, Phase, Request, make_headers
 
 BASE = "https://api.example.test/openapi/v1"
 ELSEWHERE = "https://cdn.other.test"

@@ -14,8 +14,8 @@ from typing import Any
 
 from yarl import URL
 
-from vidgen_async.messages import BytesBody, Request, make_headers
 from vidgen_async.transports import AppendingTransport, DirectTransport, RecordingTransport
+from vidgen_async.types.http import BytesBody, Request, make_headers
 
 KEY = "Zq7-key-of-the-childk9"
 

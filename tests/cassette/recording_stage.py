@@ -12,8 +12,8 @@ from yarl import URL
 from vidgen_async import Client
 from vidgen_async.cassette import Cassette
 from vidgen_async.clock import VirtualClock
-from vidgen_async.messages import CHUNK, BytesBody, Probe, Request, make_headers
 from vidgen_async.transports import BufferedResponse, FakeTransport, RecordingTransport, ReplayTransport, Transport
+from vidgen_async.types.http import CHUNK, BytesBody, Probe, Request, make_headers
 
 BASE = "https://service.test/openapi/v1"
 #: The name of a blob that is not there.

@@ -22,7 +22,7 @@ from tests.cassette.made import (
     save_part,
 )
 from vidgen_async.cassette import RecordedRequest
-from vidgen_async.cassette.checking import (
+from vidgen_async.cassette.checks import (
     cassettes_below,
     cassettes_here,
     check_cassette,

@@ -5,7 +5,7 @@ from attrs import evolve
 
 from tests.cassette.made import BASE, boat, broken, changed, create, document, download, in_blob, look
 from vidgen_async.cassette import Failure, RecordedRequest
-from vidgen_async.cassette.differences import (
+from vidgen_async.cassette.diff import (
     MISSING,
     Change,
     Kind,

@@ -30,7 +30,6 @@ from tests.cassette.recording_stage import (
 from tests.files.sites import video as made_video
 from vidgen_async.cassette import Cassette, load
 from vidgen_async.errors import CassetteInvalidError, CassetteVersionError
-from vidgen_async.messages import CHUNK, Request, make_headers
 from vidgen_async.sandbox import Sandbox
 from vidgen_async.transports import (
     AppendingTransport,
@@ -40,6 +39,7 @@ from vidgen_async.transports import (
     RecordingTransport,
     ReplayTransport,
 )
+from vidgen_async.types.http import CHUNK, Request, make_headers
 
 END = CHUNK
 

@@ -18,8 +18,8 @@ from tests.cassette.recording_child import KEY, request
 from tests.transports.raw_service import Connection, raw_service
 from vidgen_async.cassette import Cassette, Recovered, load, recover
 from vidgen_async.errors import CassetteBusyError
-from vidgen_async.messages import Request
 from vidgen_async.transports import BufferedResponse, FakeTransport, RecordingTransport
+from vidgen_async.types.http import Request
 
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = ("idempotency", "sent", "query", "token", "sig", "hook", "cookie", "blob")

@@ -33,8 +33,8 @@ from vidgen_async.errors import (
     TransportError,
 )
 from vidgen_async.journal import MemoryJournal
-from vidgen_async.messages import Probe, Request, make_headers
 from vidgen_async.transports import BufferedResponse, FakeTransport, RecordingTransport, ReplayTransport
+from vidgen_async.types.http import Probe, Request, make_headers
 
 SECRET_PLAN = "a very secret plan"
 

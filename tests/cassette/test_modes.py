@@ -39,7 +39,6 @@ from vidgen_async.errors import (
     NotSentError,
     TransportClosedError,
 )
-from vidgen_async.messages import Delivery, Request
 from vidgen_async.transports import (
     AppendingTransport,
     BufferedResponse,
@@ -48,6 +47,7 @@ from vidgen_async.transports import (
     ReplayTransport,
     on_cassette,
 )
+from vidgen_async.types.http import Delivery, Request
 
 
 @pytest.fixture

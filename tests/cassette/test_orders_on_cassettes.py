@@ -6,10 +6,8 @@ import pytest
 
 from tests.cassette.recording_stage import KEY
 from vidgen_async import Client
-from vidgen_async.attempts import OrderState
 from vidgen_async.cassette import load, recover
 from vidgen_async.errors import CassetteBusyError, CassetteError, ConfigurationError
-from vidgen_async.messages import Probe, Request
 from vidgen_async.sandbox import Sandbox
 from vidgen_async.transports import (
     AppendingTransport,
@@ -19,6 +17,8 @@ from vidgen_async.transports import (
     Response,
     Transport,
 )
+from vidgen_async.types.http import Probe, Request
+from vidgen_async.types.orders import OrderState
 
 VIDEO = {"model": "gen-2.0", "prompt": "a boat", "duration": 5}
 

@@ -36,7 +36,6 @@ from tests.transports.raw_service import raw_service
 from vidgen_async.cassette import Cassette, load
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import CassetteError, ConnectError, CreateError, JournalError
-from vidgen_async.messages import CHUNK, Delivery, Phase, Probe, Request, make_headers
 from vidgen_async.transports import (
     BufferedResponse,
     DirectTransport,
@@ -44,6 +43,7 @@ from vidgen_async.transports import (
     RecordingTransport,
     ReplayTransport,
 )
+from vidgen_async.types.http import CHUNK, Delivery, Phase, Probe, Request, make_headers
 
 
 @pytest.fixture

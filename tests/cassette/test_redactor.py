@@ -14,13 +14,13 @@ from tests.cassette.planting import BASE, ELSEWHERE, Exchange, answered, asked, 
 from tests.files.sites import video
 from vidgen_async import Client
 from vidgen_async.cassette import Cassette, Document, load
-from vidgen_async.cassette.bodies import Tee, answer_body
-from vidgen_async.cassette.playing import body_bytes
+from vidgen_async.cassette.body_decoding import body_bytes
+from vidgen_async.cassette.body_encoding import Tee, answer_body
 from vidgen_async.cassette.redactor import FOREVER, Redactor
-from vidgen_async.cassette.telling import look_of
 from vidgen_async.clock import VirtualClock
-from vidgen_async.messages import Request, make_headers
+from vidgen_async.redaction.secret_names import look_of
 from vidgen_async.transports import BufferedResponse, FakeTransport, RecordingTransport, ReplayTransport
+from vidgen_async.types.http import Request, make_headers
 
 SIGNED = f"{ELSEWHERE}/v/1.mp4?exp=1798761600&sig=aB3dE5fG7hI9"
 TASK = "1b9d6bcd-bbfd-4b2d-9b5d-ab8dfbbd4bed"

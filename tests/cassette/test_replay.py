@@ -33,7 +33,7 @@ from tests.files.sites import RangeHost, Says, page, site, to
 from tests.files.sites import video as made_video
 from vidgen_async import Client
 from vidgen_async.cassette import Cassette, Document, Interaction, Meta, RecordedRequest
-from vidgen_async.cassette.writing import write
+from vidgen_async.cassette.writer import write
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import (
     BodyError,
@@ -43,7 +43,6 @@ from vidgen_async.errors import (
     TransportClosedError,
 )
 from vidgen_async.journal import MemoryJournal
-from vidgen_async.messages import Delivery, Request
 from vidgen_async.sandbox import Sandbox
 from vidgen_async.transports import (
     AppendingTransport,
@@ -53,6 +52,7 @@ from vidgen_async.transports import (
     RecordingTransport,
     ReplayTransport,
 )
+from vidgen_async.types.http import Delivery, Request
 
 PICTURE = Path(__file__).resolve().parents[2] / "examples" / "boat.png"
 

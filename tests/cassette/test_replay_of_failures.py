@@ -30,7 +30,6 @@ from tests.transports import raw_service as raw
 from tests.transports.raw_service import dead_port, raw_service
 from vidgen_async import Client
 from vidgen_async import errors as all_errors
-from vidgen_async.attempts import OrderState
 from vidgen_async.cassette import Cassette, load
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import (
@@ -47,7 +46,6 @@ from vidgen_async.errors import (
     UncertainCreateError,
     WaitTimeoutError,
 )
-from vidgen_async.messages import CHUNK, Delivery, Phase, Probe, Request, Timeouts
 from vidgen_async.transports import (
     BufferedResponse,
     DirectTransport,
@@ -56,6 +54,8 @@ from vidgen_async.transports import (
     ReplayTransport,
     Transport,
 )
+from vidgen_async.types.http import CHUNK, Delivery, Phase, Probe, Request, Timeouts
+from vidgen_async.types.orders import OrderState
 
 SHORT = Timeouts(connect=0.5, read=0.08)
 
@@ -416,7 +416,7 @@ async def test_nobody_waits_for_ever_for_what_was_given_up_when_it_was_recorded(
     sending.cancel()
     await asyncio.wait([sending])
     await recording.aclose()
-    monkeypatch.setattr("vidgen_async.transports.replay._PATIENCE", 0.01)
+    monkeypatch.setattr("vidgen_async.cassette.replay._PATIENCE", 0.01)
     replay = ReplayTransport(path)
 
     with pytest.raises(CassetteError, match="given up by its caller"):

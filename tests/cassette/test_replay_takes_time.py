@@ -8,8 +8,8 @@ from tests.cassette.recording_stage import BASE, KEY, ask, says
 from vidgen_async import Client
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import ResponseTimeoutError
-from vidgen_async.messages import Delivery, Phase, Request
 from vidgen_async.transports import BufferedResponse, FakeTransport, RecordingTransport, ReplayTransport
+from vidgen_async.types.http import Delivery, Phase, Request
 
 TASK = {"id": "task-1", "status": "running"}
 

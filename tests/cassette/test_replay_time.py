@@ -18,12 +18,12 @@ from tests.cassette.recording_stage import FIELDS, Timed, ask, client_on, in_tur
 from tests.files.sites import video as made_video
 from tests.watcher.conftest import busiest_second
 from vidgen_async.cassette import Cassette, Document, Interaction, Meta, RecordedRequest
-from vidgen_async.cassette.writing import write
+from vidgen_async.cassette.writer import write
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import RejectedRateLimitError, WaitTimeoutError
-from vidgen_async.messages import Probe, Request, make_headers
-from vidgen_async.pacing import Pacing
 from vidgen_async.transports import BufferedResponse, FakeTransport, RecordingTransport, ReplayTransport, Transport
+from vidgen_async.types.http import Probe, Request, make_headers
+from vidgen_async.types.limits import Pacing
 
 WHEN = datetime(2026, 11, 27, 21, 35, 24, tzinfo=UTC)
 HERE = "http://127.0.0.1:8080/openapi/v1"

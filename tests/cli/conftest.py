@@ -21,8 +21,8 @@ from pathlib import Path
 import pytest
 
 from vidgen_async.cli.app import run_app
-from vidgen_async.cli.printing import Document, Shown, plain_lines
-from vidgen_async.cli.words import Report
+from vidgen_async.cli.terminal.exit_reports import Report
+from vidgen_async.cli.terminal.result_output import Document, Shown, plain_lines
 from vidgen_async.sandbox import Fault, ReceivedCreate, Sandbox
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,7 +10,7 @@ PROGRAM = """
 import sys
 from rich.console import Console
 from rich.text import Text
-from vidgen_async.cli.canvas import Canvas
+from vidgen_async.cli.terminal.alternate_screen import Canvas
 
 with Canvas(Console(force_terminal=True, width=40, height=5)) as canvas:
     canvas.draw([Text("the picture")])

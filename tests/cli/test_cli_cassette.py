@@ -595,7 +595,7 @@ def test_a_fault_of_our_own_is_trouble_and_never_taken_for_a_difference(vidgen_c
     def fail(*_):
         raise ZeroDivisionError("oh")
 
-    monkeypatch.setattr("vidgen_async.cli.command_cassette.differences", fail)
+    monkeypatch.setattr("vidgen_async.cli.commands.cassette.differences", fail)
     code, out, err = vidgen_cassette("diff", "cassettes/boat.json", "cassettes/boat.json")
     assert (code, out) == (2, "")
     assert "unexpected ZeroDivisionError: oh" in err

@@ -2,9 +2,9 @@
 
 import pytest
 
-from vidgen_async.cli.choice import choose_model, describe
+from vidgen_async.cli.model_choice import choose_model, describe
 from vidgen_async.errors import InvalidRequestError
-from vidgen_async.resources import Catalog, CatalogModel
+from vidgen_async.types.resources import Catalog, CatalogModel
 
 
 def model(code: str, *durations: int, images: int | None = None, **more) -> CatalogModel:

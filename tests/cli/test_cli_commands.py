@@ -4,7 +4,7 @@ import av
 import pytest
 
 import vidgen_async
-import vidgen_async.cli.service
+import vidgen_async.cli.service_connection
 from vidgen_async.cli import main
 from vidgen_async.sandbox import Fault
 
@@ -14,7 +14,7 @@ BOAT = ("generate", "A paper boat", "--model", "gen-2.0", "--duration", "5", "--
 
 
 def test_a_prompt_and_a_picture_become_a_video_in_the_sandbox(here, monkeypatch, tmp_path):
-    monkeypatch.setattr(vidgen_async.cli.service, "SANDBOX_TIMES", (0.0, 0.1))
+    monkeypatch.setattr(vidgen_async.cli.service_connection, "SANDBOX_TIMES", (0.0, 0.1))
     monkeypatch.delenv("VIDGEN_API_KEY")
     monkeypatch.delenv("VIDGEN_BASE_URL")
     code, out, err = here("generate", "A paper boat", "--image", PICTURE, "--sandbox", "-o", "boat.mp4")

@@ -15,9 +15,9 @@ import urllib.request
 import aiohttp
 import pytest
 
-from vidgen_async.cli import foreground
-from vidgen_async.cli.foreground import SandboxLog, describe_create
-from vidgen_async.cli.service import sandbox_class
+from vidgen_async.cli import sandbox_runner
+from vidgen_async.cli.sandbox_runner import SandboxLog, describe_create
+from vidgen_async.cli.service_connection import sandbox_class
 from vidgen_async.errors import ConfigurationError
 from vidgen_async.sandbox import Fault, ReceivedCreate, Sandbox
 
@@ -59,7 +59,7 @@ async def test_each_request_is_one_line_with_its_answer(logged, session, told):
 async def test_a_create_without_an_answer_is_told_when_it_is_overdue_and_when_it_is_over(
     logged, session, told, monkeypatch
 ):
-    monkeypatch.setattr(foreground, "PATIENCE", 0.05)
+    monkeypatch.setattr(sandbox_runner, "PATIENCE", 0.05)
     logged.faults.add("videos.create", Fault.stall())
     creating = asyncio.create_task(session.post(f"{logged.base_url}/videos", json=FIELDS))
     while not told:  # noqa: ASYNC110 - the log has no event

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from rich.console import Console
 
-from vidgen_async.cli.formats import age, limit, span
-from vidgen_async.cli.printing import (
+from vidgen_async.cli.terminal.formatting import age, limit, span
+from vidgen_async.cli.terminal.result_output import (
     Facts,
     JsonOutput,
     PlainOutput,

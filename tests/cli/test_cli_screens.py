@@ -6,9 +6,9 @@ import json
 import pytest
 from rich.console import Console
 
-from vidgen_async.cli.formats import clean, seconds, size
-from vidgen_async.cli.screens import JsonScreen, PlainScreen, RichScreen
-from vidgen_async.cli.words import Report
+from vidgen_async.cli.terminal.exit_reports import Report
+from vidgen_async.cli.terminal.formatting import clean, seconds, size
+from vidgen_async.cli.terminal.status_display import JsonScreen, PlainScreen, RichScreen
 
 
 def on_a_terminal(width: int = 60) -> tuple[RichScreen, io.StringIO]:

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from vidgen_async.cli.command_tasks import file_name
+from vidgen_async.cli.commands.tasks import file_name
 from vidgen_async.sandbox import Fault
 
 from .conftest import text_of

@@ -7,14 +7,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from rich.console import Console, Group
 
-from vidgen_async.cli.board import Board
-from vidgen_async.cli.board_view import board_lines, told
-from vidgen_async.cli.canvas import Canvas
-from vidgen_async.cli.printing import plain_lines
-from vidgen_async.cli.vitals import Pulse, Vitals
-from vidgen_async.cli.words import Exit
+from vidgen_async.cli.terminal.alternate_screen import Canvas
+from vidgen_async.cli.terminal.exit_reports import Exit
+from vidgen_async.cli.terminal.result_output import plain_lines
+from vidgen_async.cli.watch.board import Board
+from vidgen_async.cli.watch.board_view import board_lines, told
+from vidgen_async.cli.watch.statistics import Pulse, Vitals
 from vidgen_async.errors import NotFoundError, WaitTimeoutError
-from vidgen_async.resources import VideoTask
+from vidgen_async.types.resources import VideoTask
 from vidgen_async.watcher import Outcome, WatcherStats
 
 NOW = datetime(2030, 1, 2, 12, 0, tzinfo=UTC)

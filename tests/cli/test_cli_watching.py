@@ -10,12 +10,12 @@ from contextlib import asynccontextmanager
 import pytest
 from rich.console import Console
 
-from vidgen_async.cli.journey import Journey, Stage
-from vidgen_async.cli.printing import TerminalOutput
-from vidgen_async.cli.screens import RichScreen
-from vidgen_async.cli.watching import Updates, watch
-from vidgen_async.cli.words import Exit, TasksFailedError, interrupt_report
-from vidgen_async.cli.work import Errand
+from vidgen_async.cli.operations import Errand
+from vidgen_async.cli.run_state import Journey, Stage
+from vidgen_async.cli.terminal.exit_reports import Exit, TasksFailedError, interrupt_report
+from vidgen_async.cli.terminal.result_output import TerminalOutput
+from vidgen_async.cli.terminal.status_display import RichScreen
+from vidgen_async.cli.watch.display import Updates, watch
 from vidgen_async.client import Client
 from vidgen_async.clock import VirtualClock
 from vidgen_async.journal import MemoryJournal

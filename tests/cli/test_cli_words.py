@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 import pytest
 
 from vidgen_async import errors
-from vidgen_async.attempts import Attempt
-from vidgen_async.cli.journey import Fate, Journey, Stage, Watched
-from vidgen_async.cli.words import Exit, TasksFailedError, error_report, exit_code, interrupt_report
+from vidgen_async.cli.run_state import Fate, Journey, Stage, Watched
+from vidgen_async.cli.terminal.exit_reports import Exit, TasksFailedError, error_report, exit_code, interrupt_report
 from vidgen_async.orders import WHAT_TO_DO
+from vidgen_async.types.orders import Attempt
 
 ORDER = "order-1187"
 LASTING = {"is_lasting": True}

@@ -11,10 +11,10 @@ from datetime import timedelta
 
 import pytest
 
-from vidgen_async.cli.journey import Fate, Journey, Stage
-from vidgen_async.cli.runner import MOST_TOLD, _Interruption, run
-from vidgen_async.cli.wanted import Wanted
-from vidgen_async.cli.work import Errand, Target
+from vidgen_async.cli.command_runner import MOST_TOLD, _Interruption, run
+from vidgen_async.cli.operations import Errand, Target
+from vidgen_async.cli.request_options import Wanted
+from vidgen_async.cli.run_state import Fate, Journey, Stage
 from vidgen_async.client import Client
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import (
@@ -27,8 +27,8 @@ from vidgen_async.errors import (
 )
 from vidgen_async.events import Event
 from vidgen_async.journal import Attempt, MemoryJournal, Order, OrderRef, OrderState, Permission
-from vidgen_async.pacing import Pacing
 from vidgen_async.transports import BufferedResponse, FakeTransport
+from vidgen_async.types.limits import Pacing
 
 from .conftest import PICTURE, FakeScreen
 

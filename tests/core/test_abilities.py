@@ -2,8 +2,8 @@
 
 import pytest
 
-from vidgen_async.resources import Catalog, CatalogModel, VideoRequest
-from vidgen_async.validation import problem_of_model, problems_with_model
+from vidgen_async.service.validation import problem_of_model, problems_with_model
+from vidgen_async.types.resources import Catalog, CatalogModel, VideoRequest
 
 FULL = CatalogModel(
     code="full",

@@ -6,7 +6,7 @@ from itertools import permutations, product
 import pytest
 from attrs import evolve
 
-from vidgen_async.attempts import (
+from vidgen_async.types.orders import (
     Attempt,
     AttemptOutcome,
     Closing,

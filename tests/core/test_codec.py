@@ -8,8 +8,8 @@ import pytest
 from yarl import URL
 
 from vidgen_async import errors
-from vidgen_async.attempts import AttemptOutcome
-from vidgen_async.codec import (
+from vidgen_async.errors import InvalidRequestError, UnexpectedResponseError
+from vidgen_async.service.codec import (
     Answer,
     create_body,
     describe_outcome,
@@ -21,9 +21,9 @@ from vidgen_async.codec import (
     rejected_error,
     service_error,
 )
-from vidgen_async.errors import InvalidRequestError, UnexpectedResponseError
-from vidgen_async.messages import make_headers
-from vidgen_async.resources import VideoRequest
+from vidgen_async.types.http import make_headers
+from vidgen_async.types.orders import AttemptOutcome
+from vidgen_async.types.resources import VideoRequest
 
 ORIGIN = "https://h"
 TASK = {

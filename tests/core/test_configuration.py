@@ -4,7 +4,7 @@ import pytest
 from yarl import URL
 
 from vidgen_async import Client
-from vidgen_async.configuration import checked_base_url, checked_key, checked_name, is_on_this_machine
+from vidgen_async.client.settings import checked_base_url, checked_key, checked_name, is_on_this_machine
 from vidgen_async.errors import ConfigurationError
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from vidgen_async.attempts import AttemptOutcome
-from vidgen_async.delivery import outcome_of_answer, outcome_without_answer, rule_for
-from vidgen_async.messages import Delivery
+from vidgen_async.service.status_rules import outcome_of_answer, outcome_without_answer, rule_for
+from vidgen_async.types.http import Delivery
+from vidgen_async.types.orders import AttemptOutcome
 
 REJECTED = {400, 401, 402, 403, 404, 405, 406, 411, 413, 414, 415, 429, 431}
 

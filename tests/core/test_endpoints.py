@@ -2,11 +2,11 @@
 
 import pytest
 
-from vidgen_async.configuration import checked_base_url
-from vidgen_async.endpoints import Endpoints
+from vidgen_async.client.settings import checked_base_url
 from vidgen_async.errors import InvalidRequestError
-from vidgen_async.messages import BytesBody
-from vidgen_async.resources import Receipt, VideoTask
+from vidgen_async.service.endpoints import Endpoints
+from vidgen_async.types.http import BytesBody
+from vidgen_async.types.resources import Receipt, VideoTask
 
 KEY = "key-never-shown"
 

@@ -8,8 +8,8 @@ import pytest
 
 from vidgen_async import errors
 from vidgen_async.errors import VidgenError
-from vidgen_async.messages import Delivery, Phase
-from vidgen_async.resources import VideoTask
+from vidgen_async.types.http import Delivery, Phase
+from vidgen_async.types.resources import VideoTask
 
 ALL_ERRORS = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, VidgenError)]
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from vidgen_async.pacing import Hold, Pacing, Turn, backoff, retry_after, turn
+from vidgen_async.types.limits import Hold, Pacing, Turn, backoff, retry_after, turn
 
 NOW = datetime(2026, 11, 28, 12, 0, 0, tzinfo=UTC)
 

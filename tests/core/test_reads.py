@@ -6,8 +6,6 @@ import pytest
 from yarl import URL
 
 from vidgen_async.clock import VirtualClock
-from vidgen_async.codec import read_account
-from vidgen_async.endpoints import Endpoints
 from vidgen_async.errors import (
     AuthenticationError,
     BodyError,
@@ -19,9 +17,11 @@ from vidgen_async.errors import (
     TransportError,
     UnexpectedResponseError,
 )
-from vidgen_async.messages import Phase, make_headers
-from vidgen_async.reads import Reads
+from vidgen_async.service.codec import read_account
+from vidgen_async.service.endpoints import Endpoints
+from vidgen_async.service.retries import Reads
 from vidgen_async.transports import BufferedResponse, FakeTransport
+from vidgen_async.types.http import Phase, make_headers
 
 ACCOUNT = json.dumps({"credits": 5}).encode()
 REQUEST = Endpoints(URL("https://h/openapi/v1"), "key").get_account()

@@ -6,8 +6,8 @@ import pytest
 from yarl import URL
 
 from vidgen_async.errors import InvalidRequestError
-from vidgen_async.resources import VideoRequest
-from vidgen_async.validation import make_request, problems_of, refuse
+from vidgen_async.service.validation import make_request, problems_of, refuse
+from vidgen_async.types.resources import VideoRequest
 
 SERVICE = URL("https://service.net/openapi/v1")
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

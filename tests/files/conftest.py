@@ -11,13 +11,13 @@ from yarl import URL
 from tests.files.sites import KEY, Site
 from tests.transports.raw_service import Certificate, make_certificate
 from vidgen_async.clock import VirtualClock
-from vidgen_async.downloads import Downloads
-from vidgen_async.endpoints import Endpoints
-from vidgen_async.messages import CHUNK, Request, Timeouts
-from vidgen_async.reads import Reads
+from vidgen_async.media.download import Downloads
+from vidgen_async.media.upload import Uploads
+from vidgen_async.service.endpoints import Endpoints
+from vidgen_async.service.retries import Reads
 from vidgen_async.transports import Response, Transport
-from vidgen_async.transports.direct import DirectTransport
-from vidgen_async.uploads import Uploads
+from vidgen_async.transports.direct.transport import DirectTransport
+from vidgen_async.types.http import CHUNK, Request, Timeouts
 
 
 @frozen

@@ -19,7 +19,7 @@ from vidgen_async.errors import (
     UnexpectedResponseError,
     VidgenError,
 )
-from vidgen_async.resources import VideoTask
+from vidgen_async.types.resources import VideoTask
 
 VIDEO = video()
 

@@ -14,12 +14,12 @@ from tests.files.conftest import OLD, endpoints_of
 from tests.files.sites import RangeHost, Says, in_turn, page, site, video
 from tests.transports.raw_service import raw_service
 from vidgen_async.clock import LoopClock, VirtualClock
-from vidgen_async.downloads import Downloads, check_target
 from vidgen_async.errors import DownloadError, NotReadyError, TruncatedError
-from vidgen_async.messages import make_headers
-from vidgen_async.part_file import PartFile, in_thread
-from vidgen_async.reads import Reads
+from vidgen_async.media.download import Downloads, check_target
+from vidgen_async.media.partial_file import PartFile, in_thread
+from vidgen_async.service.retries import Reads
 from vidgen_async.transports import BufferedResponse, FakeTransport
+from vidgen_async.types.http import make_headers
 
 VIDEO = video()
 

@@ -5,8 +5,8 @@ import io
 import pytest
 
 from tests.files.sites import box, video
-from vidgen_async import mp4
-from vidgen_async.messages import make_headers
+from vidgen_async.media import mp4
+from vidgen_async.types.http import make_headers
 
 START = box(b"ftyp", b"isom") + box(b"moov", b"")
 WIDE = b"\0\0\0\1mdat" + (116).to_bytes(8, "big") + bytes(100)

@@ -7,7 +7,6 @@ from yarl import URL
 from tests.files.conftest import Holding, endpoints_of
 from tests.files.sites import CONTENT, KEY, RangeHost, Says, in_turn, page, site, to, video
 from tests.transports.raw_service import raw_service
-from vidgen_async.downloads import Downloads
 from vidgen_async.errors import (
     AuthenticationError,
     DownloadError,
@@ -15,10 +14,11 @@ from vidgen_async.errors import (
     LinkExpiredError,
     NotVideoError,
 )
-from vidgen_async.messages import make_headers
-from vidgen_async.reads import Reads
+from vidgen_async.media.download import Downloads
+from vidgen_async.service.retries import Reads
 from vidgen_async.transports import BufferedResponse, FakeTransport
-from vidgen_async.transports.direct import DirectTransport
+from vidgen_async.transports.direct.transport import DirectTransport
+from vidgen_async.types.http import make_headers
 
 VIDEO = video()
 SIGNED = "/v/final%20cut.mp4?exp=1767225600&sig=a%2Bb+c~d%2Fe%3D.f_g-h&x=%c3%a9&empty=&q='(*)!$,:@[]|"

@@ -14,7 +14,6 @@ from yarl import URL
 from tests.files.conftest import endpoints_of
 from tests.files.sites import KEY
 from tests.transports.raw_service import Connection, RawService, raw_service
-from vidgen_async import uploads
 from vidgen_async.clock import LoopClock
 from vidgen_async.errors import (
     EmptyReferenceAssetError,
@@ -24,9 +23,10 @@ from vidgen_async.errors import (
     UnexpectedResponseError,
     UnsupportedReferenceURLError,
 )
-from vidgen_async.reads import Reads
+from vidgen_async.media import upload
+from vidgen_async.media.upload import Uploads
+from vidgen_async.service.retries import Reads
 from vidgen_async.transports import BufferedResponse, FakeTransport
-from vidgen_async.uploads import Uploads
 
 ASSET = {
     "id": "asset-1",
@@ -363,7 +363,7 @@ async def test_reading_and_base64_happen_in_another_thread_slice_by_slice(monkey
         sizes.append(len(data))
         return encode(data, *args)
 
-    monkeypatch.setattr(uploads.base64, "b64encode", noted)
+    monkeypatch.setattr(upload.base64, "b64encode", noted)
 
     class File(io.BytesIO):
         def read(self, *args: int) -> bytes:

@@ -9,9 +9,9 @@ from typing import TypeAlias
 
 import pytest
 
-from vidgen_async.attempts import Attempt, AttemptOutcome, Evidence, Order, OrderRef, OrderState
 from vidgen_async.journal import Journal, MemoryJournal, Permission, SqliteJournal
-from vidgen_async.pacing import Pacing
+from vidgen_async.types.limits import Pacing
+from vidgen_async.types.orders import Attempt, AttemptOutcome, Evidence, Order, OrderRef, OrderState
 
 SERVICE = "https://h"
 ACCOUNT = "a"

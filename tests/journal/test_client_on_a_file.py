@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from vidgen_async import Client, JournalError, UncertainCreateError
-from vidgen_async.attempts import OrderState
 from vidgen_async.journal import SqliteJournal
 from vidgen_async.sandbox import Fault, Sandbox
+from vidgen_async.types.orders import OrderState
 
 FIELDS = {"model": "gen-2.0", "prompt": "a paper boat", "duration": 5}
 ROOT = Path(__file__).resolve().parents[2]

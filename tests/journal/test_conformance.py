@@ -22,10 +22,10 @@ from tests.journal.conftest import (
     sending,
     uncertain,
 )
-from vidgen_async.attempts import Attempt, AttemptOutcome, Closing, Order, OrderState, RunningTask, TaskResult
 from vidgen_async.errors import JournalError
 from vidgen_async.journal import Journal, Permission
-from vidgen_async.pacing import Pacing, Turn
+from vidgen_async.types.limits import Pacing, Turn
+from vidgen_async.types.orders import Attempt, AttemptOutcome, Closing, Order, OrderState, RunningTask, TaskResult
 
 ONE = Pacing(limit=1)
 RESENDABLE = frozenset({OrderState.UNCERTAIN})
@@ -640,7 +640,7 @@ async def pages(journal: Journal, *, account: str = ACCOUNT) -> list[list[Runnin
 
 @pytest.fixture
 def small_pages(monkeypatch) -> None:
-    for module in ("memory", "sqlite"):
+    for module in ("memory", "sqlite.journal"):
         monkeypatch.setattr(f"vidgen_async.journal.{module}.RUNNING_PAGE", 2)
 
 

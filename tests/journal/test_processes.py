@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.journal.conftest import ACCOUNT, NOW, SERVICE, accepted, order_of, ref_of, sending
-from vidgen_async.attempts import OrderState
 from vidgen_async.errors import JournalError
 from vidgen_async.journal import SqliteJournal
+from vidgen_async.types.orders import OrderState
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BEGINS = """
 import asyncio, sys
 from tests.journal.conftest import order_of, permission
-from vidgen_async.attempts import Attempt
+from vidgen_async.types.orders import Attempt
 from vidgen_async.journal import SqliteJournal
 
 async def main():

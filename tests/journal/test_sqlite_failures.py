@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from tests.journal.conftest import ACCOUNT, NOW, SERVICE, accepted, order_of, permission, ref_of, rows, sending
-from vidgen_async.attempts import OrderState, TaskResult
 from vidgen_async.errors import ConfigurationError, JournalError
-from vidgen_async.journal import SqliteJournal, _sqlite_schema
-from vidgen_async.journal._sqlite_file import JournalFile, network_file_system
-from vidgen_async.journal._sqlite_records import _ADD_ORDER
+from vidgen_async.journal import SqliteJournal
+from vidgen_async.journal.sqlite import schema
+from vidgen_async.journal.sqlite.file import JournalFile, network_file_system
+from vidgen_async.journal.sqlite.queries import _ADD_ORDER
+from vidgen_async.types.orders import OrderState, TaskResult
 
 
 async def fails(journal: SqliteJournal, *words: str) -> None:
@@ -59,7 +60,7 @@ async def test_a_newer_version_s_file_is_left_as_it_is(journal, path):
     await journal.intend(order_of())
     await journal.aclose()
     with closing(sqlite3.connect(path)) as db:
-        db.execute(f"PRAGMA user_version = {_sqlite_schema.VERSION + 1}")
+        db.execute(f"PRAGMA user_version = {schema.VERSION + 1}")
     before = path.read_bytes()
     await fails(journal, "newer", "upgrade vidgen_async")
     assert path.read_bytes() == before
@@ -69,20 +70,20 @@ async def test_an_older_version_s_file_is_brought_to_this_one_with_its_orders(jo
     await sending(journal)
     await journal.aclose()
     later = ("ALTER TABLE orders ADD COLUMN note TEXT NOT NULL DEFAULT 'none'",)
-    monkeypatch.setattr(_sqlite_schema, "MIGRATIONS", (*_sqlite_schema.MIGRATIONS, later))
-    monkeypatch.setattr(_sqlite_schema, "VERSION", _sqlite_schema.VERSION + 1)
+    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, later))
+    monkeypatch.setattr(schema, "VERSION", schema.VERSION + 1)
 
     assert (await journal.get(ref_of(), NOW)).state is OrderState.SENDING
 
     await journal.aclose()
     assert rows(path, "SELECT note FROM orders") == [("none",)]
-    assert rows(path, "PRAGMA user_version") == [(_sqlite_schema.VERSION,)]
+    assert rows(path, "PRAGMA user_version") == [(schema.VERSION,)]
 
 
 async def test_a_file_of_version_1_gets_a_place_for_results(path, open_file, monkeypatch):
     with monkeypatch.context() as older:
-        older.setattr(_sqlite_schema, "MIGRATIONS", _sqlite_schema.MIGRATIONS[:1])
-        older.setattr(_sqlite_schema, "VERSION", 1)
+        older.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:1])
+        older.setattr(schema, "VERSION", 1)
         old = open_file()
         await old.namespace("word")
         await old.aclose()
@@ -115,8 +116,8 @@ async def test_a_migration_that_fails_changes_nothing(journal, path, monkeypatch
     await journal.aclose()
     before = path.read_bytes()
     broken = ("ALTER TABLE orders ADD COLUMN note TEXT", "INSERT INTO missing VALUES (1)")
-    monkeypatch.setattr(_sqlite_schema, "MIGRATIONS", (*_sqlite_schema.MIGRATIONS, broken))
-    monkeypatch.setattr(_sqlite_schema, "VERSION", _sqlite_schema.VERSION + 1)
+    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, broken))
+    monkeypatch.setattr(schema, "VERSION", schema.VERSION + 1)
     await fails(journal, "no such table")
     assert path.read_bytes() == before
 

@@ -27,10 +27,10 @@ from tests.journal.conftest import (
     sending,
     uncertain,
 )
-from vidgen_async.attempts import Attempt, AttemptOutcome, Closing, OrderState
 from vidgen_async.errors import JournalError
-from vidgen_async.journal import Journal, MemoryJournal, SqliteJournal, _sqlite_records
-from vidgen_async.journal._sqlite_records import (
+from vidgen_async.journal import Journal, MemoryJournal, SqliteJournal
+from vidgen_async.journal.sqlite import queries
+from vidgen_async.journal.sqlite.queries import (
     _ATTEMPTS,
     _CLOSINGS,
     _END_OF_PAGE,
@@ -43,7 +43,8 @@ from vidgen_async.journal._sqlite_records import (
     _WHICH,
     _micros,
 )
-from vidgen_async.pacing import Pacing
+from vidgen_async.types.limits import Pacing
+from vidgen_async.types.orders import Attempt, AttemptOutcome, Closing, OrderState
 
 RESENDABLE = frozenset({OrderState.UNCERTAIN})
 
@@ -185,7 +186,7 @@ async def test_nobody_else_writes_between_what_an_operation_reads_and_what_it_wr
     journal, path, monkeypatch, operation
 ):
     def reading(name: str) -> Callable[..., object]:
-        read = getattr(_sqlite_records, name)
+        read = getattr(queries, name)
 
         def read_and_look(*facts: object) -> object:
             found = read(*facts)
@@ -204,7 +205,7 @@ async def test_nobody_else_writes_between_what_an_operation_reads_and_what_it_wr
     await sending(journal, "late")
     is_alone: list[bool] = []
     for name in ("read_order", "read_namespace"):
-        monkeypatch.setattr(_sqlite_records, name, reading(name))
+        monkeypatch.setattr(queries, name, reading(name))
 
     await operation(journal)
 
@@ -265,7 +266,7 @@ async def test_a_page_is_a_stretch_of_its_table_and_not_all_that_an_account_has(
 
 @pytest.mark.parametrize("is_terminal", [None, False, True])
 async def test_a_create_has_its_turn_between_two_pages_of_a_list(journal, monkeypatch, is_terminal):
-    monkeypatch.setattr("vidgen_async.journal.sqlite._LIST_PAGE", 2)
+    monkeypatch.setattr("vidgen_async.journal.sqlite.journal._LIST_PAGE", 2)
     for number in range(20):
         await journal.intend(order_of(f"order-{number}"))
 
@@ -278,7 +279,7 @@ async def test_a_create_has_its_turn_between_two_pages_of_a_list(journal, monkey
 
 
 async def test_a_close_between_two_pages_of_a_list_ends_it_and_the_file_stays_closed(journal, monkeypatch):
-    monkeypatch.setattr("vidgen_async.journal.sqlite._LIST_PAGE", 2)
+    monkeypatch.setattr("vidgen_async.journal.sqlite.journal._LIST_PAGE", 2)
     for number in range(20):
         await journal.intend(order_of(f"order-{number}"))
 
@@ -339,7 +340,7 @@ class Step:
 
 @pytest.mark.parametrize("seed", range(5))
 async def test_any_history_reads_as_it_does_in_memory(open_file, monkeypatch, seed):
-    monkeypatch.setattr("vidgen_async.journal.sqlite._LIST_PAGE", 3)
+    monkeypatch.setattr("vidgen_async.journal.sqlite.journal._LIST_PAGE", 3)
     chance = random.Random(seed)  # noqa: S311 - a repeatable history, not secrets
     memory, file = MemoryJournal(), open_file()
     now = NOW

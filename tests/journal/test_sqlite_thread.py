@@ -10,8 +10,9 @@ import pytest
 from attrs import Factory, frozen
 
 from tests.journal.conftest import ACCOUNT, NOW, SERVICE, order_of, ref_of
-from vidgen_async.attempts import Order, OrderState
-from vidgen_async.journal import SqliteJournal, _sqlite_records
+from vidgen_async.journal import SqliteJournal
+from vidgen_async.journal.sqlite import queries
+from vidgen_async.types.orders import Order, OrderState
 
 
 def journal_threads() -> list[threading.Thread]:
@@ -37,14 +38,14 @@ class Slow:
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[Slow]:
     slow = Slow()
-    add_order = _sqlite_records.add_order
+    add_order = queries.add_order
 
     def wait_and_add(db: sqlite3.Connection, order: Order) -> None:
         slow.begun.set()
         assert slow.end.wait(30)
         add_order(db, order)
 
-    monkeypatch.setattr(_sqlite_records, "add_order", wait_and_add)
+    monkeypatch.setattr(queries, "add_order", wait_and_add)
     yield slow
     slow.end.set()
 

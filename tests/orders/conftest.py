@@ -7,17 +7,17 @@ import pytest
 from attrs import Factory, define
 from yarl import URL
 
+from vidgen_async.client.lifetime import Lifetime
 from vidgen_async.clock import VirtualClock
-from vidgen_async.creates import Creates
-from vidgen_async.endpoints import Endpoints
 from vidgen_async.errors import NotFoundError
 from vidgen_async.journal import Journal, MemoryJournal
-from vidgen_async.lifetime import Lifetime
-from vidgen_async.messages import Request, Timeouts, make_headers
 from vidgen_async.orders import KEY_LIFETIME, Check, Names, Orders
-from vidgen_async.pacing import Pacing
-from vidgen_async.resources import VideoTask
+from vidgen_async.orders.sending import Creates
+from vidgen_async.service.endpoints import Endpoints
 from vidgen_async.transports import BufferedResponse, FakeTransport, Transport
+from vidgen_async.types.http import Request, Timeouts, make_headers
+from vidgen_async.types.limits import Pacing
+from vidgen_async.types.resources import VideoTask
 
 Script = Callable[["Post"], Awaitable[BufferedResponse]]
 
@@ -121,7 +121,7 @@ def make_orders(service, journal, clock):
             clock,
             names,
             pacing=pacing,
-            lifetime=Lifetime(),
+            check_usable=Lifetime().check,
             get_task=service.get_task,
             check=check,
             key_lifetime=key_lifetime,

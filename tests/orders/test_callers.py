@@ -5,12 +5,13 @@ import asyncio
 import pytest
 
 from tests.orders.conftest import accepted, refused
-from vidgen_async.attempts import OrderState
+from vidgen_async.client.lifetime import Lifetime
 from vidgen_async.errors import ClientStateError, NotSentError, RejectedError, UncertainCreateError
-from vidgen_async.messages import Delivery
-from vidgen_async.pacing import Pacing
-from vidgen_async.resources import VideoRequest
 from vidgen_async.transports import FakeTransport
+from vidgen_async.types.http import Delivery
+from vidgen_async.types.limits import Pacing
+from vidgen_async.types.orders import OrderState
+from vidgen_async.types.resources import VideoRequest
 
 REQUEST = VideoRequest(model="vendorh3", prompt="a paper boat", duration=8)
 
@@ -143,7 +144,9 @@ async def test_closing_waits_for_orders_under_way(make_orders, service, clock):
 
 async def test_a_closed_client_takes_no_orders(make_orders, service):
     orders = make_orders()
-    orders._lifetime.is_closed = True
+    lifetime = Lifetime()
+    lifetime.is_closed = True
+    orders._check_usable = lifetime.check
     with pytest.raises(ClientStateError, match="closed"):
         await orders.create(REQUEST, order_id="o")
     assert service.posts == []

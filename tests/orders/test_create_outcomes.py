@@ -5,7 +5,6 @@ import asyncio
 import pytest
 
 from tests.orders.conftest import accepted, refused
-from vidgen_async.attempts import OrderState, idempotency_key
 from vidgen_async.errors import (
     BodyError,
     CassetteError,
@@ -20,10 +19,11 @@ from vidgen_async.errors import (
     ResponseTimeoutError,
     UncertainCreateError,
 )
-from vidgen_async.messages import Delivery
-from vidgen_async.pacing import Pacing
-from vidgen_async.resources import VideoRequest
 from vidgen_async.transports import BufferedResponse, FakeTransport
+from vidgen_async.types.http import Delivery
+from vidgen_async.types.limits import Pacing
+from vidgen_async.types.orders import OrderState, idempotency_key
+from vidgen_async.types.resources import VideoRequest
 
 REQUEST = VideoRequest(model="vendorh3", prompt="a paper boat", duration=8)
 

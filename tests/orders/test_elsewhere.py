@@ -14,8 +14,8 @@ from vidgen_async.errors import (
     UncertainCreateError,
     UnexpectedResponseError,
 )
-from vidgen_async.pacing import Pacing
-from vidgen_async.resources import VideoRequest
+from vidgen_async.types.limits import Pacing
+from vidgen_async.types.resources import VideoRequest
 
 REQUEST = VideoRequest(model="vendorh3", prompt="a paper boat", duration=8)
 

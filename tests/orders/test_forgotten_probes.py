@@ -3,9 +3,9 @@
 import pytest
 
 from vidgen_async import Client, UncertainCreateError
-from vidgen_async.messages import Probe, Request
 from vidgen_async.sandbox import Fault, Sandbox
 from vidgen_async.transports import DirectTransport, Response
+from vidgen_async.types.http import Probe, Request
 
 VIDEO = {"model": "gen-2.0", "prompt": "a boat", "duration": 5}
 

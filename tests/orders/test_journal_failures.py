@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.orders.conftest import accepted, refused
-from vidgen_async.attempts import AttemptOutcome, Evidence, OrderRef, OrderState
 from vidgen_async.errors import (
     JournalError,
     OrderStateError,
@@ -16,9 +15,10 @@ from vidgen_async.errors import (
     UncertainCreateError,
 )
 from vidgen_async.journal import Journal, MemoryJournal
-from vidgen_async.messages import Delivery, Phase, Probe
-from vidgen_async.resources import VideoRequest, VideoTask
 from vidgen_async.transports import BufferedResponse
+from vidgen_async.types.http import Delivery, Phase, Probe
+from vidgen_async.types.orders import AttemptOutcome, Evidence, OrderRef, OrderState
+from vidgen_async.types.resources import VideoRequest, VideoTask
 
 REQUEST = VideoRequest(model="vendorh3", prompt="a paper boat", duration=8)
 

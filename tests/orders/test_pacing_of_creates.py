@@ -9,10 +9,10 @@ import pytest
 from tests.orders.conftest import accepted, refused
 from vidgen_async.errors import ConnectError, NotSentError, RejectedError
 from vidgen_async.journal import MemoryJournal
-from vidgen_async.messages import Delivery
-from vidgen_async.pacing import Pacing
-from vidgen_async.resources import VideoRequest
 from vidgen_async.transports import FakeTransport
+from vidgen_async.types.http import Delivery
+from vidgen_async.types.limits import Pacing
+from vidgen_async.types.resources import VideoRequest
 
 REQUEST = VideoRequest(model="vendorh3", prompt="a paper boat", duration=8)
 

@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.orders.conftest import accepted, refused
-from vidgen_async.attempts import AttemptOutcome, Evidence, OrderState
 from vidgen_async.errors import (
     ConnectError,
     InvalidRequestError,
@@ -15,10 +14,11 @@ from vidgen_async.errors import (
     OrderStateError,
     UncertainCreateError,
 )
-from vidgen_async.messages import Delivery
-from vidgen_async.pacing import Pacing
-from vidgen_async.resources import VideoRequest, VideoTask
 from vidgen_async.transports import FakeTransport
+from vidgen_async.types.http import Delivery
+from vidgen_async.types.limits import Pacing
+from vidgen_async.types.orders import AttemptOutcome, Evidence, OrderState
+from vidgen_async.types.resources import VideoRequest, VideoTask
 
 REQUEST = VideoRequest(model="vendorh3", prompt="a paper boat", duration=8)
 

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from tests.orders.conftest import refused
-from vidgen_async.attempts import AttemptOutcome
 from vidgen_async.errors import UncertainCreateError
-from vidgen_async.resources import VideoRequest
+from vidgen_async.types.orders import AttemptOutcome
+from vidgen_async.types.resources import VideoRequest
 
 REQUEST = VideoRequest(model="vendorh3", prompt="a secret boat", duration=8)
 

@@ -8,7 +8,7 @@ import pytest
 
 from vidgen_async.errors import InvalidRequestError, JournalError
 from vidgen_async.journal import MemoryJournal
-from vidgen_async.resources import VideoRequest, VideoTask
+from vidgen_async.types.resources import VideoRequest, VideoTask
 
 REQUEST = VideoRequest(model="vendorh3", prompt="a paper boat", duration=8)
 

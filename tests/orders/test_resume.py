@@ -7,8 +7,6 @@ import pytest
 from attrs import evolve
 
 from tests.orders.conftest import accepted, refused
-from vidgen_async.attempts import Order, OrderRef, OrderState
-from vidgen_async.codec import create_body
 from vidgen_async.errors import (
     InvalidRequestError,
     OrderConflictError,
@@ -16,7 +14,9 @@ from vidgen_async.errors import (
     RejectedError,
     UncertainCreateError,
 )
-from vidgen_async.resources import VideoRequest
+from vidgen_async.service.codec import create_body
+from vidgen_async.types.orders import Order, OrderRef, OrderState
+from vidgen_async.types.resources import VideoRequest
 
 REQUEST = VideoRequest(model="vendorh3", prompt="a paper boat", duration=8)
 QUEUED = Order(

@@ -13,9 +13,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from vidgen_async import Client
 from vidgen_async.clock import VirtualClock
-from vidgen_async.messages import Request
 from vidgen_async.transports.base import BufferedResponse
 from vidgen_async.transports.fake import FakeTransport
+from vidgen_async.types.http import Request
 
 KEY = "sk-4711-of-the-lighthouse"
 BASE_URL = "http://localhost:8017/openapi/v1"

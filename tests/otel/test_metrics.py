@@ -11,10 +11,10 @@ import pytest
 import vidgen_async.otel
 from vidgen_async import Client, RejectedError, UncertainCreateError, events
 from vidgen_async.errors import ConfigurationError
-from vidgen_async.messages import make_headers
 from vidgen_async.otel import TracedTransport, observe
 from vidgen_async.sandbox import Fault, Sandbox
 from vidgen_async.transports.base import BufferedResponse
+from vidgen_async.types.http import make_headers
 
 LOGGER = logging.getLogger("vidgen_async.test")
 UNITS = {"s", "1", "{task}", "{poll}", "{create}"}

@@ -17,13 +17,13 @@ from tests.transports.contract_stages import FakeStage
 from vidgen_async import Client, RejectedError, UncertainCreateError, VidgenError
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import BodyError, ConnectError
-from vidgen_async.messages import BytesBody, Delivery, Phase, Probe, Request, make_headers
 from vidgen_async.otel import TracedTransport
 from vidgen_async.sandbox import Fault, Sandbox
 from vidgen_async.transports import DirectTransport, Transport
 from vidgen_async.transports.base import BufferedResponse
 from vidgen_async.transports.contract import Stage, TransportContract
 from vidgen_async.transports.fake import FakeTransport
+from vidgen_async.types.http import BytesBody, Delivery, Phase, Probe, Request, make_headers
 
 SERVICE = "http://localhost:8017/openapi/v1"
 PROMPT = "the secret plan of the paper boat"

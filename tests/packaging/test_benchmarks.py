@@ -20,7 +20,7 @@ from benchmarks.journal import Figures, operations
 from benchmarks.measure import file_system, percentile, table
 from benchmarks.peers import PEERS, set_up
 from tests.journal.conftest import rows
-from vidgen_async.journal._sqlite_file import JournalFile
+from vidgen_async.journal.sqlite.file import JournalFile
 
 ROOT = Path(__file__).resolve().parents[2]
 #: What decides on the price and the safety of a commit.

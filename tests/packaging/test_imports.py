@@ -81,7 +81,7 @@ def test_a_name_that_is_spelt_wrong_is_an_attribute_error_that_suggests_the_righ
         exec("from vidgen_async import Clint")  # noqa: S102 - a type checker would not let it pass
 
 
-@pytest.mark.parametrize("part", ["errors", "journal", "resources", "transports"])
+@pytest.mark.parametrize("part", ["errors", "journal", "transports", "types"])
 def test_a_part_of_the_package_is_there_without_an_import_of_its_own(part):
     look = f"import vidgen_async; print(vidgen_async.{part}.__name__)"
     assert run_well(sys.executable, "-c", look, cwd=ROOT) == f"vidgen_async.{part}\n"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from vidgen_async.pytest_plugin.places import LONGEST, cassettes_of, file_name, is_name
+from vidgen_async.pytest_plugin.cassette_paths import LONGEST, cassettes_of, file_name, is_name
 
 ROOT = Path("/home/project")
 TEST_FILE = ROOT / "tests" / "orders" / "test_shop.py"

@@ -12,7 +12,8 @@ from typing import Any, TypeAlias, TypeVar
 from attrs import frozen
 
 from vidgen_async.clock import VirtualClock
-from vidgen_async.journal import SqliteJournal, _sqlite_schema
+from vidgen_async.journal import SqliteJournal
+from vidgen_async.journal.sqlite import schema
 
 T = TypeVar("T")
 
@@ -155,10 +156,10 @@ def locked(path: Path) -> Iterator[None]:
 @contextmanager
 def newer(path: Path) -> Iterator[None]:
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
-        db.execute(f"PRAGMA user_version = {_sqlite_schema.VERSION + 1}")
+        db.execute(f"PRAGMA user_version = {schema.VERSION + 1}")
     yield
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
-        db.execute(f"PRAGMA user_version = {_sqlite_schema.VERSION}")
+        db.execute(f"PRAGMA user_version = {schema.VERSION}")
 
 
 # -- its bytes ---------------------------------------------------------------------------------------------------------

@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 
 import anyio
 
-from vidgen_async.attempts import Order, OrderRef, idempotency_key
 from vidgen_async.clock import LoopClock
 from vidgen_async.journal import SqliteJournal
 from vidgen_async.sandbox import Sandbox
-from vidgen_async.sandbox.received import ReceivedCreate
+from vidgen_async.sandbox.request_log import ReceivedCreate
+from vidgen_async.types.orders import Order, OrderRef, idempotency_key
 
 T = TypeVar("T")
 

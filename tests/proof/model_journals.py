@@ -7,9 +7,9 @@ from tempfile import TemporaryDirectory
 
 from attrs import evolve
 
-from vidgen_async.attempts import Attempt, AttemptOutcome, Closing, Evidence, Order, OrderRef, OrderState
 from vidgen_async.journal import Journal, MemoryJournal, Permission, SqliteJournal
-from vidgen_async.pacing import Turn
+from vidgen_async.types.limits import Turn
+from vidgen_async.types.orders import Attempt, AttemptOutcome, Closing, Evidence, Order, OrderRef, OrderState
 
 JOURNALS: dict[str, Callable[[Path], Journal]] = {
     "memory": lambda _: MemoryJournal(),

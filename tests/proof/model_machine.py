@@ -10,12 +10,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from tests.proof.model import GROWS_TO, MISTAKEN
 from tests.proof.model_service import Fate, Service
-from vidgen_async.attempts import Attempt, AttemptOutcome, Evidence, Order, OrderRef, OrderState
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import OrderConflictError, VidgenError
 from vidgen_async.journal import Journal, MemoryJournal
 from vidgen_async.orders import Orders
-from vidgen_async.resources import Receipt, VideoRequest
+from vidgen_async.types.orders import Attempt, AttemptOutcome, Evidence, Order, OrderRef, OrderState
+from vidgen_async.types.resources import Receipt, VideoRequest
 
 REQUEST = VideoRequest(model="vendorh3", prompt="a paper boat", duration=8)
 REF = OrderRef(service="https://h", account="default", order_id="o")

@@ -10,9 +10,9 @@ from attrs import define
 
 from tests.proof import model
 from tests.proof.model import Design, Move, Search
-from vidgen_async.attempts import Attempt, AttemptOutcome, Closing, Evidence, Order, OrderRef, OrderState
 from vidgen_async.journal import Journal, Permission
-from vidgen_async.pacing import Pacing, Turn
+from vidgen_async.types.limits import Pacing, Turn
+from vidgen_async.types.orders import Attempt, AttemptOutcome, Closing, Evidence, Order, OrderRef, OrderState
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 STEP = timedelta(seconds=1)

@@ -8,17 +8,17 @@ from attrs import Factory, define
 from yarl import URL
 
 from tests.proof.model import MISTAKEN
+from vidgen_async.client.lifetime import Lifetime
 from vidgen_async.clock import Clock
-from vidgen_async.creates import Creates
-from vidgen_async.endpoints import Endpoints
 from vidgen_async.errors import ConnectionLostError, NotFoundError
 from vidgen_async.journal import Journal
-from vidgen_async.lifetime import Lifetime
-from vidgen_async.messages import Request, Timeouts
 from vidgen_async.orders import Names, Orders
-from vidgen_async.pacing import Pacing
-from vidgen_async.resources import VideoTask
+from vidgen_async.orders.sending import Creates
+from vidgen_async.service.endpoints import Endpoints
 from vidgen_async.transports import BufferedResponse, FakeTransport
+from vidgen_async.types.http import Request, Timeouts
+from vidgen_async.types.limits import Pacing
+from vidgen_async.types.resources import VideoTask
 
 
 class Fate(StrEnum):
@@ -78,6 +78,6 @@ class Service:
             clock,
             Names(service=endpoints.origin, namespace="word"),
             pacing=pacing,
-            lifetime=Lifetime(),
+            check_usable=Lifetime().check,
             get_task=self.get_task,
         )

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import Any, Self
 
-from vidgen_async.messages import Probe, Request
 from vidgen_async.transports.base import Response
-from vidgen_async.transports.direct import DirectTransport
+from vidgen_async.transports.direct.transport import DirectTransport
+from vidgen_async.types.http import Probe, Request
 
 #: What is written in the transactions whose commits can be a point.
 COMMITS = {"intent": "INSERT INTO orders", "attempt": "INSERT INTO attempts", "outcome": "INSERT INTO evidence"}

@@ -12,13 +12,13 @@ from attrs import Factory, define
 
 from tests.proof.model import MISTAKEN
 from tests.proof.model_service import Fate, Service
-from vidgen_async.attempts import Order, OrderState
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import ConnectError, CreateError, OrderStateError
 from vidgen_async.journal import Journal, MemoryJournal
-from vidgen_async.messages import Delivery, Request
 from vidgen_async.orders import Orders
-from vidgen_async.resources import Receipt, VideoRequest
+from vidgen_async.types.http import Delivery, Request
+from vidgen_async.types.orders import Order, OrderState
+from vidgen_async.types.resources import Receipt, VideoRequest
 
 REQUEST = VideoRequest(model="vendorh3", prompt="a paper boat", duration=8)
 #: Longer than a create may take.

@@ -17,12 +17,12 @@ import pytest
 from tests.proof.broken import AT_OPENING, IN_USE, HeldJournal, StruckJournal, directory_not_writable, misread
 from tests.proof.cancelling import FIELDS, NAMESPACE, on_record, posts_of
 from vidgen_async import Client, JournalError, Receipt
-from vidgen_async.attempts import OrderState
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import ReceiptNotStoredError
 from vidgen_async.journal import SqliteJournal
 from vidgen_async.sandbox import Sandbox
-from vidgen_async.sandbox.received import ReceivedRequest
+from vidgen_async.sandbox.request_log import ReceivedRequest
+from vidgen_async.types.orders import OrderState
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Seconds after which the outcomes that a journal refused have been offered to it again.

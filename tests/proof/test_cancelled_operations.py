@@ -22,9 +22,9 @@ from tests.journal.conftest import (
     uncertain,
 )
 from tests.proof.cancelling import Pause, comes_true, threads
-from vidgen_async.attempts import Attempt, Closing, OrderState, TaskResult
 from vidgen_async.journal import Journal, SqliteJournal
-from vidgen_async.pacing import Pacing
+from vidgen_async.types.limits import Pacing
+from vidgen_async.types.orders import Attempt, Closing, OrderState, TaskResult
 
 OPERATIONS: dict[str, Callable[[Journal], Awaitable[object]]] = {
     "namespace": lambda journal: journal.namespace("word"),

@@ -32,12 +32,12 @@ from tests.proof.cancelling import (
     threads,
 )
 from vidgen_async import Client, NotSentError, UncertainCreateError
-from vidgen_async.attempts import Order, OrderRef, OrderState, idempotency_key
-from vidgen_async.codec import create_body
 from vidgen_async.journal import SqliteJournal
-from vidgen_async.messages import Timeouts
-from vidgen_async.resources import Receipt, VideoRequest
 from vidgen_async.sandbox import Fault, Sandbox
+from vidgen_async.service.codec import create_body
+from vidgen_async.types.http import Timeouts
+from vidgen_async.types.orders import Order, OrderRef, OrderState, idempotency_key
+from vidgen_async.types.resources import Receipt, VideoRequest
 
 HOUR = 3600.0
 #: A moment that no call lasts to see.

@@ -26,15 +26,15 @@ from tests.proof.cancelling import (
     posts_of,
 )
 from vidgen_async import Client, UncertainCreateError
-from vidgen_async.attempts import OrderState
 from vidgen_async.clock import Clock, VirtualClock
 from vidgen_async.errors import OrderStateError
 from vidgen_async.journal import Journal, MemoryJournal, SqliteJournal
-from vidgen_async.messages import Probe, Request
-from vidgen_async.pacing import Pacing
-from vidgen_async.resources import Receipt
 from vidgen_async.sandbox import Fault, Sandbox
 from vidgen_async.transports import BufferedResponse, DirectTransport
+from vidgen_async.types.http import Probe, Request
+from vidgen_async.types.limits import Pacing
+from vidgen_async.types.orders import OrderState
+from vidgen_async.types.resources import Receipt
 
 HOUR, DAY = 3600.0, 86400.0
 STEPS = (HOUR, -HOUR, DAY, -DAY)

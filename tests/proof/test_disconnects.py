@@ -21,9 +21,9 @@ from tests.proof.cancelling import (
     posts_of,
 )
 from vidgen_async import Client
-from vidgen_async.attempts import OrderState
 from vidgen_async.journal import SqliteJournal
 from vidgen_async.sandbox import Sandbox
+from vidgen_async.types.orders import OrderState
 
 BROWSERS = 50
 

@@ -10,8 +10,8 @@ from tests.proof import model
 from tests.proof.model import Design, search
 from tests.proof.model_journals import JOURNALS, ExpectedAttemptIgnored, LateReceiptDropped, StatesIgnored, opened
 from tests.proof.model_replay import Path, Step, longest, mismatches, refusals, shortest
-from vidgen_async.attempts import Attempt, Closing, Evidence, Order, OrderRef, OrderState
 from vidgen_async.journal import MemoryJournal
+from vidgen_async.types.orders import Attempt, Closing, Evidence, Order, OrderRef, OrderState
 
 LARGE = Design(workers=2, resends=1, attempts=4)
 SMALL = Design(workers=2, resends=1, attempts=2)

@@ -7,9 +7,9 @@ import pytest
 from tests.proof.model_journals import ExpectedAttemptIgnored, StatesIgnored
 from tests.proof.model_service import Fate
 from tests.proof.schedules import Play, play
-from vidgen_async.attempts import OrderState
 from vidgen_async.errors import RejectedInsufficientCreditsError, UncertainCreateError
-from vidgen_async.resources import Receipt
+from vidgen_async.types.orders import OrderState
+from vidgen_async.types.resources import Receipt
 
 CALLERS = 5
 SEEDS = [range(first, first + 100) for first in range(0, 400, 100)]

@@ -9,9 +9,9 @@ import pytest
 from attrs import evolve
 
 from tests.proof.model_journals import JOURNALS, opened
-from vidgen_async.attempts import SENDABLE, Attempt, AttemptOutcome, Closing, Evidence, Order, OrderRef, OrderState
 from vidgen_async.journal import Journal, MemoryJournal, Permission
-from vidgen_async.pacing import Pacing
+from vidgen_async.types.limits import Pacing
+from vidgen_async.types.orders import SENDABLE, Attempt, AttemptOutcome, Closing, Evidence, Order, OrderRef, OrderState
 
 SENDING, NOT_SENT, UNCERTAIN, REJECTED, ACCEPTED = AttemptOutcome
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

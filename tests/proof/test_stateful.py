@@ -18,7 +18,7 @@ from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import InvalidRequestError, OrderConflictError
 from vidgen_async.journal import MemoryJournal
 from vidgen_async.orders import Orders
-from vidgen_async.resources import VideoRequest
+from vidgen_async.types.resources import VideoRequest
 
 #: The same games each time.
 FIXED = settings(

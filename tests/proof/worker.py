@@ -14,9 +14,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from tests.proof.points import BEFORE_RETURN, Halt, HaltingTransport, watch_commits
-from vidgen_async import Client, Pacing, Receipt, Timeouts, VidgenError, codec
+from vidgen_async import Client, Pacing, Receipt, Timeouts, VidgenError
 from vidgen_async.clock import LoopClock
-from vidgen_async.orders import core
+from vidgen_async.orders import orders as orders_module
+from vidgen_async.service import codec
 
 MODEL = "gen-2.0"
 
@@ -98,7 +99,7 @@ def upgrade() -> None:
     def create_body(request: Any) -> bytes:
         return json.dumps(json.loads(before(request)) | {"version": 2}, indent=1).encode()
 
-    codec.create_body = core.create_body = create_body
+    codec.create_body = orders_module.create_body = create_body
 
 
 def main() -> None:

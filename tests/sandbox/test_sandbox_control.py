@@ -8,7 +8,7 @@ import pytest
 
 from tests.sandbox.conftest import Caller, picture
 from vidgen_async.sandbox import Fault, Sandbox
-from vidgen_async.sandbox.planning import FORMS, plan_text
+from vidgen_async.sandbox.web.fault_input import FORMS, plan_text
 
 
 class Control(Caller):

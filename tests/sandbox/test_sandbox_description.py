@@ -8,10 +8,10 @@ import pytest
 import schemathesis
 from attrs import fields
 
-from vidgen_async.resources import ReferenceAsset, VideoRequest, VideoTask
-from vidgen_async.sandbox.description import describe
+from vidgen_async.sandbox.create_validation import FIELDS
 from vidgen_async.sandbox.routes import PATHS
-from vidgen_async.sandbox.rules import FIELDS
+from vidgen_async.sandbox.web.openapi import describe
+from vidgen_async.types.resources import ReferenceAsset, VideoRequest, VideoTask
 
 DOCUMENT = describe("http://127.0.0.1:8000/openapi/v1")
 COMPONENTS = DOCUMENT["components"]

@@ -9,10 +9,10 @@ from attrs import evolve, frozen
 from PIL import Image, ImageChops, ImageStat
 
 from tests.sandbox.conftest import picture
-from vidgen_async.sandbox.film import Film, Picture, size_of
-from vidgen_async.sandbox.lettering import font, printable, wrapped, written
-from vidgen_async.sandbox.render import Stopped, render
-from vidgen_async.sandbox.scenery import opened
+from vidgen_async.sandbox.media.backgrounds import opened
+from vidgen_async.sandbox.media.renderer import Stopped, render
+from vidgen_async.sandbox.media.text_rendering import font, printable, wrapped, written
+from vidgen_async.sandbox.media.video_content import Film, Picture, size_of
 
 
 @frozen

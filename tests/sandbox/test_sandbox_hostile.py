@@ -9,7 +9,7 @@ import pytest
 
 from tests.sandbox.conftest import Caller
 from vidgen_async.sandbox import Sandbox, SandboxClock
-from vidgen_async.sandbox.jsontext import DEEPEST, read, read_strictly
+from vidgen_async.sandbox.json_codec import DEEPEST, read, read_strictly
 
 JSON = {"Content-Type": "application/json"}
 MIB = 1 << 20

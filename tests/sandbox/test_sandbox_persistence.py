@@ -20,7 +20,7 @@ from attrs import evolve
 
 from tests.sandbox.conftest import Caller, picture
 from vidgen_async.sandbox import Sandbox, SandboxClock, StateError
-from vidgen_async.sandbox.statefile import Batch, StateFile
+from vidgen_async.sandbox.store.state_file import Batch, StateFile
 
 ROOT = Path(__file__).resolve().parents[2]
 

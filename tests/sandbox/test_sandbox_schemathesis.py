@@ -12,8 +12,8 @@ import schemathesis
 from attrs import frozen
 
 from vidgen_async.sandbox import Sandbox
-from vidgen_async.sandbox.description import describe
-from vidgen_async.sandbox.received import ReceivedRequest
+from vidgen_async.sandbox.request_log import ReceivedRequest
+from vidgen_async.sandbox.web.openapi import describe
 
 SETTINGS = Path(__file__).with_name("schemathesis.toml")
 COMMAND = (sys.executable, "-m", "schemathesis.cli", "--config-file", str(SETTINGS), "run", "--no-color")

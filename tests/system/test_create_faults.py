@@ -15,8 +15,8 @@ from vidgen_async import (
     Timeouts,
     UncertainCreateError,
 )
-from vidgen_async.attempts import OrderState
 from vidgen_async.sandbox import Fault
+from vidgen_async.types.orders import OrderState
 
 FIELDS = {"model": "gen-2.0", "prompt": "a paper boat", "duration": 5}
 

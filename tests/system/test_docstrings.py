@@ -10,13 +10,13 @@ import vidgen_async.errors
 import vidgen_async.journal
 import vidgen_async.sandbox
 import vidgen_async.transports
-from vidgen_async.client.small import AccountInfo, Files, Models
+from vidgen_async.client.resources import AccountInfo, Files, Models
 from vidgen_async.client.videos import Videos
 from vidgen_async.clock import Clock
 from vidgen_async.journal import Journal
-from vidgen_async.messages import Body
 from vidgen_async.orders import Orders
 from vidgen_async.transports import Response, Transport
+from vidgen_async.types.http import Body
 
 SECTION = re.compile(r"\(\d\.\d|section \d|, \d\.\d\)")
 MODULES = (vidgen_async, vidgen_async.transports, vidgen_async.journal, vidgen_async.sandbox)

@@ -16,8 +16,8 @@ from attrs import Factory, define
 from vidgen_async import Client, ClientStateError, Pacing
 from vidgen_async.clock import VirtualClock
 from vidgen_async.journal import RunningPage, SqliteJournal
-from vidgen_async.messages import Request
 from vidgen_async.transports import BufferedResponse, FakeTransport
+from vidgen_async.types.http import Request
 
 T = TypeVar("T")
 

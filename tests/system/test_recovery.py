@@ -8,11 +8,11 @@ from datetime import timedelta
 import pytest
 
 from vidgen_async import Client, ConfigurationError, NotFoundError, UncertainCreateError
-from vidgen_async.attempts import OrderState
 from vidgen_async.clock import LoopClock
 from vidgen_async.journal import MemoryJournal
 from vidgen_async.sandbox import Fault, Sandbox
 from vidgen_async.transports import BufferedResponse, FakeTransport
+from vidgen_async.types.orders import OrderState
 
 FIELDS = {"model": "gen-2.0", "prompt": "a paper boat", "duration": 5}
 

@@ -8,9 +8,9 @@ import pytest
 from vidgen_async import Client, InvalidRequestError, RejectedError
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import CassetteError, ConnectError
-from vidgen_async.messages import Delivery, Request
 from vidgen_async.sandbox import Fault
 from vidgen_async.transports import BufferedResponse, FakeTransport
+from vidgen_async.types.http import Delivery, Request
 
 GOOD = {"model": "gen-2.0", "prompt": "a paper boat", "duration": 5}
 

@@ -6,9 +6,9 @@ from contextlib import suppress
 from attrs import evolve
 
 from vidgen_async.errors import BodyError, TransportError
-from vidgen_async.messages import Delivery, Probe, Request, make_headers
 from vidgen_async.transports.base import BufferedResponse, Response
-from vidgen_async.transports.direct import DirectTransport
+from vidgen_async.transports.direct.transport import DirectTransport
+from vidgen_async.types.http import Delivery, Probe, Request, make_headers
 
 
 class Faultless:

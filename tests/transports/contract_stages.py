@@ -9,6 +9,7 @@ from typing import NoReturn
 from yarl import URL
 
 from vidgen_async.cassette import load
+from vidgen_async.cassette.replay import ReplayTransport
 from vidgen_async.errors import (
     BodyError,
     ConnectError,
@@ -17,11 +18,10 @@ from vidgen_async.errors import (
     ResponseTimeoutError,
     TransportError,
 )
-from vidgen_async.messages import Body, Delivery, Phase, Request, make_headers
 from vidgen_async.transports.base import BufferedResponse
 from vidgen_async.transports.contract import ANSWERS, FIRST, REST, Answer, Asked, Scene, Stage
 from vidgen_async.transports.fake import FakeTransport
-from vidgen_async.transports.replay import ReplayTransport
+from vidgen_async.types.http import Body, Delivery, Phase, Request, make_headers
 
 
 class FakeStage(Stage):

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Callable
 from attrs import frozen
 from yarl import URL
 
-from vidgen_async.messages import BytesBody, Probe, Request, Timeouts, make_headers
-from vidgen_async.transports.direct import DirectTransport
+from vidgen_async.transports.direct.transport import DirectTransport
+from vidgen_async.types.http import BytesBody, Probe, Request, Timeouts, make_headers
 
 PROMPT = b'{"prompt":"a lighthouse"}'
 LONG = Timeouts(connect=5, read=5)

@@ -7,8 +7,8 @@ from yarl import URL
 
 from tests.transports.sending import create, read, swallowed
 from vidgen_async.errors import ConnectError, ConnectionLostError, ResponseTimeoutError
-from vidgen_async.messages import Delivery, Probe
-from vidgen_async.transports.direct import DirectTransport
+from vidgen_async.transports.direct.transport import DirectTransport
+from vidgen_async.types.http import Delivery, Probe
 
 LINK = URL("http://service.test/openapi/v1/videos")
 

@@ -15,9 +15,9 @@ from tests.transports import raw_service as raw
 from tests.transports.raw_service import raw_service
 from tests.transports.sending import LONG, SHORT, create, read, swallowed, until
 from vidgen_async.errors import BodyError, ConnectionLostError, ResponseTimeoutError, TransportError
-from vidgen_async.messages import CHUNK, BytesBody, Delivery, Phase, Probe
-from vidgen_async.transports._direct_bodies import DirectResponse
-from vidgen_async.transports.direct import DirectTransport
+from vidgen_async.transports.direct.bodies import DirectResponse
+from vidgen_async.transports.direct.transport import DirectTransport
+from vidgen_async.types.http import CHUNK, BytesBody, Delivery, Phase, Probe
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n"
 MANY = 30_000_000

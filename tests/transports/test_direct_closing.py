@@ -12,8 +12,8 @@ from tests.transports import raw_service as raw
 from tests.transports.raw_service import Certificate, raw_service
 from tests.transports.sending import LONG, SHORT, create, read, swallowed, until
 from vidgen_async.errors import BodyError, ClientStateError, TransportClosedError, VidgenError
-from vidgen_async.messages import BytesBody, Delivery, Phase, Probe
-from vidgen_async.transports.direct import DirectTransport
+from vidgen_async.transports.direct.transport import DirectTransport
+from vidgen_async.types.http import BytesBody, Delivery, Phase, Probe
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"
 

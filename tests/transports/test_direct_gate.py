@@ -10,8 +10,8 @@ from tests.transports import raw_service as raw
 from tests.transports.raw_service import Certificate, raw_service
 from tests.transports.sending import PROMPT, SHORT, create, read, swallowed, until
 from vidgen_async.errors import ConnectError, JournalError, TransportClosedError
-from vidgen_async.messages import Delivery, Phase, Probe
-from vidgen_async.transports.direct import DirectTransport
+from vidgen_async.transports.direct.transport import DirectTransport
+from vidgen_async.types.http import Delivery, Phase, Probe
 
 
 class Gate:

@@ -25,8 +25,8 @@ from vidgen_async.errors import (
     TransportClosedError,
     TransportError,
 )
-from vidgen_async.messages import BytesBody, Delivery, Phase, Probe, Timeouts
-from vidgen_async.transports.direct import DirectTransport
+from vidgen_async.transports.direct.transport import DirectTransport
+from vidgen_async.types.http import BytesBody, Delivery, Phase, Probe, Timeouts
 
 NOT_SENT, MAYBE_SENT, ANSWERED = Delivery
 BUILD, POOL, DNS, CONNECT, SEND, WAIT, BODY = Phase

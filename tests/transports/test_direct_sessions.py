@@ -11,8 +11,8 @@ from tests.transports import raw_service as raw
 from tests.transports.raw_service import Certificate, raw_service
 from tests.transports.sending import PROMPT, SHORT_CONNECT, create, read, swallowed, until
 from vidgen_async.errors import ConnectError, ConnectionLostError, TransportClosedError, TransportError
-from vidgen_async.messages import BytesBody, Delivery, Probe
-from vidgen_async.transports.direct import DirectTransport
+from vidgen_async.transports.direct.transport import DirectTransport
+from vidgen_async.types.http import BytesBody, Delivery, Probe
 
 KEY = {"Authorization": "Bearer the-key"}
 

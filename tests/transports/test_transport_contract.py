@@ -13,14 +13,13 @@ import pytest
 
 from tests.transports import broken_transports as broken
 from tests.transports.contract_stages import FakeStage, ReplayStage
-from vidgen_async.messages import Probe, Request
-from vidgen_async.transports import _contract_stage
-from vidgen_async.transports.appending import AppendingTransport
+from vidgen_async.cassette.appending import AppendingTransport
+from vidgen_async.cassette.recording import RecordingTransport
+from vidgen_async.cassette.replay import ReplayTransport
 from vidgen_async.transports.base import Response, Transport
-from vidgen_async.transports.contract import Scene, Stage, TransportContract
-from vidgen_async.transports.direct import DirectTransport
-from vidgen_async.transports.recording import RecordingTransport
-from vidgen_async.transports.replay import ReplayTransport
+from vidgen_async.transports.contract import Scene, Stage, TransportContract, harness
+from vidgen_async.transports.direct.transport import DirectTransport
+from vidgen_async.types.http import Probe, Request
 
 ROOT = Path(__file__).parents[2]
 
@@ -189,7 +188,7 @@ BROKEN = [
 async def test_a_broken_transport_fails_the_sentence_that_it_breaks(
     kind: type[broken.Faultless], sentence: str, facts: dict[str, object], says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_contract_stage, "PATIENCE", 3.0)
+    monkeypatch.setattr(harness, "PATIENCE", 3.0)
 
     class Contract(TransportContract):
         def make_transport(self) -> Transport:

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from vidgen_async.clock import VirtualClock
-from vidgen_async.resources import VideoTask
+from vidgen_async.types.resources import VideoTask
 from vidgen_async.watcher import Watcher
 
 Answer: TypeAlias = str | VideoTask | BaseException | Callable[[], Awaitable[VideoTask]] | None

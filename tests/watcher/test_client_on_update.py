@@ -10,10 +10,10 @@ import pytest
 
 from vidgen_async import Client
 from vidgen_async.clock import VirtualClock
-from vidgen_async.messages import Request
-from vidgen_async.resources import VideoTask
 from vidgen_async.transports.base import BufferedResponse
 from vidgen_async.transports.fake import FakeTransport
+from vidgen_async.types.http import Request
+from vidgen_async.types.resources import VideoTask
 
 from .conftest import FakeService, settle, workers
 

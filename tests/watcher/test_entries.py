@@ -6,11 +6,11 @@ from collections.abc import Callable
 from contextlib import aclosing, suppress
 
 from vidgen_async.clock import VirtualClock
-from vidgen_async.resources import VideoTask
+from vidgen_async.types.resources import VideoTask
 from vidgen_async.watcher import Outcome, Watcher
-from vidgen_async.watcher.entries import Entries
-from vidgen_async.watcher.faults import GRACE, Fault
 from vidgen_async.watcher.listeners import Listener
+from vidgen_async.watcher.poll_rules import GRACE, Fault
+from vidgen_async.watcher.task_table import Entries
 
 from .conftest import FakeService, settle
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from vidgen_async.clock import VirtualClock
-from vidgen_async.resources import VideoTask
+from vidgen_async.types.resources import VideoTask
 from vidgen_async.watcher import Watcher
 
 from .conftest import FakeService, hang, settle, workers

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vidgen_async.lateness import Lateness
+from vidgen_async.watcher.lateness import Lateness
 
 SOME = st.lists(st.floats(0.0, 20_000.0), min_size=1, max_size=200)
 

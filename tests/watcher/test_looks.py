@@ -9,11 +9,11 @@ from yarl import URL
 
 from vidgen_async import Client, Timeouts
 from vidgen_async.clock import LoopClock, VirtualClock
-from vidgen_async.codec import Answer, read_look
-from vidgen_async.messages import Request, make_headers
-from vidgen_async.resources import VideoTask
+from vidgen_async.service.codec import Answer, read_look
 from vidgen_async.transports.base import BufferedResponse
 from vidgen_async.transports.fake import FakeTransport
+from vidgen_async.types.http import Request, make_headers
+from vidgen_async.types.resources import VideoTask
 from vidgen_async.watcher import Watcher
 
 from .conftest import FakeService

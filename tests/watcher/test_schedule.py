@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from vidgen_async.schedule import LONGEST_PAUSE, Agenda, Allowance, Schedule, deadline
+from vidgen_async.watcher.schedule import LONGEST_PAUSE, Agenda, Allowance, Schedule, deadline
 
 from .conftest import busiest_second
 

@@ -28,7 +28,7 @@ from vidgen_async.errors import (
     UnexpectedResponseError,
     WaitTimeoutError,
 )
-from vidgen_async.resources import VideoTask
+from vidgen_async.types.resources import VideoTask
 from vidgen_async.watcher import Watcher
 
 from .conftest import FakeService

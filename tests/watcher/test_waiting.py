@@ -18,7 +18,7 @@ from vidgen_async.errors import (
     VidgenError,
     WaitTimeoutError,
 )
-from vidgen_async.resources import VideoTask
+from vidgen_async.types.resources import VideoTask
 from vidgen_async.watcher import Outcome, Watcher, listeners
 
 from .conftest import FakeService, hang, settle, workers

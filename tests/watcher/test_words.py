@@ -7,7 +7,7 @@ import pytest
 from tests.watcher.conftest import FakeService
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import TaskFailedError, WaitTimeoutError
-from vidgen_async.resources import VideoTask
+from vidgen_async.types.resources import VideoTask
 from vidgen_async.watcher import Watcher
 
 REASON = "refused, see https://cdn/x?exp=17&sig=hush, token: hush, data:image/png;base64,hush"

@@ -29,7 +29,7 @@ from typing import Any
 from attrs import field, frozen
 from yarl import URL
 
-from vidgen_async.messages import Delivery, Phase
+from vidgen_async.types.http import Delivery, Phase
 
 FORMAT = "vidgen-cassette"
 VERSION = 1

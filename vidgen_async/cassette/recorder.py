@@ -7,19 +7,19 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from vidgen_async.cassette.bodies import Blob, Tee, answer_body
+from vidgen_async.cassette.body_encoding import Blob, Tee, answer_body
 from vidgen_async.cassette.document import Document, Meta, RecordedRequest
-from vidgen_async.cassette.part import PartFile, recover
-from vidgen_async.cassette.publishing import publish, publish_recorded, store
+from vidgen_async.cassette.interaction_recorder import Taken
+from vidgen_async.cassette.partial_recording import PartFile, recover
 from vidgen_async.cassette.redactor import Redactor
-from vidgen_async.cassette.scanning import map_line, without_bytes
+from vidgen_async.cassette.secret_scan import map_line, without_bytes
 from vidgen_async.cassette.settings import Cassette
-from vidgen_async.cassette.taken import Taken
-from vidgen_async.cassette.writing import interaction_form, request_form, to_text
+from vidgen_async.cassette.storage import publish, publish_recorded, store
+from vidgen_async.cassette.writer import interaction_form, request_form, to_text
 from vidgen_async.clock import Clock
 from vidgen_async.errors import CassetteError
 from vidgen_async.events import Event, report
-from vidgen_async.messages import Headers, Request
+from vidgen_async.types.http import Headers, Request
 
 logger = logging.getLogger(__name__)
 

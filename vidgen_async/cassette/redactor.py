@@ -14,8 +14,9 @@ from typing import Any, Literal, TypeAlias
 
 from yarl import URL
 
-from vidgen_async.cassette.secrets import PSEUDONYM, Secrets, unescaped
-from vidgen_async.cassette.telling import (
+from vidgen_async.redaction.messages import hide_secrets
+from vidgen_async.redaction.pseudonyms import PSEUDONYM, Secrets, unescaped
+from vidgen_async.redaction.secret_names import (
     LOOKS,
     PAIR,
     HeaderKind,
@@ -27,8 +28,7 @@ from vidgen_async.cassette.telling import (
     looks_random,
     tells_in_query,
 )
-from vidgen_async.messages import Headers, Request
-from vidgen_async.redaction import hide_secrets
+from vidgen_async.types.http import Headers, Request
 
 Prompts: TypeAlias = Literal["keep", "pseudonym"]
 Pairs: TypeAlias = tuple[tuple[str, str], ...]

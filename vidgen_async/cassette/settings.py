@@ -8,10 +8,10 @@ from typing import Any, Literal, TypeAlias
 
 from attrs import Attribute, field, frozen
 
+from vidgen_async.cassette.body_decoding import BLOBS
 from vidgen_async.cassette.document import Document
-from vidgen_async.cassette.part import ENDING
-from vidgen_async.cassette.playing import BLOBS
-from vidgen_async.cassette.reading import load
+from vidgen_async.cassette.partial_recording import ENDING
+from vidgen_async.cassette.reader import load
 from vidgen_async.cassette.redactor import Prompts
 from vidgen_async.errors import ConfigurationError
 

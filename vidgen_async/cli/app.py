@@ -5,14 +5,14 @@ import sys
 import click
 
 from vidgen_async import __version__
-from vidgen_async.cli import command_account, command_create, command_tasks
-from vidgen_async.cli.command_cassette import cassette
-from vidgen_async.cli.command_completion import completion
-from vidgen_async.cli.command_orders import orders
-from vidgen_async.cli.command_sandbox import run_sandbox
+from vidgen_async.cli.commands import account, create, tasks
+from vidgen_async.cli.commands.cassette import cassette
+from vidgen_async.cli.commands.completion import completion
+from vidgen_async.cli.commands.orders import orders
+from vidgen_async.cli.commands.sandbox import run_sandbox
 from vidgen_async.cli.options import InOrder
-from vidgen_async.cli.screens import JsonScreen
-from vidgen_async.cli.words import EXIT_CODES, Report
+from vidgen_async.cli.terminal.exit_reports import EXIT_CODES, Report
+from vidgen_async.cli.terminal.status_display import JsonScreen
 
 
 def run_app() -> int:
@@ -65,15 +65,15 @@ def app() -> None:
 
 
 for command in (
-    command_create.generate,
-    command_create.create,
-    command_tasks.get,
-    command_tasks.wait,
-    command_tasks.watch,
-    command_tasks.download,
-    command_account.models,
-    command_account.account,
-    command_account.upload,
+    create.generate,
+    create.create,
+    tasks.get,
+    tasks.wait,
+    tasks.watch,
+    tasks.download,
+    account.models,
+    account.account,
+    account.upload,
     orders,
     run_sandbox,
     cassette,

@@ -4,12 +4,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from vidgen_async.cassette import Document, Interaction, Recovered, load
-from vidgen_async.cassette.bodies import Blob
-from vidgen_async.cassette.checking import blob_names, cassettes_below, folders_below, is_cassette
-from vidgen_async.cassette.differences import is_older_state
-from vidgen_async.cassette.playing import BLOBS
-from vidgen_async.cassette.publishing import store
-from vidgen_async.cassette.scanning import refuse_secrets
+from vidgen_async.cassette.body_decoding import BLOBS
+from vidgen_async.cassette.body_encoding import Blob
+from vidgen_async.cassette.checks import blob_names, cassettes_below, folders_below, is_cassette
+from vidgen_async.cassette.diff import is_older_state
+from vidgen_async.cassette.secret_scan import refuse_secrets
+from vidgen_async.cassette.storage import store
 from vidgen_async.errors import CassetteError, CassetteInvalidError, CassetteNotFoundError
 
 

@@ -8,11 +8,11 @@ from typing import Any, TypeVar, cast
 
 import click
 
-from vidgen_async.cli.service import DEFAULT_ACCOUNT, Settings
-from vidgen_async.cli.wanted import Wanted, is_url, read_field
+from vidgen_async.cli.request_options import Wanted, is_url, read_field
+from vidgen_async.cli.service_connection import DEFAULT_ACCOUNT, Settings
 from vidgen_async.client import ONE_DAY
 from vidgen_async.errors import InvalidRequestError
-from vidgen_async.validation import RATIOS
+from vidgen_async.service.validation import RATIOS
 
 F = TypeVar("F", bound=Callable[..., Any])
 Option = Callable[[F], F]

@@ -9,16 +9,16 @@ from typing import TypeAlias, Unpack
 
 from attrs import evolve
 
-from vidgen_async.client.parts import Parts
-from vidgen_async.codec import read_task
-from vidgen_async.downloads import VideoStream, check_target
-from vidgen_async.endpoints import checked_task_id
-from vidgen_async.live_catalog import RequestCheck
+from vidgen_async.client.context import Parts
+from vidgen_async.media.download import VideoStream, check_target
 from vidgen_async.orders import OnReceipt, Orders
-from vidgen_async.resources import Receipt, TaskLike, VideoFields, VideoRequest, VideoTask
-from vidgen_async.validation import make_request
+from vidgen_async.service.catalog import RequestCheck
+from vidgen_async.service.codec import read_task
+from vidgen_async.service.endpoints import checked_task_id
+from vidgen_async.service.validation import make_request
+from vidgen_async.types.resources import Receipt, TaskLike, VideoFields, VideoRequest, VideoTask
 from vidgen_async.watcher import Outcome
-from vidgen_async.watcher.faults import GRACE
+from vidgen_async.watcher.poll_rules import GRACE
 
 OnUpdate: TypeAlias = Callable[[VideoTask], Awaitable[None] | None]
 

@@ -1,6 +1,10 @@
 """Journals: where orders are written before they go out."""
 
-from vidgen_async.attempts import (
+from vidgen_async.journal.base import Journal, Permission, RunningPage
+from vidgen_async.journal.memory import MemoryJournal
+from vidgen_async.journal.opening import journal_from
+from vidgen_async.journal.sqlite.journal import SqliteJournal
+from vidgen_async.types.orders import (
     Attempt,
     AttemptOutcome,
     Closing,
@@ -12,10 +16,6 @@ from vidgen_async.attempts import (
     RunningTask,
     TaskResult,
 )
-from vidgen_async.journal.base import Journal, Permission, RunningPage
-from vidgen_async.journal.memory import MemoryJournal
-from vidgen_async.journal.opening import journal_from
-from vidgen_async.journal.sqlite import SqliteJournal
 
 __all__ = [
     "Attempt",

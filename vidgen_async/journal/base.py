@@ -11,7 +11,9 @@ from typing import Protocol
 
 from attrs import frozen
 
-from vidgen_async.attempts import (
+from vidgen_async.errors import JournalError
+from vidgen_async.types.limits import Hold, Pacing, Turn
+from vidgen_async.types.orders import (
     SET_BACK,
     Attempt,
     AttemptOutcome,
@@ -23,8 +25,6 @@ from vidgen_async.attempts import (
     RunningTask,
     TaskResult,
 )
-from vidgen_async.errors import JournalError
-from vidgen_async.pacing import Hold, Pacing, Turn
 
 #: Slots are held a little longer than the window, for clocks that do not run quite alike.
 SLOT_MARGIN = timedelta(milliseconds=100)

@@ -8,7 +8,6 @@ from typing import TypeAlias
 
 from attrs import evolve
 
-from vidgen_async.attempts import Attempt, Closing, Evidence, Order, OrderRef, OrderState, RunningTask, TaskResult
 from vidgen_async.journal.base import (
     RUNNING_PAGE,
     SLOT_MARGIN,
@@ -19,7 +18,8 @@ from vidgen_async.journal.base import (
     hold_of,
     unknown_order,
 )
-from vidgen_async.pacing import Pacing, Turn, turn
+from vidgen_async.types.limits import Pacing, Turn, turn
+from vidgen_async.types.orders import Attempt, Closing, Evidence, Order, OrderRef, OrderState, RunningTask, TaskResult
 
 
 class MemoryJournal:

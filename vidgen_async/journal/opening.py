@@ -5,7 +5,7 @@ import re
 from vidgen_async.errors import ConfigurationError
 from vidgen_async.journal.base import Journal
 from vidgen_async.journal.memory import MemoryJournal
-from vidgen_async.journal.sqlite import SqliteJournal
+from vidgen_async.journal.sqlite.journal import SqliteJournal
 
 _ALLOWED = 'allowed are "sqlite:///relative.db", "sqlite:////absolute/path.db" and "memory:"'
 _SQLITE = "sqlite:///"

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 
-from vidgen_async.attempts import TaskResult
 from vidgen_async.clock import Clock
 from vidgen_async.events import Event, report
 from vidgen_async.journal.base import Journal
-from vidgen_async.pacing import backoff
-from vidgen_async.resources import VideoTask
+from vidgen_async.types.limits import backoff
+from vidgen_async.types.orders import TaskResult
+from vidgen_async.types.resources import VideoTask
 
 logger = logging.getLogger(__name__)
 

@@ -9,10 +9,10 @@ from opentelemetry import metrics, trace
 from vidgen_async import __version__
 from vidgen_async.clock import Clock, LoopClock
 from vidgen_async.errors import TransportError
-from vidgen_async.messages import CHUNK, Headers, Probe, Request
 from vidgen_async.otel.guard import Guard
-from vidgen_async.redaction import hide_secrets
+from vidgen_async.redaction.messages import hide_secrets
 from vidgen_async.transports.base import ClosedOnLeaving, Response, Transport
+from vidgen_async.types.http import CHUNK, Headers, Probe, Request
 
 #: In seconds, as the semantic conventions advise for this histogram.
 _BOUNDARIES = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)

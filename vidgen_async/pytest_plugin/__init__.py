@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from vidgen_async.pytest_plugin.handle import VidgenCassette
-from vidgen_async.pytest_plugin.loops import register_fixtures, running_sandbox
+from vidgen_async.pytest_plugin.cassette_handle import VidgenCassette
+from vidgen_async.pytest_plugin.event_loops import register_fixtures, running_sandbox
 from vidgen_async.pytest_plugin.reports import Reporter, explain, summarize
 from vidgen_async.pytest_plugin.settings import SETTINGS, Settings, add_settings
 
 if TYPE_CHECKING:
     from vidgen_async import Client
-    from vidgen_async.pytest_plugin.session import Session
+    from vidgen_async.pytest_plugin.cassette_session import Session
     from vidgen_async.sandbox import Sandbox
 
 __all__ = ["VidgenCassette"]
@@ -36,7 +36,7 @@ def vidgen_cassette(request: pytest.FixtureRequest) -> VidgenCassette:
     test asked is written. The marker ``vidgen_cassette`` says more.
     """
     __tracebackhide__ = True
-    from vidgen_async.pytest_plugin.opening import open_session  # noqa: PLC0415 - only who uses it waits for it
+    from vidgen_async.pytest_plugin.fixture_setup import open_session  # noqa: PLC0415 - only who uses it waits for it
 
     session = open_session(request)
     request.node.stash[_SESSION] = session
@@ -51,7 +51,7 @@ def vidgen_client(request: pytest.FixtureRequest, vidgen_cassette: VidgenCassett
     minute; in a replay no time passes by that. It is closed after the test.
     """
     __tracebackhide__ = True
-    from vidgen_async.pytest_plugin.opening import open_client  # noqa: PLC0415 - as above
+    from vidgen_async.pytest_plugin.fixture_setup import open_client  # noqa: PLC0415 - as above
 
     return open_client(request, vidgen_cassette)
 

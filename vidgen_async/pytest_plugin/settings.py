@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 import pytest
 
-from vidgen_async.pytest_plugin.places import is_name
+from vidgen_async.pytest_plugin.cassette_paths import is_name
 
 if TYPE_CHECKING:
     from vidgen_async.cassette.redactor import Prompts

@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 from attrs import define, field, frozen
 from PIL import Image
 
-from vidgen_async.sandbox.answers import Refusal
 from vidgen_async.sandbox.ledger import Account
-from vidgen_async.sandbox.links import LinkSigner
+from vidgen_async.sandbox.responses import Refusal
+from vidgen_async.sandbox.signed_links import LinkSigner
 
 RETENTION = 72 * 3600.0
 #: Pictures that Pillow decodes by itself; for some others it would run a program of the machine.

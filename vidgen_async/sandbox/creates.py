@@ -7,13 +7,13 @@ from urllib.parse import urlsplit
 
 from attrs import define, evolve, field
 
-from vidgen_async.sandbox.answers import Answer, Refusal, media_type_of, not_json
 from vidgen_async.sandbox.assets import AssetStore
 from vidgen_async.sandbox.catalog import CatalogEntry
-from vidgen_async.sandbox.film import Film, Picture, size_of
+from vidgen_async.sandbox.create_validation import Body, Wish, read_body, read_wish
 from vidgen_async.sandbox.ledger import Account, KeyedCreate
-from vidgen_async.sandbox.received import ReceivedCreate
-from vidgen_async.sandbox.rules import Body, Wish, read_body, read_wish
+from vidgen_async.sandbox.media.video_content import Film, Picture, size_of
+from vidgen_async.sandbox.request_log import ReceivedCreate
+from vidgen_async.sandbox.responses import Answer, Refusal, media_type_of, not_json
 from vidgen_async.sandbox.tasks import Failure, Outcome, Refunds, SandboxTask, outcome_by_prompt
 
 WINDOW = 60.0

@@ -5,16 +5,16 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from attrs import define, field, frozen
 
-from vidgen_async.sandbox import jsontext
-from vidgen_async.sandbox.answers import Answer, Refusal, media_type_of, not_json, video_answer
+from vidgen_async.sandbox import json_codec
 from vidgen_async.sandbox.assets import ASSET_PATH, Asset, AssetStore, DecodedImage, decode_image
 from vidgen_async.sandbox.clock import SandboxClock
 from vidgen_async.sandbox.creates import CreateDesk
 from vidgen_async.sandbox.ledger import Account, Accounts
-from vidgen_async.sandbox.links import LinkSigner
-from vidgen_async.sandbox.projector import Projector, RenderedVideo
-from vidgen_async.sandbox.received import ReceivedCreate
+from vidgen_async.sandbox.media.render_cache import Projector, RenderedVideo
+from vidgen_async.sandbox.request_log import ReceivedCreate
+from vidgen_async.sandbox.responses import Answer, Refusal, media_type_of, not_json, video_answer
 from vidgen_async.sandbox.routes import LINKS, PREFIX, Route
+from vidgen_async.sandbox.signed_links import LinkSigner
 from vidgen_async.sandbox.tasks import SandboxTask
 
 
@@ -160,7 +160,7 @@ class Endpoints:
 
 def _upload_fields(raw: bytes) -> tuple[str | None, str | None]:
     try:
-        body = jsontext.read_strictly(raw)
+        body = json_codec.read_strictly(raw)
     except ValueError:
         raise not_json() from None
     if not isinstance(body, dict):

@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 from attrs import define, evolve, field, frozen
 
-from vidgen_async.sandbox.answers import JSON_TYPE, Answer
+from vidgen_async.sandbox.responses import JSON_TYPE, Answer
 
 Op = Literal[
     "models.list",

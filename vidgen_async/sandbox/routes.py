@@ -4,7 +4,7 @@ from urllib.parse import unquote
 
 from attrs import frozen
 
-from vidgen_async.sandbox.received import OriginName
+from vidgen_async.sandbox.request_log import OriginName
 
 PREFIX = "/openapi/v1/"
 ASSETS = "/api/reference-assets/"

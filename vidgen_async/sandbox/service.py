@@ -16,18 +16,18 @@ from vidgen_async.sandbox.catalog import SNAPSHOT, CatalogEntry
 from vidgen_async.sandbox.clock import SandboxClock
 from vidgen_async.sandbox.creates import CreateDesk
 from vidgen_async.sandbox.endpoints import Endpoints
-from vidgen_async.sandbox.exchange import Exchanges
 from vidgen_async.sandbox.faults import FaultPlan
 from vidgen_async.sandbox.ledger import DEFAULT_BALANCE, Account, Accounts, LedgerEntry
-from vidgen_async.sandbox.links import WEEK, LinkSigner
-from vidgen_async.sandbox.origin import Origin
-from vidgen_async.sandbox.pages import own_pages
-from vidgen_async.sandbox.persistence import Keeper
-from vidgen_async.sandbox.projector import Projector
-from vidgen_async.sandbox.received import OnRequest, OriginName, ReceivedCreate, ReceivedRequest
+from vidgen_async.sandbox.listener import Origin
+from vidgen_async.sandbox.media.render_cache import Projector
+from vidgen_async.sandbox.request_handler import Exchanges
+from vidgen_async.sandbox.request_log import OnRequest, OriginName, ReceivedCreate, ReceivedRequest
 from vidgen_async.sandbox.routes import PREFIX
-from vidgen_async.sandbox.statefile import StateError, StateFile
+from vidgen_async.sandbox.signed_links import WEEK, LinkSigner
+from vidgen_async.sandbox.store.persistence import Keeper
+from vidgen_async.sandbox.store.state_file import StateError, StateFile
 from vidgen_async.sandbox.tasks import Failure, Outcome, Refunds, SandboxTask, outcome_by_prompt
+from vidgen_async.sandbox.web.pages import own_pages
 
 
 class Sandbox:

@@ -9,8 +9,8 @@ from http import HTTPStatus
 import aiohttp
 from aiohttp import web
 
-from vidgen_async.sandbox.answers import Answer, Refusal
 from vidgen_async.sandbox.faults import Fault
+from vidgen_async.sandbox.responses import Answer, Refusal
 
 TICK = 0.02
 

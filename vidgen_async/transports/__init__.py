@@ -4,16 +4,16 @@ another one carries, replay plays it back. Those of cassettes are loaded when th
 import importlib
 import typing
 
-from vidgen_async.messages import Body, BytesBody, Delivery, Headers, Phase, Probe, Request, make_headers
 from vidgen_async.transports.base import BufferedResponse, Response, Transport
-from vidgen_async.transports.direct import DirectTransport
+from vidgen_async.transports.direct.transport import DirectTransport
 from vidgen_async.transports.fake import FakeTransport
+from vidgen_async.types.http import Body, BytesBody, Delivery, Headers, Phase, Probe, Request, make_headers
 
 if typing.TYPE_CHECKING:
-    from vidgen_async.transports.appending import AppendingTransport
-    from vidgen_async.transports.cassettes import on_cassette
-    from vidgen_async.transports.recording import RecordingTransport
-    from vidgen_async.transports.replay import ReplayTransport
+    from vidgen_async.cassette.appending import AppendingTransport
+    from vidgen_async.cassette.recording import RecordingTransport
+    from vidgen_async.cassette.replay import ReplayTransport
+    from vidgen_async.cassette.transport_factory import on_cassette
 
 __all__ = [
     "AppendingTransport",
@@ -39,7 +39,7 @@ _OF_CASSETTES = {
     "AppendingTransport": "appending",
     "RecordingTransport": "recording",
     "ReplayTransport": "replay",
-    "on_cassette": "cassettes",
+    "on_cassette": "transport_factory",
 }
 
 
@@ -48,7 +48,7 @@ def __getattr__(name: str) -> object:
     if module is None:
         message = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(message, name=name)
-    found = getattr(importlib.import_module(f"{__name__}.{module}"), name)
+    found = getattr(importlib.import_module(f"vidgen_async.cassette.{module}"), name)
     globals()[name] = found
     return found
 

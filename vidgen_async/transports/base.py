@@ -36,7 +36,7 @@ from typing import Protocol, Self, runtime_checkable
 from yarl import URL
 
 from vidgen_async.errors import BodyError
-from vidgen_async.messages import CHUNK, Headers, Probe, Request, make_headers
+from vidgen_async.types.http import CHUNK, Headers, Probe, Request, make_headers
 
 
 class Response(Protocol):

@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Callable
 
 from vidgen_async.errors import TransportClosedError
-from vidgen_async.messages import Delivery, Phase, Probe, Request
 from vidgen_async.transports.base import BufferedResponse
+from vidgen_async.types.http import Delivery, Phase, Probe, Request
 
 
 class FakeTransport:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from vidgen_async.clock import Clock, within
 from vidgen_async.events import Event, report, report_failure
-from vidgen_async.resources import VideoTask
+from vidgen_async.types.resources import VideoTask
 
 UpdateHook: TypeAlias = Callable[[VideoTask], Awaitable[None] | None]
 

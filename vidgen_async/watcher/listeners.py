@@ -9,9 +9,9 @@ from typing import NamedTuple, TypeVar, cast
 from attrs import evolve, frozen
 
 from vidgen_async.errors import TaskFailedError, VidgenError, WaitTimeoutError
-from vidgen_async.redaction import excerpt
-from vidgen_async.resources import VideoTask
-from vidgen_async.schedule import Agenda
+from vidgen_async.redaction.messages import excerpt
+from vidgen_async.types.resources import VideoTask
+from vidgen_async.watcher.schedule import Agenda
 
 #: A failure reason is shown up to this length.
 LONGEST_REASON = 1000

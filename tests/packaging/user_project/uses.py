@@ -50,7 +50,6 @@ from vidgen_async.journal import (
     RunningPage,
     TaskResult,
 )
-from vidgen_async.pacing import Turn
 from vidgen_async.transports import (
     BufferedResponse,
     Delivery,
@@ -62,6 +61,7 @@ from vidgen_async.transports import (
     Transport,
     make_headers,
 )
+from vidgen_async.types import Turn
 
 
 class Counting:

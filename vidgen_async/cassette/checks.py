@@ -1,0 +1,220 @@
+"""What a cassette must be to be committed: readable, whole, without secrets, and young enough; and what lies beside
+cassettes without belonging to one."""
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from vidgen_async.cassette.body_decoding import BLOBS
+from vidgen_async.cassette.document import FORMAT, Document
+from vidgen_async.cassette.reader import load
+from vidgen_async.cassette.secret_scan import scan
+from vidgen_async.errors import CassetteInvalidError, CassetteNotFoundError, CassetteVersionError
+
+#: What tests keep their cassettes in: where they are looked for below the current directory.
+CASSETTES = "cassettes"
+#: How files are called that are written while recording, and those of older recordings that did not end.
+UNFINISHED = re.compile(r".*\.json\.part(?:\.old\d*)?")
+
+#: So a cassette begins; one that is damaged further on is still taken for one.
+_BEGINNING = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"format"\s*:\s*"' + FORMAT.encode() + rb'"')
+_NAMED_BLOB = re.compile(rb'"blob"\s*:\s*"([^"\\]+)"')
+_NOT_ENTERED = frozenset({"node_modules", "site-packages", "__pycache__"})
+_PIECE = 1 << 20
+
+
+class ProblemKind(StrEnum):
+    """What can be wrong with a file."""
+
+    INVALID = "invalid"
+    VERSION = "version"
+    SECRET = "secret"  # noqa: S105 - it is the name of a kind
+    BLOB_MISSING = "blob-missing"
+    BLOB_DAMAGED = "blob-damaged"
+    TOO_OLD = "too-old"
+    ORPHAN = "orphan"
+    UNFINISHED = "unfinished"
+
+
+@frozen
+class Problem:
+    """One thing that is wrong with the file at ``path``. ``where`` is the place in it as a JSON pointer (RFC 6901), or
+    empty. No value of a secret is in it."""
+
+    path: Path
+    kind: ProblemKind
+    where: str
+    message: str
+
+
+# -- finding ---------------------------------------------------------------------------------------------------------
+
+
+def is_cassette(path: Path) -> bool:
+    """Whether the file says that it is one: a damaged one, too, if it begins as it should. OSError when it cannot be
+    read."""
+    data = path.read_bytes()
+    if _BEGINNING.match(data):
+        return True
+    if FORMAT.encode() not in data:
+        return False
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(value, dict) and value.get("format") == FORMAT
+
+
+def cassettes_below(directory: Path) -> list[Path]:
+    """The cassettes in a directory and below it, sorted; other files are passed over.
+
+    Hidden directories and those of installed packages are not entered. OSError when one cannot be read.
+    """
+    return [file for folder in _folders_below(directory) for file in _cassettes_in(folder)]
+
+
+def cassettes_here(directory: Path) -> list[Path]:
+    """The cassettes of a project: those in the directory itself, and those below directories named ``cassettes``."""
+    own = _cassettes_in(directory)
+    return own + [
+        file
+        for folder in _folders_below(directory)
+        if CASSETTES in folder.relative_to(directory).parts
+        for file in _cassettes_in(folder)
+    ]
+
+
+def _cassettes_in(folder: Path) -> list[Path]:
+    return [file for file in _files_in(folder) if file.suffix == ".json" and is_cassette(file)]
+
+
+def _files_in(folder: Path) -> list[Path]:
+    return sorted(file for file in folder.iterdir() if file.is_file())
+
+
+def _folders_below(directory: Path) -> Iterator[Path]:
+    """The directory and all below it, each before those in it."""
+    for place, names, _ in os.walk(directory, onerror=_refuse):
+        names[:] = sorted(name for name in names if not name.startswith(".") and name not in _NOT_ENTERED)
+        yield Path(place)
+
+
+def _refuse(error: OSError) -> None:
+    raise error
+
+
+# -- one cassette ----------------------------------------------------------------------------------------------------
+
+
+def check_cassette(path: Path, *, now: datetime, max_age: timedelta | None = None) -> list[Problem]:
+    """All that is wrong with one cassette and its blobs; ``now`` is what its age is told by.
+
+    CassetteNotFoundError where there is none. Nothing is written.
+    """
+    try:
+        document = load(path)
+    except CassetteNotFoundError:
+        raise
+    except CassetteInvalidError as error:
+        kind = ProblemKind.VERSION if isinstance(error, CassetteVersionError) else ProblemKind.INVALID
+        message = error.message.removeprefix(f"the cassette {path}: ").removeprefix(f"{error.pointer} ")
+        return [Problem(path, kind, error.pointer, message)]
+    problems = [
+        Problem(path, ProblemKind.SECRET, found.where, f"looks like a secret: {found.kind}") for found in scan(document)
+    ]
+    problems += _blob_problems(path, document)
+    recorded_at = document.meta.recorded_at
+    if max_age is not None and now - recorded_at > max_age:
+        message = f"recorded {(now - recorded_at).days} days ago, on {recorded_at:%Y-%m-%d}: record it again"
+        problems.append(Problem(path, ProblemKind.TOO_OLD, "/meta/recorded_at", message))
+    return problems
+
+
+def blob_names(document: Document) -> set[str]:
+    """The names of the blobs that belong to a cassette."""
+    return {body["blob"] for _, body in _bodies(document) if "blob" in body}
+
+
+def _bodies(document: Document) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every body with its place."""
+    for at, interaction in enumerate(document.interactions):
+        for part, body in (("request", interaction.request.body), ("response", interaction.body)):
+            if body is not None:
+                yield f"/interactions/{at}/{part}/body", body
+
+
+def _blob_problems(path: Path, document: Document) -> Iterator[Problem]:
+    digests: dict[str, tuple[str, int]] = {}
+    for where, body in _bodies(document):
+        if "blob" not in body:
+            continue
+        name = body["blob"]
+        try:
+            digest, length = digests[name] = digests.get(name) or _digest(path.parent / BLOBS / name)
+        except FileNotFoundError:
+            yield Problem(path, ProblemKind.BLOB_MISSING, where, f"there is no {BLOBS}/{name}")
+            continue
+        except OSError as error:
+            message = f"{BLOBS}/{name} cannot be read: {error.strerror or error}"
+            yield Problem(path, ProblemKind.BLOB_DAMAGED, where, message)
+            continue
+        if not _is_kept(body, digest, length):
+            yield Problem(path, ProblemKind.BLOB_DAMAGED, where, f"{BLOBS}/{name} is not what was recorded")
+
+
+def _digest(file: Path) -> tuple[str, int]:
+    """The digest of a file's content, and its length."""
+    digest, length = hashlib.sha256(), 0
+    with file.open("rb") as opened:
+        while piece := opened.read(_PIECE):
+            digest.update(piece)
+            length += len(piece)
+    return digest.hexdigest(), length
+
+
+def _is_kept(body: dict[str, Any], digest: str, length: int) -> bool:
+    """Whether a blob is what its name and the cassette say: all of the body, or both its ends."""
+    if not body["blob"].startswith(f"sha256-{digest}."):
+        return False
+    if body.get("stored") == "all":
+        return bool(body["bytes"] == length and body.get("sha256") == digest)
+    return bool(sum(body["ends"]) == length)
+
+
+# -- what belongs to none --------------------------------------------------------------------------------------------
+
+
+def orphans(folders: Iterable[Path]) -> list[Problem]:
+    """Blobs in these directories that no cassette there names, and what recordings that did not end have left.
+
+    The blobs of a damaged cassette, of one in a newer format and of an unfinished recording count as named.
+    """
+    return [problem for folder in dict.fromkeys(folders) for problem in _orphans_in(folder)]
+
+
+def folders_below(directory: Path) -> list[Path]:
+    """The directories in which :func:`cassettes_below` looks."""
+    return list(_folders_below(directory))
+
+
+def _orphans_in(folder: Path) -> Iterator[Problem]:
+    files = [file for file in _files_in(folder) if file.name.endswith(".json") or UNFINISHED.fullmatch(file.name)]
+    for file in files:
+        if UNFINISHED.fullmatch(file.name):
+            message = "left by a recording that did not end: vidgen cassette recover shows what is in it"
+            yield Problem(file, ProblemKind.UNFINISHED, "", message)
+    blobs = folder / BLOBS
+    if not blobs.is_dir():
+        return
+    named = {name.decode("utf-8", "replace") for file in files for name in _NAMED_BLOB.findall(file.read_bytes())}
+    for file in _files_in(blobs):
+        if file.name.lstrip(".").startswith("sha256-") and file.name not in named:
+            yield Problem(file, ProblemKind.ORPHAN, "", "no cassette names it")

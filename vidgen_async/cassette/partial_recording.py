@@ -1,0 +1,224 @@
+"""A recording while it is under way: lines of JSON, already redacted, each handed to the system before the recording
+goes on. What was finished survives a kill; the cassette itself is replaced only by a whole one."""
+
+import json
+import os
+import re
+import stat
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from attrs import evolve, frozen
+
+from vidgen_async.cassette.document import FORMAT, VERSION, Document, Interaction, Meta
+from vidgen_async.cassette.reader import Reader
+from vidgen_async.cassette.storage import load_if_there, publish
+from vidgen_async.cassette.writer import meta_form, to_text
+from vidgen_async.errors import CassetteBusyError, CassetteError, CassetteInvalidError, CassetteNotFoundError
+
+try:
+    import fcntl
+except ImportError:  # no such locks on this system: two recordings of one cassette are not told apart
+    fcntl = None  # type: ignore[assignment]
+
+ENDING = ".part"
+
+
+class PartFile:
+    """The lines of one recording. It is locked for as long as it is open; of a killed recording the lock is gone."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file: int | None = None
+        self._length = 0
+        self._let_go: weakref.finalize[..., PartFile] | None = None
+
+    def open(self, meta: Meta, *, is_append: bool) -> None:
+        """Begin. CassetteBusyError when another recording holds it; what dead ones left is kept beside it."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            while self._file is None:
+                self._file = self._locked()
+            # Also for a recording that is simply forgotten.
+            self._let_go = weakref.finalize(self, os.close, self._file)
+            begin = {"e": "begin", "format": FORMAT, "version": VERSION, "append": is_append, "meta": meta_form(meta)}
+            self.write(to_text(begin))
+        except OSError as error:
+            self.close()
+            message = f"the recording cannot be written to {self.path}: {error.strerror or error}"
+            raise CassetteError(message) from error
+
+    def write(self, line: str) -> None:
+        """One line, whole; or OSError, and nothing of it."""
+        if self._file is None:
+            message = f"the recording at {self.path} is not open"
+            raise CassetteError(message)
+        rest = memoryview(f"{line}\n".encode())
+        length = len(rest)
+        try:
+            while rest:
+                rest = rest[os.write(self._file, rest) :]
+        except OSError:
+            with suppress(OSError):  # half a line would spoil the next one, too
+                os.ftruncate(self._file, self._length)
+            raise
+        self._length += length
+
+    def rewrite(self, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+        """Change lines that were written; at one go, and without losing the lock."""
+        lines = [_object(line) for line in self.path.read_bytes().splitlines()]
+        text = "".join(f"{to_text(change(line))}\n" for line in lines if line is not None).encode()
+        beside = self.path.with_name(f"{self.path.name}.new")
+        beside.unlink(missing_ok=True)
+        file = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with os.fdopen(os.dup(file), "ab") as whole:
+            whole.write(text)
+        beside.replace(self.path)
+        self.close()
+        self._file, self._length = file, len(text)
+        self._let_go = weakref.finalize(self, os.close, file)
+
+    def close(self) -> None:
+        """Unlock it; it stays where it is."""
+        self._file = None
+        if self._let_go is not None:
+            self._let_go()
+
+    def discard(self) -> None:
+        """Remove it. What older recordings left stays until somebody looks at it."""
+        self.path.unlink(missing_ok=True)
+        self.close()
+
+    def _locked(self) -> int | None:
+        """The file, empty and ours; None when it was removed before we had the lock."""
+        file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            if self._is_ours(file):
+                return file
+        except BlockingIOError as error:
+            os.close(file)
+            message = f"another recording of this cassette is under way ({self.path})"
+            raise CassetteBusyError(message) from error
+        except BaseException:
+            os.close(file)
+            raise
+        os.close(file)
+        return None
+
+    def _is_ours(self, file: int) -> bool:
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            if not os.path.samestat(self.path.stat(), os.fstat(file)):
+                return False
+        except FileNotFoundError:
+            return False
+        if stat.S_ISREG(os.fstat(file).st_mode) and os.fstat(file).st_size:
+            # Somebody may still want to recover it.
+            self.path.replace(self._free_name())
+            return False
+        return True
+
+    def _free_name(self) -> Path:
+        """For what an older recording left: ``….part.old``, ``….part.old2``, …"""
+        names = (f"{self.path.name}.old{number or ''}" for number in (0, *range(2, 10**6)))
+        return next(path for path in map(self.path.with_name, names) if not path.exists())
+
+
+@frozen
+class Recovered:
+    """What a recording had finished."""
+
+    target: Path
+    document: Document
+    #: Requests that had no outcome yet.
+    unfinished: tuple[str, ...] = ()
+    #: Lines that could not be read.
+    damaged: int = 0
+
+    def publish(self) -> Path:
+        """Write the cassette, after a scan for secrets, at one go. CassetteSecretError: nothing was written."""
+        publish(self.document, self.target)
+        return self.target
+
+
+def recover(part: str | os.PathLike[str]) -> Recovered:
+    """Read what a recording left: all that was finished, in order. The file stays as it is.
+
+    CassetteNotFoundError, and CassetteInvalidError for what is no recording. An appending recording is joined to the
+    cassette beside it.
+    """
+    path = Path(part)
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except FileNotFoundError as error:
+        message = f"there is no recording at {path}"
+        raise CassetteNotFoundError(message, path=str(path)) from error
+    except OSError as error:
+        message = f"the recording {path} cannot be read: {error.strerror or error}"
+        raise CassetteInvalidError(message, path=str(path)) from error
+    began = _object(lines[0])
+    if began is None or began.get("format") != FORMAT:
+        message = f"{path} is no recording of a cassette"
+        raise CassetteInvalidError(message, path=str(path))
+    return _Leftover(path, began).read(lines[1:])
+
+
+class _Leftover:
+    """The lines of a part file, put together again."""
+
+    def __init__(self, path: Path, began: dict[str, Any]) -> None:
+        self._began = began
+        self._reader = Reader(str(path))
+        self._opened: dict[int, dict[str, Any]] = {}
+        self._finished: list[Interaction] = []
+        name = re.sub(r"\.old\d*$", "", path.name)
+        self._target = path.with_name(name.removesuffix(ENDING) if name.endswith(ENDING) else f"{name}.recovered.json")
+
+    def read(self, lines: list[bytes]) -> Recovered:
+        damaged = 0
+        for line in filter(None, lines):
+            try:
+                self._take(_object(line) or {})
+            except (KeyError, TypeError, ValueError, RecursionError, CassetteInvalidError):
+                damaged += 1
+        unfinished = tuple(
+            f"{one['request']['method']} {one['request']['url']} ({one['op']})" for one in self._opened.values()
+        )
+        return Recovered(self._target, self._document(), unfinished, damaged)
+
+    def _take(self, line: dict[str, Any]) -> None:
+        match line["e"]:
+            case "open":
+                self._opened[line["n"]] = line
+            case "meta":
+                self._began["meta"]["base_url"] = line["base_url"]
+            case "drop":
+                del self._opened[line["n"]]
+            case "done":
+                whole = self._opened[line["n"]] | line
+                del whole["e"]
+                self._finished.append(self._reader.interaction(whole, f"/{whole['n']}"))
+                del self._opened[line["n"]]
+
+    def _document(self) -> Document:
+        before = load_if_there(self._target) if self._began.get("append") else None
+        if before is None:
+            before = Document(self._reader.meta(self._began.get("meta")))
+        # An appending recording that was published already is on the cassette.
+        there = {interaction.n for interaction in before.interactions}
+        finished = sorted((one for one in self._finished if one.n not in there), key=lambda one: one.n)
+        return evolve(before, interactions=(*before.interactions, *finished))
+
+
+def _object(line: bytes) -> dict[str, Any] | None:
+    try:
+        data = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return data if isinstance(data, dict) else None

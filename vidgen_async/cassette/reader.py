@@ -1,0 +1,220 @@
+"""From a file to a document. What is wrong is told with its place."""
+
+import json
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from yarl import URL
+
+from vidgen_async.cassette.body_decoding import problem_of
+from vidgen_async.cassette.document import FORMAT, VERSION, Document, Failure, Interaction, Meta, RecordedRequest
+from vidgen_async.errors import CassetteInvalidError, CassetteNotFoundError, CassetteVersionError
+from vidgen_async.types.http import Delivery, Phase
+
+#: Times beyond these are no times of a recording, and cannot be reckoned with.
+_FIRST_YEAR, _LAST_YEAR = 1970, 9000
+_LONGEST_TIME = 1e13
+
+
+def load(path: str | os.PathLike[str]) -> Document:
+    """Read a cassette. CassetteNotFoundError, CassetteVersionError for a newer format, CassetteInvalidError for what is
+    damaged or no cassette, with a pointer to the place."""
+    place = Path(path)
+    if place.exists() and not place.is_file():
+        message = f"{place} is no cassette: it is no regular file"
+        raise CassetteInvalidError(message, path=str(place))
+    try:
+        text = place.read_text("utf-8")
+    except FileNotFoundError as error:
+        message = f"there is no cassette at {place}"
+        raise CassetteNotFoundError(message, path=str(place), advice="Record it first.") from error
+    except (OSError, UnicodeDecodeError) as error:
+        reason = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else error.strerror or error
+        message = f"the cassette {place} cannot be read: {reason}"
+        raise CassetteInvalidError(message, path=str(place)) from error
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        message = f"{place} is no cassette, or a damaged one: it is not JSON ({error})"
+        raise CassetteInvalidError(message, path=str(place)) from error
+    return Reader(str(place)).document(data)
+
+
+class Reader:
+    """Turns JSON into a document or a part of one. What is wrong is a CassetteInvalidError that names its place."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        #: The same headers come again and again.
+        self._headers: dict[tuple[Any, ...], tuple[tuple[str, str], ...]] = {}
+
+    def document(self, data: Any) -> Document:
+        if not isinstance(data, dict) or data.get("format") != FORMAT:
+            raise self._invalid("/format", f'is not "{FORMAT}": this is no cassette')
+        version = data.get("version")
+        if type(version) is not int or version < 1:
+            raise self._invalid("/version", "is not a version number")
+        if version > VERSION:
+            message = (
+                f"the cassette {self._path} has version {version}; this release reads up to version {VERSION}. "
+                "Upgrade vidgen-async, or record it again."
+            )
+            raise CassetteVersionError(message, path=self._path, pointer="/version")
+        items = data.get("interactions")
+        if not isinstance(items, list):
+            raise self._invalid("/interactions", "is not a list")
+        interactions = [self.interaction(item, f"/interactions/{at}") for at, item in enumerate(items)]
+        if len({interaction.n for interaction in interactions}) != len(interactions):
+            raise self._invalid("/interactions", "has two interactions with one ordinal n")
+        extra = {name: data[name] for name in data if name not in ("format", "version", "meta", "interactions")}
+        return Document(self.meta(data.get("meta")), tuple(sorted(interactions, key=lambda one: one.n)), extra)
+
+    def meta(self, data: Any) -> Meta:
+        try:
+            recorded_at = datetime.fromisoformat(data["recorded_at"])
+        except (TypeError, KeyError, ValueError) as error:
+            raise self._invalid("/meta/recorded_at", "is not a time") from error
+        base_url = data.get("base_url")
+        if base_url is not None and not _is_address(base_url):
+            raise self._invalid("/meta/base_url", "is no address")
+        extra = {name: data[name] for name in data if name not in ("recorded_at", "recorder", "base_url")}
+        if not _FIRST_YEAR <= recorded_at.year <= _LAST_YEAR:
+            raise self._invalid("/meta/recorded_at", "is out of all reason")
+        if recorded_at.tzinfo is None:
+            recorded_at = recorded_at.replace(tzinfo=UTC)
+        return Meta(recorded_at, str(data.get("recorder", "")), base_url, extra)
+
+    def interaction(self, data: Any, pointer: str) -> Interaction:
+        """One interaction; ``pointer`` is its place in the file."""
+        if not isinstance(data, dict):
+            raise self._invalid(pointer, "is not an object")
+        n, op, request = data.get("n"), data.get("op"), data.get("request")
+        if type(n) is not int or not isinstance(op, str):
+            raise self._invalid(pointer, "has no ordinal n or no op")
+        if not isinstance(request, dict) or not isinstance(request.get("url"), str):
+            raise self._invalid(f"{pointer}/request", "has no url")
+        if not isinstance(request.get("method"), str):
+            raise self._invalid(f"{pointer}/request", "has no method")
+        response, error = data.get("response"), data.get("error")
+        if response is None and error is None:
+            raise self._invalid(pointer, "has neither a response nor an error")
+        status = None
+        headers: tuple[tuple[str, str], ...] = ()
+        body = None
+        if response is not None:
+            status = response.get("status") if isinstance(response, dict) else None
+            if type(status) is not int:
+                raise self._invalid(f"{pointer}/response/status", "is not a number")
+            headers = self.headers(response.get("headers", ()), pointer, "/response/headers")
+            body = self.body(response.get("body"), pointer, "/response/body")
+        started, answered, ended = self.times(data.get("t"), pointer, "/t")
+        return Interaction(
+            n=n,
+            op=op,
+            request=RecordedRequest(
+                request["method"],
+                request["url"],
+                self.headers(request.get("headers", ()), pointer, "/request/headers"),
+                self.body(request.get("body"), pointer, "/request/body"),
+            ),
+            started=started or 0.0,
+            answered=answered,
+            ended=ended,
+            status=status,
+            headers=headers,
+            body=body,
+            failure=None if error is None else self.failure(error, pointer, "/error"),
+            extra=_unknown(data),
+        )
+
+    def headers(self, data: Any, pointer: str, where: str) -> tuple[tuple[str, str], ...]:
+        try:
+            lines = tuple(data)
+            known = self._headers.get(lines)
+            if known is None:
+                known = self._headers[lines] = tuple(map(_header, lines))
+            return known
+        except (TypeError, ValueError, AttributeError) as error:
+            raise self._invalid(pointer + where, 'is not a list of "name: value"') from error
+
+    def body(self, data: Any, pointer: str, where: str) -> dict[str, Any] | None:
+        if data is None:
+            return None
+        if not isinstance(data, dict):
+            raise self._invalid(pointer + where, "is no body")
+        problem = problem_of(data)
+        if problem is not None:
+            raise self._invalid(f"{pointer}{where}{problem.where}", problem.what)
+        return data
+
+    def times(self, data: Any, pointer: str, where: str) -> tuple[float | None, ...]:
+        if data is None:
+            return (0.0, None, None)
+        try:
+            started, answered, ended = data
+            if (
+                not 0
+                <= min(started, answered or 0, ended or 0)
+                <= max(started, answered or 0, ended or 0)
+                <= _LONGEST_TIME
+            ):
+                raise self._invalid(pointer + where, "is out of all reason")
+            return (
+                started / 1000,
+                None if answered is None else answered / 1000,
+                None if ended is None else ended / 1000,
+            )
+        except (TypeError, ValueError) as error:
+            raise self._invalid(pointer + where, "is not three times in milliseconds") from error
+
+    def failure(self, data: Any, pointer: str, where: str) -> Failure:
+        if not isinstance(data, dict) or not isinstance(data.get("type"), str):
+            raise self._invalid(pointer + where, "has no type")
+        received = data.get("received", 0)
+        try:
+            delivery, phase = Delivery(str(data.get("delivery"))), Phase(str(data.get("phase")))
+        except ValueError as error:
+            raise self._invalid(pointer + where, "has an unknown delivery or phase") from error
+        return Failure(
+            data["type"],
+            delivery,
+            phase,
+            str(data.get("message", "")),
+            received if isinstance(received, int) else 0,
+        )
+
+    def _invalid(self, pointer: str, what: str) -> CassetteInvalidError:
+        return CassetteInvalidError(f"the cassette {self._path}: {pointer} {what}", path=self._path, pointer=pointer)
+
+
+def _header(line: str) -> tuple[str, str]:
+    name, colon, value = line.partition(": ")
+    if not colon:
+        raise ValueError
+    return name, value
+
+
+def _is_address(text: object) -> bool:
+    try:
+        return isinstance(text, str) and URL(text).scheme in ("http", "https") and bool(URL(text).host)
+    except ValueError:
+        return False
+
+
+def _unknown(data: dict[str, Any]) -> dict[str, Any]:
+    """The fields that are not read, of an interaction and of its parts."""
+    unknown = {} if data.keys() <= _FIELDS else {name: data[name] for name in data if name not in _FIELDS}
+    for part, known in _KNOWN.items():
+        if part in data and not data[part].keys() <= known:
+            unknown[part] = {name: data[part][name] for name in data[part] if name not in known}
+    return unknown
+
+
+_FIELDS = frozenset({"n", "op", "t", "request", "response", "error"})
+_KNOWN = {
+    "request": frozenset({"method", "url", "headers", "body"}),
+    "response": frozenset({"status", "headers", "body"}),
+    "error": frozenset({"type", "delivery", "phase", "message", "received"}),
+}

@@ -1,0 +1,199 @@
+"""A last look for secrets, at a whole cassette: what the redactor would still change should not be there."""
+
+import base64
+import hashlib
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from attrs import evolve, frozen
+
+from vidgen_async.cassette.body_encoding import hides_a_secret
+from vidgen_async.cassette.document import Document, Interaction
+from vidgen_async.cassette.reader import Reader
+from vidgen_async.cassette.redactor import Redactor
+from vidgen_async.cassette.writer import interaction_form
+from vidgen_async.errors import CassetteSecretError
+from vidgen_async.redaction.pseudonyms import PSEUDONYM, Secrets, loosened
+from vidgen_async.redaction.secret_names import HeaderKind, kind_of_header, look_of
+
+Change: TypeAlias = Callable[[str], str]
+
+
+@frozen
+class Finding:
+    """A place (a JSON pointer) and what kind of secret seems to be there. The value is never told."""
+
+    where: str
+    kind: str
+
+
+def scan(document: Document, secrets: Secrets | None = None, *, origin: str | None = None) -> list[Finding]:
+    """Everything in the cassette that looks like a secret, or is one of ``secrets``. ``origin`` is the service's, where
+    the cassette does not tell it."""
+    redactor = Redactor(is_numbered=False, origin=document.meta.origin or origin)
+    known = secrets if secrets is not None and is_any_in(document, secrets) else None
+    looks = _Looks(redactor, known)
+    for interaction in document.interactions:
+        redactor.note_ids((interaction.body or {}).get("json"))
+    meta = {"base_url": document.meta.base_url, **document.meta.extra}
+    looks.leaves({"meta": meta, **document.extra}, "")
+    for at, interaction in enumerate(document.interactions):
+        looks.interaction(interaction, f"/interactions/{at}")
+    return looks.found
+
+
+def refuse_secrets(document: Document, secrets: Secrets | None = None, *, origin: str | None = None) -> None:
+    """CassetteSecretError for the first finding."""
+    for finding in scan(document, secrets, origin=origin):
+        message = f"{finding.where} holds what looks like a secret ({finding.kind}); nothing was published."
+        advice = "Name it in Cassette(secrets=…) and record again."
+        raise CassetteSecretError(message, where=finding.where, kind=finding.kind, advice=advice)
+
+
+class _Looks:
+    """What was found so far."""
+
+    def __init__(self, redactor: Redactor, known: Secrets | None) -> None:
+        self._redactor = redactor
+        self._known = known
+        self.found: list[Finding] = []
+
+    def interaction(self, interaction: Interaction, pointer: str) -> None:
+        self._look(f"{pointer}/request/url", interaction.request.url, self._redactor.url)
+        self._headers(interaction.request.headers, f"{pointer}/request/headers")
+        self._headers(interaction.headers, f"{pointer}/response/headers")
+        self._body(interaction.request.body, f"{pointer}/request/body")
+        self._body(interaction.body, f"{pointer}/response/body")
+        if interaction.failure is not None:
+            self._look(f"{pointer}/error/message", interaction.failure.message, self._redactor.text)
+        self.leaves({"op": interaction.op, **interaction.extra}, pointer)
+
+    def leaves(self, value: Any, pointer: str, name: str = "") -> None:
+        """All texts and numbers in a JSON value."""
+        if isinstance(value, dict):
+            for key, item in value.items():
+                # A name may be a secret itself: then it is not told either.
+                shown = self._redactor.text(key)
+                place = f"{pointer}/{shown.replace('~', '~0').replace('/', '~1')}"
+                self._look(place, key, self._redactor.text)
+                self.leaves(item, place, self._redactor.name_below(name, key))
+        elif isinstance(value, list):
+            for at, item in enumerate(value):
+                self.leaves(item, f"{pointer}/{at}", name)
+        elif value is not None and not isinstance(value, bool):
+            self._look(pointer, str(value), lambda _: str(self._redactor.json(value, name)))
+
+    def _headers(self, headers: tuple[tuple[str, str], ...], pointer: str) -> None:
+        for at, (name, value) in enumerate(headers):
+            kind = kind_of_header(name)
+            if kind in (HeaderKind.LEARNT, HeaderKind.DROPPED) and not PSEUDONYM.fullmatch(value):
+                self.found.append(Finding(f"{pointer}/{at}", "header that is never kept"))
+            self._look(
+                f"{pointer}/{at}", value, self._redactor.url if kind is HeaderKind.ADDRESS else self._redactor.text
+            )
+
+    def _body(self, body: dict[str, Any] | None, pointer: str) -> None:
+        if body is not None and "json" in body:
+            self.leaves(body["json"], f"{pointer}/json")
+        elif body is not None and "text" in body:
+            self._look(f"{pointer}/text", str(body["text"]), self._redactor.text)
+        elif body is not None and "b64" in body and hides_a_secret(base64.b64decode(body["b64"]), self._redactor):
+            self.found.append(Finding(f"{pointer}/b64", "something in its bytes"))
+
+    def _look(self, pointer: str, text: str, redact: Change) -> None:
+        if self._known is not None and self._known.is_in(text):
+            self.found.append(Finding(pointer, "known value"))
+        elif loosened(redact(text)) != loosened(text):
+            self.found.append(Finding(pointer, look_of(text) or "value under a telling name"))
+
+
+# -- changing what is written ----------------------------------------------------------------------------------------
+
+
+def is_any_in(document: Document, secrets: Secrets) -> bool:
+    """Whether a known value is anywhere in the cassette. Texts that come again are looked at once."""
+    texts: dict[str, None] = dict.fromkeys([document.meta.base_url or ""])
+
+    def collect(text: str) -> str:
+        texts[text] = None
+        return text
+
+    for interaction in document.interactions:
+        map_line(interaction_form(interaction), collect)
+    return secrets.is_in("\n".join(texts))
+
+
+def map_texts(document: Document, change: Change) -> Document:
+    """The document with every text changed that came from outside; bodies that are no text stay."""
+    reader, base_url = Reader("in hand"), document.meta.base_url
+    forms = (map_line(interaction_form(interaction), change) for interaction in document.interactions)
+    return evolve(
+        document,
+        meta=evolve(document.meta, base_url=None if base_url is None else change(base_url)),
+        interactions=tuple(reader.interaction(form, f"/interactions/{at}") for at, form in enumerate(forms)),
+    )
+
+
+def map_line(line: dict[str, Any], change: Change) -> dict[str, Any]:
+    """The same for an interaction as JSON, or for a line of a part file."""
+    mapped = dict(line)
+    if line.get("base_url"):
+        mapped["base_url"] = change(line["base_url"])
+    if "request" in line:
+        mapped["request"] = _mapped_part({**line["request"], "url": change(line["request"]["url"])}, change)
+    if "response" in line:
+        mapped["response"] = _mapped_part(line["response"], change)
+    if "error" in line:
+        mapped["error"] = {**line["error"], "message": change(line["error"]["message"])}
+    return mapped
+
+
+def without_telling_bytes(document: Document, redactor: Redactor) -> Document:
+    """The document without answers' bytes that a secret is in."""
+    kept = (evolve(one, body=_without_bytes(one.body, set(), redactor)) for one in document.interactions)
+    return evolve(document, interactions=tuple(kept))
+
+
+def without_bytes(line: dict[str, Any], bad: set[str], redactor: Redactor) -> dict[str, Any]:
+    """The same for a line of a part file, and without what is in one of the ``bad`` blobs."""
+    body = line.get("response", {}).get("body")
+    kept = _without_bytes(body, bad, redactor)
+    return line if kept is body else {**line, "response": {**line["response"], "body": kept}}
+
+
+def _without_bytes(body: dict[str, Any] | None, bad: set[str], redactor: Redactor) -> dict[str, Any] | None:
+    if body is None or not ("b64" in body or body.get("blob") in bad):
+        return body
+    if "b64" not in body:
+        return {"bytes": body["bytes"], "sha256": body["sha256"]}
+    data = base64.b64decode(body["b64"])
+    return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} if hides_a_secret(data, redactor) else body
+
+
+def _mapped_part(part: dict[str, Any], change: Change) -> dict[str, Any]:
+    mapped = dict(part)
+    if "headers" in part:
+        pairs = (header.partition(": ") for header in part["headers"])
+        mapped["headers"] = [f"{name}: {change(value)}" for name, _, value in pairs]
+    if "body" in part:
+        mapped["body"] = _mapped_body(part["body"], change)
+    return mapped
+
+
+def _mapped_body(body: dict[str, Any] | None, change: Change) -> dict[str, Any] | None:
+    if body is not None and "json" in body:
+        return {**body, "json": _mapped_json(body["json"], change)}
+    return {**body, "text": change(str(body["text"]))} if body is not None and "text" in body else body
+
+
+def _mapped_json(value: Any, change: Change) -> Any:
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {change(key): _mapped_json(item, change) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_mapped_json(item, change) for item in value]
+    if value is None or isinstance(value, bool):
+        return value
+    shown = change(str(value))
+    return value if shown == str(value) else shown

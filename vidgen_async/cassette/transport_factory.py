@@ -1,0 +1,49 @@
+"""From a mode's name to a transport."""
+
+import os
+from collections.abc import Callable
+
+from vidgen_async.cassette.appending import AppendingTransport
+from vidgen_async.cassette.recording import RecordingTransport
+from vidgen_async.cassette.replay import ReplayTransport
+from vidgen_async.cassette.settings import Cassette, Mode, as_cassette
+from vidgen_async.errors import CassetteNotFoundError
+from vidgen_async.transports.base import Transport
+from vidgen_async.transports.direct.transport import DirectTransport
+
+
+def on_cassette(
+    cassette: Cassette | str | os.PathLike[str],
+    mode: Mode | str = Mode.REPLAY,
+    *,
+    live: Callable[[], Transport] = DirectTransport,
+    auto_publish: bool = True,
+) -> ReplayTransport | RecordingTransport:
+    """The transport for a cassette in a :class:`Mode`. ``live`` makes the transport that is recorded; in a replay it is
+    never called.
+
+    ConfigurationError for an unknown mode; CassetteNotFoundError for a replay without a cassette, and for ``auto``
+    where it would record and the environment variable CI is set.
+    """
+    mode, cassette = Mode.named(mode), as_cassette(cassette)
+    if mode is Mode.AUTO:
+        mode = resolved(cassette)
+        if mode is Mode.REPLAY and not cassette.exists():
+            message = f"there is no cassette at {cassette.path}, and nothing is recorded where CI is set"
+            advice = "Record it on your machine and commit it."
+            raise CassetteNotFoundError(message, path=str(cassette.path), advice=advice)
+    if mode is Mode.APPEND:
+        return AppendingTransport(live(), cassette, auto_publish=auto_publish)
+    if mode is Mode.RECORD:
+        return RecordingTransport(live(), cassette, auto_publish=auto_publish)
+    return ReplayTransport(cassette)
+
+
+def resolved(cassette: Cassette) -> Mode:
+    """What ``auto`` comes to."""
+    return Mode.RECORD if not cassette.exists() and not is_ci() else Mode.REPLAY
+
+
+def is_ci() -> bool:
+    """Whether this is a run that nobody watches."""
+    return os.environ.get("CI", "").strip().lower() not in ("", "0", "false", "no")

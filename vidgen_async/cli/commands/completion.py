@@ -1,0 +1,24 @@
+"""``vidgen completion``: the script for a shell."""
+
+import click
+from click.shell_completion import BashComplete, FishComplete, ZshComplete
+
+from vidgen_async.cli.terminal.exit_reports import EXIT_CODES
+
+SHELLS = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
+
+
+@click.command(epilog=EXIT_CODES)
+@click.argument("shell", type=click.Choice(list(SHELLS)))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Print a script with which a shell completes commands.
+
+    Options and their values too. Where it goes:
+
+    \b
+      eval "$(vidgen completion bash)"      in ~/.bashrc
+      eval "$(vidgen completion zsh)"       in ~/.zshrc
+      vidgen completion fish | source       in ~/.config/fish/config.fish
+    """
+    click.echo(SHELLS[shell](context.find_root().command, {}, "vidgen", "_VIDGEN_COMPLETE").source())

@@ -1,0 +1,114 @@
+"""``vidgen sandbox``: its options."""
+
+import click
+
+from vidgen_async.cli.command_runner import run
+from vidgen_async.cli.options import JSON_HELP
+from vidgen_async.cli.run_state import Journey
+from vidgen_async.cli.sandbox_runner import Settings, serve
+from vidgen_async.cli.terminal.exit_reports import EXIT_CODES
+from vidgen_async.cli.terminal.status_display import make_screen
+
+PORT = click.IntRange(0, 65535)
+SECONDS = click.FloatRange(min=0)
+DEFAULT_BALANCE = 100_000
+
+
+class _Account(click.ParamType):  # type: ignore[type-arg] # older ones are not generic
+    """A further account: its name, and its credits if they are not the usual ones."""
+
+    name = "account"
+
+    def convert(
+        self, value: str | tuple[str, int], param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, int]:
+        if isinstance(value, tuple):
+            return value
+        name, equals, credits_left = value.partition("=")
+        if equals and not (credits_left.isascii() and credits_left.isdigit() and len(credits_left) <= 12):
+            self.fail(f"{value!r}: the credits must be a whole number", param, ctx)
+        return name, int(credits_left) if equals else DEFAULT_BALANCE
+
+
+@click.command(name="sandbox", epilog=EXIT_CODES)
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option("--port", type=PORT, default=0, help="The port; a free one if none is given.")
+@click.option("--links-port", type=PORT, default=0, help="The port of signed links; a free one if none is given.")
+@click.option("--speed", type=SECONDS, default=1.0, help="Seconds of the sandbox in a real one; 0 stops its clock.")
+@click.option(
+    "--balance", type=click.IntRange(min=0), default=DEFAULT_BALANCE, show_default=True, help="Credits to begin with."
+)
+@click.option(
+    "--account",
+    "accounts",
+    type=_Account(),
+    multiple=True,
+    metavar="NAME[=CREDITS]",
+    help="A further account, with a key of its own; may be repeated.",
+)
+@click.option("--state", metavar="PATH", help="A file, or a directory for it, that keeps everything for the next time.")
+@click.option("--queued-for", type=SECONDS, default=1.0, show_default=True, help="Seconds for which a task is queued.")
+@click.option("--running-for", type=SECONDS, default=3.0, show_default=True, help="Seconds for which it runs then.")
+@click.option(
+    "--submission-limit",
+    type=click.IntRange(min=0),
+    default=100,
+    show_default=True,
+    help="Creates of an account in 60 seconds; more get a 429.",
+)
+@click.option(
+    "--fault",
+    "faults",
+    multiple=True,
+    metavar="OP=NAME[,ARG=VALUE…][:TIMES]",
+    help="Misbehave at the next request of an operation (* for any), or at the next TIMES, or always. May be repeated.",
+)
+@click.option("--json", "is_json", is_flag=True, help=JSON_HELP)
+@click.option("--debug", envvar="VIDGEN_DEBUG", is_flag=True, help="Show tracebacks.")
+def run_sandbox(
+    host: str,
+    port: int,
+    links_port: int,
+    speed: float,
+    balance: int,
+    accounts: tuple[tuple[str, int], ...],
+    state: str | None,
+    queued_for: float,
+    running_for: float,
+    submission_limit: int,
+    faults: tuple[str, ...],
+    is_json: bool,
+    debug: bool,
+) -> int:
+    """Run a sandbox of the service until Ctrl-C.
+
+    It needs no key and charges nothing. It prints what to export to use it, alone on stdout, and on stderr a line for
+    everything that it is asked. A browser shows what it holds at the address of the console.
+
+    \b
+      vidgen sandbox --speed 60 --account b=500 --state sandbox.db
+      vidgen sandbox --fault videos.create=close_after_body
+      vidgen sandbox --fault videos.get=status,code=503:3 --fault account.get=stall:always
+
+    The first account's key is made, or read from VIDGEN_SANDBOX_KEY. --json prints one line with base_url, api_key,
+    accounts (name, api_key, balance), console and links_url.
+    """
+    named = dict(accounts)
+    if len(named) < len(accounts):
+        raise click.BadParameter("an account is given twice", param_hint="--account")
+    settings = Settings(
+        host=host,
+        port=port,
+        links_port=links_port,
+        speed=speed,
+        balance=balance,
+        accounts=named,
+        state=state,
+        queued_for=queued_for,
+        running_for=running_for,
+        submission_limit=submission_limit,
+        faults=faults,
+        is_json=is_json,
+    )
+    screen, journey = make_screen(is_debug=debug, is_json=is_json), Journey()
+    return run(lambda: serve(settings, journey, screen), journey, screen, is_debug=debug)

@@ -1,0 +1,108 @@
+"""A video as it was asked for on the command line, and the request that it becomes."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from attrs import field, frozen
+
+from vidgen_async.errors import InvalidRequestError
+from vidgen_async.media.image_types import HEAD, image_type, what_else
+from vidgen_async.types.resources import VideoRequest
+
+#: Documented fields that have an option of their own, by the name of the field (2.4).
+OPTION_OF = {
+    "model": "--model",
+    "prompt": "PROMPT",
+    "duration": "--duration",
+    "seconds": "--duration",
+    "aspect_ratio": "--ratio",
+    "ratio": "--ratio",
+    "resolution": "--resolution",
+    "mode": "--mode",
+    "image_urls": "--image",
+    "image_ids": "--image-id",
+    "video_urls": "--video-url",
+    "audio_urls": "--audio-url",
+}
+
+
+@frozen(kw_only=True)
+class Wanted:
+    """``pictures`` are paths and URLs, in the order given; ``fields`` are those without an option of their own."""
+
+    prompt: str
+    model: str | None = None
+    duration: int | None = None
+    ratio: str | None = None
+    resolution: str | None = None
+    mode: str | None = None
+    pictures: tuple[str, ...] = ()
+    image_ids: tuple[str, ...] = ()
+    video_urls: tuple[str, ...] = ()
+    audio_urls: tuple[str, ...] = ()
+    fields: Mapping[str, object] = field(factory=dict)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The pictures that are uploaded."""
+        return tuple(picture for picture in self.pictures if not is_url(picture))
+
+    def file_problems(self) -> list[str]:
+        """What speaks against the files that are to be uploaded: each must be readable, and an image. Blocks."""
+        return [problem for file in self.files if (problem := _file_problem(file)) is not None]
+
+    @property
+    def picture_count(self) -> int:
+        return len(self.pictures) + len(self.image_ids)
+
+    def request(self, model: str, uploaded: Sequence[str] = ()) -> VideoRequest:
+        """The request for this model, with the ids of the files that were ``uploaded``."""
+        known = {name: value for name, value in self.fields.items() if name in VideoRequest.field_names()}
+        image_urls = tuple(picture for picture in self.pictures if is_url(picture))
+        return VideoRequest(
+            model=model,
+            prompt=self.prompt,
+            duration=self.duration,
+            ratio=self.ratio,
+            resolution=self.resolution,
+            mode=self.mode,
+            image_urls=image_urls or None,
+            image_ids=(*self.image_ids, *uploaded) or None,
+            video_urls=self.video_urls or None,
+            audio_urls=self.audio_urls or None,
+            extra={name: value for name, value in self.fields.items() if name not in known},
+            **known,  # type: ignore[arg-type] # lists of objects: what they hold is checked with the request
+        )
+
+
+def _file_problem(file: str) -> str | None:
+    try:
+        with Path(file).open("rb") as opened:
+            head = opened.read(HEAD)
+    except OSError as error:
+        return f"the file {file!r} cannot be read: {error.strerror or error}"
+    if not head:
+        return f"the file {file!r} is empty"
+    return None if image_type(head) else f"the file {file!r} is not an image: it is {what_else(head)}"
+
+
+def is_url(picture: str) -> bool:
+    """Whether it goes into image_urls; everything else is a file to upload."""
+    return picture.lower().startswith(("http://", "https://"))
+
+
+def read_field(text: str) -> tuple[str, object]:
+    """``NAME=JSON``; InvalidRequestError says what is wrong with it."""
+    name, has_value, value = text.partition("=")
+    problem = None
+    if not has_value or not name.isidentifier():
+        problem = "a field is given as NAME=JSON, such as seed=7 or style='\"flat\"'"
+    elif name in OPTION_OF:
+        problem = f"the field {name} is given with {OPTION_OF[name]}"
+    else:
+        try:
+            return name, json.loads(value)
+        except ValueError:
+            problem = f"the field {name} is not JSON: a text needs quotes inside the shell's own, '\"like this\"'"
+    raise InvalidRequestError(problem, problems=[problem])

@@ -1,0 +1,1 @@
+"""What a command prints: status and errors on stderr, results on stdout."""

@@ -1,0 +1,86 @@
+"""What is on record about orders, as people read it."""
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from vidgen_async.cli.terminal.formatting import age, moment
+from vidgen_async.cli.terminal.result_output import Facts, Table, columns, facts_of
+from vidgen_async.types.orders import Attempt, Order, OrderState, TaskResult
+
+
+def orders_table(found: Sequence[Order], now: datetime, where: str) -> Table:
+    """A line for each order; ``where`` they were looked for."""
+    rows = tuple(
+        (
+            order.order_id,
+            str(order.state),
+            age(order.created_at, now),
+            str(len(order.attempts)),
+            ", ".join(order.task_ids) or "—",
+            _cause(order),
+        )
+        for order in found
+    )
+    return Table(
+        columns=columns(
+            "order", "state", "age", "attempts", "task", "cause", numbers=("age", "attempts"), long=("cause",)
+        ),
+        rows=rows,
+        empty=f"there is no such order {where}",
+    )
+
+
+def _cause(order: Order) -> str:
+    """Why it stands as it does, where that is not plain."""
+    if order.closing is not None and order.state is order.closing.state:
+        return order.closing.reason
+    if order.state is OrderState.ACCEPTED or not order.attempts:
+        return ""
+    evidence = order.attempts[-1].evidence
+    return "" if evidence is None else evidence.cause
+
+
+def order_facts(order: Order, *, with_request: bool) -> Facts:
+    """Everything about one order; its request, prompt and addresses in it, only ``with_request``."""
+    request = json.loads(order.body)
+    closing = order.closing
+    pairs: list[tuple[str, object]] = [
+        ("order", order.order_id),
+        ("state", order.state),
+        ("task", ", ".join(order.task_ids)),
+        ("account", f"{order.ref.account} at {order.ref.service}"),
+        ("made", f"{moment(order.created_at)} ({age(order.created_at, datetime.now(UTC))} ago)"),
+        ("model", request.get("model")),
+        *((f"attempt {attempt.n}", _attempt(attempt)) for attempt in order.attempts),
+    ]
+    pairs += [("result", _result(result)) for result in order.results]
+    if closing is not None:
+        by = f" by {closing.by}" if closing.by else ""
+        pairs.append((str(closing.state), f"{moment(closing.at)}{by}: {closing.reason or 'no reason given'}"))
+    if with_request:
+        pairs += [("key", order.idempotency_key), ("request", json.dumps(request, ensure_ascii=False))]
+        pairs += [
+            (f"answer {attempt.n}", attempt.evidence.body.decode(errors="backslashreplace"))
+            for attempt in order.unclear
+            if attempt.evidence is not None and attempt.evidence.body
+        ]
+    return facts_of(pairs)
+
+
+def _result(result: TaskResult) -> str:
+    cost = "" if result.points is None else f", {result.points} points"
+    why = "" if result.failure_reason is None else f": {result.failure_reason}"
+    return f"{result.task_id} {result.status}{cost}, seen {moment(result.at)}{why}"
+
+
+def _attempt(attempt: Attempt) -> str:
+    kind = "sent" if attempt.kind == "create" else f"{attempt.kind} by {attempt.by or 'a person'}"
+    kind += f": {attempt.reason}," if attempt.reason else ""
+    evidence = attempt.evidence
+    cause = "" if evidence is None or not evidence.cause else f": {evidence.cause}"
+    if evidence is None:
+        known = f", counts as being sent until {moment(attempt.deadline_at)}"
+    else:
+        known = "" if attempt.waited is None else f", after {attempt.waited:.1f} s"
+    return f"{attempt.outcome}, {kind} {moment(attempt.sent_at)}{known}{cause}"

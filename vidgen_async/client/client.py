@@ -1,0 +1,217 @@
+"""The client: what it is made with, and its end."""
+
+import os
+import warnings
+from functools import partial
+from types import TracebackType
+from typing import NoReturn, Self
+
+from attrs import evolve
+from yarl import URL
+
+from vidgen_async.client.context import Parts
+from vidgen_async.client.lifetime import Lifetime
+from vidgen_async.client.resources import AccountInfo, Files, Models
+from vidgen_async.client.settings import checked_base_url, checked_key, checked_name, is_on_this_machine
+from vidgen_async.client.videos import OnUpdate, Videos
+from vidgen_async.clock import Clock, LoopClock
+from vidgen_async.errors import ConfigurationError
+from vidgen_async.journal import Journal, MemoryJournal, journal_from
+from vidgen_async.media.download import Downloads
+from vidgen_async.orders import KEY_LIFETIME, Names, Orders
+from vidgen_async.orders.sending import Creates
+from vidgen_async.service.catalog import LiveCatalog
+from vidgen_async.service.codec import read_look, read_task
+from vidgen_async.service.endpoints import Endpoints
+from vidgen_async.service.retries import Reads
+from vidgen_async.transports.base import Transport
+from vidgen_async.transports.direct.transport import DirectTransport
+from vidgen_async.types.http import Timeouts
+from vidgen_async.types.limits import Pacing
+from vidgen_async.watcher import Watcher
+
+#: Section 8: polling once per 60 seconds is recommended.
+RECOMMENDED_INTERVAL = 60.0
+
+
+class Client:
+    """The service, for one API key on one event loop.
+
+    ``api_key`` and ``base_url`` default to VIDGEN_API_KEY and VIDGEN_BASE_URL; ConfigurationError says what is wrong
+    with them. Nothing is opened before the first call. Use it as ``async with Client() as client:`` or call
+    :meth:`aclose`.
+
+    Every call raises ClientStateError when the client is closed, in a forked child, or on another event loop. Reads
+    that fail for a moment go again for ``read_budget`` seconds; then, and for what is final, they raise a ServiceError
+    (the service answered: AuthenticationError, NotFoundError, RateLimitError …, section 7) or a TransportError (it did
+    not). Cancelling a call stops that call; it never takes anything back at the service. Section numbers, here and in
+    messages, are those of the service's own interface description.
+
+    ``transport``  carries the requests (default: the network); the client closes it.
+    ``journal``    where orders are written before they go out: an object, ``"sqlite:///orders.db"``, or VIDGEN_JOURNAL;
+        else they are kept in memory, for this process only. The client closes it.
+    ``clock``      all waiting asks it; default: the transport's own, else the event loop's.
+    ``poll_interval``  seconds between two looks at a task (section 8 recommends 60). A look waits for its answer for a
+        quarter of that, but at least 10 and at most ``timeouts.read`` seconds: a service that falls silent must not
+        hold up the looks at all other tasks for longer.
+    ``account``    your own name for the account whose orders these are. ``namespace`` (or VIDGEN_NAMESPACE): a random
+        word of your deployment; the Idempotency-Key of an order is derived from it, the account and the order id, so
+        that it is the same in every process and journal. Without it each journal makes its own.
+    ``on_update``  called with every change that a watch sees, of any task, the terminal one included; it may be async.
+        It never slows the polls, its errors are logged, and :meth:`aclose` waits for it.
+    ``pacing``     the service's submission limit. ``read_budget``: seconds for which a failing read goes again.
+    ``key_lifetime``  seconds for which the service is taken to remember an Idempotency-Key, which its description does
+        not tell: an older order is resent only with an explicit ``accept_duplicate_risk=True``.
+    """
+
+    def __init__(
+        self,
+        api_key: str | None = None,
+        *,
+        base_url: str | URL | None = None,
+        transport: Transport | None = None,
+        journal: Journal | str | None = None,
+        clock: Clock | None = None,
+        poll_interval: float = RECOMMENDED_INTERVAL,
+        timeouts: Timeouts | None = None,
+        account: str = "default",
+        namespace: str | None = None,
+        max_connections: int = 100,
+        on_update: OnUpdate | None = None,
+        pacing: Pacing | None = None,
+        read_budget: float = 60.0,
+        key_lifetime: float = KEY_LIFETIME,
+    ) -> None:
+        key = checked_key(api_key)
+        endpoints = Endpoints(checked_base_url(base_url), key, timeouts or Timeouts())
+        self._base_url = endpoints.base_url
+        self._transport = transport or DirectTransport(max_connections=max_connections)
+        self._journal = _journal(journal, self._transport)
+        self._clock: Clock = clock or getattr(self._transport, "clock", None) or LoopClock()
+        self._lifetime = Lifetime()
+        reads = Reads(self._transport, self._clock, origin=endpoints.origin, known=(key,), budget=read_budget)
+        live_catalog = LiveCatalog(reads, endpoints, self._clock)
+        pacing = pacing or Pacing()
+        word = namespace or os.environ.get("VIDGEN_NAMESPACE") or None
+        self.orders: Orders = Orders(
+            Creates(self._transport, endpoints, self._journal, self._clock, pacing=pacing, known=(key,)),
+            self._journal,
+            self._clock,
+            Names(
+                service=endpoints.origin,
+                account=checked_name("account", account),
+                namespace=None if word is None else checked_name("namespace", word),
+            ),
+            pacing=pacing,
+            check_usable=self._lifetime.check,
+            get_task=lambda task_id: reads.again(endpoints.get_video(task_id), read_task),
+            check=live_catalog.insist,
+            key_lifetime=_checked_lifetime(key_lifetime),
+        )
+        """What is on record about creates, and what a person can do about an uncertain one."""
+        interval = _checked_interval(poll_interval, endpoints.base_url)
+        polls = evolve(endpoints, timeouts=_poll_timeouts(endpoints.timeouts, interval))
+        self._watcher = Watcher(
+            lambda task_id, mark: reads.once(polls.get_video(task_id), partial(read_look, seen=mark)),
+            clock=self._clock,
+            interval=interval,
+            concurrency=max_connections,
+            on_update=on_update,
+            on_terminal=self.orders.results.saw,
+        )
+        parts = Parts(
+            lifetime=self._lifetime,
+            endpoints=endpoints,
+            reads=reads,
+            clock=self._clock,
+            watcher=self._watcher,
+            downloads=Downloads(reads, endpoints, self._clock),
+            live_catalog=live_catalog,
+        )
+        self.models: Models = Models(parts)
+        self.account: AccountInfo = AccountInfo(parts)
+        self.files: Files = Files(parts)
+        self.videos: Videos = Videos(parts, self.orders)
+
+    def __repr__(self) -> str:
+        return f"Client(base_url={str(self._base_url)!r})"
+
+    def __reduce__(self) -> NoReturn:
+        message = "a Client cannot be pickled: it holds an event loop's connections; make one in each process"
+        raise TypeError(message)
+
+    @property
+    def watcher(self) -> Watcher:
+        """The scheduler behind ``videos.wait``, ``watch`` and ``as_completed``; ``watcher.stats`` is cheap."""
+        return self._watcher
+
+    async def __aenter__(self) -> Self:
+        self._lifetime.check()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self, *, grace: float = 5.0) -> None:
+        """Take no more calls; wait up to ``grace`` seconds for creates under way, and as long again for what
+        ``on_update`` still does; then release everything.
+
+        Waits end with ClientStateError: their tasks go on at the service. A create without an answer by then is
+        *sending* on record, and its caller gets an UncertainCreateError. Twice is fine. A recording transport publishes
+        its cassette now, and raises a CassetteError when it cannot.
+        """
+        self._lifetime.is_closed = True
+        try:
+            await self.orders.aclose(grace)
+        finally:
+            try:
+                await self._watcher.aclose(grace=grace)
+            finally:
+                try:
+                    await self._transport.aclose()
+                finally:
+                    await self._journal.aclose()
+
+
+def _journal(given: Journal | str | None, transport: Transport) -> Journal:
+    is_replay = getattr(transport, "is_replay", False)
+    named = given
+    if named is None and (not is_replay or getattr(transport, "goes_out", False)):
+        named = os.environ.get("VIDGEN_JOURNAL") or None
+    if named is None:
+        return MemoryJournal()
+    journal = journal_from(named) if isinstance(named, str) else named
+    if is_replay and journal.durable:
+        message = (
+            "a replay must not write into a journal that lasts: its orders were never made, and would count as made; "
+            "give no journal (and no VIDGEN_JOURNAL where creates may go out, too), or a MemoryJournal"
+        )
+        raise ConfigurationError(message)
+    return journal
+
+
+def _checked_lifetime(seconds: float) -> float:
+    if not seconds >= 0:
+        message = f"key_lifetime must be a number of seconds, 0 or more: {seconds!r}"
+        raise ConfigurationError(message)
+    return seconds
+
+
+def _poll_timeouts(timeouts: Timeouts, interval: float) -> Timeouts:
+    patience = max(interval / 4.0, 10.0)
+    return timeouts if timeouts.read is not None and timeouts.read <= patience else evolve(timeouts, read=patience)
+
+
+def _checked_interval(seconds: float, base_url: URL) -> float:
+    if not seconds > 0:
+        message = f"poll_interval must be a number of seconds above 0: {seconds!r}"
+        raise ConfigurationError(message)
+    if seconds < RECOMMENDED_INTERVAL and not is_on_this_machine(base_url):
+        warnings.warn(
+            f"poll_interval is {seconds:g} s; the service recommends {RECOMMENDED_INTERVAL:g} s (section 8)",
+            UserWarning,
+            stacklevel=3,
+        )
+    return seconds

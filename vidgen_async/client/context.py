@@ -1,0 +1,24 @@
+"""What the resources of a client share."""
+
+from attrs import frozen
+
+from vidgen_async.client.lifetime import Lifetime
+from vidgen_async.clock import Clock
+from vidgen_async.media.download import Downloads
+from vidgen_async.service.catalog import LiveCatalog
+from vidgen_async.service.endpoints import Endpoints
+from vidgen_async.service.retries import Reads
+from vidgen_async.watcher import Watcher
+
+
+@frozen(kw_only=True)
+class Parts:
+    """One of each for one client."""
+
+    lifetime: Lifetime
+    endpoints: Endpoints
+    reads: Reads
+    clock: Clock
+    watcher: Watcher
+    downloads: Downloads
+    live_catalog: LiveCatalog

@@ -1,0 +1,117 @@
+"""What a client is made with, checked when it is made: a wrong key is never a network error later on."""
+
+import os
+import re
+import warnings
+from ipaddress import ip_address
+
+from yarl import URL
+
+from vidgen_async.errors import ConfigurationError
+from vidgen_async.redaction.messages import hide_secrets
+
+#: Section 9: what every base URL of the interface ends in.
+PREFIX = "/openapi/v1"
+LONGEST_NAME = 200
+
+#: All of a base URL but its scheme: nothing else looks like this, so it can be shown.
+_WITHOUT_SCHEME = re.compile(rf"[A-Za-z0-9.-]+(:\d+)?{PREFIX}")
+
+
+def checked_key(given: str | None) -> str:
+    """The API key (section 5), without white space around it or a "Bearer " before it. No message shows it."""
+    source = "api_key"
+    if given is None:
+        source = "VIDGEN_API_KEY"
+        given = os.environ.get(source)
+    if given is None:
+        message = "no API key: give Client(api_key=…) or set VIDGEN_API_KEY"
+        raise ConfigurationError(message)
+    if not isinstance(given, str):
+        message = f"{source} must be a string, not {type(given).__name__}"
+        raise ConfigurationError(message)
+    key = given.strip()
+    if key[:7].lower() == "bearer ":
+        key = key[7:].strip()
+    problem = None
+    if not key or key.lower() == "bearer":
+        problem = "is blank"
+    elif not key.isascii():
+        problem = (
+            "has characters that are not ASCII: was it copied from a formatted text, or shortened with an ellipsis?"
+        )
+    elif not key.isprintable():
+        problem = "has control characters inside: is a line break in it?"
+    elif " " in key:
+        problem = "has white space inside: is it two keys, or more than the key?"
+    if problem:
+        message = f"{source} {problem} (it has {len(given)} characters; a key is never shown)"
+        raise ConfigurationError(message)
+    return key
+
+
+def checked_base_url(given: str | URL | None) -> URL:
+    """The base URL without a trailing slash. One that does not end in ``/openapi/v1`` is warned about."""
+    source = "base_url"
+    if given is None:
+        source = "VIDGEN_BASE_URL"
+        given = os.environ.get(source)
+    if given is None or not str(given).strip():
+        message = f"no base URL: give Client(base_url=…) or set VIDGEN_BASE_URL; it ends in {PREFIX}"
+        raise ConfigurationError(message)
+    text = str(given).strip().rstrip("/")
+    url = _parsed(text)
+    problem = "is not a URL: its host or its port cannot be read" if url is None else _problem_of(url, text)
+    if url is None or problem:
+        # It may be the key, or hold a password: it is not shown, and there is no cause that would show it.
+        message = f"{source} {problem} (it has {len(text)} characters)"
+        raise ConfigurationError(message)
+    if not url.path.endswith(PREFIX):
+        warnings.warn(
+            f"{source} {hide_secrets(text)!r} does not end in {PREFIX} (section 9 of the service description): "
+            "every call will be answered with 404, unless a proxy adds the prefix",
+            UserWarning,
+            stacklevel=3,
+        )
+    return url
+
+
+def checked_name(setting: str, given: object) -> str:
+    """A name that orders are kept under: at most 200 printable characters, and not blank."""
+    if not isinstance(given, str):
+        message = f"{setting} must be a string, not {type(given).__name__}"
+        raise ConfigurationError(message)
+    if not given.strip() or not given.isprintable() or len(given) > LONGEST_NAME:
+        message = f"{setting} must be 1 to {LONGEST_NAME} printable characters, and not blank (it has {len(given)})"
+        raise ConfigurationError(message)
+    return given
+
+
+def _parsed(text: str) -> URL | None:
+    try:
+        return URL(text)
+    except ValueError:
+        return None
+
+
+def _problem_of(url: URL, text: str) -> str | None:
+    """What keeps a URL from being a base."""
+    if url.user or url.password:
+        return "must not hold a user name or password: the key goes into a header only"
+    if url.scheme not in ("http", "https"):
+        meant = f": did you mean 'https://{text}'?" if _WITHOUT_SCHEME.fullmatch(text) else ""
+        return f"needs a scheme, https:// (or http://){meant}"
+    if not url.host:
+        return "names no host"
+    if url.query_string or url.fragment:
+        return "must end with its path, without a query or fragment"
+    return None
+
+
+def is_on_this_machine(url: URL) -> bool:
+    """Whether the host is a loopback address or ``localhost``."""
+    host = url.host or ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")

@@ -1,0 +1,1 @@
+"""Reference images to the service, and videos from it."""

@@ -1,0 +1,188 @@
+"""What errors say about orders: what is known, and what can be done. Pure."""
+
+from collections.abc import Collection
+from datetime import datetime, timedelta
+from typing import Any
+
+from vidgen_async.errors import (
+    CassetteError,
+    InvalidRequestError,
+    NotSentError,
+    OrderConflictError,
+    OrderStateError,
+    UncertainCreateError,
+)
+from vidgen_async.orders.sending import Sent, Wish
+from vidgen_async.types.orders import SET_BACK, Attempt, Order, OrderState, fold
+from vidgen_async.types.resources import VideoRequest, VideoTask
+
+LONGEST_ORDER_ID = 200
+#: By how much the service's clock and this one may differ.
+CLOCKS_APART = timedelta(hours=1)
+WHAT_TO_DO = "Look at the account, then orders.adopt(…), orders.abandon(…) or an explicit orders.resend(…)."
+CALL_AGAIN = "Calling again with the same order id is safe."
+
+
+def facts(order: Order) -> dict[str, Any]:
+    """What every CreateError knows."""
+    return {"order_id": order.order_id, "idempotency_key": order.idempotency_key, "attempts": order.attempts}
+
+
+def uncertain(order: Order) -> UncertainCreateError:
+    """Nobody knows whether the service took it; every attempt that is unclear is told."""
+    if order.state is OrderState.ABANDONED and order.closing is not None:
+        message = (
+            f"order {order.order_id!r} was abandoned ({order.closing.reason}) and is not sent again; a new video needs "
+            "a new order id."
+        )
+        return UncertainCreateError(message, **facts(order), advice="If its task is found, orders.adopt(…) takes it.")
+    known = "; ".join(map(_what_is_known, order.unclear))
+    message = (
+        f"order {order.order_id!r}: nobody knows whether the service took it. What is known: {known}. It may have "
+        "made, and charged, a task. It was not sent again."
+    )
+    return UncertainCreateError(message, **facts(order), advice=WHAT_TO_DO)
+
+
+def _what_is_known(attempt: Attempt) -> str:
+    """What was sent when, how long an answer was awaited, and what came back."""
+    who = "" if attempt.kind == "create" else f", a {attempt.kind},"
+    left = f"attempt {attempt.n}{who} went out at {attempt.sent_at:%Y-%m-%d %H:%M:%S} UTC"
+    evidence = attempt.evidence
+    if evidence is None:
+        return f"{left} and has no outcome yet"
+    if attempt.waited is None:
+        return f"{left}; {evidence.cause}"
+    came = f"status {evidence.status} came back" if evidence.status else "no whole answer had come back"
+    return f"{left}; after {attempt.waited:.1f} s {came} ({evidence.cause})"
+
+
+def not_sent(order: Order, sent: Sent) -> Exception:
+    """No connection was to be had for this send; an earlier attempt may be unclear all the same."""
+    if isinstance(sent.failure, CassetteError):
+        return sent.failure
+    cause = str(sent.failure)
+    if isinstance(sent.failure, TimeoutError):
+        cause = "the create's time limit passed before a connection was ready"
+    if is_unaccounted(order):
+        message = (
+            f"order {order.order_id!r} was not sent again: {cause}. What became of an earlier attempt is still not "
+            "known: it may have made, and charged, a task."
+        )
+        return UncertainCreateError(message, **facts(order), advice=WHAT_TO_DO)
+    return NotSentError(f"order {order.order_id!r} was not sent: {cause}.", **facts(order), advice=CALL_AGAIN)
+
+
+def is_unaccounted(order: Order) -> bool:
+    """Whether the service may have taken an attempt of which nobody knows what became."""
+    return fold(attempt.outcome for attempt in order.attempts) in (OrderState.SENDING, OrderState.UNCERTAIN)
+
+
+def conflict(order_id: str, why: str) -> OrderConflictError:
+    """The order id cannot be used for this; nothing was sent."""
+    message = f"order id {order_id!r} {why}; nothing was sent. A new video needs a new order id."
+    return OrderConflictError(message, order_id=order_id)
+
+
+def wrong_state(order: Order, done: str) -> OrderStateError:
+    """The order is not in a state in which it can be ``done``, e.g. "resent"."""
+    message = f"order {order.order_id!r} cannot be {done}: it is {order.state}"
+    if order.state is OrderState.SENDING and order.sending_until is not None:
+        message += f", and counts as being sent until {order.sending_until:%Y-%m-%d %H:%M:%S} UTC"
+    return OrderStateError(message, order_id=order.order_id, state=order.state)
+
+
+def taken_by_another(order: Order, other: Order, task_id: str) -> OrderStateError:
+    """The task cannot be adopted: it is the receipt of the other order."""
+    whose = "" if other.ref.account == order.ref.account else f" of account {other.ref.account!r}"
+    message = (
+        f"task {task_id!r} is the receipt of order {other.order_id!r}{whose}; {order.order_id!r} needs one of its own"
+    )
+    return OrderStateError(message, order_id=order.order_id, state=order.state)
+
+
+def check_adoptable(order: Order, request: VideoRequest, task: VideoTask) -> None:
+    """Raise OrderStateError for a task that cannot have come of the order."""
+    problem = None
+    if task.model and request.model and task.model != request.model:
+        problem = f"it is of model {task.model!r}, the order of {request.model!r}"
+    elif task.created_at is not None and task.created_at < order.created_at - CLOCKS_APART:
+        problem = (
+            f"it was made at {task.created_at:%Y-%m-%d %H:%M:%S} UTC, before the order ({order.created_at:%H:%M:%S})"
+        )
+    if problem:
+        message = f"task {task.id!r} cannot be that of order {order.order_id!r}: {problem}"
+        raise OrderStateError(message, order_id=order.order_id, state=order.state)
+
+
+def check_sendable(order: Order, wish: Wish) -> None:
+    """Raise what an order that may not be sent as wished stands for."""
+    if wish.expect_attempt is not None:
+        check_attempt(order, wish.expect_attempt)
+    if order.state in wish.states:
+        return
+    if order.state is OrderState.WITHDRAWN:
+        raise conflict(order.order_id, "was withdrawn")
+    raise uncertain(order)
+
+
+def check_attempt(order: Order, expected: int) -> None:
+    """Raise OrderStateError when the order's last attempt is another than the one that the caller knows of."""
+    last = len(order.attempts)
+    if last != expected:
+        why = " Somebody else may have resent it; look at it again." if last > expected else ""
+        message = f"order {order.order_id!r} was not resent: its last attempt is {last}, not {expected}.{why}"
+        raise OrderStateError(message, order_id=order.order_id, state=order.state)
+
+
+def check_age(order: Order, now: datetime, key_lifetime: float) -> None:
+    """Raise OrderStateError when the service may have forgotten the order's key."""
+    first_sent_at = min(attempt.sent_at for attempt in order.attempts if attempt.kind != "adopt")
+    age = now - first_sent_at
+    if age < -SET_BACK or age.total_seconds() > key_lifetime:
+        so_long_ago = f"{_hours(age.total_seconds())} ago" if age > timedelta(0) else "at a time that has not come yet"
+        message = (
+            f"order {order.order_id!r} was not resent: its Idempotency-Key first went out {so_long_ago}, and the "
+            f"service may have forgotten it after {_hours(key_lifetime)}. Then a resend makes, and "
+            "charges, a second task if there is a first."
+        )
+        advice = (
+            "Look at the account first; accept_duplicate_risk=True sends it all the same (see Client.key_lifetime)."
+        )
+        raise OrderStateError(message, order_id=order.order_id, state=order.state, advice=advice)
+
+
+def _hours(seconds: float) -> str:
+    return f"{seconds / 3600:.1f} h"
+
+
+def check_reason(what: str, reason: object) -> None:
+    """Raise InvalidRequestError when a person's decision comes without a reason."""
+    if not isinstance(reason, str) or not reason.strip():
+        message = f"orders.{what} needs a reason: it goes on record"
+        raise InvalidRequestError(message, problems=[message])
+
+
+def check_order_id(order_id: object) -> None:
+    """Raise InvalidRequestError for what cannot name an order."""
+    problem = None
+    if not isinstance(order_id, str):
+        problem = f"order_id must be a string, not {type(order_id).__name__}"
+    elif not order_id.strip() or order_id != order_id.strip():
+        problem = f"order_id must not be empty or begin or end with white space: {order_id!r}"
+    elif len(order_id) > LONGEST_ORDER_ID or not order_id.isprintable():
+        problem = f"order_id must be at most {LONGEST_ORDER_ID} printable characters: {order_id[:80]!r}"
+    if problem:
+        raise InvalidRequestError(problem, problems=[problem])
+
+
+def wanted_states(states: Collection[OrderState | str] | None) -> frozenset[OrderState]:
+    """The states that were asked for, all if none were; InvalidRequestError lists what there is."""
+    if states is None:
+        return frozenset(OrderState)
+    given = [states] if isinstance(states, str) else list(states)
+    unknown = [state for state in given if state not in list(OrderState)]
+    if unknown:
+        problem = f"states: no such state: {', '.join(map(repr, unknown))}; there are: {', '.join(OrderState)}"
+        raise InvalidRequestError(problem, problems=[problem])
+    return frozenset(map(OrderState, given))

@@ -1,0 +1,151 @@
+"""Opens what the fixtures give. Loaded with the first test that uses a cassette."""
+
+import os
+import shlex
+from pathlib import Path
+
+import pytest
+from yarl import URL
+
+from vidgen_async.cassette import Cassette, Mode
+from vidgen_async.cassette.transport_factory import is_ci, resolved
+from vidgen_async.client import RECOMMENDED_INTERVAL, Client
+from vidgen_async.client.settings import checked_base_url, checked_key, is_on_this_machine
+from vidgen_async.clock import LoopClock
+from vidgen_async.errors import CassetteError, ConfigurationError
+from vidgen_async.journal import MemoryJournal
+from vidgen_async.pytest_plugin.cassette_handle import VidgenCassette
+from vidgen_async.pytest_plugin.cassette_paths import cassettes_of, file_name
+from vidgen_async.pytest_plugin.cassette_session import Session
+from vidgen_async.pytest_plugin.event_loops import has_loop, stack_of
+from vidgen_async.pytest_plugin.settings import SETTINGS, Marked
+from vidgen_async.transports import ReplayTransport, on_cassette
+
+#: Seconds between two looks at a task: a sandbox makes a video in four.
+_INTERVAL_ON_THIS_MACHINE = 1.0
+#: The base URL of a cassette on which nothing was ever asked.
+_NOWHERE = "https://nothing-was-recorded.invalid/openapi/v1"
+
+
+def open_session(request: pytest.FixtureRequest) -> Session:
+    """The cassette of the test as its markers, the options and the environment say; the test fails with a sentence
+    where that cannot be."""
+    __tracebackhide__ = True
+    try:
+        session = _session(request, Marked.of(request.node))
+    except (pytest.UsageError, ConfigurationError, CassetteError) as error:
+        problem = f"{request.node.nodeid}: {error}"
+    else:
+        if has_loop(request):
+            stack_of(request).push_async_callback(session.cassette.transport.aclose)
+        return session
+    pytest.fail(problem, pytrace=False)
+
+
+def open_client(request: pytest.FixtureRequest, cassette: VidgenCassette) -> Client:
+    """A client on the cassette, closed on the test's loop."""
+    __tracebackhide__ = True
+    stack = stack_of(request)
+    is_here = is_on_this_machine(URL(cassette.base_url))
+    client = Client(
+        cassette.api_key,
+        base_url=cassette.base_url,
+        transport=cassette.transport,
+        journal=MemoryJournal(),
+        poll_interval=_INTERVAL_ON_THIS_MACHINE if is_here else RECOMMENDED_INTERVAL,
+    )
+    stack.push_async_callback(client.aclose)
+    return client
+
+
+def _session(request: pytest.FixtureRequest, marked: Marked) -> Session:
+    cassette = Cassette(
+        _path(request, marked),
+        prompts=marked.prompts,
+        secrets=marked.secrets,
+        exhausted=marked.exhausted,
+        ignore=marked.ignore,
+    )
+    mode = _resolved(Mode(request.config.stash[SETTINGS].mode(marked.mode)), cassette, request)
+    opened = _replay(cassette) if mode is Mode.REPLAY else _recording(cassette, mode, request)
+    return Session(opened, allow_unused=marked.allow_unused)
+
+
+def _path(request: pytest.FixtureRequest, marked: Marked) -> Path:
+    item: pytest.Item = request.node
+    directory = cassettes_of(item.path, request.config.stash[SETTINGS].together, request.config.rootpath)
+    if marked.name is not None:
+        return directory / f"{marked.name}.json"
+    classes = [node.name for node in item.listchain() if isinstance(node, pytest.Class)]
+    return directory / item.path.stem / file_name(".".join([*classes, item.name]))
+
+
+def _resolved(mode: Mode, cassette: Cassette, request: pytest.FixtureRequest) -> Mode:
+    """What ``auto`` comes to, and whether what is to be played is there."""
+    if mode is Mode.AUTO:
+        mode = resolved(cassette)
+    if mode is Mode.REPLAY and not cassette.exists():
+        where = "; nothing is recorded where CI is set" if is_ci() else ""
+        message = f"there is no cassette at {_shown(cassette.path, request)}{where}. Record it: {_command(request)}"
+        raise pytest.UsageError(message + _FOR_NOTHING)
+    return mode
+
+
+#: Beside a command that records from the service.
+_FOR_NOTHING = " (or, for no points, with --vidgen-record-from=sandbox)"
+
+
+def _command(request: pytest.FixtureRequest) -> str:
+    together = request.config.getoption("vidgen_cassettes")
+    more = [f"--vidgen-cassettes={together}"] if together else []
+    return shlex.join(["pytest", request.node.nodeid, "--vidgen-mode=record", *more])
+
+
+def _shown(path: Path, request: pytest.FixtureRequest) -> Path:
+    here = request.config.invocation_params.dir
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
+def _replay(cassette: Cassette) -> VidgenCassette:
+    transport = ReplayTransport(cassette)
+    return VidgenCassette(
+        path=cassette.path,
+        mode=Mode.REPLAY,
+        transport=transport,
+        base_url=str(transport.base_url or _NOWHERE),
+        api_key="any-key-will-do",
+        clock=transport.clock,
+    )
+
+
+def _recording(cassette: Cassette, mode: Mode, request: pytest.FixtureRequest) -> VidgenCassette:
+    if request.config.stash[SETTINGS].source == "sandbox":
+        if mode is Mode.APPEND and cassette.exists():
+            message = (
+                "a new sandbox knows nothing of what is on the cassette, so nothing can be appended from it; record it "
+                f"anew: {_command(request)} --vidgen-record-from=sandbox"
+            )
+            raise pytest.UsageError(message)
+        sandbox = request.getfixturevalue("vidgen_sandbox")
+        api_key, base_url = sandbox.api_key, sandbox.base_url
+    else:
+        api_key, base_url = _service_of_the_environment(request)
+    return VidgenCassette(
+        path=cassette.path,
+        mode=mode,
+        transport=on_cassette(cassette, mode, auto_publish=False),
+        base_url=base_url,
+        api_key=api_key,
+        clock=LoopClock(),
+    )
+
+
+def _service_of_the_environment(request: pytest.FixtureRequest) -> tuple[str, str]:
+    missing = [name for name in ("VIDGEN_API_KEY", "VIDGEN_BASE_URL") if not os.environ.get(name)]
+    if missing:
+        message = (
+            f"recording from the service needs {' and '.join(missing)} in the environment, and what it creates is "
+            f"charged; a sandbox costs nothing: {_command(request)} --vidgen-record-from=sandbox"
+        )
+        raise pytest.UsageError(message)
+    return checked_key(None), str(checked_base_url(None))

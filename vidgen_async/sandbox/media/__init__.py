@@ -1,0 +1,1 @@
+"""The videos of the sandbox: what they show, drawn and encoded."""

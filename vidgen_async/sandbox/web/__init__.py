@@ -1,0 +1,1 @@
+"""The pages of the sandbox beside the service: the console and the control paths."""

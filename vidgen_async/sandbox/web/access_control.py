@@ -1,0 +1,70 @@
+"""Who may ask for the sandbox's own pages: no web page of another site (CSRF, DNS rebinding).
+
+A browser sends to the sandbox whatever any page asks it to. It says for whom: in Host by which name it came here, in
+Origin which page asked. A name that is not ours may have been pointed here by its owner; an address cannot be.
+"""
+
+import ipaddress
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from vidgen_async.sandbox.responses import Answer, Refusal, media_type_of
+
+READS = ("GET", "HEAD", "OPTIONS")
+
+#: For every page: what it shows is for the moment, and for nobody else's eyes.
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+def marked(answer: Answer) -> Answer:
+    """The answer of a page with the headers that every one has."""
+    return answer.with_headers(HEADERS | dict(answer.headers))
+
+
+def check(method: str, headers: Mapping[str, str], host: str) -> None:
+    """Raise the Refusal if a request for a page may come from another site. ``host`` is the sandbox's own.
+
+    The head tells; the body need not have been read.
+    """
+    name = headers.get("Host", "")
+    if not _is_ours(name, host):
+        raise Refusal(403, "FOREIGN_HOST", f"Host: must be an IP address, localhost or {host}, not {name[:200]!r}")
+    if method in READS:
+        return
+    origin = headers.get("Origin")
+    if origin is not None and origin.lower() != f"http://{name.lower()}":
+        raise Refusal(403, "FOREIGN_ORIGIN", f"Origin: must be http://{name}, or absent, not {origin[:200]!r}")
+    media_type = media_type_of(headers)
+    if media_type != "application/json" and (method != "DELETE" or _has_body(headers)):
+        allowed = "application/json" if method != "DELETE" else "application/json where there is a body"
+        raise Refusal(415, "UNSUPPORTED_MEDIA_TYPE", f"Content-Type: must be {allowed}, not {media_type[:200]!r}")
+
+
+def _has_body(headers: Mapping[str, str]) -> bool:
+    return "Transfer-Encoding" in headers or headers.get("Content-Length", "0") != "0"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def _is_ours(name: str, host: str) -> bool:
+    try:
+        found = (urlsplit(f"//{name}").hostname or "").lower()
+    except ValueError:
+        return False
+    if found in ("localhost", host.lower()):
+        return bool(found)
+    try:
+        ipaddress.ip_address(found)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,103 @@
+"""The web console at ``/``: what the sandbox holds, to look at and to play with.
+
+The page asks ``/sandbox/state`` and the control paths beside it, and knows nothing else. It is plain HTML, CSS and
+JavaScript modules, with nothing from any other place.
+"""
+
+from collections.abc import Mapping
+from functools import cache, partial
+from importlib.resources import files
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from attrs import field, frozen
+
+from vidgen_async.sandbox.responses import Answer, Refusal
+
+if TYPE_CHECKING:
+    from vidgen_async.sandbox.service import Sandbox
+    from vidgen_async.sandbox.web.pages import Page, PageCall
+
+PAGE = "index.html"
+_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+
+
+@frozen
+class ConsoleFile:
+    """One file of the console."""
+
+    content: bytes = field(repr=False)
+    content_type: str
+
+
+def console_pages(sandbox: "Sandbox") -> Mapping[str, Mapping[str, "Page"]]:
+    """The page and its files, by path and method."""
+    return {
+        "/": {"GET": partial(_page, sandbox)},
+        "/sandbox/console/{file}": {"GET": partial(_file, sandbox)},
+        "/sandbox/console/videos/{task}": {"GET": partial(_video, sandbox)},
+    }
+
+
+def _page(sandbox: "Sandbox", _: "PageCall") -> Answer:
+    return _answer(sandbox, PAGE)
+
+
+def _file(sandbox: "Sandbox", call: "PageCall") -> Answer:
+    name = call.names["file"]
+    if name not in _files():
+        raise Refusal(404, "NOT_FOUND", f"the console has no file {name!r}")
+    return _answer(sandbox, name)
+
+
+async def _video(sandbox: "Sandbox", call: "PageCall") -> Answer:
+    """For saving: a browser saves only what the page's own origin sends, and signed links lead to another."""
+    task = sandbox.tasks.get(call.names["task"])
+    if task is None or task.status_at(sandbox.clock.now()) != "completed":
+        raise Refusal(404, "NOT_FOUND", "there is no completed task with this id")
+    content = await sandbox.video(task.id)
+    name = {"Content-Disposition": f'attachment; filename="{task.id}.mp4"'}
+    return Answer(200, content, {"Content-Type": "video/mp4", **name})
+
+
+def _answer(sandbox: "Sandbox", name: str) -> Answer:
+    file = _files()[name]
+    headers = {
+        "Content-Type": file.content_type,
+        "Content-Security-Policy": _policy(sandbox.links_url),
+        "Referrer-Policy": "no-referrer",
+    }
+    return Answer(200, file.content, headers)
+
+
+@cache
+def _files() -> Mapping[str, ConsoleFile]:
+    """Read once: they are few and small, and a sandbox that nobody looks at reads none."""
+    found = files("vidgen_async.sandbox.web").joinpath("static").iterdir()
+    return {
+        file.name: ConsoleFile(file.read_bytes(), _TYPES[PurePath(file.name).suffix])
+        for file in found
+        if PurePath(file.name).suffix in _TYPES
+    }
+
+
+def _policy(links_url: str) -> str:
+    """Only the sandbox itself, and videos from its second origin: no markup in a prompt can do anything."""
+    allowed = {
+        "default-src": "'none'",
+        "script-src": "'self'",
+        "style-src": "'self'",
+        "connect-src": "'self'",
+        "img-src": "'self'",
+        "media-src": links_url,
+        "base-uri": "'none'",
+        "form-action": "'none'",
+        "frame-ancestors": "'none'",
+        "require-trusted-types-for": "'script'",
+    }
+    return "; ".join(f"{directive} {source}" for directive, source in allowed.items())

@@ -1,0 +1,138 @@
+"""What a sandbox holds, as JSON for people and programs that look at it from outside. Newest last, everywhere."""
+
+from collections.abc import Iterator
+from itertools import accumulate, islice
+from typing import TYPE_CHECKING, Any
+
+from vidgen_async.sandbox.ledger import Account, LedgerEntry
+from vidgen_async.sandbox.request_log import ReceivedCreate, ReceivedRequest
+from vidgen_async.sandbox.web.fault_input import planned_as_json
+
+if TYPE_CHECKING:
+    from vidgen_async.sandbox.service import Sandbox
+
+#: Headers whose values are for the service alone.
+HIDDEN_HEADERS = ("authorization", "proxy-authorization", "cookie")
+
+
+def state_of(sandbox: "Sandbox", limit: int) -> dict[str, Any]:
+    """Everything at a glance; of what there may be very many of, the newest ``limit``, and how many there are.
+
+    Times are seconds since 1970 on the sandbox's clock.
+    """
+    sandbox.settle()
+    now = sandbox.clock.now()
+    tasks = list(islice(reversed(sandbox.tasks), limit))[::-1]
+    return {
+        "base_url": sandbox.base_url,
+        "links_url": sandbox.links_url,
+        "now": now,
+        "speed": sandbox.clock.speed,
+        "rendered": sandbox.rendered,
+        "counts": counts_of(sandbox),
+        "accounts": [account_view(account) for account in sandbox.accounts.values()],
+        "models": [entry.as_json() for entry in sandbox.models.values()],
+        "tasks": [_task(sandbox, task_id, now) for task_id in tasks],
+        "ledger": ledger_view(sandbox, limit=limit),
+        "assets": [
+            {
+                **sandbox.assets.as_json(asset),
+                "account": asset.account.name,
+                "size": len(asset.content),
+                "expires_at": asset.expires_at,
+                "is_expired": now >= asset.expires_at,
+            }
+            for asset in sandbox.assets.newest(limit)
+        ],
+        "creates": [
+            create_view(create) for create in islice(sandbox.creates, max(0, len(sandbox.creates) - limit), None)
+        ],
+        "faults": [planned_as_json(planned) for planned in sandbox.faults.planned],
+    }
+
+
+def counts_of(sandbox: "Sandbox") -> dict[str, int]:
+    """How many there are of what may be shown in part."""
+    return {
+        "tasks": len(sandbox.tasks),
+        "ledger": sum(len(account.ledger) for account in sandbox.accounts.values()),
+        "creates": len(sandbox.creates),
+        "assets": len(sandbox.assets),
+        "requests": len(sandbox.requests),
+    }
+
+
+def account_view(account: Account) -> dict[str, Any]:
+    return {"name": account.name, "api_key": account.api_key, "balance": account.balance}
+
+
+def ledger_view(
+    sandbox: "Sandbox", *, account: Account | None = None, limit: int | None = None
+) -> list[dict[str, Any]]:
+    """The entries of one account or of all, in the order of their time; those of one account stay as they were booked,
+    since a refund may be booked after its time."""
+    sandbox.settle()
+    accounts = [account] if account else list(sandbox.accounts.values())
+    entries = [(at, found.name, entry) for found in accounts for at, entry in _last(found.ledger, limit)]
+    entries.sort(key=lambda placed: placed[0])
+    return [
+        {
+            "account": name,
+            "at": entry.at,
+            "kind": entry.kind,
+            "points": entry.points,
+            "task_id": entry.task_id,
+            "balance": entry.balance,
+        }
+        for _, name, entry in entries[None if limit is None else max(0, len(entries) - limit) :]
+    ]
+
+
+def create_view(create: ReceivedCreate) -> dict[str, Any]:
+    return {
+        "n": create.n,
+        "received_at": create.received_at,
+        "idempotency_key": create.idempotency_key,
+        "sha256": create.sha256 if create.body_arrived else None,
+        "body": create.body,
+        "status": create.status,
+        "task_id": create.task_id,
+        "replayed": create.replayed,
+        "fault": create.fault,
+    }
+
+
+def request_view(request: ReceivedRequest) -> dict[str, Any]:
+    """Without the values of headers that carry keys."""
+    return {
+        "at": request.at,
+        "origin": request.origin,
+        "op": request.op,
+        "method": request.method,
+        "path": request.path,
+        "has_key": request.has_key,
+        "headers": {name: text for name, text in request.headers.items() if name.lower() not in HIDDEN_HEADERS},
+        "create": request.create.n if request.create else None,
+        "fault": request.fault,
+        "status": request.status,
+        "is_over": request.is_over,
+    }
+
+
+def _task(sandbox: "Sandbox", task_id: str, now: float) -> dict[str, Any]:
+    """As GET /videos/{id} shows it, with what only the sandbox knows. The video needs no key here."""
+    task = sandbox.tasks[task_id]
+    return {
+        **task.as_json(now, sandbox.new_link(task_id)),
+        "account": task.account.name,
+        "prompt": task.prompt,
+        "duration": task.film.seconds,
+        "starts_at": task.starts_at,
+        "ends_at": task.ends_at,
+    }
+
+
+def _last(ledger: list[LedgerEntry], limit: int | None) -> Iterator[tuple[float, LedgerEntry]]:
+    """The newest entries, each with a time that is never before that of the one booked before it."""
+    newest = ledger[0 if limit is None else max(0, len(ledger) - limit) :]
+    return zip(accumulate((entry.at for entry in newest), max), newest, strict=True)

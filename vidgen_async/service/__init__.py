@@ -1,0 +1,1 @@
+"""The description of the service in code: endpoints, JSON, statuses, retries and validation."""

@@ -1,0 +1,112 @@
+"""The six endpoints (section 4) as requests: where they go, and the one header that holds the key."""
+
+import re
+from collections.abc import Mapping
+from urllib.parse import quote
+
+from attrs import field, frozen
+from yarl import URL
+
+from vidgen_async.errors import InvalidRequestError
+from vidgen_async.types.http import Body, Headers, Request, Timeouts, make_headers
+from vidgen_async.types.resources import TaskLike, task_id_of
+
+#: A task id that is its own path segment.
+_PLAIN_ID = re.compile(r"[A-Za-z0-9_~-][A-Za-z0-9_.~-]*")
+
+
+@frozen
+class Endpoints:
+    """Builds every request to the service. The key goes into the Authorization header of these requests only."""
+
+    base_url: URL
+    """Without a trailing slash; ends in ``/openapi/v1`` (section 9)."""
+    _api_key: str = field(repr=False)
+    timeouts: Timeouts = field(factory=Timeouts)
+    _read_headers: Headers = field(init=False, repr=False)
+
+    @_read_headers.default
+    def _make_read_headers(self) -> Headers:
+        return self._headers({})
+
+    @property
+    def origin(self) -> str:
+        """``scheme://host[:port]`` of the service."""
+        return str(self.base_url.origin())
+
+    def _headers(self, more: Mapping[str, str]) -> Headers:
+        return make_headers({"Authorization": f"Bearer {self._api_key}", "Accept": "application/json", **more})
+
+    def _url(self, path: str) -> URL:
+        return URL(f"{self.base_url}{path}", encoded=True)
+
+    def _read(self, op: str, path: str) -> Request:
+        return Request(op=op, method="GET", url=self._url(path), headers=self._read_headers, timeouts=self.timeouts)
+
+    def list_models(self) -> Request:
+        return self._read("models.list", "/models")
+
+    def get_account(self) -> Request:
+        return self._read("account.get", "/account")
+
+    def get_video(self, task: TaskLike) -> Request:
+        return self._read("videos.get", f"/videos/{quoted_task_id(task)}")
+
+    def get_content(self, task: TaskLike, *, byte_range: str | None = None, validator: str | None = None) -> Request:
+        """The video itself (4.6), uncompressed, so that lengths and ranges mean what they say."""
+        more = {"Accept": "*/*", "Accept-Encoding": "identity"}
+        if byte_range is not None:
+            more["Range"] = byte_range
+        if validator is not None:
+            more["If-Range"] = validator
+        url = self._url(f"/videos/{quoted_task_id(task)}/content")
+        return Request(op="videos.content", method="GET", url=url, headers=self._headers(more), timeouts=self.timeouts)
+
+    def create_file(self, body: Body) -> Request:
+        return Request(
+            op="files.create",
+            method="POST",
+            url=self._url("/files"),
+            headers=self._headers({}),
+            body=body,
+            timeouts=self.timeouts,
+        )
+
+    def create_video(self, body: Body, idempotency_key: str) -> Request:
+        return Request(
+            op="videos.create",
+            method="POST",
+            url=self._url("/videos"),
+            headers=self._headers({"Idempotency-Key": idempotency_key}),
+            body=body,
+            timeouts=self.timeouts,
+        )
+
+    def absolute(self, url: str) -> str:
+        """2.3: an address that starts with ``/`` gets the service's host; nothing else of it changes."""
+        return f"{self.origin}{url}" if url.startswith("/") and not url.startswith("//") else url
+
+
+def checked_task_id(task: TaskLike) -> str:
+    """The id of the task. What is empty, blank or dots would ask for another path: refused, as is what is no text."""
+    task_id = task_id_of(task)
+    if not is_task_id(task_id):
+        message = f"a task id must be text, and not empty, blank or dots: {task_id!r}"
+        raise InvalidRequestError(message, problems=[message])
+    return task_id
+
+
+def is_task_id(text: str) -> bool:
+    """Whether a task can be asked for by it. A lone surrogate is no text."""
+    return (
+        bool(text.strip())
+        and text.strip() not in {".", ".."}
+        and not any("\ud800" <= char <= "\udfff" for char in text)
+    )
+
+
+def quoted_task_id(task: TaskLike) -> str:
+    """The id of the task as one path segment."""
+    if isinstance(task, str) and _PLAIN_ID.fullmatch(task):
+        return task
+    return quote(checked_task_id(task), safe="")

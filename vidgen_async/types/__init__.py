@@ -1,0 +1,61 @@
+"""The values that users of the SDK hold: frozen, and without JSON or I/O."""
+
+from vidgen_async.types.http import Body, BytesBody, Delivery, Headers, Phase, Probe, Request, Timeouts, make_headers
+from vidgen_async.types.limits import Hold, Pacing, Turn
+from vidgen_async.types.orders import (
+    Attempt,
+    AttemptOutcome,
+    Closing,
+    Decision,
+    Evidence,
+    Order,
+    OrderRef,
+    OrderState,
+    RunningTask,
+    TaskResult,
+)
+from vidgen_async.types.resources import (
+    Account,
+    Catalog,
+    CatalogModel,
+    Receipt,
+    ReferenceAsset,
+    TaskLike,
+    VideoFields,
+    VideoRequest,
+    VideoTask,
+)
+
+__all__ = [
+    "Account",
+    "Attempt",
+    "AttemptOutcome",
+    "Body",
+    "BytesBody",
+    "Catalog",
+    "CatalogModel",
+    "Closing",
+    "Decision",
+    "Delivery",
+    "Evidence",
+    "Headers",
+    "Hold",
+    "Order",
+    "OrderRef",
+    "OrderState",
+    "Pacing",
+    "Phase",
+    "Probe",
+    "Receipt",
+    "ReferenceAsset",
+    "Request",
+    "RunningTask",
+    "TaskLike",
+    "TaskResult",
+    "Timeouts",
+    "Turn",
+    "VideoFields",
+    "VideoRequest",
+    "VideoTask",
+    "make_headers",
+]

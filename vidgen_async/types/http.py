@@ -1,0 +1,166 @@
+"""What goes over a transport: requests, their bodies, time limits, and the evidence of what became of them."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from enum import StrEnum
+from typing import Protocol, TypeAlias
+
+from attrs import asdict, field, frozen
+from multidict import CIMultiDict, CIMultiDictProxy
+from yarl import URL
+
+from vidgen_async.redaction.messages import hide_secrets
+
+Headers: TypeAlias = CIMultiDictProxy[str]
+
+#: Bodies leave in pieces of this size, so that a cancelled send stops soon (aiohttp flushes what it was handed).
+CHUNK = 65536
+
+
+#: Longer JSON answers are not read on, in bytes: an answer without end must not fill the memory.
+LONGEST_ANSWER = 8 << 20
+
+
+def make_headers(items: Mapping[str, str] | Iterable[tuple[str, str]] = ()) -> Headers:
+    """Headers whose names are compared without case; duplicates and order are kept."""
+    return CIMultiDictProxy(CIMultiDict(items))
+
+
+class Delivery(StrEnum):
+    """What is known of a request: did it reach the service?"""
+
+    NOT_SENT = "not_sent"
+    """Proven: no byte of the request left."""
+    MAYBE_SENT = "maybe_sent"
+    """It cannot be excluded that the service has it."""
+    ANSWERED = "answered"
+    """A status line came back."""
+
+
+class Phase(StrEnum):
+    """How far a send got: the last of these that was begun."""
+
+    BUILD = "build"
+    POOL = "pool"
+    DNS = "dns"
+    CONNECT = "connect"
+    SEND = "send"
+    WAIT = "wait"
+    BODY = "body"
+
+
+_RANK = {Delivery.NOT_SENT: 0, Delivery.MAYBE_SENT: 1, Delivery.ANSWERED: 2}
+
+
+class Probe:
+    """One send's evidence and its gate, shared by the caller and the transport; never used for a second send.
+
+    ``gate`` is awaited by the transport exactly once: when the connection is ready and before the first byte leaves.
+    While it waits nothing leaves; when it raises, or is cancelled, nothing ever leaves. From its return on the
+    request counts as maybe sent. The evidence stays readable after the send was cancelled.
+    """
+
+    __slots__ = ("_delivery", "_gate", "_passed", "is_replay", "phase")
+
+    def __init__(self, *, gate: Callable[[], Awaitable[None]] | None = None) -> None:
+        self._gate = gate
+        self._passed = False
+        self._delivery = Delivery.NOT_SENT
+        self.phase: Phase = Phase.BUILD
+        #: Set by a transport that plays the answer: whoever wraps it, nothing goes out.
+        self.is_replay: bool = False
+
+    def __repr__(self) -> str:
+        return f"Probe(delivery={self._delivery!s}, phase={self.phase!s})"
+
+    @property
+    def delivery(self) -> Delivery:
+        """What is proven of whether the request reached the service."""
+        return self._delivery
+
+    def learn(self, delivery: Delivery, phase: Phase | None = None) -> None:
+        """Record evidence. It only grows: *answered* is never taken back to *not sent*."""
+        if _RANK[delivery] > _RANK[self._delivery]:
+            self._delivery = delivery
+        if phase is not None:
+            self.phase = phase
+
+    async def pass_gate(self) -> None:
+        """Await the gate; afterwards the request is *maybe sent*.
+
+        Raises RuntimeError when it is passed twice: one send is one request on the wire, and the second attempt of a
+        library that silently repeats requests must end here, before its first byte.
+        """
+        if self._passed:
+            message = "a second request was about to leave for one send; it was held back"
+            raise RuntimeError(message)
+        self._passed = True
+        if self._gate is not None:
+            await self._gate()
+        self.learn(Delivery.MAYBE_SENT, Phase.SEND)
+
+
+class Body(Protocol):
+    """A request body that can be opened again and again: one ``open()`` per send."""
+
+    @property
+    def length(self) -> int:
+        """In bytes: what goes out as Content-Length."""
+        ...
+
+    @property
+    def content_type(self) -> str:
+        """What goes out as Content-Type."""
+        ...
+
+    def open(self) -> AsyncIterator[bytes]:
+        """All of the body from its beginning, in pieces."""
+        ...
+
+
+@frozen
+class BytesBody:
+    """A body held in memory. Its repr shows the length only."""
+
+    data: bytes = field(repr=False)
+    content_type: str = "application/json"
+
+    @property
+    def length(self) -> int:
+        return len(self.data)
+
+    async def open(self) -> AsyncIterator[bytes]:
+        """The data in pieces of 64 KiB."""
+        view = memoryview(self.data)
+        for start in range(0, len(view), CHUNK):
+            yield bytes(view[start : start + CHUNK])
+
+
+@frozen(kw_only=True)
+class Timeouts:
+    """Limits in seconds for single requests; None means no limit. How long a *task* may take is not their business."""
+
+    connect: float | None = 10.0
+    """For a slot in the pool, the name look-up, the connection and the TLS handshake together."""
+    read: float | None = 60.0
+    """For silence: the longest pause between two reads of an answer."""
+    create: float | None = 120.0
+    """For a whole create, from connecting to the last byte of the answer. Reads and downloads have no such total."""
+
+    def __attrs_post_init__(self) -> None:
+        for name, seconds in asdict(self).items():
+            if seconds is not None and not seconds > 0:
+                message = f"Timeouts.{name} must be a number of seconds above 0, or None: {seconds!r}"
+                raise ValueError(message)
+
+
+@frozen(kw_only=True)
+class Request:
+    """One request. Its repr shows no header values, no body and no secret query values."""
+
+    op: str
+    """A stable name: ``videos.create``, ``videos.get``, …"""
+    method: str
+    url: URL = field(repr=lambda url: repr(hide_secrets(str(url))))
+    headers: Headers = field(factory=make_headers, repr=lambda headers: repr(sorted(set(headers))))
+    body: Body | None = None
+    timeouts: Timeouts = field(factory=Timeouts)

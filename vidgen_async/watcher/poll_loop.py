@@ -1,0 +1,187 @@
+"""The rounds: one scheduler that sleeps until something is due, and the pollers that it starts."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from contextvars import Context
+from typing import Any, cast
+
+from vidgen_async.clock import Clock
+from vidgen_async.errors import ClientStateError
+from vidgen_async.events import Event, report, report_failure
+from vidgen_async.watcher.listeners import Deadlines, Listener
+from vidgen_async.watcher.schedule import Schedule
+from vidgen_async.watcher.task_table import Entries, Entry
+
+#: The scheduler rests at least this long (seconds) between two turns that nobody asked for: thousands of looks per
+#: second are started in handfuls.
+_TICK = 0.008
+#: A sleep that ended a rounding error too soon goes on for this long.
+_BLINK = 1e-6
+_NEVER = float("inf")
+
+
+class Rounds:
+    """Calls ``look(entry, poller)`` for what is due on the schedule, in at most ``concurrency`` workers, and
+    ``expire(listener)`` for deadlines.
+
+    Runs while there are ``entries``, and owns every worker that it starts. ``look`` puts its entry back on the
+    schedule before it returns; one that is cancelled has that done for it. When anything breaks, ``broke`` gets the
+    error.
+    """
+
+    def __init__(
+        self,
+        entries: Entries,
+        clock: Clock,
+        schedule: Schedule,
+        *,
+        concurrency: int,
+        look: Callable[[Entry, asyncio.Task[None]], Awaitable[None]],
+        expire: Callable[[Listener], None],
+        broke: Callable[[Exception], None],
+        logger: logging.Logger,
+    ) -> None:
+        self.deadlines = Deadlines()
+        self._entries = entries
+        self._clock = clock
+        self._schedule = schedule
+        self._concurrency = concurrency
+        self._look = look
+        self._expire = expire
+        self._broke = broke
+        self._logger = logger
+        self._workers: set[asyncio.Task[None]] = set()
+        self._pollers: dict[asyncio.Task[None], Entry] = {}
+        self._scheduler: asyncio.Task[None] | None = None
+        self._alarm: asyncio.Task[None] | None = None
+        self._alarm_at = _NEVER
+        self._wake = asyncio.Event()
+        self._rested_at = -_NEVER
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._pollers)
+
+    def nudge(self, due: float | None = None) -> None:
+        """Something is due then (None: something has changed): wake the scheduler if its alarm would be too late."""
+        if due is None or due < self._alarm_at:
+            self._wake.set()
+        if self._entries and (self._scheduler is None or self._scheduler.done()):
+            self._scheduler = self._spawn(self._run(), "vidgen watcher")
+
+    async def aclose(self) -> None:
+        """Cancel every worker and wait for its end; the calling one, if it is one, ends by itself."""
+        workers = self._workers - {asyncio.current_task()}
+        for worker in workers:
+            worker.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
+
+    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        # A context of its own: else every poll belonged to the trace (and the log context) of whoever waited first.
+        worker = asyncio.get_running_loop().create_task(work, name=name, context=Context())
+        self._workers.add(worker)
+        worker.add_done_callback(self._ended)
+        return worker
+
+    async def _run(self) -> None:
+        try:
+            while self._entries:
+                self._wake.clear()
+                self._set_alarm(self._start_due())
+                await self._wake.wait()
+        finally:
+            self._set_alarm(None)
+
+    def _start_due(self) -> float | None:
+        """End what is over, start what is due; the time of the next turn."""
+        now = self._clock.now()
+        while (deadline := self.deadlines.first_due()) is not None and deadline <= now:
+            self._expire(self.deadlines.pop())
+        next_look = None
+        while len(self._pollers) < self._concurrency:  # else the pollers go on by themselves
+            entry = self._take(now)
+            if entry is None:
+                next_look = self._schedule.wake_at()
+                break
+            entry.poller = self._spawn(self._look_while_due(entry), "vidgen poller")
+            self._pollers[entry.poller] = entry
+        self._rested_at = now + _TICK
+        return min((due for due in (deadline, next_look) if due is not None), default=None)
+
+    def _set_alarm(self, due: float | None) -> None:
+        """Have the scheduler woken at ``due``. An alarm that goes off earlier does no harm."""
+        if due is not None:
+            due = max(due, self._rested_at)
+            if self._alarm is not None and not self._alarm.done() and self._alarm_at <= due:
+                return
+        alarm, self._alarm, self._alarm_at = self._alarm, None, _NEVER
+        if alarm is not None:
+            alarm.cancel()
+        if due is not None:
+            seconds = max(due - self._clock.now(), _BLINK)
+            self._alarm = self._spawn(self._ring(seconds), "vidgen watcher alarm")
+            self._alarm_at = due
+
+    async def _ring(self, seconds: float) -> None:
+        await self._clock.sleep(seconds)
+
+    async def _look_while_due(self, entry: Entry | None) -> None:
+        """Look at this task, then at whatever is due by then."""
+        poller = cast("asyncio.Task[None]", asyncio.current_task())
+        is_first = True
+        while entry is not None:
+            entry.poller = poller
+            self._pollers[poller] = entry
+            if not is_first:
+                await asyncio.sleep(0)  # answers that need no waiting must not keep the loop to themselves
+            await self._look(entry, poller)
+            is_first = False
+            entry = self._take(self._clock.now())
+
+    def _take(self, now: float) -> Entry | None:
+        schedule = self._schedule
+        was_behind = schedule.is_behind
+        row = schedule.take(now)
+        if schedule.is_behind and not was_behind:
+            report(
+                self._logger,
+                logging.WARNING,
+                Event.WATCHER_LATE,
+                "polls are %(late).1f s late: each of %(count)d tasks is looked at every %(seconds).0f s, not "
+                "%(interval)g s (at most %(concurrency)d at once)",
+                late=schedule.lateness_last,
+                count=len(self._entries),
+                seconds=schedule.interval_now,
+                interval=schedule.interval,
+                concurrency=self._concurrency,
+            )
+        elif was_behind and not schedule.is_behind:
+            message = "polls are on time again: every %(interval)g s"
+            report(self._logger, logging.INFO, Event.WATCHER_ON_TIME, message, interval=schedule.interval)
+        return None if row is None else self._entries.at(row)
+
+    def _ended(self, worker: asyncio.Task[None]) -> None:
+        self._workers.discard(worker)
+        entry = self._pollers.pop(worker, None)
+        if entry is not None:
+            if entry.poller is worker:  # cancelled from outside in the middle of a look: the task stays watched
+                entry.poller = None
+                self._schedule.again(entry.row, self._clock.now())
+            due = self._schedule.wake_at()
+            if due is not None:
+                self.nudge(max(due, self._rested_at))
+        error = None if worker.cancelled() else worker.exception()
+        if error is not None:
+            report_failure(self._logger, Event.WATCHER_BROKE, "the watcher broke", error)
+            self._broke(error if isinstance(error, Exception) else _stopped())
+        elif worker is self._alarm:
+            self._wake.set()
+        elif worker is self._scheduler and self._entries:
+            self._broke(_stopped())
+
+
+def _stopped() -> ClientStateError:
+    return ClientStateError(
+        "the watcher was stopped from outside; the tasks still run and are charged; wait again by id"
+    )

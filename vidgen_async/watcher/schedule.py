@@ -1,0 +1,274 @@
+"""When to look at which task: pure, without await; the time is handed in as seconds of a clock that only grows.
+
+The schedule has a time of its own, which never runs faster than the clock:
+
+* in a pause it stands still, and
+* it never runs further ahead of the first look that is due and not yet taken than a small slack.
+
+So whatever holds looks up (a service that asks for a pause, a blocked loop, a sleeping laptop, too few polls at once,
+an outage of slow answers) shifts all of them by the same amount. They stay as evenly spread as they were: nothing is
+caught up in a burst, the interval of every task stretches alike, and recovers by itself. Nothing here scans all items.
+"""
+
+import heapq
+import math
+from array import array
+
+from vidgen_async.watcher.lateness import Lateness
+
+#: The longest pause that is believed, in seconds: a typing error of the service must not stop a watcher for good.
+LONGEST_PAUSE = 3600.0
+
+#: "Looks again soon", in seconds.
+SOON = 5.0
+
+_LONGEST_SLACK = 0.1
+_SPARE = 64
+_OFF = -math.inf
+_GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
+# Shifts are whole multiples of this, so that subtracting them from a time is exact in floating point.
+_GRAIN = 1.0 / 1024.0
+
+
+class Agenda:
+    """Numbers in order of their due times; equal ones the smaller first. O(log n) for everything.
+
+    The numbers are from 0 up, close together: what is kept for each is no object that a garbage collector goes through.
+    A removed one leaves a stale slot behind; there are never more stale slots than live ones and a few spare.
+    """
+
+    __slots__ = ("_dues", "_heap", "_live")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int]] = []
+        self._dues = array("d")
+        self._live = 0
+
+    def __len__(self) -> int:
+        return self._live
+
+    @property
+    def slots(self) -> int:
+        """Live and stale together."""
+        return len(self._heap)
+
+    def put(self, due: float, number: int) -> None:
+        """Add a number that is not on it."""
+        while number >= len(self._dues):
+            self._dues.append(_OFF)
+        self._dues[number] = due
+        heapq.heappush(self._heap, (due, number))
+        self._live += 1
+
+    def remove(self, number: int) -> None:
+        """Take a number off; nothing happens when it is not on."""
+        if number >= len(self._dues) or self._dues[number] == _OFF:
+            return
+        self._dues[number] = _OFF
+        self._live -= 1
+        if len(self._heap) > 2 * self._live + _SPARE:
+            # As a set: a number that was taken off and put on again for the same time has two equal slots.
+            self._heap = list({slot for slot in self._heap if self._dues[slot[1]] == slot[0]})
+            heapq.heapify(self._heap)
+
+    def first_due(self) -> float | None:
+        """The due time of the first number."""
+        heap, dues = self._heap, self._dues
+        while heap and dues[heap[0][1]] != heap[0][0]:
+            heapq.heappop(heap)
+        return heap[0][0] if heap else None
+
+    def pop(self) -> int:
+        """Take the first number off; IndexError when there is none."""
+        while True:
+            due, number = heapq.heappop(self._heap)
+            if self._dues[number] == due:
+                self._dues[number] = _OFF
+                self._live -= 1
+                return number
+
+
+class Allowance:
+    """``size`` at once, and refilled evenly with ``size`` per second."""
+
+    __slots__ = ("_at", "_left", "_size")
+
+    def __init__(self, size: float) -> None:
+        self._size = size
+        self._left = size
+        self._at = 0.0
+
+    def take(self, now: float) -> bool:
+        """Whether one more is allowed now; if so it is used."""
+        if now > self._at:
+            self._left = min(self._size, self._left + (now - self._at) * self._size)
+            self._at = now
+        if self._left < 1.0:
+            return False
+        self._left -= 1.0
+        return True
+
+
+class Schedule:
+    """One look per item and ``interval`` seconds, counted from the start of the last look; never sooner.
+
+    Items are numbers from 0 up, close together: what is kept for them is in columns, and no object for each. An item
+    is either on the schedule (:meth:`add`, :meth:`again`) or under way (after :meth:`take`); it comes back
+    with :meth:`again`, so it is never looked at twice at once. New items are due at once while ``first_looks`` (at a
+    time, and per second) lasts; the others get slots spread evenly over one interval, also across many calls.
+    """
+
+    def __init__(self, interval: float, *, first_looks: float) -> None:
+        self.interval = interval
+        self.paused_until = -math.inf
+        self.is_behind = False
+        self.lateness_last = 0.0
+        self.lateness_max = 0.0
+        self.lateness = Lateness(interval)
+        self._tolerance = max(1.0, interval / 10.0)
+        self._late_at = -math.inf
+        self._slack = min(_LONGEST_SLACK, interval / 10.0)
+        self._agenda = Agenda()
+        # Of each item: the earliest next look, in the schedule's own time, and the time that had been lost when that
+        # look was planned (what was lost since makes it late).
+        self._dues = array("d")
+        self._losses = array("d")
+        self._first_looks = Allowance(first_looks)
+        self._slots_given = 0
+        self._paused = 0.0
+        # How far the schedule's own time is behind the clock: pauses, and time lost.
+        self._shift = 0.0
+        self._lost = 0.0
+
+    def __len__(self) -> int:
+        """Items on the schedule; those under way are not counted."""
+        return len(self._agenda)
+
+    @property
+    def slots(self) -> int:
+        """What the agenda holds in memory, stale slots included."""
+        return self._agenda.slots
+
+    @property
+    def interval_now(self) -> float:
+        """Seconds between two looks at one task, as the last look saw it; pauses are not counted."""
+        return self.interval + self.lateness_last
+
+    def due(self, item: int) -> float:
+        """The earliest next look at an item, in the schedule's own time."""
+        return self._dues[item]
+
+    def add(self, item: int, now: float) -> None:
+        """Plan the first look at a new item."""
+        time = self._advance(now)
+        due = time
+        if not self._first_looks.take(now):
+            self._slots_given += 1
+            # Slots are fixed places within the interval, taken in golden-ratio order: any number of them is spread
+            # about evenly, whether they are given at once or over hours.
+            due += (self._slots_given * _GOLDEN % 1.0 * self.interval - time) % self.interval
+        while item >= len(self._dues):
+            self._dues.append(0.0)
+            self._losses.append(0.0)
+        self._plan(item, due)
+        self._agenda.put(due, item)
+
+    def again(self, item: int, now: float, *, soon: bool = False) -> None:
+        """Plan the next look at an item that is not on the schedule: one interval after the start of its last look,
+        now if that is over, or (``soon``) after five seconds when those end earlier."""
+        if soon:
+            due = self._advance(now) + SOON
+            if self._dues[item] > due:
+                self._plan(item, due)
+        elif self._dues[item] <= max(now, self.paused_until) - self._shift:
+            time = self._advance(now)
+            if self._dues[item] <= time:
+                # Its own look took longer than the interval; the others are not to be shifted for it.
+                self._plan(item, time)
+        self._agenda.put(self._dues[item], item)
+
+    def is_waiting(self, item: int, now: float) -> bool:
+        """Whether the interval since the last look at an item is still running."""
+        return self._dues[item] > self._advance(now)
+
+    def remove(self, item: int) -> None:
+        """Take an item off; nothing happens when it is under way or unknown."""
+        self._agenda.remove(item)
+
+    def take(self, now: float) -> int | None:
+        """The item to look at now: it is under way from here on. None when nothing is due."""
+        if now < self.paused_until:
+            return None
+        due = self._agenda.first_due()
+        if due is None or due > now - self._shift:
+            return None
+        time = self._advance(now)
+        item = self._agenda.pop()
+        late = time - self._dues[item] + (self._lost - self._losses[item])
+        self._note_lateness(max(0.0, late), now - self._paused, now)
+        self._plan(item, _later(time, self.interval))
+        return item
+
+    def wake_at(self) -> float | None:
+        """The clock's time of the next look; None when there is none to come."""
+        due = self._agenda.first_due()
+        return None if due is None else max(due + self._shift, self.paused_until)
+
+    def pause(self, now: float, seconds: float) -> bool:
+        """No look for so many seconds (at most an hour); whether that makes the time of quiet longer."""
+        held_until = max(now, self.paused_until)
+        until = now + min(seconds, LONGEST_PAUSE)
+        if not until > held_until:
+            return False
+        self._advance(now)
+        pause = _grains(until - held_until)
+        self._paused += pause
+        self._shift += pause
+        self.paused_until = until
+        return True
+
+    def _advance(self, now: float) -> float:
+        """The schedule's own time. Time that the first due look has waited for longer than the slack is lost to all."""
+        time = max(now, self.paused_until) - self._shift
+        due = self._agenda.first_due()
+        if due is not None and time - due > self._slack:
+            lost = _grains(time - due - self._slack)
+            self._shift += lost
+            self._lost += lost
+            time -= lost
+        return time
+
+    def _plan(self, item: int, due: float) -> None:
+        self._dues[item] = due
+        self._losses[item] = self._lost
+
+    def _note_lateness(self, late: float, unpaused: float, now: float) -> None:
+        self.lateness_last = late
+        if late > self.lateness_max:
+            self.lateness_max = late
+        self.lateness.note(late, now)
+        if late > self._tolerance:
+            self._late_at = unpaused
+            self.is_behind = True
+        elif self.is_behind and unpaused - self._late_at > self.interval:
+            self.is_behind = False
+
+
+def deadline(now: float, timeout: float | None) -> float | None:
+    """The moment at which a timeout ends; None for never. A timeout that is not a number is a ValueError."""
+    if timeout is None or timeout == math.inf:
+        return None
+    if math.isnan(timeout):
+        message = "a timeout is a number of seconds or None, not NaN"
+        raise ValueError(message)
+    return now + max(timeout, 0.0)
+
+
+def _grains(seconds: float) -> float:
+    return math.ceil(seconds / _GRAIN) * _GRAIN
+
+
+def _later(time: float, interval: float) -> float:
+    """``time + interval``, never a rounding error sooner."""
+    due = time + interval
+    return due if due - time >= interval else math.nextafter(due, math.inf)

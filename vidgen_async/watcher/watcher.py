@@ -1,0 +1,397 @@
+"""The watcher: one scheduler, bounded pollers, and the listeners that they serve."""
+
+import asyncio
+import logging
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+from typing import TypeAlias
+
+from vidgen_async.clock import Clock
+from vidgen_async.errors import ClientStateError, ConfigurationError, ServiceError
+from vidgen_async.events import Event, report
+from vidgen_async.redaction.messages import is_plain_word
+from vidgen_async.types.resources import KNOWN_STATES, VideoTask
+from vidgen_async.watcher.hooks import Hooks, UpdateHook
+from vidgen_async.watcher.listeners import Follower, Gatherer, Listener, Outcome, Seen, Waiter, failed_error, own_copy
+from vidgen_async.watcher.poll_loop import Rounds
+from vidgen_async.watcher.poll_rules import GRACE, Fault, ends_watch, fault_of, final_error
+from vidgen_async.watcher.schedule import Schedule, deadline
+from vidgen_async.watcher.stats import WatcherStats
+from vidgen_async.watcher.task_table import Entries, Entry
+
+ONE_DAY = 86400.0
+
+#: One GET for a task id: the task and a mark of the answer. Called with the mark of the last answer, it gives None
+#: for the task if this one is the same.
+Poll: TypeAlias = Callable[[str, int | None], Awaitable[tuple[VideoTask | None, int | None]]]
+
+#: Joining very many tasks lets the event loop breathe after so many.
+_CHUNK = 1000
+_IS_NOW = "task %(task_id)s: %(state)s"
+#: Of so many tasks that nobody waits for any more it is remembered for one interval when they were looked at.
+_MOST_LEFT = 1024
+
+
+class Watcher:
+    """Polls each watched task once per ``interval``, counted from the start of its last poll: never sooner (but for a
+    401, which is looked at again after five seconds), never twice at once (section 8 recommends 60 s).
+
+    ``poll(task_id, mark)`` makes exactly one GET. At most ``concurrency`` are under way. The first ``first_looks`` new
+    tasks per second are looked at at once, the others spread evenly over one interval. What holds polls up (a pause, a
+    blocked loop, too little concurrency) shifts all of them alike: nothing is caught up in a burst. When polls
+    fall behind by more than a tenth of the interval, one warning says so.
+
+    A 429 with Retry-After pauses the whole watcher for that long, at most an hour; one without counts for its task
+    alone. The table of :mod:`vidgen_async.watcher.poll_rules` says which faults are survived.
+
+    ``on_update`` is called with every change of any watched task, the terminal one included; it may be async. Its
+    errors are logged, and nothing waits for it but :meth:`aclose`. ``on_terminal`` is called with the id and the
+    terminal task, before anybody else hears of it; it must return at once and raise nothing.
+
+    A task whose last listener has gone is no longer watched, and its poll under way is cancelled. Whoever waits for it
+    again within the interval gets its next look when it would have come.
+    """
+
+    def __init__(
+        self,
+        poll: Poll,
+        *,
+        clock: Clock,
+        interval: float = 60.0,
+        concurrency: int = 64,
+        first_looks: int = 32,
+        logger: logging.Logger | None = None,
+        on_update: UpdateHook | None = None,
+        on_terminal: Callable[[str, VideoTask], None] | None = None,
+    ) -> None:
+        if not 0.0 < interval < float("inf") or concurrency < 1 or first_looks < 0:
+            message = "a watcher needs an interval above 0 s, a concurrency of at least 1, and no negative first_looks"
+            raise ConfigurationError(message)
+        self._poll = poll
+        self._clock = clock
+        self._logger = logger or logging.getLogger("vidgen_async.watcher")
+        self._report = partial(report, self._logger)
+        self._hooks = None if on_update is None else Hooks(on_update, limit=concurrency, logger=self._logger)
+        self._on_terminal = on_terminal
+        self._schedule = Schedule(interval, first_looks=first_looks)
+        self._entries = Entries()
+        self._left: dict[str, Entry] = {}
+        self._rounds = Rounds(
+            self._entries,
+            clock,
+            self._schedule,
+            concurrency=concurrency,
+            look=self._look,
+            expire=self._expire,
+            broke=self._end_all,
+            logger=self._logger,
+        )
+        self._waiting = 0
+        self._polls = 0
+        self._errors: dict[str, int] = {}
+        self._paused_at: float | None = None
+        self._is_closed = False
+
+    # -- waiting -----------------------------------------------------------------------------------------------------
+
+    async def wait(
+        self, task_id: str, *, timeout: float | None = ONE_DAY, accepted_at: float | None = None
+    ) -> VideoTask:
+        """The completed task. Any number of waits on one task share its polls.
+
+        ``timeout`` in seconds bounds everything, a poll under way too; None waits for ever; zero and less is over
+        before any look (for one look there is ``videos.get``). ``accepted_at``: the clock's time of the receipt,
+        where it is known; for two minutes from then a 404 is not believed.
+
+        TaskFailedError: it ended as failed. WaitTimeoutError: it still runs and is charged; ``.task`` was seen last.
+        NotFoundError, AuthenticationError and others: see :mod:`vidgen_async.watcher.poll_rules`. ClientStateError: the
+        watcher was closed. Cancelling ends this wait and nothing else.
+        """
+        waiter = Waiter(task_id, timeout)
+        self._join(waiter)
+        try:
+            self._attach(task_id, waiter, accepted_at)
+            end = await waiter.end
+        finally:
+            self._leave(waiter)
+        if isinstance(end, Exception):
+            raise own_copy(end)
+        if end.status == "failed":
+            raise failed_error(end)
+        return end
+
+    async def watch(
+        self, task_id: str, *, timeout: float | None = ONE_DAY, accepted_at: float | None = None
+    ) -> AsyncGenerator[VideoTask, None]:
+        """Every change of the task (any field differs from what was yielded last), the terminal one as the last.
+
+        A failed task is yielded like a completed one and does not raise. What is known already comes first, without
+        a look. A slow reader gets the latest change instead of each, and always the terminal one. Errors are those
+        of :meth:`wait`, raised after the last change. The watch and its ``timeout`` begin with the first ``anext``;
+        they end with the iterator's ``aclose`` (``contextlib.aclosing``), or when it is dropped.
+        """
+        follower = Follower(task_id, timeout)
+        self._join(follower)
+        try:
+            self._attach(task_id, follower, accepted_at)
+            while (task := await follower.next()) is not None:
+                yield task
+        finally:
+            self._leave(follower)
+
+    async def as_completed(
+        self,
+        task_ids: Iterable[str],
+        *,
+        timeout: float | None = ONE_DAY,
+        accepted_at: Mapping[str, float] | None = None,
+    ) -> AsyncGenerator[Outcome, None]:
+        """One outcome for each distinct task, in the order in which they end; made for hundreds of thousands.
+
+        Nothing is raised for a single task: after ``timeout`` seconds, and when the watcher is closed, the rest get
+        their errors as outcomes. With more than 10,000 tasks those errors have no ``.task``, only the state in their
+        message. Begins with the first ``anext`` and ends like :meth:`watch`. ``accepted_at``: as for :meth:`wait`,
+        by task id.
+        """
+        gatherer = Gatherer(list(dict.fromkeys(task_ids)), timeout)
+        receipts = accepted_at or {}
+        del task_ids, accepted_at  # a hundred thousand ids are not to be held for as long as the watch goes on
+        self._join(gatherer)
+        try:
+            for start in range(0, len(gatherer.ids), _CHUNK):
+                for task_id in gatherer.ids[start : start + _CHUNK]:
+                    self._attach(task_id, gatherer, receipts.get(task_id))
+                await self._clock.sleep(0)
+            del receipts
+            while (outcome := await gatherer.next()) is not None:
+                yield outcome
+        finally:
+            self._leave(gatherer)
+
+    @property
+    def stats(self) -> WatcherStats:
+        """How it goes, now."""
+        schedule, now = self._schedule, self._clock.now()
+        p50, p99 = schedule.lateness.quantiles(now, 0.5, 0.99)
+        return WatcherStats(
+            tasks=len(self._entries),
+            waiting=self._waiting,
+            in_flight=self._rounds.in_flight,
+            polls=self._polls,
+            polls_per_second=schedule.lateness.per_second(now),
+            errors=MappingProxyType(dict(self._errors)),
+            lateness_last=schedule.lateness_last,
+            lateness_p50=p50,
+            lateness_p99=p99,
+            lateness_max=schedule.lateness_max,
+            interval_now=schedule.interval_now,
+            paused_until=schedule.paused_until if schedule.paused_until > now else None,
+        )
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether :meth:`aclose` was called: nothing is watched any more."""
+        return self._is_closed
+
+    async def aclose(self, *, grace: float = 5.0) -> None:
+        """Stop looking. Whoever waits gets a ClientStateError: the tasks go on at the service. Async hooks under way
+        have ``grace`` seconds to end. Leaves no worker behind; twice is fine."""
+        self._is_closed = True
+        self._end_all(None)
+        for entry in self._left.values():
+            self._entries.drop(entry)
+        self._left.clear()
+        await self._rounds.aclose()
+        if self._hooks is not None:
+            await self._hooks.aclose(self._clock, grace)
+
+    # -- listeners ---------------------------------------------------------------------------------------------------
+
+    def _join(self, listener: Listener) -> None:
+        if self._is_closed:
+            raise _closed_error(listener.ids)
+        due = deadline(self._clock.now(), listener.timeout)
+        self._waiting += 1
+        if due is not None:
+            self._rounds.deadlines.put(due, listener)
+            self._rounds.nudge(due)
+
+    def _attach(self, task_id: str, listener: Listener, accepted_at: float | None) -> None:
+        if self._is_closed:
+            listener.ended(Seen(task_id), _closed_error((task_id,)))
+            return
+        if listener.is_over:
+            listener.expired([Seen(task_id)])
+            return
+        entry = self._entries.get(task_id) or self._enter(task_id)
+        entry.add(listener)
+        if accepted_at is not None and self._clock.now() < accepted_at + GRACE:
+            entry.accepted(accepted_at)
+        if entry.task is not None:
+            listener.changed(entry.task)
+
+    def _enter(self, task_id: str) -> Entry:
+        now = self._clock.now()
+        entry = self._left.pop(task_id, None)
+        if entry is not None and not self._schedule.is_waiting(entry.row, now):
+            self._entries.drop(entry)
+            entry = None
+        if entry is None:
+            entry = self._entries.add(task_id)
+            self._schedule.add(entry.row, now)
+        else:
+            self._entries.come_back(entry)
+            self._schedule.again(entry.row, now)
+        self._rounds.nudge(self._schedule.wake_at())
+        return entry
+
+    def _leave(self, listener: Listener) -> None:
+        self._detach(listener)
+        self._rounds.deadlines.remove(listener)
+        self._waiting -= 1
+
+    def _expire(self, listener: Listener) -> None:
+        listener.is_over = True
+        entries = (self._entries.get(task_id) for task_id in listener.ids)
+        seen = [entry.seen() for entry in entries if entry is not None and entry.has(listener)]
+        self._detach(listener)
+        listener.expired(seen)
+
+    def _detach(self, listener: Listener) -> None:
+        remembered_from = len(listener.ids) - _MOST_LEFT
+        for number, task_id in enumerate(listener.ids):
+            entry = self._entries.get(task_id)
+            if entry is not None and entry.discard(listener) and entry.is_deserted:
+                self._forget(entry)
+                if number < remembered_from:
+                    self._entries.drop(entry)
+                else:
+                    self._remember(entry)
+
+    def _forget(self, entry: Entry) -> None:
+        """No longer watched, at once: nothing is asked for it any more."""
+        self._entries.leave(entry)
+        self._schedule.remove(entry.row)
+        poller, entry.poller = entry.poller, None
+        if poller is not None and poller is not asyncio.current_task():
+            poller.cancel()
+        if not self._entries:
+            self._rounds.nudge()
+
+    def _remember(self, entry: Entry) -> None:
+        """For one interval: whoever waits for it again must not make it be looked at sooner."""
+        entry.forgive()
+        now = self._clock.now()
+        self._left[entry.task_id] = entry
+        while self._left:
+            task_id, oldest = next(iter(self._left.items()))
+            if len(self._left) <= _MOST_LEFT and self._schedule.is_waiting(oldest.row, now):
+                break
+            self._entries.drop(self._left.pop(task_id))
+
+    def _end(self, entry: Entry, end: VideoTask | Exception) -> None:
+        listeners, seen = list(entry.listeners()), entry.seen()
+        self._forget(entry)
+        self._entries.drop(entry)
+        for listener in listeners:
+            listener.ended(seen, end)
+
+    def _end_all(self, error: Exception | None) -> None:
+        for entry in self._entries:
+            self._end(entry, error or _closed_error((entry.task_id,)))
+
+    # -- looking -----------------------------------------------------------------------------------------------------
+
+    async def _look(self, entry: Entry, poller: asyncio.Task[None]) -> None:
+        self._polls += 1
+        if self._paused_at is not None and (now := self._clock.now()) >= self._schedule.paused_until:
+            seconds, self._paused_at = now - self._paused_at, None
+            message = "polls go on after %(seconds)g s without"
+            self._report(logging.INFO, Event.WATCHER_RESUMED, message, seconds=seconds)
+        try:
+            is_known = entry.task is not None or not self._keeps(entry)
+            task, mark = await self._poll(entry.task_id, entry.mark if is_known else None)
+        except Exception as error:  # noqa: BLE001 - the table of faults knows what to do with each
+            if entry.poller is poller:  # else nobody has waited for it any more
+                self._failed(entry, error)
+        else:
+            if entry.poller is poller:
+                entry.poller = None
+                entry.well(self._clock.now())
+                entry.mark = mark
+                if task is None:
+                    self._schedule.again(entry.row, self._clock.now())
+                else:
+                    self._saw(entry, task)
+
+    def _keeps(self, entry: Entry) -> bool:
+        return self._hooks is not None or entry.keeps_task
+
+    def _saw(self, entry: Entry, task: VideoTask) -> None:
+        self._note_state(entry, task.status)
+        if task.is_terminal:
+            self._report(logging.INFO, Event.TASK_ENDED, _IS_NOW, task_id=entry.task_id, state=task.status)
+            entry.task = task
+            if self._on_terminal is not None:
+                self._on_terminal(entry.task_id, task)
+            self._end(entry, task)
+            self._tell(task)
+            return
+        if not self._keeps(entry):
+            entry.task = None
+        elif entry.task is None or task != entry.task:
+            self._report(logging.DEBUG, Event.TASK_CHANGED, _IS_NOW, task_id=entry.task_id, state=entry.state)
+            entry.task = task
+            for listener in entry.listeners():
+                listener.changed(task)
+            self._tell(task)
+        self._schedule.again(entry.row, self._clock.now())
+
+    def _failed(self, entry: Entry, error: Exception) -> None:
+        entry.poller = None
+        trouble = type(error).__name__
+        self._errors[trouble] = self._errors.get(trouble, 0) + 1
+        fault = fault_of(error)
+        now = self._clock.now()
+        in_a_row = entry.strike(fault, trouble)
+        if ends_watch(fault, in_a_row, is_new=entry.is_new(now)):
+            message = "task %(task_id)s: the watch ends with %(error)s"
+            self._report(logging.INFO, Event.TASK_LOST, message, task_id=entry.task_id, error=trouble)
+            self._end(entry, final_error(error, fault, entry.task_id))
+            return
+        message = "task %(task_id)s: %(error)s (%(fault)s), looking again"
+        facts = {"task_id": entry.task_id, "error": trouble, "fault": str(fault)}
+        self._report(logging.INFO, Event.TASK_FAULT, message, **facts)
+        retry_after = error.retry_after if isinstance(error, ServiceError) and fault is Fault.BUSY else None
+        if retry_after is not None:
+            was_paused = now < self._schedule.paused_until
+            if self._schedule.pause(now, retry_after) and not was_paused:
+                message = "task %(task_id)s: 429, no polls for %(seconds)g s"
+                seconds = self._schedule.paused_until - now
+                self._paused_at = now
+                self._report(logging.WARNING, Event.WATCHER_PAUSED, message, task_id=entry.task_id, seconds=seconds)
+        self._schedule.again(entry.row, now, soon=fault is Fault.REFUSED)
+
+    def _note_state(self, entry: Entry, status: str | None) -> None:
+        state = "missing" if status is None else sys.intern(_shown(str(status)))
+        entry.state = state
+        if status not in KNOWN_STATES and state not in entry.more().warned:
+            entry.more().warned += (state,)
+            message = "task %(task_id)s: state %(state)r is not known here; it is watched on"
+            self._report(logging.WARNING, Event.TASK_STATE_UNKNOWN, message, task_id=entry.task_id, state=state)
+
+    def _tell(self, task: VideoTask) -> None:
+        if self._hooks is not None:
+            self._hooks.tell(task)
+
+
+def _shown(status: str) -> str:
+    """A state as messages name it: what is not one plain word may hold anything."""
+    return status if status in KNOWN_STATES or is_plain_word(status) else f"<{len(status)} characters>"
+
+
+def _closed_error(task_ids: Sequence[str]) -> ClientStateError:
+    named = f"task {task_ids[0]!r} still runs and is charged" if len(task_ids) == 1 else "the tasks run on"
+    return ClientStateError(f"the client was closed; {named}; wait again by id with another client")
