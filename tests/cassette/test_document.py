@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cassette.recording_stage import (
+from tests.cassette.recording_harness import (
     KEY,
     NO_BLOB,
     Timed,
@@ -27,7 +27,7 @@ from tests.cassette.recording_stage import (
     value,
     video,
 )
-from tests.files.sites import video as made_video
+from tests.media.sites import video as made_video
 from vidgen_async.cassette import Cassette, load
 from vidgen_async.errors import CassetteInvalidError, CassetteVersionError
 from vidgen_async.sandbox import Sandbox

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from yarl import URL
 
-from tests.cassette.planting import answered, files_in, leaks
+from tests.cassette.planted_secrets import answered, files_in, leaks
 from tests.cassette.recording_child import KEY, request
 from tests.transports.raw_service import Connection, raw_service
 from vidgen_async.cassette import Cassette, Recovered, load, recover

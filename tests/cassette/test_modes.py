@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from attrs import define
 
-from tests.cassette.recording_stage import (
+from tests.cassette.recording_harness import (
     FIELDS,
     ask,
     body_of,

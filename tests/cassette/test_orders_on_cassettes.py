@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from tests.cassette.recording_stage import KEY
+from tests.cassette.recording_harness import KEY
 from vidgen_async import Client
 from vidgen_async.cassette import load, recover
 from vidgen_async.errors import CassetteBusyError, CassetteError, ConfigurationError

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.cassette.planting import (
+from tests.cassette.planted_secrets import (
     BASE,
     ELSEWHERE,
     PLACES,

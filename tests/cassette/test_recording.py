@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from attrs import define, evolve
 
-from tests.cassette.recording_stage import (
+from tests.cassette.recording_harness import (
     FIELDS,
     Pieces,
     ask,
@@ -29,7 +29,7 @@ from tests.cassette.recording_stage import (
     value,
     video,
 )
-from tests.files.sites import KEY, Says, site, to
+from tests.media.sites import KEY, Says, site, to
 from tests.orders.conftest import accepted
 from tests.transports import raw_service as raw
 from tests.transports.raw_service import raw_service

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.cassette.planting import BASE, ELSEWHERE, Exchange, answered, asked, files_in, record, sent
-from tests.files.sites import video
+from tests.cassette.planted_secrets import BASE, ELSEWHERE, Exchange, answered, asked, files_in, record, sent
+from tests.media.sites import video
 from vidgen_async import Client
 from vidgen_async.cassette import Cassette, Document, load
 from vidgen_async.cassette.body_decoding import body_bytes

@@ -12,7 +12,7 @@ from typing import Self
 import pytest
 from attrs import define
 
-from tests.cassette.recording_stage import (
+from tests.cassette.recording_harness import (
     FIELDS,
     KEY,
     ask,
@@ -28,9 +28,9 @@ from tests.cassette.recording_stage import (
     twice,
     value,
 )
-from tests.files.conftest import Holding
-from tests.files.sites import RangeHost, Says, page, site, to
-from tests.files.sites import video as made_video
+from tests.media.conftest import Holding
+from tests.media.sites import RangeHost, Says, page, site, to
+from tests.media.sites import video as made_video
 from vidgen_async import Client
 from vidgen_async.cassette import Cassette, Document, Interaction, Meta, RecordedRequest
 from vidgen_async.cassette.writer import write

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from yarl import URL
 
-from tests.cassette.recording_stage import (
+from tests.cassette.recording_harness import (
     FIELDS,
     NO_BLOB,
     Timed,
@@ -25,7 +25,7 @@ from tests.cassette.recording_stage import (
     twice,
     video,
 )
-from tests.files.conftest import Holding
+from tests.media.conftest import Holding
 from tests.transports import raw_service as raw
 from tests.transports.raw_service import dead_port, raw_service
 from vidgen_async import Client

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.cassette.recording_stage import BASE, KEY, ask, says
+from tests.cassette.recording_harness import BASE, KEY, ask, says
 from vidgen_async import Client
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import ResponseTimeoutError

@@ -14,8 +14,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from attrs import define, field
 
-from tests.cassette.recording_stage import FIELDS, Timed, ask, client_on, in_turn, read, record, says, task, video
-from tests.files.sites import video as made_video
+from tests.cassette.recording_harness import FIELDS, Timed, ask, client_on, in_turn, read, record, says, task, video
+from tests.media.sites import video as made_video
 from tests.watcher.conftest import busiest_second
 from vidgen_async.cassette import Cassette, Document, Interaction, Meta, RecordedRequest
 from vidgen_async.cassette.writer import write

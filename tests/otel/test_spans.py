@@ -13,7 +13,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from yarl import URL
 
 from tests.otel.conftest import KEY
-from tests.transports.contract_stages import FakeStage
+from tests.transports.contract_harnesses import FakeStage
 from vidgen_async import Client, RejectedError, UncertainCreateError, VidgenError
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import BodyError, ConnectError

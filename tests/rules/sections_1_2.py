@@ -7,12 +7,12 @@ RULES = (
         section="1 bullet 1",
         says="a create gives a task id, which is polled until a terminal state",
         sdk=(
-            "tests/system/test_client.py::test_a_task_is_created_read_and_waited_for",
+            "tests/client/test_client.py::test_a_task_is_created_read_and_waited_for",
             "tests/rules/test_rules_sdk.py::test_a_wait_reads_the_task_and_does_nothing_else",
         ),
         sandbox=(
             "tests/rules/test_rules_sandbox.py::test_an_accepted_create_carries_the_id_that_later_queries_take",
-            "tests/sandbox/test_sandbox_tasks.py::test_a_task_is_queued_then_running_then_completed_on_the_sandboxs_clock",
+            "tests/sandbox/test_tasks.py::test_a_task_is_queued_then_running_then_completed_on_the_sandboxs_clock",
         ),
     ),
     Rule(
@@ -31,13 +31,13 @@ RULES = (
         section="1 bullet 3",
         says="a task costs credits; a failed one may be refunded, in the ledger",
         sdk=(
-            "tests/system/test_client.py::test_the_account_has_its_balance",
+            "tests/client/test_client.py::test_the_account_has_its_balance",
             "tests/rules/test_rules_sdk.py::test_a_refund_is_never_read_out_of_a_failure_text",
         ),
         sandbox=(
-            "tests/sandbox/test_sandbox_creates.py::test_a_created_task_is_queued_and_charged_by_the_callers_price",
-            "tests/sandbox/test_sandbox_tasks.py::test_a_failed_task_has_a_reason_no_video_and_its_refund_in_the_ledger",
-            "tests/sandbox/test_sandbox_tasks.py::test_a_failed_task_may_stay_charged_only_the_ledger_tells",
+            "tests/sandbox/test_creates.py::test_a_created_task_is_queued_and_charged_by_the_callers_price",
+            "tests/sandbox/test_tasks.py::test_a_failed_task_has_a_reason_no_video_and_its_refund_in_the_ledger",
+            "tests/sandbox/test_tasks.py::test_a_failed_task_may_stay_charged_only_the_ledger_tells",
         ),
     ),
     Rule(
@@ -48,7 +48,7 @@ RULES = (
             "tests/rules/test_rules_sdk.py::test_each_field_of_a_create_reaches_the_service_under_its_name",
         ),
         sandbox=(
-            "tests/sandbox/test_sandbox_creates.py::test_an_own_upload_is_taken_by_its_id_and_by_its_url",
+            "tests/sandbox/test_creates.py::test_an_own_upload_is_taken_by_its_id_and_by_its_url",
             "tests/rules/test_rules_sandbox.py::test_each_field_of_a_create_is_taken_and_is_checked",
         ),
     ),
@@ -57,25 +57,25 @@ RULES = (
         says="a finished task has a video_url, and a content endpoint that streams or redirects",
         sdk=(
             "tests/rules/test_rules_sdk.py::test_a_signed_link_is_handed_on_whole_and_outlived_by_asking_again",
-            "tests/system/test_generate.py::test_a_video_can_be_streamed_for_a_proxy",
+            "tests/client/test_generate.py::test_a_video_can_be_streamed_for_a_proxy",
         ),
         sandbox=(
-            "tests/sandbox/test_sandbox_tasks.py::test_a_streamed_video_comes_whole_or_in_ranges_from_the_address_that_the_task_shows",
-            "tests/sandbox/test_sandbox_tasks.py::test_vendorh3_redirects_to_a_signed_link_on_another_origin_that_needs_no_key",
+            "tests/sandbox/test_tasks.py::test_a_streamed_video_comes_whole_or_in_ranges_from_the_address_that_the_task_shows",
+            "tests/sandbox/test_tasks.py::test_vendorh3_redirects_to_a_signed_link_on_another_origin_that_needs_no_key",
         ),
     ),
     Rule(
         section="1 bullet 6",
         says="upstream task ids are for diagnosis only",
         sdk=("tests/rules/test_rules_sdk.py::test_tasks_are_asked_for_by_the_services_id_and_by_no_other",),
-        sandbox=("tests/sandbox/test_sandbox_tasks.py::test_a_task_of_another_account_or_none_is_404",),
+        sandbox=("tests/sandbox/test_tasks.py::test_a_task_of_another_account_or_none_is_404",),
     ),
     Rule(
         section="1 bullet 7",
         says="all bodies are JSON, except the video",
         sdk=(
             "tests/rules/test_rules_sdk.py::test_each_endpoint_is_asked_as_described_with_the_key_of_the_service_alone",
-            "tests/core/test_codec.py::test_a_task_that_cannot_be_used_is_a_typed_error_that_quotes_the_answer",
+            "tests/service/test_codec.py::test_a_task_that_cannot_be_used_is_a_typed_error_that_quotes_the_answer",
         ),
         sandbox=(
             "tests/rules/test_rules_sandbox.py::test_every_answer_but_the_video_is_json",
@@ -141,7 +141,7 @@ RULES = (
         says="allowed durations, integers of seconds",
         sdk=(
             "tests/rules/test_rules_sdk.py::test_a_model_is_read_as_the_snapshot_describes_it",
-            "tests/core/test_abilities.py::test_a_problem_names_the_field_the_value_and_what_is_allowed",
+            "tests/service/test_capabilities.py::test_a_problem_names_the_field_the_value_and_what_is_allowed",
         ),
         sandbox=(
             "tests/rules/test_rules_sandbox.py::test_the_catalog_shows_a_model_as_the_snapshot_does",
@@ -153,7 +153,7 @@ RULES = (
         says="allowed resolutions",
         sdk=(
             "tests/rules/test_rules_sdk.py::test_a_model_is_read_as_the_snapshot_describes_it",
-            "tests/core/test_abilities.py::test_a_problem_names_the_field_the_value_and_what_is_allowed",
+            "tests/service/test_capabilities.py::test_a_problem_names_the_field_the_value_and_what_is_allowed",
         ),
         sandbox=(
             "tests/rules/test_rules_sandbox.py::test_the_catalog_shows_a_model_as_the_snapshot_does",
@@ -165,14 +165,14 @@ RULES = (
         says="the most reference images; may be absent",
         sdk=(
             "tests/rules/test_rules_sdk.py::test_a_model_is_read_as_the_snapshot_describes_it",
-            "tests/core/test_codec.py::test_a_catalog_keeps_absent_limits_apart_from_unsupported_ones",
-            "tests/core/test_abilities.py::test_a_problem_names_the_field_the_value_and_what_is_allowed",
-            "tests/core/test_abilities.py::test_an_entry_that_tells_no_limits_refuses_nothing",
+            "tests/service/test_codec.py::test_a_catalog_keeps_absent_limits_apart_from_unsupported_ones",
+            "tests/service/test_capabilities.py::test_a_problem_names_the_field_the_value_and_what_is_allowed",
+            "tests/service/test_capabilities.py::test_an_entry_that_tells_no_limits_refuses_nothing",
         ),
         sandbox=(
             "tests/rules/test_rules_sandbox.py::test_the_catalog_shows_a_model_as_the_snapshot_does",
             "tests/rules/test_rules_sandbox.py::test_a_model_takes_references_up_to_its_limit_however_they_are_given",
-            "tests/sandbox/test_sandbox_creates.py::test_a_body_within_the_rules_is_taken",
+            "tests/sandbox/test_creates.py::test_a_body_within_the_rules_is_taken",
         ),
     ),
     Rule(
@@ -180,14 +180,14 @@ RULES = (
         says="the most reference audios; may be absent",
         sdk=(
             "tests/rules/test_rules_sdk.py::test_a_model_is_read_as_the_snapshot_describes_it",
-            "tests/core/test_codec.py::test_a_catalog_keeps_absent_limits_apart_from_unsupported_ones",
-            "tests/core/test_abilities.py::test_a_problem_names_the_field_the_value_and_what_is_allowed",
-            "tests/core/test_abilities.py::test_an_entry_that_tells_no_limits_refuses_nothing",
+            "tests/service/test_codec.py::test_a_catalog_keeps_absent_limits_apart_from_unsupported_ones",
+            "tests/service/test_capabilities.py::test_a_problem_names_the_field_the_value_and_what_is_allowed",
+            "tests/service/test_capabilities.py::test_an_entry_that_tells_no_limits_refuses_nothing",
         ),
         sandbox=(
             "tests/rules/test_rules_sandbox.py::test_the_catalog_shows_a_model_as_the_snapshot_does",
             "tests/rules/test_rules_sandbox.py::test_a_model_takes_references_up_to_its_limit_however_they_are_given",
-            "tests/sandbox/test_sandbox_creates.py::test_a_body_within_the_rules_is_taken",
+            "tests/sandbox/test_creates.py::test_a_body_within_the_rules_is_taken",
         ),
     ),
     Rule(
@@ -195,14 +195,14 @@ RULES = (
         says="the most reference videos; may be absent",
         sdk=(
             "tests/rules/test_rules_sdk.py::test_a_model_is_read_as_the_snapshot_describes_it",
-            "tests/core/test_codec.py::test_a_catalog_keeps_absent_limits_apart_from_unsupported_ones",
-            "tests/core/test_abilities.py::test_a_problem_names_the_field_the_value_and_what_is_allowed",
-            "tests/core/test_abilities.py::test_an_entry_that_tells_no_limits_refuses_nothing",
+            "tests/service/test_codec.py::test_a_catalog_keeps_absent_limits_apart_from_unsupported_ones",
+            "tests/service/test_capabilities.py::test_a_problem_names_the_field_the_value_and_what_is_allowed",
+            "tests/service/test_capabilities.py::test_an_entry_that_tells_no_limits_refuses_nothing",
         ),
         sandbox=(
             "tests/rules/test_rules_sandbox.py::test_the_catalog_shows_a_model_as_the_snapshot_does",
             "tests/rules/test_rules_sandbox.py::test_a_model_takes_references_up_to_its_limit_however_they_are_given",
-            "tests/sandbox/test_sandbox_creates.py::test_a_body_within_the_rules_is_taken",
+            "tests/sandbox/test_creates.py::test_a_body_within_the_rules_is_taken",
         ),
     ),
     Rule(
@@ -221,7 +221,7 @@ RULES = (
         section="2.1 note new",
         says="new models can appear at any time",
         sdk=("tests/rules/test_rules_sdk.py::test_the_catalog_is_always_the_live_one",),
-        sandbox=("tests/sandbox/test_sandbox_service.py::test_models_appear_and_change_while_the_service_runs",),
+        sandbox=("tests/sandbox/test_service.py::test_models_appear_and_change_while_the_service_runs",),
     ),
     Rule(
         section="2.1 unshown prices",
@@ -332,7 +332,7 @@ RULES = (
         sandbox=(
             "tests/rules/test_rules_sandbox.py::test_a_standard_price_is_listed_and_the_regular_one_is_charged",
             "tests/rules/test_rules_sandbox.py::test_a_model_takes_references_up_to_its_limit_however_they_are_given",
-            "tests/sandbox/test_sandbox_creates.py::test_a_body_that_breaks_a_rule_is_refused_and_nothing_is_charged",
+            "tests/sandbox/test_creates.py::test_a_body_that_breaks_a_rule_is_refused_and_nothing_is_charged",
         ),
     ),
     Rule(
@@ -373,7 +373,7 @@ RULES = (
         section="2.1 note own-price",
         says="the price read with the caller's own key applies",
         sdk=(
-            "tests/system/test_validation_live.py::TestCheck::test_it_shows_the_entry_with_the_callers_prices",
+            "tests/client/test_validation_live.py::TestCheck::test_it_shows_the_entry_with_the_callers_prices",
             "tests/rules/test_rules_sdk.py::test_a_charge_is_what_the_service_says_and_never_what_a_price_list_said",
         ),
         sandbox=(
@@ -397,14 +397,14 @@ RULES = (
     Rule(
         section="2.2 note balance",
         says="GET /account gives the credit balance",
-        sdk=("tests/system/test_client.py::test_the_account_has_its_balance",),
-        sandbox=("tests/sandbox/test_sandbox_service.py::test_the_account_shows_the_balance_which_can_be_set",),
+        sdk=("tests/client/test_client.py::test_the_account_has_its_balance",),
+        sandbox=("tests/sandbox/test_service.py::test_the_account_shows_the_balance_which_can_be_set",),
     ),
     Rule(
         section="2.2 unshown fields",
         says="the names of the account's fields",
-        sdk=("tests/core/test_codec.py::test_the_balance_is_the_first_documented_name_that_holds_a_number",),
-        sandbox=("tests/sandbox/test_sandbox_service.py::test_the_account_shows_the_balance_which_can_be_set",),
+        sdk=("tests/service/test_codec.py::test_the_balance_is_the_first_documented_name_that_holds_a_number",),
+        sandbox=("tests/sandbox/test_service.py::test_the_account_shows_the_balance_which_can_be_set",),
         note="The SDK keeps the whole answer and looks for a balance under a few names.",
     ),
     Rule(
@@ -412,22 +412,20 @@ RULES = (
         says="the asset id",
         sdk=(
             "tests/rules/test_rules_sdk.py::test_an_asset_is_used_by_its_id_opened_by_its_url_and_reused_by_it",
-            "tests/core/test_codec.py::test_an_asset_has_an_absolute_url_and_either_id_stands_for_the_other",
+            "tests/service/test_codec.py::test_an_asset_has_an_absolute_url_and_either_id_stands_for_the_other",
         ),
-        sandbox=(
-            "tests/sandbox/test_sandbox_files.py::test_an_asset_has_its_id_twice_and_a_url_below_the_root_with_a_token",
-        ),
+        sandbox=("tests/sandbox/test_files.py::test_an_asset_has_its_id_twice_and_a_url_below_the_root_with_a_token",),
     ),
     Rule(
         section="2.3 field image_id",
         says="the same id, for image_ids of a create",
         sdk=(
             "tests/rules/test_rules_sdk.py::test_an_asset_is_used_by_its_id_opened_by_its_url_and_reused_by_it",
-            "tests/core/test_codec.py::test_an_asset_has_an_absolute_url_and_either_id_stands_for_the_other",
+            "tests/service/test_codec.py::test_an_asset_has_an_absolute_url_and_either_id_stands_for_the_other",
         ),
         sandbox=(
-            "tests/sandbox/test_sandbox_files.py::test_an_asset_has_its_id_twice_and_a_url_below_the_root_with_a_token",
-            "tests/sandbox/test_sandbox_creates.py::test_an_own_upload_is_taken_by_its_id_and_by_its_url",
+            "tests/sandbox/test_files.py::test_an_asset_has_its_id_twice_and_a_url_below_the_root_with_a_token",
+            "tests/sandbox/test_creates.py::test_an_own_upload_is_taken_by_its_id_and_by_its_url",
         ),
     ),
     Rule(
@@ -435,12 +433,12 @@ RULES = (
         says="the asset's address; with a leading / it gets the service's host, and its query is kept whole",
         sdk=(
             "tests/rules/test_rules_sdk.py::test_an_asset_is_used_by_its_id_opened_by_its_url_and_reused_by_it",
-            "tests/files/test_upload.py::test_the_assets_address_gets_the_host_and_keeps_its_token",
-            "tests/core/test_endpoints.py::test_an_address_that_starts_with_a_slash_gets_the_host_and_keeps_every_byte",
+            "tests/media/test_upload.py::test_the_assets_address_gets_the_host_and_keeps_its_token",
+            "tests/service/test_endpoints.py::test_an_address_that_starts_with_a_slash_gets_the_host_and_keeps_every_byte",
         ),
         sandbox=(
-            "tests/sandbox/test_sandbox_files.py::test_an_asset_has_its_id_twice_and_a_url_below_the_root_with_a_token",
-            "tests/sandbox/test_sandbox_files.py::test_an_assets_url_serves_the_picture_to_whoever_has_the_whole_token",
+            "tests/sandbox/test_files.py::test_an_asset_has_its_id_twice_and_a_url_below_the_root_with_a_token",
+            "tests/sandbox/test_files.py::test_an_assets_url_serves_the_picture_to_whoever_has_the_whole_token",
         ),
     ),
     Rule(
@@ -448,24 +446,20 @@ RULES = (
         says="the image's media type",
         sdk=("tests/rules/test_rules_sdk.py::test_an_asset_is_used_by_its_id_opened_by_its_url_and_reused_by_it",),
         sandbox=(
-            "tests/sandbox/test_sandbox_files.py::test_the_format_is_recognised_from_the_content_whatever_the_data_uri_says",
+            "tests/sandbox/test_files.py::test_the_format_is_recognised_from_the_content_whatever_the_data_uri_says",
         ),
     ),
     Rule(
         section="2.3 field name",
         says="the file name",
         sdk=("tests/rules/test_rules_sdk.py::test_an_asset_is_used_by_its_id_opened_by_its_url_and_reused_by_it",),
-        sandbox=(
-            "tests/sandbox/test_sandbox_files.py::test_an_asset_has_its_id_twice_and_a_url_below_the_root_with_a_token",
-        ),
+        sandbox=("tests/sandbox/test_files.py::test_an_asset_has_its_id_twice_and_a_url_below_the_root_with_a_token",),
     ),
     Rule(
         section="2.3 note shape",
         says="the url is /api/reference-assets/<id>/content/<name> with a token",
         sdk=("tests/rules/test_rules_sdk.py::test_an_asset_is_used_by_its_id_opened_by_its_url_and_reused_by_it",),
-        sandbox=(
-            "tests/sandbox/test_sandbox_files.py::test_an_asset_has_its_id_twice_and_a_url_below_the_root_with_a_token",
-        ),
+        sandbox=("tests/sandbox/test_files.py::test_an_asset_has_its_id_twice_and_a_url_below_the_root_with_a_token",),
     ),
     Rule(
         section="2.3 note retention",
@@ -478,8 +472,8 @@ RULES = (
         says="an expired or deleted asset cannot be reused",
         sdk=("tests/rules/test_rules_sdk.py::test_an_asset_of_73_hours_must_be_uploaded_again",),
         sandbox=(
-            "tests/sandbox/test_sandbox_creates.py::test_an_upload_that_is_expired_deleted_foreign_or_lacks_its_token_is_refused",
-            "tests/sandbox/test_sandbox_files.py::test_an_asset_that_is_expired_foreign_or_lacks_its_token_cannot_be_reused",
+            "tests/sandbox/test_creates.py::test_an_upload_that_is_expired_deleted_foreign_or_lacks_its_token_is_refused",
+            "tests/sandbox/test_files.py::test_an_asset_that_is_expired_foreign_or_lacks_its_token_cannot_be_reused",
         ),
     ),
     Rule(
@@ -487,8 +481,8 @@ RULES = (
         says="required; a model ID that is enabled and not in maintenance",
         sdk=(
             "tests/rules/test_rules_sdk.py::test_each_field_of_a_create_reaches_the_service_under_its_name",
-            "tests/core/test_validation.py::test_a_problem_names_its_field",
-            "tests/core/test_validation.py::test_missing_fields_are_named",
+            "tests/service/test_validation.py::test_a_problem_names_its_field",
+            "tests/service/test_validation.py::test_missing_fields_are_named",
             "tests/rules/test_rules_sdk.py::test_a_model_that_cannot_be_used_is_not_ordered",
         ),
         sandbox=(
@@ -502,8 +496,8 @@ RULES = (
         says="required; at least one character",
         sdk=(
             "tests/rules/test_rules_sdk.py::test_each_field_of_a_create_reaches_the_service_under_its_name",
-            "tests/core/test_validation.py::test_a_problem_names_its_field",
-            "tests/core/test_validation.py::test_missing_fields_are_named",
+            "tests/service/test_validation.py::test_a_problem_names_its_field",
+            "tests/service/test_validation.py::test_missing_fields_are_named",
         ),
         sandbox=(
             "tests/rules/test_rules_sandbox.py::test_each_field_of_a_create_is_taken_and_is_checked",
@@ -515,7 +509,7 @@ RULES = (
         says="seconds, one of the model's durations",
         sdk=(
             "tests/rules/test_rules_sdk.py::test_each_field_of_a_create_reaches_the_service_under_its_name",
-            "tests/core/test_validation.py::test_a_problem_names_its_field",
+            "tests/service/test_validation.py::test_a_problem_names_its_field",
             "tests/rules/test_rules_sdk.py::test_what_vendorh3_does_not_take_is_not_sent",
         ),
         sandbox=(
@@ -528,7 +522,7 @@ RULES = (
         says="alias of duration",
         sdk=(
             "tests/rules/test_rules_sdk.py::test_each_field_of_a_create_reaches_the_service_under_its_name",
-            "tests/core/test_validation.py::test_a_problem_names_its_field",
+            "tests/service/test_validation.py::test_a_problem_names_its_field",
         ),
         sandbox=(
             "tests/rules/test_rules_sandbox.py::test_each_field_of_a_create_is_taken_and_is_checked",
@@ -540,7 +534,7 @@ RULES = (
         says="alias of ratio",
         sdk=(
             "tests/rules/test_rules_sdk.py::test_each_field_of_a_create_reaches_the_service_under_its_name",
-            "tests/core/test_validation.py::test_a_problem_names_its_field",
+            "tests/service/test_validation.py::test_a_problem_names_its_field",
         ),
         sandbox=(
             "tests/rules/test_rules_sandbox.py::test_each_field_of_a_create_is_taken_and_is_checked",
@@ -552,7 +546,7 @@ RULES = (
         says="9:16, 1:1, 3:4, 4:3 or 16:9",
         sdk=(
             "tests/rules/test_rules_sdk.py::test_each_field_of_a_create_reaches_the_service_under_its_name",
-            "tests/core/test_validation.py::test_a_problem_names_its_field",
+            "tests/service/test_validation.py::test_a_problem_names_its_field",
         ),
         sandbox=(
             "tests/rules/test_rules_sandbox.py::test_each_field_of_a_create_is_taken_and_is_checked",
@@ -564,13 +558,13 @@ RULES = (
         says="the model's real value; vendorh3 takes 768p alone, never 2K",
         sdk=(
             "tests/rules/test_rules_sdk.py::test_each_field_of_a_create_reaches_the_service_under_its_name",
-            "tests/core/test_validation.py::test_a_problem_names_its_field",
+            "tests/service/test_validation.py::test_a_problem_names_its_field",
             "tests/rules/test_rules_sdk.py::test_what_vendorh3_does_not_take_is_not_sent",
         ),
         sandbox=(
             "tests/rules/test_rules_sandbox.py::test_each_field_of_a_create_is_taken_and_is_checked",
             "tests/rules/test_rules_sandbox.py::test_a_model_takes_its_own_resolution_and_no_other",
-            "tests/sandbox/test_sandbox_creates.py::test_a_body_that_breaks_a_rule_is_refused_and_nothing_is_charged",
+            "tests/sandbox/test_creates.py::test_a_body_that_breaks_a_rule_is_refused_and_nothing_is_charged",
         ),
     ),
     Rule(
@@ -578,11 +572,11 @@ RULES = (
         says="a string",
         sdk=(
             "tests/rules/test_rules_sdk.py::test_each_field_of_a_create_reaches_the_service_under_its_name",
-            "tests/core/test_validation.py::test_a_problem_names_its_field",
+            "tests/service/test_validation.py::test_a_problem_names_its_field",
         ),
         sandbox=(
             "tests/rules/test_rules_sandbox.py::test_each_field_of_a_create_is_taken_and_is_checked",
-            "tests/sandbox/test_sandbox_creates.py::test_a_body_within_the_rules_is_taken",
+            "tests/sandbox/test_creates.py::test_a_body_within_the_rules_is_taken",
         ),
     ),
     Rule(
@@ -590,11 +584,11 @@ RULES = (
         says="an array of objects",
         sdk=(
             "tests/rules/test_rules_sdk.py::test_each_field_of_a_create_reaches_the_service_under_its_name",
-            "tests/core/test_validation.py::test_a_problem_names_its_field",
+            "tests/service/test_validation.py::test_a_problem_names_its_field",
         ),
         sandbox=(
             "tests/rules/test_rules_sandbox.py::test_each_field_of_a_create_is_taken_and_is_checked",
-            "tests/sandbox/test_sandbox_creates.py::test_a_body_within_the_rules_is_taken",
+            "tests/sandbox/test_creates.py::test_a_body_within_the_rules_is_taken",
         ),
     ),
     Rule(
@@ -602,13 +596,13 @@ RULES = (
         says="objects with a url; no empty files",
         sdk=(
             "tests/rules/test_rules_sdk.py::test_each_field_of_a_create_reaches_the_service_under_its_name",
-            "tests/core/test_validation.py::test_a_problem_names_its_field",
-            "tests/files/test_upload.py::test_what_is_no_image_is_refused_before_anything_is_sent",
+            "tests/service/test_validation.py::test_a_problem_names_its_field",
+            "tests/media/test_upload.py::test_what_is_no_image_is_refused_before_anything_is_sent",
         ),
         sandbox=(
             "tests/rules/test_rules_sandbox.py::test_each_field_of_a_create_is_taken_and_is_checked",
             "tests/rules/test_rules_sandbox.py::test_a_model_takes_references_up_to_its_limit_however_they_are_given",
-            "tests/sandbox/test_sandbox_files.py::test_what_is_no_upload_is_refused_with_its_code",
+            "tests/sandbox/test_files.py::test_what_is_no_upload_is_refused_with_its_code",
         ),
         note="Files on other hosts are not fetched by the sandbox: emptiness shows at the upload.",
     ),
@@ -617,13 +611,13 @@ RULES = (
         says="public URLs; vendorh3 1 to 8, tierb-video-345b30093bb2 up to 9",
         sdk=(
             "tests/rules/test_rules_sdk.py::test_each_field_of_a_create_reaches_the_service_under_its_name",
-            "tests/core/test_validation.py::test_a_problem_names_its_field",
+            "tests/service/test_validation.py::test_a_problem_names_its_field",
             "tests/rules/test_rules_sdk.py::test_what_vendorh3_does_not_take_is_not_sent",
         ),
         sandbox=(
             "tests/rules/test_rules_sandbox.py::test_each_field_of_a_create_is_taken_and_is_checked",
             "tests/rules/test_rules_sandbox.py::test_a_model_takes_references_up_to_its_limit_however_they_are_given",
-            "tests/sandbox/test_sandbox_creates.py::test_a_body_that_breaks_a_rule_is_refused_and_nothing_is_charged",
+            "tests/sandbox/test_creates.py::test_a_body_that_breaks_a_rule_is_refused_and_nothing_is_charged",
         ),
     ),
     Rule(
@@ -631,7 +625,7 @@ RULES = (
         says="ids that POST /files returned",
         sdk=(
             "tests/rules/test_rules_sdk.py::test_each_field_of_a_create_reaches_the_service_under_its_name",
-            "tests/core/test_validation.py::test_a_problem_names_its_field",
+            "tests/service/test_validation.py::test_a_problem_names_its_field",
             "tests/rules/test_rules_sdk.py::test_an_asset_is_used_by_its_id_opened_by_its_url_and_reused_by_it",
         ),
         sandbox=(
@@ -644,7 +638,7 @@ RULES = (
         says="objects with a url; only where the model supports videos",
         sdk=(
             "tests/rules/test_rules_sdk.py::test_each_field_of_a_create_reaches_the_service_under_its_name",
-            "tests/core/test_validation.py::test_a_problem_names_its_field",
+            "tests/service/test_validation.py::test_a_problem_names_its_field",
             "tests/rules/test_rules_sdk.py::test_what_vendorh3_does_not_take_is_not_sent",
         ),
         sandbox=(
@@ -657,13 +651,13 @@ RULES = (
         says="public URLs; only where the model supports videos",
         sdk=(
             "tests/rules/test_rules_sdk.py::test_each_field_of_a_create_reaches_the_service_under_its_name",
-            "tests/core/test_validation.py::test_a_problem_names_its_field",
+            "tests/service/test_validation.py::test_a_problem_names_its_field",
             "tests/rules/test_rules_sdk.py::test_what_vendorh3_does_not_take_is_not_sent",
         ),
         sandbox=(
             "tests/rules/test_rules_sandbox.py::test_each_field_of_a_create_is_taken_and_is_checked",
             "tests/rules/test_rules_sandbox.py::test_a_model_takes_references_up_to_its_limit_however_they_are_given",
-            "tests/sandbox/test_sandbox_creates.py::test_a_body_that_breaks_a_rule_is_refused_and_nothing_is_charged",
+            "tests/sandbox/test_creates.py::test_a_body_that_breaks_a_rule_is_refused_and_nothing_is_charged",
         ),
     ),
     Rule(
@@ -671,12 +665,12 @@ RULES = (
         says="objects with a url",
         sdk=(
             "tests/rules/test_rules_sdk.py::test_each_field_of_a_create_reaches_the_service_under_its_name",
-            "tests/core/test_validation.py::test_a_problem_names_its_field",
+            "tests/service/test_validation.py::test_a_problem_names_its_field",
         ),
         sandbox=(
             "tests/rules/test_rules_sandbox.py::test_each_field_of_a_create_is_taken_and_is_checked",
             "tests/rules/test_rules_sandbox.py::test_a_model_takes_references_up_to_its_limit_however_they_are_given",
-            "tests/sandbox/test_sandbox_creates.py::test_a_body_that_breaks_a_rule_is_refused_and_nothing_is_charged",
+            "tests/sandbox/test_creates.py::test_a_body_that_breaks_a_rule_is_refused_and_nothing_is_charged",
         ),
     ),
     Rule(
@@ -684,13 +678,13 @@ RULES = (
         says="public URLs; vendorh3 up to 3, tierb-video-345b30093bb2 none",
         sdk=(
             "tests/rules/test_rules_sdk.py::test_each_field_of_a_create_reaches_the_service_under_its_name",
-            "tests/core/test_validation.py::test_a_problem_names_its_field",
+            "tests/service/test_validation.py::test_a_problem_names_its_field",
             "tests/rules/test_rules_sdk.py::test_what_vendorh3_does_not_take_is_not_sent",
         ),
         sandbox=(
             "tests/rules/test_rules_sandbox.py::test_each_field_of_a_create_is_taken_and_is_checked",
             "tests/rules/test_rules_sandbox.py::test_a_model_takes_references_up_to_its_limit_however_they_are_given",
-            "tests/sandbox/test_sandbox_creates.py::test_a_body_that_breaks_a_rule_is_refused_and_nothing_is_charged",
+            "tests/sandbox/test_creates.py::test_a_body_that_breaks_a_rule_is_refused_and_nothing_is_charged",
         ),
     ),
     Rule(
@@ -725,9 +719,9 @@ RULES = (
         says="placeholder assets are not submitted",
         sdk=(
             "tests/rules/test_rules_sdk.py::test_placeholders_are_not_sent",
-            "tests/core/test_validation.py::TestReferences::test_a_placeholder_is_no_file",
-            "tests/core/test_validation.py::TestReferences::test_a_placeholder_is_refused_by_every_service",
-            "tests/core/test_validation.py::TestReferences::test_an_illustrative_id_is_no_upload",
+            "tests/service/test_validation.py::TestReferences::test_a_placeholder_is_no_file",
+            "tests/service/test_validation.py::TestReferences::test_a_placeholder_is_refused_by_every_service",
+            "tests/service/test_validation.py::TestReferences::test_an_illustrative_id_is_no_upload",
         ),
         sandbox=(
             "tests/rules/test_rules_sandbox.py::test_placeholders_are_refused_and_nothing_is_charged",
@@ -738,13 +732,13 @@ RULES = (
         section="2.4 rule 3",
         says="an asset's URL is public and leads to a real file: no local path, no expired link",
         sdk=(
-            "tests/core/test_validation.py::test_a_problem_names_its_field",
-            "tests/core/test_validation.py::TestReferences::test_a_host_that_the_service_cannot_reach_is_refused",
-            "tests/core/test_validation.py::TestReferences::test_what_is_wrong_with_a_url_is_said_without_its_secrets",
+            "tests/service/test_validation.py::test_a_problem_names_its_field",
+            "tests/service/test_validation.py::TestReferences::test_a_host_that_the_service_cannot_reach_is_refused",
+            "tests/service/test_validation.py::TestReferences::test_what_is_wrong_with_a_url_is_said_without_its_secrets",
         ),
         sandbox=(
-            "tests/sandbox/test_sandbox_creates.py::test_a_body_that_breaks_a_rule_is_refused_and_nothing_is_charged",
-            "tests/sandbox/test_sandbox_creates.py::test_an_upload_that_is_expired_deleted_foreign_or_lacks_its_token_is_refused",
+            "tests/sandbox/test_creates.py::test_a_body_that_breaks_a_rule_is_refused_and_nothing_is_charged",
+            "tests/sandbox/test_creates.py::test_an_upload_that_is_expired_deleted_foreign_or_lacks_its_token_is_refused",
         ),
         note="Neither side fetches from other hosts: an HTML page there is seen by the real service alone.",
     ),
@@ -753,10 +747,10 @@ RULES = (
         says="vendorh3 needs an image and takes no videos",
         sdk=(
             "tests/rules/test_rules_sdk.py::test_what_vendorh3_does_not_take_is_not_sent",
-            "tests/core/test_abilities.py::test_vendorh3_needs_an_image_from_any_field_that_may_hold_one",
+            "tests/service/test_capabilities.py::test_vendorh3_needs_an_image_from_any_field_that_may_hold_one",
         ),
         sandbox=(
-            "tests/sandbox/test_sandbox_creates.py::test_a_body_that_breaks_a_rule_is_refused_and_nothing_is_charged",
+            "tests/sandbox/test_creates.py::test_a_body_that_breaks_a_rule_is_refused_and_nothing_is_charged",
             "tests/rules/test_rules_sandbox.py::test_a_model_takes_references_up_to_its_limit_however_they_are_given",
         ),
     ),
@@ -765,7 +759,7 @@ RULES = (
         says="limits come from the live catalog",
         sdk=(
             "tests/rules/test_rules_sdk.py::test_the_catalog_is_always_the_live_one",
-            "tests/system/test_validation_live.py::test_an_ability_that_is_new_is_found_at_once",
+            "tests/client/test_validation_live.py::test_an_ability_that_is_new_is_found_at_once",
         ),
         sandbox=("tests/rules/test_rules_sandbox.py::test_the_limits_are_those_of_the_live_catalog",),
     ),
@@ -775,7 +769,7 @@ RULES = (
         sdk=("tests/rules/test_rules_sdk.py::test_a_task_is_read_as_the_service_shows_it",),
         sandbox=(
             "tests/rules/test_rules_sandbox.py::test_a_completed_task_tells_what_it_is_what_it_cost_and_where_its_video_is",
-            "tests/sandbox/test_sandbox_tasks.py::test_a_task_shows_all_its_fields_and_its_times_in_whole_seconds",
+            "tests/sandbox/test_tasks.py::test_a_task_shows_all_its_fields_and_its_times_in_whole_seconds",
         ),
     ),
     Rule(
@@ -783,12 +777,12 @@ RULES = (
         says="the same as id",
         sdk=(
             "tests/rules/test_rules_sdk.py::test_a_task_is_read_as_the_service_shows_it",
-            "tests/core/test_codec.py::test_odd_types_are_read_as_far_as_they_can_be",
-            "tests/core/test_codec.py::test_a_task_id_that_differs_from_the_id_is_kept",
+            "tests/service/test_codec.py::test_odd_types_are_read_as_far_as_they_can_be",
+            "tests/service/test_codec.py::test_a_task_id_that_differs_from_the_id_is_kept",
         ),
         sandbox=(
             "tests/rules/test_rules_sandbox.py::test_a_completed_task_tells_what_it_is_what_it_cost_and_where_its_video_is",
-            "tests/sandbox/test_sandbox_tasks.py::test_a_task_shows_all_its_fields_and_its_times_in_whole_seconds",
+            "tests/sandbox/test_tasks.py::test_a_task_shows_all_its_fields_and_its_times_in_whole_seconds",
         ),
     ),
     Rule(
@@ -796,12 +790,12 @@ RULES = (
         says="queued, running, completed or failed",
         sdk=(
             "tests/rules/test_rules_sdk.py::test_a_task_is_read_as_the_service_shows_it",
-            "tests/core/test_codec.py::test_only_completed_and_failed_are_terminal_and_other_states_are_kept_as_they_came",
+            "tests/service/test_codec.py::test_only_completed_and_failed_are_terminal_and_other_states_are_kept_as_they_came",
         ),
         sandbox=(
             "tests/rules/test_rules_sandbox.py::test_a_completed_task_tells_what_it_is_what_it_cost_and_where_its_video_is",
-            "tests/sandbox/test_sandbox_tasks.py::test_a_task_shows_all_its_fields_and_its_times_in_whole_seconds",
-            "tests/sandbox/test_sandbox_tasks.py::test_a_task_is_queued_then_running_then_completed_on_the_sandboxs_clock",
+            "tests/sandbox/test_tasks.py::test_a_task_shows_all_its_fields_and_its_times_in_whole_seconds",
+            "tests/sandbox/test_tasks.py::test_a_task_is_queued_then_running_then_completed_on_the_sandboxs_clock",
         ),
     ),
     Rule(
@@ -810,7 +804,7 @@ RULES = (
         sdk=("tests/rules/test_rules_sdk.py::test_a_task_is_read_as_the_service_shows_it",),
         sandbox=(
             "tests/rules/test_rules_sandbox.py::test_a_completed_task_tells_what_it_is_what_it_cost_and_where_its_video_is",
-            "tests/sandbox/test_sandbox_tasks.py::test_a_task_shows_all_its_fields_and_its_times_in_whole_seconds",
+            "tests/sandbox/test_tasks.py::test_a_task_shows_all_its_fields_and_its_times_in_whole_seconds",
         ),
     ),
     Rule(
@@ -822,8 +816,8 @@ RULES = (
         ),
         sandbox=(
             "tests/rules/test_rules_sandbox.py::test_a_completed_task_tells_what_it_is_what_it_cost_and_where_its_video_is",
-            "tests/sandbox/test_sandbox_tasks.py::test_a_task_shows_all_its_fields_and_its_times_in_whole_seconds",
-            "tests/sandbox/test_sandbox_creates.py::test_a_created_task_is_queued_and_charged_by_the_callers_price",
+            "tests/sandbox/test_tasks.py::test_a_task_shows_all_its_fields_and_its_times_in_whole_seconds",
+            "tests/sandbox/test_creates.py::test_a_created_task_is_queued_and_charged_by_the_callers_price",
         ),
     ),
     Rule(
@@ -835,9 +829,9 @@ RULES = (
         ),
         sandbox=(
             "tests/rules/test_rules_sandbox.py::test_a_completed_task_tells_what_it_is_what_it_cost_and_where_its_video_is",
-            "tests/sandbox/test_sandbox_tasks.py::test_a_task_shows_all_its_fields_and_its_times_in_whole_seconds",
-            "tests/sandbox/test_sandbox_tasks.py::test_a_streamed_video_comes_whole_or_in_ranges_from_the_address_that_the_task_shows",
-            "tests/sandbox/test_sandbox_tasks.py::test_vendorh3_redirects_to_a_signed_link_on_another_origin_that_needs_no_key",
+            "tests/sandbox/test_tasks.py::test_a_task_shows_all_its_fields_and_its_times_in_whole_seconds",
+            "tests/sandbox/test_tasks.py::test_a_streamed_video_comes_whole_or_in_ranges_from_the_address_that_the_task_shows",
+            "tests/sandbox/test_tasks.py::test_vendorh3_redirects_to_a_signed_link_on_another_origin_that_needs_no_key",
         ),
     ),
     Rule(
@@ -845,12 +839,12 @@ RULES = (
         says="the reason of a failure, or null",
         sdk=(
             "tests/rules/test_rules_sdk.py::test_a_task_is_read_as_the_service_shows_it",
-            "tests/watcher/test_survival.py::test_a_failed_task_is_an_error_with_its_reason_and_is_not_looked_at_again",
+            "tests/watcher/test_poll_rules.py::test_a_failed_task_is_an_error_with_its_reason_and_is_not_looked_at_again",
         ),
         sandbox=(
             "tests/rules/test_rules_sandbox.py::test_a_completed_task_tells_what_it_is_what_it_cost_and_where_its_video_is",
-            "tests/sandbox/test_sandbox_tasks.py::test_a_task_shows_all_its_fields_and_its_times_in_whole_seconds",
-            "tests/sandbox/test_sandbox_tasks.py::test_a_failed_task_has_a_reason_no_video_and_its_refund_in_the_ledger",
+            "tests/sandbox/test_tasks.py::test_a_task_shows_all_its_fields_and_its_times_in_whole_seconds",
+            "tests/sandbox/test_tasks.py::test_a_failed_task_has_a_reason_no_video_and_its_refund_in_the_ledger",
         ),
     ),
     Rule(
@@ -862,8 +856,8 @@ RULES = (
         ),
         sandbox=(
             "tests/rules/test_rules_sandbox.py::test_a_completed_task_tells_what_it_is_what_it_cost_and_where_its_video_is",
-            "tests/sandbox/test_sandbox_tasks.py::test_a_task_shows_all_its_fields_and_its_times_in_whole_seconds",
-            "tests/sandbox/test_sandbox_tasks.py::test_a_task_of_another_account_or_none_is_404",
+            "tests/sandbox/test_tasks.py::test_a_task_shows_all_its_fields_and_its_times_in_whole_seconds",
+            "tests/sandbox/test_tasks.py::test_a_task_of_another_account_or_none_is_404",
         ),
     ),
     Rule(
@@ -872,7 +866,7 @@ RULES = (
         sdk=("tests/rules/test_rules_sdk.py::test_a_task_is_read_as_the_service_shows_it",),
         sandbox=(
             "tests/rules/test_rules_sandbox.py::test_a_completed_task_tells_what_it_is_what_it_cost_and_where_its_video_is",
-            "tests/sandbox/test_sandbox_tasks.py::test_a_task_shows_all_its_fields_and_its_times_in_whole_seconds",
+            "tests/sandbox/test_tasks.py::test_a_task_shows_all_its_fields_and_its_times_in_whole_seconds",
         ),
     ),
     Rule(
@@ -881,7 +875,7 @@ RULES = (
         sdk=("tests/rules/test_rules_sdk.py::test_a_task_is_read_as_the_service_shows_it",),
         sandbox=(
             "tests/rules/test_rules_sandbox.py::test_a_completed_task_tells_what_it_is_what_it_cost_and_where_its_video_is",
-            "tests/sandbox/test_sandbox_tasks.py::test_a_task_shows_all_its_fields_and_its_times_in_whole_seconds",
+            "tests/sandbox/test_tasks.py::test_a_task_shows_all_its_fields_and_its_times_in_whole_seconds",
         ),
     ),
     Rule(
@@ -890,15 +884,15 @@ RULES = (
         sdk=("tests/rules/test_rules_sdk.py::test_a_task_is_read_as_the_service_shows_it",),
         sandbox=(
             "tests/rules/test_rules_sandbox.py::test_a_completed_task_tells_what_it_is_what_it_cost_and_where_its_video_is",
-            "tests/sandbox/test_sandbox_tasks.py::test_a_task_shows_all_its_fields_and_its_times_in_whole_seconds",
+            "tests/sandbox/test_tasks.py::test_a_task_shows_all_its_fields_and_its_times_in_whole_seconds",
         ),
     ),
     Rule(
         section="2.5 unshown provider",
         says="the type of provider",
         sdk=(
-            "tests/core/test_codec.py::test_odd_types_are_read_as_far_as_they_can_be",
-            "tests/core/test_codec.py::test_a_task_is_read_with_all_its_fields",
+            "tests/service/test_codec.py::test_odd_types_are_read_as_far_as_they_can_be",
+            "tests/service/test_codec.py::test_a_task_is_read_with_all_its_fields",
         ),
         sandbox=(
             "tests/rules/test_rules_sandbox.py::test_a_completed_task_tells_what_it_is_what_it_cost_and_where_its_video_is",
@@ -910,11 +904,11 @@ RULES = (
         says="vendorh3's video_url is a signed link: exp and sig are kept",
         sdk=(
             "tests/rules/test_rules_sdk.py::test_a_signed_link_is_handed_on_whole_and_outlived_by_asking_again",
-            "tests/files/test_download_redirects.py::test_another_origin_gets_the_signed_link_byte_for_byte_and_no_key",
+            "tests/media/test_download_redirects.py::test_another_origin_gets_the_signed_link_byte_for_byte_and_no_key",
         ),
         sandbox=(
-            "tests/sandbox/test_sandbox_tasks.py::test_a_link_that_was_changed_lacks_a_parameter_or_has_expired_is_401",
-            "tests/sandbox/test_sandbox_tasks.py::test_vendorh3_redirects_to_a_signed_link_on_another_origin_that_needs_no_key",
+            "tests/sandbox/test_tasks.py::test_a_link_that_was_changed_lacks_a_parameter_or_has_expired_is_401",
+            "tests/sandbox/test_tasks.py::test_vendorh3_redirects_to_a_signed_link_on_another_origin_that_needs_no_key",
         ),
     ),
     Rule(

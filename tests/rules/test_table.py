@@ -74,11 +74,11 @@ def test_a_row_that_is_taken_out_is_missed(at):
     ("changes", "problem"),
     [
         (
-            {"sdk": ("tests/core/test_codec.py::test_that_was_renamed",)},
-            "there is no tests/core/test_codec.py::test_that",
+            {"sdk": ("tests/service/test_codec.py::test_that_was_renamed",)},
+            "there is no tests/service/test_codec.py::test_that",
         ),
         ({"sdk": ("tests/core/test_gone.py::test_x",)}, "there is no tests/core/test_gone.py"),
-        ({"sdk": ("tests/core/conftest.py::now",)}, "there is no tests/core/conftest.py::now"),
+        ({"sdk": ("tests/service/conftest.py::now",)}, "there is no tests/service/conftest.py::now"),
         ({"sdk": (), "note": ""}, "no SDK test and no note"),
         ({"sandbox": (), "note": ""}, "no sandbox test and no note"),
         ({"sdk": (), "sandbox": (), "note": "why"}, "no test"),

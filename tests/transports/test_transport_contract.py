@@ -12,7 +12,7 @@ import grimp
 import pytest
 
 from tests.transports import broken_transports as broken
-from tests.transports.contract_stages import FakeStage, ReplayStage
+from tests.transports.contract_harnesses import FakeStage, ReplayStage
 from vidgen_async.cassette.appending import AppendingTransport
 from vidgen_async.cassette.recording import RecordingTransport
 from vidgen_async.cassette.replay import ReplayTransport

@@ -8,7 +8,7 @@ import pytest
 from attrs import frozen
 from yarl import URL
 
-from tests.files.sites import KEY, Site
+from tests.media.sites import KEY, Site
 from tests.transports.raw_service import Certificate, make_certificate
 from vidgen_async.clock import VirtualClock
 from vidgen_async.media.download import Downloads

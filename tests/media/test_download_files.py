@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from yarl import URL
 
-from tests.files.conftest import OLD, endpoints_of
-from tests.files.sites import RangeHost, Says, in_turn, page, site, video
+from tests.media.conftest import OLD, endpoints_of
+from tests.media.sites import RangeHost, Says, in_turn, page, site, video
 from tests.transports.raw_service import raw_service
 from vidgen_async.clock import LoopClock, VirtualClock
 from vidgen_async.errors import DownloadError, NotReadyError, TruncatedError

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.cassette.planting import SECRETS, SPELLINGS, in_base64, in_utf8
+from tests.cassette.planted_secrets import SECRETS, SPELLINGS, in_base64, in_utf8
 from vidgen_async.redaction.pseudonyms import PSEUDONYM, Secrets, loosened, unescaped
 
 SECRET = "Zq7-a key/with+22=kX9"

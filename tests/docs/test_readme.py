@@ -166,7 +166,7 @@ def test_every_block_passes_a_strict_type_checker(tmp_path):
 
 
 def test_every_block_is_run_by_a_test():
-    assert len(BLOCKS) == 11  # those of tests/plugin/test_plugin_readme.py too
+    assert len(BLOCKS) == 11  # those of tests/pytest_plugin/test_readme.py too
 
 
 @pytest.mark.parametrize("target", sorted(set(re.findall(r"\]\(((?!https?:)[^)#]+)\)", README))))

@@ -3,7 +3,7 @@
 import pytest
 from attrs import evolve
 
-from tests.cassette.made import BASE, boat, broken, changed, create, document, download, in_blob, look
+from tests.cassette.sample_cassettes import BASE, boat, broken, changed, create, document, download, in_blob, look
 from vidgen_async.cassette import Failure, RecordedRequest
 from vidgen_async.cassette.diff import (
     MISSING,

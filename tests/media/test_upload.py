@@ -11,8 +11,8 @@ from attrs import define, field
 from PIL import Image
 from yarl import URL
 
-from tests.files.conftest import endpoints_of
-from tests.files.sites import KEY
+from tests.media.conftest import endpoints_of
+from tests.media.sites import KEY
 from tests.transports.raw_service import Connection, RawService, raw_service
 from vidgen_async.clock import LoopClock
 from vidgen_async.errors import (

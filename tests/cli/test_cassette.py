@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cassette.made import (
+from tests.cassette.sample_cassettes import (
     BASE,
     BLOB,
     LINK,

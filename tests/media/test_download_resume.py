@@ -8,7 +8,7 @@ import gzip
 import pytest
 from attrs import evolve
 
-from tests.files.sites import RangeHost, Says, in_turn, page, site, to, video
+from tests.media.sites import RangeHost, Says, in_turn, page, site, to, video
 from tests.transports.raw_service import raw_service
 from vidgen_async.errors import NotVideoError, TruncatedError
 

@@ -4,7 +4,19 @@ import json
 
 import pytest
 
-from tests.cassette.made import BASE, BLOB, VIDEO, boat, changed, create, document, download, look, save, save_part
+from tests.cassette.sample_cassettes import (
+    BASE,
+    BLOB,
+    VIDEO,
+    boat,
+    changed,
+    create,
+    document,
+    download,
+    look,
+    save,
+    save_part,
+)
 from vidgen_async.cassette import RecordedRequest, load
 
 TOKEN = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJub2JvZHkifQ.c2lnbmF0dXJl"

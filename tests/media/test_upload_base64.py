@@ -6,7 +6,7 @@ import traceback
 
 import pytest
 
-from tests.files.test_upload import DATA, KINDS, LARGE, PNG, sent_image, service
+from tests.media.test_upload import DATA, KINDS, LARGE, PNG, sent_image, service
 from vidgen_async.errors import InvalidRequestError
 
 __all__ = ["service"]

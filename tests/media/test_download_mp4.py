@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from tests.files.sites import box, video
+from tests.media.sites import box, video
 from vidgen_async.media import mp4
 from vidgen_async.types.http import make_headers
 

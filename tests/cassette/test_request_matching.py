@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cassette.recording_stage import (
+from tests.cassette.recording_harness import (
     FIELDS,
     Pieces,
     Timed,

@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from tests.files.sites import CONTENT, KEY, RangeHost, Says, box, in_turn, page, site, video
+from tests.media.sites import CONTENT, KEY, RangeHost, Says, box, in_turn, page, site, video
 from vidgen_async.errors import (
     AuthenticationError,
     DownloadError,

@@ -4,8 +4,8 @@ import aiohttp
 import pytest
 from yarl import URL
 
-from tests.files.conftest import Holding, endpoints_of
-from tests.files.sites import CONTENT, KEY, RangeHost, Says, in_turn, page, site, to, video
+from tests.media.conftest import Holding, endpoints_of
+from tests.media.sites import CONTENT, KEY, RangeHost, Says, in_turn, page, site, to, video
 from tests.transports.raw_service import raw_service
 from vidgen_async.errors import (
     AuthenticationError,

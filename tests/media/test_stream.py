@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.files.sites import CONTENT, KEY, RangeHost, Says, in_turn, page, site, to, video
+from tests.media.sites import CONTENT, KEY, RangeHost, Says, in_turn, page, site, to, video
 from tests.transports.raw_service import raw_service
 from vidgen_async.errors import (
     AuthenticationError,

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.cassette.made import BASE, LINK, boat, changed, create, document, look, save, save_part
-from tests.cassette.planting import (
+from tests.cassette.planted_secrets import (
     Exchange,
     all_logs,
     answered,
@@ -23,6 +22,7 @@ from tests.cassette.planting import (
     sent,
     told_by,
 )
+from tests.cassette.sample_cassettes import BASE, LINK, boat, changed, create, document, look, save, save_part
 from vidgen_async.cassette import Cassette, Document, RecordedRequest, load, recover, scan
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import CassetteBusyError, CassetteError, CassetteSecretError
