@@ -36,6 +36,7 @@ FIELDS = {"model": "gen-2.0", "prompt": "a paper boat", "duration": 5}
 BASE = "https://h/openapi/v1"
 
 
+@pytest.mark.rule("4.1 response 200", side="sdk")
 async def test_the_catalog_is_the_live_one(client, service):
     catalog = await client.models.list()
     assert len(catalog) == 10
@@ -46,11 +47,13 @@ async def test_the_catalog_is_the_live_one(client, service):
     }  # fmt: skip
 
 
+@pytest.mark.rule("1 bullet 3", "2.2 note balance", "4.2 response 200", side="sdk")
 async def test_the_account_has_its_balance(client, service):
     account = await client.account.get()
     assert account.balance == service.balance
 
 
+@pytest.mark.rule("1 bullet 1", "4.4 response 202", side="sdk")
 async def test_a_task_is_created_read_and_waited_for(client, service):
     receipt = await client.videos.create(**FIELDS)
     task = await client.videos.wait(receipt, timeout=10)
@@ -59,11 +62,13 @@ async def test_a_task_is_created_read_and_waited_for(client, service):
     assert (await client.videos.get(receipt)).video_url == task.video_url
 
 
+@pytest.mark.rule("7 error 404", side="sdk")
 async def test_an_unknown_task_is_not_found(client):
     with pytest.raises(NotFoundError):
         await client.videos.get("no-such-task")
 
 
+@pytest.mark.rule("4.6 response 409", "7 error 409", side="sdk")
 async def test_a_video_that_is_not_completed_is_not_ready(tmp_path):
     async with (
         Sandbox(queued_for=1000) as service,
@@ -74,6 +79,7 @@ async def test_a_video_that_is_not_completed_is_not_ready(tmp_path):
             await client.videos.download(receipt, tmp_path / "x.mp4")
 
 
+@pytest.mark.rule("7 error 401", side="sdk")
 async def test_a_wrong_key_is_an_authentication_error_of_the_service_key(service):
     async with Client("wrong-key", base_url=service.base_url) as client:
         with pytest.raises(AuthenticationError) as caught:
@@ -82,6 +88,7 @@ async def test_a_wrong_key_is_an_authentication_error_of_the_service_key(service
     assert "wrong-key" not in str(caught.value)
 
 
+@pytest.mark.rule("5 item 4", "5 item 5", side="sdk")
 async def test_the_key_goes_into_the_header_only_and_to_the_services_origin_only(client, service, tmp_path):
     picture = await client.files.upload(PICTURE)
     receipt = await client.videos.create(model="vendorh3", prompt="a boat", duration=5, image_ids=[picture.image_id])
@@ -95,6 +102,7 @@ async def test_the_key_goes_into_the_header_only_and_to_the_services_origin_only
         assert ("Authorization" in request.headers) is (request not in links)
 
 
+@pytest.mark.rule("5 item 1", side="sdk")
 async def test_no_log_at_any_level_shows_key_prompt_or_signature(client, service, tmp_path, caplog):
     caplog.set_level(logging.DEBUG)
     caplog.set_level(logging.DEBUG, "aiohttp")
@@ -124,6 +132,7 @@ async def test_no_log_at_any_level_shows_key_prompt_or_signature(client, service
         assert not [text for text in told if secret in text]
 
 
+@pytest.mark.rule("7 error 503", side="sdk")
 async def test_reads_survive_a_bad_moment_of_the_service(client, service):
     service.faults.add("account.get", Fault.status(503))
     service.faults.add("account.get", Fault.close_after_body())
@@ -214,6 +223,7 @@ def test_an_impossible_interval_is_refused(interval):
         fake_client(poll_interval=interval)
 
 
+@pytest.mark.rule("8 limit polling", side="sdk")
 def test_an_interval_below_the_recommended_one_is_warned_about_except_on_this_machine():
     with pytest.warns(UserWarning, match="section 8"):
         fake_client(poll_interval=5)

@@ -50,6 +50,7 @@ def quick(service) -> Client:
     return Client(service.api_key, base_url=service.base_url, timeouts=Timeouts(connect=2, read=2, create=0.5))
 
 
+@pytest.mark.rule("4.4 note no-resend", "7 error 503", "7 error 502 504", side="sdk")
 @pytest.mark.parametrize("fault", UNCERTAIN.values(), ids=UNCERTAIN.keys())
 async def test_a_lost_or_unreadable_answer_is_uncertain_and_one_post(service, fault):
     service.faults.add("videos.create", fault)
@@ -72,6 +73,7 @@ async def test_a_lost_or_unreadable_answer_is_uncertain_and_one_post(service, fa
     assert "again" not in own_words.replace("was not sent again", "")
 
 
+@pytest.mark.rule("4.4 response 400", side="sdk")
 @pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 405, 406, 411, 413, 414, 415, 429, 431])
 async def test_a_refusal_is_rejected_and_one_post(service, status):
     service.faults.add("videos.create", Fault.status(status))
@@ -110,6 +112,7 @@ async def test_a_slow_answer_within_the_limit_is_a_receipt(service):
     assert [create.task_id for create in service.creates] == [receipt.task_id]
 
 
+@pytest.mark.rule("4.4 note one-key", side="sdk")
 async def test_an_uncertain_order_whose_task_was_made_gets_it_by_a_resend_under_the_same_key(service):
     service.faults.add("videos.create", Fault.close_after_body(made=True))
     async with quick(service) as client:
@@ -139,6 +142,7 @@ async def test_many_callers_are_one_post(service):
     assert len({receipt.task_id for receipt in receipts}) == 1
 
 
+@pytest.mark.rule("4.4 note no-resend", side="sdk")
 @pytest.mark.parametrize("moment", range(0, 60, 2))
 @pytest.mark.parametrize("fault", [None, Fault.close_after_body(made=True)], ids=["answered", "lost"])
 async def test_a_caller_cancelled_at_any_await_changes_nothing_but_the_caller(service, moment, fault):
@@ -175,6 +179,7 @@ async def test_a_client_closed_at_any_await_leaves_at_most_one_post_and_says_wha
         assert result.task_id == arrived[0].task_id
 
 
+@pytest.mark.rule("4.4 response 402", "7 error 402", side="sdk")
 async def test_no_credits_is_both_a_rejection_and_an_insufficient_credits_error(service):
     service.balance = 0
     async with quick(service) as client:
@@ -184,6 +189,7 @@ async def test_no_credits_is_both_a_rejection_and_an_insufficient_credits_error(
     assert "charge" not in [entry.kind for entry in service.ledger]
 
 
+@pytest.mark.rule("4.4 response 429", "7 error 429", side="sdk")
 async def test_the_services_own_submission_limit_is_a_rate_limit_error(service):
     service.faults.add("videos.create", Fault.status(429, headers={"Retry-After": "7"}))
     async with quick(service) as client:

@@ -55,6 +55,7 @@ async def test_a_target_that_cannot_be_written_is_told_before_anything_is_spent(
     assert service.creates == []
 
 
+@pytest.mark.rule("3 state failed", "7 rule 1", side="sdk")
 async def test_a_failed_task_raises_its_reason_and_points_to_the_ledger(client, service, tmp_path):
     service.fail_next_task("the moderation refused the picture")
     with pytest.raises(TaskFailedError, match=r"moderation refused.*credit ledger") as caught:
@@ -104,6 +105,7 @@ async def test_many_tasks_are_waited_for_together(client, service):
     assert len(outcomes) == 5
 
 
+@pytest.mark.rule("7 error 502 504", "8 bullet 2", side="sdk")
 async def test_a_wait_goes_on_through_every_bad_moment_of_the_service(client, service):
     receipt = await client.videos.create(**FIELDS)
     for fault in (
@@ -124,6 +126,7 @@ async def test_a_wait_goes_on_through_every_bad_moment_of_the_service(client, se
     assert task.status == "completed"
 
 
+@pytest.mark.rule("1 bullet 5", "4.6 response 206", side="sdk")
 async def test_a_video_can_be_streamed_for_a_proxy(client, service):
     receipt = await client.videos.create(**FIELDS)
     await client.videos.wait(receipt, timeout=20)

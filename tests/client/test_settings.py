@@ -13,6 +13,7 @@ def test_harmless_wrapping_of_a_key_is_trimmed(given):
     assert checked_key(given) == "key-123"
 
 
+@pytest.mark.rule("5 item 1", side="sdk")
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -53,6 +54,7 @@ def test_slashes_and_white_space_after_a_base_url_do_not_matter(given):
     assert str(checked_base_url(given)) == "https://h/openapi/v1"
 
 
+@pytest.mark.rule("4 note base", "9 bullet 1", side="sdk")
 def test_a_base_url_without_the_prefix_is_warned_about_and_the_404s_are_named():
     with pytest.warns(UserWarning, match="404"):
         assert str(checked_base_url("https://h/v1")) == "https://h/v1"

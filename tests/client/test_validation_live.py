@@ -56,6 +56,7 @@ async def test_many_creates_read_the_catalog_once(client, service):
     assert catalogs(service) == 1
 
 
+@pytest.mark.rule("3 note usable", side="sdk")
 async def test_a_model_that_has_come_back_is_found_at_once(client, service):
     service.change_model("gen-2.0", maintenance=True)
     with pytest.raises(InvalidRequestError):
@@ -67,6 +68,7 @@ async def test_a_model_that_has_come_back_is_found_at_once(client, service):
     assert len(service.creates) == 1
 
 
+@pytest.mark.rule("2.4 rule 5", side="sdk")
 async def test_an_ability_that_is_new_is_found_at_once(client, service):
     await client.models.list()
     service.change_model("gen-2.0", durations=(5, 60))
@@ -141,6 +143,7 @@ class TestCheck:
         assert check.problems == ("duration: 7 is none of the durations of gen-2.0: 5, 10, 15 (seconds)",)
         assert service.creates == []
 
+    @pytest.mark.rule("2.1 note own-price", side="sdk")
     async def test_it_shows_the_entry_with_the_callers_prices(self, client):
         check = await client.videos.check(**GOOD)
 

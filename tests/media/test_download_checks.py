@@ -24,6 +24,7 @@ from vidgen_async.types.resources import VideoTask
 VIDEO = video()
 
 
+@pytest.mark.rule("4.6 response 200", side="sdk")
 @pytest.mark.parametrize("framing", ["length", "chunked", "close"])
 async def test_every_byte_arrives_as_it_was_sent(framing, downloads_of, target):
     async with site(Says(body=VIDEO, framing=framing)) as service:
@@ -67,6 +68,7 @@ async def test_every_media_type_that_may_be_a_video_is_accepted(media, downloads
     assert target.path.read_bytes() == VIDEO
 
 
+@pytest.mark.rule("4.6 note media", side="sdk")
 @pytest.mark.parametrize(
     "answer",
     [
@@ -111,6 +113,7 @@ async def test_the_quoted_page_shows_no_secret(downloads_of, target):
         assert secret not in str(caught.value)
 
 
+@pytest.mark.rule("4.6 response 401", "4.6 response 404", "4.6 response 409", side="sdk")
 @pytest.mark.parametrize(
     ("status", "kind"),
     [

@@ -29,6 +29,7 @@ def is_bare(seen) -> bool:
     return set(seen.headers) <= {"Host", "Accept", "Accept-Encoding", "User-Agent", "Range", "If-Range"}
 
 
+@pytest.mark.rule("2.5 note link", "4.6 response 307", "4.6 note no-forward", side="sdk")
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 async def test_another_origin_gets_the_signed_link_byte_for_byte_and_no_key(status, downloads_of, target):
     async with site(Says(body=VIDEO)) as cdn:
@@ -44,6 +45,7 @@ async def test_another_origin_gets_the_signed_link_byte_for_byte_and_no_key(stat
     assert [seen.headers["Authorization"] for seen in service.requests] == [f"Bearer {KEY}"]
 
 
+@pytest.mark.rule("4.6 note no-forward", side="sdk")
 async def test_other_port_host_and_scheme_are_other_origins(target, clock, certificate):
     async with (
         site(Says(body=VIDEO)) as cdn,
@@ -77,6 +79,7 @@ async def test_from_http_to_https_is_another_origin(target, clock, certificate):
     assert b"uthorization" not in cdn.received[0]
 
 
+@pytest.mark.rule("5 item 5", side="sdk")
 @pytest.mark.parametrize(
     ("location", "sent", "with_key"),
     [
@@ -98,6 +101,7 @@ async def test_the_services_own_paths_get_the_key_and_its_signed_links_do_not(
     assert with_key or is_bare(service.requests[1])
 
 
+@pytest.mark.rule("4.6 note no-forward", side="sdk")
 async def test_a_way_that_left_the_service_gets_no_key_when_it_comes_back(downloads_of, target):
     async with (
         site(page(500)) as service,
@@ -208,6 +212,7 @@ def task_json(video_url: object = None) -> Says:
     return page(200, f'{{"id": "task-1", "status": "completed", "video_url": {quoted}}}')
 
 
+@pytest.mark.rule("4.5 note latest", "5 item 7", side="sdk")
 @pytest.mark.parametrize("status", [401, 403, 404, 410])
 async def test_a_refused_link_is_renewed_once_by_asking_for_the_task_and_its_content(status, downloads_of, target):
     def cdn_script(seen):
@@ -264,6 +269,7 @@ async def test_a_task_that_cannot_be_read_does_not_keep_the_link_from_being_rene
     assert target.path.read_bytes() == VIDEO
 
 
+@pytest.mark.rule("5 item 7", side="sdk")
 async def test_a_key_that_was_revoked_meanwhile_is_no_expired_link(downloads_of, target):
     async with site(page(403)) as cdn, site(in_turn(to(cdn.url("/v?sig=1")), task_json(), page(401))) as service:
         with pytest.raises(AuthenticationError) as caught:

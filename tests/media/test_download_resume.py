@@ -29,6 +29,7 @@ def cut(at: int = 40_000, *, etag='"v1"', data: bytes = VIDEO, **more) -> Says:
     return Says(body=data, headers=headers | more.pop("headers", {}), cut=at, **more)
 
 
+@pytest.mark.rule("4.6 response 206", side="sdk")
 async def test_a_broken_transfer_goes_on_where_it_was(downloads_of, target):
     async with site(RangeHost(VIDEO, cuts=[40_000, 30_000])) as service:
         await downloads_of(service).download("task-1", target.path)
@@ -72,6 +73,7 @@ async def test_a_file_that_changed_meanwhile_is_fetched_whole(downloads_of, targ
     assert service.ranges == [None, "bytes=40000-"]
 
 
+@pytest.mark.rule("4.6 header Range", side="sdk")
 async def test_a_200_to_a_range_begins_anew_also_when_the_file_is_shorter(downloads_of, target):
     short = video(30_000, seed=3)
     async with site(in_turn(cut(), Says(body=short))) as service:

@@ -26,6 +26,7 @@ async def taken(stream, size: int = 65536) -> bytes:
     return b"".join([piece async for piece in stream.chunks(size)])
 
 
+@pytest.mark.rule("4.6 response 200", side="sdk")
 async def test_the_whole_video_comes_through(downloads_of):
     async with site(RangeHost(VIDEO)) as service, downloads_of(service).stream("task-1") as stream:
         assert stream.status == 200
@@ -45,6 +46,7 @@ async def test_pieces_are_at_most_as_large_as_asked(size, downloads_of):
         stream.chunks(0)
 
 
+@pytest.mark.rule("4.6 header Range", side="sdk")
 @pytest.mark.parametrize("wanted", ["bytes=0-", "bytes=0-0", "bytes=0-1", "bytes=5-9", "bytes=99999-", "bytes=500-999"])
 async def test_a_range_goes_through_as_it_is_and_its_bytes_come_back(wanted, downloads_of):
     first, _, last = wanted.removeprefix("bytes=").partition("-")
@@ -56,6 +58,7 @@ async def test_a_range_goes_through_as_it_is_and_its_bytes_come_back(wanted, dow
     assert service.ranges == [wanted]
 
 
+@pytest.mark.rule("4.6 header Range", "4.6 note streamed", side="sdk")
 async def test_a_channel_without_ranges_answers_with_the_whole(downloads_of):
     async with site(Says(body=VIDEO)) as service, downloads_of(service).stream("task-1", range="bytes=5-9") as stream:
         assert (stream.status, await taken(stream)) == (200, VIDEO)
@@ -89,6 +92,7 @@ async def test_what_is_no_header_value_is_refused_before_any_request(wanted, dow
     assert service.requests == []
 
 
+@pytest.mark.rule("4.6 note media", side="sdk")
 @pytest.mark.parametrize(
     ("answer", "kind"),
     [

@@ -103,6 +103,7 @@ class Reader:
         self.read = lambda: data
 
 
+@pytest.mark.rule("4.3 body either", "4.3 body image_b64", "4.3 note no-multipart", "4.3 note no-paths", side="sdk")
 @pytest.mark.parametrize("form", ["path", "str", "bytes", "bytearray", "memoryview", "file", "BytesIO", "reader"])
 async def test_an_image_may_come_in_any_form(form, service, uploads_of, tmp_path):
     path = tmp_path / "hero.png"
@@ -128,12 +129,14 @@ async def test_an_image_may_come_in_any_form(form, service, uploads_of, tmp_path
     assert f"Authorization: Bearer {KEY}".encode() in head
 
 
+@pytest.mark.rule("2.3 field url", side="sdk")
 async def test_the_assets_address_gets_the_host_and_keeps_its_token(service, uploads_of):
     asset = await uploads_of(service).upload(PNG)
     assert asset.url == f"http://127.0.0.1:{service.raw.port}{ASSET['url']}"
     assert "t%2Bo" not in repr(asset)
 
 
+@pytest.mark.rule("4.3 note format", side="sdk")
 @pytest.mark.parametrize("mime", KINDS)
 @pytest.mark.parametrize("name", ["hero.jpg", "hero", "hero.mp4"])
 async def test_the_type_is_told_from_the_bytes_and_not_from_the_name(mime, name, service, uploads_of, tmp_path):
@@ -158,6 +161,9 @@ NO_IMAGES = {
 }
 
 
+@pytest.mark.rule(
+    "2.4 field reference_images", "7 error 400 EMPTY_REFERENCE_ASSET", "7 error 400 INVALID_REFERENCE_IMAGE", side="sdk"
+)
 @pytest.mark.parametrize("kind", NO_IMAGES)
 @pytest.mark.parametrize("form", ["path", "bytes", "file", "uri"])
 async def test_what_is_no_image_is_refused_before_anything_is_sent(kind, form, service, uploads_of, tmp_path):
@@ -174,6 +180,7 @@ async def test_what_is_no_image_is_refused_before_anything_is_sent(kind, form, s
     assert service.posts == []
 
 
+@pytest.mark.rule("4.3 note no-paths", side="sdk")
 @pytest.mark.parametrize(
     ("name", "words"),
     [
@@ -241,6 +248,7 @@ DATA = base64.b64encode(PNG).decode()
 LARGE = picture("BMP") + bytes(200_000)
 
 
+@pytest.mark.rule("4.3 body image_b64", side="sdk")
 @pytest.mark.parametrize(
     "uri",
     [
@@ -256,6 +264,7 @@ async def test_a_data_uri_goes_out_as_it_is(uri, service, uploads_of):
     assert service.posts[0].body == {"image_b64": uri}
 
 
+@pytest.mark.rule("4.3 body image_b64", side="sdk")
 @pytest.mark.parametrize(
     ("uri", "words"),
     [
@@ -277,6 +286,7 @@ async def test_a_data_uri_is_looked_at_first(uri, words, service, uploads_of):
     assert service.posts == []
 
 
+@pytest.mark.rule("4.3 body either", "4.3 body image_url", "4.3 note old-habit", side="sdk")
 @pytest.mark.parametrize("form", ["absolute", "path", "upper"])
 async def test_an_asset_of_the_services_own_is_reused_by_its_full_address(form, service, uploads_of):
     address = f"http://127.0.0.1:{service.raw.port}{ASSET['url']}"
@@ -285,6 +295,7 @@ async def test_an_asset_of_the_services_own_is_reused_by_its_full_address(form, 
     assert service.posts[0].body == {"image_url": address if form != "upper" else given}
 
 
+@pytest.mark.rule("4.3 note external", "7 error 400 UNSUPPORTED_REFERENCE_URL", side="sdk")
 @pytest.mark.parametrize(
     "url",
     [
@@ -309,6 +320,7 @@ async def test_other_addresses_belong_into_image_urls(url, service, uploads_of):
 # -- answers ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("4.3 response 400", side="sdk")
 @pytest.mark.parametrize(
     ("code", "kind"),
     [

@@ -28,6 +28,7 @@ from vidgen_async.types.resources import VideoRequest
 REQUEST = VideoRequest(model="vendorh3", prompt="a paper boat", duration=8)
 
 
+@pytest.mark.rule("4.4 unshown body", side="sdk")
 async def test_a_receipt_holds_the_task_and_what_else_the_answer_said(orders, service):
     service.answers(lambda: accepted("task-7", eta=30))
 

@@ -40,6 +40,7 @@ class RollingLimit:
         return refused(429) if over else accepted(f"task-{post.n}")
 
 
+@pytest.mark.rule("8 limit submissions", side="sdk")
 @pytest.mark.parametrize("seed", range(3))
 async def test_no_429_comes_from_our_own_rate_whatever_the_latency(make_orders, service, clock, seed):
     chance = random.Random(seed)  # noqa: S311 - repeatable latencies, not secrets
@@ -62,6 +63,7 @@ async def test_orders_go_out_in_the_order_in_which_they_came(make_orders, servic
     assert [records[key] for key in keys] == [f"order-{n}" for n in range(6)]
 
 
+@pytest.mark.rule("8 limit submissions", side="sdk")
 async def test_a_slot_is_free_again_a_window_after_the_answer_not_after_the_send(make_orders, service, clock):
     async def slow(_):
         await clock.sleep(30)

@@ -6,8 +6,8 @@ import base64
 import aiohttp
 import pytest
 
+from tests.rules.catalog_snapshot import AUDIO, GOOD_FIELDS, IMAGE, PLACEHOLDERS, PRICES, RATIOS, SNAPSHOT, VIDEO
 from tests.rules.conftest import make_short
-from tests.rules.described import AUDIO, GOOD_FIELDS, IMAGE, PLACEHOLDERS, PRICES, RATIOS, SNAPSHOT, VIDEO
 from tests.sandbox.conftest import Caller, picture
 from vidgen_async.sandbox import Fault, Sandbox
 
@@ -17,6 +17,16 @@ DAYS = 24 * HOURS
 # -- the catalog and its prices (2.1) ----------------------------------------------------------------------------------
 
 
+@pytest.mark.rule(
+    "1 bullet 2",
+    "2.1 field",
+    "2.1 model",
+    "4 endpoint GET /models",
+    "4.1 request none",
+    "4.1 response 200",
+    "9 bullet 2",
+    side="sandbox",
+)
 @pytest.mark.parametrize("row", SNAPSHOT, ids=str)
 async def test_the_catalog_shows_a_model_as_the_snapshot_does(api, row):
     entries = {entry["code"]: entry for entry in (await api.get("/models")).json["models"]}
@@ -31,6 +41,7 @@ async def test_the_catalog_shows_a_model_as_the_snapshot_does(api, row):
     assert len(entries) == len(SNAPSHOT)
 
 
+@pytest.mark.rule("1 bullet 8", "2.1 field name", side="sandbox")
 @pytest.mark.parametrize("row", SNAPSHOT, ids=str)
 async def test_a_display_name_cannot_be_ordered(service, api, row):
     name = service.models[row.code].name
@@ -41,6 +52,7 @@ async def test_a_display_name_cannot_be_ordered(service, api, row):
     assert (reply.status, service.tasks) == (400, {})
 
 
+@pytest.mark.rule("2.1 field durations", "2.1 model", "2.4 field duration", "8 limit model", side="sandbox")
 @pytest.mark.parametrize("row", SNAPSHOT, ids=str)
 async def test_a_model_takes_each_of_its_durations_and_no_other(service, api, row):
     service.change_model(row.code, enabled=True, maintenance=False)
@@ -54,6 +66,7 @@ async def test_a_model_takes_each_of_its_durations_and_no_other(service, api, ro
     assert taken == sorted(row.durations)
 
 
+@pytest.mark.rule("2.1 field resolutions", "2.4 field resolution", "8 limit model", side="sandbox")
 @pytest.mark.parametrize("row", SNAPSHOT, ids=str)
 async def test_a_model_takes_its_own_resolution_and_no_other(service, api, row):
     service.change_model(row.code, enabled=True, maintenance=False)
@@ -67,6 +80,27 @@ async def test_a_model_takes_its_own_resolution_and_no_other(service, api, row):
     assert taken == [row.resolution]
 
 
+@pytest.mark.rule(
+    "2.1 field maxReferenceImages",
+    "2.1 field maxReferenceAudios",
+    "2.1 field maxReferenceVideos",
+    "2.1 model tierb-video-345b30093bb2",
+    "2.1 model vendorh3",
+    "2.1 model sd2_480p_real",
+    "2.1 model sd_2_5_once_720p",
+    "2.1 model alt-sd2.5",
+    "2.1 price",
+    "2.4 field reference_images",
+    "2.4 field image_urls",
+    "2.4 field reference_videos",
+    "2.4 field video_urls",
+    "2.4 field reference_audios",
+    "2.4 field audio_urls",
+    "2.4 rule 1",
+    "2.4 rule 4",
+    "8 limit model",
+    side="sandbox",
+)
 @pytest.mark.parametrize(
     ("kind", "urls", "objects", "url"),
     [
@@ -94,6 +128,7 @@ async def test_a_model_takes_references_up_to_its_limit_however_they_are_given(
     assert await status(**{objects: [{"url": url}] * (limit + 1)}) == 400
 
 
+@pytest.mark.rule("2.4 field image_ids", side="sandbox")
 async def test_uploads_count_among_the_images(service, api):
     ids = [(await api.upload(picture())).json["image_id"]] * 4
     h3 = {"model": "vendorh3", "image_urls": [IMAGE] * 2, "reference_images": [{"url": IMAGE}] * 2}
@@ -103,6 +138,7 @@ async def test_uploads_count_among_the_images(service, api):
     assert (await api.create(model="vendorh3", image_ids=ids[:1])).status == 202
 
 
+@pytest.mark.rule("2.1 unshown prices", "2.1 price", "2.1 note points", "4 endpoint GET /models", side="sandbox")
 @pytest.mark.parametrize(("code", "prices"), PRICES.items())
 async def test_a_standard_price_is_listed_and_the_regular_one_is_charged(service, api, code, prices):
     entry = next(entry for entry in (await api.get("/models")).json["models"] if entry["code"] == code)
@@ -113,6 +149,7 @@ async def test_a_standard_price_is_listed_and_the_regular_one_is_charged(service
     assert (created.json["points"], service.ledger[-1].points) == (prices[0], -prices[0])
 
 
+@pytest.mark.rule("2.1 note live", "2.1 note own-price", "2.1 note no-guess", side="sandbox")
 async def test_the_price_that_the_catalog_shows_is_the_one_that_is_charged(service, api):
     service.change_model("sd2_480p_real", points=33)
     shown = {entry["code"]: entry["points"] for entry in (await api.get("/models")).json["models"]}
@@ -122,6 +159,15 @@ async def test_the_price_that_the_catalog_shows_is_the_one_that_is_charged(servi
     assert (shown["sd2_480p_real"], service.ledger[-1].points) == (33, -33)
 
 
+@pytest.mark.rule(
+    "2.1 field enabled",
+    "2.1 field maintenance",
+    "2.4 field model",
+    "3 note usable",
+    "4.4 response 503",
+    "7 error 503",
+    side="sandbox",
+)
 @pytest.mark.parametrize(
     ("enabled", "maintenance", "status"),
     [(True, False, 202), (True, True, 503), (False, False, 503), (False, True, 503)],
@@ -135,6 +181,7 @@ async def test_a_model_takes_tasks_only_when_it_is_enabled_and_not_in_maintenanc
     assert len(service.tasks) == (status == 202)
 
 
+@pytest.mark.rule("1 bullet 2", "2.1 note live", "2.4 rule 5", "9 bullet 3", side="sandbox")
 async def test_the_limits_are_those_of_the_live_catalog(service, api):
     service.change_model("sd2_480p_real", max_reference_images=2, durations=(7,), resolutions=("768p",))
     shown = {entry["code"]: entry for entry in (await api.get("/models")).json["models"]}["sd2_480p_real"]
@@ -153,6 +200,7 @@ async def test_the_limits_are_those_of_the_live_catalog(service, api):
 # -- reference assets (2.3, 4.3) ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("2.3 note retention", "8 limit retention", side="sandbox")
 async def test_an_asset_can_be_used_for_72_hours_and_not_longer(service, api):
     asset = (await api.upload(picture())).json
     statuses = []
@@ -164,6 +212,7 @@ async def test_an_asset_can_be_used_for_72_hours_and_not_longer(service, api):
     assert statuses[-1].code == "REFERENCE_ASSET_EXPIRED"
 
 
+@pytest.mark.rule("4.3 note external", side="sandbox")
 async def test_an_upload_fetches_no_url_of_another_host(api):
     callers = []
 
@@ -179,6 +228,7 @@ async def test_an_upload_fetches_no_url_of_another_host(api):
     assert callers == []
 
 
+@pytest.mark.rule("4.3 note no-paths", side="sandbox")
 @pytest.mark.parametrize("field", ["image_url", "image_b64"])
 @pytest.mark.parametrize("path", ["/home/me/a.png", "a.png", "C:\\a.png", "file:///home/me/a.png"])
 async def test_a_local_path_is_no_image_data(api, field, path):
@@ -188,6 +238,7 @@ async def test_a_local_path_is_no_image_data(api, field, path):
     assert reply.code in {"INVALID_REFERENCE_IMAGE", "UNSUPPORTED_REFERENCE_URL"}
 
 
+@pytest.mark.rule("1 bullet 7", "4 note json", "4.3 note no-multipart", "5 item 3", side="sandbox")
 @pytest.mark.parametrize("path", ["/files", "/videos"])
 async def test_a_body_must_be_json_and_say_so(api, path):
     body = (
@@ -228,6 +279,15 @@ BAD_FIELDS = {
 }
 
 
+@pytest.mark.rule(
+    "1 bullet 4",
+    "2.1 field code",
+    "2.4 field",
+    "2.4 unshown mode",
+    "2.4 unshown attachments",
+    "4.4 body request",
+    side="sandbox",
+)
 @pytest.mark.parametrize("name", [*GOOD_FIELDS, "image_ids"])
 async def test_each_field_of_a_create_is_taken_and_is_checked(service, api, name):
     base = {"model": "sd2_480p_real", "prompt": "x"}
@@ -241,6 +301,7 @@ async def test_each_field_of_a_create_is_taken_and_is_checked(service, api, name
     assert [task.request[name] for task in service.tasks.values()] == [good]
 
 
+@pytest.mark.rule("2.4 field model", "2.4 field prompt", side="sandbox")
 @pytest.mark.parametrize("name", ["model", "prompt"])
 async def test_the_two_required_fields_are_required(api, name):
     reply = await api.create(**{name: None})
@@ -248,6 +309,7 @@ async def test_the_two_required_fields_are_required(api, name):
     assert (reply.status, reply.json["error"]["message"].partition(":")[0]) == (400, name)
 
 
+@pytest.mark.rule("2.4 field aspect_ratio", "2.4 field ratio", "9 bullet 4", side="sandbox")
 @pytest.mark.parametrize("ratio", RATIOS)
 async def test_each_ratio_means_the_same_under_either_name(service, api, ratio):
     for name in ("ratio", "aspect_ratio"):
@@ -259,6 +321,7 @@ async def test_each_ratio_means_the_same_under_either_name(service, api, ratio):
     assert [round(width / height, 1) for width, height in sizes] == [round(across / down, 1)]
 
 
+@pytest.mark.rule("2.4 field seconds", "9 bullet 4", side="sandbox")
 async def test_seconds_means_the_same_as_duration(service, api):
     for name in ("duration", "seconds"):
         await api.create(**{name: 10})
@@ -266,12 +329,14 @@ async def test_seconds_means_the_same_as_duration(service, api):
     assert [task.film.seconds for task in service.tasks.values()] == [10, 10]
 
 
+@pytest.mark.rule("2.1 note commission", "2.4 rule 1", "9 bullet 5", side="sandbox")
 @pytest.mark.parametrize("name", ["commission", "agent", "price", "images", "audios", "videos"])
 async def test_what_the_back_office_or_an_upstream_knows_is_no_field(service, api, name):
     assert (await api.create(**{name: [1]})).status == 400
     assert service.tasks == {}
 
 
+@pytest.mark.rule("2.4 rule 1", side="sandbox")
 @pytest.mark.parametrize("name", ["images", "audios", "videos"])
 async def test_an_upstreams_field_is_refused_also_where_unknown_fields_are_taken(session, name):
     async with Sandbox(allow_unknown_fields=True) as service:
@@ -281,6 +346,7 @@ async def test_an_upstreams_field_is_refused_also_where_unknown_fields_are_taken
         assert (await api.create(**{name: [IMAGE]})).status == 400
 
 
+@pytest.mark.rule("2.4 rule 2", side="sandbox")
 @pytest.mark.parametrize("placeholder", PLACEHOLDERS, ids=str)
 async def test_placeholders_are_refused_and_nothing_is_charged(service, api, placeholder):
     before = service.balance
@@ -289,6 +355,7 @@ async def test_placeholders_are_refused_and_nothing_is_charged(service, api, pla
     assert (service.tasks, service.balance) == ({}, before)
 
 
+@pytest.mark.rule("2.4 rule 2", side="sandbox")
 async def test_an_illustrative_token_opens_no_asset(service, api):
     asset = (await api.upload(picture())).json
     path = asset["url"].partition("?")[0]
@@ -298,6 +365,7 @@ async def test_an_illustrative_token_opens_no_asset(service, api):
     assert (reply.status, reply.code) == (400, "REFERENCE_ASSET_EXPIRED")
 
 
+@pytest.mark.rule("1 bullet 1", "4.4 response 202", "4.4 unshown body", "4.5 path id", side="sandbox")
 async def test_an_accepted_create_carries_the_id_that_later_queries_take(api):
     created = await api.create()
 
@@ -307,6 +375,7 @@ async def test_an_accepted_create_carries_the_id_that_later_queries_take(api):
     assert (found.status, found.json["id"]) == (200, created.json["id"])
 
 
+@pytest.mark.rule("8 bullet 1", side="sandbox")
 async def test_earlier_tasks_need_not_have_ended(service, api):
     replies = [await api.create() for _ in range(100)]
 
@@ -317,6 +386,9 @@ async def test_earlier_tasks_need_not_have_ended(service, api):
 # -- tasks and videos (2.5, section 3, 4.5, 4.6, section 5) ------------------------------------------------------------
 
 
+@pytest.mark.rule(
+    "2.5 field", "2.5 unshown provider", "4 endpoint GET /videos/{id}", "4.5 response 200", side="sandbox"
+)
 async def test_a_completed_task_tells_what_it_is_what_it_cost_and_where_its_video_is(service, api):
     created_at = int(service.clock.now())
     task_id = (await api.create(model="vendorh3", image_urls=[IMAGE])).json["id"]
@@ -332,6 +404,7 @@ async def test_a_completed_task_tells_what_it_is_what_it_cost_and_where_its_vide
     assert (task["created_at"], task["updated_at"]) == (created_at, created_at + 4)
 
 
+@pytest.mark.rule("3 note terminal", side="sandbox")
 @pytest.mark.parametrize(("prompt", "state"), [("a boat", "completed"), ("a boat [fail: no wind]", "failed")])
 async def test_a_terminal_state_is_never_left(service, api, prompt, state):
     task_id = (await api.create(prompt=prompt)).json["id"]
@@ -343,6 +416,7 @@ async def test_a_terminal_state_is_never_left(service, api, prompt, state):
     assert seen == {state}
 
 
+@pytest.mark.rule("8 bullet 2", side="sandbox")
 async def test_a_state_may_lag_and_the_same_task_is_right_when_it_is_asked_for_again(service, api):
     task_id = (await api.create()).json["id"]
     service.clock.advance(4)
@@ -354,6 +428,7 @@ async def test_a_state_may_lag_and_the_same_task_is_right_when_it_is_asked_for_a
     assert list(service.tasks) == [task_id]
 
 
+@pytest.mark.rule("2.5 note 7-days", "8 limit link", side="sandbox")
 async def test_a_signed_link_lives_for_7_days_and_its_task_and_video_live_on(service, api):
     make_short(service, "vendorh3")
     task_id = (await api.create(model="vendorh3")).json["id"]
@@ -369,6 +444,7 @@ async def test_a_signed_link_lives_for_7_days_and_its_task_and_video_live_on(ser
     assert (await api.get(fresh, bare=True)).status == 200
 
 
+@pytest.mark.rule("4.6 note key", "5 item 5", side="sandbox")
 async def test_a_signed_link_opens_nothing_but_itself(service, api):
     make_short(service, "vendorh3")
     task_id = (await api.create(model="vendorh3")).json["id"]
@@ -380,6 +456,7 @@ async def test_a_signed_link_opens_nothing_but_itself(service, api):
     assert {(reply.status, reply.code) for reply in replies} == {(401, "INVALID_API_KEY")}
 
 
+@pytest.mark.rule("5 item 2", "5 item 7", side="sandbox")
 async def test_a_refused_key_and_a_refused_link_are_told_apart_by_their_addresses(service, api):
     task_id = (await api.create()).json["id"]
 
@@ -390,6 +467,7 @@ async def test_a_refused_key_and_a_refused_link_are_told_apart_by_their_addresse
     assert {request.origin for request in service.requests[-2:]} == {"service", "links"}
 
 
+@pytest.mark.rule("1 bullet 7", "4.6 note media", side="sandbox")
 async def test_every_answer_but_the_video_is_json(service, api):
     make_short(service, "gen-2.0")
     task_id = (await api.create()).json["id"]
@@ -405,6 +483,7 @@ async def test_every_answer_but_the_video_is_json(service, api):
     assert (video.status, video.headers["content-type"]) == (200, "video/mp4")
 
 
+@pytest.mark.rule("6 unshown events", side="sandbox")
 @pytest.mark.parametrize("path", ["/events", "/webhooks", "/videos/events", "/subscriptions", "/callbacks"])
 async def test_nothing_is_pushed_and_nothing_can_be_subscribed_to(api, path):
     replies = [await api.get(path), await api.post(path, {"url": "https://mine.test/hook"})]
@@ -412,10 +491,12 @@ async def test_nothing_is_pushed_and_nothing_can_be_subscribed_to(api, path):
     assert {reply.status for reply in replies} <= {404, 405}
 
 
+@pytest.mark.rule("4 note base", "9 bullet 1", side="sandbox")
 async def test_the_base_url_carries_the_version_in_its_path(service):
     assert service.base_url.endswith("/openapi/v1")
 
 
+@pytest.mark.rule("9 bullet 2", side="sandbox")
 async def test_the_sandbox_says_which_version_of_the_description_it_follows(service, api):
     document = (await api.get(service.base_url.removesuffix("/openapi/v1") + "/openapi.json", bare=True)).json
 

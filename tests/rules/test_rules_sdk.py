@@ -6,8 +6,8 @@ import json
 import pytest
 from yarl import URL
 
+from tests.rules.catalog_snapshot import AUDIO, GOOD_FIELDS, IMAGE, PLACEHOLDERS, PRICES, SNAPSHOT, VIDEO
 from tests.rules.conftest import make_short
-from tests.rules.described import AUDIO, GOOD_FIELDS, IMAGE, PLACEHOLDERS, PRICES, SNAPSHOT, VIDEO
 from tests.sandbox.conftest import picture
 from vidgen_async import Client
 from vidgen_async.clock import VirtualClock
@@ -40,6 +40,7 @@ DAYS = 24 * HOURS
 # -- the catalog and its prices (2.1) ----------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("1 bullet 2", "2.1 field", "2.1 model", "3 note usable", "9 bullet 2", side="sdk")
 @pytest.mark.parametrize("row", SNAPSHOT, ids=str)
 async def test_a_model_is_read_as_the_snapshot_describes_it(client, service, row):
     catalog = await client.models.list()
@@ -54,6 +55,7 @@ async def test_a_model_is_read_as_the_snapshot_describes_it(client, service, row
     )  # fmt: skip
 
 
+@pytest.mark.rule("2.1 unshown prices", "2.1 price", side="sdk")
 @pytest.mark.parametrize(("code", "prices"), PRICES.items())
 async def test_prices_are_kept_under_the_names_they_came_with(client, code, prices):
     model = (await client.models.list())[code]
@@ -61,6 +63,7 @@ async def test_prices_are_kept_under_the_names_they_came_with(client, code, pric
     assert model.extra == {"points": prices[0], "memberPoints": prices[1]}
 
 
+@pytest.mark.rule("2.1 note live", "2.1 note own-price", "2.1 note no-guess", "2.5 field points", side="sdk")
 async def test_a_charge_is_what_the_service_says_and_never_what_a_price_list_said(client, service):
     await client.models.list()
     service.change_model("gen-2.0", points=33)
@@ -72,6 +75,7 @@ async def test_a_charge_is_what_the_service_says_and_never_what_a_price_list_sai
     assert service.ledger[-1].points == -33
 
 
+@pytest.mark.rule("1 bullet 2", "2.1 note live", "2.1 note new", "2.4 rule 5", "9 bullet 3", side="sdk")
 async def test_the_catalog_is_always_the_live_one(client, service):
     before = await client.models.list()
     service.change_model("gen-2.5", enabled=True, maintenance=False, durations=(7,), max_reference_images=2)
@@ -85,6 +89,7 @@ async def test_the_catalog_is_always_the_live_one(client, service):
     assert after["new-1"].durations == (3,)
 
 
+@pytest.mark.rule("1 bullet 8", "2.1 field name", side="sdk")
 async def test_a_display_name_is_no_parameter(client, service):
     catalog = await client.models.list()
     name = catalog["gen-2.0"].name
@@ -96,6 +101,9 @@ async def test_a_display_name_is_no_parameter(client, service):
     assert service.creates == []
 
 
+@pytest.mark.rule(
+    "2.1 field enabled", "2.1 field maintenance", "2.4 field model", "3 note usable", "4.4 response 503", side="sdk"
+)
 @pytest.mark.parametrize("state", [{"maintenance": True}, {"enabled": False}], ids=str)
 async def test_a_model_that_cannot_be_used_is_not_ordered(client, service, state):
     service.change_model("gen-2.0", **state)
@@ -105,6 +113,7 @@ async def test_a_model_that_cannot_be_used_is_not_ordered(client, service, state
     assert service.creates == []
 
 
+@pytest.mark.rule("4.4 response 503", side="sdk")
 async def test_a_503_says_nothing_about_the_receipt_and_nothing_is_sent_again(client, service):
     service.change_model("gen-2.0", maintenance=True)
 
@@ -119,6 +128,15 @@ async def test_a_503_says_nothing_about_the_receipt_and_nothing_is_sent_again(cl
 # -- reference assets (2.3, 4.3) ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule(
+    "1 bullet 4",
+    "2.3 field",
+    "2.3 note shape",
+    "2.4 field image_ids",
+    "4.3 body image_url",
+    "4.3 response 200",
+    side="sdk",
+)
 async def test_an_asset_is_used_by_its_id_opened_by_its_url_and_reused_by_it(client, service, api):
     asset = await client.files.upload(picture())
 
@@ -134,6 +152,9 @@ async def test_an_asset_is_used_by_its_id_opened_by_its_url_and_reused_by_it(cli
     assert URL(asset.url).path == f"/api/reference-assets/{asset.id}/content/{asset.name}"
 
 
+@pytest.mark.rule(
+    "2.3 note retention", "2.3 note gone", "7 error 400 REFERENCE_ASSET_EXPIRED", "8 limit retention", side="sdk"
+)
 async def test_an_asset_of_73_hours_must_be_uploaded_again(client, service):
     asset = await client.files.upload(picture())
     service.clock.advance(73 * HOURS)
@@ -152,6 +173,16 @@ async def test_an_asset_of_73_hours_must_be_uploaded_again(client, service):
 # -- creates (2.4, 4.4) ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule(
+    "1 bullet 4",
+    "2.1 field code",
+    "2.4 field",
+    "2.4 unshown mode",
+    "2.4 unshown attachments",
+    "4.4 body request",
+    "9 bullet 4",
+    side="sdk",
+)
 @pytest.mark.parametrize("name", [*GOOD_FIELDS, "image_ids"])
 async def test_each_field_of_a_create_reaches_the_service_under_its_name(client, service, name):
     good = GOOD_FIELDS.get(name) or [(await client.files.upload(picture())).image_id]
@@ -164,6 +195,7 @@ async def test_each_field_of_a_create_reaches_the_service_under_its_name(client,
     assert create.status == 202
 
 
+@pytest.mark.rule("2.1 note commission", "2.4 rule 1", side="sdk")
 @pytest.mark.parametrize("name", ["commission", "images", "audios"])
 async def test_what_the_back_office_or_an_upstream_knows_is_no_field(client, service, name):
     with pytest.raises(InvalidRequestError, match=name):
@@ -171,6 +203,7 @@ async def test_what_the_back_office_or_an_upstream_knows_is_no_field(client, ser
     assert service.creates == []
 
 
+@pytest.mark.rule("2.4 rule 1", side="sdk")
 @pytest.mark.parametrize("name", ["images", "audios"])
 async def test_an_upstreams_field_names_cannot_be_slipped_in(client, service, name):
     with pytest.raises(InvalidRequestError, match=f"{name}.*not a field of this service"):
@@ -178,6 +211,17 @@ async def test_an_upstreams_field_names_cannot_be_slipped_in(client, service, na
     assert service.creates == []
 
 
+@pytest.mark.rule(
+    "2.4 field duration",
+    "2.4 field resolution",
+    "2.4 field image_urls",
+    "2.4 field reference_videos",
+    "2.4 field video_urls",
+    "2.4 field audio_urls",
+    "2.4 rule 4",
+    "8 limit model",
+    side="sdk",
+)
 @pytest.mark.parametrize(
     "references",
     [
@@ -199,6 +243,7 @@ async def test_what_vendorh3_does_not_take_is_not_sent(client, service, referenc
     assert service.creates == []
 
 
+@pytest.mark.rule("2.4 rule 2", side="sdk")
 @pytest.mark.parametrize("placeholder", PLACEHOLDERS, ids=str)
 async def test_placeholders_are_not_sent(client, service, placeholder):
     with pytest.raises(InvalidRequestError) as caught:
@@ -208,6 +253,7 @@ async def test_placeholders_are_not_sent(client, service, placeholder):
     assert service.creates == []
 
 
+@pytest.mark.rule("4.4 response 400", "7 error 400 other", side="sdk")
 @pytest.mark.parametrize("fields", [{"duration": 7}, *PLACEHOLDERS], ids=str)
 async def test_what_the_service_refuses_with_400_is_a_rejection_that_costs_nothing(client, service, fields):
     with pytest.raises(BadRequestError) as caught:
@@ -218,6 +264,7 @@ async def test_what_the_service_refuses_with_400_is_a_rejection_that_costs_nothi
     assert (service.tasks, len(service.ledger)) == ({}, 1)
 
 
+@pytest.mark.rule("4.4 header Idempotency-Key", "4.4 note one-key", "8 limit key-length", side="sdk")
 async def test_every_order_has_a_key_of_8_to_100_characters_of_its_own(client, service):
     order_ids = ["1", "order-1187", "ö", "x" * 200]
 
@@ -229,6 +276,7 @@ async def test_every_order_has_a_key_of_8_to_100_characters_of_its_own(client, s
     assert len(set(keys)) == len(order_ids)
 
 
+@pytest.mark.rule("4.4 note one-key", side="sdk")
 async def test_an_order_that_goes_out_again_is_the_same_bytes_under_the_same_key(client, service):
     balance, service.balance = service.balance, 0
     with pytest.raises(InsufficientCreditsError):
@@ -247,6 +295,7 @@ async def test_an_order_that_goes_out_again_is_the_same_bytes_under_the_same_key
     assert service.tasks.keys() == {receipt.task_id}
 
 
+@pytest.mark.rule("8 bullet 1", side="sdk")
 async def test_a_hundred_orders_wait_for_no_earlier_task(client, service):
     receipts = await asyncio.gather(*(client.videos.create(**FIELDS, order_id=f"o-{n}") for n in range(100)))
 
@@ -258,6 +307,22 @@ async def test_a_hundred_orders_wait_for_no_earlier_task(client, service):
 # -- endpoints and the key (section 4, section 5) ----------------------------------------------------------------------
 
 
+@pytest.mark.rule(
+    "1 bullet 7",
+    "4 note",
+    "4 endpoint",
+    "4.1 request none",
+    "4.2 request none",
+    "4.3 note no-multipart",
+    "4.6 response 307",
+    "4.6 note key",
+    "4.6 note no-forward",
+    "5 item 1",
+    "5 item 2",
+    "5 item 3",
+    "9 bullet 1",
+    side="sdk",
+)
 async def test_each_endpoint_is_asked_as_described_with_the_key_of_the_service_alone(client, service, tmp_path):
     make_short(service, "vendorh3")
     await client.models.list()
@@ -287,6 +352,15 @@ async def test_each_endpoint_is_asked_as_described_with_the_key_of_the_service_a
     assert (link[0], link[2]) == ("GET", None)
 
 
+@pytest.mark.rule(
+    "1 bullet 6",
+    "2.5 field upstream_task_id",
+    "4.4 unshown body",
+    "4.5 path id",
+    "4.5 note other-ids",
+    "4.6 path id",
+    side="sdk",
+)
 async def test_tasks_are_asked_for_by_the_services_id_and_by_no_other(client, service, tmp_path):
     make_short(service, "vendorh3")
     receipt = await client.videos.create(model="vendorh3", prompt="a boat", image_urls=[IMAGE])
@@ -303,6 +377,7 @@ async def test_tasks_are_asked_for_by_the_services_id_and_by_no_other(client, se
     assert not [path for path in asked if task.upstream_task_id in path]
 
 
+@pytest.mark.rule("1 bullet 1", "3 state queued", "3 state running", "6 unshown events", "8 bullet 2", side="sdk")
 async def test_a_wait_reads_the_task_and_does_nothing_else(client, service):
     receipt = await client.videos.create(**FIELDS)
     begun = len(service.requests)
@@ -317,6 +392,7 @@ async def test_a_wait_reads_the_task_and_does_nothing_else(client, service):
     assert len(service.creates) == 1
 
 
+@pytest.mark.rule("3 note terminal", "8 limit polling", side="sdk")
 @pytest.mark.parametrize("terminal", ["completed", "failed"])
 async def test_a_task_is_polled_every_60_seconds_unless_told_otherwise_and_no_more_once_it_has_ended(terminal):
     clock = VirtualClock()
@@ -338,6 +414,7 @@ async def test_a_task_is_polled_every_60_seconds_unless_told_otherwise_and_no_mo
 # -- tasks and their videos (2.5, 4.5, 4.6) ----------------------------------------------------------------------------
 
 
+@pytest.mark.rule("2.1 note points", "2.5 field", "4.5 response 200", side="sdk")
 @pytest.mark.parametrize("ends", [0, 4])
 @pytest.mark.parametrize("prompt", ["a boat", "a boat [fail: no wind]"])
 async def test_a_task_is_read_as_the_service_shows_it(client, service, api, ends, prompt):
@@ -353,6 +430,17 @@ async def test_a_task_is_read_as_the_service_shows_it(client, service, api, ends
     assert task.extra == {}
 
 
+@pytest.mark.rule(
+    "1 bullet 5",
+    "2.5 field video_url",
+    "2.5 note link",
+    "2.5 note 7-days",
+    "3 state completed",
+    "4.5 note latest",
+    "5 item 6",
+    "8 limit link",
+    side="sdk",
+)
 async def test_a_signed_link_is_handed_on_whole_and_outlived_by_asking_again(client, service, api, tmp_path):
     make_short(service, "vendorh3")
     receipt = await client.videos.create(model="vendorh3", prompt="a boat", image_urls=[IMAGE])
@@ -372,6 +460,17 @@ async def test_a_signed_link_is_handed_on_whole_and_outlived_by_asking_again(cli
 # -- errors (section 7) ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule(
+    "7 error 400 other",
+    "7 error 401",
+    "7 error 402",
+    "7 error 404",
+    "7 error 409",
+    "7 error 429",
+    "7 error 503",
+    "7 error 502 504",
+    side="sdk",
+)
 @pytest.mark.parametrize(
     ("status", "kind"),
     [
@@ -397,6 +496,15 @@ async def test_each_status_of_section_7_reaches_the_caller_as_its_error(service,
     assert caught.value.status == status
 
 
+@pytest.mark.rule(
+    "4.3 note foreign",
+    "4.3 response 400",
+    "7 error 400 EMPTY_REFERENCE_ASSET",
+    "7 error 400 INVALID_REFERENCE_IMAGE",
+    "7 error 400 REFERENCE_ASSET_EXPIRED",
+    "7 error 400 UNSUPPORTED_REFERENCE_URL",
+    side="sdk",
+)
 @pytest.mark.parametrize(
     ("code", "kind"),
     [
@@ -421,6 +529,7 @@ async def test_each_code_of_section_7_reaches_the_caller_as_its_error(client, se
     assert len(service.creates) == 1
 
 
+@pytest.mark.rule("1 bullet 3", "3 state failed", "7 rule 2", side="sdk")
 @pytest.mark.parametrize("refund", [True, False])
 async def test_a_refund_is_never_read_out_of_a_failure_text(client, service, refund):
     service.fail_next_task("upstream refused; your points were refunded", refund=refund)

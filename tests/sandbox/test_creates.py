@@ -71,6 +71,19 @@ TAKEN = [
 ]
 
 
+@pytest.mark.rule(
+    "2.1 price vendorh3",
+    "2.4 field resolution",
+    "2.4 field image_urls",
+    "2.4 field video_urls",
+    "2.4 field reference_audios",
+    "2.4 field audio_urls",
+    "2.4 rule 3",
+    "2.4 rule 4",
+    "4.4 response 400",
+    "7 error 400 other",
+    side="sandbox",
+)
 @pytest.mark.parametrize(("changes", "message"), REFUSED)
 async def test_a_body_that_breaks_a_rule_is_refused_and_nothing_is_charged(service, api, changes, message):
     before = service.balance
@@ -83,6 +96,14 @@ async def test_a_body_that_breaks_a_rule_is_refused_and_nothing_is_charged(servi
     assert (service.tasks, service.balance) == ({}, before)
 
 
+@pytest.mark.rule(
+    "2.1 field maxReferenceImages",
+    "2.1 field maxReferenceAudios",
+    "2.1 field maxReferenceVideos",
+    "2.4 field mode",
+    "2.4 field attachments",
+    side="sandbox",
+)
 @pytest.mark.parametrize("changes", TAKEN)
 async def test_a_body_within_the_rules_is_taken(service, api, changes):
     reply = await api.create(**changes)
@@ -91,6 +112,7 @@ async def test_a_body_within_the_rules_is_taken(service, api, changes):
     assert list(service.tasks) == [reply.json["id"]]
 
 
+@pytest.mark.rule("5 item 3", side="sandbox")
 @pytest.mark.parametrize(
     ("data", "content_type"),
     [(b"{", "application/json"), (b"[]", "application/json"), (b"", "application/json"), (b"{}", "text/plain")],
@@ -112,6 +134,7 @@ async def test_unknown_fields_are_taken_if_the_sandbox_is_told_so(session):
         assert task.request["style"] == "noir"
 
 
+@pytest.mark.rule("1 bullet 3", "2.5 field points", "4 endpoint POST /videos", side="sandbox")
 async def test_a_created_task_is_queued_and_charged_by_the_callers_price(service, api):
     before = service.balance
 
@@ -127,6 +150,7 @@ async def test_a_created_task_is_queued_and_charged_by_the_callers_price(service
     assert service.balance == before - 15
 
 
+@pytest.mark.rule("4.4 response 503", side="sandbox")
 @pytest.mark.parametrize("code", ["gen-2.5", "promo_gen25_discount_720p"])
 async def test_a_model_that_is_not_usable_is_503(api, code):
     reply = await api.create(model=code)
@@ -134,6 +158,7 @@ async def test_a_model_that_is_not_usable_is_503(api, code):
     assert (reply.status, reply.code) == (503, "MODEL_UNAVAILABLE")
 
 
+@pytest.mark.rule("4.4 response 402", "7 error 402", side="sandbox")
 async def test_too_few_credits_are_402(service, api):
     service.balance = 19
 
@@ -142,6 +167,7 @@ async def test_too_few_credits_are_402(service, api):
     assert (reply.status, reply.code, service.balance, service.tasks) == (402, "INSUFFICIENT_CREDITS", 19, {})
 
 
+@pytest.mark.rule("1 bullet 4", "2.3 field image_id", side="sandbox")
 async def test_an_own_upload_is_taken_by_its_id_and_by_its_url(service, api):
     asset = (await api.upload(picture())).json
     url = service.base_url.removesuffix("/openapi/v1") + asset["url"]
@@ -153,6 +179,7 @@ async def test_an_own_upload_is_taken_by_its_id_and_by_its_url(service, api):
     assert [shown.content for shown in task.film.pictures] == [picture(), picture()]
 
 
+@pytest.mark.rule("2.3 note gone", "2.4 rule 3", "7 error 400 REFERENCE_ASSET_EXPIRED", side="sandbox")
 async def test_an_upload_that_is_expired_deleted_foreign_or_lacks_its_token_is_refused(service, api, stranger):
     kept, deleted, foreign = [(await caller.upload(picture())).json for caller in (api, api, stranger)]
     service.delete_asset(deleted["id"])
@@ -168,6 +195,7 @@ async def test_an_upload_that_is_expired_deleted_foreign_or_lacks_its_token_is_r
     assert {(reply.status, reply.code) for reply in replies} == {(400, "REFERENCE_ASSET_EXPIRED")}
 
 
+@pytest.mark.rule("4.4 response 429", "7 error 429", "8 limit submissions", side="sandbox")
 async def test_submission_101_within_a_minute_is_429_and_says_when_to_come_back(service, api):
     first = [(await api.create()).status for _ in range(60)]
     service.clock.advance(30)
@@ -181,6 +209,7 @@ async def test_submission_101_within_a_minute_is_429_and_says_when_to_come_back(
     assert (await api.create("order-1187")).status == 202
 
 
+@pytest.mark.rule("8 limit submissions", side="sandbox")
 async def test_the_submission_limit_is_each_users_own(api, stranger, service):
     for _ in range(101):
         last = await api.create()
@@ -195,6 +224,7 @@ async def test_a_limit_of_none_at_all_refuses_everything(session):
             assert (answer.status, answer.headers["Retry-After"]) == (429, "1")
 
 
+@pytest.mark.rule("4.4 note one-key", side="sandbox")
 async def test_the_same_key_and_body_again_is_the_same_answer_and_no_new_charge(service, api):
     first = await api.create("order-1187")
     balance = service.balance
@@ -223,12 +253,14 @@ async def test_a_key_is_its_accounts_own(service, api, stranger):
     assert mine.json["id"] != theirs.json["id"]
 
 
+@pytest.mark.rule("4.4 header Idempotency-Key", side="sandbox")
 async def test_without_a_key_every_create_makes_a_task(service, api):
     await asyncio.gather(api.create(), api.create())
 
     assert len(service.tasks) == 2
 
 
+@pytest.mark.rule("4.4 note one-key", side="sandbox")
 async def test_many_creates_with_one_key_at_the_same_moment_make_one_task(service, api):
     replies = await asyncio.gather(*(api.create("order-1187") for _ in range(20)))
 
@@ -236,11 +268,13 @@ async def test_many_creates_with_one_key_at_the_same_moment_make_one_task(servic
     assert (len(service.tasks), len(service.creates)) == (1, 20)
 
 
+@pytest.mark.rule("4.4 header Idempotency-Key", "8 limit key-length", side="sandbox")
 @pytest.mark.parametrize("length", [0, 7, 101])
 async def test_a_key_that_is_too_short_or_too_long_is_400(api, length):
     assert (await api.create("k" * length)).status == 400
 
 
+@pytest.mark.rule("4.4 header Idempotency-Key", "8 limit key-length", side="sandbox")
 @pytest.mark.parametrize("length", [8, 100])
 async def test_a_key_of_8_to_100_characters_is_taken(api, length):
     assert (await api.create("k" * length)).status == 202

@@ -94,6 +94,7 @@ async def test_a_create_whose_caller_is_gone_before_the_answer_is_made_all_the_s
     assert (create.body_arrived, create.task_id) == (True, next(iter(service.tasks)))
 
 
+@pytest.mark.rule("4.4 note no-resend", side="sandbox")
 async def test_silence_lasts_until_the_caller_goes_away_and_the_task_is_made(service, wire):
     service.faults.add("videos.create", Fault.stall())
     await wire.post()
@@ -156,6 +157,7 @@ async def test_a_drip_ends_when_the_caller_has_gone(service, api):
     assert service.creates[0].status == 202
 
 
+@pytest.mark.rule("7 error 429", side="sandbox")
 @pytest.mark.parametrize(
     ("body", "content_type", "expected"),
     [
@@ -176,6 +178,7 @@ async def test_any_status_can_be_answered_with_any_body(service, api, body, cont
     assert service.tasks == {}
 
 
+@pytest.mark.rule("4.4 note no-resend", "7 error 503", "7 error 502 504", side="sandbox")
 async def test_a_status_of_failure_may_hide_a_task_that_was_made_and_charged(service, api):
     before = service.balance
     service.faults.add("videos.create", Fault.status(504, content_type="text/html", made=True))
@@ -186,6 +189,7 @@ async def test_a_status_of_failure_may_hide_a_task_that_was_made_and_charged(ser
     assert (len(service.tasks), service.creates[0].status, service.balance) == (1, 504, before - 20)
 
 
+@pytest.mark.rule("7 error 502 504", side="sandbox")
 async def test_a_page_comes_instead_of_json(service, api):
     service.faults.add("videos.create", Fault.html(502))
 

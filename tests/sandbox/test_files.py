@@ -15,6 +15,7 @@ def b64(content: bytes) -> str:
     return base64.b64encode(content).decode()
 
 
+@pytest.mark.rule("2.3 field mime", "4 endpoint POST /files", "4.3 body image_b64", "4.3 note format", side="sandbox")
 @pytest.mark.parametrize(("kind", "mime"), [("PNG", "image/png"), ("JPEG", "image/jpeg"), ("WEBP", "image/webp")])
 async def test_the_format_is_recognised_from_the_content_whatever_the_data_uri_says(api, kind, mime):
     content = picture(kind=kind)
@@ -27,6 +28,15 @@ async def test_the_format_is_recognised_from_the_content_whatever_the_data_uri_s
     assert [(reply.status, reply.json["mime"]) for reply in replies] == [(200, mime)] * 2
 
 
+@pytest.mark.rule(
+    "2.3 field id",
+    "2.3 field image_id",
+    "2.3 field url",
+    "2.3 field name",
+    "2.3 note shape",
+    "4.3 response 200",
+    side="sandbox",
+)
 async def test_an_asset_has_its_id_twice_and_a_url_below_the_root_with_a_token(api):
     asset = (await api.upload(picture())).json
 
@@ -34,6 +44,7 @@ async def test_an_asset_has_its_id_twice_and_a_url_below_the_root_with_a_token(a
     assert asset["url"].startswith(f"/api/reference-assets/{asset['id']}/content/{asset['name']}?token=")
 
 
+@pytest.mark.rule("2.3 field url", side="sandbox")
 async def test_an_assets_url_serves_the_picture_to_whoever_has_the_whole_token(service, api):
     asset = (await api.upload(picture())).json
     url = service.base_url.removesuffix("/openapi/v1") + asset["url"]
@@ -48,6 +59,17 @@ async def test_an_assets_url_serves_the_picture_to_whoever_has_the_whole_token(s
     assert (without.status, renamed.status, late.status) == (401, 404, 404)
 
 
+@pytest.mark.rule(
+    "2.4 field reference_images",
+    "4.3 body either",
+    "4.3 body image_b64",
+    "4.3 note external",
+    "4.3 response 400",
+    "7 error 400 EMPTY_REFERENCE_ASSET",
+    "7 error 400 INVALID_REFERENCE_IMAGE",
+    "7 error 400 UNSUPPORTED_REFERENCE_URL",
+    side="sandbox",
+)
 @pytest.mark.parametrize(
     ("body", "code"),
     [
@@ -109,10 +131,12 @@ async def test_an_own_asset_is_known_by_its_url_in_any_case_of_scheme(service, a
     assert [shown.content for shown in task.film.pictures] == [picture()]
 
 
+@pytest.mark.rule("4.3 note no-multipart", side="sandbox")
 async def test_what_is_no_json_is_refused(api):
     assert (await api.send("POST", "/files", data=b"\x89PNG")).status == 400
 
 
+@pytest.mark.rule("4 endpoint POST /files", "4.3 body image_url", "4.3 note old-habit", side="sandbox")
 @pytest.mark.parametrize("field", ["image_url", "image_b64"])
 async def test_an_own_asset_is_reused_by_its_full_url(service, api, field):
     asset = (await api.upload(picture())).json
@@ -123,12 +147,14 @@ async def test_an_own_asset_is_reused_by_its_full_url(service, api, field):
     assert (reply.status, reply.json) == (200, asset)
 
 
+@pytest.mark.rule("4.3 note old-habit", side="sandbox")
 async def test_an_own_assets_path_is_accepted_where_older_clients_put_it(api):
     asset = (await api.upload(picture())).json
 
     assert (await api.post("/files", {"image_b64": asset["url"]})).json == asset
 
 
+@pytest.mark.rule("2.3 note gone", "4.3 note foreign", "7 error 400 REFERENCE_ASSET_EXPIRED", side="sandbox")
 async def test_an_asset_that_is_expired_foreign_or_lacks_its_token_cannot_be_reused(service, api, stranger):
     asset = (await api.upload(picture())).json
     url = service.base_url.removesuffix("/openapi/v1") + asset["url"]

@@ -29,6 +29,7 @@ WITH_LIMITS = {
 }
 
 
+@pytest.mark.rule("4 note key", "4.6 response 401", "4.6 note key", "5 item 1", "7 error 401", side="sandbox")
 @pytest.mark.parametrize(("method", "path"), ENDPOINTS)
 async def test_every_endpoint_asks_for_the_key(api, method, path):
     reply = await api.send(method, path, bare=True)
@@ -36,6 +37,7 @@ async def test_every_endpoint_asks_for_the_key(api, method, path):
     assert (reply.status, reply.code) == (401, "INVALID_API_KEY")
 
 
+@pytest.mark.rule("5 item 1", side="sandbox")
 @pytest.mark.parametrize("header", ["Bearer", "Bearer wrong", "Basic {key}", "{key}", "Bearer {key}x"])
 async def test_only_the_whole_key_as_a_bearer_token_is_accepted(api, header):
     reply = await api.get("/models", bare=True, headers={"Authorization": header.format(key=api.key)})
@@ -43,6 +45,7 @@ async def test_only_the_whole_key_as_a_bearer_token_is_accepted(api, header):
     assert reply.status == 401
 
 
+@pytest.mark.rule("5 item 4", side="sandbox")
 async def test_a_key_in_the_url_is_not_accepted(api):
     reply = await api.get(f"/models?api_key={api.key}&Authorization=Bearer%20{api.key}", bare=True)
 
@@ -74,6 +77,7 @@ async def test_five_models_are_not_enabled_and_one_of_them_is_withdrawn_without_
     }
 
 
+@pytest.mark.rule("2.1 note new", "9 bullet 3", side="sandbox")
 async def test_models_appear_and_change_while_the_service_runs(service, api):
     service.add_model(CatalogEntry(code="new-1", name="New", durations=(3,)))
     service.change_model("new-1", maintenance=True)
@@ -83,6 +87,14 @@ async def test_models_appear_and_change_while_the_service_runs(service, api):
     assert entries["new-1"]["maintenance"] is True
 
 
+@pytest.mark.rule(
+    "2.2 note balance",
+    "2.2 unshown fields",
+    "4 endpoint GET /account",
+    "4.2 request none",
+    "4.2 response 200",
+    side="sandbox",
+)
 async def test_the_account_shows_the_balance_which_can_be_set(service, api):
     service.balance = 7
 
@@ -90,6 +102,7 @@ async def test_the_account_shows_the_balance_which_can_be_set(service, api):
     assert [entry.kind for entry in service.ledger] == ["opening", "adjustment"]
 
 
+@pytest.mark.rule("7 error 404", side="sandbox")
 @pytest.mark.parametrize(
     "path", ["/nothing", "/videos/", "/videos/a/b", "/videos/a/content/b", "/models/", "//models", ""]
 )
@@ -97,6 +110,7 @@ async def test_an_unknown_path_is_404(api, path):
     assert (await api.get(path)).status == 404
 
 
+@pytest.mark.rule("4 note base", "7 error 404", "9 bullet 1", "9 bullet 5", side="sandbox")
 async def test_a_path_without_the_prefix_is_404(service, api):
     root = service.base_url.removesuffix("/openapi/v1")
 
@@ -109,6 +123,7 @@ async def test_a_method_that_a_path_does_not_take_is_405(api):
     assert (reply.status, reply.headers["allow"]) == (405, "GET")
 
 
+@pytest.mark.rule("7 rule 3", side="sandbox")
 async def test_errors_have_a_code_and_a_message_and_every_answer_a_request_id(api):
     replies = [await api.get("/nothing"), await api.get("/models")]
 
@@ -210,6 +225,7 @@ async def test_an_address_that_is_taken_is_an_os_error_that_leaves_nothing_behin
             pytest.fail("it cannot listen there")
 
 
+@pytest.mark.rule("8 bullet 3", side="sandbox")
 async def test_many_reads_at_once_are_answered(service, api):
     replies = await asyncio.gather(*(api.get("/account") for _ in range(300)))
 

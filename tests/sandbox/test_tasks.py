@@ -31,6 +31,15 @@ async def made(api, service, model: str = "gen-2.0", **changes) -> str:
     return created["id"]
 
 
+@pytest.mark.rule(
+    "1 bullet 1",
+    "2.5 field status",
+    "3 state queued",
+    "3 state running",
+    "3 state completed",
+    "3 unshown transitions",
+    side="sandbox",
+)
 async def test_a_task_is_queued_then_running_then_completed_on_the_sandboxs_clock(service, api):
     task_id = (await api.create()).json["id"]
     seen = []
@@ -41,6 +50,7 @@ async def test_a_task_is_queued_then_running_then_completed_on_the_sandboxs_cloc
     assert seen == ["queued", "queued", "running", "running", "completed"]
 
 
+@pytest.mark.rule("2.5 field", "4 endpoint GET /videos/{id}", "4.5 response 200", "9 bullet 4", side="sandbox")
 async def test_a_task_shows_all_its_fields_and_its_times_in_whole_seconds(service, api):
     task_id = (await api.create()).json["id"]
     queued = (await api.get(f"/videos/{task_id}")).json
@@ -54,6 +64,7 @@ async def test_a_task_shows_all_its_fields_and_its_times_in_whole_seconds(servic
     assert isinstance(completed["created_at"], int)
 
 
+@pytest.mark.rule("1 bullet 3", "2.5 field failure_reason", "3 state failed", "7 rule 1", "7 rule 2", side="sandbox")
 async def test_a_failed_task_has_a_reason_no_video_and_its_refund_in_the_ledger(service, api):
     service.fail_next_task("the reference was rejected")
     before = service.balance
@@ -69,6 +80,7 @@ async def test_a_failed_task_has_a_reason_no_video_and_its_refund_in_the_ledger(
     assert (await api.get(f"/videos/{task_id}/content")).status == 409
 
 
+@pytest.mark.rule("1 bullet 3", "7 rule 2", side="sandbox")
 async def test_a_failed_task_may_stay_charged_only_the_ledger_tells(service, api):
     service.fail_next_task(refund=False)
     await api.create()
@@ -94,6 +106,15 @@ async def test_a_callable_can_decide_how_tasks_end(session):
             assert (await answer.json())["failure_reason"] == "gen-2.0"
 
 
+@pytest.mark.rule(
+    "1 bullet 6",
+    "2.5 field upstream_task_id",
+    "4.5 note other-ids",
+    "4.6 path id",
+    "4.6 response 404",
+    "7 error 404",
+    side="sandbox",
+)
 @pytest.mark.parametrize("path", ["/videos/{id}", "/videos/{id}/content"])
 async def test_a_task_of_another_account_or_none_is_404(service, api, stranger, path):
     task_id = await made(api, service)
@@ -108,12 +129,22 @@ async def test_a_task_of_another_account_or_none_is_404(service, api, stranger, 
     assert {(reply.status, reply.code) for reply in replies} == {(404, "NOT_FOUND")}
 
 
+@pytest.mark.rule("4.6 response 409", "7 error 409", side="sandbox")
 async def test_the_content_of_a_task_that_is_not_completed_is_409(service, api):
     task_id = (await api.create()).json["id"]
 
     assert (await api.get(f"/videos/{task_id}/content")).status == 409
 
 
+@pytest.mark.rule(
+    "1 bullet 5",
+    "2.5 field video_url",
+    "4 endpoint GET /videos/{id}/content",
+    "4.6 header Range",
+    "4.6 response 200",
+    "4.6 response 206",
+    side="sandbox",
+)
 async def test_a_streamed_video_comes_whole_or_in_ranges_from_the_address_that_the_task_shows(service, api):
     task_id = await made(api, service)
     url = (await api.get(f"/videos/{task_id}")).json["video_url"]
@@ -143,6 +174,7 @@ async def test_a_range_that_is_none_or_of_another_video_gets_the_whole_one(servi
     assert (await api.get(url, headers={"Range": "bytes=0-9", "If-Range": etag})).status == 206
 
 
+@pytest.mark.rule("4.6 header Range", "4.6 note streamed", side="sandbox")
 async def test_one_model_is_streamed_without_ranges(service, api):
     task_id = await made(api, service, "sd2_480p_real")
 
@@ -152,6 +184,16 @@ async def test_one_model_is_streamed_without_ranges(service, api):
     assert reply.body[4:8] == b"ftyp"
 
 
+@pytest.mark.rule(
+    "1 bullet 5",
+    "2.5 field video_url",
+    "2.5 note link",
+    "4.6 response 307",
+    "4.6 note no-forward",
+    "5 item 5",
+    "5 item 6",
+    side="sandbox",
+)
 async def test_vendorh3_redirects_to_a_signed_link_on_another_origin_that_needs_no_key(service, api):
     task_id = await made(api, service, "vendorh3")
 
@@ -169,6 +211,7 @@ async def test_vendorh3_redirects_to_a_signed_link_on_another_origin_that_needs_
     assert (await api.get(f"/videos/{task_id}/content", bare=True)).status == 401
 
 
+@pytest.mark.rule("2.5 note link", "3 state completed", "4.5 note latest", "5 item 7", "7 error 401", side="sandbox")
 async def test_a_link_that_was_changed_lacks_a_parameter_or_has_expired_is_401(service, api):
     task_id = await made(api, service, "vendorh3")
     link = service.new_link(task_id)
@@ -206,6 +249,7 @@ async def test_a_valid_link_to_nothing_is_404(service, api):
     assert (await api.get(link, bare=True)).status == 404
 
 
+@pytest.mark.rule("5 item 6", side="sandbox")
 async def test_a_player_may_ask_for_the_head_of_a_link_only(service, api):
     link = service.new_link(await made(api, service, "vendorh3"))
 

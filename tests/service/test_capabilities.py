@@ -41,6 +41,15 @@ def test_what_the_entry_allows_is_no_problem(fields):
     assert found(**fields) == []
 
 
+@pytest.mark.rule(
+    "2.1 field durations",
+    "2.1 field resolutions",
+    "2.1 field maxReferenceImages",
+    "2.1 field maxReferenceAudios",
+    "2.1 field maxReferenceVideos",
+    "8 limit model",
+    side="sdk",
+)
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
@@ -63,12 +72,20 @@ def test_a_problem_names_the_field_the_value_and_what_is_allowed(fields, problem
     assert found(**fields) == [problem]
 
 
+@pytest.mark.rule(
+    "2.1 field maxReferenceImages",
+    "2.1 field maxReferenceAudios",
+    "2.1 field maxReferenceVideos",
+    "8 limit model",
+    side="sdk",
+)
 def test_an_entry_that_tells_no_limits_refuses_nothing():
     silent = CatalogModel(code="silent", enabled=True)
     many = {"image_ids": ["a"] * 50, "audio_urls": [A] * 50, "video_urls": [A] * 50}
     assert found(silent, duration=3, resolution="9000p", **many) == []
 
 
+@pytest.mark.rule("2.4 rule 4", side="sdk")
 def test_vendorh3_needs_an_image_from_any_field_that_may_hold_one():
     vendorh3 = CatalogModel(code="vendorh3", enabled=True)
     assert found(vendorh3) == [
@@ -80,6 +97,7 @@ def test_vendorh3_needs_an_image_from_any_field_that_may_hold_one():
     assert found(vendorh3, attachments=[{"unknown": 1}]) == []
 
 
+@pytest.mark.rule("3 note usable", side="sdk")
 @pytest.mark.parametrize(
     ("code", "problem"),
     [

@@ -47,6 +47,7 @@ def answer(body: Any, status: int = 200, *, url: str = "https://h/openapi/v1/vid
     return Answer("videos.get", status, named, raw, url=URL(url, encoded=True), known=("key-never-shown",))
 
 
+@pytest.mark.rule("2.5 unshown provider", side="sdk")
 def test_a_task_is_read_with_all_its_fields():
     task = read_task(answer(TASK))
     assert (task.id, task.status, task.points, task.model) == ("t-1", "completed", 15, "vendorh3")
@@ -57,6 +58,7 @@ def test_a_task_is_read_with_all_its_fields():
     assert task.extra == {}
 
 
+@pytest.mark.rule("2.5 field status", "9 bullet 5", side="sdk")
 @pytest.mark.parametrize("status", ["queued", "running", "post_processing", "COMPLETED", ""])
 def test_only_completed_and_failed_are_terminal_and_other_states_are_kept_as_they_came(status):
     task = read_task(answer({**TASK, "status": status}))
@@ -64,6 +66,7 @@ def test_only_completed_and_failed_are_terminal_and_other_states_are_kept_as_the
     assert not task.is_terminal
 
 
+@pytest.mark.rule("2.5 field task_id", "2.5 unshown provider", "9 bullet 4", side="sdk")
 @pytest.mark.parametrize(
     ("change", "field", "value"),
     [
@@ -108,10 +111,12 @@ def test_fields_that_are_missing_are_none_and_unknown_ones_are_kept():
     assert task.extra == {"eta": 30, "extra": {"a": 1}}
 
 
+@pytest.mark.rule("2.5 field task_id", side="sdk")
 def test_a_task_id_that_differs_from_the_id_is_kept():
     assert read_task(answer({**TASK, "task_id": "other"})).extra == {"task_id": "other"}
 
 
+@pytest.mark.rule("1 bullet 7", side="sdk")
 @pytest.mark.parametrize(
     "body",
     [b"", b"<html>key-never-shown</html>", b"[]", b'"text"', b"null", b"{", b"\xff\xfe", b"[" * 100_000, {}, {"id": ""},
@@ -127,6 +132,9 @@ def test_a_task_that_cannot_be_used_is_a_typed_error_that_quotes_the_answer(body
     assert len(str(caught.value)) < 400
 
 
+@pytest.mark.rule(
+    "2.1 field maxReferenceImages", "2.1 field maxReferenceAudios", "2.1 field maxReferenceVideos", side="sdk"
+)
 def test_a_catalog_keeps_absent_limits_apart_from_unsupported_ones():
     catalog = read_catalog(
         answer(
@@ -159,11 +167,13 @@ def test_a_catalog_keeps_absent_limits_apart_from_unsupported_ones():
         catalog["c"]
 
 
+@pytest.mark.rule("4.1 response 200", side="sdk")
 def test_a_catalog_without_models_is_a_typed_error():
     with pytest.raises(UnexpectedResponseError, match="no array of models"):
         read_catalog(answer({"models": {"a": 1}}))
 
 
+@pytest.mark.rule("2.2 unshown fields", side="sdk")
 @pytest.mark.parametrize(
     ("body", "balance"),
     [({"balance": 12.5}, 12.5), ({"credits": "7"}, 7.0), ({"credits": "x", "points": 3}, 3), ({"balance": True}, None),
@@ -175,6 +185,7 @@ def test_the_balance_is_the_first_documented_name_that_holds_a_number(body, bala
     assert account.extra == body
 
 
+@pytest.mark.rule("2.3 field id", "2.3 field image_id", side="sdk")
 @pytest.mark.parametrize(
     "ids", [{"id": "a", "image_id": "a"}, {"id": "a"}, {"image_id": "a"}, {"id": "a", "image_id": None}]
 )
@@ -191,6 +202,7 @@ def test_an_asset_without_any_id_is_a_typed_error():
         read_asset(answer({"url": "/x"}), str)
 
 
+@pytest.mark.rule("4.4 unshown body", side="sdk")
 @pytest.mark.parametrize(
     ("body", "task_id"),
     [
@@ -248,6 +260,13 @@ def test_every_row_of_section_7_has_its_error(status, kind):
     assert (error.status, error.retry_after, error.request_id) == (status, 7.0, "r-1")
 
 
+@pytest.mark.rule(
+    "7 error 400 EMPTY_REFERENCE_ASSET",
+    "7 error 400 INVALID_REFERENCE_IMAGE",
+    "7 error 400 REFERENCE_ASSET_EXPIRED",
+    "7 error 400 UNSUPPORTED_REFERENCE_URL",
+    side="sdk",
+)
 @pytest.mark.parametrize(
     ("code", "kind"),
     [
@@ -265,6 +284,7 @@ def test_the_four_codes_of_a_400_have_their_errors(code, kind, shape):
     assert error.code == code
 
 
+@pytest.mark.rule("7 rule 3", side="sdk")
 @pytest.mark.parametrize(
     ("body", "code", "words"),
     [
@@ -293,6 +313,7 @@ def test_an_error_message_shows_no_key_that_the_service_echoes():
     assert "key-never-shown" not in str(error)
 
 
+@pytest.mark.rule("5 item 7", "7 error 401", side="sdk")
 @pytest.mark.parametrize(
     ("url", "source"),
     [

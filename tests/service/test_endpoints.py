@@ -16,6 +16,7 @@ def endpoints() -> Endpoints:
     return Endpoints(checked_base_url("https://h:8443/openapi/v1"), KEY)
 
 
+@pytest.mark.rule("4 note key", "4 endpoint", "5 item 4", side="sdk")
 def test_every_endpoint_has_its_method_and_path(endpoints):
     body = BytesBody(b"{}")
     requests = [
@@ -40,6 +41,7 @@ def test_every_endpoint_has_its_method_and_path(endpoints):
         assert KEY not in repr(request)
 
 
+@pytest.mark.rule("4.5 path id", side="sdk")
 @pytest.mark.parametrize(
     ("task_id", "segment"),
     [("a/b", "a%2Fb"), ("a?b#c", "a%3Fb%23c"), ("ü ä", "%C3%BC%20%C3%A4"), ("%2F", "%252F"), ("..a", "..a")],
@@ -65,6 +67,7 @@ def test_anything_else_is_a_type_error_that_names_what_is_accepted(endpoints):
         endpoints.get_video(17)
 
 
+@pytest.mark.rule("2.3 field url", side="sdk")
 def test_an_address_that_starts_with_a_slash_gets_the_host_and_keeps_every_byte(endpoints):
     path = "/api/reference-assets/a1/content/x%20y.png?token=a%2Bb%3D%3D&x=%c3%bc"
     assert endpoints.absolute(path) == f"https://h:8443{path}"

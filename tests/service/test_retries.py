@@ -84,6 +84,7 @@ async def test_a_read_is_bounded_by_time_not_by_tries():
     assert 40 < service.at[-1] <= 60
 
 
+@pytest.mark.rule("8 bullet 3", side="sdk")
 async def test_retry_after_is_honoured_in_seconds_and_as_a_date():
     soon = BufferedResponse(429, headers=make_headers({"Retry-After": "7"}))
     later = BufferedResponse(503, headers=make_headers({"Retry-After": "Tue, 01 Jan 2030 00:00:30 GMT"}))

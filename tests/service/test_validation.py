@@ -37,6 +37,7 @@ def test_a_good_request_has_no_problems(fields):
     assert found(**fields) == ()
 
 
+@pytest.mark.rule("2.4 field", "2.4 rule 3", "9 bullet 5", side="sdk")
 @pytest.mark.parametrize(
     ("fields", "named"),
     [
@@ -80,6 +81,7 @@ def test_all_problems_come_at_once():
     assert len(found(prompt="", duration=-1, ratio="2:1", image_urls=["x", "y"])) == 5
 
 
+@pytest.mark.rule("2.4 field model", "2.4 field prompt", side="sdk")
 def test_missing_fields_are_named():
     with pytest.raises(InvalidRequestError) as caught:
         make_request(None, {})
@@ -100,6 +102,7 @@ def test_a_request_shows_neither_its_prompt_nor_secrets_of_its_urls():
 class TestReferences:
     """2.4, rules 2 and 3: what the service could not read is not sent."""
 
+    @pytest.mark.rule("2.4 rule 2", side="sdk")
     @pytest.mark.parametrize(
         "url",
         [
@@ -121,6 +124,7 @@ class TestReferences:
         assert problem.startswith("image_urls[0]: ")
         assert "not the URL of a real file" in problem
 
+    @pytest.mark.rule("2.4 rule 3", side="sdk")
     @pytest.mark.parametrize(
         "host",
         [
@@ -151,10 +155,12 @@ class TestReferences:
         request = make_request(None, {"model": "m", "prompt": "p", "image_urls": ["http://nas.local/a.png"]})
         assert problems_of(request, URL(service)) == []
 
+    @pytest.mark.rule("2.4 rule 2", side="sdk")
     def test_a_placeholder_is_refused_by_every_service(self):
         request = make_request(None, {"model": "m", "prompt": "p", "image_urls": ["https://example.com/a.png"]})
         assert len(problems_of(request, URL("http://127.0.0.1:8080"))) == 1
 
+    @pytest.mark.rule("2.4 rule 3", side="sdk")
     @pytest.mark.parametrize(
         ("url", "why"),
         [
@@ -194,6 +200,7 @@ class TestReferences:
     def test_a_public_url_is_let_through(self, url):
         assert found(image_urls=[url]) == ()
 
+    @pytest.mark.rule("2.4 rule 2", side="sdk")
     @pytest.mark.parametrize(
         "value", ["<image_id>", "your_image_id", "xxxx", "...", "asset_id", "example-id", "IMAGE-ID"]
     )

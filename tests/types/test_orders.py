@@ -122,6 +122,7 @@ def test_two_receipts_with_different_tasks_are_both_known():
     assert order(A, A).task_ids == ("t1", "t2")
 
 
+@pytest.mark.rule("8 limit key-length", side="sdk")
 def test_the_key_is_derived_from_the_order_alone_and_fits_the_service():
     key = idempotency_key("word", "default", "order-1187")
     assert key == idempotency_key("word", "default", "order-1187")

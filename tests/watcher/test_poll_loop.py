@@ -22,6 +22,7 @@ async def watch_all(watcher: Watcher, count: int, timeout: float) -> None:
         assert isinstance(outcome.error, WaitTimeoutError)
 
 
+@pytest.mark.rule("8 limit polling", side="sdk")
 async def test_a_task_is_polled_once_per_interval_and_never_sooner(
     make_watcher: MakeWatcher, service: FakeService
 ) -> None:

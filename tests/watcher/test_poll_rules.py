@@ -85,6 +85,7 @@ async def test_a_wait_survives_a_virtual_hour_of(
     assert watcher.stats.errors == {type(fault).__name__: 60}
 
 
+@pytest.mark.rule("3 state queued", "3 state running", side="sdk")
 @pytest.mark.parametrize("status", ["queued", "running", None, "post_processing", "Completed", ""])
 async def test_a_state_that_is_not_terminal_is_looked_at_again(
     status: str | None, watcher: Watcher, service: FakeService
@@ -95,6 +96,7 @@ async def test_a_state_that_is_not_terminal_is_looked_at_again(
     assert service.times() == [0.0, 60.0, 120.0, 180.0]
 
 
+@pytest.mark.rule("3 state completed", side="sdk")
 async def test_a_completed_task_is_returned_as_it_came(watcher: Watcher, service: FakeService) -> None:
     task = VideoTask(
         id="t", status="completed", video_url="https://cdn.example/v.mp4?exp=1&sig=a%2Fb", extra={"new": 1}
@@ -105,6 +107,7 @@ async def test_a_completed_task_is_returned_as_it_came(watcher: Watcher, service
     assert service.times() == [0.0]
 
 
+@pytest.mark.rule("2.5 field failure_reason", "7 rule 1", side="sdk")
 async def test_a_failed_task_is_an_error_with_its_reason_and_is_not_looked_at_again(
     watcher: Watcher, service: FakeService, clock: VirtualClock
 ) -> None:
@@ -160,6 +163,7 @@ async def test_a_401_of_another_class_is_an_authentication_error(watcher: Watche
     assert (caught.value.status, caught.value.code, caught.value.request_id) == (401, "X", "r-1")
 
 
+@pytest.mark.rule("7 error 404", side="sdk")
 @pytest.mark.parametrize(
     "gone",
     [NotFoundError("no such task", status=404), UnexpectedResponseError("no such task", status=410)],
@@ -223,6 +227,7 @@ async def test_a_cassette_error_is_never_swallowed(fatal: Exception, watcher: Wa
     assert service.times() == [0.0]
 
 
+@pytest.mark.rule("3 unshown transitions", side="sdk")
 async def test_an_unknown_state_is_warned_about_once_per_task_and_state(
     watcher: Watcher, service: FakeService, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -253,6 +258,7 @@ async def test_an_unknown_state_for_ever_ends_at_the_deadline_which_names_it(
 
 
 class TestRateLimit:
+    @pytest.mark.rule("7 error 429", "8 bullet 3", side="sdk")
     async def test_a_429_pauses_the_whole_watcher_for_its_retry_after(
         self,
         make_watcher: Callable[..., Watcher],

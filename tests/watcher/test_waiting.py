@@ -321,6 +321,7 @@ class TestDeadlines:
 
 
 class TestWatch:
+    @pytest.mark.rule("3 unshown transitions", side="sdk")
     async def test_it_yields_every_change_and_the_terminal_task_last(
         self, watcher: Watcher, service: FakeService
     ) -> None:
