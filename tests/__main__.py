@@ -1,42 +1,92 @@
-"""Every check of the project, one after the other: ``python -m tests``. Arguments are handed to pytest."""
+"""The checks and tests of the project, one after the other. Needs: pip install -e ".[test]"."""
 
+import argparse
 import os
 import shlex
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-#: One worker for each core, in development mode like this process; the tests of a file stay together.
-PARALLEL = ("--tx", f"{os.cpu_count() or 1}*popen//python={shlex.quote(sys.executable)} -X dev", "--dist", "loadfile")
+EPILOG = """\
+All other arguments are passed to pytest:
 
-STEPS = (
-    ("ruff", "format", "--check", "."),
-    ("ruff", "check", "."),
-    ("mypy",),
-    ("importlinter",),
-    ("pytest", *PARALLEL, "--cov", "--cov-report=term-missing:skip-covered", "--cov-fail-under=95"),
-)
+  python -m tests                               all checks and tests, with coverage (minutes)
+  python -m tests --fast                        formatting, lint and the quick tests (under a minute)
+  python -m tests --fast tests/orders -k gate   the quick tests of one folder that match
+  python -m tests tests/orders -n 0 --pdb       one folder, in this process
+  python -m tests --dev                         the rest; needs pip install -e ".[dev,bench]" and Chromium
+  python -X dev -m tests --no-coverage          in Python's development mode
 
+The exit code is the number of checks that failed.
+"""
 
-def command(step: tuple[str, ...], arguments: list[str]) -> list[str]:
-    """The step as a command of this interpreter."""
-    if step[0] == "importlinter":
-        return [sys.executable, "-c", "from importlinter.cli import lint_imports_command as run; run()"]
-    return [sys.executable, "-X", "dev", "-m", *step, *(arguments if step[0] == "pytest" else ())]
+FORMAT = ("ruff", "format", "--check", ".")
+LINT = ("ruff", "check", ".")
+IMPORTS = ("importlinter",)
+COVERAGE = ("--cov", "--cov-report=term-missing:skip-covered")
 
 
 def main() -> int:
-    """Run all steps; the number of those that failed."""
-    failed = []
-    for step in STEPS:
-        sys.stderr.write(f"== {' '.join(step)}\n")
-        sys.stderr.flush()
-        if subprocess.run(command(step, sys.argv[1:]), cwd=ROOT, check=False).returncode:  # noqa: S603 - our own list
-            failed.append(" ".join(step))
-    sys.stderr.write("== all checks passed\n" if not failed else f"== failed: {'; '.join(failed)}\n")
+    """Run the checks that were asked for; the number of those that failed."""
+    options, arguments = parse(sys.argv[1:])
+    failed = [shlex.join(check) for check in checks_of(options, arguments) if not run(check)]
+    report("all checks passed" if not failed else f"failed: {'; '.join(failed)}")
     return len(failed)
+
+
+def parse(words: list[str]) -> tuple[argparse.Namespace, list[str]]:
+    """The options of this program, and the arguments of pytest."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests",
+        description=__doc__,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--fast", action="store_true", help="leave out type checks, coverage and slow tests")
+    which.add_argument("--dev", action="store_true", help="only what needs a browser, builds, type checkers or peers")
+    parser.add_argument("--no-coverage", action="store_true", help="do not measure coverage")
+    return parser.parse_known_args(words)
+
+
+def checks_of(options: argparse.Namespace, arguments: list[str]) -> list[tuple[str, ...]]:
+    """The commands to run, without the interpreter."""
+    if options.dev:
+        return [("mypy", "benchmarks"), pytest("needs_dev", *arguments)]
+    if options.fast:
+        return [FORMAT, LINT, IMPORTS, pytest("not slow and not needs_dev", *arguments)]
+    coverage = () if options.no_coverage else COVERAGE
+    if not arguments and coverage:  # a part of the suite covers a part of the package
+        coverage += ("--cov-fail-under=95",)
+    return [FORMAT, LINT, ("mypy",), IMPORTS, pytest("not needs_dev", *coverage, *arguments)]
+
+
+def pytest(marks: str, *arguments: str) -> tuple[str, ...]:
+    """A run of the tests with these marks: one worker for each core, each in development mode if this process is."""
+    cores = os.cpu_count() or 1
+    worker = f"{shlex.quote(sys.executable)} -X dev" if sys.flags.dev_mode else shlex.quote(sys.executable)
+    return ("pytest", "-m", marks, "--tx", f"{cores}*popen//python={worker}", "--dist", "worksteal", *arguments)
+
+
+def run(check: tuple[str, ...]) -> bool:
+    """Whether a check passed; what it was and how long it took are reported."""
+    report(shlex.join(check))
+    started = time.monotonic()
+    module = ("-c", "from importlinter.cli import lint_imports_command as run; run()") if check == IMPORTS else None
+    command = [sys.executable, *(("-X", "dev") if sys.flags.dev_mode else ()), *(module or ("-m", *check))]
+    stdin = subprocess.DEVNULL if sys.stdin is None else None
+    code = subprocess.run(command, cwd=ROOT, stdin=stdin, check=False).returncode  # noqa: S603 - our own commands
+    report(f"{check[0]} {'passed' if code == 0 else f'failed ({code})'} after {time.monotonic() - started:.0f} s")
+    return code == 0
+
+
+def report(text: str) -> None:
+    sys.stderr.write(f"== {text}\n")
+    sys.stderr.flush()
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ async def exported(base_url: str, journal: Path) -> tuple[bytes, bytes]:
     """What the command line writes out about all orders."""
     settings = {"VIDGEN_API_KEY": KEY, "VIDGEN_BASE_URL": base_url, "VIDGEN_JOURNAL": f"sqlite:///{journal}"}
     program = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "vidgen_async.cli", "orders", "export", "--with-request"),
+        *(sys.executable, "-m", "vidgen_async", "orders", "export", "--with-request"),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         cwd=ROOT,

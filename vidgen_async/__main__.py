@@ -1,4 +1,4 @@
-"""``python -m vidgen_async.cli``."""
+"""``python -m vidgen_async``: the command ``vidgen``."""
 
 from vidgen_async.cli import main
 
