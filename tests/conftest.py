@@ -1,10 +1,25 @@
-"""Fixtures for all tests."""
+"""Fixtures for all tests, and the environment in which they run."""
 
+import os
 from types import SimpleNamespace
 
 import aiohttp
 import aioresponses.core
 import pytest
+
+#: What the caller has set for terminals, and proxies, are not for tests.
+NOT_FOR_TESTS = (
+    *("NO_COLOR", "FORCE_COLOR", "COLORTERM", "COLUMNS", "LINES", "TTY_COMPATIBLE", "TTY_INTERACTIVE"),
+    *("HTTP_PROXY", "http_proxy", "WS_PROXY", "ws_proxy"),
+)
+
+
+def pytest_sessionstart() -> None:
+    """No test depends on the caller's settings of vidgen, or on the caller's terminal."""
+    for name in list(os.environ):
+        if name in NOT_FOR_TESTS or (name.startswith("VIDGEN_") and name != "VIDGEN_CHROMIUM"):
+            del os.environ[name]
+    os.environ["TERM"] = "xterm-256color"
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from tests.proof.processes import KEY, LATER, ROOT, Processes, check, on_disk
+from tests.signals import accept_signals
 
 ORDER = "order-1187"
 #: How it leaves, and with which status.
@@ -35,11 +36,12 @@ async def start(on_service: Processes) -> AsyncIterator[Start]:
 
     async def start(how: str) -> asyncio.subprocess.Process:
         arguments = (how, on_service.base_url, str(on_service.journal), KEY, ORDER)
-        program = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "tests.proof.leaving", *arguments),
-            **dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE),
-            cwd=ROOT,
-        )
+        with accept_signals(signal.SIGINT, signal.SIGTERM):
+            program = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "tests.proof.leaving", *arguments),
+                **dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE),
+                cwd=ROOT,
+            )
         started.append(program)
         await on_service.record.until(lambda record: record.count("body") == 1)
         return program
