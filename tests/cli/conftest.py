@@ -6,24 +6,30 @@ import inspect
 import io
 import os
 import pty
+import queue
 import re
+import shlex
 import signal
 import struct
 import subprocess
 import sys
 import termios
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 
+from tests.signals import accept_signals
 from vidgen_async.cli.app import run_app
 from vidgen_async.cli.terminal.exit_reports import Report
 from vidgen_async.cli.terminal.result_output import Document, Shown, plain_lines
-from vidgen_async.sandbox import Fault, ReceivedCreate, Sandbox
+from vidgen_async.sandbox import Failure, Fault, ReceivedCreate, Sandbox, SandboxTask, outcome_by_prompt
+from vidgen_async.sandbox.media import render_cache
+from vidgen_async.sandbox.media.renderer import render
+from vidgen_async.sandbox.media.video_content import Film
 
 ROOT = Path(__file__).resolve().parents[2]
 PICTURE = str(ROOT / "examples" / "boat.png")
@@ -31,22 +37,32 @@ PICTURE = str(ROOT / "examples" / "boat.png")
 #: No command of a test may find or leave orders in the user's own data directory.
 NOWHERE = "/dev/null/data"
 
-# Shells start background jobs with SIGINT ignored, and children inherit that.
-LAUNCH = (
-    "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); sys.argv[0] = 'vidgen'; "
-    "from vidgen_async.cli import main; main()"
-)
+#: The command as a process.
+VIDGEN = (sys.executable, "-m", "vidgen_async.cli")
 
 
 class Service:
     """A sandbox on an event loop and a thread of its own, so that tests and commands may block. What a test changes is
     changed on that loop. Tasks are completed at once, unless :meth:`set_speed` lets time run slower."""
 
-    def __init__(self, sandbox: Sandbox, loop: asyncio.AbstractEventLoop) -> None:
-        self._sandbox = sandbox
-        self._loop = loop
-        self.base_url = sandbox.base_url
-        self.api_key = sandbox.api_key
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._sandbox = Sandbox(queued_for=1, running_for=1, outcome=self._made)
+        self._made_tasks: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self.on_task: Callable[[], object] = lambda: None
+        """Is called, on the sandbox's thread, when an order has become a task and nothing was answered yet."""
+
+    async def serve(self, ready: threading.Event, done: asyncio.Event) -> None:
+        async with self._sandbox as sandbox:
+            self.base_url = sandbox.base_url
+            self.api_key = sandbox.api_key
+            ready.set()
+            await done.wait()
+
+    def _made(self, task: SandboxTask) -> Failure | None:
+        self._made_tasks.put(task.id)
+        self.on_task()
+        return outcome_by_prompt(task)
 
     @property
     def creates(self) -> list[ReceivedCreate]:
@@ -73,29 +89,13 @@ class Service:
         self._do(self._sandbox.creates.clear)
         self._do(self._sandbox.requests.clear)
         self._do(self._sandbox.tasks.clear)
+        self._made_tasks = queue.SimpleQueue()
+        self.on_task = lambda: None
         self.set_speed(1000)
 
-    def wait_for_create(self) -> None:
-        """Until an order has arrived."""
-        give_up = time.monotonic() + 20
-        while not (self.creates and self.creates[0].body_arrived):
-            assert time.monotonic() < give_up, "the order never arrived"
-            time.sleep(0.01)
-
     def wait_for_task(self) -> str:
-        """The id of the first task, as soon as there is one."""
-        give_up = time.monotonic() + 20
-        while not self._sandbox.tasks:
-            assert time.monotonic() < give_up, "there never was a task"
-            time.sleep(0.01)
-        return next(iter(self._sandbox.tasks))
-
-    def wait_for(self, op: str, count: int) -> None:
-        """Until so many requests of this operation have come."""
-        give_up = time.monotonic() + 20
-        while self.asked(op) < count:
-            assert time.monotonic() < give_up, f"{op} did not come {count} times"
-            time.sleep(0.01)
+        """The id of the next task, as soon as its order has arrived."""
+        return self._made_tasks.get(timeout=20)
 
     def refuse(self) -> None:
         """Refuse connections."""
@@ -116,23 +116,27 @@ class Service:
 
 @pytest.fixture(scope="package")
 def shared_service() -> Iterator[Service]:
-    ready = threading.Event()
+    ready, done = threading.Event(), asyncio.Event()
     made: list[Service] = []
-    done = asyncio.Event()
 
     async def serve() -> None:
-        async with Sandbox(queued_for=1, running_for=1) as sandbox:
-            made.append(Service(sandbox, asyncio.get_running_loop()))
-            ready.set()
-            await done.wait()
+        made.append(Service())
+        await made[0].serve(ready, done)
 
     thread = threading.Thread(target=asyncio.run, args=(serve(),), name="sandbox", daemon=True)
-    thread.start()
-    assert ready.wait(20)
-    yield made[0]
-    made[0]._do(done.set)
-    thread.join(20)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(render_cache, "render", render_small)
+        thread.start()
+        assert ready.wait(20)
+        yield made[0]
+        made[0]._do(done.set)
+        thread.join(20)
     assert not thread.is_alive()
+
+
+def render_small(film: Film, stopped: Callable[[], bool]) -> bytes:
+    """A short and small film: how it looks is not the point here."""
+    return render(evolve(film, seconds=1, width=320, height=180), stopped)
 
 
 @pytest.fixture
@@ -142,10 +146,10 @@ def service(shared_service: Service) -> Service:
 
 
 def environment(service: Service | None, **more: str) -> dict[str, str]:
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    """Of a process: nothing of the caller's but where programs are."""
     mine = {} if service is None else {"VIDGEN_BASE_URL": service.base_url, "VIDGEN_API_KEY": service.api_key}
-    python = {"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error"}
-    return {**kept, **python, "COLUMNS": "200", "XDG_DATA_HOME": NOWHERE, **mine, **more}
+    python = {"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error", "PYTHONUTF8": "1"}
+    return {"PATH": os.environ["PATH"], **python, "COLUMNS": "200", "XDG_DATA_HOME": NOWHERE, **mine, **more}
 
 
 class Command:
@@ -153,16 +157,17 @@ class Command:
 
     def __init__(self, *arguments: str, env: dict[str, str], cwd: Path) -> None:
         self.shown = ""
-        self.process = subprocess.Popen(  # noqa: S603 - our own command
-            [sys.executable, "-c", LAUNCH, *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            stdin=subprocess.DEVNULL,
-            env=env,
-            cwd=cwd,
-            text=True,
-        )
-        self._watchdog = threading.Timer(60, self.process.kill)
+        with accept_signals(signal.SIGINT, signal.SIGTERM):
+            self.process = subprocess.Popen(  # noqa: S603 - our own command
+                [*VIDGEN, *arguments],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                stdin=subprocess.DEVNULL,
+                env=env,
+                cwd=cwd,
+                encoding="utf-8",
+            )
+        self._watchdog = threading.Timer(50, self.process.kill)
         self._watchdog.start()
 
     def until(self, text: str) -> str:
@@ -185,6 +190,14 @@ class Command:
         assert "Traceback" not in self.shown
         return self.process.returncode, out, self.shown
 
+    def kill(self) -> None:
+        """End it, unless it has ended, and let go of it."""
+        self._watchdog.cancel()
+        self.process.kill()
+        self.process.wait(20)
+        for stream in (self.process.stdout, self.process.stderr):
+            stream.close()
+
 
 @pytest.fixture
 def data_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -194,7 +207,8 @@ def data_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def vidgen(service: Service, tmp_path: Path, data_home: Path) -> Iterator[Callable[..., Command]]:
-    """Starts ``vidgen …`` in an empty folder, with the sandbox in the environment."""
+    """Starts ``vidgen …`` as a process, in an empty folder, with the sandbox in the environment. For what is about the
+    process: all else runs ``here``."""
     started = []
 
     def start(*arguments: str, **env: str) -> Command:
@@ -204,23 +218,20 @@ def vidgen(service: Service, tmp_path: Path, data_home: Path) -> Iterator[Callab
 
     yield start
     for command in started:
-        if command.process.poll() is None:
-            command.process.kill()
-            command.end()
+        command.kill()
 
 
-def on_a_terminal(*arguments: str, env: dict[str, str], cwd: Path, width: int = 80, typed: str = "") -> tuple[int, str]:
-    """The exit code of ``vidgen …`` on a terminal of this width, and all that the terminal was sent."""
+def run_on_a_terminal(*arguments: str, env: dict[str, str], cwd: Path, width: int = 80) -> tuple[int, str]:
+    """The exit code of a process ``vidgen …`` on a real terminal, and all that the terminal was sent."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, width, 0, 0))
     env = {"TERM": "xterm-256color", **env}
     env.pop("COLUMNS", None)
     process = subprocess.Popen(  # noqa: S603 - our own command
-        [sys.executable, "-c", LAUNCH, *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env=env, cwd=cwd
+        [*VIDGEN, *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env=env, cwd=cwd
     )
     os.close(theirs)
-    os.write(ours, typed.encode())
-    watchdog = threading.Timer(60, process.kill)
+    watchdog = threading.Timer(50, process.kill)
     watchdog.start()
     shown = b""
     try:
@@ -230,6 +241,7 @@ def on_a_terminal(*arguments: str, env: dict[str, str], cwd: Path, width: int = 
         pass
     finally:
         os.close(ours)
+        process.kill()  # does nothing to one that has ended
         code = process.wait(20)
         watchdog.cancel()
     return code, shown.decode()
@@ -240,48 +252,125 @@ def text_of(shown: str) -> list[str]:
     return [line.rstrip() for line in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown).replace("\r", "\n").splitlines()]
 
 
-@pytest.fixture
-def terminal(service: Service, tmp_path: Path, data_home: Path) -> Callable[..., tuple[int, str]]:
-    """Runs ``vidgen …`` on a terminal, in an empty folder, with the sandbox in the environment."""
+When = Mapping[str, Callable[[], object]]
 
-    def run(*arguments: str, width: int = 80, typed: str = "", **env: str) -> tuple[int, str]:
-        env = environment(service, **{"XDG_DATA_HOME": str(data_home)} | env)
-        return on_a_terminal(*arguments, env=env, cwd=tmp_path, width=width, typed=typed)
+
+class Stream(io.TextIOWrapper):
+    """What a command in this process writes. When one of the texts of ``when`` is written first, its function is
+    called: what a person does who reads that."""
+
+    def __init__(self, when: dict[str, Callable[[], object]], *, is_terminal: bool = False) -> None:
+        super().__init__(io.BytesIO(), encoding="utf-8", newline="", write_through=True)
+        self._when = when
+        self._is_terminal = is_terminal
+
+    def isatty(self) -> bool:
+        return self._is_terminal
+
+    def write(self, text: str) -> int:
+        written = super().write(text)
+        for awaited in [awaited for awaited in self._when if awaited in text]:
+            self._when.pop(awaited)()
+        return written
+
+    @property
+    def text(self) -> str:
+        return self.buffer.getvalue().decode()
+
+
+class Input(io.StringIO):
+    """What is typed on a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def run_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """Runs ``vidgen …`` in this process, in an empty folder. Signals that it is sent, on purpose, are its own."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str, stdin: io.StringIO, stdout: Stream, stderr: Stream) -> int:
+        with monkeypatch.context() as patch, accept_signals(signal.SIGINT, signal.SIGTERM):
+            patch.setattr(sys, "argv", ["vidgen", *arguments])
+            for name, stream in (("stdin", stdin), ("stdout", stdout), ("stderr", stderr)):
+                patch.setattr(sys, name, stream)
+            return run_app()
 
     return run
 
 
 @pytest.fixture
-def here(service: Service, tmp_path: Path, data_home: Path, monkeypatch, capsys) -> Callable[..., tuple[int, str, str]]:
-    """Runs ``vidgen …`` in this process: the exit code, stdout and stderr."""
+def in_service(service: Service, data_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sandbox is in the environment."""
     monkeypatch.setenv("XDG_DATA_HOME", str(data_home))
-    for name, value in environment(service).items():
-        if name.startswith("VIDGEN_"):
-            monkeypatch.setenv(name, value)
-    for name in ("VIDGEN_DEBUG", "VIDGEN_JOURNAL", "VIDGEN_NAMESPACE"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("VIDGEN_BASE_URL", service.base_url)
+    monkeypatch.setenv("VIDGEN_API_KEY", service.api_key)
 
-    def run(*arguments: str, stdin: str = "") -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["vidgen", *arguments])
-        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
-        code = run_app()
-        return code, *capsys.readouterr()
+
+@pytest.fixture
+def here(run_here: Callable[..., int], in_service: None) -> Callable[..., tuple[int, str, str]]:
+    """Runs ``vidgen …`` in this process, without a terminal: the exit code, stdout and stderr."""
+
+    def run(*arguments: str, stdin: str = "", when: When | None = None) -> tuple[int, str, str]:
+        acts = dict(when or {})
+        stdout, stderr = Stream(acts), Stream(acts)
+        code = run_here(*arguments, stdin=io.StringIO(stdin), stdout=stdout, stderr=stderr)
+        assert not acts, f"{[*acts]} was not shown: {stdout.text}{stderr.text}"
+        return code, stdout.text, stderr.text
 
     return run
 
 
 @pytest.fixture
-def vidgen_cassette(tmp_path: Path, monkeypatch, capsys) -> Callable[..., tuple[int, str, str]]:
-    """Runs ``vidgen cassette …`` in this process, in an empty folder, without a key or a service."""
-    for name in [name for name in os.environ if name.startswith("VIDGEN_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.chdir(tmp_path)
+def saved(here: Callable[..., tuple[int, str, str]], service: Service, tmp_path: Path) -> Callable[[str], None]:
+    """Runs the command that an interrupted run has shown last; it must save the video of the only order."""
+
+    def resume(shown: str) -> None:
+        command = shlex.split(shown.splitlines()[-1], comments=True)
+        assert command[:4] == ["vidgen", "generate", "--resume", "order-1187"]
+        service.set_speed(1000)
+        code, out, err = here(*command[1:])
+        assert code == 0, err
+        assert out.startswith("saved boat.mp4")
+        assert (tmp_path / "boat.mp4").stat().st_size > 10_000
+        assert len(service.creates) == 1
+        assert service.creates[0].task_id in err
+
+    return resume
+
+
+@pytest.fixture
+def on_a_terminal(run_here: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, str]]:
+    """Runs ``vidgen …`` in this process, on what looks like a terminal: the exit code and all that it was sent."""
+
+    def run(*arguments: str, width: int = 80, typed: str = "", when: When | None = None, **env: str) -> tuple[int, str]:
+        acts = dict(when or {})
+        screen = Stream(acts, is_terminal=True)
+        with monkeypatch.context() as patch:
+            for name, value in {"COLUMNS": str(width), "LINES": "30", **env}.items():
+                patch.setenv(name, value)
+            code = run_here(*arguments, stdin=Input(typed), stdout=screen, stderr=screen)
+        assert not acts, f"{[*acts]} was not shown: {screen.text}"
+        return code, screen.text
+
+    return run
+
+
+@pytest.fixture
+def terminal(on_a_terminal: Callable[..., tuple[int, str]], in_service: None) -> Callable[..., tuple[int, str]]:
+    """The same, with the sandbox in the environment."""
+    return on_a_terminal
+
+
+@pytest.fixture
+def vidgen_cassette(run_here: Callable[..., int]) -> Callable[..., tuple[int, str, str]]:
+    """Runs ``vidgen cassette …`` in this process, without a key or a service."""
 
     def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["vidgen", "cassette", *arguments])
-        code = run_app()
-        return code, *capsys.readouterr()
+        stdout, stderr = Stream({}), Stream({})
+        code = run_here("cassette", *arguments, stdin=io.StringIO(), stdout=stdout, stderr=stderr)
+        return code, stdout.text, stderr.text
 
     return run
 

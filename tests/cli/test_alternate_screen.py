@@ -5,6 +5,11 @@ import pty
 import signal
 import subprocess
 import sys
+import threading
+
+from tests.signals import accept_signals
+
+from .conftest import environment
 
 PROGRAM = """
 import sys
@@ -23,10 +28,17 @@ ENTERED, LEFT = b"\x1b[?1049h", b"\x1b[?1049l"
 
 def test_a_suspended_program_gives_the_terminal_back_and_paints_all_of_it_anew_when_it_goes_on():
     ours, theirs = pty.openpty()
-    process = subprocess.Popen(  # noqa: S603 - our own program
-        [sys.executable, "-c", PROGRAM], stdin=subprocess.PIPE, stdout=theirs, process_group=0
-    )
+    with accept_signals(signal.SIGTSTP):
+        process = subprocess.Popen(  # noqa: S603 - our own program
+            [sys.executable, "-c", PROGRAM],
+            stdin=subprocess.PIPE,
+            stdout=theirs,
+            process_group=0,
+            env=environment(None),
+        )
     os.close(theirs)
+    watchdog = threading.Timer(50, process.kill)
+    watchdog.start()
     try:
         _read_until(ours, b"the picture")
 
@@ -37,6 +49,7 @@ def test_a_suspended_program_gives_the_terminal_back_and_paints_all_of_it_anew_w
         process.communicate(b"\n", timeout=20)
         at_last = _read_until(ours, LEFT)
     finally:
+        watchdog.cancel()
         process.kill()
         process.wait(20)
         os.close(ours)

@@ -25,7 +25,7 @@ from tests.cassette.sample_cassettes import (
 )
 from vidgen_async.cassette import Failure, RecordedRequest
 
-from .conftest import environment, on_a_terminal, text_of
+from .conftest import text_of
 
 TOKEN = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJub2JvZHkifQ.c2lnbmF0dXJl"
 
@@ -67,18 +67,18 @@ LOOKS = [
 ]
 
 
-@pytest.mark.parametrize("arguments", LOOKS, ids=" ".join)
-def test_a_look_needs_neither_key_nor_network_and_writes_no_file(vidgen_cassette, cassettes, monkeypatch, arguments):
+def test_a_look_needs_neither_key_nor_network_and_writes_no_file(vidgen_cassette, cassettes, monkeypatch):
     def refuse(*_):
         raise AssertionError("a socket was made")
 
     monkeypatch.setattr(socket.socket, "connect", refuse)
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
     before = contents(cassettes.parent)
-    code, out, err = vidgen_cassette(*arguments)
-    assert code in (0, 1, 2)
-    assert out or err
-    assert contents(cassettes.parent) == before
+    for arguments in LOOKS:
+        code, out, err = vidgen_cassette(*arguments)
+        assert code in (0, 1, 2), arguments
+        assert out or err, arguments
+        assert contents(cassettes.parent) == before, arguments
 
 
 # -- ls --------------------------------------------------------------------------------------------------------------
@@ -154,47 +154,41 @@ def test_a_cassette_named_twice_is_listed_once(vidgen_cassette, cassettes):
     assert len(documents(vidgen_cassette("ls", "cassettes", "cassettes/boat.json", "./cassettes", "--json")[1])) == 2
 
 
-@pytest.mark.parametrize("command", [("ls",), ("check",)])
-def test_a_named_directory_without_cassettes_is_trouble(vidgen_cassette, tmp_path, command):
+def test_a_named_directory_without_cassettes_is_trouble(vidgen_cassette, tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / "package.json").write_text("{}")
-    code, out, err = vidgen_cassette(*command, "empty", "--json")
-    assert (code, out) == (2, "")
-    assert trouble(err) == "there is no cassette in the directory empty."
+    for command in ("ls", "check"):
+        code, out, err = vidgen_cassette(command, "empty", "--json")
+        assert (code, out) == (2, "")
+        assert trouble(err) == "there is no cassette in the directory empty."
 
 
-@pytest.mark.parametrize("command", ["ls", "check"])
-def test_where_there_is_only_trouble_nothing_else_is_said(vidgen_cassette, command):
-    assert vidgen_cassette(command, "nowhere") == (2, "", "vidgen: there is no cassette at nowhere.\n")
+def test_where_there_is_only_trouble_nothing_else_is_said(vidgen_cassette):
+    for command in ("ls", "check"):
+        assert vidgen_cassette(command, "nowhere") == (2, "", "vidgen: there is no cassette at nowhere.\n")
 
 
-@pytest.mark.parametrize("command", ["ls", "show", "check", "diff"])
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
+def test_a_named_file_that_is_no_cassette_is_trouble(vidgen_cassette, cassettes, tmp_path):
+    for text, words in (
         (None, "there is no cassette at one.json"),
         ("{", "one.json is no cassette, or a damaged one: it is not JSON"),
         ('{"format": "else"}', "this is no cassette"),
-    ],
-    ids=["not there", "not JSON", "of others"],
-)
-def test_a_named_file_that_is_no_cassette_is_trouble(vidgen_cassette, cassettes, tmp_path, command, text, words):
-    if text is not None:
-        (tmp_path / "one.json").write_text(text)
-    more = ("cassettes/boat.json",) if command == "diff" else ()
-    code, out, err = vidgen_cassette(command, *more, "one.json", "--json")
-    assert (code, out) == (2, "")
-    assert words in trouble(err)
+    ):
+        if text is not None:
+            (tmp_path / "one.json").write_text(text)
+        for command in (("ls",), ("show",), ("check",), ("diff", "cassettes/boat.json")):
+            code, out, err = vidgen_cassette(*command, "one.json", "--json")
+            assert (code, out) == (2, ""), command
+            assert words in trouble(err), command
 
 
-@pytest.mark.parametrize("command", ["ls", "show", "diff"])
-def test_a_newer_version_is_trouble_and_says_what_to_do(vidgen_cassette, cassettes, command):
+def test_a_newer_version_is_trouble_and_says_what_to_do(vidgen_cassette, cassettes):
     path = cassettes / "boat.json"
     path.write_text(path.read_text().replace('"version": 1', '"version": 2'))
-    more = ("cassettes/later/look.json",) if command == "diff" else ()
-    code, out, err = vidgen_cassette(command, *more, "cassettes/boat.json", "--json")
-    assert (code, out) == (2, "")
-    assert "has version 2; this release reads up to version 1. Upgrade vidgen-async" in trouble(err)
+    for command in (("ls",), ("show",), ("diff", "cassettes/later/look.json")):
+        code, out, err = vidgen_cassette(*command, "cassettes/boat.json", "--json")
+        assert (code, out) == (2, ""), command
+        assert "has version 2; this release reads up to version 1. Upgrade vidgen-async" in trouble(err)
 
 
 def test_a_damaged_cassette_is_trouble_and_the_others_are_listed_all_the_same(vidgen_cassette, cassettes):
@@ -271,26 +265,20 @@ def test_a_failed_interaction_shows_its_evidence_and_no_answer(vidgen_cassette, 
     assert "answer" not in out
 
 
-@pytest.mark.parametrize(
-    ("body", "shown"),
-    [
+def test_a_body_is_told_by_its_kind_and_size(vidgen_cassette, tmp_path):
+    ends = {"blob": BLOB, "bytes": 20_000_000, "sha256": "9b74", "stored": "ends", "ends": [1, 1]}
+    for body, shown in (
         (None, "empty"),
         ({"text": "a\nb"}, "text, 3 bytes"),
         ({"b64": "AAECAw=="}, "binary, 4 bytes"),
         ({"bytes": 1_100_000, "sha256": "9b74"}, "1.1 MB, not kept; sha256 9b74"),
         ({"blob": BLOB, "bytes": 5000, "sha256": "9b74", "stored": "all"}, f"5.0 kB, in blobs/{BLOB}"),
-        (
-            {"blob": BLOB, "bytes": 20_000_000, "sha256": "9b74", "stored": "ends", "ends": [1, 1]},
-            f"20.0 MB, both ends of it in blobs/{BLOB}",
-        ),
-    ],
-    ids=["empty", "text", "binary", "digest", "blob", "ends"],
-)
-def test_a_body_is_told_by_its_kind_and_size(vidgen_cassette, tmp_path, body, shown):
-    save(tmp_path / "one.json", document(look(1, body=body)))
-    out = vidgen_cassette("show", "one.json", "--n", "1")[1]
-    assert f"answer body:    {shown}\n" in out
-    assert ("answer body:\n  a\n  b\n" in out) == (shown == "text, 3 bytes")
+        (ends, f"20.0 MB, both ends of it in blobs/{BLOB}"),
+    ):
+        save(tmp_path / "one.json", document(look(1, body=body)))
+        out = vidgen_cassette("show", "one.json", "--n", "1")[1]
+        assert f"answer body:    {shown}\n" in out
+        assert ("answer body:\n  a\n  b\n" in out) == (shown == "text, 3 bytes")
 
 
 def test_a_number_that_is_not_on_the_cassette_is_trouble(vidgen_cassette, cassettes):
@@ -308,16 +296,15 @@ QUOTING = document(
 QUOTING = changed(QUOTING, 4, failure=Failure("ProtocolError", "answered", "wait", f"odd line: {PROMPT}"))
 
 
-@pytest.mark.parametrize("n", [None, "1", "2", "3", "4"])
-@pytest.mark.parametrize("is_json", [False, True])
-def test_a_prompt_is_shown_only_where_bodies_were_asked_for(vidgen_cassette, tmp_path, n, is_json):
+def test_a_prompt_is_shown_only_where_bodies_were_asked_for(vidgen_cassette, tmp_path):
     save(tmp_path / "one.json", QUOTING)
-    arguments = ("show", "one.json", *(("--n", n) if n else ()), *(("--json",) if is_json else ()))
-    code, out, err = vidgen_cassette(*arguments)
-    assert (code, err) == (0, "")
-    assert "secret paper boat" not in out.lower().replace("%20", " ")
-    asked_for = vidgen_cassette(*arguments, "--with-bodies")[1]
-    assert "secret paper boat" in asked_for.lower().replace("%20", " ")
+    for n in ((), *(("--n", str(n)) for n in range(1, 5))):
+        for more in ((), ("--json",)):
+            code, out, err = vidgen_cassette("show", "one.json", *n, *more)
+            assert (code, err) == (0, "")
+            assert "secret paper boat" not in out.lower().replace("%20", " "), (n, more)
+            asked_for = vidgen_cassette("show", "one.json", *n, *more, "--with-bodies")[1]
+            assert "secret paper boat" in asked_for.lower().replace("%20", " "), (n, more)
 
 
 def test_a_short_prompt_is_hidden_where_it_stands_alone(vidgen_cassette, tmp_path):
@@ -452,14 +439,14 @@ def test_that_the_service_was_elsewhere_is_a_difference(vidgen_cassette, tmp_pat
     assert one == {"what": "changed", "changes": [change]}
 
 
-@pytest.mark.parametrize("more", [(), ("--json",)])
-def test_a_difference_tells_of_prompts_only_the_length(vidgen_cassette, tmp_path, more):
+def test_a_difference_tells_of_prompts_only_the_length(vidgen_cassette, tmp_path):
     save(tmp_path / "a.json", document(create(answer={"error": f"'{PROMPT}' was refused"})))
     save(tmp_path / "b.json", document(create(prompt="Another hidden boat", answer={"error": "none"})))
-    out = vidgen_cassette("diff", "a.json", "b.json", *more)[1]
-    assert "secret paper" not in out
-    assert "hidden boat" not in out
-    assert out.replace("\\u2026", "…").count("(33 characters)") == out.count("(19 characters)") == 1
+    for more in ((), ("--json",)):
+        out = vidgen_cassette("diff", "a.json", "b.json", *more)[1]
+        assert "secret paper" not in out
+        assert "hidden boat" not in out
+        assert out.replace("\\u2026", "…").count("(33 characters)") == out.count("(19 characters)") == 1
 
 
 def test_a_long_value_is_cut_for_people_and_whole_for_machines(vidgen_cassette, tmp_path):
@@ -503,14 +490,14 @@ def test_a_finding_as_json_is_an_object_on_a_line(vidgen_cassette, cassettes):
     assert "it is not JSON" in one["message"]
 
 
-@pytest.mark.parametrize("more", [(), ("--json",), ("--debug",)])
-def test_a_secret_is_found_and_never_shown(vidgen_cassette, tmp_path, more):
+def test_a_secret_is_found_and_never_shown(vidgen_cassette, tmp_path):
     save(tmp_path / "leak.json", document(look(1, body={"text": f"your token is {TOKEN}"})))
-    code, out, err = vidgen_cassette("check", "leak.json", *more)
-    assert (code, err) == (1, "")
-    assert "/interactions/0/response/body/text" in out
-    assert "secret" in out
-    assert TOKEN[:10] not in out
+    for more in ((), ("--json",), ("--debug",)):
+        code, out, err = vidgen_cassette("check", "leak.json", *more)
+        assert (code, err) == (1, "")
+        assert "/interactions/0/response/body/text" in out
+        assert "secret" in out
+        assert TOKEN[:10] not in out
 
 
 def test_a_check_of_nothing_is_wrong_usage(vidgen_cassette):
@@ -555,30 +542,29 @@ def test_beside_a_single_cassette_its_own_directory_alone_is_looked_into(vidgen_
     assert one["path"] == "cassettes/blobs/sha256-0.bin"
 
 
-@pytest.mark.parametrize(("age", "code"), [("119min", 1), ("121min", 0), ("1h", 1), ("3h", 0), ("1d", 0), ("8w", 0)])
-def test_a_cassette_may_not_be_older_than_was_said(vidgen_cassette, tmp_path, age, code):
+def test_a_cassette_may_not_be_older_than_was_said(vidgen_cassette, tmp_path):
     recorded_at = datetime.now(UTC) - timedelta(hours=2)
     save(tmp_path / "one.json", document(look(1), recorded_at=recorded_at))
-    assert vidgen_cassette("check", "one.json", "--max-age", age)[0] == code
+    codes = {"119min": 1, "121min": 0, "1h": 1, "3h": 0, "1d": 0, "8w": 0}
+    assert {age: vidgen_cassette("check", "one.json", "--max-age", age)[0] for age in codes} == codes
 
 
-@pytest.mark.parametrize("age", ["90", "d", "-1d", "1.5d", "90 days", "1m", ""])
-def test_an_age_without_a_known_unit_is_wrong_usage(vidgen_cassette, cassettes, age):
-    code, out, err = vidgen_cassette("check", "cassettes", f"--max-age={age}")
-    assert (code, out) == (2, "")
-    assert "such as 90d" in err
+def test_an_age_without_a_known_unit_is_wrong_usage(vidgen_cassette, cassettes):
+    for age in ("90", "d", "-1d", "1.5d", "90 days", "1m", ""):
+        code, out, err = vidgen_cassette("check", "cassettes", f"--max-age={age}")
+        assert (code, out) == (2, ""), age
+        assert "such as 90d" in err, age
 
 
 # -- all of them -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["", "ls", "show", "diff", "check", "recover"])
-def test_every_help_tells_the_exit_codes_of_these_commands(vidgen_cassette, name):
-    code, out, err = vidgen_cassette(*filter(None, [name]), "--help")
-    assert (code, err) == (0, "")
-    for number in (0, 1, 2, 130):
-        assert f"\n    {number:<4} " in out
-    assert "uncertain" not in out
+def test_every_help_tells_the_exit_codes_of_these_commands(vidgen_cassette):
+    for path in ((), ("ls",), ("show",), ("diff",), ("check",), ("recover",)):
+        code, out, err = vidgen_cassette(*path, "--help")
+        assert (code, err) == (0, "")
+        assert [number for number in (0, 1, 2, 130) if f"\n    {number:<4} " not in out] == [], path
+        assert "uncertain" not in out
 
 
 def test_a_file_that_cannot_be_read_is_trouble_and_named(vidgen_cassette, cassettes, monkeypatch):
@@ -603,28 +589,23 @@ def test_a_fault_of_our_own_is_trouble_and_never_taken_for_a_difference(vidgen_c
     assert "Traceback" in vidgen_cassette("diff", "cassettes/boat.json", "cassettes/boat.json", "--debug")[2]
 
 
-@pytest.mark.parametrize("width", [80, 120])
-@pytest.mark.parametrize(
-    ("arguments", "code", "words"),
-    [
+def test_what_is_shown_fits_the_terminal(on_a_terminal, cassettes, other):
+    for arguments, code, words in (
         (("ls", "cassettes"), 0, "cassettes/later"),
         (("show", "cassettes/boat.json"), 0, "ConnectionLostError"),
         (("diff", "cassettes/boat.json", "other.json"), 1, "/data/status"),
         (("check", "cassettes", "--max-age", "0min"), 1, "too-old"),
-    ],
-    ids=["ls", "show", "diff", "check"],
-)
-def test_what_is_shown_fits_the_terminal(tmp_path, cassettes, other, width, arguments, code, words):
-    ended, shown = on_a_terminal("cassette", *arguments, env=environment(None), cwd=tmp_path, width=width)
-    lines = text_of(shown)
-    assert ended == code
-    assert max(map(len, lines)) <= width
-    assert words in "\n".join(lines)
+    ):
+        for width in (80, 120):
+            ended, shown = on_a_terminal("cassette", *arguments, width=width)
+            lines = text_of(shown)
+            assert ended == code, arguments
+            assert max(map(len, lines)) <= width, arguments
+            assert words in "\n".join(lines)
 
 
-def test_in_a_terminal_one_interaction_is_shown_as_facts_and_indented_bodies(tmp_path, cassettes):
-    arguments = ("cassette", "show", "cassettes/boat.json", "--n", "1")
-    ended, shown = on_a_terminal(*arguments, env=environment(None), cwd=tmp_path)
+def test_in_a_terminal_one_interaction_is_shown_as_facts_and_indented_bodies(on_a_terminal, cassettes):
+    ended, shown = on_a_terminal("cassette", "show", "cassettes/boat.json", "--n", "1")
     lines = text_of(shown)
     assert ended == 0
     assert "operation       videos.create" in lines

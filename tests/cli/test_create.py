@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 from vidgen_async.sandbox import Fault
 
 from .conftest import PICTURE
@@ -69,55 +67,49 @@ def test_a_picture_is_uploaded_and_its_id_is_sent_after_those_that_were_given(he
     assert second in service.asset_ids()
 
 
-@pytest.mark.parametrize("source", ["stdin", "file", "file from stdin"])
-def test_a_prompt_can_be_read_from_stdin_or_a_file(here, service, tmp_path, source):
+def test_a_prompt_can_be_read_from_stdin_or_a_file(here, service, tmp_path):
     (tmp_path / "prompt.txt").write_text("Ein Boot\nim Nebel, früh\n", "utf-8")
-    arguments = {"stdin": ("-",), "file": ("--prompt-file", "prompt.txt"), "file from stdin": ("--prompt-file", "-")}
-    code, _, err = here("create", *arguments[source], *BOAT[2:], stdin="Ein Boot\nim Nebel, früh\n")
-    assert code == 0, err
-    assert service.creates[0].body["prompt"] == "Ein Boot\nim Nebel, früh"
-    assert "Nebel" not in err
+    for source in (("-",), ("--prompt-file", "prompt.txt"), ("--prompt-file", "-")):
+        code, _, err = here("create", *source, *BOAT[2:], stdin="Ein Boot\nim Nebel, früh\n")
+        assert code == 0, err
+        assert service.creates[-1].body["prompt"] == "Ein Boot\nim Nebel, früh"
+        assert "Nebel" not in err
+    assert len(service.creates) == 3
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ((), "Missing argument 'PROMPT'"),
-        (("x", "--prompt-file", "p.txt"), "exclude each other"),
-        (("--prompt-file", "p.txt"), "the prompt cannot be read from p.txt: No such file"),
-        (("--prompt-file", PICTURE), "it is not UTF-8 text"),
-        (("x", "--field", "seed"), "NAME=JSON"),
-        (("x", "--field", "seed=x"), "the field seed is not JSON"),
-        (("x", "--field", "duration=5"), "the field duration is given with --duration"),
-        (("x", "--duration", "0"), "--duration"),
-        (("x", "--journal", "mysql://u:not-for-others@h/d"), "sqlite:///"),
-        (("x", "--order-id", " "), "must not be empty"),
-    ],
-)
-def test_what_cannot_be_ordered_is_code_2_and_nothing_is_sent(here, service, arguments, words):
-    code, out, err = here("create", *arguments, "--model", "gen-2.0")
-    assert (code, out) == (2, "")
-    assert words in err
-    assert "not-for-others" not in err
-    assert service.creates == []
+def test_what_cannot_be_ordered_is_code_2_and_nothing_is_sent(here, service):
+    for words, arguments in {
+        "Missing argument 'PROMPT'": (),
+        "exclude each other": ("x", "--prompt-file", "p.txt"),
+        "the prompt cannot be read from p.txt: No such file": ("--prompt-file", "p.txt"),
+        "it is not UTF-8 text": ("--prompt-file", PICTURE),
+        "NAME=JSON": ("x", "--field", "seed"),
+        "the field seed is not JSON": ("x", "--field", "seed=x"),
+        "the field duration is given with --duration": ("x", "--field", "duration=5"),
+        "--duration": ("x", "--duration", "0"),
+        "sqlite:///": ("x", "--journal", "mysql://u:not-for-others@h/d"),
+        "must not be empty": ("x", "--order-id", " "),
+    }.items():
+        code, out, err = here("create", *arguments, "--model", "gen-2.0")
+        assert (code, out) == (2, ""), arguments
+        assert words in err, arguments
+        assert "not-for-others" not in err
+        assert service.creates == [], arguments
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("--model", "gen-2.0", "--duration", "7"), "duration: 7 is none of the durations of gen-2.0: 5, 10, 15"),
-        (("--model", "gen-2.5"), "model: 'gen-2.5' is in maintenance"),
-        (("--model", "vendorh3"), "vendorh3 needs at least 1 image"),
-        (("--model", "gen-2.0", "--image-id", "<your image id>"), "image_ids[0]"),
-    ],
-)
-def test_what_the_catalog_does_not_allow_is_refused_before_it_is_uploaded_or_sent(here, service, arguments, words):
-    pictures = () if "vendorh3" in arguments else ("--image", PICTURE)
-    code, out, err = here("create", "x", *arguments, *pictures)
-    assert (code, out) == (2, "")
-    assert words in err
-    assert service.asked("files.create") == 0
-    assert service.creates == []
+def test_what_the_catalog_does_not_allow_is_refused_before_it_is_uploaded_or_sent(here, service):
+    for words, arguments in {
+        "duration: 7 is none of the durations of gen-2.0: 5, 10, 15": ("--model", "gen-2.0", "--duration", "7"),
+        "model: 'gen-2.5' is in maintenance": ("--model", "gen-2.5"),
+        "vendorh3 needs at least 1 image": ("--model", "vendorh3"),
+        "image_ids[0]": ("--model", "gen-2.0", "--image-id", "<your image id>"),
+    }.items():
+        pictures = () if "vendorh3" in arguments else ("--image", PICTURE)
+        code, out, err = here("create", "x", *arguments, *pictures)
+        assert (code, out) == (2, ""), arguments
+        assert words in err
+        assert service.asked("files.create") == 0, arguments
+        assert service.creates == [], arguments
 
 
 def test_without_checks_the_service_decides(here, service):
@@ -163,22 +155,22 @@ def test_a_check_without_a_catalog_is_no_answer(here, service):
     assert "403" in err
 
 
-@pytest.mark.parametrize(
-    ("fault", "code", "kind"),
-    [
-        (Fault.status(402), 4, "rejected_insufficient_credits"),
-        (Fault.status(503), 5, "uncertain_create"),
-        (Fault.close_after_body(), 5, "uncertain_create"),
-    ],
-)
-def test_what_became_of_an_order_is_in_the_error_and_in_the_exit_code(here, service, fault, code, kind):
-    service.play("videos.create", fault)
-    ended, out, err = here(*BOAT, "--order-id", "order-1187", "--json")
-    assert (ended, out) == (code, "")
-    error = json.loads(err.splitlines()[-1])["error"]
-    assert (error["kind"], error["exit_code"], error["order_id"]) == (kind, code, "order-1187")
-    assert error["commands"]
-    assert len(service.creates) == 1
+def test_what_became_of_an_order_is_in_the_error_and_in_the_exit_code(here, service):
+    for n, (fault, code, kind) in enumerate(
+        (
+            (Fault.status(402), 4, "rejected_insufficient_credits"),
+            (Fault.status(503), 5, "uncertain_create"),
+            (Fault.close_after_body(), 5, "uncertain_create"),
+        ),
+        1,
+    ):
+        service.play("videos.create", fault)
+        ended, out, err = here(*BOAT, "--order-id", f"order-{n}", "--json")
+        assert (ended, out) == (code, ""), fault
+        error = json.loads(err.splitlines()[-1])["error"]
+        assert (error["kind"], error["exit_code"], error["order_id"]) == (kind, code, f"order-{n}")
+        assert error["commands"]
+        assert len(service.creates) == n
 
 
 def test_an_uncertain_order_is_never_sent_again_by_the_same_command(here, service):
@@ -213,18 +205,15 @@ def test_the_pictures_of_an_order_on_record_are_not_uploaded_again_and_its_task_
     assert len(service.creates) == 1
 
 
-@pytest.mark.parametrize(
-    "changed", [("y", "--model", "vendorh3"), ("x", "--model", "vendorh3", "--duration", "8"),
-                ("x", "--model", "vendorh3", "--image", PICTURE)]
-)  # fmt: skip
-def test_another_request_with_pictures_under_the_same_order_id_uploads_and_sends_nothing(here, service, changed):
+def test_another_request_with_pictures_under_the_same_order_id_uploads_and_sends_nothing(here, service):
     rest = ("--image", PICTURE, "--order-id", "order-1187")
     assert here("create", "x", "--model", "vendorh3", *rest)[0] == 0
-    code, out, err = here("create", *changed, *rest)
-    assert (code, out) == (2, "")
-    assert "is on record already, accepted, for a different request" in err
-    assert service.asked("files.create") == 1
-    assert len(service.creates) == 1
+    for changed in (("y",), ("x", "--duration", "8"), ("x", "--image", PICTURE)):
+        code, out, err = here("create", *changed, "--model", "vendorh3", *rest)
+        assert (code, out) == (2, ""), changed
+        assert "is on record already, accepted, for a different request" in err
+        assert service.asked("files.create") == 1, changed
+        assert len(service.creates) == 1, changed
 
 
 def test_a_refused_order_with_pictures_is_sent_again_without_another_upload(here, service):
@@ -245,12 +234,12 @@ def test_an_accepted_order_is_not_said_to_be_sent_again(here, service):
     assert "sending the order" not in err
 
 
-@pytest.mark.parametrize("given", ["", "  "])
-def test_an_empty_order_id_is_not_taken_for_none(here, service, given):
-    for command, option in ((BOAT, "--order-id"), (("generate", "-o", "a.mp4"), "--resume")):
-        code, out, err = here(*command, option, given)
-        assert (code, out) == (2, "")
-        assert f"{option}: must not be empty" in err
+def test_an_empty_order_id_is_not_taken_for_none(here, service):
+    for given in ("", "  "):
+        for command, option in ((BOAT, "--order-id"), (("generate", "-o", "a.mp4"), "--resume")):
+            code, out, err = here(*command, option, given)
+            assert (code, out) == (2, "")
+            assert f"{option}: must not be empty" in err
     assert service.creates == []
 
 
@@ -263,13 +252,13 @@ def test_a_check_looks_at_the_files_too(here, service, tmp_path):
     assert (service.asked("files.create"), service.creates) == (0, [])
 
 
-@pytest.mark.parametrize("option", ["-o", "--image"])
-def test_a_name_that_is_too_long_is_one_sentence_and_nothing_is_ordered(here, service, option):
-    output = () if option == "-o" else ("-o", "a.mp4")
-    code, out, err = here("generate", *BOAT[1:], option, "x" * 300 + ".mp4", *output, "--force")
-    assert (code, out) == (2, "")
-    assert "File name too long" in err
-    assert "fault of vidgen" not in err
+def test_a_name_that_is_too_long_is_one_sentence_and_nothing_is_ordered(here, service):
+    name = "x" * 300 + ".mp4"
+    for arguments in (("-o", name), ("--image", name, "-o", "a.mp4")):
+        code, out, err = here("generate", *BOAT[1:], *arguments, "--force")
+        assert (code, out) == (2, "")
+        assert "File name too long" in err
+        assert "fault of vidgen" not in err
     assert service.creates == []
 
 
@@ -287,15 +276,15 @@ def test_the_record_is_for_the_user_alone(here, data_home):
     assert file.parent.stat().st_mode & 0o777 == 0o700
 
 
-@pytest.mark.parametrize("by", ["option", "variable"])
-def test_the_record_can_be_elsewhere(here, service, data_home, tmp_path, monkeypatch, by):
-    if by == "variable":
-        monkeypatch.setenv("VIDGEN_JOURNAL", "sqlite:///mine.db")
-    options = ("--journal", "sqlite:///mine.db") if by == "option" else ()
-    assert here(*BOAT, "--order-id", "order-1187", *options)[0] == 0
-    assert (tmp_path / "mine.db").exists()
-    assert list(data_home.iterdir()) == []
-    assert here("orders", "show", "order-1187", *options)[0] == 0
+def test_the_record_can_be_elsewhere(here, data_home, tmp_path, monkeypatch):
+    option = ("--journal", "sqlite:///mine.db")
+    for options, name in ((option, "mine.db"), ((), "other.db")):
+        monkeypatch.setenv("VIDGEN_JOURNAL", "sqlite:///other.db")
+        assert here(*BOAT, "--order-id", "order-1187", *options)[0] == 0
+        assert (tmp_path / name).exists()
+        assert list(data_home.iterdir()) == []
+        assert here("orders", "show", "order-1187", *options)[0] == 0
+        assert (tmp_path / "other.db").exists() is (name == "other.db")
 
 
 def test_without_a_record_an_uncertain_order_is_looked_for_in_the_account(here, service, data_home):

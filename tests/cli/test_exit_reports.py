@@ -2,8 +2,6 @@
 
 from datetime import UTC, datetime
 
-import pytest
-
 from vidgen_async import errors
 from vidgen_async.cli.run_state import Fate, Journey, Stage, Watched
 from vidgen_async.cli.terminal.exit_reports import Exit, TasksFailedError, error_report, exit_code, interrupt_report
@@ -15,37 +13,36 @@ LASTING = {"is_lasting": True}
 REJECTED = errors.RejectedInsufficientCreditsError("no credits", status=402)
 
 
-@pytest.mark.parametrize(
-    ("error", "stage", "code"),
-    [
-        (errors.ConfigurationError("x"), Stage.CHECK, Exit.USAGE),
-        (errors.DownloadError("no folder"), Stage.CHECK, Exit.USAGE),
-        (errors.InvalidRequestError("x"), Stage.UPLOAD, Exit.USAGE),
-        (errors.AuthenticationError("x", status=401), Stage.CATALOG, Exit.REFUSED),
-        (errors.ServiceUnavailableError("x", status=503), Stage.UPLOAD, Exit.NOT_SENT),
-        (errors.ConnectError("x"), Stage.CATALOG, Exit.NOT_SENT),
-        (errors.NotSentError("x"), Stage.CREATE, Exit.NOT_SENT),
-        (errors.JournalError("x"), Stage.CREATE, Exit.NOT_SENT),
-        (REJECTED, Stage.CREATE, Exit.REFUSED),
-        (errors.OrderConflictError("x"), Stage.CREATE, Exit.USAGE),
-        (errors.UncertainCreateError("x"), Stage.CREATE, Exit.UNCERTAIN),
-        (errors.ReceiptNotStoredError("x", task_id="t"), Stage.CREATE, Exit.FAILED),
-        (errors.TaskFailedError("x"), Stage.WAIT, Exit.FAILED),
-        (errors.NotFoundError("x", status=404), Stage.WAIT, Exit.FAILED),
-        (errors.WaitTimeoutError("x"), Stage.WAIT, Exit.TIMEOUT),
-        (errors.NotVideoError("x"), Stage.DOWNLOAD, Exit.DOWNLOAD),
-        (errors.ConnectError("x"), Stage.DOWNLOAD, Exit.DOWNLOAD),
-        (ZeroDivisionError("x"), Stage.DOWNLOAD, Exit.FAILED),
-        (errors.NotReadyError("x", status=409), Stage.DOWNLOAD, Exit.FAILED),
-        (errors.NotFoundError("x", status=404), Stage.DOWNLOAD, Exit.FAILED),
-        (errors.OrderStateError("x"), Stage.RECORD, Exit.USAGE),
-        (errors.JournalError("x"), Stage.RECORD, Exit.NOT_SENT),
-        (errors.AuthenticationError("x", status=401), Stage.LOOK, Exit.REFUSED),
-        (TasksFailedError("x", code=Exit.TIMEOUT), Stage.WATCH, Exit.TIMEOUT),
-    ],
-)
-def test_the_exit_code_says_whether_it_arrived(error, stage, code):
-    assert exit_code(error, stage) is code
+CODES = [
+    (errors.ConfigurationError("x"), Stage.CHECK, Exit.USAGE),
+    (errors.DownloadError("no folder"), Stage.CHECK, Exit.USAGE),
+    (errors.InvalidRequestError("x"), Stage.UPLOAD, Exit.USAGE),
+    (errors.AuthenticationError("x", status=401), Stage.CATALOG, Exit.REFUSED),
+    (errors.ServiceUnavailableError("x", status=503), Stage.UPLOAD, Exit.NOT_SENT),
+    (errors.ConnectError("x"), Stage.CATALOG, Exit.NOT_SENT),
+    (errors.NotSentError("x"), Stage.CREATE, Exit.NOT_SENT),
+    (errors.JournalError("x"), Stage.CREATE, Exit.NOT_SENT),
+    (REJECTED, Stage.CREATE, Exit.REFUSED),
+    (errors.OrderConflictError("x"), Stage.CREATE, Exit.USAGE),
+    (errors.UncertainCreateError("x"), Stage.CREATE, Exit.UNCERTAIN),
+    (errors.ReceiptNotStoredError("x", task_id="t"), Stage.CREATE, Exit.FAILED),
+    (errors.TaskFailedError("x"), Stage.WAIT, Exit.FAILED),
+    (errors.NotFoundError("x", status=404), Stage.WAIT, Exit.FAILED),
+    (errors.WaitTimeoutError("x"), Stage.WAIT, Exit.TIMEOUT),
+    (errors.NotVideoError("x"), Stage.DOWNLOAD, Exit.DOWNLOAD),
+    (errors.ConnectError("x"), Stage.DOWNLOAD, Exit.DOWNLOAD),
+    (ZeroDivisionError("x"), Stage.DOWNLOAD, Exit.FAILED),
+    (errors.NotReadyError("x", status=409), Stage.DOWNLOAD, Exit.FAILED),
+    (errors.NotFoundError("x", status=404), Stage.DOWNLOAD, Exit.FAILED),
+    (errors.OrderStateError("x"), Stage.RECORD, Exit.USAGE),
+    (errors.JournalError("x"), Stage.RECORD, Exit.NOT_SENT),
+    (errors.AuthenticationError("x", status=401), Stage.LOOK, Exit.REFUSED),
+    (TasksFailedError("x", code=Exit.TIMEOUT), Stage.WATCH, Exit.TIMEOUT),
+]
+
+
+def test_the_exit_code_says_whether_it_arrived():
+    assert [(error, stage, code) for error, stage, code in CODES if exit_code(error, stage) is not code] == []
 
 
 def on_its_way(fate: Fate, stage: Stage, **more) -> Journey:
@@ -181,19 +178,16 @@ def test_a_failure_before_the_order_says_that_nothing_was_ordered():
     assert error_report(errors.ConnectError("no connection"), journey).text == "no connection. Nothing was ordered."
 
 
-@pytest.mark.parametrize(
-    ("error", "stage", "can_go_on"),
-    [
+def test_how_to_go_on_is_told_where_one_can_go_on():
+    for error, stage, can_go_on in (
         (errors.WaitTimeoutError("x", task_id="task_1"), Stage.WAIT, True),
         (errors.AuthenticationError("x"), Stage.WAIT, True),
         (errors.TruncatedError("x"), Stage.DOWNLOAD, True),
         (errors.TaskFailedError("x"), Stage.WAIT, False),
         (errors.NotFoundError("x"), Stage.WAIT, False),
         (errors.DownloadError("exists"), Stage.CHECK, False),
-    ],
-)
-def test_how_to_go_on_is_told_where_one_can_go_on(error, stage, can_go_on):
-    assert bool(error_report(error, on_its_way(Fate.TASK, stage)).commands) is can_go_on
+    ):
+        assert bool(error_report(error, on_its_way(Fate.TASK, stage)).commands) is can_go_on, error
 
 
 def test_an_order_on_record_is_resumed_by_its_id():
@@ -227,18 +221,15 @@ def test_a_refused_key_names_its_variable():
     assert "VIDGEN_API_KEY" not in error_report(link, on_its_way(Fate.TASK, Stage.DOWNLOAD)).text
 
 
-@pytest.mark.parametrize(
-    ("error", "may_go_again"),
-    [
+def test_an_order_that_can_fare_better_another_time_may_be_resumed():
+    for error, may_go_again in (
         (errors.NotSentError("x"), True),
         (errors.RejectedInsufficientCreditsError("x", status=402), True),
         (errors.RejectedRateLimitError("x", status=429), True),
         (errors.RejectedBadRequestError("x", status=400), False),
-    ],
-)
-def test_an_order_that_can_fare_better_another_time_may_be_resumed(error, may_go_again):
-    report = error_report(error, on_its_way(Fate.NOTHING, Stage.CREATE, **LASTING))
-    assert (report.commands == (f"vidgen generate --resume {ORDER} -o hero.mp4",)) is may_go_again
+    ):
+        report = error_report(error, on_its_way(Fate.NOTHING, Stage.CREATE, **LASTING))
+        assert (report.commands == (f"vidgen generate --resume {ORDER} -o hero.mp4",)) is may_go_again, error
 
 
 def test_a_receipt_that_could_not_be_written_is_put_on_record_by_hand():
@@ -259,19 +250,16 @@ def test_nobody_reading_the_output_is_no_fault_of_ours():
     assert error_report(BrokenPipeError(), Journey(stage=Stage.RECORD)).text == "nobody reads the output any more."
 
 
-@pytest.mark.parametrize(
-    ("watched", "text"),
-    [
+def test_an_interrupted_watch_tells_how_many_tasks_go_on_and_how_to_watch_those():
+    for watched, text in (
         (Watched(0, 1, ["a"]), "The task goes on at the service, and is charged."),
         (Watched(0, 2, ["a"]), "The 2 tasks go on at the service, and are charged."),
         (Watched(1, 2, ["a"]), "1 of the 2 tasks goes on at the service, and is charged."),
         (Watched(7, 9, ["a"]), "2 of the 9 tasks go on at the service, and are charged."),
-    ],
-)
-def test_an_interrupted_watch_tells_how_many_tasks_go_on_and_how_to_watch_those(watched, text):
-    report = interrupt_report(Journey(stage=Stage.WATCH, watched=watched, options=("--journal",)), "Interrupted")
-    assert report.text == f"Interrupted while watching the tasks. {text}"
-    assert report.commands == ("vidgen watch a --journal",)
+    ):
+        report = interrupt_report(Journey(stage=Stage.WATCH, watched=watched, options=("--journal",)), "Interrupted")
+        assert report.text == f"Interrupted while watching the tasks. {text}"
+        assert report.commands == ("vidgen watch a --journal",)
 
 
 def test_a_watch_of_many_tasks_is_gone_on_with_by_the_same_command():

@@ -1,5 +1,6 @@
 """What a newcomer learns from: every command's help; and the ways in which the key cannot be given."""
 
+import io
 import json
 import subprocess
 
@@ -8,7 +9,7 @@ import pytest
 
 from vidgen_async.cli.app import app
 
-from .conftest import environment
+from .conftest import Stream, environment
 
 
 def commands(group: click.Group = app, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], click.Command]:
@@ -19,7 +20,6 @@ def commands(group: click.Group = app, path: tuple[str, ...] = ()) -> dict[tuple
 
 
 COMMANDS = commands()
-EVERY_COMMAND = pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
 
 
 def test_these_are_the_commands():
@@ -31,81 +31,101 @@ def test_these_are_the_commands():
     }  # fmt: skip
 
 
-@EVERY_COMMAND
-def test_every_help_has_an_example_and_fits_a_terminal(here, path):
-    code, out, err = here(*path, "--help")
-    assert (code, err) == (0, "")
-    assert any("vidgen " in line for line in out.splitlines() if line.startswith("    ") or "sandbox" in path)
+@pytest.fixture
+def helps(here) -> dict[tuple[str, ...], str]:
+    """The help of every command."""
+    shown = {path: here(*path, "--help") for path in COMMANDS}
+    assert [path for path, (code, _, err) in shown.items() if (code, err) != (0, "")] == []
+    return {path: out for path, (_, out, _) in shown.items()}
 
 
-@EVERY_COMMAND
-def test_every_help_tells_the_exit_codes(here, path):
-    if path != ("sandbox",) and "cassette" not in path:
-        assert "  5    uncertain: the order may have arrived and be charged; look first\n" in here(*path, "--help")[1]
+def test_every_help_has_an_example(helps):
+    def has_example(path: tuple[str, ...], out: str) -> bool:
+        return any("vidgen " in line for line in out.splitlines() if line.startswith("    ") or "sandbox" in path)
+
+    assert [path for path, out in helps.items() if not has_example(path, out)] == []
 
 
-@EVERY_COMMAND
-def test_no_help_is_wider_than_a_terminal_of_80_columns(here, monkeypatch, path):
+def test_every_help_tells_the_exit_codes(helps):
+    line = "  5    uncertain: the order may have arrived and be charged; look first\n"
+    silent = {path for path, out in helps.items() if line not in out}
+    assert silent == {path for path in COMMANDS if "cassette" in path}
+
+
+def test_no_help_is_wider_than_a_terminal_of_80_columns(monkeypatch, request):
     monkeypatch.setenv("COLUMNS", "80")
-    wide = [line for line in here(*path, "--help")[1].splitlines() if len(line) > 80]
-    assert path == ("sandbox",) or wide == []
+    helps = request.getfixturevalue("helps")
+    wide = {path for path, out in helps.items() if any(len(line) > 80 for line in out.splitlines())}
+    assert wide <= {("sandbox",)}
 
 
-@EVERY_COMMAND
-def test_every_option_and_command_is_described(path):
-    command = COMMANDS[path]
-    assert command.help
-    for parameter in command.params:
-        assert not isinstance(parameter, click.Option) or parameter.help, parameter.name
+def test_no_summary_of_a_command_is_cut_short(helps):
+    assert [path for path, out in helps.items() if "..." in out.partition("Commands:")[2]] == []
 
 
-@EVERY_COMMAND
-def test_no_summary_of_a_command_is_cut_short(here, path):
-    assert "..." not in here(*path, "--help")[1].partition("Commands:")[2]
+def test_every_option_and_command_is_described():
+    assert [path for path, command in COMMANDS.items() if not command.help] == []
+    options = [
+        (path, parameter)
+        for path, command in COMMANDS.items()
+        for parameter in command.params
+        if isinstance(parameter, click.Option)
+    ]
+    assert [(path, option.name) for path, option in options if not option.help] == []
 
 
-@EVERY_COMMAND
-def test_no_option_takes_a_secret(path):
-    names = [name for parameter in COMMANDS[path].params for name in (*parameter.opts, *parameter.secondary_opts)]
-    assert not [name for name in names for word in ("key", "token", "secret", "password", "bearer") if word in name]
+def test_no_option_takes_a_secret():
+    names = [
+        (path, name)
+        for path, command in COMMANDS.items()
+        for parameter in command.params
+        for name in (*parameter.opts, *parameter.secondary_opts)
+    ]
+    secret = ("key", "token", "secret", "password", "bearer")
+    assert [(path, name) for path, name in names if any(word in name for word in secret)] == []
 
 
-@EVERY_COMMAND
-def test_every_command_that_asks_the_service_takes_the_same_options(path):
-    options = {option for parameter in COMMANDS[path].params for option in parameter.opts}
-    if path and path[0] != "cassette" and path[-1] not in ("orders", "sandbox", "completion"):
-        assert {"--base-url", "--json", "--debug"} <= options
-    if "--journal" in options:
-        assert "--account" in options
+def test_every_command_that_asks_the_service_takes_the_same_options():
+    for path, command in COMMANDS.items():
+        options = {option for parameter in command.params for option in parameter.opts}
+        if path and path[0] != "cassette" and path[-1] not in ("orders", "sandbox", "completion"):
+            assert {"--base-url", "--json", "--debug"} <= options, path
+        assert "--account" in options or "--journal" not in options, path
 
 
-@pytest.mark.parametrize("argument", ["--api-key=not-for-others", "--key=not-for-others"])
-def test_a_key_given_as_an_option_is_refused_without_showing_it(here, service, argument):
-    code, out, err = here("account", argument)
-    assert (code, out) == (2, "")
-    assert "The key is never an option" in err
-    assert "VIDGEN_API_KEY" in err
-    assert "not-for-others" not in err
+def test_a_key_given_as_an_option_is_refused_without_showing_it(here, service):
+    for argument in ("--api-key=not-for-others", "--key=not-for-others"):
+        code, out, err = here("account", argument)
+        assert (code, out) == (2, "")
+        assert "The key is never an option" in err
+        assert "VIDGEN_API_KEY" in err
+        assert "not-for-others" not in err
     assert service.asked("account.get") == 0
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_there_is_a_completion_for_every_shell(here, shell):
-    code, out, err = here("completion", shell)
-    assert (code, err) == (0, "")
-    assert "_VIDGEN_COMPLETE" in out
-    assert "vidgen" in out
+def test_there_is_a_completion_for_every_shell(here):
+    for shell in ("bash", "zsh", "fish"):
+        code, out, err = here("completion", shell)
+        assert (code, err) == (0, "")
+        assert "_VIDGEN_COMPLETE" in out
+        assert "vidgen" in out
 
 
 @pytest.fixture
-def completed(vidgen):
+def completed(run_here, in_service, monkeypatch):
     """What bash is told to complete at the end of these words."""
 
     def complete(words: str, **env: str) -> list[str]:
+        stdout, stderr = Stream({}), Stream({})
         count = str(len(words.split(" ")) - 1)
-        _, out, err = vidgen(_VIDGEN_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD=count, **env).end()
-        assert err == ""
-        return [line.partition(",")[2] for line in out.splitlines() if line]
+        with monkeypatch.context() as patch:
+            asked = {"_VIDGEN_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": count}
+            for name, value in {**asked, **env}.items():
+                patch.setenv(name, value)
+            with pytest.raises(SystemExit) as ended:
+                run_here(stdin=io.StringIO(), stdout=stdout, stderr=stderr)
+        assert (ended.value.code, stderr.text) == (0, "")
+        return [line.partition(",")[2] for line in stdout.text.splitlines() if line]
 
     return complete
 
@@ -133,17 +153,14 @@ def test_the_script_for_bash_is_one(here, tmp_path):
     assert (ran.returncode, ran.stderr) == (0, b"")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("account", "--json", "--nope"), "No such option"),
-        (("get", "--json"), "Missing argument"),
-        (("--json",), "No such option"),
-    ],
-)
-def test_wrong_usage_is_an_object_where_json_is_asked_for(here, arguments, words):
-    code, out, err = here(*arguments)
-    assert (code, out) == (2, "")
-    error = json.loads(err)["error"]
-    assert (error["kind"], error["exit_code"]) == ("usage", 2)
-    assert words in error["message"]
+def test_wrong_usage_is_an_object_where_json_is_asked_for(here):
+    for arguments, words in {
+        ("account", "--json", "--nope"): "No such option",
+        ("get", "--json"): "Missing argument",
+        ("--json",): "No such option",
+    }.items():
+        code, out, err = here(*arguments)
+        assert (code, out) == (2, "")
+        error = json.loads(err)["error"]
+        assert (error["kind"], error["exit_code"]) == ("usage", 2)
+        assert words in error["message"]

@@ -11,6 +11,7 @@ from datetime import timedelta
 
 import pytest
 
+from tests.signals import accept_signals, interrupt
 from vidgen_async.cli.command_runner import MOST_TOLD, _Interruption, run
 from vidgen_async.cli.operations import Errand, Target
 from vidgen_async.cli.request_options import Wanted
@@ -112,7 +113,8 @@ class Scene:
             assert isinstance(await self.journal.begin(permission), Attempt)
 
     def run(self, wanted: Wanted, target: Target) -> int:
-        return run(lambda: self.generate(wanted, target), self.journey, self.screen, is_debug=False)
+        with accept_signals(signal.SIGINT, signal.SIGTERM):
+            return run(lambda: self.generate(wanted, target), self.journey, self.screen, is_debug=False)
 
     @property
     def ops(self) -> list[str]:
@@ -260,18 +262,14 @@ def test_an_unexpected_error_is_a_paragraph(scene, target):
     assert "ZeroDivisionError" in scene.screen.report.text
 
 
-def interrupts(which: signal.Signals = signal.SIGINT) -> None:
-    os.kill(os.getpid(), which)
-
-
 def test_an_interrupted_order_is_waited_for_and_its_task_id_is_told(target):
     scene = Scene()
 
-    async def interrupt():
-        interrupts()
+    async def interrupted():
+        interrupt()
         await scene.clock.sleep(2)
 
-    scene.service.on_create = interrupt
+    scene.service.on_create = interrupted
     assert scene.run(Wanted(prompt="p", model="m"), target) == 130
     assert any("waiting a few seconds for its answer" in line for line in scene.screen.lines)
     assert "task_1 still runs at the service and is charged" in scene.screen.report.text
@@ -282,11 +280,11 @@ def test_an_interrupted_order_is_waited_for_and_its_task_id_is_told(target):
 def test_an_interrupted_order_without_an_answer_is_uncertain_after_the_grace(target):
     scene = Scene()
 
-    async def interrupt():
-        interrupts(signal.SIGTERM)
+    async def interrupted():
+        interrupt(signal.SIGTERM)
         await scene.clock.sleep(60)
 
-    scene.service.on_create = interrupt
+    scene.service.on_create = interrupted
     assert scene.run(Wanted(prompt="p", model="m"), target) == 143
     assert scene.screen.report.text.startswith("Terminated while the order was being sent.")
     assert "Nobody knows" in scene.screen.report.text
@@ -297,7 +295,7 @@ def test_an_interruption_before_the_first_byte_says_that_nothing_was_ordered(tar
     scene = Scene()
 
     async def not_yet(_):
-        interrupts()
+        interrupt()
         await scene.clock.sleep(60)
 
     scene.transport = FakeTransport(scene.service, before_gate=not_yet)
@@ -330,20 +328,21 @@ def test_where_the_loop_takes_no_signals_an_interruption_works_too(target, monke
     monkeypatch.setattr(asyncio.SelectorEventLoop, "add_signal_handler", not_here)
     monkeypatch.setattr(asyncio.SelectorEventLoop, "remove_signal_handler", not_here)
     scene = Scene("running")
-    scene.service.on_get = interrupts
+    scene.service.on_get = interrupt
     assert scene.run(Wanted(prompt="p", model="m"), target) == 130
     assert "task_1 still runs" in scene.screen.report.text
 
 
 def test_signals_are_as_they_were_afterwards(scene, target):
-    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
-    scene.run(Wanted(prompt="p", model="m"), target)
-    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+    with accept_signals(signal.SIGINT, signal.SIGTERM):
+        before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+        scene.run(Wanted(prompt="p", model="m"), target)
+        assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
 
 
 def test_an_ignored_signal_stays_ignored(scene):
     async def work():
-        interrupts()
+        interrupt()
         await asyncio.sleep(0.01)
 
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)

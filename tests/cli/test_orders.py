@@ -17,7 +17,7 @@ from vidgen_async.sandbox import Fault
 
 from .conftest import text_of
 
-BOAT = ("create", "A secret boat", "--model", "gen-2.0", "--duration", "5", "--order-id")
+BOAT = ("create", "A secret boat", "--model", "gen-2.0", "--duration", "5", "--no-validate", "--order-id")
 WHY = ("--reason", "not in the account")
 
 
@@ -62,14 +62,14 @@ def test_the_list_can_be_of_some_states(here, mixed):
     assert here("orders", "ls", "--state", "lost")[0] == 2
 
 
-@pytest.mark.parametrize("width", [80, 120])
-def test_the_list_fits_the_terminal(terminal, mixed, width):
-    code, shown = terminal("orders", "ls", width=width)
-    assert code == 0
-    lines = text_of(shown)
-    assert max(map(len, lines)) <= width
-    for order_id in ("order-1187", "good", "refused"):
-        assert any(line.startswith(order_id) for line in lines)
+def test_the_list_fits_the_terminal(terminal, mixed):
+    for width in (80, 120):
+        code, shown = terminal("orders", "ls", width=width)
+        assert code == 0
+        lines = text_of(shown)
+        assert max(map(len, lines)) <= width
+        for order_id in ("order-1187", "good", "refused"):
+            assert any(line.startswith(order_id) for line in lines)
 
 
 def test_an_order_is_shown_with_its_attempts_and_without_its_request(here, uncertain):
@@ -89,18 +89,13 @@ def test_an_order_as_json_has_its_attempts(here, uncertain):
     assert document["request"]["prompt"] == "A secret boat"
 
 
-@pytest.mark.parametrize(
-    "command",
-    [("show",), ("resume",), ("adopt", "task_1"), ("abandon", *WHY), ("withdraw",)],
-    ids=lambda command: command[0],
-)
-def test_an_order_that_is_not_on_record_is_code_2(here, service, command):
-    verb, *rest = command
-    code, out, err = here("orders", verb, "nope", *rest)
-    assert (code, out) == (2, "")
-    assert "there is no order 'nope'" in err
-    error = json.loads(here("orders", verb, "nope", *rest, "--json")[2].splitlines()[-1])["error"]
-    assert (error["kind"], error["exit_code"], error["order_id"]) == ("order_state", 2, "nope")
+def test_an_order_that_is_not_on_record_is_code_2(here, service):
+    for verb, *rest in (("show",), ("resume",), ("adopt", "task_1"), ("abandon", *WHY), ("withdraw",)):
+        code, out, err = here("orders", verb, "nope", *rest)
+        assert (code, out) == (2, "")
+        assert "there is no order 'nope'" in err
+        error = json.loads(here("orders", verb, "nope", *rest, "--json")[2].splitlines()[-1])["error"]
+        assert (error["kind"], error["exit_code"], error["order_id"]) == ("order_state", 2, "nope")
     assert service.creates == []
 
 
@@ -140,11 +135,10 @@ def test_who_decides_is_the_login_name_unless_told(here, uncertain, monkeypatch)
     assert json.loads(here("orders", "show", uncertain, "--json")[1])["closing"]["by"] == "zoe"
 
 
-@pytest.mark.parametrize("verb", ["abandon", "resend"])
-def test_a_decision_needs_a_reason(here, service, uncertain, verb):
-    more = ("--expect-attempt", "1", "--yes") if verb == "resend" else ()
-    assert here("orders", verb, uncertain, *more)[0] == 2
-    assert here("orders", verb, uncertain, *more, "--reason", " ")[0] == 2
+def test_a_decision_needs_a_reason(here, service, uncertain):
+    for verb, *more in (("abandon",), ("resend", "--expect-attempt", "1", "--yes")):
+        assert here("orders", verb, uncertain, *more)[0] == 2
+        assert here("orders", verb, uncertain, *more, "--reason", " ")[0] == 2
     assert len(service.creates) == 1
 
 
@@ -230,12 +224,12 @@ def test_a_resend_that_nobody_can_be_asked_about_sends_nothing(here, service, un
     assert len(service.creates) == 1
 
 
-@pytest.mark.parametrize(("answer", "code", "creates"), [("n", 2, 1), ("y", 0, 2)])
-def test_on_a_terminal_a_resend_asks_first(terminal, service, uncertain, answer, code, creates):
-    ended, shown = terminal("orders", "resend", uncertain, "--expect-attempt", "1", *WHY, typed=f"{answer}\n")
-    assert ended == code, shown
-    assert "it may be charged twice" in " ".join(text_of(shown))
-    assert len(service.creates) == creates
+def test_on_a_terminal_a_resend_asks_first(terminal, service, uncertain):
+    for answer, code, creates in (("n", 2, 1), ("y", 0, 2)):
+        ended, shown = terminal("orders", "resend", uncertain, "--expect-attempt", "1", *WHY, typed=f"{answer}\n")
+        assert ended == code, shown
+        assert "it may be charged twice" in " ".join(text_of(shown))
+        assert len(service.creates) == creates
 
 
 def test_a_resend_that_is_lost_too_stays_uncertain_and_names_the_next_attempt(here, service, uncertain):
@@ -259,7 +253,7 @@ def test_a_refused_order_is_sent_again_by_resume_with_the_same_request(here, ser
 
 def test_an_order_that_was_not_sent_can_be_withdrawn_and_is_never_sent(here, service):
     nowhere = ("--base-url", "http://127.0.0.1:9/openapi/v1")
-    assert here(*BOAT, "order-1187", "--no-validate", *nowhere)[0] == 3
+    assert here(*BOAT, "order-1187", *nowhere)[0] == 3
     code, out, _ = here("orders", "withdraw", "order-1187", *nowhere)
     assert (code, out) == (0, "order order-1187: withdrawn\n")
     code, _, err = here("orders", "resume", "order-1187", *nowhere)
@@ -305,16 +299,16 @@ def test_a_file_that_is_no_record_is_code_2_and_nothing_is_sent(here, service, t
     assert service.creates == []
 
 
-@pytest.mark.parametrize("command", [("ls",), ("export",), ("show", "o"), ("resume", "o"), ("abandon", "o", *WHY)])
-def test_what_looks_at_orders_or_decides_makes_no_record(here, service, tmp_path, data_home, command):
-    code, out, err = here("orders", *command, "--journal", "sqlite:///mine.db")
-    assert (code, out) == (2, "")
-    assert f"there is no journal at {tmp_path / 'mine.db'}" in err
-    is_listing = command[0] in ("ls", "export")
-    code, _, err = here("orders", *command)
-    assert code == (0 if is_listing else 2)
-    assert is_listing or "there is no order 'o' in the journal" in err
-    assert [*tmp_path.iterdir(), *data_home.iterdir()] == []
+def test_what_looks_at_orders_or_decides_makes_no_record(here, tmp_path, data_home):
+    for command in (("ls",), ("export",), ("show", "o"), ("resume", "o"), ("abandon", "o", *WHY)):
+        code, out, err = here("orders", *command, "--journal", "sqlite:///mine.db")
+        assert (code, out) == (2, "")
+        assert f"there is no journal at {tmp_path / 'mine.db'}" in err
+        is_listing = command[0] in ("ls", "export")
+        code, _, err = here("orders", *command)
+        assert code == (0 if is_listing else 2)
+        assert is_listing or "there is no order 'o' in the journal" in err
+        assert [*tmp_path.iterdir(), *data_home.iterdir()] == []
 
 
 def test_a_completion_makes_no_record(here, tmp_path):

@@ -4,7 +4,6 @@ import io
 import json
 from datetime import UTC, datetime, timedelta
 
-import pytest
 from rich.console import Console
 
 from vidgen_async.cli.terminal.formatting import age, limit, span
@@ -68,12 +67,12 @@ def test_a_narrow_one_breaks_the_heads():
     assert max(map(len, lines)) <= 40
 
 
-@pytest.mark.parametrize("width", [12, 20, 30])
-def test_a_very_narrow_one_shows_each_row_as_a_paragraph(width):
-    lines = on_a_terminal(TABLE, width)
-    assert lines[0] == "first"
-    assert max(map(len, lines)) <= width
-    assert "second�[2J" in lines
+def test_a_very_narrow_one_shows_each_row_as_a_paragraph():
+    for width in (12, 20, 30):
+        lines = on_a_terminal(TABLE, width)
+        assert lines[0] == "first"
+        assert max(map(len, lines)) <= width
+        assert "second�[2J" in lines
 
 
 def test_a_table_without_rows_says_so_everywhere():

@@ -3,18 +3,17 @@
 import asyncio
 import builtins
 import json
-import os
 import re
 import signal
 import subprocess
 import threading
-import time
 import urllib.error
 import urllib.request
 
 import aiohttp
 import pytest
 
+from tests.signals import interrupt
 from vidgen_async.cli import sandbox_runner
 from vidgen_async.cli.sandbox_runner import SandboxLog, describe_create
 from vidgen_async.cli.service_connection import sandbox_class
@@ -88,45 +87,47 @@ def test_a_create_is_described_without_its_prompt():
     assert describe_create(create) == "create 3: model m, answered 202, task t, made by an earlier create"
 
 
-@pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])
-def test_it_prints_what_to_export_serves_and_ends_cleanly(here, monkeypatch, which):
-    asked = []
+@pytest.fixture
+def served(here):
+    """Runs ``vidgen sandbox`` in this process. Once it is ready, ``use`` is called with it, on another thread; then it
+    is interrupted. What ``use`` returned, and the exit code, stdout and stderr."""
 
-    def use() -> None:
-        while not (line := os.environ.get("TEST_CLI_READY")):
-            time.sleep(0.01)
-        with pytest.raises(urllib.error.HTTPError) as answered:
-            urllib.request.urlopen(f"{line}/models")  # noqa: S310 - our own sandbox
-        asked.append(answered.value.code)
-        answered.value.close()
-        time.sleep(0.25)
-        os.kill(os.getpid(), which)
+    def run(use, *arguments: str, which: signal.Signals = signal.SIGINT):
+        opened: list[Sandbox] = []
+        used: list[object] = []
 
-    opened = Sandbox.__aenter__
+        def in_thread() -> None:
+            try:
+                used.append(use(opened[0]))
+            finally:
+                interrupt(which)
 
-    async def open_and_tell(self):
-        await opened(self)
-        monkeypatch.setenv("TEST_CLI_READY", self.base_url)
-        return self
+        enter = Sandbox.__aenter__
 
-    monkeypatch.setattr(Sandbox, "__aenter__", open_and_tell)
-    user = threading.Thread(target=use)
-    user.start()
-    code, out, err = here("sandbox")
-    user.join(10)
+        async def open_and_keep(self):
+            opened.append(await enter(self))
+            return self
 
-    assert asked == [401]
-    assert code == 0
-    assert out.startswith("export VIDGEN_BASE_URL=http://127.0.0.1:")
-    assert "\nexport VIDGEN_API_KEY=sandbox-key-" in out
-    assert ": GET /openapi/v1/models: 401" in err
-    assert err.splitlines()[-1] == "sandbox: ended"
+        user = threading.Thread(target=in_thread, daemon=True)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Sandbox, "__aenter__", open_and_keep)
+            code, out, err = here("sandbox", *arguments, when={"Ctrl-C": user.start})
+        user.join(10)
+        (result,) = used
+        return result, code, out, err
+
+    return run
 
 
-def sandbox_of(vidgen, *arguments, **env):
-    """A running ``vidgen sandbox --json`` and what it printed."""
-    command = vidgen("sandbox", "--json", *arguments, **env)
-    return command, json.loads(command.process.stdout.readline())
+def test_it_prints_what_to_export_serves_and_ends_cleanly(served):
+    for which in (signal.SIGINT, signal.SIGTERM):
+        status, code, out, err = served(lambda sandbox: asked(f"{sandbox.base_url}/models")[0], which=which)
+        assert status == 401
+        assert code == 0
+        assert out.startswith("export VIDGEN_BASE_URL=http://127.0.0.1:")
+        assert "\nexport VIDGEN_API_KEY=sandbox-key-" in out
+        assert ": GET /openapi/v1/models: 401" in err
+        assert err.splitlines()[-1] == "sandbox: ended"
 
 
 def asked(url: str, key: str = "", **body: object) -> tuple[int, dict]:
@@ -136,58 +137,64 @@ def asked(url: str, key: str = "", **body: object) -> tuple[int, dict]:
         request.data = json.dumps(body).encode()
         request.add_header("Content-Type", "application/json")
     try:
-        with urllib.request.urlopen(request) as answer:  # noqa: S310 - our own sandbox
+        with urllib.request.urlopen(request, timeout=20) as answer:  # noqa: S310 - our own sandbox
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
         with error:
             return error.code, json.load(error)
 
 
-def test_stdout_is_what_a_shell_evaluates_with_further_accounts_as_comments(vidgen):
-    sandbox = vidgen("sandbox", "--account", "b=500", "--account", "c", VIDGEN_SANDBOX_KEY="key-of-mine")
-    sandbox.until("console: ")
-    sandbox.until("control: ")
-    sandbox.until("Ctrl-C")
-    sandbox.interrupt()
-    code, out, _ = sandbox.end()
+def test_stdout_is_what_a_shell_evaluates_with_further_accounts_as_comments(served, monkeypatch):
+    monkeypatch.setenv("VIDGEN_SANDBOX_KEY", "key-of-mine")
+    _, code, out, err = served(lambda _: None, "--account", "b=500", "--account", "c")
 
     script = 'eval "$1"; echo "$VIDGEN_BASE_URL $VIDGEN_API_KEY"'
     shown = subprocess.run(["/bin/sh", "-c", script, "sh", out], capture_output=True, text=True, check=True)  # noqa: S603
     assert code == 0
+    assert err.index("console: ") < err.index("control: ") < err.index("Ctrl-C")
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+/openapi/v1 key-of-mine\n", shown.stdout)
     assert re.findall(r"^# account (\w+): export VIDGEN_API_KEY=sandbox-key-\w+$", out, re.MULTILINE) == ["b", "c"]
     assert len(out.splitlines()) == 4
 
 
-def test_with_json_one_line_tells_addresses_and_accounts_and_their_keys_work(vidgen):
-    sandbox, told = sandbox_of(vidgen, "--balance", "7", "--account", "b=500")
+def test_with_json_one_line_tells_addresses_and_accounts_and_their_keys_work(served):
+    def use(sandbox: Sandbox):
+        with urllib.request.urlopen(sandbox.console_url, timeout=20) as page:  # noqa: S310 - our own sandbox
+            kind = page.headers["Content-Type"]
+        keys = [account.api_key for account in sandbox.accounts.values()]
+        balances = [asked(f"{sandbox.base_url}/account", key)[1]["credits"] for key in keys]
+        return sandbox.console_url, kind, keys, balances, asked(f"{sandbox.links_url}/v/up-1.mp4")[0]
 
+    seen, code, out, err = served(use, "--json", "--balance", "7", "--account", "b=500")
+    (line,) = out.splitlines()
+    told = json.loads(line)
+    console, kind, keys, balances, link = seen
     assert [(account["name"], account["balance"]) for account in told["accounts"]] == [("account-1", 7), ("b", 500)]
-    assert told["api_key"] == told["accounts"][0]["api_key"]
-    answers = [asked(f"{told['base_url']}/account", account["api_key"])[1] for account in told["accounts"]]
-    assert [answer["credits"] for answer in answers] == [7, 500]
-    with urllib.request.urlopen(told["console"]) as page:  # noqa: S310 - our own sandbox
-        assert page.headers["Content-Type"].startswith("text/html")
-    assert asked(f"{told['links_url']}/v/up-1.mp4")[0] == 401
-    sandbox.interrupt()
-    code, out, err = sandbox.end()
-    assert (code, out) == (0, "")
+    assert [account["api_key"] for account in told["accounts"]] == keys
+    assert told["api_key"] == keys[0]
+    assert balances == [7, 500]
+    assert told["console"] == console
+    assert kind.startswith("text/html")
+    assert told["console"].startswith(told["base_url"].removesuffix("openapi/v1"))
+    assert link == 401
+    assert code == 0
     assert [json.loads(line) for line in err.splitlines()][-1] == {"sandbox": "ended"}
 
 
-def test_limits_times_and_faults_are_what_was_asked_for(vidgen):
-    _, told = sandbox_of(
-        vidgen,
+def test_limits_times_and_faults_are_what_was_asked_for(served):
+    def use(sandbox: Sandbox):
+        url, key, console = sandbox.base_url, sandbox.api_key, sandbox.console_url
+        with pytest.raises(json.JSONDecodeError):
+            asked(f"{url}/account", key)
+        state = asked(f"{console}sandbox/state")[1]
+        statuses = [asked(f"{url}/videos", key, **FIELDS)[0] for _ in range(3)]
+        return state, statuses, asked(f"{console}sandbox/state")[1]["tasks"][0]
+
+    (state, statuses, task), *_ = served(
+        use,
         *("--submission-limit", "2", "--queued-for", "10", "--running-for", "20", "--speed", "0"),
         *("--fault", "account.get=status,code=418,body=teapot:2", "--fault", "models.list=html:always"),
     )
-    url, key = told["base_url"], told["api_key"]
-    with pytest.raises(json.JSONDecodeError):
-        asked(f"{url}/account", key)
-    state = asked(f"{told['console']}sandbox/state")[1]
-    statuses = [asked(f"{url}/videos", key, **FIELDS)[0] for _ in range(3)]
-    task = asked(f"{told['console']}sandbox/state")[1]["tasks"][0]
-
     assert [(fault["op"], fault["fault"], fault["times"]) for fault in state["faults"]] == [
         ("account.get", "status 418", 1),
         ("models.list", "html 200", None),
@@ -196,24 +203,20 @@ def test_limits_times_and_faults_are_what_was_asked_for(vidgen):
     assert (task["starts_at"] - state["now"], task["ends_at"] - state["now"]) == (10, 30)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--fault", "videos.create"], "must be OP=NAME"),
-        (["--fault", "a=stall", "--fault", "*=edit"], "op: must be one of"),
-        (["--fault", "a=stall", "--fault", "*=edit"], "fault: must be one of"),
-        (["--fault", "*=status,code=1"], "code: must be a whole number of 200 to 999, not 1"),
-        (["--account", "b=x"], "'b=x': the credits must be a whole number"),
-        (["--account", "b", "--account", "b=3"], "an account is given twice"),
-        (["--account", "account-1"], "there is an account 'account-1' already"),
-        (["--state", "/nowhere/at/all/x.db"], "the state /nowhere/at/all/x.db cannot be opened: No such file"),
-    ],
-)
-def test_what_is_wrong_with_an_option_is_said_in_one_sentence(here, arguments, words):
-    code, out, err = here("sandbox", *arguments)
-
-    assert (code, out) == (2, "")
-    assert words in err
+def test_what_is_wrong_with_an_option_is_said_in_one_sentence(here):
+    for words, arguments in {
+        "must be OP=NAME": ["--fault", "videos.create"],
+        "op: must be one of": ["--fault", "a=stall", "--fault", "*=edit"],
+        "fault: must be one of": ["--fault", "a=stall", "--fault", "*=edit"],
+        "code: must be a whole number of 200 to 999, not 1": ["--fault", "*=status,code=1"],
+        "'b=x': the credits must be a whole number": ["--account", "b=x"],
+        "an account is given twice": ["--account", "b", "--account", "b=3"],
+        "there is an account 'account-1' already": ["--account", "account-1"],
+        "the state /nowhere/at/all/x.db cannot be opened: No such file": ["--state", "/nowhere/at/all/x.db"],
+    }.items():
+        code, out, err = here("sandbox", *arguments)
+        assert (code, out) == (2, ""), arguments
+        assert words in err
 
 
 def test_a_bad_key_is_named_by_its_variable_and_not_shown(here, monkeypatch):
@@ -225,12 +228,11 @@ def test_a_bad_key_is_named_by_its_variable_and_not_shown(here, monkeypatch):
     assert "with blanks" not in err
 
 
-@pytest.mark.parametrize(("host", "is_warned"), [("0.0.0.0", True), ("127.0.0.1", False), ("localhost", False)])  # noqa: S104
-def test_on_an_address_that_others_reach_it_says_what_they_see(vidgen, host, is_warned):
-    sandbox = vidgen("sandbox", "--host", host)
-    sandbox.until("Ctrl-C")
-
-    assert ("whoever reaches it sees the keys" in sandbox.shown) == is_warned
+def test_on_an_address_that_others_reach_it_says_what_they_see(here):
+    for host, is_warned in {"0.0.0.0": True, "127.0.0.1": False, "localhost": False}.items():  # noqa: S104
+        code, _, err = here("sandbox", "--host", host, when={"Ctrl-C": interrupt})
+        assert code == 0
+        assert ("whoever reaches it sees the keys" in err) == is_warned, host
 
 
 def test_a_port_of_links_that_is_taken_is_named(here, service):

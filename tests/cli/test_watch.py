@@ -101,13 +101,14 @@ def picture(file: io.StringIO) -> str:
     return "\n".join(text_of(file.getvalue().replace("\x1b[", "\n\x1b[")))
 
 
-async def test_ten_thousand_tasks_need_no_worker_each():
+@pytest.mark.slow
+async def test_a_thousand_tasks_need_no_worker_each():
     scene = Scene(interval=1)
     scene.service.states = ("completed",)
-    with pytest.raises(TasksFailedError, match="1,000 of 10,000 tasks did not end as completed"):
-        await scene.watch(10_000)
+    with pytest.raises(TasksFailedError, match="100 of 1,000 tasks did not end as completed"):
+        await scene.watch(1_000)
     assert scene.service.most_tasks < 120, "a hundred polls at once, and a few to lead them"
-    assert len(scene.screen.lines) == 10_000
+    assert len(scene.screen.lines) == 1_000
 
 
 async def test_every_change_of_a_task_is_a_line_in_their_order():
@@ -159,12 +160,13 @@ async def test_nobody_reading_the_lines_ends_the_watch():
     assert sum(scene.service.looks.values()) < 200, "at the first line"
 
 
-async def test_a_picture_of_thousands_of_tasks_is_drawn_a_few_times_a_second_at_most():
+@pytest.mark.slow
+async def test_a_picture_of_many_tasks_is_drawn_a_few_times_a_second_at_most():
     screen, file = on_a_terminal()
-    scene = Scene(screen, interval=10)
+    scene = Scene(screen, interval=5)
     scene.service.states = ("completed",)
     with pytest.raises(TasksFailedError):
-        await scene.watch(3_000, is_live=True)
+        await scene.watch(200, is_live=True)
     drawn = file.getvalue().count(HOME)
     assert 10 <= drawn <= 4 * scene.clock.now() + 4
     assert scene.service.most_tasks < 120
@@ -173,7 +175,7 @@ async def test_a_picture_of_thousands_of_tasks_is_drawn_a_few_times_a_second_at_
 async def test_a_picture_leaves_the_count_and_what_failed(capsys):
     screen, file = on_a_terminal()
     with pytest.raises(TasksFailedError):
-        await Scene(screen).watch(40, is_live=True)
+        await Scene(screen, interval=5).watch(40, is_live=True)
     assert file.getvalue().rstrip().endswith("\x1b[?25h\x1b[?1049l"), "the terminal as it was"
     out = capsys.readouterr().out
     assert "40 tasks: 36 completed, 4 failed; watched for" in out
@@ -182,9 +184,10 @@ async def test_a_picture_leaves_the_count_and_what_failed(capsys):
     ]
 
 
+@pytest.mark.slow
 async def test_a_picture_tells_a_pause_and_looks_that_failed_and_warnings_come_when_it_is_over(caplog):
     screen, file = on_a_terminal(width=120)
-    scene = Scene(screen)
+    scene = Scene(screen, interval=10)
     scene.service.statuses = [200, 200, 503, 503, 429]
     watching = asyncio.ensure_future(scene.watch(40, is_live=True))
     await scene.clock.sleep(3)
@@ -200,10 +203,10 @@ async def test_a_picture_tells_a_pause_and_looks_that_failed_and_warnings_come_w
 
 async def test_an_interrupted_picture_gives_the_terminal_back_and_says_what_goes_on(capsys):
     screen, file = on_a_terminal()
-    scene = Scene(screen)
+    scene = Scene(screen, interval=5)
     scene.service.states = ("queued", "running")
     watching = asyncio.ensure_future(scene.watch(40, is_live=True))
-    await scene.clock.sleep(200)
+    await scene.clock.sleep(12)
     watching.cancel()
     with pytest.raises(asyncio.CancelledError):
         await watching
@@ -219,7 +222,7 @@ async def test_an_interrupted_picture_gives_the_terminal_back_and_says_what_goes
 
 async def test_a_screen_that_is_closed_in_the_middle_has_given_the_terminal_back():
     screen, file = on_a_terminal()
-    scene = Scene(screen)
+    scene = Scene(screen, interval=5)
     watching = asyncio.ensure_future(scene.watch(4, is_live=True))
     await scene.clock.sleep(3)
     screen.close()  # as a second signal does, before it leaves at once

@@ -112,10 +112,10 @@ def test_of_more_tasks_those_are_shown_that_changed_last_and_the_others_are_coun
 
 
 def test_what_failed_comes_first_the_latest_before_the_others():
-    made = board("failed", *["running"] * 5000, "failed")
+    made = board("failed", *["running"] * 2000, "failed")
     assert [row.split()[:3] for row in rows(made)[:2]] == [
-        ["5001", "failed", "12:00:00"],
-        ["0", "failed", "2029-12-30"],
+        ["2001", "failed", f"{NOW.astimezone():%H:%M:%S}"],
+        ["0", "failed", f"{(NOW - timedelta(minutes=2001)).astimezone():%Y-%m-%d}"],
     ]
     assert all("too dark" in row for row in rows(made)[:2])
 
@@ -139,7 +139,7 @@ def test_a_row_tells_the_state_when_and_for_how_long_or_how_it_ended():
     failed, running, completed, unseen = (row.split(maxsplit=3) for row in rows(made))
     assert running == ["0", "running", at[0], "for 3 min"]
     assert failed == ["1", "failed", at[1], "too dark"]
-    assert completed == ["2", "completed", "2029-12-24", "20 points"]
+    assert completed == ["2", "completed", f"{(NOW - timedelta(days=9)).astimezone():%Y-%m-%d}", "20 points"]
     assert unseen == ["3", "not", "seen", "yet"]
 
 
@@ -150,15 +150,15 @@ def test_orders_are_named_where_they_are_known_and_there_is_room():
     assert rows(made, width=5)[0].split()[:2] == ["0", "failed"], "the terminal cuts what is left"
 
 
-@pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 40), (40, 10), (20, 5), (1, 1)])
-@pytest.mark.parametrize("count", [0, 1, 3, 20, 1000])
-def test_it_fits_a_terminal_of_any_size(width, height, count):
-    made = board(*[("failed", "completed", "running", "")[n % 4] for n in range(count)], orders=True)
+def test_it_fits_a_terminal_of_any_size():
     vitals = Vitals(interval=75.0, usual_interval=60.0, late=12.0, paused=30.0, errors={"ConnectError": 3})
-    console = Console(file=io.StringIO(), force_terminal=True, width=width, height=height)
-    lines = board_lines(made, vitals, width, height, NOW)
-    assert len(lines) <= height
-    assert len(console.render_lines(Group(*lines), console.options)) == len(lines), "no line is wrapped"
+    for count in (0, 1, 3, 20, 1000):
+        made = board(*[("failed", "completed", "running", "")[n % 4] for n in range(count)], orders=True)
+        for width, height in ((80, 24), (120, 40), (40, 10), (20, 5), (1, 1)):
+            console = Console(file=io.StringIO(), force_terminal=True, width=width, height=height)
+            lines = board_lines(made, vitals, width, height, NOW)
+            assert len(lines) <= height
+            assert len(console.render_lines(Group(*lines), console.options)) == len(lines), "no line is wrapped"
 
 
 def test_the_bar_shows_which_share_is_over_and_that_of_the_failed_ones():
@@ -297,7 +297,7 @@ def test_in_the_end_everything_that_failed_is_told_with_its_whole_reason():
     assert table.notes == ("2 tasks: 1 completed, 1 failed; watched for 1.0 s",)
 
 
-def test_of_ten_thousand_that_failed_the_first_twenty_are_told():
-    table = told(board(*["failed"] * 10_000), 1.0)
+def test_of_very_many_that_failed_the_first_twenty_are_told():
+    table = told(board(*["failed"] * 2_000), 1.0)
     assert [row[0] for row in table.rows] == [str(n) for n in range(20)]
-    assert table.notes[0] == "… and 9,980 more that failed: the same command with --json tells them all"
+    assert table.notes[0] == "… and 1,980 more that failed: the same command with --json tells them all"
