@@ -79,7 +79,9 @@ def run(check: tuple[str, ...]) -> bool:
     module = ("-c", "from importlinter.cli import lint_imports_command as run; run()") if check == IMPORTS else None
     command = [sys.executable, *(("-X", "dev") if sys.flags.dev_mode else ()), *(module or ("-m", *check))]
     stdin = subprocess.DEVNULL if sys.stdin is None else None
-    code = subprocess.run(command, cwd=ROOT, stdin=stdin, check=False).returncode  # noqa: S603 - our own commands
+    # Without cached bytecode every worker would rewrite the assertions of the tests again.
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    code = subprocess.run(command, cwd=ROOT, stdin=stdin, env=env, check=False).returncode  # noqa: S603 - our own commands
     report(f"{check[0]} {'passed' if code == 0 else f'failed ({code})'} after {time.monotonic() - started:.0f} s")
     return code == 0
 

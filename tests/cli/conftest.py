@@ -38,7 +38,7 @@ PICTURE = str(ROOT / "examples" / "boat.png")
 NOWHERE = "/dev/null/data"
 
 #: The command as a process.
-VIDGEN = (sys.executable, "-m", "vidgen_async.cli")
+VIDGEN = (sys.executable, "-m", "vidgen_async")
 
 
 class Service:

@@ -371,7 +371,7 @@ def start(state):
     started = []
 
     def begin(*arguments: str) -> tuple[subprocess.Popen, dict]:
-        command = [sys.executable, "-m", "vidgen_async.cli", "sandbox", "--state", str(state), "--json", *arguments]
+        command = [sys.executable, "-m", "vidgen_async", "sandbox", "--state", str(state), "--json", *arguments]
         environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
         process = subprocess.Popen(  # noqa: S603 - our own command
             command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, text=True
