@@ -1,12 +1,13 @@
 """Recording: from where, and what is written when."""
 
-import asyncio
 import re
+from functools import partial
 
 import pytest
 
 from vidgen_async.cassette import load, recover
-from vidgen_async.sandbox import Sandbox
+
+from .conftest import FAST_SANDBOX
 
 RECORD = "--vidgen-mode=record"
 FROM_THE_SANDBOX = "--vidgen-record-from=sandbox"
@@ -15,20 +16,9 @@ ASKS = "async def test_one(vidgen_client):\n    await vidgen_client.account.get(
 
 
 @pytest.fixture
-async def service():
-    async with Sandbox() as running:
-        yield running
-
-
-@pytest.fixture
 def record(project, service):
     """Runs pytest with the service in its environment."""
-
-    async def run(*arguments, **environment):
-        facts = {"VIDGEN_API_KEY": service.api_key, "VIDGEN_BASE_URL": service.base_url}
-        return await asyncio.to_thread(project.pytest, *arguments, **facts | environment)
-
-    return run
+    return partial(project.pytest, VIDGEN_API_KEY=service.api_key, VIDGEN_BASE_URL=service.base_url)
 
 
 @pytest.fixture
@@ -52,6 +42,7 @@ SHOP = """
     async def test_one(vidgen_client):
         task = await vidgen_client.videos.wait(await vidgen_client.videos.create(**FIELDS))
         assert task.status == "completed"
+        assert vidgen_client.watcher.stats.interval_now < 30, "a sandbox is polled once a second"
 
     async def test_fault(vidgen_client, vidgen_sandbox):
         vidgen_sandbox.faults.add("videos.create", Fault.close_after_body())
@@ -75,46 +66,39 @@ SHOP = """
 ALL_PASSED = {test: {"PASSED"} for test in ("test_one", "test_fault", "test_old", "test_nothing", "TestOwn::test_poor")}
 
 
-@pytest.fixture(scope="module")
-def shop(new_project):
-    """A project whose tests were recorded from the sandbox, and then played: with what was said both times."""
-    project = new_project()
+@pytest.mark.slow
+def test_what_was_recorded_from_the_sandbox_without_a_key_is_played_without_anything(project):
     project.tests(SHOP)
+    project.tests(FAST_SANDBOX, "conftest.py")
     project.cassette("test_shop/test_old", 500, 485)
-    return project, project.pytest(RECORD, FROM_THE_SANDBOX), project.pytest()
 
+    recorded = project.pytest(RECORD, FROM_THE_SANDBOX)
 
-def test_what_was_recorded_from_the_sandbox_without_a_key_is_played_without_anything(shop):
-    _, recorded, played = shop
     assert (recorded.outcomes, recorded.code) == (ALL_PASSED, 0)
-    assert (played.outcomes, played.code) == (ALL_PASSED, 0)
-
-
-def test_the_summary_tells_what_was_recorded(shop):
-    project, recorded, played = shop
     directory = project.home / "cassettes" / "test_shop"
-    told = dict(
-        re.findall(rf"^recorded {re.escape(str(directory))}/(\S+) \((\d+) interactions\)$", recorded.text, re.MULTILINE)
+    found = {path.name: ops(path) for path in directory.iterdir()}
+    assert found.pop("test_one.json")[:3] == ["models.list", "videos.create", "videos.get"]
+    assert found == {
+        "test_fault.json": ["models.list", "videos.create"],
+        "test_old.json": ["models.list"],
+        "test_nothing.json": [],
+        "TestOwn.test_poor.json": ["account.get"],
+    }
+    told = re.findall(
+        rf"^recorded {re.escape(str(directory))}/(\S+) \((\d+) interactions\)$", recorded.text, re.MULTILINE
     )
-    assert told == {path.name: str(len(ops(path))) for path in directory.iterdir()}
-    assert len(told) == len(ALL_PASSED)
+    assert dict(told) == {path.name: str(len(ops(path))) for path in directory.iterdir()}
+
+    played = project.pytest()
+
+    assert (played.outcomes, played.code) == (ALL_PASSED, 0)
     assert "vidgen cassettes" not in played.text
-
-
-def test_each_cassette_holds_what_its_own_test_asked_and_nothing_that_was_there_before(shop):
-    directory = shop[0].home / "cassettes" / "test_shop"
-    assert ops(directory / "test_one.json")[:3] == ["models.list", "videos.create", "videos.get"]
-    assert load(directory / "test_one.json").interactions[-1].started < 30, "a sandbox is polled once a second"
-    assert ops(directory / "test_fault.json") == ["models.list", "videos.create"]
-    assert ops(directory / "test_old.json") == ["models.list"]
-    assert ops(directory / "test_nothing.json") == []
-    assert ops(directory / "TestOwn.test_poor.json") == ["account.get"]
 
 
 # -- from the service --------------------------------------------------------------------------------------------------
 
 
-async def test_it_is_recorded_from_the_service_of_the_environment(project, record, service, cassette):
+def test_it_is_recorded_from_the_service_of_the_environment(project, record, service, cassette):
     project.tests("""
         import os
 
@@ -126,7 +110,7 @@ async def test_it_is_recorded_from_the_service_of_the_environment(project, recor
             await vidgen_client.account.get()
     """)
 
-    ran = await record(RECORD)
+    ran = record(RECORD)
 
     assert ran.outcomes == {"test_one": {"PASSED"}}
     assert [request.op for request in service.requests] == ["account.get"]
@@ -134,9 +118,7 @@ async def test_it_is_recorded_from_the_service_of_the_environment(project, recor
     assert service.api_key not in cassette.read_text()
 
 
-async def test_a_client_of_the_tests_own_is_recorded_and_may_leave_the_closing_to_the_fixture(
-    project, record, cassette
-):
+def test_a_client_of_the_tests_own_is_recorded_and_may_leave_the_closing_to_the_fixture(project, record, cassette):
     project.tests("""
         import pytest
         from vidgen_async import Client
@@ -160,64 +142,54 @@ async def test_a_client_of_the_tests_own_is_recorded_and_may_leave_the_closing_t
                 await Client("key", base_url=left[0].base_url, transport=left[0].transport.inner).account.get()
     """)
 
-    ran = await record(RECORD)
+    ran = record(RECORD)
 
     assert ran.outcomes == {test: {"PASSED"} for test in ("test_one", "test_two", "test_three")}
     assert ops(cassette) == ops(cassette.with_name("test_two.json")) == ["account.get"]
 
 
-@pytest.mark.parametrize(
-    ("environment", "missing"),
-    [({}, "VIDGEN_API_KEY and VIDGEN_BASE_URL"), ({"VIDGEN_API_KEY": "vg-key-1"}, "VIDGEN_BASE_URL")],
-)
-def test_recording_from_the_service_says_what_it_needs(project, environment, missing):
+@pytest.mark.slow
+def test_recording_from_the_service_says_what_it_needs(project):
     project.tests(ASKS)
+    for environment, missing in NEEDED:
+        ran = project.pytest(RECORD, **environment)
 
-    ran = project.pytest(RECORD, **environment)
-
-    assert ran.outcomes == {"test_one": {"ERROR"}}
-    assert (
-        f"test_shop.py::test_one: recording from the service needs {missing} in the environment, and what" in ran.text
-    )
-    assert "charged; a sandbox costs nothing: pytest test_shop.py::test_one --vidgen-mode=record --vidgen" in ran.text
-    assert "vidgen_async/" not in ran.text
-    assert not (project.home / "cassettes").exists()
+        assert ran.outcomes == {"test_one": {"ERROR"}}
+        needs = f"recording from the service needs {missing} in the environment, and what"
+        assert f"test_shop.py::test_one: {needs}" in ran.text
+        again = "pytest test_shop.py::test_one --vidgen-mode=record --vidgen"
+        assert f"charged; a sandbox costs nothing: {again}" in ran.text
+        assert "vidgen_async/" not in ran.text
+        assert not (project.home / "cassettes").exists()
 
 
-async def test_the_ini_file_may_say_from_where(project, record, service):
+#: What is in the environment, and what else is needed.
+NEEDED = [({}, "VIDGEN_API_KEY and VIDGEN_BASE_URL"), ({"VIDGEN_API_KEY": "vg-key-1"}, "VIDGEN_BASE_URL")]
+
+
+def test_the_ini_file_may_say_from_where(project, record, service):
     project.ini("asyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\nvidgen_record_from = sandbox")
     project.tests(ASKS)
-    assert (await record(RECORD)).outcomes == {"test_one": {"PASSED"}}
+    assert record(RECORD).outcomes == {"test_one": {"PASSED"}}
     assert service.requests == []
-
-
-def test_without_its_extra_the_sandbox_says_what_to_install(project):
-    (project.home / "av.py").write_text("raise ModuleNotFoundError(\"No module named 'av'\", name='av')")
-    project.tests("async def test_one(vidgen_sandbox): pass")
-
-    ran = project.pytest()
-
-    assert ran.outcomes == {"test_one": {"ERROR"}}
-    said = "test_shop.py::test_one: the sandbox needs av: pip install 'vidgen-async[sandbox]'"
-    assert f"\n{said}\n" in ran.text
-    assert "Traceback" not in ran.text
 
 
 # -- auto --------------------------------------------------------------------------------------------------------------
 
 
-async def test_auto_records_what_is_missing_and_plays_what_is_there(project, record, service, cassette):
+@pytest.mark.slow
+def test_auto_records_what_is_missing_and_plays_what_is_there(project, record, service, cassette):
     project.tests(ASKS)
     for _ in range(2):
-        assert (await record("--vidgen-mode=auto")).outcomes == {"test_one": {"PASSED"}}
+        assert record("--vidgen-mode=auto").outcomes == {"test_one": {"PASSED"}}
     assert [request.op for request in service.requests] == ["account.get"]
     assert ops(cassette) == ["account.get"]
 
 
-async def test_auto_never_records_where_ci_is_set(project, record, service, cassette):
+def test_auto_never_records_where_ci_is_set(project, record, service, cassette):
     project.tests(ASKS)
 
-    ran = await record("--vidgen-mode=auto", CI="true")
+    ran = record("--vidgen-mode=auto", CI="true")
 
     assert ran.outcomes == {"test_one": {"ERROR"}}
     assert "test_one.json; nothing is recorded where CI is set. Record it: pytest test_shop.py::test_one" in ran.text
@@ -228,18 +200,20 @@ async def test_auto_never_records_where_ci_is_set(project, record, service, cass
 # -- append ------------------------------------------------------------------------------------------------------------
 
 
-async def test_append_plays_what_is_there_and_records_the_rest(project, record, service, cassette):
+@pytest.mark.slow
+def test_append_plays_what_is_there_and_records_the_rest(project, record, service, cassette):
     project.tests(ASKS)
-    await record(RECORD)
+    record(RECORD)
     project.tests(f"{ASKS}    await vidgen_client.models.list()\n")
 
-    ran = await record("--vidgen-mode=append")
+    ran = record("--vidgen-mode=append")
 
     assert ran.outcomes == {"test_one": {"PASSED"}}
     assert [request.op for request in service.requests] == ["account.get", "models.list"]
     assert ops(cassette) == ["account.get", "models.list"]
 
 
+@pytest.mark.slow
 def test_from_a_sandbox_nothing_is_appended_to_what_is_there(project, cassette):
     project.tests(ASKS)
     arguments = ("--vidgen-mode=append", FROM_THE_SANDBOX)
@@ -257,8 +231,9 @@ def test_from_a_sandbox_nothing_is_appended_to_what_is_there(project, cassette):
 # -- what is published -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["record", "append"])
-async def test_of_a_test_that_does_not_pass_nothing_is_published(project, record, mode):
+def test_of_a_test_that_does_not_pass_nothing_is_published(project, record, mode):
     project.tests("""
         import pytest
 
@@ -294,7 +269,7 @@ async def test_of_a_test_that_does_not_pass_nothing_is_published(project, record
     before = {test: project.cassette(f"test_shop/test_{test}", 1) for test in tests}
     text = before["fails"].read_bytes()
 
-    ran = await record(f"--vidgen-mode={mode}")
+    ran = record(f"--vidgen-mode={mode}")
 
     for test, path in before.items():
         part = path.with_name(f"{path.name}.part")
@@ -306,30 +281,35 @@ async def test_of_a_test_that_does_not_pass_nothing_is_published(project, record
     assert "2 failed, 1 passed, 1 skipped, 1 xfailed, 1 error" in ran.text
 
 
-async def test_a_cassette_that_cannot_be_published_fails_the_test_and_leaves_the_recording(project, record, cassette):
+@pytest.mark.slow
+def test_a_cassette_that_cannot_be_published_fails_the_test_and_leaves_the_recording(project, record, cassette):
     project.tests(
         f"{ASKS}    (vidgen_cassette.path / 'in the way').mkdir(parents=True)\n".replace(
             "one(", "one(vidgen_cassette, "
         )
     )
 
-    ran = await record(RECORD)
+    ran = record(RECORD)
 
     assert ran.outcomes == {"test_one": {"PASSED", "ERROR"}}
     assert f"{cassette} cannot be written" in ran.text
     assert f"was not recorded; what was asked until then is in {cassette}.part\n" in ran.text
 
 
-def test_two_processes_do_not_record_one_cassette_at_a_time(project):
+# -- two processes -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_two_processes_play_one_cassette_and_do_not_record_one_at_a_time(project):
     project.tests("""
         import pytest, time
         from pathlib import Path
 
-        pytestmark = pytest.mark.vidgen_cassette(name="shared")
+        pytestmark = pytest.mark.vidgen_cassette(name="recorded")
         begun, refused = Path("begun").absolute(), Path("refused").absolute()
 
         def wait_for(path):
-            deadline = time.monotonic() + 30
+            deadline = time.monotonic() + 60
             while not path.exists():
                 assert time.monotonic() < deadline
                 time.sleep(0.01)
@@ -345,14 +325,27 @@ def test_two_processes_do_not_record_one_cassette_at_a_time(project):
             request.addfinalizer(refused.touch)
             wait_for(begun)
             await vidgen_client.account.get()
+
+        async def plays(vidgen_client):
+            assert (await vidgen_client.account.get()).balance == 500
+
+        played = pytest.mark.vidgen_cassette(name="played")
+        test_plays_in_one = pytest.mark.xdist_group("one")(played(plays))
+        test_plays_in_two = pytest.mark.xdist_group("two")(played(plays))
+
+        @pytest.mark.vidgen_cassette(name="unused")
+        async def test_unused(vidgen_client): pass
     """)
+    for name in ("played", "unused"):
+        project.cassette(name, 500)
 
-    parallel = ("-n", "2", "--dist", "loadgroup")
-    ran = project.pytest(*parallel, RECORD, FROM_THE_SANDBOX, plugins=("vidgen_async", "asyncio", "xdist"))
+    parallel = ("-n", "2", "--dist", "loadgroup", "--vidgen-mode=auto", FROM_THE_SANDBOX)
+    ran = project.pytest_process(*parallel, plugins=("vidgen_async", "asyncio", "xdist"))
 
-    assert "1 failed, 1 passed" in ran.text
+    assert "1 failed, 4 passed, 1 error" in ran.text
     assert "vidgen_async.errors.CassetteBusyError: " in ran.text
-    shared = project.home / "cassettes" / "shared.json"
-    assert f"\nrecorded {shared} (1 interactions)\n" in ran.text
+    recorded = project.home / "cassettes" / "recorded.json"
+    assert f"\nrecorded {recorded} (1 interactions)\n" in ran.text
     assert ran.text.count("not recorded") == 0
-    assert ops(shared) == ["account.get"]
+    assert ops(recorded) == ["account.get"]
+    assert ran.outcomes["test_unused"] == {"PASSED", "ERROR"}

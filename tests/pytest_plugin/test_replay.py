@@ -9,10 +9,11 @@ NOTHING = "filterwarnings('error')"
 ASKS_ONCE = "assert (await vidgen_client.account.get()).balance == 500"
 
 
-def test_by_default_the_cassette_of_the_test_is_played_without_a_key(project):
+@pytest.mark.slow
+def test_by_default_the_cassette_of_the_test_is_played_without_a_key_also_where_the_sandbox_s_extra_is_missing(project):
+    """In a process of its own, which imports all that it needs and finds the plugin by its entry point."""
+    (project.home / "av.py").write_text("raise ModuleNotFoundError(\"No module named 'av'\", name='av')")
     project.tests(f"""
-        import time
-
         async def test_one(vidgen_cassette, vidgen_client):
             assert vidgen_cassette.mode == "replay"
             assert vidgen_cassette.base_url == "{BASE_URL}"
@@ -21,19 +22,31 @@ def test_by_default_the_cassette_of_the_test_is_played_without_a_key(project):
             assert vidgen_cassette.transport.played == [1, 2]
             assert vidgen_cassette.clock is vidgen_cassette.transport.clock
             await vidgen_cassette.clock.sleep(86400)
-            assert "key" not in repr(vidgen_cassette)
+            assert vidgen_cassette.api_key not in repr(vidgen_cassette)
 
         class TestShop:
             async def test_two(self, vidgen_client):
                 {ASKS_ONCE}
+
+        async def test_three(vidgen_sandbox): pass
     """)
     project.cassette("test_shop/test_one", 500, 485)
     project.cassette("test_shop/TestShop.test_two", 500)
 
-    ran = project.pytest()
+    ran = project.pytest_process()
 
-    assert ran.outcomes == {"test_one": {"PASSED"}, "TestShop::test_two": {"PASSED"}}
-    assert ran.code == 0
+    assert ran.outcomes == {"test_one": {"PASSED"}, "TestShop::test_two": {"PASSED"}, "test_three": {"ERROR"}}
+    said = "test_shop.py::test_three: the sandbox needs av: pip install 'vidgen-async[sandbox]'"
+    assert f"\n{said}\n" in ran.text
+    assert "Traceback" not in ran.text
+    assert "vidgen cassettes" not in ran.text
+
+
+def test_a_cassette_is_played_and_nothing_is_said_of_it(project):
+    project.tests(f"async def test_one(vidgen_client):\n    {ASKS_ONCE}")
+    project.cassette("test_shop/test_one", 500)
+    ran = project.pytest()
+    assert (ran.outcomes, ran.code) == ({"test_one": {"PASSED"}}, 0)
     assert "vidgen cassettes" not in ran.text
 
 
@@ -306,23 +319,3 @@ def test_a_failing_test_has_no_second_error_and_is_told_the_miss_that_may_have_c
     assert sections == 1, "beside the first failure alone: the second is the miss itself"
     assert f"vidgen cassette {'-' * 3}" in ran.text.split("test_two ___")[0]
     assert f"test_one.json has no interaction for GET {BASE_URL}/models" in ran.text
-
-
-def test_two_processes_play_one_cassette(project):
-    project.tests(f"""
-        import pytest
-
-        @pytest.mark.parametrize("n", range(6))
-        @pytest.mark.vidgen_cassette(name="shared")
-        async def test_one(n, vidgen_client):
-            {ASKS_ONCE}
-
-        async def test_unused(vidgen_client): pass
-    """)
-    project.cassette("shared", 500)
-    project.cassette("test_shop/test_unused", 500)
-
-    ran = project.pytest("-n", "2", plugins=("vidgen_async", "asyncio", "xdist"))
-
-    assert "7 passed, 1 error" in ran.text
-    assert ran.outcomes["test_unused"] == {"PASSED", "ERROR"}
