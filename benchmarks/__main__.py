@@ -14,7 +14,7 @@ from pathlib import Path
 
 from attrs import asdict, evolve, frozen
 
-from benchmarks.get_peers import left_out
+from benchmarks.get_peers import PEERS, left_out
 from benchmarks.results import Figure, Scale, described, figures_table, hardware, versions, write_json
 
 #: Each has ``run(scale)``.
@@ -52,6 +52,14 @@ def asked_for(arguments: Sequence[str] | None = None) -> Asked:
     )
     parser.add_argument("--rounds", type=int, help="of each competitor, where a round is short (5)")
     parser.add_argument("--only", action="append", default=[], choices=NAMES, metavar="NAME", help=", ".join(NAMES))
+    parser.add_argument(
+        "--peer",
+        action="append",
+        default=[],
+        choices=PEERS,
+        metavar="NAME",
+        help=f"compare ours and plain aiohttp with this one, not with all: {', '.join(PEERS)}",
+    )
     parser.add_argument("--tiny", action="store_true", help="all of it, so small that only its running means something")
     parser.add_argument("--stretch", action="store_true", help="also what not every machine can do")
     parser.add_argument("--output", type=Path, default=Path("benchmark-results"), help="a directory that is new")
@@ -61,7 +69,7 @@ def asked_for(arguments: Sequence[str] | None = None) -> Asked:
     scale = Scale.tiny() if found.tiny else Scale.full()
     return Asked(
         only=tuple(found.only or NAMES),
-        scale=evolve(scale, rounds=found.rounds or scale.rounds, has_stretch=found.stretch),
+        scale=evolve(scale, rounds=found.rounds or scale.rounds, has_stretch=found.stretch, peers=tuple(found.peer)),
         is_tiny=found.tiny,
         output=found.output,
     )
@@ -89,7 +97,8 @@ def run_programs(only: Sequence[str], *, is_tiny: bool) -> None:
         if name in only:
             _progress(name)
             print(f"\n-- {name} --", flush=True)
-            command = [sys.executable, "-m", f"benchmarks.{name}", *(smallest if is_tiny else ())]
+            warnings = [f"-W{option}" for option in sys.warnoptions]
+            command = [sys.executable, *warnings, "-m", f"benchmarks.{name}", *(smallest if is_tiny else ())]
             subprocess.run(command, check=True)  # noqa: S603 - our own modules
 
 

@@ -154,9 +154,10 @@ PEERS: Mapping[str, Peer] = {
 }
 
 
-def present() -> dict[str, Peer]:
-    """Those whose packages are installed."""
-    return {name: peer for name, peer in PEERS.items() if not peer.missing}
+def present(peers: Sequence[str] = ()) -> dict[str, Peer]:
+    """Those whose packages are installed; if ``peers`` are named, those of them, ours and plain aiohttp."""
+    asked = (OURS, RAW, *peers) if peers else PEERS
+    return {name: peer for name, peer in PEERS.items() if name in asked and not peer.missing}
 
 
 def left_out() -> list[str]:

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 
 from attrs import frozen
 
+from benchmarks.get_peers import PEERS
 from benchmarks.measure import median
 from benchmarks.results import Figure, Scale
 
@@ -32,7 +33,10 @@ class Cost:
 
 def run(scale: Scale) -> list[Figure]:
     """CPU and wall time of each import, and their ratio to that of aiohttp."""
-    return figures(measured([statement for statement in _STATEMENTS if _is_there(statement)], 2 * scale.rounds - 1))
+    packages = {package for peer in scale.peers for package in PEERS[peer].needs}
+    asked = (OURS, OUR_CLIENT, RAW, *(f"import {package}" for package in packages)) if scale.peers else _STATEMENTS
+    statements = [statement for statement in _STATEMENTS if statement in asked and _is_there(statement)]
+    return figures(measured(statements, 2 * scale.rounds - 1))
 
 
 def figures(costs: Mapping[str, Cost]) -> list[Figure]:

@@ -62,7 +62,7 @@ def run(scale: Scale) -> list[Figure]:
     if not _MEMORY.exists():
         return []
     with running_service() as service:
-        names = [name for name, way in WAYS.items() if way.peer in present()]
+        names = [name for name, way in WAYS.items() if way.peer in present(scale.peers)]
         return figures(interleaved(names, ROUNDS, partial(_grown, service, scale)))
 
 

@@ -47,7 +47,7 @@ def run(scale: Scale) -> list[Figure]:
     with running_service() as service:
         for label, concurrency in CONCURRENCIES.items():
             take = partial(cost, service, scale.gets, concurrency)
-            taken = interleaved(present(), scale.rounds, take)
+            taken = interleaved(present(scale.peers), scale.rounds, take)
             found += figures(f"CPU per videos.get, {label}", taken, concurrency)
     return found
 

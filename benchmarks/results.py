@@ -56,6 +56,8 @@ class Scale:
     """Seconds."""
     has_stretch: bool = False
     """Whether what not every machine can do is tried too."""
+    peers: tuple[str, ...] = ()
+    """Who is compared, beside ours and plain aiohttp; everybody when it is empty."""
 
     @classmethod
     def full(cls) -> "Scale":
@@ -76,15 +78,15 @@ class Scale:
         """All of it once and small, to see that it runs: what it measures means nothing."""
         return cls(
             rounds=1,
-            gets=20,
-            tasks=300,
-            interval=1.0,
-            seconds=2.0,
-            sample_seconds=1.0,
-            polls_per_second=60,
-            peer_tasks=20,
+            gets=5,
+            tasks=60,
+            interval=0.5,
+            seconds=1.2,
+            sample_seconds=1.5,
+            polls_per_second=40,
+            peer_tasks=10,
             most_scheduled=3000,
-            freeze=0.5,
+            freeze=0.3,
         )
 
 

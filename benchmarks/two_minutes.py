@@ -9,7 +9,7 @@ from attrs import frozen
 
 from benchmarks.children import Found
 from benchmarks.gap_service import Gaps, GapService, running_gap_service
-from benchmarks.get_peers import PEERS, RAW, RAW_ON_UVLOOP
+from benchmarks.get_peers import RAW, RAW_ON_UVLOOP, present
 from benchmarks.measure import median
 from benchmarks.requests_cpu import cost
 from benchmarks.results import Figure, Scale, at_most
@@ -39,7 +39,7 @@ class Watched:
 
 
 def run(scale: Scale) -> list[Figure]:
-    has_uvloop = not PEERS[RAW_ON_UVLOOP].missing
+    has_uvloop = RAW_ON_UVLOOP in present(scale.peers)
     found = []
     with running_gap_service() as service:
         found += figures("asyncio", _watched(service, scale, scale.tasks), scale, RAW)

@@ -90,8 +90,9 @@ class Cost:
 
 def run(scale: Scale) -> list[Figure]:
     with running_service() as service:
-        names = [name for name, peer in BARE_GETS.items() if peer in present()]
-        names += [name for name, way in WAYS.items() if way.peer in present()]
+        peers = present(scale.peers)
+        names = [name for name, peer in BARE_GETS.items() if peer in peers]
+        names += [name for name, way in WAYS.items() if way.peer in peers]
         return figures(interleaved(names, scale.rounds, partial(_cost, service, scale)))
 
 

@@ -17,11 +17,17 @@ from shutil import copy2, copytree, ignore_patterns
 
 import pytest
 from attrs import frozen
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PIP = (sys.executable, "-m", "pip")
 PARTS_OF_THE_BASE = "import vidgen_async, vidgen_async.errors, vidgen_async.journal, vidgen_async.transports"
+RUNNERS = [
+    line
+    for line in PYPROJECT["project"]["optional-dependencies"]["test"]
+    if Requirement(line).name in {"pytest", "pytest-asyncio"}
+]
 CACHES = ("__pycache__", "*.pyc", ".*_cache", ".hypothesis")
 
 
@@ -94,9 +100,9 @@ class Environment:
 
 @pytest.fixture(scope="session")
 def wheelhouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a build and an installation without extras ask for, fetched once."""
+    """What a build, an installation without extras and a run of tests ask for, fetched once."""
     house = tmp_path_factory.mktemp("wheelhouse")
-    wanted = PYPROJECT["build-system"]["requires"] + PYPROJECT["project"]["dependencies"]
+    wanted = [*PYPROJECT["build-system"]["requires"], *PYPROJECT["project"]["dependencies"], *RUNNERS]
     download = (*PIP, "download", "--retries", "1", "--only-binary", ":all:", "--dest", house)
     fetched = run(*download, *wanted, cwd=house)
     if fetched.returncode and run(*download, "pip", cwd=house).returncode:
@@ -130,7 +136,7 @@ def install(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Environme
     def make(*wanted: object, **environment: str) -> Environment:
         home = tmp_path_factory.mktemp("environment")
         run_well(sys.executable, "-m", "venv", "--without-pip", home, cwd=home)
-        run_well(*PIP, "--python", home / "bin" / "python", "install", *wanted, cwd=home, **environment)
+        run_well(*PIP, "--python", home / "bin" / "python", "install", "--no-compile", *wanted, cwd=home, **environment)
         return Environment(home)
 
     return make
@@ -144,5 +150,5 @@ def bare(distributions: Distributions, wheelhouse: Path, install: Callable[..., 
 
 @pytest.fixture(scope="session")
 def from_sdist(distributions: Distributions, wheelhouse: Path, install: Callable[..., Environment]) -> Environment:
-    """The source distribution without any extra."""
-    return install(distributions.sdist, **only_from(wheelhouse))
+    """The source distribution without any extra, and what runs tests."""
+    return install(distributions.sdist, *RUNNERS, **only_from(wheelhouse))

@@ -8,14 +8,12 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from packaging.requirements import Requirement
 
-from .conftest import PYPROJECT, run, run_well
+from .conftest import run, run_well
 
-pytestmark = pytest.mark.package_index
+pytestmark = [pytest.mark.package_index, pytest.mark.needs_dev, pytest.mark.slow]
 
 PROJECT = Path(__file__).parent / "user_project"
-RUNNERS = ("pytest", "pytest-asyncio")
 QUIET = {"PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"}  # of newer releases of itself
 
 
@@ -43,32 +41,25 @@ def pyright(project: Path, python: Path) -> dict[str, dict[int, str]]:
     return found
 
 
-@pytest.fixture(scope="module", params=[mypy, pyright], ids=lambda checker: checker.__name__)
-def reported(request, bare, tmp_path_factory) -> dict[str, dict[int, str]]:
-    project = tmp_path_factory.mktemp("project")
-    shutil.copytree(PROJECT, project, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
-    return request.param(project, bare.python)
+@pytest.fixture
+def project(tmp_path) -> Path:
+    """A copy, in which nothing but the environment knows the package."""
+    return Path(shutil.copytree(PROJECT, tmp_path / "project", ignore=shutil.ignore_patterns("__pycache__")))
 
 
-@pytest.mark.parametrize("name", ["program.py", "uses.py", "under_contract.py"])
-def test_a_strict_checker_has_nothing_to_say_about_right_uses(reported, name):
-    assert (PROJECT / name).is_file()
-    assert reported.get(name, {}) == {}
-
-
-def test_a_strict_checker_reports_each_mistake_and_nothing_else(reported):
+@pytest.mark.parametrize("checker", [mypy, pyright], ids=lambda checker: checker.__name__)
+def test_a_strict_checker_reports_each_mistake_and_nothing_else(checker, project, bare):
+    reported = checker(project, bare.python)
     lines = (PROJECT / "mistakes.py").read_text().splitlines()
     marked = {number for number, line in enumerate(lines, 1) if "# wrong: " in line}
-    said = reported["mistakes.py"]
+    said = reported.pop("mistakes.py")
     assert {number: lines[number - 1] for number in marked - set(said)} == {}
     assert {number: message for number, message in said.items() if number not in marked} == {}
+    assert reported == {}
+    assert {"program.py", "uses.py", "under_contract.py"} <= {path.name for path in project.iterdir()}
 
 
-def test_a_transport_of_their_own_runs_under_the_contract(distributions, install, tmp_path):
-    shutil.copytree(PROJECT, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
-    tools = PYPROJECT["project"]["optional-dependencies"]["test"]
-    theirs = install(distributions.wheel, *[line for line in tools if Requirement(line).name in RUNNERS])
-
-    said = run_well(theirs.python, "-m", "pytest", "-q", "under_contract.py", cwd=tmp_path)
+def test_a_transport_of_their_own_runs_under_the_contract(project, from_sdist):
+    said = run_well(from_sdist.python, "-m", "pytest", "-q", "under_contract.py", cwd=project)
 
     assert re.search(r"^\d{3} passed in [^,]*$", said, re.MULTILINE), said
