@@ -29,6 +29,8 @@ import vidgen_async.pytest_plugin.fixture_setup
 from vidgen_async.sandbox import Sandbox
 
 ROOT = Path(__file__).resolve().parents[2]
+#: The working directory of the whole run, which pytester leaves for each test.
+START = Path.cwd()
 PYPROJECT = ROOT / "pyproject.toml"
 ENTRY_POINTS = tomllib.loads(PYPROJECT.read_text())["project"]["entry-points"]["pytest11"]
 PLUGINS: dict[str, ModuleType] = {
@@ -164,7 +166,7 @@ def _measured(environment: dict[str, str]) -> list[str]:
     measuring = Coverage.current()
     if measuring is None:
         return []
-    environment["COVERAGE_FILE"] = str(Path(str(measuring.get_option("run:data_file"))).absolute())
+    environment["COVERAGE_FILE"] = str(START / str(measuring.get_option("run:data_file")))
     return ["-m", "coverage", "run", "--parallel-mode", f"--rcfile={PYPROJECT}"]
 
 

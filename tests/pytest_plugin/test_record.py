@@ -72,7 +72,7 @@ def test_what_was_recorded_from_the_sandbox_without_a_key_is_played_without_anyt
     project.tests(FAST_SANDBOX, "conftest.py")
     project.cassette("test_shop/test_old", 500, 485)
 
-    recorded = project.pytest(RECORD, FROM_THE_SANDBOX)
+    recorded = project.pytest(RECORD, FROM_THE_SANDBOX, VIDGEN_JOURNAL="sqlite:///orders.db")
 
     assert (recorded.outcomes, recorded.code) == (ALL_PASSED, 0)
     directory = project.home / "cassettes" / "test_shop"
@@ -88,6 +88,8 @@ def test_what_was_recorded_from_the_sandbox_without_a_key_is_played_without_anyt
         rf"^recorded {re.escape(str(directory))}/(\S+) \((\d+) interactions\)$", recorded.text, re.MULTILINE
     )
     assert dict(told) == {path.name: str(len(ops(path))) for path in directory.iterdir()}
+
+    assert list(project.home.glob("orders.db*")) == [], "no order of a test is on record"
 
     played = project.pytest()
 
