@@ -12,7 +12,7 @@ import vidgen_async
 
 from .conftest import PYPROJECT, run_well
 
-pytestmark = [pytest.mark.package_index, pytest.mark.needs_dev, pytest.mark.slow]
+pytestmark = [pytest.mark.needs_dev, pytest.mark.slow]
 
 
 def test_twine_accepts_both_and_has_nothing_to_remark(distributions):

@@ -11,7 +11,7 @@ from vidgen_async.sandbox import Sandbox
 
 from .conftest import PARTS_OF_THE_BASE, PYPROJECT, ROOT, run, run_well
 
-pytestmark = [pytest.mark.package_index, pytest.mark.needs_dev, pytest.mark.slow]
+pytestmark = [pytest.mark.needs_dev, pytest.mark.slow]
 
 PROGRAM = ROOT / "tests" / "packaging" / "user_project" / "program.py"
 OLDEST_PYTHON = PYPROJECT["project"]["requires-python"].removeprefix(">=")

@@ -11,7 +11,7 @@ import pytest
 
 from .conftest import run, run_well
 
-pytestmark = [pytest.mark.package_index, pytest.mark.needs_dev, pytest.mark.slow]
+pytestmark = [pytest.mark.needs_dev, pytest.mark.slow]
 
 PROJECT = Path(__file__).parent / "user_project"
 QUIET = {"PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"}  # of newer releases of itself
