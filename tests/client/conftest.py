@@ -1,15 +1,37 @@
 """The client against the sandbox, over real sockets."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
+from attrs import evolve
 
+from tests.journal.conftest import tmp_path
 from vidgen_async import Client
 from vidgen_async.sandbox import Sandbox
+from vidgen_async.sandbox.media import render_cache
+from vidgen_async.sandbox.media.renderer import render
+from vidgen_async.sandbox.media.video_content import Film
+
+__all__ = ["tmp_path"]
 
 
 @pytest.fixture
-async def service() -> AsyncIterator[Sandbox]:
+def small_videos(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sandbox renders a second of a few pixels, whatever was asked for."""
+
+    def render_small(film: Film, stopped: Callable[[], bool]) -> bytes:
+        return render(evolve(film, seconds=1, width=64, height=64), stopped)
+
+    monkeypatch.setattr(render_cache, "render", render_small)
+
+
+@pytest.fixture
+def full_size_videos(small_videos: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(render_cache, "render", render)
+
+
+@pytest.fixture
+async def service(small_videos: None) -> AsyncIterator[Sandbox]:
     async with Sandbox(queued_for=0, running_for=0) as sandbox:
         yield sandbox
 

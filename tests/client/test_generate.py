@@ -14,6 +14,8 @@ PICTURE = Path(__file__).resolve().parents[2] / "examples" / "boat.png"
 FIELDS = {"model": "gen-2.0", "prompt": "a paper boat", "duration": 5}
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("full_size_videos")
 async def test_a_prompt_and_a_picture_become_a_video_on_disk(client, service, tmp_path):
     picture = await client.files.upload(PICTURE)
     seen = []
@@ -65,6 +67,7 @@ async def test_a_failed_task_raises_its_reason_and_points_to_the_ledger(client, 
     assert service.ledger[-1].kind == "refund"
 
 
+@pytest.mark.usefixtures("small_videos")
 async def test_a_wait_that_is_given_up_goes_on_by_the_same_order_id_without_a_second_post(tmp_path):
     async with (
         Sandbox(queued_for=1000) as service,

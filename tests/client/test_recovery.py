@@ -25,12 +25,6 @@ class Later(LoopClock):
 
 
 @pytest.fixture
-async def service():
-    async with Sandbox(queued_for=0, running_for=0) as sandbox:
-        yield sandbox
-
-
-@pytest.fixture
 def restarted(service, tmp_path) -> Callable[..., Client]:
     """The client of another process on the same journal."""
 

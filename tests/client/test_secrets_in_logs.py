@@ -66,6 +66,7 @@ async def walk(client: Client, service: Sandbox, picture: bytes, tmp_path) -> li
     return [text.partition("sig=")[2] or text.partition("token=")[2] for text in signed]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("debugging")
 async def test_no_log_at_any_level_holds_a_secret_a_prompt_or_image_data(service, picture, tmp_path, caplog):
     for name in LOGGERS:

@@ -1,10 +1,12 @@
 """Journals, and orders to write into them."""
 
+import os
 import sqlite3
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TypeAlias
 
 import pytest
@@ -13,6 +15,8 @@ from vidgen_async.journal import Journal, MemoryJournal, Permission, SqliteJourn
 from vidgen_async.types.limits import Pacing
 from vidgen_async.types.orders import Attempt, AttemptOutcome, Evidence, Order, OrderRef, OrderState
 
+#: A directory in memory, where there is one.
+MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 SERVICE = "https://h"
 ACCOUNT = "a"
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -84,6 +88,13 @@ async def sending(journal: Journal, order_id: str = "o", *, now: datetime = NOW,
     attempt = await journal.begin(permission(order_id, now=now, **more))
     assert isinstance(attempt, Attempt)
     return attempt
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """In memory where that is possible: no test here is about a loss of power, and a commit waits for no disk."""
+    with TemporaryDirectory(prefix="vidgen-", dir=MEMORY) as name:
+        yield Path(name)
 
 
 @pytest.fixture

@@ -5,7 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.client.conftest import small_videos
+from tests.journal.conftest import tmp_path
 from tests.proof.processes import Forker, Processes
+
+__all__ = ["small_videos", "tmp_path"]
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,7 @@
-"""Starts workers fast: a program that has loaded the package, has no thread and no event loop, and forks on demand.
+"""Starts workers and services fast: a program that has loaded the package, has no thread and no event loop, and forks on demand.
 
-Over a socket that it inherits, each message brings the stdin, stdout and stderr of one more worker; the pid goes back.
-A worker that has ended stays a zombie until all end together, so a pid never comes to mean another process.
+Over a socket that it inherits, each message names what is to be started and brings its stdin,
+stdout and stderr; the pid goes back. A process that has ended stays a zombie until all end together, so a pid never comes to mean another process.
 """
 
 import os
@@ -10,14 +10,18 @@ import socket
 import sys
 import traceback
 
+#: What can be started.
+WORKER, SERVICE = b"worker", b"service"
+
 
 def main(control: socket.socket) -> None:
-    from tests.proof import worker  # noqa: PLC0415 - what is loaded now is not loaded again by every child
+    from tests.proof import recording_service, worker  # noqa: PLC0415 - loaded now, not again by every child
 
+    programs = {WORKER: worker.main, SERVICE: recording_service.main}
     children = []
     control.send(b"ready")
     while True:
-        message, descriptors, _, _ = socket.recv_fds(control, 1, 3)
+        message, descriptors, _, _ = socket.recv_fds(control, 16, 3)
         if not message:
             break
         pid = os.fork()
@@ -27,7 +31,7 @@ def main(control: socket.socket) -> None:
                 os.dup2(descriptor, place)
             os.closerange(3, max(descriptors) + 1)
             try:
-                worker.main()
+                programs[message]()
             except BaseException:  # noqa: BLE001 - nothing of the child may go on
                 traceback.print_exc()
                 sys.stderr.flush()

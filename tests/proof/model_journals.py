@@ -7,6 +7,7 @@ from tempfile import TemporaryDirectory
 
 from attrs import evolve
 
+from tests.journal.conftest import MEMORY
 from vidgen_async.journal import Journal, MemoryJournal, Permission, SqliteJournal
 from vidgen_async.types.limits import Turn
 from vidgen_async.types.orders import Attempt, AttemptOutcome, Closing, Evidence, Order, OrderRef, OrderState
@@ -16,14 +17,11 @@ JOURNALS: dict[str, Callable[[Path], Journal]] = {
     "sqlite": lambda directory: SqliteJournal(directory / "orders.db"),
 }
 
-#: A disk in memory where there is one: what is shown here is logic, not durability.
-_DISK = "/dev/shm" if Path("/dev/shm").is_dir() else None
-
 
 @asynccontextmanager
 async def opened(name: str) -> AsyncIterator[Journal]:
     """A new, empty journal."""
-    with TemporaryDirectory(prefix="vidgen-proof-", dir=_DISK) as directory:
+    with TemporaryDirectory(prefix="vidgen-proof-", dir=MEMORY) as directory:
         journal = JOURNALS[name](Path(directory))
         try:
             yield journal

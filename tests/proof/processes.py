@@ -16,6 +16,8 @@ from typing import Any, Self
 
 from attrs import field, frozen, mutable
 
+from tests.proof.forker import SERVICE, WORKER
+
 ROOT = Path(__file__).resolve().parents[2]
 KEY = "sk-proof-6uQ2mXv9TzR4kWc7"
 #: Further than any deadline.
@@ -167,7 +169,7 @@ def check(
 
 
 class Forker:
-    """The program that starts workers."""
+    """The program that starts workers and services."""
 
     def __init__(self) -> None:
         here, there = socket.socketpair()
@@ -180,13 +182,13 @@ class Forker:
         here.settimeout(TOO_LONG)
         assert here.recv(16) == b"ready"
 
-    def fork(self, *descriptors: int) -> int:
-        """The pid of one more worker, whose stdin, stdout and stderr these are."""
-        socket.send_fds(self._control, [b"1"], list(descriptors))
+    def fork(self, program: bytes, *descriptors: int) -> int:
+        """The pid of one more process, whose stdin, stdout and stderr these are."""
+        socket.send_fds(self._control, [program], list(descriptors))
         return int(self._control.recv(16))
 
     def close(self) -> None:
-        """It ends its workers, and then itself."""
+        """It ends what it started, and then itself."""
         self._control.close()
         try:
             self._process.wait(TOO_LONG)
@@ -196,7 +198,7 @@ class Forker:
 
 @mutable(eq=False)
 class Worker:
-    """A process that orders videos."""
+    """A process that orders videos, or is their service."""
 
     pid: int
     stdin: int
@@ -243,7 +245,6 @@ class Processes:
         self._forker = forker
         self._place = place
         self._workers: list[Worker] = []
-        self._service: asyncio.subprocess.Process | None = None
         self.journal = place / "orders.db"
         self.record = Record(place / "record.jsonl")
         self.base_url = ""
@@ -252,14 +253,8 @@ class Processes:
         return self
 
     async def start_service(self, **options: float) -> None:
-        program = Path(__file__).with_name("recording_service.py")
-        given = [word for name, value in options.items() for word in (f"--{name}", str(value))]
-        self._service = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-W", "error", str(program), str(self.record.path), *given),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
-        port = int(await self._service.stdout.readline())
+        service = await self._start(SERVICE, {"record": str(self.record.path)} | options)
+        port = int(await service.stdout.readline())
         self.base_url = f"http://127.0.0.1:{port}/openapi/v1"
 
     async def start(self, *lanes: list[list[Any]], door: str = "", **more: Any) -> Worker:
@@ -270,11 +265,14 @@ class Processes:
             "journal": str(self.journal),
             "lanes": lanes,
         }
+        return await self._start(WORKER, wanted | more)
+
+    async def _start(self, program: bytes, wanted: dict[str, Any]) -> Worker:
         there_in, stdin = os.pipe()
         stdout, there_out = os.pipe()
         complaints = self._place / f"stderr-{len(self._workers)}"
         there_err = os.open(complaints, os.O_CREAT | os.O_WRONLY, 0o600)
-        pid = self._forker.fork(there_in, there_out, there_err)
+        pid = self._forker.fork(program, there_in, there_out, there_err)
         for descriptor in (there_in, there_out, there_err):
             os.close(descriptor)
         reader = asyncio.StreamReader(limit=1 << 20)
@@ -283,7 +281,7 @@ class Processes:
         )
         worker = Worker(pid, stdin, reader, transport, complaints)
         self._workers.append(worker)
-        words = json.dumps(wanted | more).encode() + b"\n"
+        words = json.dumps(wanted).encode() + b"\n"
         await asyncio.to_thread(_write_all, stdin, words)
         return worker
 
@@ -308,9 +306,6 @@ class Processes:
             await worker.ended()
             worker.transport.close()
             os.close(worker.stdin)
-        if self._service is not None:
-            self._service.kill()
-            await self._service.communicate()
         await asyncio.sleep(0)  # the pipes' transports close in the next pass
 
     async def __aexit__(self, *_: object) -> None:

@@ -1,17 +1,15 @@
-"""A service that writes down what reaches it, as a program of its own.
+"""A service that writes down what reaches it, as a process of its own.
 
-``python recording_service.py RECORD [--limit N --window S] [--latency S] [--unread P] [--seed N]`` says its port on
-stdout and serves until its stdin ends. Each event is one line of JSON in the file RECORD, on disk before the service
+It reads its options as one line of JSON on stdin, says its port on stdout and serves until its stdin ends. Each event is one line of JSON in the file RECORD, on disk before the service
 goes on: what the record says is what happened, whoever is killed afterwards. Times are this process's monotonic clock.
 
 How the POSTs of an order fare is told by its prompt, ``ORDER: BEHAVIOUR BEHAVIOUR …``: one for each POST, the last one
 for all that follow. A base URL below ``/headers-only`` leads to a door that reads the headers of a create and no more.
-``--unread`` is the chance of a reset before the headers are read, and again before the body is.
+``unread`` is the chance of a reset before the headers are read, and again before the body is.
 
 Nothing here knows a repeated key: each create that is taken is another task, which shows every POST too many.
 """
 
-import argparse
 import asyncio
 import hashlib
 import json
@@ -24,6 +22,20 @@ import sys
 import time
 from collections import deque
 from itertools import count
+
+from attrs import frozen
+
+
+@frozen(kw_only=True)
+class Options:
+    record: str
+    """The path of the file."""
+    limit: int = 1_000_000
+    window: float = 60.0
+    latency: float = 0.0
+    unread: float = 0.0
+    seed: int = 0
+
 
 #: Closing sends a reset.
 ABRUPT = struct.pack("ii", 1, 0)
@@ -56,7 +68,7 @@ class Sends:
 
 
 class Service:
-    def __init__(self, options: argparse.Namespace) -> None:
+    def __init__(self, options: Options) -> None:
         self._record = Record(options.record)
         self._options = options
         self._random = random.Random(options.seed)  # noqa: S311 - a repeatable choice, not a secret
@@ -179,7 +191,7 @@ def _reset(writer: asyncio.StreamWriter) -> None:
     writer.transport.abort()
 
 
-async def main(options: argparse.Namespace) -> None:
+async def serve(options: Options) -> None:
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)  # what is not read does not leave the client
     listening.bind(("127.0.0.1", 0))
@@ -193,12 +205,5 @@ async def main(options: argparse.Namespace) -> None:
         os._exit(0)  # whoever hangs is left alone
 
 
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    parser.add_argument("record")
-    parser.add_argument("--limit", type=int, default=1_000_000)
-    parser.add_argument("--window", type=float, default=60.0)
-    parser.add_argument("--latency", type=float, default=0.0)
-    parser.add_argument("--unread", type=float, default=0.0)
-    parser.add_argument("--seed", type=int, default=0)
-    asyncio.run(main(parser.parse_args()))
+def main() -> None:
+    asyncio.run(serve(Options(**json.loads(sys.stdin.readline()))))

@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 import pytest
 
+from tests.journal.conftest import MEMORY
 from tests.proof.broken import AT_OPENING, IN_USE, HeldJournal, StruckJournal, directory_not_writable, misread
 from tests.proof.cancelling import FIELDS, NAMESPACE, on_record, posts_of
 from vidgen_async import Client, JournalError, Receipt
@@ -52,7 +53,7 @@ async def service(on_arrival) -> AsyncIterator[Sandbox]:
 @pytest.fixture
 def path() -> Iterator[Path]:
     """In a directory that another user can reach, in another that may be moved."""
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory(dir=MEMORY) as name:
         Path(name).chmod(0o755)
         (directory := Path(name, "kept")).mkdir(mode=0o755)
         yield directory / "orders.db"
@@ -300,6 +301,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["at opening", "in use", "between"])
 async def test_a_full_disk_means_no_post_or_a_receipt_in_the_exception_and_with_room_again_all_is_on_record(
     service, path, when

@@ -44,15 +44,33 @@ ABANDONED = Closing(state=OrderState.ABANDONED, at=NOW, reason="given up")
 ADOPTED = Attempt(n=0, sent_at=NOW, deadline_at=NOW, kind="adopt", evidence=accepted("task-3"))
 
 
-async def journal_at(path: Path) -> SqliteJournal:
-    """A new one, with an order in each state."""
-    journal = SqliteJournal(path)
+@pytest.fixture(scope="module")
+def record(tmp_path_factory) -> bytes:
+    """A file with an order in each state."""
+    path = tmp_path_factory.mktemp("record") / "orders.db"
+    asyncio.run(write_record(SqliteJournal(path)))
+    return path.read_bytes()
+
+
+async def write_record(journal: SqliteJournal) -> None:
     await journal.intend(order_of("queued"))
     for name, evidence in {"sending": None, "uncertain": uncertain(), "accepted": accepted("task-1")}.items():
         await sending(journal, name)
         if evidence is not None:
             await journal.settle(ref_of(name), 1, evidence)
-    return journal
+    await journal.aclose()
+
+
+@pytest.fixture
+def journal_at(record) -> Callable[[Path], SqliteJournal]:
+    """A journal in a new file, with an order in each state."""
+
+    def make(path: Path) -> SqliteJournal:
+        path.touch(mode=0o600)
+        path.write_bytes(record)
+        return SqliteJournal(path)
+
+    return make
 
 
 def written(path: Path) -> list[str]:
@@ -61,13 +79,15 @@ def written(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
-async def test_an_operation_of_the_journal_whose_caller_goes_at_any_statement_is_carried_out_to_its_end(name, tmp_path):
-    journal = await journal_at(tmp_path / "whole.db")
+async def test_an_operation_of_the_journal_whose_caller_goes_at_any_statement_is_carried_out_to_its_end(
+    journal_at, name, tmp_path
+):
+    journal = journal_at(tmp_path / "whole.db")
     await OPERATIONS[name](journal)
     await journal.aclose()
 
     for at in count(1):
-        journal = await journal_at(path := tmp_path / f"{at}.db")
+        journal = journal_at(path := tmp_path / f"{at}.db")
         pause = Pause(at)
         await journal._run(lambda db, pause=pause: db.set_trace_callback(pause))
         caller = asyncio.ensure_future(OPERATIONS[name](journal))
@@ -86,8 +106,8 @@ async def test_an_operation_of_the_journal_whose_caller_goes_at_any_statement_is
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
-async def test_an_operation_of_the_journal_whose_caller_goes_before_its_turn_is_never_begun(name, tmp_path):
-    journal = await journal_at(path := tmp_path / "orders.db")
+async def test_an_operation_of_the_journal_whose_caller_goes_before_its_turn_is_never_begun(journal_at, name, tmp_path):
+    journal = journal_at(path := tmp_path / "orders.db")
     before = written(path)
     pause = Pause(1)
     await journal._run(lambda db: db.set_trace_callback(pause))
@@ -103,8 +123,8 @@ async def test_an_operation_of_the_journal_whose_caller_goes_before_its_turn_is_
     assert written(path) == before
 
 
-async def test_a_journal_whose_closing_is_cancelled_ends_its_thread_all_the_same(tmp_path):
-    journal = await journal_at(tmp_path / "orders.db")
+async def test_a_journal_whose_closing_is_cancelled_ends_its_thread_all_the_same(journal_at, tmp_path):
+    journal = journal_at(tmp_path / "orders.db")
     pause = Pause(1)
     await journal._run(lambda db: db.set_trace_callback(pause))
     last = asyncio.ensure_future(journal.namespace("word"))

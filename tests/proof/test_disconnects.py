@@ -25,7 +25,7 @@ from vidgen_async.journal import SqliteJournal
 from vidgen_async.sandbox import Sandbox
 from vidgen_async.types.orders import OrderState
 
-BROWSERS = 50
+BROWSERS = 30
 
 
 @define
@@ -123,6 +123,7 @@ async def visit(shop: Shop, order_id: str, moment: int | None = None) -> str:
     return told
 
 
+@pytest.mark.slow
 async def test_browsers_that_go_away_at_any_moment_leave_one_post_each_and_the_next_one_is_told_the_task(
     shop, service, tmp_path
 ):

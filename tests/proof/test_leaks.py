@@ -47,6 +47,7 @@ async def exported(base_url: str, journal: Path) -> tuple[bytes, bytes]:
     return await program.communicate()
 
 
+@pytest.mark.slow
 async def test_no_outcome_of_an_order_puts_the_key_on_disk_or_in_a_log(on_service, tmp_path):
     log = tmp_path / "debug.log"
     creates = [[["create", name, f"{name}: {plan}"]] for name, plan in ORDERS.items()]

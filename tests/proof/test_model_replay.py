@@ -14,13 +14,14 @@ from vidgen_async.journal import MemoryJournal
 from vidgen_async.types.orders import Attempt, Closing, Evidence, Order, OrderRef, OrderState
 
 LARGE = Design(workers=2, resends=1, attempts=4)
+MEDIUM = Design(workers=2, resends=1, attempts=3)
 SMALL = Design(workers=2, resends=1, attempts=2)
 
 
 @pytest.fixture(scope="module")
 def records() -> dict[model.Order, Path]:
     """All that two workers, a resend and an adoption can leave on record, with a shortest path to each."""
-    return shortest(search(LARGE))
+    return shortest(search(MEDIUM))
 
 
 @pytest.fixture(scope="module")
@@ -28,20 +29,33 @@ def few_records() -> dict[model.Order, Path]:
     return shortest(search(SMALL))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", JOURNALS)
 async def test_a_journal_leaves_the_record_that_the_model_says_on_every_path(name, records):
-    assert len(records) > 1_000
+    assert len(records) > 300
     async with opened(name) as journal:
-        assert await mismatches(journal, LARGE, longest(records.values())) == []
+        assert await mismatches(journal, MEDIUM, longest(records.values())) == []
 
 
+@pytest.mark.slow
+@pytest.mark.needs_dev
+async def test_a_journal_leaves_the_record_that_the_model_says_also_with_one_attempt_more():
+    records = shortest(search(LARGE))
+    assert len(records) > 1_000
+    for name in JOURNALS:
+        async with opened(name) as journal:
+            assert await mismatches(journal, LARGE, longest(records.values())) == []
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", JOURNALS)
 async def test_a_journal_notices_a_deadline_that_nobody_has_looked_at(name, records):
     late = [path for path in records.values() if len(path) < 9 and any(move.rule == "expire" for move, _ in path)]
     async with opened(name) as journal:
-        assert await mismatches(journal, LARGE, longest(late), unseen_deadlines=True) == []
+        assert await mismatches(journal, MEDIUM, longest(late), unseen_deadlines=True) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", JOURNALS)
 async def test_what_must_not_change_an_order_changes_it_in_no_state(name, few_records):
     async with opened(name) as journal:
@@ -103,7 +117,7 @@ class WritesAfterItAnswers(MemoryJournal):
 )
 async def test_a_journal_that_breaks_a_rule_is_found_out_on_some_path(broken, what, records):
     paths = [path for path in records.values() if len(path) < 8]
-    assert what in " ".join(await mismatches(broken(), LARGE, longest(paths)))
+    assert what in " ".join(await mismatches(broken(), MEDIUM, longest(paths)))
 
 
 class LastReceiptWins(MemoryJournal):

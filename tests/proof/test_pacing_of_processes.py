@@ -30,6 +30,7 @@ def most_in_a_window(record: Record) -> int:
     return max(n + 1 - bisect_left(times, at - WINDOW) for n, at in enumerate(times))
 
 
+@pytest.mark.slow
 async def test_four_processes_on_one_journal_never_exceed_the_limit_of_the_service(limited):
     workers = await limited.start_together(map(lanes, range(PROCESSES)), pacing=PACING)
     told = [word for worker in workers for word in await worker.ended()]
@@ -41,6 +42,7 @@ async def test_four_processes_on_one_journal_never_exceed_the_limit_of_the_servi
     check(limited.record, limited.journal, told=told)
 
 
+@pytest.mark.slow
 async def test_four_processes_with_a_journal_each_do_exceed_it_so_the_service_would_tell(limited, tmp_path):
     workers = [
         await limited.start(*lanes(number), journal=str(tmp_path / f"{number}.db"), pacing=PACING)

@@ -130,10 +130,19 @@ async def test_what_is_told_of_one_attempt_in_any_sequence_gives_one_record(
             assert (count, found) == (6, {(state, (truth, *more), (evolve(news(1, truth)[1], at=after(0)),))})
 
 
+#: What two attempts may have come to; that knowledge only grows is one piece of code for all journals, so on a file
+#: it is enough that each outcome is met at each attempt.
+TRUTHS = {
+    "memory": tuple(product((NOT_SENT, REJECTED, ACCEPTED), repeat=2)),
+    "sqlite": ((NOT_SENT, REJECTED), (REJECTED, ACCEPTED), (ACCEPTED, NOT_SENT)),
+}
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", JOURNALS)
 async def test_what_is_told_of_two_attempts_in_any_sequence_gives_one_record(name):
     async with opened(name) as journal:
-        for truths in product((NOT_SENT, REJECTED, ACCEPTED), repeat=2):
+        for truths in TRUTHS[name]:
             first, second = (news(n, truth) for n, truth in enumerate(truths, start=1))
             told = [news(1, UNCERTAIN), first, first, news(2, UNCERTAIN), second]
             count, found = await records(journal, resent, told)

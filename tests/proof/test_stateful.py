@@ -25,16 +25,20 @@ FIXED = settings(
     derandomize=True,
     database=None,
     deadline=None,
-    max_examples=50,
+    max_examples=25,
     suppress_health_check=[HealthCheck.too_slow],
 )
-GAMES = settings(FIXED, max_examples=80, stateful_step_count=25)
+GAMES = settings(FIXED, max_examples=30, stateful_step_count=25)
+MORE_GAMES = settings(GAMES, max_examples=300)
 
 
-def test_no_game_makes_the_service_get_more_than_was_decided():
-    run_state_machine_as_test(OrderMachine, settings=GAMES)
+@pytest.mark.slow
+@pytest.mark.parametrize("games", [GAMES, pytest.param(MORE_GAMES, marks=pytest.mark.needs_dev)], ids=["some", "many"])
+def test_no_game_makes_the_service_get_more_than_was_decided(games):
+    run_state_machine_as_test(OrderMachine, settings=games)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", [StatesIgnored, LateReceiptDropped])
 def test_a_player_finds_a_journal_out_that_breaks_a_rule(broken):
     class Game(OrderMachine):
@@ -84,6 +88,7 @@ def one_client() -> Iterator[tuple[asyncio.Runner, Orders, Service]]:
         yield runner, service.client(MemoryJournal(), VirtualClock()), service
 
 
+@pytest.mark.slow
 @given(fields)
 @FIXED
 def test_the_same_request_in_another_sequence_of_keys_is_the_same_order(extra):
@@ -94,6 +99,7 @@ def test_the_same_request_in_another_sequence_of_keys_is_the_same_order(extra):
     assert json.loads(body) == {"model": "vendorh3", "prompt": "a paper boat", **extra}
 
 
+@pytest.mark.slow
 @given(fields, fields)
 @example({"seed": 1}, {"seed": 1.0})
 @example({"seed": 1}, {"seed": True})

@@ -27,11 +27,11 @@ async def test_a_task_is_polled_once_per_interval_and_never_sooner(
     make_watcher: MakeWatcher, service: FakeService
 ) -> None:
     service.latency = 0.7
-    await watch_all(make_watcher(), 50, 3600.0)
+    await watch_all(make_watcher(), 30, 900.0)
 
-    for n in range(50):
+    for n in range(30):
         times = service.times(f"t{n}")
-        assert 60 <= len(times) <= 61
+        assert 15 <= len(times) <= 16
         assert all(later - sooner >= 60.0 for sooner, later in pairwise(times))
         assert all(later - sooner < 60.05 for sooner, later in pairwise(times))
     assert service.most_per_task == 1
@@ -55,13 +55,13 @@ async def test_a_first_look_is_at_once(watcher: Watcher, service: FakeService, c
     assert service.times() == [0.0, 100.25, 100.5]
 
 
-async def test_two_thousand_at_once_make_no_burst(make_watcher: MakeWatcher, service: FakeService) -> None:
+async def test_many_at_once_make_no_burst(make_watcher: MakeWatcher, service: FakeService) -> None:
     watcher = make_watcher(first_looks=32)
-    await watch_all(watcher, 2_000, 119.0)
+    await watch_all(watcher, 480, 119.0)
 
-    mean = 2_000 / 60
+    mean = 480 / 60
     assert busiest_second(moment for moment, _ in service.looks) <= 32 + 1.25 * mean
-    assert len({task_id for moment, task_id in service.looks if moment < 60.0}) == 2_000
+    assert len({task_id for moment, task_id in service.looks if moment < 60.0}) == 480
     assert watcher.stats.polls == len(service.looks)
     assert watcher.stats.lateness_max < 0.05
 
@@ -70,14 +70,14 @@ async def test_after_a_blocked_loop_there_is_no_burst(
     make_watcher: MakeWatcher, service: FakeService, clock: VirtualClock
 ) -> None:
     watcher = make_watcher(first_looks=0)
-    watching = asyncio.ensure_future(watch_all(watcher, 600, 400.0))
+    watching = asyncio.ensure_future(watch_all(watcher, 240, 280.0))
     await clock.sleep(100.0)
 
     clock._now += 45.0  # a laptop sleeps
 
     await watching
     later = [moment for moment, _ in service.looks if moment > 100.0]
-    assert busiest_second(later) <= 1.25 * 10 + 2
+    assert busiest_second(later) <= 1.25 * 4 + 2
     assert watcher.stats.lateness_max == pytest.approx(45.0, abs=0.3)
     times: defaultdict[str, list[float]] = defaultdict(list)
     for moment, task_id in service.looks:
@@ -90,14 +90,14 @@ async def test_polls_under_way_are_bounded_and_the_interval_stretches_with_one_w
 ) -> None:
     caplog.set_level(logging.INFO, "vidgen_async.watcher")
     watcher = make_watcher(concurrency=4, first_looks=0)
-    service.latency = 2.0  # two looks per second, where four are asked for
-    watching = asyncio.ensure_future(watch_all(watcher, 240, 1500.0))
+    service.latency = 8.0  # one look in two seconds, where one per second is asked for
+    watching = asyncio.ensure_future(watch_all(watcher, 60, 1000.0))
 
-    await clock.sleep(900.0)
+    await clock.sleep(600.0)
     assert service.most_in_flight == 4
     assert watcher.stats.in_flight == 4
     assert watcher.stats.interval_now == pytest.approx(120.0, abs=3.0)
-    gaps = [b - a for n in range(240) for a, b in pairwise(service.times(f"t{n}")[3:])]
+    gaps = [b - a for n in range(60) for a, b in pairwise(service.times(f"t{n}")[2:])]
     assert min(gaps) == pytest.approx(120.0, abs=3.0)
     assert max(gaps) == pytest.approx(120.0, abs=3.0)
     messages = [record.getMessage() for record in caplog.records]
@@ -107,7 +107,7 @@ async def test_polls_under_way_are_bounded_and_the_interval_stretches_with_one_w
     service.latency = 0.0
     await watching
 
-    assert busiest_second(moment for moment, _ in service.looks if moment > recovered_at) <= 1.25 * 4 + 2
+    assert busiest_second(moment for moment, _ in service.looks if moment > recovered_at) <= 1.25 + 2
     assert watcher.stats.interval_now == pytest.approx(60.0, abs=0.2)
     messages = [record.getMessage() for record in caplog.records]
     assert len([message for message in messages if "late" in message]) == 1
@@ -136,11 +136,11 @@ async def test_nothing_is_started_per_watched_task(
     make_watcher: MakeWatcher, service: FakeService, clock: VirtualClock
 ) -> None:
     watcher = make_watcher(first_looks=0)
-    watching = asyncio.ensure_future(watch_all(watcher, 5_000, 50.0))
+    watching = asyncio.ensure_future(watch_all(watcher, 1_000, 3.0))
     await clock.sleep(1.0)
     await settle()
 
-    assert watcher.stats.tasks == 5_000
+    assert watcher.stats.tasks == 1_000
     assert watcher.stats.waiting == 1
     # This test, the gatherer, the clock, the scheduler and its alarm; and nothing else but a look that is just due.
     assert len(asyncio.all_tasks()) <= 7

@@ -98,7 +98,7 @@ def test_new_items_are_due_at_once_while_the_allowance_lasts() -> None:
     assert all(1000.0 <= due < 1060.0 for due in dues)
 
 
-@pytest.mark.parametrize("count", [10, 100, 2_000, 100_000])
+@pytest.mark.parametrize("count", [10, 100, 2_000, 10_000])
 def test_the_others_are_spread_evenly_over_one_interval(count: int) -> None:
     schedule = Schedule(60.0, first_looks=0)
     for item in range(count):
@@ -111,14 +111,14 @@ def test_they_are_spread_evenly_too_when_they_come_in_groups_at_odd_moments() ->
     schedule = Schedule(60.0, first_looks=0)
     chance = random.Random(1)  # noqa: S311 - the same numbers in every run
     now = 0.0
-    for group in range(60):
+    for group in range(40):
         now += chance.random()
-        for item in range(100):
-            schedule.add(100 * group + item, now)
+        for item in range(40):
+            schedule.add(40 * group + item, now)
 
     looks = drive(schedule, now, now + 180.0)
 
-    assert busiest_second(moment for moment, _ in looks if moment >= now + 60.0) <= 100 * 1.25
+    assert busiest_second(moment for moment, _ in looks if moment >= now + 60.0) <= 40 * 1.25
 
 
 def test_the_next_look_is_one_interval_after_the_start_of_the_last() -> None:
@@ -248,7 +248,7 @@ def test_an_item_added_during_a_pause_is_due_when_it_ends_and_shifts_nobody() ->
 
 @pytest.mark.parametrize("freeze", [10.0, 45.0, 8 * 3600.0])
 def test_after_a_freeze_nothing_is_caught_up_in_a_burst(freeze: float) -> None:
-    count = 6_000
+    count = 600
     schedule = Schedule(60.0, first_looks=0)
     for item in range(count):
         schedule.add(item, 0.0)

@@ -14,7 +14,7 @@ from vidgen_async.transports.base import BufferedResponse
 from vidgen_async.transports.fake import FakeTransport
 from vidgen_async.types.http import Request, make_headers
 from vidgen_async.types.resources import VideoTask
-from vidgen_async.watcher import Watcher
+from vidgen_async.watcher import Watcher, listeners
 
 from .conftest import FakeService
 
@@ -36,10 +36,11 @@ def test_the_same_answer_is_not_read_again_and_any_other_is() -> None:
 
 
 async def test_an_answer_that_came_before_anybody_wanted_the_task_is_read_again_for_who_does(
-    make_watcher: MakeWatcher, service: FakeService, clock: VirtualClock
+    make_watcher: MakeWatcher, service: FakeService, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    watcher = make_watcher(concurrency=1000, first_looks=100_000)
-    crowd = asyncio.ensure_future(anext(watcher.as_completed(f"t{number}" for number in range(10_001))))
+    monkeypatch.setattr(listeners, "MOST_KEPT", 10)
+    watcher = make_watcher(first_looks=100)
+    crowd = asyncio.ensure_future(anext(watcher.as_completed(f"t{number}" for number in range(11))))
     await clock.sleep(130.0)  # each was looked at twice, and none is kept
 
     changes = watcher.watch("t7", timeout=120.0)

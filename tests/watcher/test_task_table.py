@@ -5,9 +5,11 @@ import gc
 from collections.abc import Callable
 from contextlib import aclosing, suppress
 
+import pytest
+
 from vidgen_async.clock import VirtualClock
 from vidgen_async.types.resources import VideoTask
-from vidgen_async.watcher import Outcome, Watcher
+from vidgen_async.watcher import Outcome, Watcher, listeners
 from vidgen_async.watcher.listeners import Listener
 from vidgen_async.watcher.poll_rules import GRACE, Fault
 from vidgen_async.watcher.task_table import Entries
@@ -87,17 +89,20 @@ class TestReuse:
         watcher = make_watcher(concurrency=2)
         kept = asyncio.ensure_future(watcher.wait("kept", timeout=None))
         gone = asyncio.ensure_future(watcher.wait("gone", timeout=None))
-        await settle()
-        row = _row(watcher, "gone")
-        await _leave(gone)
+        with clock.hold():
+            await settle()
+            row = _row(watcher, "gone")
+            await _leave(gone)
         await clock.sleep(61.0)
-        await _leave(asyncio.ensure_future(watcher.wait("another", timeout=None)))  # and what left long ago is dropped
-        heir = asyncio.ensure_future(watcher.wait("heir", timeout=None))
-        await settle()
-        heirs_row = _row(watcher, "heir")
+        with clock.hold():
+            # What left long ago is dropped.
+            await _leave(asyncio.ensure_future(watcher.wait("another", timeout=None)))
+            heir = asyncio.ensure_future(watcher.wait("heir", timeout=None))
+            await settle()
+            heirs_row = _row(watcher, "heir")
 
-        late.set_result(VideoTask(id="gone", status="completed"))
-        await settle()
+            late.set_result(VideoTask(id="gone", status="completed"))
+            await settle()
 
         assert heirs_row == row
         assert not heir.done()
@@ -120,9 +125,10 @@ class TestReuse:
 
 
 async def test_very_many_watched_tasks_are_nothing_that_a_garbage_collector_goes_through(
-    make_watcher: Callable[..., Watcher], service: FakeService, clock: VirtualClock
+    make_watcher: Callable[..., Watcher], service: FakeService, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    count = 20_000  # more than a gatherer keeps the tasks of
+    count = 1_000
+    monkeypatch.setattr(listeners, "MOST_KEPT", count // 2)  # more than a gatherer keeps the tasks of
     watcher = make_watcher()
     ids = [f"t{number}" for number in range(count)]
     gc.collect()
@@ -139,7 +145,7 @@ async def test_very_many_watched_tasks_are_nothing_that_a_garbage_collector_goes
         await asyncio.gather(waiter, return_exceptions=True)
 
     assert polls >= count
-    assert grown < count / 10
+    assert grown < count / 4
 
 
 async def _leave(waiter: "asyncio.Future[VideoTask]") -> None:
