@@ -91,6 +91,7 @@ async def test_the_same_order_id_gives_the_same_receipt_to_the_next_client(make_
     assert len(service.creates) == 1
 
 
+@pytest.mark.slow
 async def test_an_end_that_a_killed_process_was_told_of_and_did_not_handle_is_found_again(
     start_process, make_client, service
 ):
@@ -105,6 +106,7 @@ async def test_an_end_that_a_killed_process_was_told_of_and_did_not_handle_is_fo
     assert len(service.creates) == 1
 
 
+@pytest.mark.slow
 async def test_a_receipt_survives_the_kill_of_the_process_that_had_it(start_process, make_client, service):
     other_process = await start_process()
     told = (await other_process.stdout.readline()).decode().strip()
@@ -116,6 +118,7 @@ async def test_a_receipt_survives_the_kill_of_the_process_that_had_it(start_proc
     assert len(service.creates) == 1
 
 
+@pytest.mark.slow
 async def test_an_order_whose_process_was_killed_before_the_answer_is_not_sent_again(
     start_process, make_client, service
 ):

@@ -1,7 +1,7 @@
-"""Starts workers and services fast: a program that has loaded the package, has no thread and no event loop, and forks on demand.
+"""Starts workers and services fast: a program that has loaded the package, has no thread and no event loop, and forks.
 
-Over a socket that it inherits, each message names what is to be started and brings its stdin,
-stdout and stderr; the pid goes back. A process that has ended stays a zombie until all end together, so a pid never comes to mean another process.
+Over a socket that it inherits, each message names what is to be started and brings its stdin, stdout and stderr; the
+pid goes back. A process that has ended stays a zombie until all end together, so a pid never comes to mean another one.
 """
 
 import os

@@ -1,7 +1,8 @@
 """A service that writes down what reaches it, as a process of its own.
 
-It reads its options as one line of JSON on stdin, says its port on stdout and serves until its stdin ends. Each event is one line of JSON in the file RECORD, on disk before the service
-goes on: what the record says is what happened, whoever is killed afterwards. Times are this process's monotonic clock.
+It reads its options as a line of JSON on stdin, says its port on stdout and serves until its stdin ends. Each event is
+one line of JSON in the file ``record``, on disk before the service goes on: what the record says is what happened,
+whoever is killed afterwards. Times are this process's monotonic clock.
 
 How the POSTs of an order fare is told by its prompt, ``ORDER: BEHAVIOUR BEHAVIOUR …``: one for each POST, the last one
 for all that follow. A base URL below ``/headers-only`` leads to a door that reads the headers of a create and no more.

@@ -28,7 +28,7 @@ FIXED = settings(
     max_examples=25,
     suppress_health_check=[HealthCheck.too_slow],
 )
-GAMES = settings(FIXED, max_examples=30, stateful_step_count=25)
+GAMES = settings(FIXED, max_examples=25, stateful_step_count=25)
 MORE_GAMES = settings(GAMES, max_examples=300)
 
 

@@ -55,6 +55,7 @@ async def test_a_first_look_is_at_once(watcher: Watcher, service: FakeService, c
     assert service.times() == [0.0, 100.25, 100.5]
 
 
+@pytest.mark.slow
 async def test_many_at_once_make_no_burst(make_watcher: MakeWatcher, service: FakeService) -> None:
     watcher = make_watcher(first_looks=32)
     await watch_all(watcher, 480, 119.0)
@@ -66,6 +67,7 @@ async def test_many_at_once_make_no_burst(make_watcher: MakeWatcher, service: Fa
     assert watcher.stats.lateness_max < 0.05
 
 
+@pytest.mark.slow
 async def test_after_a_blocked_loop_there_is_no_burst(
     make_watcher: MakeWatcher, service: FakeService, clock: VirtualClock
 ) -> None:
@@ -85,6 +87,7 @@ async def test_after_a_blocked_loop_there_is_no_burst(
     assert all(b - a >= 60.0 for moments in times.values() for a, b in pairwise(moments))
 
 
+@pytest.mark.slow
 async def test_polls_under_way_are_bounded_and_the_interval_stretches_with_one_warning_and_recovers(
     make_watcher: MakeWatcher, service: FakeService, clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -124,6 +124,7 @@ class TestReuse:
         assert [looked_at for _, looked_at in service.looks] == [f"t{number}" for number in range(300)]
 
 
+@pytest.mark.slow
 async def test_very_many_watched_tasks_are_nothing_that_a_garbage_collector_goes_through(
     make_watcher: Callable[..., Watcher], service: FakeService, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
