@@ -140,6 +140,7 @@ async def test_a_journal_that_breaks_while_in_use_means_no_post_and_once_mended_
     assert len(posts_of(service, "first")) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operation", ["intend", "turn", "begin"])
 @pytest.mark.parametrize("trouble", [trouble for trouble in IN_USE if trouble.words], ids=str)
 async def test_a_journal_that_breaks_just_before_any_of_its_words_that_a_send_needs_means_no_post(
@@ -222,6 +223,7 @@ async def test_a_receipt_that_cannot_be_written_is_in_the_exception_and_on_recor
     assert len(posts_of(service, "o")) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trouble", IN_USE, ids=str)
 async def test_a_receipt_is_given_and_on_record_when_the_journal_is_mended_within_half_a_minute(
     make_client, service, path, harm, clock, struck, trouble
@@ -260,28 +262,31 @@ from tests.proof.broken import HeldJournal
 from vidgen_async import Client, JournalError, Receipt
 from vidgen_async.clock import VirtualClock
 
-key, base_url, path, when = sys.argv[1:]
+key, base_url, directory, *moments = sys.argv[1:]
 
 def limit(size):
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
 class Filling(HeldJournal):
+    when = ""
+
     async def begin(self, permission):
         attempt = await super().begin(permission)
-        if when == "between":
+        if self.when == "between":
             limit(0)
         return attempt
 
-async def main():
+async def fill(when):
     clock = VirtualClock()
-    journal = Filling(Path(path), clock)
+    journal = Filling(Path(directory, when), clock)
+    journal.when = when
     async with Client(key, base_url=base_url, journal=journal, clock=clock, namespace={NAMESPACE!r}) as client:
         with clock.hold():
             if when == "in use":
                 await client.orders.list()
             if when != "between":
                 limit(0)
-            caller = asyncio.ensure_future(client.videos.create(**{FIELDS!r}, order_id="o"))
+            caller = asyncio.ensure_future(client.videos.create(**{FIELDS!r}, order_id=when))
             settling = asyncio.ensure_future(journal.is_settling.wait())
             await asyncio.wait([caller, settling], return_when=asyncio.FIRST_COMPLETED)
             settling.cancel()
@@ -293,39 +298,42 @@ async def main():
             await clock.sleep({A_WHILE})
         else:
             with clock.hold():
-                await client.videos.create(**{FIELDS!r}, order_id="o")
+                await client.videos.create(**{FIELDS!r}, order_id=when)
         print("mended", flush=True)
         sys.stdin.readline()
 
-asyncio.run(main())
+for when in moments:
+    asyncio.run(fill(when))
 """
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("when", ["at opening", "in use", "between"])
 async def test_a_full_disk_means_no_post_or_a_receipt_in_the_exception_and_with_room_again_all_is_on_record(
-    service, path, when
+    service, tmp_path
 ):
+    moments = ("at opening", "in use", "between")
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", FULL_DISK, service.api_key, service.base_url, str(path), when),
+        *(sys.executable, "-c", FULL_DISK, service.api_key, service.base_url, str(tmp_path), *moments),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         cwd=ROOT,
     )
-    kind, said, task_id = json.loads(await process.stdout.readline())
-    posts = posts_of(service, "o")
-    if when == "between":
-        assert (kind, len(posts), task_id) == ("ReceiptNotStoredError", 1, posts[0].task_id)
-    else:
-        assert (kind, len(posts)) == ("JournalError", 0)
-    assert str(path) in said
-    assert "disk" in said
+    for when in moments:
+        kind, said, task_id = json.loads(await process.stdout.readline())
+        posts = posts_of(service, when)
+        if when == "between":
+            assert (kind, len(posts), task_id) == ("ReceiptNotStoredError", 1, posts[0].task_id)
+        else:
+            assert (kind, len(posts)) == ("JournalError", 0), when
+        assert str(tmp_path / when) in said, when
+        assert "disk" in said, when
 
-    process.stdin.write(b"\n")
-    assert await process.stdout.readline() == b"mended\n"
+        process.stdin.write(b"\n")
+        assert await process.stdout.readline() == b"mended\n", when
 
-    (post,) = posts_of(service, "o")
-    order = await on_record(path, service, "o")
-    assert (order.state, order.task_ids) == (OrderState.ACCEPTED, (post.task_id,))
-    await process.communicate(b"\n")
+        (post,) = posts_of(service, when)
+        order = await on_record(tmp_path / when, service, when)
+        assert (order.state, order.task_ids) == (OrderState.ACCEPTED, (post.task_id,)), when
+        process.stdin.write(b"\n")
+    await process.communicate()
     assert process.returncode == 0

@@ -36,6 +36,8 @@ from vidgen_async.types.limits import Pacing
 from vidgen_async.types.orders import OrderState
 from vidgen_async.types.resources import Receipt
 
+pytestmark = pytest.mark.slow
+
 HOUR, DAY = 3600.0, 86400.0
 STEPS = (HOUR, -HOUR, DAY, -DAY)
 #: With each step, where the moments begin at which it happens: all steps together come to every one that is sampled.
@@ -108,7 +110,6 @@ async def create(client: Client, order_id: str = "o") -> Receipt:
 # -- in the middle of a create -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("step", "first"), BEGINNINGS.items())
 async def test_a_calendar_that_is_set_at_any_moment_of_a_create_costs_neither_a_second_post_nor_the_receipt(
     make_client, service, path, step, first
@@ -132,7 +133,6 @@ async def test_a_calendar_that_is_set_at_any_moment_of_a_create_costs_neither_a_
     assert moment > 40
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("step", "first"), BEGINNINGS.items())
 async def test_two_processes_whose_calendars_part_at_any_moment_send_an_order_once(
     make_client, service, path, step, first
@@ -187,7 +187,6 @@ async def left_behind(service: Sandbox, client: Client) -> None:
         await sending
 
 
-@pytest.mark.slow
 async def test_a_deadline_that_comes_late_only_makes_the_next_process_wait_until_the_calendar_is_right(
     make_client, service, path
 ):

@@ -6,6 +6,8 @@ from attrs import frozen
 from tests.proof.points import ANSWER_READ, BEFORE_RETURN, CONNECTED
 from tests.proof.processes import LATER, Processes, check, on_disk
 
+pytestmark = pytest.mark.slow
+
 ORDER = "order-1187"
 #: More than the buffers between two processes hold.
 LONG = 8 << 20

@@ -72,6 +72,7 @@ async def test_a_scan_would_find_the_key(tmp_path):
     assert files_with_a_secret(tmp_path) == ["a.log"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", ["before the commit of the attempt", "before the commit of the outcome"])
 async def test_what_a_killed_process_leaves_beside_the_journal_is_its_owners_and_holds_no_key(
     on_service, tmp_path, point

@@ -46,11 +46,13 @@ def test_each_invariant_finds_a_mutant_out():
     assert {mutant.dies_by for mutant in MUTANTS} == {"I1", "I2", "I3", "I4", "I5", "I7", "I8"}
 
 
+@pytest.mark.slow
 def test_the_search_comes_through_every_state_of_an_order(whole):
     design = Design()
     assert {design.state(world.order) for world in whole.came_from if world.order is not None} == STATES
 
 
+@pytest.mark.slow
 def test_the_search_comes_through_what_is_seldom_seen(whole):
     orders = {world.order for world in whole.came_from if world.order is not None}
     receipts = {frozenset(order.receipts()) for order in orders}
@@ -62,6 +64,7 @@ def test_the_search_comes_through_what_is_seldom_seen(whole):
     assert any(order.closing == "abandoned" and order.receipts() for order in orders), "a receipt after it was given up"
 
 
+@pytest.mark.slow
 def test_the_path_to_a_world_leads_there(whole):
     design = Design(workers=2, resends=1, attempts=3)
     for world in list(whole.came_from)[::500]:

@@ -13,6 +13,8 @@ from tests.proof.model_replay import Path, Step, longest, mismatches, refusals, 
 from vidgen_async.journal import MemoryJournal
 from vidgen_async.types.orders import Attempt, Closing, Evidence, Order, OrderRef, OrderState
 
+pytestmark = pytest.mark.slow
+
 LARGE = Design(workers=2, resends=1, attempts=4)
 MEDIUM = Design(workers=2, resends=1, attempts=3)
 SMALL = Design(workers=2, resends=1, attempts=2)
@@ -29,7 +31,6 @@ def few_records() -> dict[model.Order, Path]:
     return shortest(search(SMALL))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", JOURNALS)
 async def test_a_journal_leaves_the_record_that_the_model_says_on_every_path(name, records):
     assert len(records) > 300
@@ -37,7 +38,6 @@ async def test_a_journal_leaves_the_record_that_the_model_says_on_every_path(nam
         assert await mismatches(journal, MEDIUM, longest(records.values())) == []
 
 
-@pytest.mark.slow
 @pytest.mark.needs_dev
 async def test_a_journal_leaves_the_record_that_the_model_says_also_with_one_attempt_more():
     records = shortest(search(LARGE))
@@ -47,7 +47,6 @@ async def test_a_journal_leaves_the_record_that_the_model_says_also_with_one_att
             assert await mismatches(journal, LARGE, longest(records.values())) == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", JOURNALS)
 async def test_a_journal_notices_a_deadline_that_nobody_has_looked_at(name, records):
     late = [path for path in records.values() if len(path) < 9 and any(move.rule == "expire" for move, _ in path)]
@@ -55,7 +54,6 @@ async def test_a_journal_notices_a_deadline_that_nobody_has_looked_at(name, reco
         assert await mismatches(journal, MEDIUM, longest(late), unseen_deadlines=True) == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", JOURNALS)
 async def test_what_must_not_change_an_order_changes_it_in_no_state(name, few_records):
     async with opened(name) as journal:

@@ -8,6 +8,8 @@ import pytest
 from tests.proof.points import CONNECTED
 from tests.proof.processes import LATER, check, on_disk
 
+pytestmark = pytest.mark.slow
+
 ORDER = "order-1187"
 BEFORE_THE_FIRST_BYTE = "after the commit of the attempt"
 

@@ -7,12 +7,13 @@ import pytest
 
 from tests.proof.processes import LATER, Processes, check, on_disk
 
+pytestmark = pytest.mark.slow
+
 PROCESSES, COROUTINES, ORDERS = 6, 3, 20
 #: Of each ten orders: most are taken, soon or late, and some are never answered with a task.
 BEHAVIOURS = ("ok", "ok", "late=0.05", "ok", "status=503", "ok", "late=0.2", "ok", "nameless", "half")
 
 
-@pytest.mark.slow
 async def test_each_of_many_callers_gets_the_one_answer_to_the_one_post_of_an_order(on_service):
     names = [f"order-{n}" for n in range(ORDERS)]
     chance = random.Random(1187)  # noqa: S311 - a repeatable choice, not a secret

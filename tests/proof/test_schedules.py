@@ -93,6 +93,7 @@ def test_people_who_decide_at_the_same_moment_send_no_more_than_they_decided(see
     assert states >= {OrderState.ACCEPTED, OrderState.UNCERTAIN, OrderState.ABANDONED}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scene", [callers_come_and_go, people_decide])
 def test_the_same_seed_gives_the_same_schedule(scene):
     traces = [[play(seed, scene).trace for seed in range(4)] for _ in range(2)]

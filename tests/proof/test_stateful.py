@@ -116,6 +116,7 @@ def test_another_value_under_the_same_order_id_is_refused_before_it_is_sent(extr
         assert len(service.posts) == 1
 
 
+@pytest.mark.slow
 @given(odd_values, st.text() | surrogates)
 @FIXED
 def test_what_json_cannot_hold_is_refused_with_nothing_sent_or_on_record(odd, prompt):

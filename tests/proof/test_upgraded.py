@@ -1,6 +1,10 @@
 """An order outlives the version of the SDK that wrote it: its bytes and its key are those on record."""
 
+import pytest
+
 from tests.proof.processes import check
+
+pytestmark = pytest.mark.slow
 
 ORDER = "order-1187"
 
