@@ -49,7 +49,7 @@ async def test_the_block_about_the_sandboxs_faults_passes(capsys):
 
 
 @pytest.fixture
-def environment(service, short_videos, tmp_path, monkeypatch):
+def environment(service, tmp_path, monkeypatch):
     """Where the README's programs run: a directory of their own, with the sandbox in the environment."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("VIDGEN_API_KEY", service.api_key)
