@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 USE = """
@@ -28,6 +30,7 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)  # noqa: S603 - ours
 
 
+@pytest.mark.slow
 def test_a_client_imports_no_opentelemetry():
     ran = run(USE)
     assert (ran.stdout, ran.stderr) == ("completed\n[]\n", "")
@@ -40,6 +43,7 @@ def test_without_opentelemetry_the_import_names_the_extra():
     assert ran.stderr.splitlines()[-1] == expected
 
 
+@pytest.mark.slow
 def test_with_the_interface_alone_it_works_and_keeps_nothing():
     ran = run(
         "import sys; sys.modules['opentelemetry.sdk'] = None\n"

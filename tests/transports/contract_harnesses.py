@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from yarl import URL
 
@@ -19,9 +19,23 @@ from vidgen_async.errors import (
     TransportError,
 )
 from vidgen_async.transports.base import BufferedResponse
-from vidgen_async.transports.contract import ANSWERS, FIRST, REST, Answer, Asked, Scene, Stage
+from vidgen_async.transports.contract import ANSWERS, FIRST, REST, Answer, Asked, Scene, Stage, TransportContract
 from vidgen_async.transports.fake import FakeTransport
 from vidgen_async.types.http import Body, Delivery, Phase, Request, make_headers
+
+Contract = TypeVar("Contract", bound=type[TransportContract])
+
+
+def only(*words: str) -> Callable[[Contract], Contract]:
+    """Run those sentences of the contract that have one of these words in their name, and no others."""
+
+    def select(kind: Contract) -> Contract:
+        for name in dir(kind):
+            if name.startswith("test_") and not any(word in name for word in words):
+                setattr(kind, name, None)
+        return kind
+
+    return select
 
 
 class FakeStage(Stage):

@@ -232,6 +232,7 @@ async def mixed_sends(
     assert sum(isinstance(end, bytes) for end in ends) == 60
 
 
+@pytest.mark.slow
 async def test_two_hundred_mixed_sends_leave_no_socket_and_no_task(certificate: Certificate) -> None:
     cut = raw.says(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nab")
     async with (

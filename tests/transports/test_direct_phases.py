@@ -435,6 +435,7 @@ async def test_a_read_that_finds_no_free_connection_in_time_is_a_connect_error()
     assert service.requests_begun == 1
 
 
+@pytest.mark.slow
 async def test_many_creates_at_once_do_not_wait_for_each_other() -> None:
     transport = DirectTransport(max_connections=1)
     async with raw_service(raw.hangs) as service:

@@ -3,18 +3,21 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import product
 
 import pytest
 
 from vidgen_async.errors import BodyError, TransportClosedError, TransportError
 from vidgen_async.transports.base import Response
 from vidgen_async.transports.contract.harness import GateError, OnStage, Stage, WatchedProbe, only_what_may_escape, soon
-from vidgen_async.transports.contract.response_tests import answer, probe_if, whole, with_and_without_probe
+from vidgen_async.transports.contract.response_tests import METHODS, answer, probe_if, whole, with_and_without_probe
 from vidgen_async.transports.contract.service import FIRST, Asked, Scene
 from vidgen_async.types.http import Delivery, Phase, Probe, Request
 
 #: Seconds of silence that are allowed where nothing ever comes, and where the beginning of an answer must come first.
 SHORT, LONGER = 0.05, 0.3
+#: Where the connection is lost after the request has arrived.
+LOST = (Scene.DROPPED, Scene.RESET, Scene.HALF)
 
 
 def limit_for(path: str) -> float:
@@ -41,12 +44,17 @@ async def under_way(
 
 async def failure(stage: Stage, request: Request, probe: Probe | None) -> TransportError:
     """What a send that must fail fails with; its evidence must be that of the probe."""
-    with pytest.raises(TransportError) as caught:
+    row = f"{request.method} {request.url.path}"
+    error = None
+    try:
         await stage.send(request, probe)
-    error = caught.value
-    assert error.op == request.op, "a TransportError names the operation"
+    except TransportError as raised:
+        error = raised
+    if error is None:
+        pytest.fail(f"{row}: a send that gets no answer must raise a TransportError")
+    assert error.op == request.op, f"{row}: a TransportError names the operation"
     if probe is not None and stage.honours_gate:
-        assert error.delivery == probe.delivery, "the error and the probe say the same of the delivery"
+        assert error.delivery == probe.delivery, f"{row}: the error and the probe say the same of the delivery"
     return error
 
 
@@ -96,17 +104,17 @@ class Failures(OnStage):
             await stage.settle()
             assert (list(stage.asked), probe.delivery) == ([], Delivery.NOT_SENT)
 
-    @pytest.mark.parametrize("path", ["/short", Scene.DROPPED, Scene.SILENT, Scene.REFUSED])
-    async def test_evidence_only_grows(self, path: str) -> None:
-        probe = WatchedProbe()
+    async def test_evidence_only_grows(self) -> None:
         async with self.stage() as stage:
-            try:
-                async with await stage.send(stage.request(path, read=limit_for(path)), probe) as response:
-                    await whole(response)
-            except TransportError:
-                assert path != "/short", "an answer is no failure"
-            seen = [*probe.seen, probe.delivery]
-        assert seen == sorted(seen, key=list(Delivery).index), "what is proven is never taken back"
+            for path in ("/short", Scene.DROPPED, Scene.SILENT, Scene.REFUSED):
+                probe = WatchedProbe()
+                try:
+                    async with await stage.send(stage.request(path, read=limit_for(path)), probe) as response:
+                        await whole(response)
+                except TransportError:
+                    assert path != "/short", "an answer is no failure"
+                seen = [*probe.seen, probe.delivery]
+                assert seen == sorted(seen, key=list(Delivery).index), f"{path}: what is proven is never taken back"
 
     async def test_a_send_that_returns_has_said_that_it_was_answered(self) -> None:
         probe = Probe()
@@ -127,41 +135,39 @@ class Failures(OnStage):
                 assert probe.delivery == stage.unsent, "no connection, no byte"
                 assert not stage.honours_gate or error.delivery == Delivery.NOT_SENT
 
-    @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE"])
-    @pytest.mark.parametrize("path", [Scene.DROPPED, Scene.RESET, Scene.HALF])
-    async def test_with_a_probe_a_lost_connection_is_one_request_that_may_have_arrived(
-        self, path: str, method: str
-    ) -> None:
-        probe = Probe()
+    async def test_with_a_probe_a_lost_connection_is_one_request_that_may_have_arrived(self) -> None:
         async with self.stage() as stage:
-            await failure(stage, stage.request(path, method=method), probe)
-            await stage.settle()
-            assert [(asked.method, asked.path) for asked in stage.asked] == [(method, path)], "one send is one request"
-        told = {Delivery.MAYBE_SENT, Delivery.ANSWERED} if path == Scene.HALF else {Delivery.MAYBE_SENT}
-        assert probe.delivery in told
+            for sent, (path, method) in enumerate(product(LOST, METHODS)):
+                probe = Probe()
+                await failure(stage, stage.request(path, method=method), probe)
+                await stage.settle()
+                got = [(asked.method, asked.path) for asked in stage.asked[sent:]]
+                assert got == [(method, path)], f"{method} {path}: one send is one request"
+                told = {Delivery.MAYBE_SENT, Delivery.ANSWERED} if path == Scene.HALF else {Delivery.MAYBE_SENT}
+                assert probe.delivery in told, f"{method} {path}: the service may have it"
 
-    @pytest.mark.parametrize("path", [Scene.DROPPED, Scene.RESET, Scene.HALF])
-    async def test_without_a_probe_a_lost_post_is_one_request_too(self, path: str) -> None:
+    async def test_without_a_probe_a_lost_post_is_one_request_too(self) -> None:
         async with self.stage() as stage:
-            error = await failure(stage, stage.request(path), None)
-            await stage.settle()
-            assert list(stage.asked) == [Asked("POST", path, b"{}")], "one send is one request"
-        assert error.delivery != Delivery.NOT_SENT, "it cannot be excluded that the service has it"
+            for sent, path in enumerate(LOST):
+                error = await failure(stage, stage.request(path), None)
+                await stage.settle()
+                assert list(stage.asked[sent:]) == [Asked("POST", path, b"{}")], f"{path}: one send is one request"
+                assert error.delivery != Delivery.NOT_SENT, f"{path}: it cannot be excluded that the service has it"
 
-    @pytest.mark.parametrize("path", [Scene.DROPPED, Scene.RESET, Scene.HALF])
-    async def test_without_a_probe_a_lost_get_is_a_transport_error(self, path: str) -> None:
+    async def test_without_a_probe_a_lost_get_is_a_transport_error(self) -> None:
         async with self.stage() as stage:
-            await failure(stage, stage.request(path, method="GET"), None)
+            for path in LOST:
+                await failure(stage, stage.request(path, method="GET"), None)
 
     @with_and_without_probe
-    @pytest.mark.parametrize("path", [Scene.GARBAGE, Scene.SILENT])
-    async def test_a_send_that_fails_leaves_no_connection_behind(self, path: str, is_probed: bool) -> None:
-        probe = probe_if(is_probed)
+    async def test_a_send_that_fails_leaves_no_connection_behind(self, is_probed: bool) -> None:
         async with self.stage() as stage:
-            await failure(stage, stage.request(path, read=limit_for(path)), probe)
-            async with soon("the connection of a send that failed must be closed"):
-                await stage.until_released()
-        assert probe is None or probe.delivery != Delivery.NOT_SENT
+            for path in (Scene.GARBAGE, Scene.SILENT):
+                probe = probe_if(is_probed)
+                await failure(stage, stage.request(path, read=limit_for(path)), probe)
+                async with soon(f"{path}: the connection of a send that failed must be closed"):
+                    await stage.until_released()
+                assert probe is None or probe.delivery != Delivery.NOT_SENT, f"{path}: the service has it"
 
     @with_and_without_probe
     async def test_a_cancelled_send_leaves_no_connection_and_its_evidence_behind(self, is_probed: bool) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+from itertools import product
 
 import pytest
 
@@ -10,6 +11,8 @@ from vidgen_async.transports.base import Response, Transport
 from vidgen_async.transports.contract.harness import OnStage, Stage, only_what_may_escape, soon
 from vidgen_async.transports.contract.service import ANSWERS, FIRST, LONG_BODY, REST, Asked, Scene
 from vidgen_async.types.http import Probe
+
+METHODS = ("GET", "POST", "PUT", "DELETE")
 
 with_and_without_probe = pytest.mark.parametrize("is_probed", [False, True], ids=["no probe", "probe"])
 
@@ -39,11 +42,12 @@ class Answers(OnStage):
     # -- requests ------------------------------------------------------------------------------------------------------
 
     @with_and_without_probe
-    @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE"])
-    async def test_the_service_gets_one_request_as_it_was_made(self, method: str, is_probed: bool) -> None:
+    async def test_the_service_gets_one_request_as_it_was_made(self, is_probed: bool) -> None:
         async with self.stage() as stage:
-            await answer(stage, "/short", method=method, probe=probe_if(is_probed))
-            assert list(stage.asked) == [Asked(method, "/short", b"" if method == "GET" else b"{}")]
+            for sent, method in enumerate(METHODS):
+                await answer(stage, "/short", method=method, probe=probe_if(is_probed))
+                expected = [Asked(method, "/short", b"" if method == "GET" else b"{}")]
+                assert list(stage.asked[sent:]) == expected, f"{method}: one send is one request, as it was made"
 
     @with_and_without_probe
     async def test_headers_go_out_as_they_are_with_those_of_the_body(self, is_probed: bool) -> None:
@@ -93,36 +97,38 @@ class Answers(OnStage):
             assert response.headers.getall("ratelimit-policy") == ["10;w=1", "50;w=60"]
 
     @with_and_without_probe
-    @pytest.mark.parametrize("method", ["GET", "POST"])
-    @pytest.mark.parametrize("path", ["/empty", "/found", "/moved", "/limit", "/broken", "/busy"])
-    async def test_no_status_is_raised_followed_or_tried_again(self, path: str, method: str, is_probed: bool) -> None:
+    async def test_no_status_is_raised_followed_or_tried_again(self, is_probed: bool) -> None:
+        rows = product(("GET", "POST"), ("/empty", "/found", "/moved", "/limit", "/broken", "/busy"))
         async with self.stage() as stage:
-            got = await answer(stage, path, method=method, probe=probe_if(is_probed))
-            assert got == (ANSWERS[path].status, ANSWERS[path].body)
-            await stage.settle()
-            assert [asked.path for asked in stage.asked] == [path], "one send is one request"
+            for sent, (method, path) in enumerate(rows):
+                got = await answer(stage, path, method=method, probe=probe_if(is_probed))
+                expected = (ANSWERS[path].status, ANSWERS[path].body)
+                assert got == expected, f"{method} {path}: a status is an answer, neither raised nor followed"
+                await stage.settle()
+                assert [asked.path for asked in stage.asked[sent:]] == [path], f"{method} {path}: one send, one request"
 
     # -- bodies --------------------------------------------------------------------------------------------------------
 
     @with_and_without_probe
-    @pytest.mark.parametrize("path", ["/json", "/long"])
-    async def test_a_body_is_read_twice_as_the_same_bytes(self, path: str, is_probed: bool) -> None:
+    async def test_a_body_is_read_twice_as_the_same_bytes(self, is_probed: bool) -> None:
         async with self.stage() as stage:
-            async with await stage.send(stage.request(path), probe_if(is_probed)) as response:
-                first, second = await whole(response), await whole(response)
-            third = await whole(response)
-        assert first == ANSWERS[path].body, "bodies are handed on as bytes, undecoded"
-        assert second is first, "what was read is kept"
-        assert third == first, "after closing too"
+            for path in ("/json", "/long"):
+                async with await stage.send(stage.request(path), probe_if(is_probed)) as response:
+                    first, second = await whole(response), await whole(response)
+                third = await whole(response)
+                assert first == ANSWERS[path].body, f"{path}: bodies are handed on as bytes, undecoded"
+                assert second is first, f"{path}: what was read is kept"
+                assert third == first, f"{path}: after closing too"
 
     @with_and_without_probe
-    @pytest.mark.parametrize("size", [1000, 65536, 10_000_000])
-    async def test_chunks_are_at_most_as_long_as_asked(self, size: int, is_probed: bool) -> None:
-        async with self.stage() as stage, await stage.send(stage.request("/long"), probe_if(is_probed)) as response:
-            pieces = [piece async for piece in response.chunks(size)]
-        assert b"".join(pieces) == LONG_BODY
-        assert max(map(len, pieces)) <= size, "chunks(size) gives pieces of at most that size"
-        assert all(pieces), "no piece is empty"
+    async def test_chunks_are_at_most_as_long_as_asked(self, is_probed: bool) -> None:
+        async with self.stage() as stage:
+            for size in (1000, 65536, 10_000_000):
+                async with await stage.send(stage.request("/long"), probe_if(is_probed)) as response:
+                    pieces = [piece async for piece in response.chunks(size)]
+                assert b"".join(pieces) == LONG_BODY, f"chunks({size}) gives the whole body"
+                assert max(map(len, pieces)) <= size, f"chunks({size}) gives pieces of at most that size"
+                assert all(pieces), f"chunks({size}): no piece is empty"
 
     async def test_chunks_after_read_give_the_kept_bytes_again_and_again(self) -> None:
         async with self.stage() as stage, await stage.send(stage.request("/long")) as response:

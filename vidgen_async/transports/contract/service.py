@@ -12,7 +12,8 @@ from yarl import URL
 
 Pairs: TypeAlias = tuple[tuple[str, str], ...]
 
-LONG_BODY = bytes(range(256)) * 1000
+#: More than goes out or comes in at once.
+LONG_BODY = bytes(range(256)) * 300
 #: The two parts of the body of a scene that comes in parts.
 FIRST, REST = b"first part, ", b"and the rest"
 
