@@ -1,7 +1,7 @@
-"""A process that records from a service until it is killed: ``path``, ``base``, ``count`` and ``halt`` come as JSON.
+"""A process that records from a service until it is killed: ``path``, ``base`` and ``count`` come as JSON.
 
-``halt`` is where it kills itself while it publishes: ``"flush"``, ``"replace"`` (just before) or ``"discard"`` (just
-after the cassette has taken its place). Otherwise it is killed by others, when it has said how far it is.
+With ``halt`` it kills itself while it publishes, just before the cassette would take its place; otherwise it is killed
+by others.
 """
 
 import asyncio
@@ -14,14 +14,10 @@ from typing import Any
 
 from yarl import URL
 
-from vidgen_async.transports import AppendingTransport, DirectTransport, RecordingTransport
+from vidgen_async.transports import DirectTransport, RecordingTransport
 from vidgen_async.types.http import BytesBody, Request, make_headers
 
 KEY = "Zq7-key-of-the-childk9"
-
-
-def say(**facts: object) -> None:
-    os.write(1, json.dumps(facts).encode() + b"\n")
 
 
 def die(*_: object, **__: object) -> None:
@@ -35,28 +31,19 @@ def request(base: str, number: int) -> Request:
     return Request(op="videos.get", method="POST", url=url, headers=make_headers(headers), body=body)
 
 
-def arm(halt: str, path: Path) -> None:
+def arm(path: Path) -> None:
     replace = Path.replace
-    if halt == "flush":
-        os.fsync = die
-    elif halt == "replace":
-        Path.replace = lambda self, target: die() if Path(target) == path else replace(self, target)
-    elif halt == "discard":
-        Path.replace = lambda self, target: (replace(self, target), die() if Path(target) == path else None)[0]
+    Path.replace = lambda self, target: die() if Path(target) == path else replace(self, target)
 
 
 async def main(wanted: dict[str, Any]) -> None:
-    kind = AppendingTransport if wanted.get("append") else RecordingTransport
-    transport = kind(DirectTransport(), wanted["path"])
-    for number in range(wanted.get("first", 0), wanted["count"]):
+    transport = RecordingTransport(DirectTransport(), wanted["path"])
+    for number in range(wanted["count"]):
         async with await transport.send(request(wanted["base"], number)) as response:
-            say(answered=number)
-            async for _ in response.chunks():
-                say(piece=number)
-        say(done=number)
-    arm(wanted.get("halt", ""), Path(wanted["path"]))
+            await response.read()
+    if wanted.get("halt") == "replace":
+        arm(Path(wanted["path"]))
     await transport.aclose()
-    say(published=True)
 
 
 if __name__ == "__main__":

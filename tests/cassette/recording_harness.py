@@ -1,6 +1,7 @@
 """What the tests of recording and replay share: services made of functions, requests, ways to record and to play."""
 
 import json
+import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -160,6 +161,11 @@ class Pieces:
         self.opened.append(1)
         for start in range(0, len(self.data), 4096):
             yield self.data[start : start + 4096]
+
+
+def noise(length: int, seed: int = 1) -> bytes:
+    """Bytes of all values in which nothing can be read."""
+    return random.Random(seed).randbytes(length)  # noqa: S311 - nothing secret
 
 
 async def streamed(data: bytes, size: int = CHUNK) -> AsyncIterator[bytes]:

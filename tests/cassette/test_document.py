@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import random
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ from tests.cassette.recording_harness import (
     counting,
     in_turn,
     interactions_of,
+    noise,
     post,
     read,
     record,
@@ -47,10 +47,6 @@ END = CHUNK
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "cassettes" / "one.json"
-
-
-def noise(length: int, seed: int = 1) -> bytes:
-    return random.Random(seed).randbytes(length)  # noqa: S311 - nothing secret
 
 
 async def played(path: Path | Cassette, request: Request | None = None) -> bytes:
@@ -176,23 +172,33 @@ DAMAGES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("place", "pointer", "damage"), DAMAGES.values(), ids=DAMAGES)
-async def test_a_damaged_cassette_tells_the_pointer_to_its_damage(path, place, pointer, damage):
-    await record(path, counting(), [ask()])
+async def damage_told(path: Path, place: str, damage: object) -> CassetteInvalidError | None:
+    """What is raised when the cassette is played with another value in this place."""
     data = cassette_of(path)
     *way, last = place.split("/")[1:]
     found = data
     for name in way:
         found = found[int(name)] if name.isdigit() else found[name]
     found[int(last) if last.isdigit() else last] = damage
-    path.write_text(json.dumps(data), "utf-8")
+    damaged = path.with_name("damaged.json")
+    damaged.write_text(json.dumps(data), "utf-8")
+    try:
+        await played(damaged)
+    except CassetteInvalidError as error:
+        return error if error.path == str(damaged) and str(damaged) in str(error) else None
+    return None
 
-    with pytest.raises(CassetteInvalidError) as caught:
-        await played(path)
 
-    assert caught.value.path == str(path)
-    assert caught.value.pointer.startswith(pointer)
-    assert str(path) in str(caught.value)
+async def test_a_damaged_cassette_tells_the_pointer_to_its_damage(path):
+    await record(path, counting(), [ask()])
+    told = {name: await damage_told(path, place, damage) for name, (place, _, damage) in DAMAGES.items()}
+
+    wrong = {
+        name: error and error.pointer
+        for name, error in told.items()
+        if error is None or not error.pointer.startswith(DAMAGES[name][1])
+    }
+    assert wrong == {}
 
 
 @pytest.mark.parametrize(
@@ -245,12 +251,14 @@ TEXTS = {
 }
 
 
-@pytest.mark.parametrize("body", TEXTS.values(), ids=TEXTS)
 @pytest.mark.parametrize("media", ["application/json", "application/octet-stream", "text/plain; charset=latin-1"])
-async def test_a_body_without_secrets_is_played_byte_by_byte(path, body, media):
-    await record(path, in_turn(says(body, Content_Type=media)), [ask()])
+async def test_a_body_without_secrets_is_played_byte_by_byte(path, media):
+    answers = [says(body, Content_Type=media) for body in TEXTS.values()]
+    await record(path, in_turn(*answers), [ask(f"/videos/{at}") for at in range(len(TEXTS))])
+    replay = ReplayTransport(path)
 
-    assert await played(path) == body
+    got = {name: await read(replay, ask(f"/videos/{at}")) for at, name in enumerate(TEXTS)}
+    assert {name: body for name, body in got.items() if body != TEXTS[name]} == {}
 
 
 @pytest.mark.parametrize("length", [2048, 2049, CHUNK, 2 * CHUNK, 2 * CHUNK + 1, 300_000])
@@ -289,7 +297,7 @@ async def test_a_long_body_is_a_blob_beside_the_cassette_named_by_its_content(pa
 
 
 async def test_above_the_limit_only_both_ends_the_length_and_the_digest_are_kept(path):
-    data = noise(20 << 20)
+    data = noise(17 << 20)
 
     await record(path, in_turn(lambda: video(data)), [ask()])
 
@@ -326,15 +334,17 @@ async def test_the_same_body_twice_is_one_blob(path):
     assert len(list((path.parent / "blobs").iterdir())) == 1
 
 
+@pytest.mark.slow
 async def test_a_videos_download_above_the_limit_still_passes_every_check(path, tmp_path):
     async def program(client):
-        receipt = await client.videos.create(model="gen-2.0", prompt="a paper boat", duration=5)
+        receipt = await client.videos.create(model="gen-2.0", prompt="a paper boat", duration=1)
         done = await client.videos.wait(receipt, timeout=30)
         saved = await client.videos.download(done, tmp_path / "boat.mp4")
         return saved.read_bytes()
 
     cassette = Cassette(path, largest_blob=1)
     async with Sandbox(api_key=KEY, queued_for=0, running_for=0) as service:
+        service.change_model("gen-2.0", durations=(1,))
         recording = RecordingTransport(DirectTransport(), cassette)
         async with client_on(recording, base=service.base_url, poll_interval=0.05) as client:
             live = await program(client)

@@ -3,6 +3,8 @@ stands."""
 
 import asyncio
 import json
+import os
+import shutil
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -18,7 +20,13 @@ from tests.cassette.recording_child import KEY, request
 from tests.transports.raw_service import Connection, raw_service
 from vidgen_async.cassette import Cassette, Recovered, load, recover
 from vidgen_async.errors import CassetteBusyError
-from vidgen_async.transports import BufferedResponse, FakeTransport, RecordingTransport
+from vidgen_async.transports import (
+    AppendingTransport,
+    BufferedResponse,
+    DirectTransport,
+    FakeTransport,
+    RecordingTransport,
+)
 from vidgen_async.types.http import Request
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -66,7 +74,7 @@ async def child(path: Path, base: str, **wanted: Any) -> AsyncIterator[asyncio.s
     """The recording process; it is gone at the end."""
     told = json.dumps({"path": str(path), "base": base, **wanted})
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.cassette.recording_child", told, cwd=ROOT, stdout=asyncio.subprocess.PIPE
+        sys.executable, "-m", "tests.cassette.recording_child", told, cwd=ROOT, stdin=asyncio.subprocess.DEVNULL
     )
     try:
         yield process
@@ -76,14 +84,6 @@ async def child(path: Path, base: str, **wanted: Any) -> AsyncIterator[asyncio.s
         await process.communicate()
 
 
-async def said(process: asyncio.subprocess.Process, **wanted: Any) -> None:
-    """Wait until the process says so."""
-    async for line in process.stdout:
-        if json.loads(line) == wanted:
-            return
-    pytest.fail(f"the process ended and never said {wanted}")
-
-
 async def kill(process: asyncio.subprocess.Process) -> None:
     process.kill()
     assert await process.wait() == -signal.SIGKILL
@@ -91,7 +91,8 @@ async def kill(process: asyncio.subprocess.Process) -> None:
 
 @pytest.fixture
 def path(tmp_path) -> Path:
-    return tmp_path / "a.cassette.json"
+    (tmp_path / "recording").mkdir()
+    return tmp_path / "recording" / "a.cassette.json"
 
 
 def check_left(directory: Path, count: int) -> None:
@@ -114,86 +115,194 @@ async def make_old_cassette(path: Path) -> None:
     await transport.aclose()
 
 
-@pytest.mark.parametrize("where", ["before the first answer", "waiting", "in a body", "between two requests"])
-async def test_all_that_was_finished_is_recovered_and_tells_no_secret(where, path, tmp_path):
+# -- killed for real: a process that holds its recording, and is gone with SIGKILL -------------------------------------
+
+
+@pytest.mark.slow
+async def test_a_recording_that_is_killed_is_held_until_then_recovered_and_kept_beside_the_next(path):
     await make_old_cassette(path)
     before = path.read_bytes()
-    silent_at = {"before the first answer": 0, "waiting": 3}.get(where, -1)
-    half_at = 3 if where == "in a body" else -1
     has_asked = asyncio.Event()
-    behave = service(silent_at=silent_at, half_at=half_at, has_asked=has_asked)
-    async with raw_service(behave) as host, child(path, str(host.url("/openapi/v1")), count=4) as process:
-        if where == "in a body":
-            await said(process, piece=3)
-        elif where == "between two requests":
-            await said(process, done=2)
-        else:
-            await has_asked.wait()
+    second = RecordingTransport(FakeTransport(lambda _: asyncio.sleep(0, answered())), path)
+    async with (
+        raw_service(service(silent_at=3, has_asked=has_asked)) as host,
+        child(path, str(host.url("/openapi/v1")), count=4) as process,
+    ):
+        await has_asked.wait()
+        with pytest.raises(CassetteBusyError):
+            await second.send(request("https://api.test/openapi/v1", 5))
         await kill(process)
-        recovered = recover(Cassette(path).part)
+    recovered = recover(Cassette(path).part)
 
-    finished = 0 if silent_at == 0 else 3
-    assert numbers_of(recovered)[:finished] == list(range(finished))
+    assert second.inner.requests == []
+    assert numbers_of(recovered) == [0, 1, 2]
     assert recovered.damaged == 0
-    if where != "between two requests":
-        assert len(recovered.document.interactions) == finished
-        (line,) = recovered.unfinished
-        assert line.startswith("POST http://127.0.0.1:")
-        assert f"/videos/{finished}?token=REDACTED-token-" in line
+    check_unfinished(recovered, 3)
     assert path.read_bytes() == before
-    check_left(tmp_path, 4)
+    check_left(path.parent, 4)
+    await second.aclose()
+
+    transport = RecordingTransport(FakeTransport(lambda _: asyncio.sleep(0, answered())), path)
+    async with await transport.send(request("https://api.test/openapi/v1", 7)) as response:
+        await response.read()
+    left = recover(path.parent / "a.cassette.json.part.old")
+    assert numbers_of(left) == [0, 1, 2]
+    assert left.target == path
+    assert numbers_of(recover(Cassette(path).part)) == [7]
+    check_left(path.parent, 8)
+    await transport.aclose()
+    assert [interaction.request.body["json"]["n"] for interaction in load(path).interactions] == [7]
+    assert sorted(files_in(path.parent)) == ["a.cassette.json", "a.cassette.json.part.old"]
+
+
+@pytest.mark.slow
+async def test_a_kill_amid_publishing_is_no_harm(path):
+    await make_old_cassette(path)
+    before = path.read_bytes()
+    async with (
+        raw_service(service()) as host,
+        child(path, str(host.url("/openapi/v1")), count=3, halt="replace") as process,
+    ):
+        assert await process.wait() == -signal.SIGKILL
+
+    check_halted(path, before, "replace", path.parent)
+
+
+# -- as if it were killed: what is in the directory at that moment, and nothing of what the process holds --------------
+
+
+def left_by_a_kill(path: Path) -> Path:
+    """The cassette's path in a directory that is as this one is now."""
+    left = path.parent.with_name("as it was left")
+    shutil.copytree(path.parent, left)
+    return left / path.name
+
+
+async def recorded_and_left(
+    path: Path, kind: type = RecordingTransport, *, count: int = 4, at: str = "waiting"
+) -> Path:
+    """What a recording leaves that comes to its end while it waits for the last answer, in its body, or after it."""
+    reached = asyncio.Event()
+
+    async def program(base: str) -> None:
+        try:
+            for number in range(count):
+                async with await transport.send(request(base, number)) as response:
+                    async for _ in response.chunks():
+                        if at == "in a body" and number == count - 1:
+                            reached.set()
+        finally:
+            reached.set()
+
+    silent_at, half_at = {"waiting": (count - 1, -1), "in a body": (-1, count - 1)}.get(at, (-1, -1))
+    transport = kind(DirectTransport(), path)
+    async with raw_service(service(silent_at=silent_at, half_at=half_at, has_asked=reached)) as host:
+        recording = asyncio.ensure_future(program(str(host.url("/openapi/v1"))))
+        await reached.wait()
+        left = left_by_a_kill(path)
+        recording.cancel()
+        await asyncio.wait({recording})
+        transport.give_up()
+        await transport.aclose()
+    return left
+
+
+@pytest.mark.parametrize(
+    ("at", "count"), [("waiting", 1), ("waiting", 4), ("in a body", 4), ("between two requests", 3)]
+)
+async def test_all_that_was_finished_is_recovered_and_tells_no_secret(at, count, path):
+    await make_old_cassette(path)
+    before = path.read_bytes()
+
+    left = await recorded_and_left(path, count=count, at=at)
+
+    recovered = recover(Cassette(left).part)
+    finished = count if at == "between two requests" else count - 1
+    assert numbers_of(recovered) == list(range(finished))
+    assert recovered.damaged == 0
+    if at != "between two requests":
+        check_unfinished(recovered, finished)
+    assert left.read_bytes() == before
+    check_left(left.parent, 4)
+
+
+def check_unfinished(recovered: Recovered, number: int) -> None:
+    (line,) = recovered.unfinished
+    assert line.startswith("POST http://127.0.0.1:")
+    assert f"/videos/{number}?token=REDACTED-token-" in line
 
 
 @pytest.mark.parametrize("halt", ["flush", "replace", "discard"])
-async def test_a_kill_while_publishing_leaves_the_old_cassette_or_the_new_one_whole(halt, path, tmp_path):
+async def test_a_kill_while_publishing_leaves_the_old_cassette_or_the_new_one_whole(halt, path, monkeypatch):
     await make_old_cassette(path)
-    before = path.read_bytes()
-    async with raw_service(service()) as host, child(path, str(host.url("/openapi/v1")), count=3, halt=halt) as process:
-        assert await process.wait() == -signal.SIGKILL
+    before, left = path.read_bytes(), []
+    flush, replace = os.fsync, Path.replace
 
+    def at_flush(descriptor: int) -> None:
+        left.append(left_by_a_kill(path))
+        flush(descriptor)
+
+    def at_replace(self: Path, target: Path) -> Path:
+        if Path(target) == path and halt == "replace":
+            left.append(left_by_a_kill(path))
+        moved = replace(self, target)
+        if Path(target) == path and halt == "discard":
+            left.append(left_by_a_kill(path))
+        return moved
+
+    async with raw_service(service()) as host:
+        transport = RecordingTransport(DirectTransport(), path)
+        for number in range(3):
+            async with await transport.send(request(str(host.url("/openapi/v1")), number)) as response:
+                await response.read()
+        with monkeypatch.context() as halted:
+            if halt == "flush":
+                halted.setattr(os, "fsync", at_flush)
+            else:
+                halted.setattr(Path, "replace", at_replace)
+            await transport.aclose()
+
+    (halted_at,) = left
+    check_halted(halted_at, before, halt, halted_at.parent)
+
+
+def check_halted(path: Path, before: bytes, halt: str, directory: Path) -> None:
+    """Either cassette is there as a whole, and all that was recorded can still be published."""
     recovered = recover(Cassette(path).part)
     assert numbers_of(recovered) == [0, 1, 2]
     if halt == "discard":
         assert load(path) == recovered.document
     else:
         assert path.read_bytes() == before
-    check_left(tmp_path, 3)
+    check_left(directory, 3)
 
-    assert recovered.publish() == path
-    assert load(path).interactions == recovered.document.interactions
-    check_left(tmp_path, 3)
+    published = recovered.publish()
+    assert load(published).interactions == recovered.document.interactions
+    check_left(directory, 3)
 
 
-async def test_an_appending_recording_that_was_killed_is_joined_to_its_cassette(path, tmp_path):
+async def test_an_appending_recording_that_was_killed_is_joined_to_its_cassette(path):
     await make_old_cassette(path)
-    async with (
-        raw_service(service(silent_at=2)) as host,
-        child(path, str(host.url("/openapi/v1")), count=3, append=True) as process,
-    ):
-        await said(process, done=1)
-        await kill(process)
 
-    recovered = recover(Cassette(path).part)
+    left = await recorded_and_left(path, AppendingTransport, count=3)
+
+    recovered = recover(Cassette(left).part)
     assert numbers_of(recovered) == [99, 0, 1]
     assert [interaction.n for interaction in recovered.document.interactions] == [1, 2, 3]
-    recovered.publish()
-    assert load(path) == recovered.document
-    check_left(tmp_path, 3)
+    published = recovered.publish()
+    assert load(published) == recovered.document
+    check_left(left.parent, 3)
 
 
 async def test_wherever_in_a_line_the_file_ends_all_before_it_is_recovered(path, tmp_path):
-    async with (
-        raw_service(service(silent_at=3)) as host,
-        child(path, str(host.url("/openapi/v1")), count=4) as process,
-    ):
-        await said(process, done=2)
-        await kill(process)
-    data = Cassette(path).part.read_bytes()
+    left = await recorded_and_left(path, count=3)
+    data = Cassette(left).part.read_bytes()
     lines = data.splitlines(keepends=True)
     ends = [sum(map(len, lines[: at + 1])) for at in range(len(lines))]
     torn = tmp_path / "torn.cassette.json.part"
 
-    for cut in (*range(len(lines[0]), ends[-3], 97), *range(ends[-3], len(data) + 1)):
+    near = {cut for end in ends for cut in range(end - 3, end + 2)}
+    for cut in sorted({*range(len(lines[0]), len(data) + 1, 29), *near} & {*range(len(lines[0]), len(data) + 1)}):
         torn.write_bytes(data[:cut])
         recovered = recover(torn)
         whole = [json.loads(line) for line in lines[: sum(end - 1 <= cut for end in ends)]]
@@ -202,12 +311,8 @@ async def test_wherever_in_a_line_the_file_ends_all_before_it_is_recovered(path,
 
 
 async def test_a_line_that_is_damaged_costs_only_itself(path):
-    async with (
-        raw_service(service()) as host,
-        child(path, str(host.url("/openapi/v1")), count=3, halt="flush") as process,
-    ):
-        await process.wait()
-    part = Cassette(path).part
+    left = await recorded_and_left(path, count=3, at="between two requests")
+    part = Cassette(left).part
     lines = part.read_bytes().splitlines(keepends=True)
     at = next(at for at, line in enumerate(lines) if json.loads(line)["e"] == "done" and json.loads(line)["n"] == 2)
     part.write_bytes(b"".join([*lines[:at], lines[at][:30] + b"\0\0\0\xff\n", *lines[at + 1 :]]))
@@ -219,23 +324,6 @@ async def test_a_line_that_is_damaged_costs_only_itself(path):
     assert len(recovered.unfinished) == 1
 
 
-async def test_a_second_recording_at_the_same_time_is_refused_and_sends_nothing(path):
-    async with (
-        raw_service(service(silent_at=1)) as host,
-        child(path, str(host.url("/openapi/v1")), count=2) as process,
-    ):
-        await said(process, done=0)
-        part = Cassette(path).part.read_bytes()
-        inner = FakeTransport(lambda _: asyncio.sleep(0, answered()))
-        second = RecordingTransport(inner, path)
-        with pytest.raises(CassetteBusyError):
-            await second.send(request("https://api.test/openapi/v1", 5))
-        await second.aclose()
-        assert inner.requests == []
-        assert Cassette(path).part.read_bytes().startswith(part)
-        assert not path.exists()
-
-
 async def test_two_recordings_in_one_process_are_told_apart_too(path):
     first, second = (RecordingTransport(FakeTransport(lambda _: asyncio.sleep(0, answered())), path) for _ in range(2))
     async with await first.send(request("https://api.test/openapi/v1", 0)) as response:
@@ -245,28 +333,6 @@ async def test_two_recordings_in_one_process_are_told_apart_too(path):
     await first.aclose()
     await second.aclose()
     assert len(load(path).interactions) == 1
-
-
-async def test_what_a_dead_process_left_is_kept_beside_a_new_recording(path, tmp_path):
-    async with (
-        raw_service(service(silent_at=2)) as host,
-        child(path, str(host.url("/openapi/v1")), count=3) as process,
-    ):
-        await said(process, done=1)
-        await kill(process)
-    transport = RecordingTransport(FakeTransport(lambda _: asyncio.sleep(0, answered())), path)
-    async with await transport.send(request("https://api.test/openapi/v1", 7)) as response:
-        await response.read()
-
-    left = recover(tmp_path / "a.cassette.json.part.old")
-    assert numbers_of(left) == [0, 1]
-    assert left.target == path
-    assert numbers_of(recover(Cassette(path).part)) == [7]
-    check_left(tmp_path, 8)
-
-    await transport.aclose()
-    assert [interaction.request.body["json"]["n"] for interaction in load(path).interactions] == [7]
-    assert sorted(files_in(tmp_path)) == ["a.cassette.json", "a.cassette.json.part.old"]
 
 
 async def test_the_recording_is_readable_by_its_owner_alone(path):

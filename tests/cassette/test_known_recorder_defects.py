@@ -52,29 +52,29 @@ ROWS = (
         5,
         "matching consumed the upload",
         "recording.py::test_an_upload_arrives_whole_and_its_digest_is_on_the_cassette",
-        "lanes.py::test_the_same_request_is_found_however_it_is_written",
+        "request_matching.py::test_the_same_request_is_found_however_it_is_written",
     ),
     _row(
         6,
         "equal reads were answered with the first answer",
-        "lanes.py::test_equal_requests_get_their_answers_in_the_order_in_which_they_were_recorded",
+        "request_matching.py::test_equal_requests_get_their_answers_in_the_order_in_which_they_were_recorded",
     ),
     _row(
         7,
         "all answers of one place but the last were lost",
-        "lanes.py::test_equal_requests_get_their_answers_in_the_order_in_which_they_were_recorded",
+        "request_matching.py::test_equal_requests_get_their_answers_in_the_order_in_which_they_were_recorded",
     ),
     _row(
         8,
         "answers were swapped between callers",
-        "lanes.py::test_a_slow_first_and_a_fast_second_each_keep_their_own_answer",
-        "lanes.py::test_whatever_comes_first_each_caller_gets_its_own_answer",
+        "request_matching.py::test_a_slow_first_and_a_fast_second_each_keep_their_own_answer",
+        "request_matching.py::test_whatever_comes_first_each_caller_gets_its_own_answer",
     ),
     _row(
         9,
         "a lane that was used up looked like a request that was never recorded",
-        "lanes.py::test_one_poll_too_many_names_the_lane_and_what_was_played_of_it",
-        "lanes.py::test_repeat_last_gives_the_last_answer_each_time_with_a_body_of_its_own",
+        "request_matching.py::test_one_poll_too_many_names_the_lane_and_what_was_played_of_it",
+        "request_matching.py::test_repeat_last_gives_the_last_answer_each_time_with_a_body_of_its_own",
     ),
     _row(
         10,
@@ -100,7 +100,7 @@ ROWS = (
     _row(
         19,
         "an answer was redacted in another way than the request that was made of it",
-        "lanes.py::test_a_redacted_address_leads_to_the_request_that_was_made_with_it",
+        "request_matching.py::test_a_redacted_address_leads_to_the_request_that_was_made_with_it",
         "replay.py::test_a_refused_link_is_renewed_in_a_replay_as_it_was_live",
     ),
     _row(
@@ -138,9 +138,9 @@ ROWS = (
     _row(
         29,
         "a miss told only the address",
-        "lanes.py::test_a_miss_lists_the_nearest_interactions_with_what_is_different",
-        "lanes.py::test_a_miss_tells_the_differing_field_of_a_body_by_its_pointer",
-        "lanes.py::test_a_miss_never_tells_a_prompt",
+        "request_matching.py::test_a_miss_lists_the_nearest_interactions_with_what_is_different",
+        "request_matching.py::test_a_miss_tells_the_differing_field_of_a_body_by_its_pointer",
+        "request_matching.py::test_a_miss_never_tells_a_prompt",
     ),
     _row(
         30,
@@ -151,13 +151,13 @@ ROWS = (
     _row(
         32,
         "nothing was ever used up",
-        "lanes.py::test_a_read_a_write_and_a_read_of_one_place_are_played_in_their_order",
+        "request_matching.py::test_a_read_a_write_and_a_read_of_one_place_are_played_in_their_order",
     ),
     _row(
         33,
         "all POSTs to one place were equal",
-        "lanes.py::test_different_requests_to_one_place_get_their_own_answers",
-        "lanes.py::test_the_same_request_is_found_however_it_is_written",
+        "request_matching.py::test_different_requests_to_one_place_get_their_own_answers",
+        "request_matching.py::test_the_same_request_is_found_however_it_is_written",
         "replay.py::test_creates_are_told_apart_by_what_they_ask_for",
     ),
     _row(
@@ -174,20 +174,20 @@ ROWS = (
     _row(
         39,
         "a miss looked like a timeout, and was tried again",
-        "lanes.py::test_a_miss_is_no_error_of_the_network",
-        "lanes.py::test_a_miss_comes_through_everything_that_survives_a_bad_network",
-        "lanes.py::test_a_swallowed_miss_is_raised_again_by_the_check",
+        "request_matching.py::test_a_miss_is_no_error_of_the_network",
+        "request_matching.py::test_a_miss_comes_through_everything_that_survives_a_bad_network",
+        "request_matching.py::test_a_swallowed_miss_is_raised_again_by_the_check",
     ),
     _row(
         40,
         "an answer that was played twice had one body",
-        "lanes.py::test_repeat_last_gives_the_last_answer_each_time_with_a_body_of_its_own",
-        "lanes.py::test_repeat_last_streams_a_blob_again",
+        "request_matching.py::test_repeat_last_gives_the_last_answer_each_time_with_a_body_of_its_own",
+        "request_matching.py::test_repeat_last_streams_a_blob_again",
     ),
     _row(
         41,
         "of many requests at a time only the first was answered",
-        "lanes.py::test_fifty_sends_at_once_are_all_answered",
+        "request_matching.py::test_fifty_sends_at_once_are_all_answered",
         "recording.py::test_fifty_at_a_time_are_recorded_each_with_its_own_answer",
     ),
     _row(
@@ -199,8 +199,8 @@ ROWS = (
     _row(
         44,
         "a loop of polls could not be recorded",
-        "lanes.py::test_equal_requests_get_their_answers_in_the_order_in_which_they_were_recorded",
-        "lanes.py::test_one_poll_too_many_names_the_lane_and_what_was_played_of_it",
+        "request_matching.py::test_equal_requests_get_their_answers_in_the_order_in_which_they_were_recorded",
+        "request_matching.py::test_one_poll_too_many_names_the_lane_and_what_was_played_of_it",
     ),
     _row(
         45,
@@ -270,7 +270,10 @@ def test_every_report_has_its_row_and_every_row_its_tests():
         ((*ROWS, evolve(ROWS[0], n=52)), "52: stands 1 times"),
         ((evolve(ROWS[0], says=""), *ROWS[1:]), "1: says nothing"),
         ((evolve(ROWS[0], tests=()), *ROWS[1:]), "1: no test"),
-        ((evolve(ROWS[0], tests=("test_lanes.py::test_gone",)), *ROWS[1:]), "1: there is no test_lanes.py::test_gone"),
+        (
+            (evolve(ROWS[0], tests=("test_replay.py::test_gone",)), *ROWS[1:]),
+            "1: there is no test_replay.py::test_gone",
+        ),
         ((evolve(ROWS[0], tests=("test_gone.py::test_x",)), *ROWS[1:]), "1: there is no test_gone.py::test_x"),
     ],
 )

@@ -19,6 +19,7 @@ from tests.cassette.recording_harness import (
     counting,
     in_turn,
     interactions_of,
+    noise,
     post,
     read,
     record,
@@ -694,7 +695,7 @@ async def test_a_receipt_is_never_lost_by_a_recording_that_cannot_be_written(pat
 
 @pytest.mark.parametrize("fails", ["directory", "replace"])
 async def test_a_video_is_never_lost_by_a_blob_that_cannot_be_written(path, monkeypatch, fails):
-    data = bytes(range(256)) * 1000
+    data = noise(256_000)
     transport = RecordingTransport(in_turn(lambda: video(data)), path)
     if fails == "directory":
         path.parent.mkdir()

@@ -20,6 +20,7 @@ from tests.cassette.recording_harness import (
     counting,
     in_turn,
     interactions_of,
+    noise,
     post,
     read,
     record,
@@ -68,7 +69,7 @@ async def transport_of(request, path):
 
 
 async def test_a_body_is_streamed_while_it_is_recorded_in_pieces_of_any_size(path):
-    data = bytes(range(256)) * 800
+    data = noise(204_800)
     transport = RecordingTransport(in_turn(lambda: video(data)), path)
 
     async with await transport.send(ask()) as response:
@@ -160,7 +161,7 @@ async def test_an_upload_arrives_whole_and_its_digest_is_on_the_cassette(path):
         received.append(await body_of(request))
         return says({})
 
-    body = Pieces(bytes(range(256)) * 1000)
+    body = Pieces(noise(256_000))
     await record(path, FakeTransport(handle), [post(body)])
 
     assert received == [body.data]
@@ -171,7 +172,7 @@ async def test_an_upload_arrives_whole_and_its_digest_is_on_the_cassette(path):
 
 
 async def test_what_is_left_early_is_recorded_as_far_as_it_was_read(path):
-    data = bytes(range(256)) * 1000
+    data = noise(256_000)
     transport = RecordingTransport(in_turn(lambda: video(data, size=1000)), path)
     async with await transport.send(ask()) as response:
         async for _ in response.chunks():
@@ -196,7 +197,7 @@ async def test_what_was_left_early_can_be_left_early_again(path):
                 return piece
         raise AssertionError
 
-    data = bytes(range(256)) * 1000
+    data = noise(256_000)
     recording = RecordingTransport(in_turn(lambda: video(data, size=1000)), path)
     assert await program(recording) == data[:10]
     await recording.aclose()

@@ -20,6 +20,7 @@ from tests.cassette.recording_harness import (
     counting,
     in_turn,
     interactions_of,
+    noise,
     post,
     read,
     record,
@@ -87,7 +88,7 @@ async def journey(client: Client, folder: Path, picture: bytes) -> dict[str, obj
     balance = (await client.account.get()).balance
     asset = await client.files.upload(picture)
     receipt = await client.videos.create(
-        model="vendorh3", prompt="a boat", duration=5, image_ids=[asset.image_id], order_id="order-1"
+        model="vendorh3", prompt="a boat", duration=1, image_ids=[asset.image_id], order_id="order-1"
     )
     done = await client.videos.wait(receipt)
     saved = await client.videos.download(done, folder / "boat.mp4")
@@ -111,9 +112,11 @@ async def journey(client: Client, folder: Path, picture: bytes) -> dict[str, obj
     }
 
 
+@pytest.mark.slow
 async def test_a_whole_journey_is_played_without_a_network(path, tmp_path, no_network):
     picture = PICTURE.read_bytes()
     async with Sandbox(api_key=KEY, queued_for=0, running_for=0.1) as service:
+        service.change_model("vendorh3", durations=(1,))
         recording = RecordingTransport(DirectTransport(), path)
         async with client_on(recording, base=service.base_url, poll_interval=0.05) as client:
             live = await journey(client, tmp_path, picture)
@@ -312,7 +315,7 @@ async def test_of_very_many_unused_interactions_the_message_names_the_first_few(
 
 
 async def test_a_replay_that_is_closed_refuses_what_comes_and_ends_what_waits(path):
-    data = bytes(range(256)) * 2000
+    data = noise(512_000)
     await record(path, in_turn(says(data, Content_Type="video/mp4")), [ask()])
     replay = ReplayTransport(path)
     response = await replay.send(ask())
@@ -331,7 +334,7 @@ async def test_a_replay_that_is_closed_refuses_what_comes_and_ends_what_waits(pa
 
 
 async def test_an_open_body_that_is_dropped_leaves_nothing_behind(path):
-    data = bytes(range(256)) * 2000
+    data = noise(512_000)
     await record(path, in_turn(says(data, Content_Type="video/mp4")), [ask()])
 
     response = await ReplayTransport(path).send(ask())
@@ -383,45 +386,47 @@ def long_cassette(path: Path, polls: int) -> None:
     path.write_text(write(Document(Meta(datetime(2026, 1, 1, tzinfo=UTC), "by hand"), tuple(interactions))), "utf-8")
 
 
+@pytest.mark.slow
 async def test_the_work_for_an_answer_does_not_grow_with_the_cassette(path):
     work = {}
-    for polls in (100, 2000):
+    for polls in (60, 300):
         long_cassette(path, polls)
         replay = ReplayTransport(path)
-        await work_of(replay, ask(), 50)
-        work[polls] = await work_of(replay, ask(), 50)
+        await work_of(replay, ask(), 20)
+        work[polls] = await work_of(replay, ask(), 20)
 
-    assert work[2000] == work[100]
+    assert work[300] == work[60]
 
 
 async def test_the_work_for_an_answer_is_that_of_some_dozens_of_calls(path):
-    long_cassette(path, 200)
+    long_cassette(path, 50)
 
-    assert await work_of(ReplayTransport(path), ask(), 200) < 200 * 60
+    assert await work_of(ReplayTransport(path), ask(), 50) < 50 * 60
 
 
+@pytest.mark.slow
 async def test_the_work_of_loading_grows_with_the_cassette_and_no_faster(path):
     work = {}
-    for polls in (500, 1000, 2000):
+    for polls in (100, 200, 400):
         long_cassette(path, polls)
         with Work() as loading:
             ReplayTransport(path)
         work[polls] = loading.calls
 
-    assert work[2000] - work[1000] <= 2.05 * (work[1000] - work[500])
-    assert work[2000] < 2000 * 60
+    assert work[400] - work[200] <= 2.05 * (work[200] - work[100])
+    assert work[400] < 400 * 60
 
 
-async def test_a_miss_between_thousands_of_requests_is_still_explained(path):
+async def test_a_miss_between_hundreds_of_requests_is_still_explained(path):
     interactions = [
         Interaction(n=n, op="videos.get", request=RecordedRequest("GET", str(ask(f"/videos/{n}").url)), status=200)
-        for n in range(1, 3001)
+        for n in range(1, 501)
     ]
     path.write_text(write(Document(Meta(datetime(2026, 1, 1, tzinfo=UTC), "by hand"), tuple(interactions))), "utf-8")
     replay = ReplayTransport(path)
 
     with pytest.raises(Exception, match="the nearest differ") as caught:
-        await read(replay, post({}, "/videos/1500"))
+        await read(replay, post({}, "/videos/250"))
 
     assert len(caught.value.nearest) == 3
 

@@ -16,6 +16,7 @@ from tests.cassette.recording_harness import (
     counting,
     in_turn,
     interactions_of,
+    noise,
     post,
     read,
     record,
@@ -193,9 +194,8 @@ async def test_a_slow_first_and_a_fast_second_each_keep_their_own_answer(path):
     assert [one["n"] for one in interactions_of(path)] == [1, 2]
 
 
-@pytest.mark.parametrize("seed", range(100))
-async def test_whatever_comes_first_each_caller_gets_its_own_answer(path, seed):
-    """Five different creates and two equal reads, in a hundred orders of their answers."""
+async def live_and_played(path: Path, seed: int) -> tuple[list[int], list[int]]:
+    """The answers of five different creates and two equal reads, which come in an order of this seed's."""
     chance = random.Random(seed)  # noqa: S311 - repeatable
     delays = [chance.random() for _ in range(7)]
     clock = VirtualClock()
@@ -212,10 +212,16 @@ async def test_whatever_comes_first_each_caller_gets_its_own_answer(path, seed):
     live = await asyncio.gather(*(answer(recording, request) for request in requests))
     await recording.aclose()
     transport = ReplayTransport(path)
-
-    assert live == [1, 2, 3, 4, 5, 6, 7]
-    assert await asyncio.gather(*(answer(transport, request) for request in requests)) == live
+    played = await asyncio.gather(*(answer(transport, request) for request in requests))
     transport.check()
+    return live, played
+
+
+@pytest.mark.slow
+async def test_whatever_comes_first_each_caller_gets_its_own_answer(tmp_path):
+    expected = [1, 2, 3, 4, 5, 6, 7]
+    got = {seed: await live_and_played(tmp_path / f"{seed}.json", seed) for seed in range(8)}
+    assert got == dict.fromkeys(range(8), (expected, expected))
 
 
 async def test_a_body_that_takes_long_to_be_read_keeps_its_place_in_the_lane(path):
@@ -303,7 +309,7 @@ async def test_repeat_last_gives_the_last_answer_each_time_with_a_body_of_its_ow
 
 
 async def test_repeat_last_streams_a_blob_again(path):
-    data = bytes(range(256)) * 1000
+    data = noise(256_000)
     await record(path, in_turn(says(data, Content_Type="video/mp4")), [ask()])
     transport = ReplayTransport(Cassette(path, exhausted="repeat-last"))
 
@@ -390,26 +396,21 @@ async def test_a_miss_tells_the_differing_field_of_a_body_by_its_pointer(path):
     ],
     ids=lambda request: f"{request.method} {request.body!r}"[:40],
 )
-@pytest.mark.parametrize(
-    "asked",
-    [
+async def test_a_miss_never_tells_a_prompt(path, recorded):
+    await record(path, counting(), [recorded])
+    transport = ReplayTransport(path)
+
+    for asked in (
         {"prompt": SECRET_PLAN, "model": "m"},
         {"negative_prompt": SECRET_PLAN, "model": "m"},
         {"shots": [{"prompt": SECRET_PLAN}]},
         {"shots": {"prompt": SECRET_PLAN}},
         [{"prompt": SECRET_PLAN}],
         SECRET_PLAN.encode(),
-    ],
-    ids=["prompt", "negative prompt", "in a list", "in an object", "a list", "a text"],
-)
-async def test_a_miss_never_tells_a_prompt(path, recorded, asked):
-    await record(path, counting(), [recorded])
-
-    with pytest.raises(CassetteMissError) as caught:
-        await read(ReplayTransport(path), post(asked))
-
-    told = f"{caught.value} {caught.value!r} {caught.value.nearest}"
-    assert "secret plan" not in told
+    ):
+        with pytest.raises(CassetteMissError) as caught:
+            await read(transport, post(asked))
+        assert "secret plan" not in f"{caught.value} {caught.value!r} {caught.value.nearest}", asked
 
 
 async def test_a_miss_on_an_empty_cassette_says_so(path):

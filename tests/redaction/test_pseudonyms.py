@@ -4,6 +4,7 @@ import gc
 import json
 import re
 import sys
+from functools import cache
 from urllib.parse import quote
 
 import pytest
@@ -62,17 +63,17 @@ def test_loosened_texts_tell_no_more_which_secret_it_was():
 # -- forms -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("spelling", SPELLINGS)
-def test_a_known_value_is_found_and_replaced_in_any_spelling(secrets, spelling):
-    # Letters before Base64 would be Base64, too: another text.
-    texts = ["%s", '{"a": "%s"}', "say %s now", *(["abc%sxyz"] if "Base64" not in spelling else [])]
-    for text in texts:
-        spelt = text % SPELLINGS[spelling](SECRET)
-        assert secrets.is_in(spelt)
-        assert not secrets.is_in(secrets.replace(spelt))
+def test_a_known_value_is_found_and_replaced_in_any_spelling(secrets):
+    for spelling, spell in SPELLINGS.items():
+        # Letters before Base64 would be Base64, too: another text.
+        texts = ["%s", '{"a": "%s"}', "say %s now", *(["abc%sxyz"] if "Base64" not in spelling else [])]
+        for text in texts:
+            spelt = text % spell(SECRET)
+            assert secrets.is_in(spelt), (spelling, text)
+            assert not secrets.is_in(secrets.replace(spelt)), (spelling, text)
 
 
-@settings(max_examples=200, derandomize=True, deadline=None, database=None)
+@settings(max_examples=60, derandomize=True, deadline=None, database=None)
 @given(SECRETS, st.sampled_from(sorted(SPELLINGS)))
 def test_any_value_is_found_in_any_spelling(value, spelling):
     secrets = Secrets()
@@ -136,12 +137,12 @@ def test_broken_escapes_are_read_as_they_are(text, secrets):
 # -- what is learnt late -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("spelling", SPELLINGS)
-def test_a_value_that_was_written_before_it_was_known_is_told_in_whatever_spelling(spelling):
-    secrets = Secrets()
-    secrets.wrote(f"say {SPELLINGS[spelling](SECRET)} now")
-    secrets.hide(SECRET, "key")
-    assert secrets.late == [SECRET]
+def test_a_value_that_was_written_before_it_was_known_is_told_in_whatever_spelling():
+    for spelling, spell in SPELLINGS.items():
+        secrets = Secrets()
+        secrets.wrote(f"say {spell(SECRET)} now")
+        secrets.hide(SECRET, "key")
+        assert secrets.late == [SECRET], spelling
 
 
 def test_a_value_that_was_written_at_the_end_of_a_long_text_is_told_too():
@@ -179,34 +180,45 @@ def calls_of(work) -> int:
     return count
 
 
+FEW, MANY = 100, 1000
+KINDS = ["%07d-mixed-kX9", "sk-live-mixed-%07d", "eyJhbGciOiJIUzI1NiJ9.%07d.kX9"]
+
+
+@cache
 def holding(count: int, value: str) -> Secrets:
+    """So many values of one kind, which may begin alike. It is made once: what is added to it is one more."""
     secrets = Secrets()
     for number in range(count):
         secrets.hide(value % (number * 7919 % 1_000_003), "token")
     return secrets
 
 
-@pytest.mark.parametrize("value", ["%07d-mixed-kX9", "sk-live-mixed-%07d", "eyJhbGciOiJIUzI1NiJ9.%07d.kX9"])
-def test_looking_for_five_thousand_values_takes_no_longer_than_for_a_hundred(value):
+@pytest.mark.slow
+def test_looking_for_a_thousand_values_takes_no_longer_than_for_a_hundred():
     text = f'{{"id": "task_1", "note": "a sk-live- thing, eyJhbGciOiJIUzI1NiJ9 and so on", "n": {list(range(40))}}}'
-    few, many = (
-        calls_of(lambda secrets=secrets: secrets.is_in(text)) for secrets in (holding(100, value), holding(5000, value))
-    )
-    assert many <= few + 1000
+    for value in KINDS:
+        few, many = (
+            calls_of(lambda secrets=secrets: secrets.is_in(text))
+            for secrets in (holding(FEW, value), holding(MANY, value))
+        )
+        assert many <= few + (MANY - FEW) / 4, value
 
 
-@pytest.mark.parametrize("value", ["%07d-mixed-kX9", "sk-live-mixed-%07d"])
-def test_learning_a_value_takes_no_longer_when_thousands_are_known(value):
-    few, many = holding(100, value), holding(5000, value)
-    assert (
-        calls_of(lambda: many.hide("one-more-value", "key")) <= calls_of(lambda: few.hide("one-more-value", "key")) + 5
-    )
+@pytest.mark.slow
+def test_learning_a_value_takes_no_longer_when_a_thousand_are_known():
+    for value in KINDS:
+        few, many = (
+            calls_of(lambda secrets=secrets: secrets.hide("one-more-value", "key"))
+            for secrets in (holding(FEW, value), holding(MANY, value))
+        )
+        assert many <= few + 5, value
 
 
-def test_each_of_five_thousand_values_is_found_in_the_middle_of_a_word():
-    secrets = holding(5000, "%07d-mixed-kX9")
-    for number in (0, 23, 24, 47, 48, 2500, 4999):
-        value = f"{number * 7919 % 1_000_003:07}-mixed-kX9"
+@pytest.mark.slow
+def test_each_of_a_thousand_values_is_found_in_the_middle_of_a_word():
+    secrets = holding(MANY, KINDS[0])
+    for number in (0, 23, 24, 47, 48, 500, MANY - 1):
+        value = KINDS[0] % (number * 7919 % 1_000_003)
         name = secrets.hide(value, "token")
         assert secrets.replace(f"abc{value}xyz") == f"abc{name}xyz"
         assert secrets.is_in_bytes(f"\0abc{value}xyz\xff".encode("latin-1"))
