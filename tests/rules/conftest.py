@@ -36,5 +36,5 @@ async def client(service) -> AsyncIterator[Client]:
 
 
 def make_short(service: Sandbox, code: str) -> None:
-    """Let the model make videos of one second, with or without images: they are quick to render."""
-    service.add_model(evolve(service.models[code], durations=(1,), min_reference_images=0))
+    """Let the model make small videos of one second, with or without images: they are quick to render."""
+    service.add_model(evolve(service.models[code], durations=(1,), resolutions=("180p",), min_reference_images=0))

@@ -41,18 +41,17 @@ DAYS = 24 * HOURS
 
 
 @pytest.mark.rule("1 bullet 2", "2.1 field", "2.1 model", "3 note usable", "9 bullet 2", side="sdk")
-@pytest.mark.parametrize("row", SNAPSHOT, ids=str)
-async def test_a_model_is_read_as_the_snapshot_describes_it(client, service, row):
+async def test_a_model_is_read_as_the_snapshot_describes_it(client, service):
     catalog = await client.models.list()
 
-    model = catalog[row.code]
-    assert model.name == service.models[row.code].name
-    assert (model.enabled, model.maintenance) == (row.enabled, row.maintenance)
-    assert model.is_usable is (row.enabled and not row.maintenance)
-    assert (model.durations, model.resolutions) == (row.durations, (row.resolution,))
-    assert (model.max_reference_images, model.max_reference_audios, model.max_reference_videos) == (
-        row.images, row.audios, row.videos,
-    )  # fmt: skip
+    for row in SNAPSHOT:
+        model = catalog[row.code]
+        assert model.name == service.models[row.code].name, row
+        assert (model.enabled, model.maintenance) == (row.enabled, row.maintenance), row
+        assert model.is_usable is (row.enabled and not row.maintenance), row
+        assert (model.durations, model.resolutions) == (row.durations, (row.resolution,)), row
+        limits = (model.max_reference_images, model.max_reference_audios, model.max_reference_videos)
+        assert limits == (row.images, row.audios, row.videos), row
 
 
 @pytest.mark.rule("2.1 unshown prices", "2.1 price", side="sdk")
@@ -183,16 +182,14 @@ async def test_an_asset_of_73_hours_must_be_uploaded_again(client, service):
     "9 bullet 4",
     side="sdk",
 )
-@pytest.mark.parametrize("name", [*GOOD_FIELDS, "image_ids"])
-async def test_each_field_of_a_create_reaches_the_service_under_its_name(client, service, name):
-    good = GOOD_FIELDS.get(name) or [(await client.files.upload(picture())).image_id]
-    fields = {"model": "sd2_480p_real", "prompt": "x", name: good}
+async def test_each_field_of_a_create_reaches_the_service_under_its_name(client, service):
+    for sent, name in enumerate([*GOOD_FIELDS, "image_ids"]):
+        good = GOOD_FIELDS.get(name) or [(await client.files.upload(picture())).image_id]
+        fields = {"model": "sd2_480p_real", "prompt": "x", name: good}
+        await client.videos.create(**fields)
 
-    await client.videos.create(**fields)
-
-    [create] = service.creates
-    assert create.body == fields
-    assert create.status == 202
+        [create] = service.creates[sent:]
+        assert (create.body, create.status) == (fields, 202), name
 
 
 @pytest.mark.rule("2.1 note commission", "2.4 rule 1", side="sdk")
@@ -244,12 +241,12 @@ async def test_what_vendorh3_does_not_take_is_not_sent(client, service, referenc
 
 
 @pytest.mark.rule("2.4 rule 2", side="sdk")
-@pytest.mark.parametrize("placeholder", PLACEHOLDERS, ids=str)
-async def test_placeholders_are_not_sent(client, service, placeholder):
-    with pytest.raises(InvalidRequestError) as caught:
-        await client.videos.create(model="sd2_480p_real", prompt="a boat", **placeholder)
+async def test_placeholders_are_not_sent(client, service):
+    for placeholder in PLACEHOLDERS:
+        with pytest.raises(InvalidRequestError) as caught:
+            await client.videos.create(model="sd2_480p_real", prompt="a boat", **placeholder)
 
-    assert caught.value.problems[0].startswith(next(iter(placeholder)))
+        assert caught.value.problems[0].startswith(next(iter(placeholder)))
     assert service.creates == []
 
 
@@ -296,8 +293,11 @@ async def test_an_order_that_goes_out_again_is_the_same_bytes_under_the_same_key
 
 
 @pytest.mark.rule("8 bullet 1", side="sdk")
+@pytest.mark.slow
 async def test_a_hundred_orders_wait_for_no_earlier_task(client, service):
-    receipts = await asyncio.gather(*(client.videos.create(**FIELDS, order_id=f"o-{n}") for n in range(100)))
+    receipts = await asyncio.gather(
+        *(client.videos.create(**FIELDS, order_id=f"o-{n}", validate=False) for n in range(100))
+    )
 
     assert {create.status for create in service.creates} == {202}
     assert {receipt.task_id for receipt in receipts} == service.tasks.keys()

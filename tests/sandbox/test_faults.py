@@ -6,7 +6,7 @@ import time
 
 import aiohttp
 import pytest
-from attrs import define
+from attrs import define, evolve
 
 from vidgen_async.sandbox import Fault, Sandbox
 
@@ -270,7 +270,8 @@ async def test_faults_wait_for_their_op_let_others_pass_and_are_played_as_often_
 
 @pytest.fixture
 async def video(service, api) -> str:
-    """The address of a completed, streamed video."""
+    """The address of a completed, streamed video, which is small."""
+    service.add_model(evolve(service.models["gen-2.0"], durations=(1,), resolutions=("180p",)))
     task_id = (await api.create()).json["id"]
     service.clock.advance(4)
     return f"/videos/{task_id}/content"

@@ -6,6 +6,7 @@ import math
 from collections.abc import AsyncIterator
 
 import pytest
+from attrs import evolve
 
 from tests.sandbox.conftest import Caller
 from vidgen_async.sandbox import Sandbox, SandboxClock
@@ -88,7 +89,6 @@ async def test_lifetimes_without_an_end_are_shown_as_null(session):
 # Numbers beyond everything.
 
 
-@pytest.mark.parametrize("value", [HUGE, "-" + HUGE, "9" * 5000, "1e400", "NaN", "Infinity"])
 @pytest.mark.parametrize(
     ("path", "body", "field"),
     [
@@ -99,12 +99,13 @@ async def test_lifetimes_without_an_end_are_shown_as_null(session):
         ("/sandbox/faults", '{"op": "*", "fault": "stall", "times": %s}', "times"),
     ],
 )
-async def test_a_number_beyond_all_limits_is_refused_by_its_field(service, api, root, path, body, field, value):
-    reply = await api.send("POST", f"{root}{path}", data=body % value, headers=JSON, bare=True)
+async def test_a_number_beyond_all_limits_is_refused_by_its_field(service, api, root, path, body, field):
+    for value in (HUGE, "-" + HUGE, "9" * 5000, "1e400", "NaN", "Infinity"):
+        reply = await api.send("POST", f"{root}{path}", data=body % value, headers=JSON, bare=True)
 
-    assert (reply.status, reply.code) == (400, "INVALID_PARAMETER")
-    assert f"{field}: must be" in reply.json["error"]["message"]
-    assert (service.clock.speed, service.faults.planned, len(service.accounts)) == (0, [], 1)
+        assert (reply.status, reply.code) == (400, "INVALID_PARAMETER"), value
+        assert f"{field}: must be" in reply.json["error"]["message"], value
+        assert (service.clock.speed, service.faults.planned, len(service.accounts)) == (0, [], 1), value
 
 
 @pytest.mark.parametrize("beyond", [math.inf, math.nan, -1.0])
@@ -115,26 +116,19 @@ def test_a_clock_runs_at_a_finite_speed_and_is_advanced_by_finite_times(beyond):
         SandboxClock().advance(beyond)
 
 
-@pytest.mark.parametrize(
-    ("asked", "status"),
-    [
-        ("bytes={}-", 416),
-        ("bytes=0-{}", 206),
-        ("bytes=-{}", 206),
-    ],
-)
-async def test_a_range_with_thousands_of_digits_is_a_range_like_any_other(service, api, asked, status):
-    task_id = (await api.create(duration=1)).json["id"]
+async def test_a_range_with_thousands_of_digits_is_a_range_like_any_other(service, api):
+    service.add_model(evolve(service.models["gen-2.0"], durations=(1,), resolutions=("180p",)))
+    task_id = (await api.create(duration=1, ratio="1:1")).json["id"]
     service.clock.advance(10)
-    whole = (await api.get(f"/videos/{task_id}/content")).body
+    content = f"/videos/{task_id}/content"
+    whole = (await api.get(content)).body
 
-    reply = await api.get(f"/videos/{task_id}/content", headers={"Range": asked.format("9" * 5000)})
-    zeros = await api.get(f"/videos/{task_id}/content", headers={"Range": f"bytes=0-{'0' * 5000}1"})
-
-    assert reply.status == status
+    for asked, status in (("bytes={}-", 416), ("bytes=0-{}", 206), ("bytes=-{}", 206)):
+        reply = await api.get(content, headers={"Range": asked.format("9" * 5000)})
+        assert reply.status == status, asked
+        assert status == 416 or reply.body == whole, asked
+    zeros = await api.get(content, headers={"Range": f"bytes=0-{'0' * 5000}1"})
     assert (zeros.status, zeros.body) == (206, whole[:2])
-    if status == 206:
-        assert reply.body == whole
 
 
 # Bodies beyond everything.
@@ -158,6 +152,7 @@ async def test_a_body_of_exactly_its_limit_is_read(service, api):
     assert (reply.status, len(service.creates[0].raw)) == (202, MIB)
 
 
+@pytest.mark.slow
 async def test_an_upload_may_be_64_mib_and_no_more(api):
     body = json.dumps({"image_b64": "bm8gaW1hZ2U="}).encode()
 

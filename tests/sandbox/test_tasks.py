@@ -24,8 +24,9 @@ FIELDS = {
 
 
 async def made(api, service, model: str = "gen-2.0", **changes) -> str:
-    """The id of a completed task of one second whose video is delivered as the model's are."""
-    service.add_model(evolve(service.models[model], durations=(1,), min_reference_images=0))
+    """The id of a completed task of one small second whose video is delivered as the model's are."""
+    small = evolve(service.models[model], durations=(1,), resolutions=("180p",), min_reference_images=0)
+    service.add_model(small)
     created = (await api.create(model=model, **changes)).json
     service.clock.advance(4)
     return created["id"]

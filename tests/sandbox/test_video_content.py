@@ -77,14 +77,15 @@ async def test_a_task_without_a_duration_gets_the_models_first_and_a_video_of_th
     assert played.seconds == pytest.approx(1, abs=0.1)
 
 
-@pytest.mark.parametrize("size", [(640, 360), (366, 640), (1366, 768)])
+@pytest.mark.parametrize("size", [(366, 640), (1366, 768)])
+@pytest.mark.slow
 def test_it_is_h264_of_exactly_the_asked_length_and_size(size):
-    film = made(seconds=2, width=size[0], height=size[1])
+    film = made(seconds=1, width=size[0], height=size[1])
 
     played = shown(film)
 
     assert (played.codec, played.pixel_format, played.frames[0].size) == ("h264", "yuv420p", size)
-    assert played.seconds == pytest.approx(2, abs=0.1)
+    assert played.seconds == pytest.approx(1, abs=0.1)
 
 
 def test_the_index_precedes_the_data_so_that_it_plays_while_it_loads():
@@ -94,6 +95,7 @@ def test_the_index_precedes_the_data_so_that_it_plays_while_it_loads():
     assert video.index(b"moov") < video.index(b"mdat")
 
 
+@pytest.mark.slow
 def test_the_same_film_is_the_same_bytes_and_another_prompt_is_not():
     one, again, other = (render(made(prompt=prompt), lambda: False) for prompt in ("boat", "boat", "ship"))
 
@@ -143,6 +145,7 @@ def test_a_picture_of_another_shape_is_shown_whole_on_a_card(size):
     assert green > 180 > 90 > max(red, blue)
 
 
+@pytest.mark.slow
 def test_several_pictures_come_one_after_the_other():
     pictures = tuple(Picture(colour, picture(colour, (640, 360))) for colour in ("red", "blue"))
 
@@ -153,6 +156,7 @@ def test_several_pictures_come_one_after_the_other():
     assert last[2] > 150 > 60 > last[0]
 
 
+@pytest.mark.slow
 def test_a_picture_that_lies_elsewhere_or_is_broken_is_a_card_with_its_name():
     for shown_picture in (Picture("pics.test/" + "harbour" * 20 + ".png"), Picture("broken", picture()[:50])):
         frame = shown(made(pictures=(shown_picture,))).frames[0]
@@ -172,6 +176,7 @@ def test_transparency_and_rotation_are_seen_through():
     assert min(colour_of(frame, (310, 110, 330, 130))) > 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "prompt",
     [
@@ -180,8 +185,8 @@ def test_transparency_and_rotation_are_seen_through():
         "زورق ورقي",
         "e\u0301\u200d\ufeff\x00\x07\n\t",
         " ",
-        "x" * 5000,
-        "word " * 2000,
+        "x" * 2000,
+        "word " * 800,
     ],
     ids=["surrogate", "cjk", "arabic", "controls", "blank", "one long word", "many words"],
 )
@@ -189,12 +194,14 @@ def test_no_prompt_is_too_strange_to_be_shown(prompt):
     assert shown(made(prompt=prompt, width=180, height=320)).seconds == pytest.approx(1, abs=0.1)
 
 
+@pytest.mark.slow
 def test_thirty_pictures_fit_into_one_film():
     pictures = (Picture("elsewhere"), *(Picture(f"p{number}", picture()) for number in range(29)))
 
     assert shown(made(pictures=pictures)).seconds == pytest.approx(1, abs=0.1)
 
 
+@pytest.mark.slow
 def test_the_progress_grows_with_the_time():
     frames = shown(made(pictures=(Picture("p", picture("black", (640, 360))),)), every=1).frames
 
@@ -232,15 +239,16 @@ def test_a_rendering_stops_between_two_frames_when_it_is_told():
 @pytest.mark.parametrize("mode", ["1", "L", "RGB"])
 def test_a_very_large_picture_is_opened_at_the_size_that_is_shown(kind, mode):
     file = io.BytesIO()
-    Image.new(mode, (4000, 3000), 1 if mode == "1" else "white").save(file, kind)
+    Image.new(mode, (2000, 1500), 1 if mode == "1" else "white").save(file, kind)
 
-    image = opened(Picture("large", file.getvalue()), (160, 90))
+    image = opened(Picture("large", file.getvalue()), (80, 45))
 
-    assert 160 * 90 <= image.width * image.height <= 17 * 160 * 90
+    assert 80 * 45 <= image.width * image.height <= 17 * 80 * 45
     assert image.width / image.height == pytest.approx(4 / 3, rel=0.05)
     assert colour_of(image, (0, 0, *image.size)) == (255, 255, 255)
 
 
+@pytest.mark.slow
 def test_very_many_pictures_in_a_very_small_video_are_shown():
     pictures = tuple(Picture(str(n), picture()) for n in range(30))
 
