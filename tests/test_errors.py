@@ -45,25 +45,22 @@ def made(kind: type[VidgenError]) -> VidgenError:
     return kind("what happened", **{name: value for name, value in FACTS.items() if name in names})
 
 
-@pytest.mark.parametrize("kind", ALL_ERRORS, ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize(
     "twin",
     [lambda error: pickle.loads(pickle.dumps(error)), copy.copy, copy.deepcopy],  # noqa: S301 - our own pickle
     ids=["pickle", "copy", "deepcopy"],
 )
-def test_every_error_survives_pickle_copy_and_deepcopy_with_its_facts(kind, twin):
-    error = made(kind)
+def test_every_error_survives_pickle_copy_and_deepcopy_with_its_facts(twin):
+    assert len(ALL_ERRORS) > 50
+    for kind in ALL_ERRORS:
+        error = made(kind)
+        again = twin(error)
+        assert (type(again), str(again)) == (kind, "what happened")
+        assert vars(again) == vars(error), kind
 
-    again = twin(error)
 
-    assert type(again) is kind
-    assert str(again) == "what happened"
-    assert vars(again) == vars(error)
-
-
-@pytest.mark.parametrize("kind", ALL_ERRORS, ids=lambda kind: kind.__name__)
-def test_every_error_can_be_made_from_a_message_alone(kind):
-    assert str(kind("only a message")) == "only a message"
+def test_every_error_can_be_made_from_a_message_alone():
+    assert [kind for kind in ALL_ERRORS if str(kind("only a message")) != "only a message"] == []
 
 
 @pytest.mark.parametrize(

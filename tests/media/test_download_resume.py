@@ -39,7 +39,7 @@ async def test_a_broken_transfer_goes_on_where_it_was(downloads_of, target):
 
 
 @pytest.mark.parametrize("framing", ["length", "chunked"])
-@pytest.mark.parametrize("cuts", [[0], [3, 2, 1], [1] * 6 + [9] * 20, [50_000] * 5, [99_999], [8, 99_000]])
+@pytest.mark.parametrize("cuts", [[0], [3, 2, 1], [1] * 6 + [9] * 4, [50_000] * 5, [99_999], [8, 99_000]])
 async def test_it_survives_any_row_of_cuts(cuts, framing, downloads_of, target):
     async with site(RangeHost(VIDEO, cuts=list(cuts), framing=framing)) as service:
         await downloads_of(service).download("task-1", target.path)
@@ -187,12 +187,11 @@ async def test_a_page_in_the_middle_is_never_joined(downloads_of, target):
 
 
 async def test_it_is_bounded_by_time_without_news_and_not_by_tries(downloads_of, target, clock):
-    big = video(1_000_000)
-    async with site(RangeHost(big, cuts=[5_000] * 500)) as service:
-        await downloads_of(service, patience=10).download("task-1", target.path)
-    assert target.path.read_bytes() == big
-    assert len(service.requests) > 190
-    assert clock.now() > 50
+    async with site(RangeHost(VIDEO, cuts=[3_000] * 100)) as service:
+        await downloads_of(service, patience=4).download("task-1", target.path)
+    assert target.path.read_bytes() == VIDEO
+    assert len(service.requests) > 30
+    assert clock.now() > 3 * 4
 
 
 async def test_what_came_before_already_is_no_news(downloads_of, target, clock):

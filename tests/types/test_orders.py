@@ -1,7 +1,7 @@
 """An order is a fold over its attempts, and knowledge only grows."""
 
 from datetime import UTC, datetime, timedelta
-from itertools import permutations, product
+from itertools import combinations_with_replacement, permutations, product
 
 import pytest
 from attrs import evolve
@@ -56,9 +56,12 @@ def test_the_state_is_the_most_dangerous_thing_that_may_be_true(outcomes, state)
     assert fold(outcomes) is state
 
 
-@pytest.mark.parametrize("outcomes", list(product(AttemptOutcome, repeat=3)))
-def test_the_order_of_attempts_does_not_matter_to_the_state(outcomes):
-    assert len({fold(permuted) for permuted in permutations(outcomes)}) == 1
+def test_the_order_of_attempts_does_not_matter_to_the_state():
+    states = {
+        outcomes: {fold(permuted) for permuted in permutations(outcomes)}
+        for outcomes in combinations_with_replacement(AttemptOutcome, 3)
+    }
+    assert {outcomes: found for outcomes, found in states.items() if len(found) > 1} == {}
 
 
 def test_a_rejected_resend_does_not_hide_the_uncertain_first_attempt():
@@ -68,18 +71,18 @@ def test_a_rejected_resend_does_not_hide_the_uncertain_first_attempt():
     assert late.receipt.task_id == "paid"
 
 
-@pytest.mark.parametrize("events", list(permutations([(1, U), (1, A), (2, U), (2, R), (1, U)])))
-def test_evidence_in_any_order_and_any_number_gives_one_record(events):
-    settled = order(S, S)
-    for n, outcome in events:
-        settled = settled.learned(n, Evidence(outcome=outcome, at=NOW, task_id="t1" if outcome is A else None))
-    assert [attempt.outcome for attempt in settled.attempts] == [A, R]
+def test_evidence_in_any_order_and_any_number_gives_one_record():
+    for events in permutations([(1, U), (1, A), (2, U), (2, R), (1, U)]):
+        settled = order(S, S)
+        for n, outcome in events:
+            settled = settled.learned(n, Evidence(outcome=outcome, at=NOW, task_id="t1" if outcome is A else None))
+        assert [attempt.outcome for attempt in settled.attempts] == [A, R], events
 
 
-@pytest.mark.parametrize(("known", "news"), list(product(AttemptOutcome, repeat=2)))
-def test_knowledge_never_shrinks(known, news):
+def test_knowledge_never_shrinks():
     rank = {S: 0, U: 1, N: 2, R: 2, A: 2}
-    assert may_become(known, news) is (rank[news] > rank[known])
+    rows = list(product(AttemptOutcome, repeat=2))
+    assert [(known, news) for known, news in rows if may_become(known, news) is not (rank[news] > rank[known])] == []
 
 
 def test_a_passed_deadline_turns_sending_into_uncertain_and_a_late_receipt_still_wins():
