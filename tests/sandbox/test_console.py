@@ -1,6 +1,6 @@
 """The console: what a person sees at ``/``, in a real browser, and what the page's buttons do to the sandbox.
 
-The browser is the system's Chromium, or what VIDGEN_CHROMIUM names. Without one these tests are skipped.
+The browser is the system's Chromium, or what VIDGEN_CHROMIUM names. Without one these tests fail.
 """
 
 import asyncio
@@ -93,7 +93,7 @@ async def browser_page() -> AsyncIterator[Any]:
     found = next(filter(None, map(shutil.which, [named] if named else BROWSERS)), None)
     if found is None:
         missing = f"VIDGEN_CHROMIUM={named} is no program" if named else "there is no Chromium here"
-        pytest.skip(f"{missing}: install the package 'chromium', or let VIDGEN_CHROMIUM name a browser like it")
+        pytest.fail(f"{missing}: install the package 'chromium', or let VIDGEN_CHROMIUM name a browser like it")
     needs = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
     async with playwright.async_playwright() as driver:
         started = await driver.chromium.launch(executable_path=found, args=needs)
