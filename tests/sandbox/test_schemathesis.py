@@ -47,7 +47,6 @@ class Run:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory) -> Run:
-    pytest.importorskip("schemathesis")
     return asyncio.run(run_schemathesis(tmp_path_factory.mktemp("schemathesis")))
 
 
@@ -77,7 +76,8 @@ async def run_schemathesis(directory: Path) -> Run:
 @cache
 def described() -> Any:
     """The description, which takes its time to be read; where the service is does not matter to it."""
-    schemathesis = pytest.importorskip("schemathesis")
+    import schemathesis  # noqa: PLC0415 - of the extra dev
+
     return schemathesis.openapi.from_dict(describe("http://service.test/openapi/v1"))
 
 
