@@ -12,7 +12,7 @@ from vidgen_async.cassette.storage import load_if_there
 from vidgen_async.errors import CassetteExhaustedError, CassetteMissError
 from vidgen_async.events import Event, report
 from vidgen_async.transports.base import Response, Transport
-from vidgen_async.types.http import Probe, Request
+from vidgen_async.types.http import Phase, Probe, Request
 
 logger = logging.getLogger(__name__)
 
@@ -45,10 +45,10 @@ class AppendingTransport(RecordingTransport):
 
     async def send(self, request: Request, *, probe: Probe | None = None) -> Response:
         """Play the answer, or send the request by the inner transport and record it."""
-        self._check_open(request)
         player = self._player
         if player is not None:
             try:
+                self._check_open(request)
                 claim = await self._claim(player, request)
             except (CassetteMissError, CassetteExhaustedError):
                 if self.is_replay and request.op == _CREATE:
@@ -57,6 +57,10 @@ class AppendingTransport(RecordingTransport):
                     )
                     report(logger, logging.WARNING, Event.CASSETTE_LIVE_CREATE, message, path=self.cassette.path)
                 return await super().send(request, probe=probe)
+            except BaseException:
+                if probe is not None:
+                    probe.record_not_sent(Phase.BUILD)
+                raise
             return await play(claim, request, probe, player, clock=self._recorder.clock, closed=self._closing)
         return await super().send(request, probe=probe)
 

@@ -63,10 +63,18 @@ class RecordingTransport:
     async def send(self, request: Request, *, probe: Probe | None = None) -> Response:
         """Send the request by the inner transport; its errors come through as they are. CassetteBusyError when another
         recording of the cassette is under way, CassetteError when it cannot be written: then nothing was sent."""
-        self._check_open(request)
-        taken = self._recorder.begin(request)
+        taken = None
         try:
+            self._check_open(request)
+            taken = self._recorder.begin(request)
             await taken.write_down()
+        except BaseException:
+            if probe is not None:
+                probe.record_not_sent(Phase.BUILD)
+            if taken is not None:
+                taken.drop()
+            raise
+        try:
             if probe is not None and not self._inner_honours_gate:
                 # Only now: what cannot be written down must not count as sent.
                 await probe.pass_gate()

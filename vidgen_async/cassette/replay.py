@@ -59,6 +59,8 @@ class ReplayTransport:
     async def send(self, request: Request, *, probe: Probe | None = None) -> Response:
         """Play the answer, or raise what was raised when it was recorded, with the same evidence. The interaction is
         claimed before anything is awaited."""
+        if probe is not None:  # there is no network here; a played outcome says otherwise by passing the gate
+            probe.record_not_sent(Phase.BUILD)
         if self._closed.is_set():
             raise _closed(request, Delivery.NOT_SENT)
         try:
@@ -156,6 +158,7 @@ async def play(
     is_unsent = failure is not None and failure.delivery is Delivery.NOT_SENT
     if probe is not None:
         probe.is_replay = True
+        probe.record_not_sent(Phase.BUILD)
     if probe is not None and not is_unsent:
         try:
             await probe.pass_gate()

@@ -10,6 +10,8 @@ from vidgen_async.types.http import Headers, Request, make_headers
 class Exchange:
     """Readable also after it was cut off."""
 
+    is_handed_over: bool = False
+    """The transport was asked to send it."""
     request: Request | None = None
     status: int | None = None
     headers: Headers = field(factory=make_headers)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 
 from vidgen_async.types.limits import Turn
 from vidgen_async.types.orders import Attempt, Order
@@ -29,7 +30,15 @@ class Opening:
         return self._writer is not None
 
     async def gate(self) -> None:
-        self._writer = asyncio.ensure_future(self._begin())
+        await self._begin_with(self._begin)
+
+    async def force(self, begin: Callable[[], Awaitable[Attempt | Order | Turn]]) -> None:
+        """Write the attempt of a send that did not wait for the gate."""
+        with suppress(HeldBackError):
+            await self._begin_with(begin)
+
+    async def _begin_with(self, begin: Callable[[], Awaitable[Attempt | Order | Turn]]) -> None:
+        self._writer = asyncio.ensure_future(begin())
         if not isinstance(await asyncio.shield(self._writer), Attempt):
             raise HeldBackError
         for listener in self._on_begin:

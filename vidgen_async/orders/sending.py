@@ -8,6 +8,7 @@ reads as *uncertain* once its deadline has passed.
 
 import asyncio
 import logging
+import sys
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
@@ -34,6 +35,8 @@ logger = logging.getLogger(__name__)
 
 #: Seconds between a create's own time limit and the moment from which others take it for uncertain.
 DEADLINE_MARGIN = 10.0
+#: For an attempt that is written after it may have left.
+_UNLIMITED = Pacing(limit=sys.maxsize)
 #: The deadline in seconds of a create without a time limit of its own.
 DEADLINE_WITHOUT_LIMIT = 86400.0
 
@@ -109,28 +112,27 @@ class Creates:
         """
         while True:
             release = await self._reserve(order)
-            opening = Opening(partial(self._begin, order, wish), (release, on_begin))
+            opening = Opening(partial(self._begin, order, wish, self._pacing), (release, on_begin))
             try:
-                sent = await self._send_once(order, opening, on_settled)
+                sent = await self._send_once(order, wish, opening, on_settled)
             finally:
                 release()
                 await opening.finished()
             if sent is not None:
                 return sent
 
-    async def _send_once(self, order: Order, opening: Opening, on_settled: Callable[[Order], None]) -> Sent | None:
+    async def _send_once(
+        self, order: Order, wish: Wish, opening: Opening, on_settled: Callable[[Order], None]
+    ) -> Sent | None:
         """None: somebody else on the journal took the last free slot meanwhile; nothing was sent."""
         probe = Probe(gate=lambda: self._pass(probe, opening))
         exchange = Exchange()
         failure: Exception | None = None
         try:
             await within(self._clock, self._limit, lambda: self._exchange(order, probe, exchange))
-        except HeldBackError:
-            order_as_it_is = await opening.result()
-            return Sent(order=order_as_it_is) if isinstance(order_as_it_is, Order) else None
-        except JournalError:
-            raise
         except asyncio.CancelledError:
+            if not opening.is_begun and exchange.is_handed_over and not probe.is_proven_not_sent:
+                await self._begin_unguarded(order, wish, probe, opening)
             # What is known by now is written down: that nothing left, or a whole answer.
             is_known = probe.delivery is Delivery.NOT_SENT or exchange.is_complete
             if is_known and isinstance(attempt := await opening.result(), Attempt):
@@ -140,21 +142,33 @@ class Creates:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a transport raises, the probe says how far it got
             failure = error
+        if exchange.status is not None:
+            probe.learn(Delivery.ANSWERED)
         if not opening.is_begun:
-            _learn_without_gate(probe, exchange, failure)
-        if probe.delivery is not Delivery.NOT_SENT and not opening.is_begun:
-            message = "order %(order_id)r: the transport let it leave without passing the gate"
-            report(logger, logging.ERROR, Event.ORDER_UNGUARDED, message, order_id=order.order_id)
-            await opening.gate()
+            if probe.is_proven_not_sent or not exchange.is_handed_over:
+                return Sent(order=order, failure=failure)
+            await self._begin_unguarded(order, wish, probe, opening)
+        # Raises what the journal raised in the gate, whatever the transport made of it.
         attempt = await opening.result()
+        if not isinstance(attempt, Attempt) and probe.delivery is not Delivery.NOT_SENT:
+            await self._begin_unguarded(order, wish, probe, opening)
+            attempt = await opening.result()
         if not isinstance(attempt, Attempt):
-            return Sent(order=order, failure=failure)
+            return Sent(order=attempt) if isinstance(attempt, Order) else None
         sent = await _to_the_end(
             self.settling.own(self._settled(order, attempt, exchange, probe.delivery, failure)), on_settled
         )
         if isinstance(failure, CassetteError):
             raise failure
         return sent
+
+    async def _begin_unguarded(self, order: Order, wish: Wish, probe: Probe, opening: Opening) -> None:
+        """Write the attempt of a send for which the transport did not wait for the gate, although it declares that it
+        does: it may have left, and must not be sent again."""
+        probe.learn(Delivery.MAYBE_SENT)
+        message = "order %(order_id)r: the transport may have sent it without waiting for the gate"
+        report(logger, logging.ERROR, Event.ORDER_UNGUARDED, message, order_id=order.order_id)
+        await opening.force(partial(self._begin, order, wish, _UNLIMITED))
 
     async def _pass(self, probe: Probe, opening: Opening) -> None:
         if probe.is_replay and self._journal.durable:
@@ -169,6 +183,7 @@ class Creates:
         request = self._endpoints.create_video(BytesBody(order.body), order.idempotency_key)
         if not getattr(self._transport, "honours_gate", False):
             await probe.pass_gate()
+        exchange.is_handed_over = True
         async with await self._transport.send(request, probe=probe) as response:
             exchange.request, exchange.status, exchange.headers = request, response.status, response.headers
             async for piece in response.chunks():
@@ -202,7 +217,7 @@ class Creates:
         self._reserved -= 1
         self._released.set()
 
-    async def _begin(self, order: Order, wish: Wish) -> Attempt | Order | Turn:
+    async def _begin(self, order: Order, wish: Wish, pacing: Pacing) -> Attempt | Order | Turn:
         now = self._clock.wall()
         limit = DEADLINE_WITHOUT_LIMIT if self._limit is None else self._limit + DEADLINE_MARGIN
         return await self._journal.begin(
@@ -212,7 +227,7 @@ class Creates:
                 states=wish.states,
                 now=now,
                 deadline_at=now + timedelta(seconds=limit),
-                pacing=self._pacing,
+                pacing=pacing,
                 kind=wish.kind,
                 by=wish.by,
                 reason=wish.reason,
@@ -267,14 +282,6 @@ class Creates:
         if failure is None:
             return "it was called off before the first byte"
         return f"{type(failure).__name__}: {excerpt(str(failure), known)}"
-
-
-def _learn_without_gate(probe: Probe, exchange: Exchange, failure: Exception | None) -> None:
-    """What a transport brought back that left the probe aside is evidence all the same."""
-    if exchange.status is not None:
-        probe.learn(Delivery.ANSWERED)
-    elif isinstance(failure, TransportError):
-        probe.learn(failure.delivery)
 
 
 async def _to_the_end(settling: "asyncio.Task[Sent]", on_settled: Callable[[Order], None]) -> Sent:

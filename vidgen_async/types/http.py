@@ -56,14 +56,17 @@ class Probe:
 
     ``gate`` is awaited by the transport exactly once: when the connection is ready and before the first byte leaves.
     While it waits nothing leaves; when it raises, or is cancelled, nothing ever leaves. From its return on the
-    request counts as maybe sent. The evidence stays readable after the send was cancelled.
+    request counts as maybe sent. A transport that fails before it reaches the gate records that with
+    :meth:`record_not_sent`; without that record, nothing is proven. The evidence stays readable after the send was
+    cancelled.
     """
 
-    __slots__ = ("_delivery", "_gate", "_passed", "is_replay", "phase")
+    __slots__ = ("_delivery", "_gate", "_has_failed_early", "_passed", "is_replay", "phase")
 
     def __init__(self, *, gate: Callable[[], Awaitable[None]] | None = None) -> None:
         self._gate = gate
         self._passed = False
+        self._has_failed_early = False
         self._delivery = Delivery.NOT_SENT
         self.phase: Phase = Phase.BUILD
         #: Set by a transport that plays the answer: whoever wraps it, nothing goes out.
@@ -74,8 +77,21 @@ class Probe:
 
     @property
     def delivery(self) -> Delivery:
-        """What is proven of whether the request reached the service."""
+        """What is known of whether the request reached the service; see also :attr:`is_proven_not_sent`."""
         return self._delivery
+
+    @property
+    def is_proven_not_sent(self) -> bool:
+        """Whether there is positive evidence that no byte left: the gate was reached and did not open, or the send
+        failed before it and that was recorded. *Not sent* alone is only the absence of evidence."""
+        return self._delivery is Delivery.NOT_SENT and (self._passed or self._has_failed_early)
+
+    def record_not_sent(self, phase: Phase) -> None:
+        """Record that the send failed, or was cancelled, in a phase before the gate: no byte left, and none will.
+        Without effect once the gate has opened."""
+        if self._delivery is Delivery.NOT_SENT:
+            self._has_failed_early = True
+            self.phase = phase
 
     def learn(self, delivery: Delivery, phase: Phase | None = None) -> None:
         """Record evidence. It only grows: *answered* is never taken back to *not sent*."""

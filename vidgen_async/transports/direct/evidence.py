@@ -63,8 +63,10 @@ class Evidence:
             self.probe.phase = Phase.WAIT
 
     def conclude(self) -> None:
-        """The send failed inside aiohttp: without any signal, nothing is proven."""
-        if not self._is_seen:
+        """The send failed or was cancelled inside aiohttp: without any signal, nothing is proven."""
+        if self._is_seen:
+            self.probe.record_not_sent(self.probe.phase)
+        else:
             self.probe.learn(Delivery.MAYBE_SENT)
 
 

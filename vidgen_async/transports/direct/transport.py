@@ -11,7 +11,7 @@ from weakref import WeakSet
 import aiohttp
 from yarl import URL
 
-from vidgen_async.errors import ClientStateError, TransportError
+from vidgen_async.errors import ClientStateError, ConfigurationError, TransportError
 from vidgen_async.transports.direct import failures
 from vidgen_async.transports.direct.bodies import DirectResponse
 from vidgen_async.transports.direct.evidence import (
@@ -26,6 +26,21 @@ from vidgen_async.types.http import Delivery, Phase, Probe, Request
 
 #: After the cut, sends are given this long (seconds) to leave: somebody's gate may refuse to be cancelled.
 _LINGER = 5.0
+
+
+def proxy_url(value: str | URL) -> URL:
+    """The URL of a proxy; ValueError says what is wrong with it, without its user name and password."""
+    try:
+        url = URL(value)
+        url.port  # noqa: B018 - read here, where a port that is no number is an error of the setting
+    except (TypeError, ValueError):
+        # What yarl says quotes the URL.
+        message = "is not a URL (a user name or password in it must be percent-encoded)"
+        raise ValueError(message) from None
+    if url.scheme not in ("http", "https") or not url.host:
+        message = f"must begin with http:// or https:// and name a host, not with {url.scheme or 'nothing'!r}"
+        raise ValueError(message)
+    return url
 
 
 class DirectTransport:
@@ -57,10 +72,20 @@ class DirectTransport:
         ssl: tls.SSLContext | aiohttp.Fingerprint | bool = True,
         grace: float = 0.0,
     ) -> None:
+        if not isinstance(ssl, tls.SSLContext | aiohttp.Fingerprint | bool):
+            message = f"ssl must be an SSLContext, an aiohttp.Fingerprint or a bool, not {type(ssl).__name__}"
+            raise ConfigurationError(message)
+        if not isinstance(max_connections, int) or max_connections < 1:
+            message = f"max_connections must be a whole number above 0: {max_connections!r}"
+            raise ConfigurationError(message)
+        try:
+            self._proxy = None if proxy is None else proxy_url(proxy)
+        except ValueError as error:
+            message = f"proxy {error}"
+            raise ConfigurationError(message) from None
         self._given = session
         self._max_connections = max_connections
         self._trust_env = trust_env
-        self._proxy = None if proxy is None else URL(proxy)
         self._ssl = ssl
         self._grace = grace
         self._pooled: aiohttp.ClientSession | None = None
@@ -79,8 +104,13 @@ class DirectTransport:
         what the gate raised, as it was raised. Cancelled, it closes the connection; what was already handed to the
         operating system (at most a few pieces of 64 KiB) may still leave, and the probe says so.
         """
-        self._check_state(request, probe)
-        flight = Flight(request, probe, self._form_of(request))
+        try:
+            self._check_state(request, probe)
+            flight = Flight(request, probe, self._form_of(request))
+        except Exception:
+            if probe is not None:
+                probe.record_not_sent(Phase.BUILD)
+            raise
         self._flights.add(flight)
         outcome: DirectResponse | Exception | None = None
         try:
@@ -162,7 +192,7 @@ class DirectTransport:
             return error
         except BrokenOffError as broken:
             return flight.explain(broken.error)
-        except (aiohttp.ClientError, OSError) as error:
+        except (aiohttp.ClientError, OSError, ValueError) as error:
             return flight.explain(error)
         flight.answered()
         if answer.closed and flight.upload is None:  # it has come as a whole: nothing to wait for, nothing to cut
@@ -179,7 +209,7 @@ class DirectTransport:
         request = flight.request
         options = await flight.options()
         if self._given is None:
-            return await self._own_pool().request(request.method, request.url, **options, **self._route(request.url))
+            return await self._own_pool().request(request.method, request.url, **options, **self._route(request))
         headers = options["headers"]
         headers = headers if isinstance(headers, list) else list(headers.items())
         # aiohttp refuses an Authorization header beside credentials of the session or of a netrc file.
@@ -190,25 +220,32 @@ class DirectTransport:
     async def _create(self, flight: Flight, probe: Probe) -> aiohttp.ClientResponse:
         """The careful path."""
         request = flight.request
-        options = await flight.options()
+        try:
+            options = {**await flight.options(), **self._route(request)}
+            session = self._own_private()
+        except BaseException:
+            probe.record_not_sent(Phase.BUILD)
+            raise
         evidence = Evidence(probe, body_length=0 if request.body is None else request.body.length)
         try:
-            answer = await self._own_private().request(
-                request.method, request.url, **options, **self._route(request.url), trace_request_ctx=evidence
-            )
+            answer = await session.request(request.method, request.url, **options, trace_request_ctx=evidence)
         except BaseException:
             evidence.conclude()
             raise
         probe.learn(Delivery.ANSWERED, Phase.BODY)
         return answer
 
-    def _route(self, url: URL) -> Mapping[str, Any]:
-        proxy = self._proxy
+    def _route(self, request: Request) -> Mapping[str, Any]:
+        proxy, url = self._proxy, request.url
         if proxy is None and self._trust_env:
             # Not aiohttp's own trust_env: that reads netrc too, and fails where it has an entry for the host.
             named = getproxies_environment().get(url.scheme)
             if named and not proxy_bypass(url.host or ""):
-                proxy = URL(named if "://" in named else f"http://{named}")
+                try:
+                    proxy = proxy_url(named if "://" in named else f"http://{named}")
+                except ValueError as error:
+                    problem = f"the environment's {url.scheme.upper()}_PROXY {error}"
+                    raise failures.unsendable(request, problem) from None
         return {} if proxy is None else {"proxy": proxy}
 
     # -- sessions ----------------------------------------------------------------------------------------------------

@@ -1,0 +1,168 @@
+"""*Not sent* needs evidence on the probe of the send: what a transport raises, or says in its error, proves nothing."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from vidgen_async.errors import (
+    CassetteError,
+    ConnectError,
+    JournalError,
+    NotSentError,
+    ResponseTimeoutError,
+    TransportClosedError,
+    TransportError,
+    UncertainCreateError,
+)
+from vidgen_async.transports import FakeTransport
+from vidgen_async.types.http import Delivery, Phase, Probe, Request
+from vidgen_async.types.orders import OrderState
+from vidgen_async.types.resources import VideoRequest
+
+VIDEO = VideoRequest(model="gen-2.0", prompt="a boat", duration=5)
+
+
+class Ungated:
+    """Declares the gate and sends without it; then it fails in a way of its own."""
+
+    honours_gate = True
+
+    def __init__(self, inner: FakeTransport, fail: Callable[[Probe], Awaitable[object]]) -> None:
+        self.inner = inner
+        self.fail = fail
+
+    async def send(self, request: Request, *, probe: Probe):
+        await self.inner.send(request)
+        return await self.fail(probe)
+
+    async def aclose(self) -> None:
+        await self.inner.aclose()
+
+
+def raising(error: BaseException, phase: Phase | None = None) -> Callable[[Probe], Awaitable[object]]:
+    async def fail(probe: Probe) -> object:
+        probe.learn(Delivery.NOT_SENT, phase)
+        raise error
+
+    return fail
+
+
+NOT_SENT = {"delivery": Delivery.NOT_SENT, "phase": Phase.CONNECT}
+
+FAILURES = {
+    "an error of its own": raising(RuntimeError("broken")),
+    "a claim in a TransportError": raising(TransportError("nothing left", **NOT_SENT)),
+    "a claim in a ConnectError": raising(ConnectError("nothing left", **NOT_SENT)),
+    "a claim in a closed transport": raising(TransportClosedError("closed", **NOT_SENT)),
+    "a refused connection": raising(ConnectionRefusedError("refused")),
+    "an OSError": raising(OSError("no route")),
+    "a timeout": raising(TimeoutError()),
+    "a timeout of a response": raising(ResponseTimeoutError("silent", **NOT_SENT)),
+    "a phase on the probe": raising(RuntimeError("broken"), Phase.CONNECT),
+    "a journal's error": raising(JournalError("the journal is locked")),
+    "a value that is no response": lambda probe: asyncio.sleep(0, None),
+}
+
+
+@pytest.mark.parametrize("fail", FAILURES.values(), ids=FAILURES)
+async def test_a_send_without_the_gate_is_uncertain_and_is_one_post(make_orders, service, journal, fail):
+    orders = make_orders(transport=Ungated(service.transport, fail))
+
+    for _ in range(2):
+        with pytest.raises(UncertainCreateError):
+            await orders.create(VIDEO, order_id="o")
+
+    assert len(service.posts) == 1
+    (order,) = await orders.list()
+    assert order.state is OrderState.UNCERTAIN
+
+
+async def test_a_cassettes_error_of_a_send_without_the_gate_leaves_the_order_uncertain(make_orders, service):
+    orders = make_orders(transport=Ungated(service.transport, raising(CassetteError("no interaction"))))
+
+    with pytest.raises(CassetteError):
+        await orders.create(VIDEO, order_id="o")
+    with pytest.raises(UncertainCreateError):
+        await orders.create(VIDEO, order_id="o")
+    assert len(service.posts) == 1
+
+
+async def test_a_send_without_the_gate_that_hangs_is_uncertain_after_the_time_limit(make_orders, service, clock):
+    orders = make_orders(transport=Ungated(service.transport, lambda probe: asyncio.Event().wait()), create_timeout=5)
+
+    with pytest.raises(UncertainCreateError):
+        await orders.create(VIDEO, order_id="o")
+    assert len(service.posts) == 1
+
+
+async def test_a_send_without_the_gate_that_is_cancelled_is_uncertain(make_orders, service, clock):
+    hangs = asyncio.Event()
+
+    async def hang(probe: Probe) -> None:
+        hangs.set()
+        await asyncio.Event().wait()
+
+    orders = make_orders(transport=Ungated(service.transport, hang))
+    creating = asyncio.create_task(orders.create(VIDEO, order_id="o"))
+    await hangs.wait()
+    await orders.aclose(grace=0)
+    with pytest.raises(UncertainCreateError):
+        await creating
+
+    again = make_orders()
+    with pytest.raises(UncertainCreateError):
+        await again.create(VIDEO, order_id="o")
+    assert len(service.posts) == 1
+
+
+async def test_a_gate_that_was_reached_and_stayed_shut_is_no_attempt_whatever_is_raised(make_orders, service, journal):
+    class Relabels(Ungated):
+        async def send(self, request: Request, *, probe: Probe):
+            try:
+                return await self.inner.send(request, probe=probe)
+            except Exception:
+                raise RuntimeError("something else") from None
+
+    journal.begin = failing_once(journal.begin)
+    orders = make_orders(transport=Relabels(service.transport, raising(RuntimeError())))
+
+    with pytest.raises(JournalError):
+        await orders.create(VIDEO, order_id="o")
+    assert service.posts == []
+    assert (await orders.create(VIDEO, order_id="o")).task_id == "task-1"
+    assert len(service.posts) == 1
+
+
+def failing_once(begin):
+    errors = [JournalError("the journal is locked")]
+
+    async def fail(permission):
+        if errors:
+            raise errors.pop()
+        return await begin(permission)
+
+    return fail
+
+
+async def test_a_failure_to_connect_that_is_recorded_is_not_sent_whatever_is_raised(make_orders, service, clock):
+    class Offline(Ungated):
+        async def send(self, request: Request, *, probe: Probe):
+            probe.record_not_sent(Phase.CONNECT)
+            raise RuntimeError("no network")
+
+    orders = make_orders(transport=Offline(service.transport, raising(RuntimeError())))
+
+    with pytest.raises(NotSentError):
+        await orders.create(VIDEO, order_id="o")
+    assert (await orders.get("o")).state is OrderState.QUEUED
+    assert service.posts == []
+
+
+def test_what_was_recorded_before_the_gate_counts_no_more_once_it_has_opened():
+    probe = Probe()
+    probe.record_not_sent(Phase.DNS)
+    assert (probe.is_proven_not_sent, probe.phase) == (True, Phase.DNS)
+    asyncio.run(probe.pass_gate())
+    probe.record_not_sent(Phase.CONNECT)
+    assert (probe.is_proven_not_sent, probe.delivery, probe.phase) == (False, Delivery.MAYBE_SENT, Phase.SEND)
