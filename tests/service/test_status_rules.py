@@ -6,7 +6,7 @@ from vidgen_async.service.status_rules import outcome_of_answer, outcome_without
 from vidgen_async.types.http import Delivery
 from vidgen_async.types.orders import AttemptOutcome
 
-REJECTED = {400, 401, 402, 403, 404, 405, 406, 411, 413, 414, 415, 429, 431}
+REJECTED = {400, 401, 402, 403, 404, 405, 406, 407, 411, 413, 414, 415, 429, 431}
 
 
 def test_a_create_is_rejected_by_exactly_the_statuses_of_the_table_and_otherwise_uncertain():

@@ -11,7 +11,7 @@ from vidgen_async.journal.base import Journal
 from vidgen_async.orders.error_messages import check_sendable, facts, not_sent, uncertain
 from vidgen_async.orders.sending import Creates, Sent, Wish
 from vidgen_async.orders.submission import Submission
-from vidgen_async.service.codec import recorded_refusal, rejected_error, service_error
+from vidgen_async.service.codec import is_json_object, recorded_refusal, rejected_error, service_error
 from vidgen_async.types.limits import Pacing, backoff
 from vidgen_async.types.orders import AttemptOutcome, Order, OrderState
 from vidgen_async.types.resources import Receipt
@@ -20,6 +20,8 @@ logger = logging.getLogger(__name__)
 
 #: How often a create for which no connection was to be had (proven: no byte left) is tried in all.
 CONNECT_TRIES = 3
+#: Seconds between a create that was answered with 429 and its next attempt, however short its Retry-After.
+SHORTEST_PAUSE = 1.0
 
 
 @frozen(kw_only=True)
@@ -73,9 +75,11 @@ class Carrier:
         if order.state is not OrderState.REJECTED or sent.answer is None:
             raise uncertain(order) from sent.failure
         error = service_error(sent.answer, origin=self.service, wall=self.clock.wall())
-        pause = backoff(1, 1.0, first=10.0) if error.retry_after is None else error.retry_after
+        pause = backoff(1, 1.0, first=10.0) if error.retry_after is None else max(error.retry_after, SHORTEST_PAUSE)
         refusal = rejected_error(error, **facts(order))
-        if not isinstance(error, RateLimitError) or pause > patience:
+        # A page that is not the service's own says nothing about the rate: a proxy may answer all creates so.
+        is_own = is_json_object(sent.answer.body)
+        if not isinstance(error, RateLimitError) or not is_own or pause > patience:
             raise refusal
         return pause, refusal
 

@@ -34,7 +34,7 @@ from vidgen_async.orders.error_messages import (
 from vidgen_async.orders.results import Results
 from vidgen_async.orders.sending import Creates, Wish
 from vidgen_async.orders.submission import OnReceipt, Submission, Submissions, outcome_of
-from vidgen_async.service.codec import create_body, read_request
+from vidgen_async.service.codec import create_body, is_same_request, read_request
 from vidgen_async.service.endpoints import checked_task_id
 from vidgen_async.types.limits import Pacing
 from vidgen_async.types.orders import (
@@ -135,7 +135,7 @@ class Orders:
         body = create_body(request)
         check = self._check_of(request) if validate else None
         while (submission := self._submissions.get(order_id)) is not None and submission.is_checking:
-            if submission.body == body and validate:
+            if is_same_request(submission.body, body) and validate:
                 break
             decided: list[asyncio.Future[Any]] = [submission.outcome, submission.checked]
             await asyncio.wait(decided, return_when=asyncio.FIRST_COMPLETED)
@@ -143,7 +143,7 @@ class Orders:
         if submission is None:
             work = partial(self._create, ref=ref, body=body, check=check)
             submission = self._submissions.start(order_id, body, work)
-        elif submission.body != body:
+        elif not is_same_request(submission.body, body):
             raise conflict(order_id, "stands for a different request, which is being sent now")
         try:
             return await outcome_of(submission, on_receipt)
@@ -155,7 +155,7 @@ class Orders:
     ) -> Receipt:
         await self._settling.catch_up(ref)
         order = submission.order = await self._journal.get(ref, self._clock.wall())
-        if order is not None and order.body != body:
+        if order is not None and not is_same_request(order.body, body):
             raise conflict(ref.order_id, "already stands for a different request")
         if check is not None and (order is None or order.state in SENDABLE):
             await check()
@@ -164,7 +164,7 @@ class Orders:
             key = idempotency_key(await self._namespace(), ref.account, ref.order_id)
             intent = Order(ref=ref, idempotency_key=key, body=body, created_at=self._clock.wall())
             order = await self._journal.intend(intent)
-            if order.body != body:
+            if not is_same_request(order.body, body):
                 raise conflict(ref.order_id, "already stands for a different request")
         return await self._carrier.carry_out(submission, order, Wish())
 

@@ -298,23 +298,46 @@ def read_created_id(body: bytes) -> tuple[str | None, dict[str, Any]]:
     return None, {}
 
 
+#: Compatibility aliases in requests, and the fields that they stand for (section 9).
+_ALIASES = {"seconds": "duration", "aspect_ratio": "ratio"}
+
 # -- requests --------------------------------------------------------------------------------------------------------
 
 
 def create_body(request: VideoRequest) -> bytes:
     """The body of a create: the documented fields that are set, then ``extra``; the same bytes for the same request.
 
-    Keys are sorted and numbers must be finite, so that equal requests have equal digests. InvalidRequestError names
-    what JSON cannot hold.
+    Keys are sorted, numbers must be finite and aliases (section 9) are sent under the name that they stand for, so that
+    equal requests have equal digests. InvalidRequestError names what JSON cannot hold.
     """
     data = {name: value for name in VideoRequest.field_names() if (value := getattr(request, name)) is not None}
     if isinstance(request.extra, Mapping):
         data.update(request.extra)
+    _replace_aliases(data)
+    if isinstance(request.extra, Mapping):
         with suppress(TypeError, ValueError, RecursionError):
             return write_json(data)
     # Raised out here: as a cause the error would quote the request.
     problems = list(_not_json(data, request.extra))
     raise InvalidRequestError(f"the request was not sent: {'; '.join(problems)}", problems=problems)
+
+
+def _replace_aliases(data: dict[str, Any]) -> None:
+    """Put values under the names that the aliases stand for (section 9); two different values stay as they are."""
+    for alias, name in _ALIASES.items():
+        if alias in data and data.get(name, data[alias]) == data[alias]:
+            data[name] = data.pop(alias)
+
+
+def is_same_request(body: bytes, other: bytes) -> bool:
+    """Whether two bodies of creates ask for the same: also where one was stored with the alias of a field."""
+    return body == other or _canonical(body) == _canonical(other)
+
+
+def _canonical(body: bytes) -> dict[str, Any]:
+    data: dict[str, Any] = json.loads(body)
+    _replace_aliases(data)
+    return data
 
 
 def _not_json(data: Mapping[str, Any], extra: Extra) -> Iterator[str]:
@@ -338,6 +361,14 @@ def prompt_of(body: bytes) -> str:
     """The prompt in the body of a create: what no message may show."""
     prompt = json.loads(body).get("prompt")
     return prompt if isinstance(prompt, str) else ""
+
+
+def is_json_object(body: bytes) -> bool:
+    """Whether an error's body has the form of the service's own: all its bodies are JSON (section 1)."""
+    try:
+        return isinstance(json.loads(body), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 # -- errors ----------------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ _TRANSIENT = Rule(read_may_go_again=True, create=AttemptOutcome.UNCERTAIN)
 _UNCLEAR = Rule(read_may_go_again=False, create=AttemptOutcome.UNCERTAIN)
 
 _BY_STATUS = {
-    **dict.fromkeys((400, 401, 402, 403, 404, 405, 406, 411, 413, 414, 415, 431), _REFUSED),
+    **dict.fromkeys((400, 401, 402, 403, 404, 405, 406, 407, 411, 413, 414, 415, 431), _REFUSED),
     429: _REFUSED_FOR_NOW,
     408: _TRANSIENT,
     425: _TRANSIENT,
