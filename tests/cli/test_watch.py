@@ -50,6 +50,7 @@ class Service:
             state = "failed"
         answer = {
             "id": self.names.get(task_id, task_id),
+            "task_id": task_id,
             "status": state,
             "failure_reason": "too dark" if state == "failed" else None,
         }
@@ -125,8 +126,9 @@ async def test_the_end_of_a_task_that_answers_under_another_name_is_told():
     scene = Scene()
     scene.service.names = {"task_0": "another"}
     await scene.watch(1)
-    (line,) = scene.screen.lines
-    assert line.endswith(" task_0 completed")
+    assert [line.split()[-2:] for line in scene.screen.lines] == [
+        ["task_0", state] for state in ("queued", "running", "completed")
+    ]
 
 
 async def test_a_task_that_is_not_there_is_told_once():

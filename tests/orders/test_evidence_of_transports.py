@@ -121,7 +121,7 @@ async def test_a_gate_that_was_reached_and_stayed_shut_is_no_attempt_whatever_is
         async def send(self, request: Request, *, probe: Probe):
             try:
                 return await self.inner.send(request, probe=probe)
-            except Exception:
+            except Exception:  # noqa: BLE001 - as transports do
                 raise RuntimeError("something else") from None
 
     journal.begin = failing_once(journal.begin)

@@ -1,5 +1,7 @@
 """A create that is answered with 429 is sent again only where ``Pacing.patience`` allows it, and never in a hurry."""
 
+from itertools import pairwise
+
 import pytest
 
 from tests.orders.conftest import accepted, refused
@@ -40,7 +42,7 @@ async def test_with_patience_attempts_are_a_second_apart_and_each_spends_patienc
 
     moments = [post.at for post in service.posts]
     assert len(moments) == 6
-    assert all(later - earlier >= 1 for earlier, later in zip(moments, moments[1:], strict=False))
+    assert all(later - earlier >= 1 for earlier, later in pairwise(moments))
     assert len({post.key for post in service.posts}) == 1
 
 

@@ -50,7 +50,7 @@ def answer(body: Any, status: int = 200, *, url: str = "https://h/openapi/v1/vid
 
 @pytest.mark.rule("2.5 unshown provider", side="sdk")
 def test_a_task_is_read_with_all_its_fields():
-    task = read_task(answer(TASK))
+    task = read_task(answer(TASK), "t-1")
     assert (task.id, task.status, task.points, task.model) == ("t-1", "completed", 15, "vendorh3")
     assert task.video_url == TASK["video_url"]
     assert task.created_at == datetime.fromtimestamp(1790000000, UTC)
@@ -62,7 +62,7 @@ def test_a_task_is_read_with_all_its_fields():
 @pytest.mark.rule("2.5 field status", "9 bullet 5", side="sdk")
 @pytest.mark.parametrize("status", ["queued", "running", "post_processing", "COMPLETED", ""])
 def test_only_completed_and_failed_are_terminal_and_other_states_are_kept_as_they_came(status):
-    task = read_task(answer({**TASK, "status": status}))
+    task = read_task(answer({**TASK, "status": status}), "t-1")
     assert task.status == status
     assert not task.is_terminal
 
@@ -76,13 +76,12 @@ def test_only_completed_and_failed_are_terminal_and_other_states_are_kept_as_the
         ({"created_at": "1790000000"}, "created_at", datetime.fromtimestamp(1790000000, UTC)),
         ({"provider": ["a", 1]}, "provider", ["a", 1]),
         ({"provider": 7}, "provider", 7),
-        ({"id": 12}, "id", "12"),
-        ({"id": None, "task_id": "t-2"}, "id", "t-2"),
-        ({"id": "", "task_id": 3}, "id", "3"),
+        ({"id": None, "task_id": "t-1"}, "id", "t-1"),
+        ({"id": "", "task_id": "t-1"}, "id", "t-1"),
     ],
 )
 def test_odd_types_are_read_as_far_as_they_can_be(change, field, value):
-    assert getattr(read_task(answer({**TASK, **change})), field) == value
+    assert getattr(read_task(answer({**TASK, **change}), "t-1"), field) == value
 
 
 @pytest.mark.parametrize(
@@ -101,20 +100,32 @@ def test_odd_types_are_read_as_far_as_they_can_be(change, field, value):
     ],
 )
 def test_what_cannot_be_read_is_left_out_and_kept_as_it_came(field, odd):
-    task = read_task(answer({**TASK, field: odd}))
+    task = read_task(answer({**TASK, field: odd}), "t-1")
     assert getattr(task, field) is None
     assert task.extra == {field: odd}
 
 
 def test_fields_that_are_missing_are_none_and_unknown_ones_are_kept():
-    task = read_task(answer({"task_id": "t-9", "eta": 30, "extra": {"a": 1}}))
+    task = read_task(answer({"task_id": "t-9", "eta": 30, "extra": {"a": 1}}), "t-9")
     assert (task.id, task.status, task.points, task.created_at) == ("t-9", None, None, None)
     assert task.extra == {"eta": 30, "extra": {"a": 1}}
 
 
+@pytest.mark.rule("4.5 path id", side="sdk")
+@pytest.mark.parametrize(("asked", "ids"), [("12", {"id": 12}), ("3", {"id": "", "task_id": 3})], ids=str)
+def test_a_number_is_the_id_that_was_asked_for(asked, ids):
+    assert read_task(answer({**TASK, **ids}), asked).id == asked
+
+
+@pytest.mark.parametrize("ids", [{"id": "t-10"}, {"id": "t-2", "task_id": "t-3"}, {"id": " t-1"}, {"id": 1}], ids=str)
+def test_a_task_that_was_not_asked_for_is_unexpected(ids):
+    with pytest.raises(UnexpectedResponseError, match="is about another task"):
+        read_task(answer({**TASK, "task_id": None, **ids}), "t-1")
+
+
 @pytest.mark.rule("2.5 field task_id", side="sdk")
 def test_a_task_id_that_differs_from_the_id_is_kept():
-    assert read_task(answer({**TASK, "task_id": "other"})).extra == {"task_id": "other"}
+    assert read_task(answer({**TASK, "task_id": "other"}), "t-1").extra == {"task_id": "other"}
 
 
 @pytest.mark.rule("1 bullet 7", side="sdk")
@@ -126,7 +137,7 @@ def test_a_task_id_that_differs_from_the_id_is_kept():
 )  # fmt: skip
 def test_a_task_that_cannot_be_used_is_a_typed_error_that_quotes_the_answer(body):
     with pytest.raises(UnexpectedResponseError) as caught:
-        read_task(answer(body))
+        read_task(answer(body), "t-1")
     assert caught.value.status == 200
     assert caught.value.body == answer(body).body
     assert "key-never-shown" not in str(caught.value)
@@ -379,6 +390,6 @@ def test_a_request_that_cannot_be_written_is_quoted_by_no_error_in_the_chain():
 def test_the_repr_of_a_task_shows_no_secret_place(status):
     reason = "refused: https://h/x?exp=17&sig=hush token=hush data:image/png;base64,hush"
     body = {"id": "t", "status": status, "failure_reason": reason, "provider": {"token": "hush"}}
-    task = read_task(answer(body))
+    task = read_task(answer(body), "t")
     assert (task.failure_reason, task.provider) == (reason, {"token": "hush"})
     assert "hush" not in repr(task)

@@ -27,11 +27,11 @@ def answer(body: bytes) -> Answer:
 
 
 def test_the_same_answer_is_not_read_again_and_any_other_is() -> None:
-    task, mark = read_look(answer(b'{"id": "t", "status": "queued"}'), None)
+    task, mark = read_look(answer(b'{"id": "t", "status": "queued"}'), "t", None)
     assert task == VideoTask(id="t", status="queued")
 
-    assert read_look(answer(b'{"id": "t", "status": "queued"}'), mark) == (None, mark)
-    later, another = read_look(answer(b'{"id": "t", "status": "running"}'), mark)
+    assert read_look(answer(b'{"id": "t", "status": "queued"}'), "t", mark) == (None, mark)
+    later, another = read_look(answer(b'{"id": "t", "status": "running"}'), "t", mark)
     assert (later, another == mark) == (VideoTask(id="t", status="running"), False)
 
 

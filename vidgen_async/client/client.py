@@ -104,7 +104,7 @@ class Client:
             ),
             pacing=pacing,
             check_usable=self._lifetime.check,
-            get_task=lambda task_id: reads.again(endpoints.get_video(task_id), read_task),
+            get_task=lambda task_id: reads.again(endpoints.get_video(task_id), partial(read_task, task_id=task_id)),
             check=live_catalog.insist,
             key_lifetime=_checked_lifetime(key_lifetime),
         )
@@ -112,7 +112,7 @@ class Client:
         interval = _checked_interval(poll_interval, endpoints.base_url)
         polls = evolve(endpoints, timeouts=_poll_timeouts(endpoints.timeouts, interval))
         self._watcher = Watcher(
-            lambda task_id, mark: reads.once(polls.get_video(task_id), partial(read_look, seen=mark)),
+            lambda task_id, mark: reads.once(polls.get_video(task_id), partial(read_look, task_id=task_id, seen=mark)),
             clock=self._clock,
             interval=interval,
             concurrency=max_connections,

@@ -4,6 +4,7 @@ import inspect
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias, Unpack
 
@@ -16,7 +17,7 @@ from vidgen_async.service.catalog import RequestCheck
 from vidgen_async.service.codec import read_task
 from vidgen_async.service.endpoints import checked_task_id
 from vidgen_async.service.validation import make_request
-from vidgen_async.types.resources import Receipt, TaskLike, VideoFields, VideoRequest, VideoTask
+from vidgen_async.types.resources import Receipt, TaskLike, VideoFields, VideoRequest, VideoTask, task_id_of
 from vidgen_async.watcher import Outcome
 from vidgen_async.watcher.poll_rules import GRACE
 
@@ -75,7 +76,8 @@ class Videos:
         """The task as it is now (2.5, 4.5), with its latest ``video_url``, whose query must be kept whole. A failed
         task is returned, not raised. NotFoundError for one that is not the caller's. A read, as any other."""
         self._parts.lifetime.check()
-        return await self._parts.reads.again(self._parts.endpoints.get_video(task), read_task)
+        read = partial(read_task, task_id=task_id_of(task))
+        return await self._parts.reads.again(self._parts.endpoints.get_video(task), read)
 
     async def wait(self, task: TaskLike, *, timeout: float | None = ONE_DAY) -> VideoTask:
         """The completed task, polled once per interval (section 8); any number of waits share one poll.

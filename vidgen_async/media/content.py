@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import AsyncIterator
+from functools import partial
 from urllib.parse import quote, urljoin
 
 from attrs import frozen
@@ -184,7 +185,8 @@ class Content:
     async def _latest(self, start: Request) -> Request | None:
         """The request for the task's latest video_url, if it is a link that needs no key."""
         try:
-            task = await self._reads.once(self._endpoints.get_video(self.task_id), read_task)
+            read = partial(read_task, task_id=self.task_id)
+            task = await self._reads.once(self._endpoints.get_video(self.task_id), read)
             if task.video_url is None:
                 return None
             request = self._to(self._resolve(start.url, task.video_url), start)

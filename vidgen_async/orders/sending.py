@@ -16,11 +16,11 @@ from functools import partial
 from attrs import frozen
 
 from vidgen_async.clock import Clock, within
-from vidgen_async.errors import CassetteError, JournalError, ReceiptNotStoredError, TransportError
+from vidgen_async.errors import CassetteError, ReceiptNotStoredError, TransportError
 from vidgen_async.events import Event, report
 from vidgen_async.journal.base import Journal, Permission
 from vidgen_async.orders.exchange import Exchange
-from vidgen_async.orders.gate import HeldBackError, Once, Opening
+from vidgen_async.orders.gate import Once, Opening
 from vidgen_async.orders.settlement import Settling
 from vidgen_async.redaction.messages import excerpt
 from vidgen_async.service.codec import Answer, describe_outcome, prompt_of, read_created_id
@@ -131,11 +131,10 @@ class Creates:
         try:
             await within(self._clock, self._limit, lambda: self._exchange(order, probe, exchange))
         except asyncio.CancelledError:
-            if not opening.is_begun and exchange.is_handed_over and not probe.is_proven_not_sent:
-                await self._begin_unguarded(order, wish, probe, opening)
+            attempt = await self._attempt_of(order, wish, probe, exchange, opening)
             # What is known by now is written down: that nothing left, or a whole answer.
             is_known = probe.delivery is Delivery.NOT_SENT or exchange.is_complete
-            if is_known and isinstance(attempt := await opening.result(), Attempt):
+            if is_known and isinstance(attempt, Attempt):
                 await _to_the_end(
                     self.settling.own(self._settled(order, attempt, exchange, probe.delivery, None)), on_settled
                 )
@@ -144,15 +143,9 @@ class Creates:
             failure = error
         if exchange.status is not None:
             probe.learn(Delivery.ANSWERED)
-        if not opening.is_begun:
-            if probe.is_proven_not_sent or not exchange.is_handed_over:
-                return Sent(order=order, failure=failure)
-            await self._begin_unguarded(order, wish, probe, opening)
-        # Raises what the journal raised in the gate, whatever the transport made of it.
-        attempt = await opening.result()
-        if not isinstance(attempt, Attempt) and probe.delivery is not Delivery.NOT_SENT:
-            await self._begin_unguarded(order, wish, probe, opening)
-            attempt = await opening.result()
+        attempt = await self._attempt_of(order, wish, probe, exchange, opening)
+        if attempt is None:
+            return Sent(order=order, failure=failure)
         if not isinstance(attempt, Attempt):
             return Sent(order=attempt) if isinstance(attempt, Order) else None
         sent = await _to_the_end(
@@ -162,13 +155,22 @@ class Creates:
             raise failure
         return sent
 
-    async def _begin_unguarded(self, order: Order, wish: Wish, probe: Probe, opening: Opening) -> None:
-        """Write the attempt of a send for which the transport did not wait for the gate, although it declares that it
-        does: it may have left, and must not be sent again."""
-        probe.learn(Delivery.MAYBE_SENT)
-        message = "order %(order_id)r: the transport may have sent it without waiting for the gate"
-        report(logger, logging.ERROR, Event.ORDER_UNGUARDED, message, order_id=order.order_id)
-        await opening.force(partial(self._begin, order, wish, _UNLIMITED))
+    async def _attempt_of(
+        self, order: Order, wish: Wish, probe: Probe, exchange: Exchange, opening: Opening
+    ) -> Attempt | Order | Turn | None:
+        """What the journal answered in the gate; None where the send provably ended before it.
+
+        A transport that declares the gate and did not wait for it may have sent the request all the same: its attempt
+        is written now, and is not retried. Raises what the journal raised, whatever the transport made of it.
+        """
+        found = await opening.result()
+        if not isinstance(found, Attempt) and exchange.is_handed_over and not probe.is_proven_not_sent:
+            probe.learn(Delivery.MAYBE_SENT)
+            message = "order %(order_id)r: the transport may have sent it without waiting for the gate"
+            report(logger, logging.ERROR, Event.ORDER_UNGUARDED, message, order_id=order.order_id)
+            await opening.force(partial(self._begin, order, wish, _UNLIMITED))
+            found = await opening.result()
+        return found
 
     async def _pass(self, probe: Probe, opening: Opening) -> None:
         if probe.is_replay and self._journal.durable:

@@ -256,24 +256,33 @@ def read_asset(answer: Answer, absolute: Callable[[str], str]) -> ReferenceAsset
     return attrs.evolve(asset, url=None if asset.url is None else absolute(asset.url))
 
 
-def read_task(answer: Answer) -> VideoTask:
-    """GET /videos/{id} (4.5). ``task_id`` stands in for a missing ``id`` (2.5)."""
+def read_task(answer: Answer, task_id: str) -> VideoTask:
+    """GET /videos/{id} (4.5) for this task: its ``id`` is the one that was asked for, which the answer must give as its
+    ``id`` or its ``task_id`` (2.5). Another value of either stays in ``extra``."""
     data = answer.object()
-    if data.get("id") in (None, ""):
-        data["id"] = data.pop("task_id", None)
-    elif data.get("task_id") in (None, data["id"]):
+    if data.get("id") == task_id and data.get("task_id") in (None, task_id):  # as every poll
         data.pop("task_id", None)
-    try:
         return _read_task(data)
-    except KeyError as error:
-        raise answer.unexpected("has neither id nor task_id") from error
+    ids = {name: _id_or_none(data.get(name)) for name in ("id", "task_id")}
+    if task_id not in ids.values():
+        raise answer.unexpected("has neither id nor task_id" if not any(ids.values()) else "is about another task")
+    others = {name: data[name] for name, value in ids.items() if name in data and value not in (None, task_id)}
+    task = _read_task({**{name: value for name, value in data.items() if name not in ids}, "id": task_id})
+    return attrs.evolve(task, extra={**task.extra, **others}) if others else task
 
 
-def read_look(answer: Answer, seen: int | None) -> tuple[VideoTask | None, int]:
+def _id_or_none(value: Any) -> str | None:
+    try:
+        return _identifier(value)
+    except TypeError:
+        return None
+
+
+def read_look(answer: Answer, task_id: str, seen: int | None) -> tuple[VideoTask | None, int]:
     """GET /videos/{id} for who looks often: the task, or None where the answer is the one with the mark ``seen``, byte
     for byte; and the mark of this one."""
     mark = hash(answer.body)
-    return (None if mark == seen else read_task(answer)), mark
+    return (None if mark == seen else read_task(answer, task_id)), mark
 
 
 def read_created_id(body: bytes) -> tuple[str | None, dict[str, Any]]:

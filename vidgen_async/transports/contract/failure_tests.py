@@ -133,7 +133,8 @@ class Failures(OnStage):
             assert Scene.REFUSED not in [asked.path for asked in stage.asked]
             if probe is not None:
                 assert probe.delivery == stage.unsent, "no connection, no byte"
-                assert probe.is_proven_not_sent == (stage.unsent == Delivery.NOT_SENT), "a failure to connect is recorded"
+                is_unsent = stage.unsent == Delivery.NOT_SENT
+                assert probe.is_proven_not_sent == is_unsent, "a failure to connect is recorded on the probe"
                 assert not stage.honours_gate or error.delivery == Delivery.NOT_SENT
 
     async def test_with_a_probe_a_lost_connection_is_one_request_that_may_have_arrived(self) -> None:
