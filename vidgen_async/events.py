@@ -38,6 +38,7 @@ class Event(StrEnum):
     """WARNING: a closing client could not ask the journal about the order. ``order_id``, ``error``"""
     ORDERS_UNANSWERED = "orders.unanswered"
     """WARNING: a client was closed with orders under way. ``count``"""
+    JOURNAL_LOCKED = "journal.locked"
     JOURNAL_READABLE = "journal.readable"
     """WARNING: everybody on this machine may read the journal's file. ``path``, ``mode``"""
     CATALOG_MISSING = "catalog.missing"

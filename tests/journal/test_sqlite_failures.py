@@ -5,7 +5,6 @@ import sqlite3
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ import pytest
 from tests.journal.conftest import ACCOUNT, NOW, SERVICE, accepted, order_of, permission, ref_of, rows, sending
 from vidgen_async.errors import ConfigurationError, JournalError
 from vidgen_async.journal import SqliteJournal
-from vidgen_async.journal.sqlite import schema
+from vidgen_async.journal.sqlite import file, schema
 from vidgen_async.journal.sqlite.file import JournalFile, network_file_system
 from vidgen_async.journal.sqlite.queries import _ADD_ORDER
 from vidgen_async.types.orders import OrderState, TaskResult
@@ -165,11 +164,11 @@ async def test_a_file_in_use_with_another_journal_mode_is_refused(open_file, pat
 
 
 async def test_a_file_that_stays_in_an_unsafe_journal_mode_is_refused(journal, monkeypatch):
-    class Stubborn(sqlite3.Connection):
+    class Stubborn(file.LockedConnection):
         def execute(self, sql, *facts):
             return super().execute("SELECT 'wal'" if "journal_mode" in sql else sql, *facts)
 
-    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Stubborn))
+    monkeypatch.setattr(file, "LockedConnection", Stubborn)
     await fails(journal, "journal mode 'wal'", "end that program")
 
 

@@ -91,8 +91,8 @@ class Transport(Protocol):
 
     A transport with a time of its own offers it as ``clock``. One that only plays back says so with
     ``is_replay = True``: its orders are never written into a journal that lasts (it also tells the probe:
-    ``probe.is_replay = True``). One that plays some and sends others adds ``goes_out = True``: then a journal that the environment names is refused, not
-    passed over.
+    ``probe.is_replay = True``). One that plays some and sends others adds ``goes_out = True``: then a journal that
+    the environment names is refused, not ignored.
     """
 
     async def send(self, request: Request, *, probe: Probe | None = None) -> Response:

@@ -1,6 +1,7 @@
 """A connection in a thread of its own: the event loop never waits for the disk."""
 
 import asyncio
+import logging
 import os
 import sqlite3
 import threading
@@ -11,8 +12,11 @@ from functools import partial
 from queue import SimpleQueue
 from typing import TypeVar
 
-from vidgen_async.errors import VidgenError
+from vidgen_async.errors import JournalError, VidgenError
+from vidgen_async.events import Event, report
 from vidgen_async.journal.sqlite.file import JournalFile
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -29,6 +33,9 @@ class ConnectionThread:
         self.process = os.getpid()
         self._file = file
         self._steps: SimpleQueue[Callable[[_Connection], None] | None] = SimpleQueue()
+        self._tickets = 0
+        """How many operations were submitted: each has the next number."""
+        self._lock = threading.Lock()
         self._end: Future[None] = Future()
         self._thread = threading.Thread(target=self._work, name=f"journal {file.path.name}", daemon=True)
         self._thread.start()
@@ -36,8 +43,36 @@ class ConnectionThread:
     def submit(self, operation: Callable[[sqlite3.Connection], T]) -> Future[T]:
         """Its result, or JournalError. Cancelling the future keeps an operation from beginning, never from ending."""
         future: Future[T] = Future()
-        self._steps.put(partial(_carry_out, operation, future))
+        with self._lock:
+            self._tickets += 1
+            self._steps.put(partial(self._carry_out, operation, future, self._tickets))
         return future
+
+    def _carry_out(
+        self, operation: Callable[[sqlite3.Connection], T], future: "Future[T]", ticket: int, connection: "_Connection"
+    ) -> None:
+        if not future.set_running_or_notify_cancel():
+            return
+        if connection.timed_out is not None and ticket <= connection.timed_out[0]:
+            future.set_exception(connection.timed_out[1])
+            return
+        try:
+            result = operation(connection.get())
+        except VidgenError as error:
+            future.set_exception(error)
+        except (sqlite3.Error, OSError, ValueError, OverflowError, RecursionError) as error:
+            connection.close()
+            explained = connection.file.explain(error)
+            explained.__cause__ = error
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
+                # What was submitted meanwhile has waited as long as it had to wait for its own turn.
+                connection.time_out(self._tickets, explained)
+            future.set_exception(explained)
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the caller is waiting for it
+            future.set_exception(error)
+        else:
+            connection.timed_out = None
+            future.set_result(result)
 
     async def aclose(self) -> None:
         """Wait for the operations so far, and for the end of the thread. It ends also when the caller is cancelled."""
@@ -63,6 +98,16 @@ class _Connection:
     def __init__(self, file: JournalFile) -> None:
         self.file = file
         self._opened: sqlite3.Connection | None = None
+        self.timed_out: tuple[int, JournalError] | None = None
+        """The last operation that was submitted before the journal turned out to be locked, and the error; None after
+        an operation that came through."""
+
+    def time_out(self, ticket: int, error: JournalError) -> None:
+        """The journal is locked: operations up to this one fail at once. One warning while it stays so."""
+        if self.timed_out is None:
+            message = "journal %(path)s: it is locked by another program; what waits for it fails"
+            report(logger, logging.WARNING, Event.JOURNAL_LOCKED, message, path=str(self.file.path))
+        self.timed_out = (ticket, error)
 
     def get(self) -> sqlite3.Connection:
         if self._opened is None:
@@ -75,21 +120,3 @@ class _Connection:
         if opened is not None:
             with suppress(sqlite3.Error):
                 opened.close()
-
-
-def _carry_out(operation: Callable[[sqlite3.Connection], T], future: "Future[T]", connection: _Connection) -> None:
-    if not future.set_running_or_notify_cancel():
-        return
-    try:
-        result = operation(connection.get())
-    except VidgenError as error:
-        future.set_exception(error)
-    except (sqlite3.Error, OSError, ValueError, OverflowError, RecursionError) as error:
-        connection.close()
-        explained = connection.file.explain(error)
-        explained.__cause__ = error
-        future.set_exception(explained)
-    except BaseException as error:  # noqa: BLE001 - whatever it is, the caller is waiting for it
-        future.set_exception(error)
-    else:
-        future.set_result(result)

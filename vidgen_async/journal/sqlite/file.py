@@ -11,6 +11,7 @@ from pathlib import Path
 from vidgen_async.errors import JournalError
 from vidgen_async.events import Event, report
 from vidgen_async.journal.sqlite import schema
+from vidgen_async.journal.sqlite.file_lock import FileLock, LockedConnection
 
 logger = logging.getLogger(__name__)
 
@@ -75,14 +76,29 @@ class JournalFile:
         self._mounts = mounts
         self._identity: tuple[int, int] | None = None
 
-    def open(self) -> sqlite3.Connection:
+    def open(self) -> LockedConnection:
         """A connection that is ready for use. JournalError, sqlite3.Error or OSError: there is none."""
         if self._identity is None:
             self._check_place()
             self._make()
         else:
             self.check_still_there()
-        db = sqlite3.connect(self.path, timeout=self._busy_timeout, isolation_level=None)
+        place = Path(os.path.realpath(self.path))
+        if not os.access(place, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
+            return self._connect(None)  # it can only be read, by SQLite too
+        lock = FileLock(
+            place.with_name(f"{place.name}-lock"), time_limit=self._busy_timeout, mode=place.stat().st_mode & 0o666
+        )
+        try:
+            with lock.hold(exclusive=True):  # the first read may have to undo what a process that died has left
+                return self._connect(lock)
+        except BaseException:
+            lock.close()
+            raise
+
+    def _connect(self, lock: FileLock | None) -> LockedConnection:
+        db = sqlite3.connect(self.path, timeout=self._busy_timeout, isolation_level=None, factory=LockedConnection)
+        db.lock = lock
         try:
             db.row_factory = sqlite3.Row
             version = schema.version_of(db, str(self.path))

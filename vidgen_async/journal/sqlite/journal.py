@@ -15,6 +15,7 @@ from attrs import evolve
 from vidgen_async.errors import ConfigurationError
 from vidgen_async.journal.base import RUNNING_PAGE, Permission, RunningPage, unknown_order
 from vidgen_async.journal.sqlite import queries
+from vidgen_async.journal.sqlite.backup import write_backup
 from vidgen_async.journal.sqlite.connection_thread import ConnectionThread
 from vidgen_async.journal.sqlite.file import JournalFile
 from vidgen_async.journal.sqlite.schema import transaction
@@ -151,7 +152,11 @@ class SqliteJournal:
         return await self._run(operation)
 
     async def owner(self, ref: OrderRef, task_id: str) -> OrderRef | None:
-        return await self._run(lambda db: queries.read_owner(db, ref, task_id))
+        def operation(db: sqlite3.Connection) -> OrderRef | None:
+            with transaction(db, "DEFERRED"):
+                return queries.read_owner(db, ref, task_id)
+
+        return await self._run(operation)
 
     async def record(self, service: str, results: Iterable[TaskResult]) -> None:
         def operation(db: sqlite3.Connection) -> None:
@@ -193,6 +198,20 @@ class SqliteJournal:
             with transaction(db, "DEFERRED"):
                 until = queries.end_of_page(db, "evidence", after, RUNNING_PAGE)
                 return RunningPage(tasks=queries.read_running(db, service, account, after, until), after=until)
+
+        return await self._run(operation)
+
+    async def backup(self, path: str | os.PathLike[str]) -> Path:
+        """Copy the journal, as it is at one moment, to another file, and return its absolute path. Any number of
+        processes may use the journal meanwhile. A file at ``path`` is replaced atomically.
+
+        JournalError, with ``path`` as it was, when the copy cannot be written or is the journal itself. Copy a journal
+        in use by this only: a copied file may mix two moments. Cancelling leaves the old file or the whole copy.
+        """
+
+        def operation(db: sqlite3.Connection) -> Path:
+            with transaction(db, "DEFERRED"):
+                return write_backup(db, self.path, Path(path).absolute())
 
         return await self._run(operation)
 

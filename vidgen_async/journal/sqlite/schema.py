@@ -7,9 +7,10 @@ since 1970, UTC.
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from vidgen_async.errors import JournalError
+from vidgen_async.journal.sqlite.file_lock import LockedConnection
 
 #: Marks the file as a journal, in SQLite's header field for that.
 APPLICATION = int.from_bytes(b"vgjr")
@@ -109,15 +110,17 @@ VERSION = len(MIGRATIONS)
 
 @contextmanager
 def transaction(db: sqlite3.Connection, kind: str) -> Iterator[None]:
-    """``DEFERRED``: all that is read is of one moment. ``IMMEDIATE``: nobody else writes meanwhile; one commit."""
-    db.execute(f"BEGIN {kind}")
-    try:
-        yield
-        db.execute("COMMIT")
-    except BaseException:
-        if db.in_transaction:
-            db.execute("ROLLBACK")
-        raise
+    """``DEFERRED``: all that is read is of one moment. ``IMMEDIATE``: nothing else writes meanwhile; one commit."""
+    lock = db.lock if isinstance(db, LockedConnection) else None
+    with nullcontext() if lock is None else lock.hold(exclusive=kind == "IMMEDIATE"):
+        db.execute(f"BEGIN {kind}")
+        try:
+            yield
+            db.execute("COMMIT")
+        except BaseException:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+            raise
 
 
 def version_of(db: sqlite3.Connection, path: str) -> int:

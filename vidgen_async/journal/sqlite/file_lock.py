@@ -1,0 +1,95 @@
+"""A lock on a file beside the journal's.
+
+SQLite's own locks belong to the process and the file: closing any other descriptor of the file, as copying it does,
+drops them all. A ``flock`` belongs to the one descriptor that took it, so it also holds where the file is copied or
+read by other code of the process.
+"""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic, sleep
+
+try:
+    import fcntl
+except ImportError:  # not on Windows, whose locks belong to the descriptor anyway
+    fcntl = None  # type: ignore[assignment]
+
+#: Seconds between two attempts to take a lock that another process holds.
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.02
+
+
+class FileLock:
+    """Taken and released by one thread; it may be taken again while it is held.
+
+    ``time_limit`` in seconds; then sqlite3.OperationalError (SQLITE_BUSY), as where SQLite waited in vain itself.
+    """
+
+    def __init__(self, path: Path, *, time_limit: float, mode: int) -> None:
+        self.path = path
+        self._time_limit = time_limit
+        self._mode = mode
+        self._descriptor: int | None = None
+        self._depth = 0
+
+    @contextmanager
+    def hold(self, *, exclusive: bool) -> Iterator[None]:
+        """Hold the lock: exclusive for a write, else shared with other readers."""
+        if fcntl is None or self._depth:
+            self._depth += 1
+        else:
+            self._acquire(fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH)
+            self._depth = 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+            if fcntl is not None and not self._depth and self._descriptor is not None:
+                fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        """Close the file; the next use opens it again."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def _acquire(self, kind: int) -> None:
+        give_up_at = monotonic() + self._time_limit
+        pause = _SHORTEST_PAUSE
+        while True:
+            if self._descriptor is None:
+                self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CREAT, self._mode)
+            try:
+                fcntl.flock(self._descriptor, kind | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if monotonic() >= give_up_at:
+                    error = sqlite3.OperationalError("the journal's lock file is locked")
+                    error.sqlite_errorcode = sqlite3.SQLITE_BUSY
+                    raise error from None
+                sleep(pause)
+                pause = min(pause * 2, _LONGEST_PAUSE)
+                continue
+            if self._is_in_place(self._descriptor):
+                return
+            self.close()  # another file is there now, which other processes lock
+
+    def _is_in_place(self, descriptor: int) -> bool:
+        held = os.fstat(descriptor)
+        try:
+            found = self.path.stat()
+        except FileNotFoundError:
+            return False
+        return (found.st_dev, found.st_ino) == (held.st_dev, held.st_ino)
+
+
+class LockedConnection(sqlite3.Connection):
+    """A connection whose transactions hold the lock; closing it closes the lock's file."""
+
+    lock: FileLock | None = None
+
+    def close(self) -> None:
+        super().close()
+        if self.lock is not None:
+            self.lock.close()
