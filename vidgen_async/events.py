@@ -18,6 +18,7 @@ class Event(StrEnum):
     """INFO: no order id was given, so a new one was made. ``order_id``"""
     ORDER_PACED = "order.paced"
     """INFO: the order waits for the submission limit. ``order_id``, ``seconds``"""
+    ORDER_CONFIRMED = "order.confirmed"
     ORDER_AWAITED = "order.awaited"
     """INFO: somebody else is sending the order; what comes of that is awaited. ``order_id``, ``until``"""
     ORDER_SETTLED = "order.settled"

@@ -50,6 +50,9 @@ class FakeService:
     posts: list[Post] = Factory(list)
     tasks: set[str] = Factory(set)
     found: dict[str, VideoTask] = Factory(dict)
+    failures: dict[str, Exception] = Factory(dict)
+    gets: list[tuple[str, float]] = Factory(list)
+    """The tasks that were asked for, and when."""
     transport: FakeTransport = None  # type: ignore[assignment]
 
     def __attrs_post_init__(self) -> None:
@@ -69,10 +72,13 @@ class FakeService:
         self.script[:] = [lambda post, make=make: give(post, make) for make in responses]
 
     async def get_task(self, task_id: str) -> VideoTask:
+        self.gets.append((task_id, self.clock.now()))
+        if task_id in self.failures:
+            raise self.failures[task_id]
         if task_id in self.found:
             return self.found[task_id]
         if task_id not in self.tasks:
-            raise NotFoundError
+            raise NotFoundError("no such task", status=404, body=b'{"error": {"code": "NOT_FOUND"}}')
         return VideoTask(id=task_id, status="queued")
 
 
@@ -105,6 +111,7 @@ def make_orders(service, journal, clock):
         create_timeout: float | None = 120.0,
         check: Check | None = None,
         key_lifetime: float = KEY_LIFETIME,
+        get_task: Callable[[str], Awaitable[VideoTask]] | None = None,
     ) -> Orders:
         endpoints = Endpoints(
             URL("https://h/openapi/v1"), "key-never-shown", Timeouts(connect=10, read=60, create=create_timeout)
@@ -122,7 +129,7 @@ def make_orders(service, journal, clock):
             names,
             pacing=pacing,
             check_usable=Lifetime().check,
-            get_task=service.get_task,
+            get_task=get_task or service.get_task,
             check=check,
             key_lifetime=key_lifetime,
         )

@@ -105,6 +105,7 @@ class Client:
             pacing=pacing,
             check_usable=self._lifetime.check,
             get_task=lambda task_id: reads.again(endpoints.get_video(task_id), partial(read_task, task_id=task_id)),
+            get_task_once=lambda task_id: reads.once(endpoints.get_video(task_id), partial(read_task, task_id=task_id)),
             check=live_catalog.insist,
             key_lifetime=_checked_lifetime(key_lifetime),
         )

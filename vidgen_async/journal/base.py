@@ -105,6 +105,13 @@ class Journal(Protocol):
         """Add evidence about attempt ``n``. Knowledge only grows, so any order and any repetition gives one record."""
         ...
 
+    async def confirm(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
+        """Like :meth:`settle`, for a receipt whose task id was a candidate of attempt ``n``. Nothing is written if
+        another order of this service has the task as its receipt, or one of this account as a candidate. The order
+        comes back.
+        """
+        ...
+
     async def close_order(self, ref: OrderRef, closing: Closing, states: Collection[OrderState]) -> Order:
         """Write a person's word about an order that is in one of ``states``; the order as it is comes back."""
         ...

@@ -32,6 +32,8 @@ class MemoryJournal:
         self._namespace: str | None = None
         #: The orders of each task, by service and task id; none ever leaves it.
         self._owners: dict[tuple[str, str], list[OrderRef]] = {}
+        #: The orders of each candidate for a task id, by service, account and candidate; none ever leaves it.
+        self._candidates: dict[tuple[str, str, str], set[OrderRef]] = {}
         self._results: dict[tuple[str, str], TaskResult] = {}
         #: Per account, the attempts that may still hold a slot.
         self._counted: dict[tuple[str, str], _Counts] = {}
@@ -66,7 +68,16 @@ class MemoryJournal:
         for old, new in zip(before.attempts, order.attempts, strict=True):
             if new is not old:
                 self._count(ref, new)
+                for candidate in new.evidence.candidates if new.evidence else ():
+                    self._candidates.setdefault((ref.service, ref.account, candidate), set()).add(ref)
         return order
+
+    async def confirm(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
+        task_id = str(evidence.task_id)
+        others = self._candidates.get((ref.service, ref.account, task_id), set()) - {ref}
+        if others or await self.owner(ref, task_id) is not None:
+            return self._known(ref)
+        return await self.settle(ref, n, evidence)
 
     async def close_order(self, ref: OrderRef, closing: Closing, states: Collection[OrderState]) -> Order:
         order = self._current(ref, closing.at)

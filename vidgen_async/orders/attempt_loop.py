@@ -8,6 +8,7 @@ from vidgen_async.clock import Clock
 from vidgen_async.errors import CassetteError, CreateError, RateLimitError
 from vidgen_async.events import Event, report
 from vidgen_async.journal.base import Journal
+from vidgen_async.orders.confirmation import Confirmation
 from vidgen_async.orders.error_messages import check_sendable, facts, not_sent, uncertain
 from vidgen_async.orders.sending import Creates, Sent, Wish
 from vidgen_async.orders.submission import Submission
@@ -29,6 +30,7 @@ class Carrier:
     """Carries orders out; at most one send of an order is ever unaccounted for. ``service`` is its origin."""
 
     creates: Creates
+    confirmation: Confirmation
     journal: Journal
     clock: Clock
     pacing: Pacing
@@ -43,6 +45,8 @@ class Carrier:
         await self.creates.settling.catch_up(order.ref)
         while True:
             order = await self._outcome_elsewhere(submission, order)
+            if order.state is OrderState.UNCERTAIN:
+                order = submission.order = await self.confirmation.confirm(order)
             if (receipt := order.receipt) is not None:
                 _report_duplicates(order)
                 return receipt
@@ -54,6 +58,8 @@ class Carrier:
             order = submission.order = sent.order
             if wish.expect_attempt is not None and sent.attempt is not None:
                 wish = evolve(wish, expect_attempt=sent.attempt.n)
+            if order.state is OrderState.UNCERTAIN and sent.attempt is not None:
+                order = submission.order = await self.confirmation.confirm(order)
             if sent.was_taken or order.receipt is not None:
                 continue  # somebody else was faster, or this send was: look at what the order is now
             known = len(order.attempts)

@@ -20,6 +20,7 @@ from vidgen_async.errors import JournalError, OrderStateError
 from vidgen_async.events import Event, report
 from vidgen_async.journal.base import Journal
 from vidgen_async.orders.attempt_loop import Carrier
+from vidgen_async.orders.confirmation import Confirmation
 from vidgen_async.orders.error_messages import (
     check_adoptable,
     check_age,
@@ -89,10 +90,19 @@ class Orders:
         pacing: Pacing,
         check_usable: Callable[[], None],
         get_task: Callable[[str], Awaitable[VideoTask]],
+        get_task_once: Callable[[str], Awaitable[VideoTask]] | None = None,
         check: Check | None = None,
         key_lifetime: float = KEY_LIFETIME,
     ) -> None:
-        self._carrier = Carrier(creates=creates, journal=journal, clock=clock, pacing=pacing, service=names.service)
+        confirmation = Confirmation(journal=journal, clock=clock, get_task=get_task_once or get_task)
+        self._carrier = Carrier(
+            creates=creates,
+            confirmation=confirmation,
+            journal=journal,
+            clock=clock,
+            pacing=pacing,
+            service=names.service,
+        )
         self._settling = creates.settling
         self.results = Results(journal, clock, names.service, creates.settling.why)
         """How tasks ended goes on record."""

@@ -22,8 +22,10 @@ from vidgen_async.journal.base import Journal, Permission
 from vidgen_async.orders.exchange import Exchange
 from vidgen_async.orders.gate import Once, Opening
 from vidgen_async.orders.settlement import Settling
+from vidgen_async.redaction.headers import visible_headers
 from vidgen_async.redaction.messages import excerpt
-from vidgen_async.service.codec import Answer, describe_outcome, prompt_of, read_created_id
+from vidgen_async.service.candidates import find_candidates
+from vidgen_async.service.codec import Answer, describe_outcome, prompt_of, read_created_id, request_id_of
 from vidgen_async.service.endpoints import Endpoints, is_task_id
 from vidgen_async.service.status_rules import outcome_of_answer, outcome_without_answer
 from vidgen_async.transports.base import Transport
@@ -252,6 +254,9 @@ class Creates:
             if task_id is not None and not is_task_id(task_id):
                 task_id = None  # nobody could ask for it
             outcome = outcome_of_answer(answer.status, task_id)
+            is_receipt_expected = (
+                outcome is AttemptOutcome.UNCERTAIN and exchange.is_complete and 200 <= answer.status < 300
+            )
             evidence = Evidence(
                 outcome=outcome,
                 at=now,
@@ -261,6 +266,9 @@ class Creates:
                 body=answer.body if outcome is AttemptOutcome.UNCERTAIN else b"",
                 extra=extra if outcome is AttemptOutcome.ACCEPTED else {},
                 answered=True,
+                headers=visible_headers(answer.headers, known) if outcome is AttemptOutcome.UNCERTAIN else (),
+                request_id=request_id_of(answer.headers),
+                candidates=self._candidates(order, answer) if is_receipt_expected else (),
             )
         report(
             logger,
@@ -275,6 +283,9 @@ class Creates:
         )
         settled = await self.settling.write(order, attempt, evidence)
         return Sent(order=settled, attempt=settled.attempts[attempt.n - 1], answer=answer, failure=failure)
+
+    def _candidates(self, order: Order, answer: Answer) -> tuple[str, ...]:
+        return find_candidates(answer, order.body, {*self._known, order.idempotency_key, order.order_id})
 
     def _cause(self, failure: Exception | None, known: tuple[str, ...]) -> str:
         if isinstance(failure, TransportError):

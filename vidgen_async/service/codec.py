@@ -212,7 +212,7 @@ class Answer:
         quoted = excerpt(self.body, self.known)
         message = f"{self.op}: the answer ({self.status}) {what}: {quoted or 'it is empty'}"
         return UnexpectedResponseError(
-            message, status=self.status, body=self.body, request_id=_request_id(self.headers)
+            message, status=self.status, body=self.body, request_id=request_id_of(self.headers)
         )
 
 
@@ -423,6 +423,9 @@ _MEANING = {
     errors.ServiceUnavailableError: "model in maintenance, or channel temporarily unavailable",
     errors.GatewayError: "gateway or upstream fault; query the original task, do not create a duplicate",
 }
+_REQUEST_IDS = (
+    "X-Request-Id", "Request-Id", "X-Correlation-Id", "X-Amzn-RequestId", "X-Amz-Request-Id", "X-Trace-Id", "CF-Ray",
+)  # fmt: skip
 #: Who refused with a 401, and what to do then (5.7).
 _REFUSED_BY = {
     "service key": ("the API key was refused", "Check that VIDGEN_API_KEY (or api_key) is the complete, current key."),
@@ -441,7 +444,7 @@ def service_error(answer: Answer, *, origin: str, wall: datetime) -> ServiceErro
         "status": answer.status,
         "code": code,
         "body": answer.body,
-        "request_id": _request_id(answer.headers),
+        "request_id": request_id_of(answer.headers),
         "retry_after": retry_after(answer.headers.get("Retry-After"), wall),
     }
     meaning = _MEANING.get(kind, "")
@@ -482,8 +485,9 @@ def _refuser(url: URL, origin: str) -> str:
     return "service key" if str(url.origin()) == origin else "upstream"
 
 
-def _request_id(headers: Headers) -> str | None:
-    return headers.get("X-Request-Id") or headers.get("Request-Id")
+def request_id_of(headers: Headers) -> str | None:
+    """The service's, or its gateway's, own id of the request; no header for it is documented."""
+    return next((value for name in _REQUEST_IDS if (value := headers.get(name))), None)
 
 
 def _code_and_words(answer: Answer) -> tuple[str | None, str]:

@@ -97,6 +97,12 @@ class Evidence:
     """What the answer held beside the task id."""
     answered: bool = False
     """An answer came, so the service has counted this create by now."""
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    """Of the answer to an uncertain create, without secrets."""
+    request_id: str | None = None
+    """The service's own id of the request, if the answer gave one."""
+    candidates: tuple[str, ...] = ()
+    """Values in the answer to an uncertain create that may be the id of its task."""
 
 
 @frozen(kw_only=True)

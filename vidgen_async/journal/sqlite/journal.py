@@ -123,6 +123,16 @@ class SqliteJournal:
 
         return await self._run(operation)
 
+    async def confirm(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
+        def operation(db: sqlite3.Connection) -> Order:
+            with transaction(db, "IMMEDIATE"):
+                order = _known(db, ref)
+                if queries.is_claimed(db, ref, str(evidence.task_id)):
+                    return order
+                return _written(db, order, order.learned(n, evidence))
+
+        return await self._run(operation)
+
     async def close_order(self, ref: OrderRef, closing: Closing, states: Collection[OrderState]) -> Order:
         def operation(db: sqlite3.Connection) -> Order:
             with transaction(db, "IMMEDIATE"):

@@ -34,8 +34,22 @@ _ADD_ATTEMPT = """
     VALUES (:service, :account, :order_id, :n, :sent_at, :deadline_at, :kind, :by, :reason, :counted_at)
 """
 _ADD_EVIDENCE = """
-    INSERT INTO evidence (service, account, order_id, n, outcome, at, status, task_id, cause, body, extra, answered)
-    VALUES (:service, :account, :order_id, :n, :outcome, :at, :status, :task_id, :cause, :body, :extra, :answered)
+    INSERT INTO evidence (
+        service, account, order_id, n, outcome, at, status, task_id, cause, body, extra, answered,
+        headers, request_id, candidates
+    ) VALUES (
+        :service, :account, :order_id, :n, :outcome, :at, :status, :task_id, :cause, :body, :extra, :answered,
+        :headers, :request_id, :candidates
+    )
+"""
+_ADD_CANDIDATE = """
+    INSERT INTO candidates (service, account, task_id, order_id)
+    VALUES (:service, :account, :task_id, :order_id)
+    ON CONFLICT DO NOTHING
+"""
+_IS_CANDIDATE = """
+    SELECT 1 FROM candidates
+    WHERE service = :service AND account = :account AND task_id = :task_id AND order_id <> :order_id LIMIT 1
 """
 _COUNT = """
     UPDATE attempts SET counted_at = :counted_at
@@ -70,7 +84,7 @@ _OWNER = """
 _ORDERS = "SELECT order_id, idempotency_key, body, created_at FROM orders"
 _ATTEMPTS = f"""
     SELECT attempts.order_id, attempts.n, sent_at, deadline_at, kind, "by", reason,
-    outcome, at, status, task_id, cause, body, extra, answered
+    outcome, at, status, task_id, cause, body, extra, answered, headers, request_id, candidates
     FROM attempts {_LATEST_EVIDENCE}
 """  # noqa: S608 - made of constants
 _CLOSINGS = 'SELECT order_id, state, at, reason, "by" FROM closings'
@@ -258,6 +272,8 @@ def add_news(db: sqlite3.Connection, before: Order, after: Order) -> None:
             attempt = asdict(after.ref) | {"n": new.n}
             db.execute(_ADD_EVIDENCE, attempt | _facts(new.evidence))
             db.execute(_COUNT, attempt | {"counted_at": _counted_at(new)})
+            for candidate in new.evidence.candidates:
+                db.execute(_ADD_CANDIDATE, asdict(after.ref) | {"task_id": _text(candidate)})
 
 
 def add_closing(db: sqlite3.Connection, ref: OrderRef, closing: Closing) -> None:
@@ -286,6 +302,12 @@ def add_results(db: sqlite3.Connection, service: str, results: Iterable[TaskResu
     db.executemany(_ADD_RESULT, rows)
 
 
+def is_claimed(db: sqlite3.Connection, ref: OrderRef, task_id: str) -> bool:
+    """Whether another order of the account has the task as a candidate, or one of the service as its receipt."""
+    named = asdict(ref) | {"task_id": _text(task_id)}
+    return db.execute(_IS_CANDIDATE, named).fetchone() is not None or read_owner(db, ref, task_id) is not None
+
+
 def _attempt(row: sqlite3.Row) -> Attempt:
     evidence = None
     if row["outcome"] is not None:
@@ -298,6 +320,9 @@ def _attempt(row: sqlite3.Row) -> Attempt:
             body=row["body"],
             extra=json.loads(row["extra"]),
             answered=bool(row["answered"]),
+            headers=tuple((name, value) for name, value in json.loads(row["headers"])),
+            request_id=row["request_id"],
+            candidates=tuple(json.loads(row["candidates"])),
         )
     return Attempt(
         n=row["n"],
@@ -342,6 +367,9 @@ def _facts(evidence: Evidence) -> dict[str, str | bytes | int | None]:
         "body": evidence.body,
         "extra": json.dumps(dict(evidence.extra)),
         "answered": int(evidence.answered),
+        "headers": json.dumps(evidence.headers),
+        "request_id": None if evidence.request_id is None else _text(evidence.request_id),
+        "candidates": json.dumps(evidence.candidates),
     }
 
 

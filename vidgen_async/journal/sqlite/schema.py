@@ -103,8 +103,24 @@ _RESULTS = (
     """,
 )
 
+_CONFIRMATION = (
+    "ALTER TABLE evidence ADD COLUMN headers TEXT NOT NULL DEFAULT '[]'",
+    "ALTER TABLE evidence ADD COLUMN request_id TEXT",
+    "ALTER TABLE evidence ADD COLUMN candidates TEXT NOT NULL DEFAULT '[]'",
+    # What may be the task id of an uncertain attempt, by order; nothing ever leaves it.
+    """
+    CREATE TABLE candidates (
+        service   TEXT NOT NULL,
+        account   TEXT NOT NULL,
+        task_id   TEXT NOT NULL,
+        order_id  TEXT NOT NULL,
+        PRIMARY KEY (service, account, task_id, order_id)
+    ) STRICT, WITHOUT ROWID
+    """,
+)
+
 #: The statements that lead from each version to the next; a new file goes through all of them.
-MIGRATIONS = (_FIRST, _RESULTS)
+MIGRATIONS = (_FIRST, _RESULTS, _CONFIRMATION)
 VERSION = len(MIGRATIONS)
 
 

@@ -1,0 +1,70 @@
+"""A confirmed receipt is written only where no other order has the task: as a receipt, or as a candidate."""
+
+import pytest
+from attrs import evolve
+
+from tests.journal.conftest import NOW, accepted, after, order_of, permission, ref_of, sending, uncertain
+from vidgen_async.types.orders import OrderState
+
+
+async def with_candidates(journal, order_id: str, *candidates: str, account: str | None = None) -> None:
+    await sending(journal, order_id, **({} if account is None else {"account": account}))
+    await journal.settle(ref_of(order_id), 1, uncertain(candidates=candidates))
+
+
+async def test_a_receipt_is_written_and_stays(journal):
+    await with_candidates(journal, "a", "t-1", "t-2")
+
+    order = await journal.confirm(ref_of("a"), 1, accepted("t-1", after(1)))
+
+    assert (order.state, order.receipt.task_id) == (OrderState.ACCEPTED, "t-1")
+    assert await journal.get(ref_of("a"), NOW) == order
+    assert await journal.confirm(ref_of("a"), 1, accepted("t-2", after(2))) == order
+
+
+async def test_what_was_found_comes_back_from_the_journal(journal):
+    await sending(journal, "a")
+    evidence = uncertain(
+        status=202, candidates=("t-1", "7"), headers=(("Date", "today"), ("X-A", "b")), request_id="r-1", answered=True
+    )
+    await journal.settle(ref_of("a"), 1, evidence)
+
+    (attempt,) = (await journal.get(ref_of("a"), NOW)).attempts
+    assert attempt.evidence == evidence
+
+
+@pytest.mark.parametrize("what", ["receipt", "candidate", "former candidate"])
+async def test_a_task_that_another_order_has_is_not_written(journal, what):
+    await with_candidates(journal, "a", "t-1")
+    if what == "receipt":
+        await sending(journal, "b")
+        await journal.settle(ref_of("b"), 1, accepted("t-1"))
+    else:
+        await with_candidates(journal, "b", "t-1", "t-9")
+        if what == "former candidate":
+            await journal.settle(ref_of("b"), 1, accepted("t-9", after(1)))
+
+    order = await journal.confirm(ref_of("a"), 1, accepted("t-1", after(2)))
+
+    assert (order.state, order.receipt) == (OrderState.UNCERTAIN, None)
+    assert await journal.get(ref_of("a"), NOW) == order
+
+
+async def test_the_same_candidate_of_a_later_attempt_of_the_order_is_its_own(journal):
+    await with_candidates(journal, "a", "t-1")
+    again = evolve(
+        permission("a"), expect_attempt=1, states={OrderState.UNCERTAIN}, now=after(2), deadline_at=after(60)
+    )
+    await journal.begin(again)
+    await journal.settle(ref_of("a"), 2, uncertain(after(3), candidates=("t-1",)))
+
+    assert (await journal.confirm(ref_of("a"), 1, accepted("t-1", after(4)))).receipt.task_id == "t-1"
+
+
+async def test_of_two_orders_with_one_candidate_neither_is_confirmed(journal, other):
+    await with_candidates(journal, "a", "t-1")
+    await with_candidates(other, "b", "t-1")
+
+    for where, order_id in ((journal, "a"), (other, "b")):
+        assert (await where.confirm(ref_of(order_id), 1, accepted("t-1", after(1)))).receipt is None
+    assert order_of("a").ref == ref_of("a")

@@ -1,0 +1,80 @@
+"""A journal that an earlier release wrote opens with the same orders in the same states (the files in ``data``)."""
+
+import asyncio
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.journal.conftest import DEADLINE, NOW, SERVICE, accepted, after, ref_of, rows, uncertain
+from vidgen_async.errors import JournalError
+from vidgen_async.journal.sqlite import schema
+from vidgen_async.types.orders import AttemptOutcome, OrderState
+
+DATA = Path(__file__).with_name("data")
+
+#: What 0.1.0 wrote: each order under its state, or under what is special about it.
+STATES = {
+    "queued": OrderState.QUEUED,
+    "sending": OrderState.SENDING,
+    "uncertain": OrderState.UNCERTAIN,
+    "rejected": OrderState.REJECTED,
+    "accepted": OrderState.ACCEPTED,
+    "ended": OrderState.ACCEPTED,
+    "late": OrderState.ACCEPTED,
+    "abandoned": OrderState.ABANDONED,
+    "alias": OrderState.QUEUED,
+}
+
+
+@pytest.fixture
+def path(path):
+    shutil.copyfile(DATA / "orders-0.1.0.db", path)
+    return path
+
+
+async def test_every_order_is_read_in_its_state_with_what_was_known(open_file, path):
+    journal = open_file()
+    orders = {order.order_id: order for order in await journal.list(SERVICE, ref_of().account, NOW)}
+
+    assert {name: order.state for name, order in orders.items()} == STATES
+    assert await journal.namespace("another") == "an-old-word"
+    assert orders["uncertain"].attempts[0].evidence == uncertain(
+        status=202, body=b'{"data": {"id": "t-5"}}', cause="the answer (202) holds no task id", answered=True
+    )
+    assert orders["accepted"].receipt.task_id == "task-1"
+    assert (orders["ended"].is_terminal, orders["ended"].results[0].points) == (True, 15)
+    assert (orders["late"].receipt.task_id, orders["late"].receipt.accepted_at) == ("task-3", after(5))
+    assert (orders["abandoned"].closing.reason, orders["abandoned"].closing.by) == ("too old", "ann")
+    assert orders["alias"].body == b'{"model": "gen-2.0", "prompt": "a boat", "seconds": 5}'
+
+
+async def test_what_was_sending_becomes_uncertain_by_its_own_deadline_and_takes_a_late_receipt(open_file, path):
+    journal = open_file()
+    assert (await journal.get(ref_of("sending"), NOW + DEADLINE)).state is OrderState.SENDING
+    assert (await journal.get(ref_of("sending"), NOW + DEADLINE * 2)).state is OrderState.UNCERTAIN
+
+    order = await journal.settle(ref_of("sending"), 1, accepted("task-9", after(500)))
+    assert (order.state, order.receipt.task_id) == (OrderState.ACCEPTED, "task-9")
+    again = await journal.confirm(ref_of("uncertain"), 1, accepted("t-5", after(600)))
+    assert again.attempts[0].outcome is AttemptOutcome.ACCEPTED
+
+
+async def test_several_journals_upgrade_one_file_once(open_file, path):
+    journals = [open_file() for _ in range(4)]
+    found = await asyncio.gather(*(journal.get(ref_of("uncertain"), NOW) for journal in journals))
+
+    assert {order.state for order in found} == {OrderState.UNCERTAIN}
+    assert rows(path, "PRAGMA user_version") == [(schema.VERSION,)]
+    assert rows(path, "SELECT count(*) FROM orders") == [(len(STATES),)]
+
+
+async def test_a_newer_file_is_refused_and_left_as_it_is(open_file, path, monkeypatch):
+    await open_file().get(ref_of(), NOW)
+    before = path.read_bytes()
+    monkeypatch.setattr(schema, "VERSION", schema.VERSION - 1)
+    monkeypatch.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:-1])
+
+    with pytest.raises(JournalError, match="newer vidgen_async"):
+        await open_file().get(ref_of(), NOW)
+    assert path.read_bytes() == before

@@ -1,0 +1,118 @@
+"""Receipt by confirmation: the task of a create whose answer does not name it where it should (4.4).
+
+Such an attempt is *uncertain*, with candidates for its task id as evidence. Each candidate is asked for (4.5, a read),
+and one of them is the receipt if the service knows exactly that one and it can only have come of this attempt. Nothing
+here can send a create, and a process that ends half way loses nothing: the attempt stays uncertain, with its
+candidates.
+"""
+
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+
+from attrs import frozen
+
+from vidgen_async.clock import Clock
+from vidgen_async.errors import NotFoundError, ServiceError, TransportError
+from vidgen_async.events import Event, report
+from vidgen_async.journal.base import Journal
+from vidgen_async.service.codec import is_json_object
+from vidgen_async.types.orders import Attempt, AttemptOutcome, Evidence, Order
+from vidgen_async.types.resources import VideoTask
+
+logger = logging.getLogger(__name__)
+
+#: For how many seconds a candidate that the service does not know is asked for again: a new task may not be there yet.
+UNKNOWN_FOR = 10.0
+#: Seconds between two requests for the same candidate.
+PAUSE = 1.0
+#: By how much a task may seem older than its create, for clocks that are set to whole seconds.
+TOLERANCE = timedelta(seconds=2)
+
+
+@frozen(kw_only=True)
+class Confirmation:
+    """Asks for the candidates of uncertain attempts. ``get_task`` sends one GET (4.5) and is not retried."""
+
+    journal: Journal
+    clock: Clock
+    get_task: Callable[[str], Awaitable[VideoTask]]
+
+    async def confirm(self, order: Order) -> Order:
+        """The order, with its receipt if an uncertain attempt could be confirmed. When the caller is cancelled, or the
+        journal fails, the attempt stays uncertain, and the next call asks again."""
+        for attempt in order.unclear:
+            if attempt.evidence is None or not attempt.evidence.candidates:
+                continue
+            task = await self._find(attempt.evidence.candidates)
+            if task is None or not could_be_of(task, attempt, order):
+                continue
+            cause = "the answer did not name the task where it should; the service knows exactly one of its candidates"
+            evidence = Evidence(
+                outcome=AttemptOutcome.ACCEPTED,
+                at=self.clock.wall(),
+                status=attempt.evidence.status,
+                task_id=task.id,
+                cause=cause,
+                answered=True,
+                request_id=attempt.evidence.request_id,
+            )
+            try:
+                order = await self.journal.confirm(order.ref, attempt.n, evidence)
+            except Exception as error:  # noqa: BLE001 - whatever a journal raises: the create is not called off by it
+                message = "order %(order_id)r: task %(task_id)s is its receipt, which could not be written: %(error)s"
+                fields = {"order_id": order.order_id, "task_id": task.id, "error": type(error).__name__}
+                report(logger, logging.ERROR, Event.ORDER_UNSETTLED, message, **fields)
+                break
+            if order.receipt is not None:
+                message = "order %(order_id)r: task %(task_id)s was confirmed as its receipt"
+                fields = {"order_id": order.order_id, "task_id": task.id}
+                report(logger, logging.INFO, Event.ORDER_CONFIRMED, message, **fields)
+                break
+        return order
+
+    async def _find(self, candidates: tuple[str, ...]) -> VideoTask | None:
+        """The one task that is known, if the service answered 404 for all other candidates until the end."""
+        found: dict[str, VideoTask] = {}
+        give_up_at = self.clock.now() + UNKNOWN_FOR
+        while True:
+            for candidate in candidates:
+                if candidate in found:
+                    continue
+                try:
+                    found[candidate] = await self.get_task(candidate)
+                except NotFoundError as error:
+                    if not is_json_object(error.body):  # a proxy's page says nothing about the task
+                        return None
+                except (ServiceError, TransportError, TimeoutError):
+                    return None
+                if len(found) > 1:
+                    return None
+            if len(found) == len(candidates) or self.clock.now() + PAUSE > give_up_at:
+                return next(iter(found.values()), None)
+            await self.clock.sleep(PAUSE)
+
+
+def could_be_of(task: VideoTask, attempt: Attempt, order: Order) -> bool:
+    """Whether the task is of the order's model and was created no earlier than this attempt was sent, by the service's
+    own clock: the ``Date`` of its answer, less the time that the send took. False where the service does not say."""
+    evidence = attempt.evidence
+    answered_at = None if evidence is None else _date(evidence)
+    if evidence is None or answered_at is None or task.created_at is None or not task.model:
+        return False
+    if task.model != json.loads(order.body).get("model"):
+        return False
+    return task.created_at >= answered_at - (evidence.at - attempt.sent_at) - TOLERANCE
+
+
+def _date(evidence: Evidence) -> datetime | None:
+    value = next((value for name, value in evidence.headers if name.lower() == "date"), None)
+    if value is None:
+        return None
+    try:
+        date = parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    return date.replace(tzinfo=date.tzinfo or UTC)
