@@ -210,7 +210,8 @@ class Answer:
     def unexpected(self, what: str) -> UnexpectedResponseError:
         """The error for a body that cannot be used, quoting it."""
         quoted = excerpt(self.body, self.known)
-        message = f"{self.op}: the answer ({self.status}) {what}: {quoted or 'it is empty'}"
+        request = _shown_request_id(self.headers, self.known)
+        message = f"{self.op}: the answer ({self.status}) {what}: {quoted or 'it is empty'}{request}"
         return UnexpectedResponseError(
             message, status=self.status, body=self.body, request_id=request_id_of(self.headers)
         )
@@ -455,6 +456,7 @@ def service_error(answer: Answer, *, origin: str, wall: datetime) -> ServiceErro
         facts["advice"] = "Wait for the task first: videos.wait(…)."
     shown = f"{answer.op}: {answer.status}" + (f" {code}" if code else "")
     said = f" (the service says: {words})" if words else ""
+    said += _shown_request_id(answer.headers, answer.known)
     stop = "." if "advice" in facts else ""
     return kind(f"{shown}: {meaning or 'unexpected answer'}{said}{stop}", **facts)
 
@@ -488,6 +490,12 @@ def _refuser(url: URL, origin: str) -> str:
 def request_id_of(headers: Headers) -> str | None:
     """The service's, or its gateway's, own id of the request; no header for it is documented."""
     return next((value for name in _REQUEST_IDS if (value := headers.get(name))), None)
+
+
+def _shown_request_id(headers: Headers, known: tuple[str, ...]) -> str:
+    """For messages: what support asks for; it may hold anything."""
+    request_id = request_id_of(headers)
+    return "" if request_id is None else f" (request {excerpt(request_id, known, limit=100)})"
 
 
 def _code_and_words(answer: Answer) -> tuple[str | None, str]:

@@ -134,6 +134,8 @@ def _attempt_document(attempt: Attempt, *, with_body: bool) -> Document:
         "status": None if evidence is None else evidence.status,
         "task_id": None if evidence is None else evidence.task_id,
         "cause": "" if evidence is None else evidence.cause,
+        "request_id": None if evidence is None else evidence.request_id,
+        "candidates": [] if evidence is None else list(evidence.candidates),
     }
     if with_body and evidence is not None and evidence.body:
         document["body"] = evidence.body.decode(errors="backslashreplace")
