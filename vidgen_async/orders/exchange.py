@@ -2,6 +2,7 @@
 
 from attrs import field, mutable
 
+from vidgen_async.service.body_decoding import decode_body
 from vidgen_async.service.codec import Answer
 from vidgen_async.types.http import Headers, Request, make_headers
 
@@ -22,4 +23,7 @@ class Exchange:
         """The answer, if at least its status came."""
         if self.request is None or self.status is None:
             return None
-        return Answer(self.request.op, self.status, self.headers, bytes(self.body), url=self.request.url, known=known)
+        body = bytes(self.body)
+        if self.is_complete:
+            body = decode_body(body, self.headers)
+        return Answer(self.request.op, self.status, self.headers, body, url=self.request.url, known=known)

@@ -77,7 +77,8 @@ class Endpoints:
             op="videos.create",
             method="POST",
             url=self._url("/videos"),
-            headers=self._headers({"Idempotency-Key": idempotency_key}),
+            # Uncompressed: what is received is read as it is, whatever its label.
+            headers=self._headers({"Idempotency-Key": idempotency_key, "Accept-Encoding": "identity"}),
             body=body,
             timeouts=self.timeouts,
         )

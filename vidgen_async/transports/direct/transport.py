@@ -1,6 +1,7 @@
 """The real network: aiohttp, made to tell what left, and to send once what may not be sent twice."""
 
 import asyncio
+import inspect
 import os
 import ssl as tls
 from collections.abc import Mapping
@@ -26,6 +27,15 @@ from vidgen_async.types.http import Delivery, Phase, Probe, Request
 
 #: After the cut, sends are given this long (seconds) to leave: somebody's gate may refuse to be cancelled.
 _LINGER = 5.0
+
+
+#: Of the headers of an answer, in bytes and in number: a receipt must not be lost by a header. Not every aiohttp that
+#: is allowed has each limit.
+_HEADER_LIMITS: dict[str, Any] = {
+    name: value
+    for name, value in (("max_line_size", 65_536), ("max_field_size", 1 << 20), ("max_headers", 10_000))
+    if name in inspect.signature(aiohttp.ClientSession).parameters
+}
 
 
 def proxy_url(value: str | URL) -> URL:
@@ -256,6 +266,7 @@ class DirectTransport:
                 connector=aiohttp.TCPConnector(ssl=self._ssl, limit=self._max_connections),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 middlewares=(send_only_once,),
+                **_HEADER_LIMITS,
             )
         return self._pooled
 
@@ -267,6 +278,7 @@ class DirectTransport:
                 cookie_jar=aiohttp.DummyCookieJar(),
                 trace_configs=[make_trace()],
                 middlewares=(send_only_once,),
+                **_HEADER_LIMITS,
             )
         return self._private
 

@@ -1,0 +1,48 @@
+"""The body of an answer as UTF-8, whatever its headers say of it: a receipt must not be lost by a wrong label."""
+
+import json
+import zlib
+
+from vidgen_async.types.http import LONGEST_ANSWER, Headers
+
+#: The formats that a Content-Encoding of gzip or deflate stands for in practice: gzip or zlib, and raw deflate.
+_WINDOWS = (zlib.MAX_WBITS | 32, -zlib.MAX_WBITS)
+
+
+def decode_body(body: bytes, headers: Headers) -> bytes:
+    """The body without its compression and, where it is JSON in the charset that its headers name, as UTF-8. Where the
+    headers are wrong, the body as it was received."""
+    encodings = headers.get("Content-Encoding", "").lower()
+    if "gzip" in encodings or "deflate" in encodings:
+        body = _decompress(body)
+    if _is_json(body):
+        return body
+    _, _, charset = headers.get("Content-Type", "").partition("charset=")
+    for name in (charset.partition(";")[0].strip(" \"'"), "latin-1"):
+        try:
+            decoded = body.decode(name).encode()
+        except (LookupError, ValueError):
+            continue
+        if _is_json(decoded):
+            return decoded
+    return body
+
+
+def _decompress(body: bytes) -> bytes:
+    for window in _WINDOWS:
+        decompressor = zlib.decompressobj(window)
+        try:
+            data = decompressor.decompress(body, LONGEST_ANSWER)
+        except zlib.error:
+            continue
+        if decompressor.eof:
+            return data
+    return body
+
+
+def _is_json(body: bytes) -> bool:
+    try:
+        json.loads(body)
+    except (ValueError, RecursionError):
+        return False
+    return True
