@@ -202,7 +202,8 @@ def _checked_lifetime(seconds: float) -> float:
 
 def _poll_timeouts(timeouts: Timeouts, interval: float) -> Timeouts:
     patience = max(interval / 4.0, 10.0)
-    return timeouts if timeouts.read is not None and timeouts.read <= patience else evolve(timeouts, read=patience)
+    limits = {name: min(getattr(timeouts, name) or patience, patience) for name in ("read", "answer")}
+    return evolve(timeouts, **limits)
 
 
 def _checked_interval(seconds: float, base_url: URL) -> float:

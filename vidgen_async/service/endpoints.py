@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from urllib.parse import quote
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 from yarl import URL
 
 from vidgen_async.errors import InvalidRequestError
@@ -24,10 +24,16 @@ class Endpoints:
     _api_key: str = field(repr=False)
     timeouts: Timeouts = field(factory=Timeouts)
     _read_headers: Headers = field(init=False, repr=False)
+    _unlimited: Timeouts = field(init=False, repr=False)
+    """For videos, however long they are, and for creates, which have a time limit of their own."""
 
     @_read_headers.default
     def _make_read_headers(self) -> Headers:
         return self._headers({})
+
+    @_unlimited.default
+    def _make_unlimited(self) -> Timeouts:
+        return evolve(self.timeouts, answer=None)
 
     @property
     def origin(self) -> str:
@@ -60,7 +66,9 @@ class Endpoints:
         if validator is not None:
             more["If-Range"] = validator
         url = self._url(f"/videos/{quoted_task_id(task)}/content")
-        return Request(op="videos.content", method="GET", url=url, headers=self._headers(more), timeouts=self.timeouts)
+        return Request(
+            op="videos.content", method="GET", url=url, headers=self._headers(more), timeouts=self._unlimited
+        )
 
     def create_file(self, body: Body) -> Request:
         return Request(
@@ -80,7 +88,7 @@ class Endpoints:
             # Uncompressed: what is received is read as it is, whatever its label.
             headers=self._headers({"Idempotency-Key": idempotency_key, "Accept-Encoding": "identity"}),
             body=body,
-            timeouts=self.timeouts,
+            timeouts=self._unlimited,
         )
 
     def absolute(self, url: str) -> str:

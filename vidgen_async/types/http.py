@@ -160,7 +160,10 @@ class Timeouts:
     read: float | None = 60.0
     """For silence: the longest pause between two reads of an answer."""
     create: float | None = 120.0
-    """For a whole create, from connecting to the last byte of the answer. Reads and downloads have no such total."""
+    """For a whole create, from connecting to the last byte of the answer."""
+    answer: float | None = 300.0
+    """For every other request and its whole answer, also where each pause is short; not for videos. A poll takes at
+    most a quarter of the interval."""
 
     def __attrs_post_init__(self) -> None:
         for name, seconds in asdict(self).items():

@@ -133,8 +133,7 @@ class Exactly:
 
 def _client_timeout(timeouts: Timeouts) -> aiohttp.ClientTimeout:
     return aiohttp.ClientTimeout(
-        # aiohttp's total would also count the body: a long download is no failure.
-        total=None,
+        total=timeouts.answer,
         connect=timeouts.connect,
         sock_connect=timeouts.connect,
         sock_read=timeouts.read,
