@@ -77,7 +77,20 @@ class ResponseTimeoutError(TransportError):
 
 
 class ConnectionLostError(TransportError):
-    """The connection broke before an answer came."""
+    """The connection was closed or reset before an answer came. ``is_reused``: it had been kept alive from an earlier
+    request, and no byte of an answer was received; services close such connections at any time."""
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        delivery: Delivery = Delivery.MAYBE_SENT,
+        phase: Phase = Phase.SEND,
+        op: str = "",
+        is_reused: bool = False,
+    ) -> None:
+        super().__init__(message, delivery=delivery, phase=phase, op=op)
+        self.is_reused = is_reused
 
 
 class ProtocolError(TransportError):

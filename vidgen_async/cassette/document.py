@@ -61,6 +61,8 @@ class Failure:
     phase: Phase
     message: str = ""
     received: int = 0
+    is_reused: bool = False
+    """The connection had been kept alive from an earlier request."""
 
     @property
     def is_cancelled(self) -> bool:

@@ -9,7 +9,7 @@ from vidgen_async.cassette.body_decoding import body_length
 from vidgen_async.cassette.body_encoding import Tee, limit_for, read_through, request_body
 from vidgen_async.cassette.document import CANCELLED, Failure
 from vidgen_async.cassette.writer import outcome_form, times_form, to_text
-from vidgen_async.errors import TransportError
+from vidgen_async.errors import ConnectionLostError, TransportError
 from vidgen_async.types.http import Delivery, Headers, Phase, Probe, Request
 
 if TYPE_CHECKING:
@@ -72,6 +72,7 @@ class Taken:
                 error.phase,
                 self.recorder.redactor.text(error.message),
                 getattr(error, "received", 0),
+                isinstance(error, ConnectionLostError) and error.is_reused,
             )
         )
 

@@ -183,6 +183,7 @@ class Reader:
             phase,
             str(data.get("message", "")),
             received if isinstance(received, int) else 0,
+            data.get("reused") is True,
         )
 
     def _invalid(self, pointer: str, what: str) -> CassetteInvalidError:
@@ -216,5 +217,5 @@ _FIELDS = frozenset({"n", "op", "t", "request", "response", "error"})
 _KNOWN = {
     "request": frozenset({"method", "url", "headers", "body"}),
     "response": frozenset({"status", "headers", "body"}),
-    "error": frozenset({"type", "delivery", "phase", "message", "received"}),
+    "error": frozenset({"type", "delivery", "phase", "message", "received", "reused"}),
 }

@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator
+from typing import Any
 
 from yarl import URL
 
@@ -18,6 +19,7 @@ from vidgen_async.errors import (
     CassetteError,
     CassetteInvalidError,
     CassetteUnusedError,
+    ConnectionLostError,
     TransportClosedError,
     TransportError,
 )
@@ -255,7 +257,9 @@ def _error(failure: Failure, request: Request) -> TransportError:
     kind = getattr(errors, failure.type, None)
     if not (isinstance(kind, type) and issubclass(kind, TransportError)):
         kind = TransportError
-    more = {"received": failure.received} if issubclass(kind, BodyError) else {}
+    more: dict[str, Any] = {"received": failure.received} if issubclass(kind, BodyError) else {}
+    if issubclass(kind, ConnectionLostError):
+        more["is_reused"] = failure.is_reused
     return kind(failure.message, delivery=failure.delivery, phase=failure.phase, op=request.op, **more)
 
 

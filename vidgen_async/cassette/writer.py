@@ -84,6 +84,8 @@ def outcome_form(
         }
         if failure.received:
             error["received"] = failure.received
+        if failure.is_reused:
+            error["reused"] = True
     return form
 
 

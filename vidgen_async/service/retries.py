@@ -6,8 +6,10 @@ import re
 from collections.abc import Callable
 from typing import TypeVar
 
+from attrs import evolve
+
 from vidgen_async.clock import Clock
-from vidgen_async.errors import BodyError, ServiceError, TransportClosedError, TransportError
+from vidgen_async.errors import BodyError, ConnectionLostError, ServiceError, TransportClosedError, TransportError
 from vidgen_async.events import Event, report
 from vidgen_async.service.codec import Answer, service_error
 from vidgen_async.service.status_rules import rule_for
@@ -49,14 +51,21 @@ class Reads:
         self._chance = chance
 
     async def send(self, request: Request) -> Response:
-        """Send ``request`` once, for a caller who streams the body. Redirects and error statuses come back as they
+        """Send ``request``, for a caller who streams the body: once, and a GET once more at once where the service had
+        closed its kept-alive connection. Redirects and error statuses come back as they
         are."""
-        return await self._transport.send(request)
+        try:
+            return await self._transport.send(request)
+        except ConnectionLostError as error:
+            if request.method != "GET" or not error.is_reused:
+                raise
+        # Services close kept-alive connections at any time; another one of the pool may be closed as well.
+        return await self._transport.send(evolve(request, needs_new_connection=True))
 
     async def once(self, request: Request, read: Callable[[Answer], T]) -> T:
         """Send ``request`` once and ``read`` the answer's value. Any status but 2xx raises its ServiceError; no
         complete answer, a TransportError."""
-        async with await self._transport.send(request) as response:
+        async with await self.send(request) as response:
             return read(await self.success(request, response))
 
     async def success(self, request: Request, response: Response) -> Answer:

@@ -183,3 +183,5 @@ class Request:
     headers: Headers = field(factory=make_headers, repr=lambda headers: repr(sorted(set(headers))))
     body: Body | None = None
     timeouts: Timeouts = field(factory=Timeouts)
+    needs_new_connection: bool = False
+    """No kept-alive connection is to be used: the service has just closed one."""

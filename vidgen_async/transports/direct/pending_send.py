@@ -7,7 +7,7 @@ from typing import Any
 
 import aiohttp
 
-from vidgen_async.errors import TransportError
+from vidgen_async.errors import ConnectionLostError, TransportError
 from vidgen_async.transports.direct import failures
 from vidgen_async.transports.direct.bodies import Upload
 from vidgen_async.types.http import CHUNK, Body, Probe, Request, Timeouts
@@ -43,7 +43,7 @@ class Form:
 class Flight:
     """One send under way: its body, and the handle to end it from outside."""
 
-    __slots__ = ("_cancels", "_form", "_task", "is_cut", "probe", "request", "stop", "upload")
+    __slots__ = ("_cancels", "_form", "_task", "is_cut", "is_on_new_connection", "probe", "request", "stop", "upload")
 
     def __init__(self, request: Request, probe: Probe | None, form: Form) -> None:
         self.request = request
@@ -51,6 +51,7 @@ class Flight:
         self._form = form
         self.stop = asyncio.timeout(None)
         self.is_cut = False
+        self.is_on_new_connection = False
         self.upload: Upload | None = None
         self._task = asyncio.current_task()
         self._cancels = self._task.cancelling() if self._task else 0
@@ -97,7 +98,11 @@ class Flight:
             return failures.upload_stalled(self.request, self.probe, error)
         if self.upload is not None and self.upload.error is not None:
             return failures.body_failed(self.upload.error, self.request, self.probe, error)
-        return failures.explain(error, self.request, self.probe)
+        explained = failures.explain(error, self.request, self.probe)
+        if isinstance(explained, ConnectionLostError) and self.probe is None and not self.is_on_new_connection:
+            # With bytes of an answer, aiohttp's message is what it had parsed of it.
+            explained.is_reused = isinstance(getattr(error, "message", ""), str)
+        return explained
 
     def answered(self) -> None:
         if self.upload is not None:

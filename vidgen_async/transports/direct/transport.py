@@ -3,8 +3,10 @@
 import asyncio
 import inspect
 import os
+import socket
 import ssl as tls
 from collections.abc import Mapping
+from contextvars import ContextVar
 from typing import Any
 from urllib.request import getproxies_environment, proxy_bypass
 from weakref import WeakSet
@@ -36,6 +38,18 @@ _HEADER_LIMITS: dict[str, Any] = {
     for name, value in (("max_line_size", 65_536), ("max_field_size", 1 << 20), ("max_headers", 10_000))
     if name in inspect.signature(aiohttp.ClientSession).parameters
 }
+
+
+#: The send for which a connection may be made right now.
+_SENDING: ContextVar[Flight | None] = ContextVar("sending", default=None)
+
+
+def _make_socket(address: tuple[Any, ...]) -> socket.socket:
+    """A socket for a new connection of the pool, as aiohttp would make it; the send is told that it is new."""
+    if (flight := _SENDING.get()) is not None:
+        flight.is_on_new_connection = True
+    family, kind, protocol = address[:3]
+    return socket.socket(family, kind, protocol)
 
 
 def proxy_url(value: str | URL) -> URL:
@@ -99,6 +113,8 @@ class DirectTransport:
         self._ssl = ssl
         self._grace = grace
         self._pooled: aiohttp.ClientSession | None = None
+        self._single: aiohttp.ClientSession | None = None
+        """For requests that need a new connection."""
         self._private: aiohttp.ClientSession | None = None
         self._home: tuple[int, asyncio.AbstractEventLoop] | None = None
         self._is_closed = False
@@ -155,7 +171,7 @@ class DirectTransport:
             await self._wait_idle(self._grace)
             self._cut()
             await self._wait_idle(_LINGER)
-        for session in (self._private, self._pooled):
+        for session in (self._private, self._pooled, self._single):
             if session is not None:
                 await session.close()
 
@@ -219,7 +235,13 @@ class DirectTransport:
         request = flight.request
         options = await flight.options()
         if self._given is None:
-            return await self._own_pool().request(request.method, request.url, **options, **self._route(request))
+            pool = self._own_single() if request.needs_new_connection else self._own_pool()
+            sending = _SENDING.set(flight)
+            try:
+                return await pool.request(request.method, request.url, **options, **self._route(request))
+            finally:
+                _SENDING.reset(sending)
+        flight.is_on_new_connection = True  # of a session of the user's own nothing is known
         headers = options["headers"]
         headers = headers if isinstance(headers, list) else list(headers.items())
         # aiohttp refuses an Authorization header beside credentials of the session or of a netrc file.
@@ -262,13 +284,23 @@ class DirectTransport:
 
     def _own_pool(self) -> aiohttp.ClientSession:
         if self._pooled is None:
-            self._pooled = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(ssl=self._ssl, limit=self._max_connections),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                middlewares=(send_only_once,),
-                **_HEADER_LIMITS,
-            )
+            self._pooled = self._make_pool(force_close=False)
         return self._pooled
+
+    def _own_single(self) -> aiohttp.ClientSession:
+        if self._single is None:
+            self._single = self._make_pool(force_close=True)
+        return self._single
+
+    def _make_pool(self, *, force_close: bool) -> aiohttp.ClientSession:
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(
+                ssl=self._ssl, limit=self._max_connections, force_close=force_close, socket_factory=_make_socket
+            ),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            middlewares=(send_only_once,),
+            **_HEADER_LIMITS,
+        )
 
     def _own_private(self) -> aiohttp.ClientSession:
         if self._private is None:
