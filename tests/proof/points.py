@@ -4,10 +4,13 @@ import os
 import signal
 import sqlite3
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Self
 
+from vidgen_async.journal.sqlite import file
+from vidgen_async.journal.sqlite.file_lock import FileLock, LockedConnection
 from vidgen_async.transports.base import Response
 from vidgen_async.transports.direct.transport import DirectTransport
 from vidgen_async.types.http import Probe, Request
@@ -38,14 +41,28 @@ class Halt:
 
 def watch_commits(halt: Halt) -> None:
     """Every connection that is opened from now on comes to the points around its commits."""
-    sqlite3.connect = partial(sqlite3.connect, factory=partial(Watched, halt=halt))
+    file.LockedConnection = partial(Watched, halt=halt)
 
 
-class Watched(sqlite3.Connection):
+class Watched(LockedConnection):
     def __init__(self, *args: Any, halt: Halt, **more: Any) -> None:
         super().__init__(*args, **more)
         self._halt = halt
         self._written: set[str] = set()
+        self._committed: set[str] = set()
+
+    @property
+    def lock(self) -> "WatchedLock | None":
+        return self._lock
+
+    @lock.setter
+    def lock(self, lock: FileLock | None) -> None:
+        self._lock = None if lock is None else WatchedLock(lock, self)
+
+    def after_unlock(self) -> None:
+        committed, self._committed = self._committed, set()
+        for what in committed:
+            self._halt.at(f"after the commit of the {what}")
 
     def execute(self, sql: str, *args: Any) -> sqlite3.Cursor:
         if sql.startswith("BEGIN"):
@@ -55,10 +72,25 @@ class Watched(sqlite3.Connection):
             return super().execute(sql, *args)
         for what in self._written:
             self._halt.at(f"before the commit of the {what}")
-        done = super().execute(sql, *args)
-        for what in self._written:
-            self._halt.at(f"after the commit of the {what}")
-        return done
+        self._committed = self._written
+        return super().execute(sql, *args)
+
+
+class WatchedLock:
+    """The lock of a connection, which comes to a point once it is released."""
+
+    def __init__(self, lock: FileLock, connection: Watched) -> None:
+        self._lock = lock
+        self._connection = connection
+
+    @contextmanager
+    def hold(self, *, exclusive: bool) -> Iterator[None]:
+        with self._lock.hold(exclusive=exclusive):
+            yield
+        self._connection.after_unlock()
+
+    def close(self) -> None:
+        self._lock.close()
 
 
 class HaltingTransport:

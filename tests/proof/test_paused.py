@@ -102,7 +102,7 @@ async def test_an_owner_that_was_stopped_in_a_transaction_holds_the_others_up_an
     create = ["create", ORDER, f"{ORDER}: ok"]
     owner = await on_service.start([create], at=point, signal="SIGSTOP")
     assert await owner.next() == {"halted": True}
-    (other,) = await on_service.start_together([[[create]]])
+    other = await on_service.start([create])
 
     owner.send(signal.SIGCONT)
     told = [*(await owner.ended())[1:], *await other.ended()]

@@ -335,7 +335,7 @@ def create_body(request: VideoRequest) -> bytes:
 def _replace_aliases(data: dict[str, Any]) -> None:
     """Put values under the names that the aliases stand for (section 9); two different values stay as they are."""
     for alias, name in _ALIASES.items():
-        if alias in data and data.get(name, data[alias]) == data[alias]:
+        if alias in data and repr(data.get(name, data[alias])) == repr(data[alias]):  # 5 is not 5.0, and 1 is not true
             data[name] = data.pop(alias)
 
 
@@ -344,10 +344,10 @@ def is_same_request(body: bytes, other: bytes) -> bool:
     return body == other or _canonical(body) == _canonical(other)
 
 
-def _canonical(body: bytes) -> dict[str, Any]:
+def _canonical(body: bytes) -> bytes:
     data: dict[str, Any] = json.loads(body)
     _replace_aliases(data)
-    return data
+    return write_json(data)
 
 
 def _not_json(data: Mapping[str, Any], extra: Extra) -> Iterator[str]:
