@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from vidgen_async.clock import VirtualClock
+from vidgen_async.errors import ServiceError
 from vidgen_async.types.resources import VideoTask
 from vidgen_async.watcher import Watcher
 
@@ -66,6 +67,8 @@ class FakeService:
     async def _answer(self, task_id: str, answer: Answer) -> VideoTask:
         if isinstance(answer, VideoTask):
             return answer
+        if isinstance(answer, ServiceError) and not answer.body:
+            answer.body = b"{}"  # in the service's own form
         if isinstance(answer, BaseException):
             raise answer
         if callable(answer):

@@ -171,7 +171,9 @@ async def test_a_401_of_another_class_is_an_authentication_error(watcher: Watche
     [NotFoundError("no such task", status=404), UnexpectedResponseError("no such task", status=410)],
     ids=name_of,
 )
-async def test_404_and_410_end_the_wait_at_once(gone: ServiceError, watcher: Watcher, service: FakeService) -> None:
+async def test_404_and_410_end_the_wait_when_a_second_poll_confirms_them(
+    gone: ServiceError, watcher: Watcher, service: FakeService
+) -> None:
     service.default = gone
 
     with pytest.raises(NotFoundError, match="no such task") as caught:
@@ -179,7 +181,7 @@ async def test_404_and_410_end_the_wait_at_once(gone: ServiceError, watcher: Wat
 
     assert caught.value.status == gone.status
     assert any("client.videos.wait" in note for note in caught.value.__notes__)
-    assert service.times() == [0.0]
+    assert service.times() == [0.0, 5.0]
 
 
 @pytest.mark.parametrize(
@@ -320,3 +322,73 @@ class TestRateLimit:
         await watcher.wait("t")
 
         assert clock.now() <= HOUR + 60.0
+
+
+# -- answers that are not the service's own ----------------------------------------------------------------------------
+
+PAGE = b"<html><h1>Not Found</h1></html>"
+#: Status and body of what a gateway or another server answers.
+FOREIGN = [
+    NotFoundError("a page", status=404, body=PAGE),
+    UnexpectedResponseError("a page", status=410, body=PAGE),
+    AuthenticationError("a page", status=401, body=PAGE),
+    BadRequestError("a page", status=400, body=PAGE),
+    UnexpectedResponseError("a page", status=403, body=b"[]"),
+    NotFoundError("a text", status=404, body=b'"not found"'),
+]
+
+
+@pytest.mark.parametrize("foreign", FOREIGN, ids=name_of)
+async def test_a_gateway_that_is_out_of_order_ends_no_wait_of_a_service_that_has_answered(
+    foreign: ServiceError, watcher: Watcher, service: FakeService
+) -> None:
+    service.script("t", "running", *[foreign] * 14, "completed")
+
+    assert (await watcher.wait("t")).status == "completed"
+    assert service.times()[-1] == 15 * 60.0
+
+
+@pytest.mark.parametrize("foreign", FOREIGN, ids=name_of)
+async def test_after_fifteen_minutes_of_nothing_else_the_wait_ends_with_advice(
+    foreign: ServiceError, watcher: Watcher, service: FakeService
+) -> None:
+    service.script("t", "running", *[foreign] * 100)
+
+    with pytest.raises(type(foreign)) as caught:
+        await watcher.wait("t")
+
+    assert any("base_url" in note for note in caught.value.__notes__)
+    assert service.times()[-1] == 60.0 + 900.0
+
+
+@pytest.mark.parametrize("foreign", FOREIGN, ids=name_of)
+async def test_of_a_service_that_has_never_answered_the_third_in_a_row_ends_the_wait_with_advice(
+    foreign: ServiceError, watcher: Watcher, service: FakeService
+) -> None:
+    service.script("t", ConnectError("lost"), *[foreign] * 100)
+
+    with pytest.raises(type(foreign)) as caught:
+        await watcher.wait("t")
+
+    assert any("base_url" in note for note in caught.value.__notes__)
+    assert service.times() == [0.0, 60.0, 120.0, 180.0]
+
+
+async def test_a_service_that_has_answered_this_client_elsewhere_is_known(
+    service: FakeService, clock: VirtualClock
+) -> None:
+    watcher = Watcher(service.look, clock=clock, is_origin_known=lambda: True)
+    service.script("t", *[FOREIGN[0]] * 10, "completed")
+    try:
+        assert (await watcher.wait("t")).status == "completed"
+    finally:
+        await watcher.aclose()
+
+
+async def test_a_page_of_the_gateway_between_two_404s_of_the_service_confirms_nothing(
+    watcher: Watcher, service: FakeService
+) -> None:
+    gone = NotFoundError("no such task", status=404, body=b"{}")
+    service.script("t", "running", gone, FOREIGN[0], gone, "running", "completed")
+
+    assert (await watcher.wait("t")).status == "completed"

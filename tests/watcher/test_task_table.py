@@ -50,11 +50,11 @@ class TestRows:
         entries = Entries()
         entry = entries.add("t")
         entry.accepted(100.0)
-        entry.strike(Fault.BUSY, "RateLimitError")
+        entry.strike(Fault.BUSY, "RateLimitError", 0.0)
 
         entry.well(110.0)
         assert (entry.is_new(110.0), entry.seen().trouble) == (True, None)
-        assert entry.strike(Fault.BUSY, "RateLimitError") == 1
+        assert entry.strike(Fault.BUSY, "RateLimitError", 7.0) == (1, 0.0)
 
         entry.well(100.0 + GRACE)
         assert entry.rest is None

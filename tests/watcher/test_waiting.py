@@ -390,7 +390,7 @@ class TestWatch:
     async def test_errors_come_after_the_last_change(
         self, watcher: Watcher, service: FakeService, clock: VirtualClock
     ) -> None:
-        service.script("t", "queued", "running", NotFoundError("gone", status=404))
+        service.script("t", "queued", "running", *[NotFoundError("gone", status=404)] * 2)
         reader = watcher.watch("t")
         assert (await anext(reader)).status == "queued"
         await clock.sleep(500.0)
@@ -423,7 +423,7 @@ class TestAsCompleted:
     ) -> None:
         service.script("slow", "queued", "running", "completed")
         service.script("bad", "running", VideoTask(id="bad", status="failed", failure_reason="rule 7"))
-        service.script("gone", NotFoundError("gone", status=404))
+        service.script("gone", *[NotFoundError("gone", status=404)] * 2)
 
         outcomes = [outcome async for outcome in watcher.as_completed(["slow", "bad", "gone"])]
 
@@ -485,7 +485,7 @@ class TestAsCompleted:
 
     async def test_receipts_are_known_by_task(self, watcher: Watcher, service: FakeService) -> None:
         for name in ("new", "old"):
-            service.script(name, NotFoundError("gone", status=404), "completed")
+            service.script(name, *[NotFoundError("gone", status=404)] * 2, "completed")
         outcomes = [outcome async for outcome in watcher.as_completed(["new", "old"], accepted_at={"new": 0.0})]
         assert [(outcome.task_id, outcome.error is None) for outcome in outcomes] == [("old", False), ("new", True)]
 

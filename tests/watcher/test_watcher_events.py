@@ -62,7 +62,7 @@ async def test_a_look_that_failed_tells_the_error_and_what_is_made_of_it(
 async def test_the_end_of_a_watch_by_an_error_tells_the_error(
     watcher: Watcher, service: FakeService, caplog: pytest.LogCaptureFixture
 ) -> None:
-    service.script("t", NotFoundError("no such task", status=404))
+    service.script("t", *[NotFoundError("no such task", status=404)] * 2)
     with pytest.raises(NotFoundError):
         await watcher.wait("t")
 

@@ -93,8 +93,9 @@ class Client:
         live_catalog = LiveCatalog(reads, endpoints, self._clock)
         pacing = pacing or Pacing()
         word = namespace or os.environ.get("VIDGEN_NAMESPACE") or None
+        creates = Creates(self._transport, endpoints, self._journal, self._clock, pacing=pacing, known=(key,))
         self.orders: Orders = Orders(
-            Creates(self._transport, endpoints, self._journal, self._clock, pacing=pacing, known=(key,)),
+            creates,
             self._journal,
             self._clock,
             Names(
@@ -119,6 +120,7 @@ class Client:
             concurrency=max_connections,
             on_update=on_update,
             on_terminal=self.orders.results.saw,
+            is_origin_known=lambda: reads.has_answer or creates.has_answer,
         )
         parts = Parts(
             lifetime=self._lifetime,

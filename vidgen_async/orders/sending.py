@@ -25,7 +25,14 @@ from vidgen_async.orders.settlement import Settling
 from vidgen_async.redaction.headers import visible_headers
 from vidgen_async.redaction.messages import excerpt
 from vidgen_async.service.candidates import find_candidates
-from vidgen_async.service.codec import Answer, describe_outcome, prompt_of, read_created_id, request_id_of
+from vidgen_async.service.codec import (
+    Answer,
+    describe_outcome,
+    is_json_object,
+    prompt_of,
+    read_created_id,
+    request_id_of,
+)
 from vidgen_async.service.endpoints import Endpoints, is_task_id
 from vidgen_async.service.status_rules import outcome_of_answer, outcome_without_answer
 from vidgen_async.transports.base import Transport
@@ -102,6 +109,8 @@ class Creates:
         self._reserved = 0
         self._released = asyncio.Event()
         self.settling = Settling(journal, clock, known)
+        self.has_answer = False
+        """The service has answered a create in its own form."""
 
     async def send(
         self, order: Order, wish: Wish, on_begin: Callable[[], None], on_settled: Callable[[Order], None]
@@ -250,6 +259,7 @@ class Creates:
             outcome = outcome_without_answer(delivery)
             evidence = Evidence(outcome=outcome, at=now, cause=self._cause(failure, known))
         else:
+            self.has_answer |= is_json_object(answer.body)
             task_id, extra = read_created_id(answer.body) if exchange.is_complete else (None, {})
             if task_id is not None and not is_task_id(task_id):
                 task_id = None  # nobody could ask for it

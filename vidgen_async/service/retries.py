@@ -48,6 +48,8 @@ class Reads:
         self._origin = origin
         self._known = known
         self._budget = budget
+        self.has_answer = False
+        """The service has answered a read in its own form."""
         self._chance = chance
 
     async def send(self, request: Request) -> Response:
@@ -66,7 +68,9 @@ class Reads:
         """Send ``request`` once and ``read`` the answer's value. Any status but 2xx raises its ServiceError; no
         complete answer, a TransportError."""
         async with await self.send(request) as response:
-            return read(await self.success(request, response))
+            value = read(await self.success(request, response))
+        self.has_answer = True
+        return value
 
     async def success(self, request: Request, response: Response) -> Answer:
         """The whole answer if it is a 2xx; else its ServiceError is raised."""

@@ -1,14 +1,19 @@
-"""What a look that gave no task means for the watch: a rule is a table.
+"""What a poll that gave no task means for the watch: a rule is a table.
 
-| fault                                                                        | ends the watch                 |
-|------------------------------------------------------------------------------|--------------------------------|
-| transient: network, timeout, 408, 425, 5xx, a 2xx or 3xx that cannot be read | never                          |
-| busy: 429 (its Retry-After pauses the whole watcher)                         | never                          |
-| refused: 401 (looks again soon)                                              | the second in a row            |
-| gone: 404, 410                                                               | the first; not within two      |
-|                                                                              | minutes of the receipt         |
-| odd: 400, 403, every other status, every other exception                     | the third in a row             |
-| fatal: a cassette that cannot be played, a client that cannot go on          | the first                      |
+The form of an answer comes before its status: an error whose body is not a JSON object is not the service's own.
+
+| fault                                                                        | ends the watch                    |
+|------------------------------------------------------------------------------|-----------------------------------|
+| transient: network, timeout, 408, 425, 5xx, a 2xx or 3xx that cannot be read | never                             |
+| busy: 429 (its Retry-After pauses the whole watcher)                         | never                             |
+| foreign: any other error that is not the service's own                       | the third in a row, while this    |
+|                                                                              | client has had no JSON answer, or |
+|                                                                              | after 15 minutes of nothing else  |
+| refused: 401 (polled again after 5 s)                                        | the second in a row               |
+| gone: 404, 410 (polled again after 5 s)                                      | the second in a row; not within   |
+|                                                                              | two minutes of the receipt        |
+| unexpected: 400, 403, every other status, every other exception              | the third in a row                |
+| fatal: a cassette that cannot be played, a client that cannot go on          | the first                         |
 
 *In a row* means: with no other outcome in between.
 """
@@ -24,7 +29,10 @@ from vidgen_async.errors import (
     TransportClosedError,
     TransportError,
 )
+from vidgen_async.service.codec import is_json_object
 
+#: For how many seconds answers that are not the service's own may be those of a gateway that is out of order.
+LONGEST_OUTAGE = 900.0
 #: Seconds from the receipt for which a 404 may only mean that the service is not there yet itself.
 GRACE = 120.0
 
@@ -36,11 +44,14 @@ class Fault(StrEnum):
     BUSY = "busy"
     REFUSED = "refused"
     GONE = "gone"
+    FOREIGN = "foreign"
     ODD = "odd"
     FATAL = "fatal"
 
 
-_LIMITS = {Fault.REFUSED: 2, Fault.GONE: 1, Fault.ODD: 3, Fault.FATAL: 1}
+_LIMITS = {Fault.REFUSED: 2, Fault.GONE: 2, Fault.FOREIGN: 3, Fault.ODD: 3, Fault.FATAL: 1}
+#: A second poll confirms these, after five seconds.
+CONFIRMED = frozenset({Fault.REFUSED, Fault.GONE})
 
 _BY_STATUS = {
     401: Fault.REFUSED,
@@ -57,16 +68,19 @@ def fault_of(error: Exception) -> Fault:
     if isinstance(error, CassetteError | ClientStateError):
         return Fault.FATAL
     if isinstance(error, ServiceError):
-        return _BY_STATUS.get(error.status) or _by_hundreds(error.status)
+        fault = _BY_STATUS.get(error.status) or _by_hundreds(error.status)
+        is_decided = fault in (Fault.TRANSIENT, Fault.BUSY) or is_json_object(error.body)
+        return fault if is_decided else Fault.FOREIGN
     # A closed transport never opens again; any other fault of the network may pass.
     if isinstance(error, TransportError | OSError) and not isinstance(error, TransportClosedError):
         return Fault.TRANSIENT
     return Fault.ODD
 
 
-def ends_watch(fault: Fault, in_a_row: int, *, is_new: bool) -> bool:
-    """Whether the watch ends with this fault. ``is_new``: within two minutes of the receipt."""
-    if fault is Fault.GONE and is_new:
+def ends_watch(fault: Fault, in_a_row: int, *, is_new: bool, is_outage: bool = False) -> bool:
+    """Whether the watch ends with this fault. ``is_new``: within two minutes of the receipt. ``is_outage``: the service
+    has answered this client before, and foreign answers may be those of a gateway for a while."""
+    if (fault is Fault.GONE and is_new) or (fault is Fault.FOREIGN and is_outage):
         return False
     limit = _LIMITS.get(fault)
     return limit is not None and in_a_row >= limit
@@ -88,6 +102,10 @@ def final_error(error: Exception, fault: Fault, task_id: str) -> Exception:
             )
             converted.__cause__ = error
             error = converted
+    if fault is Fault.FOREIGN:
+        error.add_note(
+            "the answers are not the service's own: check base_url, which must end in /openapi/v1 (section 9)"
+        )
     error.add_note(f'while waiting for task {task_id!r}; client.videos.wait("{task_id}") begins again')
     return error
 

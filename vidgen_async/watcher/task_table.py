@@ -12,12 +12,14 @@ from vidgen_async.watcher.poll_rules import GRACE, Fault
 class Rest:
     """What only some watched tasks need: those that are new, in trouble, or waited for by several."""
 
-    __slots__ = ("accepted_at", "fault", "in_a_row", "listeners", "trouble", "warned")
+    __slots__ = ("accepted_at", "fault", "in_a_row", "listeners", "since", "trouble", "warned")
 
     def __init__(self) -> None:
         self.accepted_at: float | None = None
         self.fault: Fault | None = None
         self.in_a_row = 0
+        self.since = 0.0
+        """When the first of them was met."""
         self.listeners: dict[Listener, None] = {}
         """All but the entry's first one."""
         self.trouble: str | None = None
@@ -222,12 +224,14 @@ class Entry:
         rest = self.more()
         rest.accepted_at = at if rest.accepted_at is None else max(at, rest.accepted_at)
 
-    def strike(self, fault: Fault, trouble: str) -> int:
-        """How many looks in a row, this one included, met this fault."""
+    def strike(self, fault: Fault, trouble: str, now: float) -> tuple[int, float]:
+        """How many polls in a row, this one included, met this fault, and for how many seconds."""
         rest = self.more()
-        rest.in_a_row = rest.in_a_row + 1 if fault is rest.fault else 1
+        if fault is not rest.fault:
+            rest.in_a_row, rest.since = 0, now
+        rest.in_a_row += 1
         rest.fault, rest.trouble = fault, trouble
-        return rest.in_a_row
+        return rest.in_a_row, now - rest.since
 
     def forgive(self) -> None:
         """No fault so far counts for the next one."""

@@ -16,7 +16,7 @@ from vidgen_async.types.resources import KNOWN_STATES, VideoTask
 from vidgen_async.watcher.hooks import Hooks, UpdateHook
 from vidgen_async.watcher.listeners import Follower, Gatherer, Listener, Outcome, Seen, Waiter, failed_error, own_copy
 from vidgen_async.watcher.poll_loop import Rounds
-from vidgen_async.watcher.poll_rules import GRACE, Fault, ends_watch, fault_of, final_error
+from vidgen_async.watcher.poll_rules import CONFIRMED, GRACE, LONGEST_OUTAGE, Fault, ends_watch, fault_of, final_error
 from vidgen_async.watcher.schedule import Schedule, deadline
 from vidgen_async.watcher.stats import WatcherStats
 from vidgen_async.watcher.task_table import Entries, Entry
@@ -48,7 +48,8 @@ class Watcher:
 
     ``on_update`` is called with every change of any watched task, the terminal one included; it may be async. Its
     errors are logged, and nothing waits for it but :meth:`aclose`. ``on_terminal`` is called with the id and the
-    terminal task, before anybody else hears of it; it must return at once and raise nothing.
+    terminal task, before anybody else hears of it; it must return at once and raise nothing. ``is_origin_known`` says
+    whether the service has answered this client before, with JSON.
 
     A task whose last listener has gone is no longer watched, and its poll under way is cancelled. Whoever waits for it
     again within the interval gets its next look when it would have come.
@@ -65,6 +66,7 @@ class Watcher:
         logger: logging.Logger | None = None,
         on_update: UpdateHook | None = None,
         on_terminal: Callable[[str, VideoTask], None] | None = None,
+        is_origin_known: Callable[[], bool] = lambda: False,
     ) -> None:
         if not 0.0 < interval < float("inf") or concurrency < 1 or first_looks < 0:
             message = "a watcher needs an interval above 0 s, a concurrency of at least 1, and no negative first_looks"
@@ -90,6 +92,9 @@ class Watcher:
         )
         self._waiting = 0
         self._polls = 0
+        self._is_origin_known = is_origin_known
+        self._has_polled = False
+        """A poll has had an answer of the service."""
         self._errors: dict[str, int] = {}
         self._paused_at: float | None = None
         self._is_closed = False
@@ -318,6 +323,7 @@ class Watcher:
                 self._failed(entry, error)
         else:
             if entry.poller is poller:
+                self._has_polled = True
                 entry.poller = None
                 entry.well(self._clock.now())
                 entry.mark = mark
@@ -355,8 +361,10 @@ class Watcher:
         self._errors[trouble] = self._errors.get(trouble, 0) + 1
         fault = fault_of(error)
         now = self._clock.now()
-        in_a_row = entry.strike(fault, trouble)
-        if ends_watch(fault, in_a_row, is_new=entry.is_new(now)):
+        in_a_row, lasting = entry.strike(fault, trouble, now)
+        is_outage = lasting < LONGEST_OUTAGE and (self._is_origin_known() or self._has_polled)
+        is_new = entry.is_new(now)
+        if ends_watch(fault, in_a_row, is_new=is_new, is_outage=is_outage):
             message = "task %(task_id)s: the watch ends with %(error)s"
             self._report(logging.INFO, Event.TASK_LOST, message, task_id=entry.task_id, error=trouble)
             self._end(entry, final_error(error, fault, entry.task_id))
@@ -372,7 +380,7 @@ class Watcher:
                 seconds = self._schedule.paused_until - now
                 self._paused_at = now
                 self._report(logging.WARNING, Event.WATCHER_PAUSED, message, task_id=entry.task_id, seconds=seconds)
-        self._schedule.again(entry.row, now, soon=fault is Fault.REFUSED)
+        self._schedule.again(entry.row, now, soon=fault in CONFIRMED and not is_new)
 
     def _note_state(self, entry: Entry, status: str | None) -> None:
         state = "missing" if status is None else sys.intern(_shown(str(status)))
