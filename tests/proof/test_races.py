@@ -2,6 +2,7 @@
 
 import random
 from collections import defaultdict
+from pathlib import Path
 
 import pytest
 
@@ -9,9 +10,15 @@ from tests.proof.processes import LATER, Processes, check, on_disk
 
 pytestmark = pytest.mark.slow
 
-PROCESSES, COROUTINES, ORDERS = 6, 3, 20
+PROCESSES, COROUTINES, ORDERS = 8, 3, 20
 #: Of each ten orders: most are taken, soon or late, and some are never answered with a task.
 BEHAVIOURS = ("ok", "ok", "late=0.05", "ok", "status=503", "ok", "late=0.2", "ok", "nameless", "half")
+
+
+@pytest.fixture
+def tmp_path(tmp_path_factory) -> Path:
+    """On a disk: the longer a commit takes, the more of the others come in between."""
+    return tmp_path_factory.mktemp("races")
 
 
 async def test_each_of_many_callers_gets_the_one_answer_to_the_one_post_of_an_order(on_service):
