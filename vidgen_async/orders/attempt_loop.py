@@ -83,7 +83,7 @@ class Carrier:
         error = service_error(sent.answer, origin=self.service, wall=self.clock.wall())
         pause = backoff(1, 1.0, first=10.0) if error.retry_after is None else max(error.retry_after, SHORTEST_PAUSE)
         refusal = rejected_error(error, **facts(order))
-        # A page that is not the service's own says nothing about the rate: a proxy may answer all creates so.
+        # A page that is not the service's own is no evidence of the rate: a proxy may answer every create with it.
         is_own = is_json_object(sent.answer.body)
         if not isinstance(error, RateLimitError) or not is_own or pause > patience:
             raise refusal

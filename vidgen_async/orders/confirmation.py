@@ -84,7 +84,7 @@ class Confirmation:
                 try:
                     found[candidate] = await self.get_task(candidate)
                 except NotFoundError as error:
-                    if not is_json_object(error.body):  # a proxy's page says nothing about the task
+                    if not is_json_object(error.body):  # a proxy's page is no evidence about the task
                         return None
                 except (ServiceError, TransportError, TimeoutError):
                     return None

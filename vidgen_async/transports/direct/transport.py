@@ -45,7 +45,7 @@ _SENDING: ContextVar[Flight | None] = ContextVar("sending", default=None)
 
 
 def _make_socket(address: tuple[Any, ...]) -> socket.socket:
-    """A socket for a new connection of the pool, as aiohttp would make it; the send is told that it is new."""
+    """A socket for a new connection of the pool, as aiohttp would make it; marks the send that gets it."""
     if (flight := _SENDING.get()) is not None:
         flight.is_on_new_connection = True
     family, kind, protocol = address[:3]
