@@ -112,7 +112,7 @@ class Client:
         )
         """What is on record about creates, and what a person can do about an uncertain one."""
         interval = _checked_interval(poll_interval, endpoints.base_url)
-        polls = evolve(endpoints, timeouts=_poll_timeouts(endpoints.timeouts, interval))
+        polls = evolve(endpoints, timeouts=_poll_timeouts(endpoints.timeouts, interval), is_for_polls=True)
         self._watcher = Watcher(
             lambda task_id, mark: reads.once(polls.get_video(task_id), partial(read_look, task_id=task_id, seen=mark)),
             clock=self._clock,

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from functools import partial
 from urllib.parse import quote, urljoin
 
-from attrs import frozen
+from attrs import evolve, frozen
 from yarl import URL
 
 from vidgen_async.errors import DownloadError, LinkExpiredError, NotVideoError, ServiceError, TransportError
@@ -129,7 +129,7 @@ class Content:
         headers = request.headers
         if not self._is_own(url) or _is_signed(url):
             headers = make_headers([(name, headers[name]) for name in _BARE if name in headers])
-        return Request(op=request.op, method="GET", url=url, headers=headers, timeouts=request.timeouts)
+        return evolve(request, url=url, headers=headers)
 
     def _resolve(self, base: URL, location: str) -> URL:
         """Where a Location points, every byte of it kept; refused when it is not safe to go there."""

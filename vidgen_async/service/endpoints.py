@@ -23,6 +23,8 @@ class Endpoints:
     """Without a trailing slash; ends in ``/openapi/v1`` (section 9)."""
     _api_key: str = field(repr=False)
     timeouts: Timeouts = field(factory=Timeouts)
+    is_for_polls: bool = False
+    """Whether its reads are polls, which have connections of their own."""
     _read_headers: Headers = field(init=False, repr=False)
     _unlimited: Timeouts = field(init=False, repr=False)
     """For videos, however long they are, and for creates, which have a time limit of their own."""
@@ -47,7 +49,14 @@ class Endpoints:
         return URL(f"{self.base_url}{path}", encoded=True)
 
     def _read(self, op: str, path: str) -> Request:
-        return Request(op=op, method="GET", url=self._url(path), headers=self._read_headers, timeouts=self.timeouts)
+        return Request(
+            op=op,
+            method="GET",
+            url=self._url(path),
+            headers=self._read_headers,
+            timeouts=self.timeouts,
+            pool="polls" if self.is_for_polls else "reads",
+        )
 
     def list_models(self) -> Request:
         return self._read("models.list", "/models")
@@ -67,7 +76,12 @@ class Endpoints:
             more["If-Range"] = validator
         url = self._url(f"/videos/{quoted_task_id(task)}/content")
         return Request(
-            op="videos.content", method="GET", url=url, headers=self._headers(more), timeouts=self._unlimited
+            op="videos.content",
+            method="GET",
+            url=url,
+            headers=self._headers(more),
+            timeouts=self._unlimited,
+            pool="streams",
         )
 
     def create_file(self, body: Body) -> Request:

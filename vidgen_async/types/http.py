@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from enum import StrEnum
-from typing import Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from attrs import asdict, field, frozen
 from multidict import CIMultiDict, CIMultiDictProxy
@@ -183,5 +183,7 @@ class Request:
     headers: Headers = field(factory=make_headers, repr=lambda headers: repr(sorted(set(headers))))
     body: Body | None = None
     timeouts: Timeouts = field(factory=Timeouts)
+    pool: Literal["polls", "reads", "streams"] = "reads"
+    """Whose connections it may use, so that none of these waits for another: polls, videos, and everything else."""
     needs_new_connection: bool = False
     """No kept-alive connection is to be used: the service has just closed one."""

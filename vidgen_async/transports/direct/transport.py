@@ -72,12 +72,15 @@ class DirectTransport:
 
     A send **with a probe** (a create) gets a connection of its own in a private session: never a kept-alive one, no
     limit on how many, no cookies, no second try, its gate awaited when the connection is up. A send **without** one
-    (reads, uploads) uses a pool of ``max_connections`` kept-alive connections, also without a second try; or
-    ``session`` where one is given: there aiohttp may repeat a GET whose connection broke.
+    (reads, uploads) uses a pool of kept-alive connections, also without a second try; polls, other reads and videos
+    have a pool each, so that none of them waits for another. Or ``session`` where one is given: there aiohttp may
+    repeat a GET whose connection broke, and all share its pool.
 
     :param session: lends its connections, with its own certificates and proxy, to the sends without a probe. It is
         never closed here, and headers, cookies, credentials and middlewares of its own do not touch the requests.
         Creates never use it: what they need of the following must be given here too.
+    :param max_connections: of the pool of polls, and as many of the pool of other reads.
+    :param max_streams: of the pool of videos: downloads and streams.
     :param trust_env: take the proxy from ``HTTPS_PROXY``, ``HTTP_PROXY`` and ``NO_PROXY``; ``netrc`` is never read.
     :param proxy: the URL of a proxy, instead.
     :param ssl: an ``SSLContext``, an ``aiohttp.Fingerprint``, or False for no check of certificates.
@@ -91,6 +94,7 @@ class DirectTransport:
         session: aiohttp.ClientSession | None = None,
         *,
         max_connections: int = 100,
+        max_streams: int = 100,
         trust_env: bool = False,
         proxy: str | URL | None = None,
         ssl: tls.SSLContext | aiohttp.Fingerprint | bool = True,
@@ -99,9 +103,10 @@ class DirectTransport:
         if not isinstance(ssl, tls.SSLContext | aiohttp.Fingerprint | bool):
             message = f"ssl must be an SSLContext, an aiohttp.Fingerprint or a bool, not {type(ssl).__name__}"
             raise ConfigurationError(message)
-        if not isinstance(max_connections, int) or max_connections < 1:
-            message = f"max_connections must be a whole number above 0: {max_connections!r}"
-            raise ConfigurationError(message)
+        for name, limit in (("max_connections", max_connections), ("max_streams", max_streams)):
+            if not isinstance(limit, int) or limit < 1:
+                message = f"{name} must be a whole number above 0: {limit!r}"
+                raise ConfigurationError(message)
         try:
             self._proxy = None if proxy is None else proxy_url(proxy)
         except ValueError as error:
@@ -109,12 +114,12 @@ class DirectTransport:
             raise ConfigurationError(message) from None
         self._given = session
         self._max_connections = max_connections
+        self._max_streams = max_streams
         self._trust_env = trust_env
         self._ssl = ssl
         self._grace = grace
-        self._pooled: aiohttp.ClientSession | None = None
-        self._single: aiohttp.ClientSession | None = None
-        """For requests that need a new connection."""
+        self._pools: dict[tuple[str, bool], aiohttp.ClientSession] = {}
+        """By the pool that a request names, and by whether it needs a new connection."""
         self._private: aiohttp.ClientSession | None = None
         self._home: tuple[int, asyncio.AbstractEventLoop] | None = None
         self._is_closed = False
@@ -171,7 +176,7 @@ class DirectTransport:
             await self._wait_idle(self._grace)
             self._cut()
             await self._wait_idle(_LINGER)
-        for session in (self._private, self._pooled, self._single):
+        for session in (self._private, *self._pools.values()):
             if session is not None:
                 await session.close()
 
@@ -235,7 +240,7 @@ class DirectTransport:
         request = flight.request
         options = await flight.options()
         if self._given is None:
-            pool = self._own_single() if request.needs_new_connection else self._own_pool()
+            pool = self._pool_of(request)
             sending = _SENDING.set(flight)
             try:
                 return await pool.request(request.method, request.url, **options, **self._route(request))
@@ -282,25 +287,23 @@ class DirectTransport:
 
     # -- sessions ----------------------------------------------------------------------------------------------------
 
-    def _own_pool(self) -> aiohttp.ClientSession:
-        if self._pooled is None:
-            self._pooled = self._make_pool(force_close=False)
-        return self._pooled
-
-    def _own_single(self) -> aiohttp.ClientSession:
-        if self._single is None:
-            self._single = self._make_pool(force_close=True)
-        return self._single
-
-    def _make_pool(self, *, force_close: bool) -> aiohttp.ClientSession:
-        return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(
-                ssl=self._ssl, limit=self._max_connections, force_close=force_close, socket_factory=_make_socket
-            ),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            middlewares=(send_only_once,),
-            **_HEADER_LIMITS,
-        )
+    def _pool_of(self, request: Request) -> aiohttp.ClientSession:
+        key = (request.pool, request.needs_new_connection)
+        pool = self._pools.get(key)
+        if pool is None:
+            connector = aiohttp.TCPConnector(
+                ssl=self._ssl,
+                limit=self._max_streams if request.pool == "streams" else self._max_connections,
+                force_close=request.needs_new_connection,
+                socket_factory=_make_socket,
+            )
+            pool = self._pools[key] = aiohttp.ClientSession(
+                connector=connector,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                middlewares=(send_only_once,),
+                **_HEADER_LIMITS,
+            )
+        return pool
 
     def _own_private(self) -> aiohttp.ClientSession:
         if self._private is None:
