@@ -133,7 +133,7 @@ async def test_the_end_of_a_task_that_answers_under_another_name_is_told():
 
 async def test_a_task_that_is_not_there_is_told_once():
     scene = Scene()
-    scene.service.statuses = [404]
+    scene.service.statuses = [404, 404]
     with pytest.raises(TasksFailedError) as caught:
         await scene.watch(1)
     assert caught.value.code is Exit.FAILED

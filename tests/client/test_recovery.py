@@ -135,7 +135,7 @@ async def test_each_of_two_loops_on_one_journal_is_told_every_outcome(restarted,
 async def test_a_404_is_not_believed_of_a_receipt_that_is_new_also_after_a_restart(restarted, service, clock):
     async with restarted() as client:
         await client.videos.create(**FIELDS, order_id="o")
-    service.faults.add("videos.get", Fault.status(404))
+    service.faults.add("videos.get", Fault.status(404), times=2)
     async with restarted(clock=clock) as client:
         (outcome,) = [outcome async for outcome in client.videos.rewatch(timeout=60)]
     assert isinstance(outcome.error, NotFoundError) is isinstance(clock, Later)

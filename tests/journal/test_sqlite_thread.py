@@ -82,6 +82,9 @@ async def test_an_operation_that_has_not_begun_when_its_caller_is_cancelled_neve
     second = asyncio.ensure_future(journal.intend(order_of("b")))
     await asyncio.sleep(0)
     second.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await second
+    await asyncio.sleep(0)  # until the thread is told, too
     slow.end.set()
     await first
     assert [order.order_id for order in await journal.list(SERVICE, ACCOUNT, NOW)] == ["a"]
