@@ -53,6 +53,7 @@ async def start(on_service: Processes) -> AsyncIterator[Start]:
         await program.communicate()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("how", "status"), WAYS.items(), ids=WAYS)
 async def test_a_process_that_leaves_in_the_middle_of_a_create_leaves_soon_and_the_truth_on_disk(
     start, on_service, how, status

@@ -29,7 +29,7 @@ FIXED = settings(
     suppress_health_check=[HealthCheck.too_slow],
 )
 GAMES = settings(FIXED, max_examples=25, stateful_step_count=25)
-MORE_GAMES = settings(GAMES, max_examples=300)
+MORE_GAMES = settings(GAMES, max_examples=100)
 
 
 @pytest.mark.slow
