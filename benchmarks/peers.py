@@ -205,6 +205,9 @@ class Aiosqlite:
     async def close_order(self, ref: OrderRef, closing: Closing, states: Collection[OrderState]) -> Order:
         raise NotImplementedError
 
+    async def confirm(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
+        raise NotImplementedError
+
     async def adopt(self, ref: OrderRef, attempt: Attempt, states: Collection[OrderState]) -> Order:
         raise NotImplementedError
 
