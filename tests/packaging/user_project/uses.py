@@ -110,6 +110,9 @@ class Watched:
     async def settle(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
         return await self.inner.settle(ref, n, evidence)
 
+    async def confirm(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
+        return await self.inner.confirm(ref, n, evidence)
+
     async def close_order(self, ref: OrderRef, closing: Closing, states: Collection[OrderState]) -> Order:
         return await self.inner.close_order(ref, closing, states)
 
