@@ -251,6 +251,7 @@ def test_a_refused_order_is_sent_again_by_resume_with_the_same_request(here, ser
     assert (first.raw, first.idempotency_key) == (second.raw, second.idempotency_key)
 
 
+@pytest.mark.slow
 def test_an_order_that_was_not_sent_can_be_withdrawn_and_is_never_sent(here, service):
     nowhere = ("--base-url", "http://127.0.0.1:9/openapi/v1")
     assert here(*BOAT, "order-1187", *nowhere)[0] == 3

@@ -38,6 +38,7 @@ def test_stopped_during_the_upload_nothing_is_on_record_and_the_same_command_doe
     assert len(service.creates) == 1
 
 
+@pytest.mark.slow
 def test_an_order_that_found_no_connection_is_sent_by_resume(here, service, saved):
     service.refuse()
     code, _, err = here(*BOAT, "--order-id", ORDER, "--no-validate")
@@ -136,6 +137,7 @@ class HurriedClock(LoopClock):
         await super().sleep(seconds / 20)
 
 
+@pytest.mark.slow
 def test_an_interrupted_send_says_until_when_nobody_can_decide_and_resume_waits(here, service, monkeypatch):
     monkeypatch.setattr(service_connection, "Client", partial(service_connection.Client, clock=HurriedClock()))
     service.set_speed(1)

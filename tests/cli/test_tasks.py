@@ -187,6 +187,7 @@ def test_an_id_in_the_place_of_a_record_is_wrong_usage_that_says_where_ids_go(he
     assert here("watch", task_id, "--journal", *FAST)[0] == 0
 
 
+@pytest.mark.slow
 def test_on_a_terminal_a_watch_is_a_picture_that_leaves_what_failed(terminal, service, order):
     for width in (80, 120):
         service.set_speed(0)

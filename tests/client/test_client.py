@@ -132,6 +132,7 @@ async def test_no_log_at_any_level_shows_key_prompt_or_signature(client, service
         assert not [text for text in told if secret in text]
 
 
+@pytest.mark.slow
 @pytest.mark.rule("7 error 503", side="sdk")
 async def test_reads_survive_a_bad_moment_of_the_service(client, service):
     service.faults.add("account.get", Fault.status(503))

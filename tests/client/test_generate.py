@@ -108,6 +108,7 @@ async def test_many_tasks_are_waited_for_together(client, service):
     assert len(outcomes) == 5
 
 
+@pytest.mark.slow
 @pytest.mark.rule("7 error 502 504", "8 bullet 2", side="sdk")
 async def test_a_wait_goes_on_through_every_bad_moment_of_the_service(client, service):
     receipt = await client.videos.create(**FIELDS)

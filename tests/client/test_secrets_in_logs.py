@@ -85,6 +85,7 @@ async def test_no_log_at_any_level_holds_a_secret_a_prompt_or_image_data(service
         assert part not in logged
 
 
+@pytest.mark.slow
 async def test_every_record_of_the_sdk_names_its_event(service, picture, tmp_path, caplog):
     caplog.set_level(logging.DEBUG, "vidgen_async")
     async with Client(service.api_key, base_url=service.base_url, poll_interval=0.05, read_budget=5) as client:

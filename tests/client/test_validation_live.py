@@ -99,6 +99,7 @@ async def test_a_catalog_that_cannot_be_had_refuses_nothing_and_is_warned_about(
     )
 
 
+@pytest.mark.slow
 async def test_what_the_request_says_by_itself_is_checked_without_a_catalog(client, service):
     service.faults.add("models.list", Fault.close_after_body(), times=None)
     with pytest.raises(InvalidRequestError, match="ratio"):

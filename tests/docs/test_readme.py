@@ -80,6 +80,7 @@ async def test_the_block_about_handling_saves_the_video_and_makes_one_order(clie
     assert [task.task_id async for task in client.orders.running()] == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("environment")
 async def test_the_web_app_orders_once_and_hands_the_video_on(service):
     async with TestClient(TestServer(names_of("def make_app(")["make_app"]())) as browser:
@@ -142,6 +143,7 @@ async def test_the_worker_that_was_cut_off_while_it_saved_a_video_saves_it_the_n
     assert len(service.creates) == 1
 
 
+@pytest.mark.slow
 async def test_the_benchmark_counts_its_creates(capsys):
     await names_of("async def benchmark(")["benchmark"](5)
     assert capsys.readouterr().out.startswith("5 creates in ")

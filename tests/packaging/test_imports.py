@@ -48,6 +48,7 @@ for part in {PARTS}:
 """
 
 
+@pytest.mark.slow
 def test_each_import_brings_along_what_it_needs_and_nothing_else():
     package, small, base, *parts = map(json.loads, run_well(sys.executable, "-c", STAGES, cwd=ROOT).splitlines())
     assert package == [["vidgen_async"], [], vidgen_async.__version__], "names are listed before any is asked for"
@@ -56,6 +57,7 @@ def test_each_import_brings_along_what_it_needs_and_nothing_else():
     assert parts == [f"vidgen_async.{part}" for part in PARTS], "a part is there without an import of its own"
 
 
+@pytest.mark.slow
 def test_a_run_of_pytest_that_uses_no_fixture_of_the_plugin_imports_nothing_heavy_for_it(tmp_path):
     unwanted = set(OF_THE_BASE + OF_THE_EXTRAS + ("pytest_asyncio", "anyio", "asyncio", "sqlite3"))
     (tmp_path / "test_it.py").write_text(f"""

@@ -223,6 +223,7 @@ def test_a_damaged_cassette_is_told_in_a_sentence(project):
 SWALLOWS = "with contextlib.suppress(Exception): await vidgen_client.models.list()"
 
 
+@pytest.mark.slow
 def test_what_was_never_played_fails_a_test_that_passed_unless_it_may_be_left(project):
     project.tests(f"""
         import pytest

@@ -73,6 +73,7 @@ def test_a_known_value_is_found_and_replaced_in_any_spelling(secrets):
             assert not secrets.is_in(secrets.replace(spelt)), (spelling, text)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, derandomize=True, deadline=None, database=None)
 @given(SECRETS, st.sampled_from(sorted(SPELLINGS)))
 def test_any_value_is_found_in_any_spelling(value, spelling):

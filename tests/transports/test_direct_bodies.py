@@ -194,6 +194,7 @@ async def test_a_broken_body_says_how_much_of_it_was_received(transport: DirectT
     assert caught.value.op == "videos.create"
 
 
+@pytest.mark.slow
 async def test_a_broken_body_leaves_nothing_for_the_garbage_collector(transport: DirectTransport) -> None:
     async def breaks(connection: raw.Connection) -> None:
         await connection.request()
