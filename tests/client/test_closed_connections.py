@@ -76,7 +76,7 @@ async def test_when_all_kept_alive_connections_are_closed_none_of_them_is_tried_
         pooled = service.connections
         assert (await client.videos.get("t-1")).status == "running"
     assert pooled > 1
-    assert [number for number, _ in service.requests[-2:]][-1] == pooled + 1
+    assert service.requests[-1] == (pooled + 1, "GET")
     assert len(service.requests) == 5 + 2
 
 

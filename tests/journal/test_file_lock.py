@@ -7,7 +7,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,7 @@ from vidgen_async.errors import JournalError
 from vidgen_async.journal import SqliteJournal
 from vidgen_async.journal.sqlite import file_lock
 from vidgen_async.journal.sqlite.file_lock import FileLock
-from vidgen_async.types.orders import OrderState
+from vidgen_async.types.orders import Attempt, OrderState
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -153,7 +153,7 @@ def locked(path):
 
 @pytest.fixture
 def waits(monkeypatch) -> list[float]:
-    """How often somebody waited for the lock; no time passes."""
+    """The pauses, in seconds, for which the lock was waited for; no time passes."""
     found: list[float] = []
     now = [0.0]
 
@@ -223,7 +223,7 @@ async def test_a_backup_that_cannot_be_written_leaves_the_journal_usable_and_the
         with pytest.raises(JournalError, match=words):
             await journal.backup(target)
     assert (await journal.intend(order_of("a"))).state is OrderState.QUEUED
-    assert isinstance(await journal.begin(permission("a")), object)
+    assert isinstance(await journal.begin(permission("a")), Attempt)
 
 
 async def test_a_backup_while_others_write_is_one_of_their_states(open_file, tmp_path):
@@ -237,7 +237,8 @@ async def test_a_backup_while_others_write_is_one_of_their_states(open_file, tmp
     writing = asyncio.create_task(write())
     target = await journal.backup(tmp_path / "backup.db")
     await writing
-    with closing(sqlite3.connect(target)) as db, suppress(StopIteration):
+    with closing(sqlite3.connect(target)) as db:
         found = [int(row[0]) for row in db.execute("SELECT order_id FROM orders ORDER BY id")]
+        assert found
         assert found == list(range(len(found)))
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)

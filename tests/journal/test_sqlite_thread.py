@@ -84,7 +84,7 @@ async def test_an_operation_that_has_not_begun_when_its_caller_is_cancelled_neve
     second.cancel()
     with pytest.raises(asyncio.CancelledError):
         await second
-    await asyncio.sleep(0)  # until the thread is told, too
+    await asyncio.sleep(0)  # until the thread's own future is cancelled, too
     slow.end.set()
     await first
     assert [order.order_id for order in await journal.list(SERVICE, ACCOUNT, NOW)] == ["a"]

@@ -49,9 +49,7 @@ async def test_another_value_is_another_request(orders, service, other):
 
 @SAME_REQUESTS
 async def test_an_order_stored_with_aliases_is_sent_as_it_is_stored(orders, service, journal, fields, aliases):
-    extra = aliases.get("extra", {})
-    stored = json.dumps({"model": "gen-2.0", "prompt": "a boat", **aliases, **extra} | {"extra": None}).encode()
-    stored = stored.replace(b', "extra": null', b"")
+    stored = json.dumps({"model": "gen-2.0", "prompt": "a boat", **aliases.get("extra", aliases)}).encode()
     ref = OrderRef(service="https://h", account="default", order_id="o")
     await journal.intend(Order(ref=ref, idempotency_key="vg1-stored", body=stored, created_at=datetime.now(UTC)))
 

@@ -85,11 +85,11 @@ class Transport(Protocol):
     CassetteError); when it returns, the caller owns the response.
 
     A transport that awaits ``probe.pass_gate()`` itself, when the connection is ready and before the first byte,
-    says so with an attribute ``honours_gate = True``. One that fails, or is cancelled, before it reaches the gate
+    declares ``honours_gate = True``. One that fails, or is cancelled, before it reaches the gate
     records that with ``probe.record_not_sent(phase)``; without it the outcome of a create is uncertain, whatever was
     raised. For a transport that does not declare the gate, it is passed before ``send``.
 
-    A transport with a time of its own offers it as ``clock``. One that only plays back says so with
+    A transport with a time of its own offers it as ``clock``. One that only plays back declares
     ``is_replay = True``: its orders are never written into a journal that lasts (it also tells the probe:
     ``probe.is_replay = True``). One that plays some and sends others adds ``goes_out = True``: then a journal that
     the environment names is refused, not ignored.

@@ -36,7 +36,7 @@ _MOST_LEFT = 1024
 
 class Watcher:
     """Polls each watched task once per ``interval``, counted from the start of its last poll: never sooner (but for a
-    401, which is looked at again after five seconds), never twice at once (section 8 recommends 60 s).
+    401, 404 or 410, which a poll five seconds later must confirm), never twice at once (section 8 recommends 60 s).
 
     ``poll(task_id, mark)`` makes exactly one GET. At most ``concurrency`` are under way. The first ``first_looks`` new
     tasks per second are looked at at once, the others spread evenly over one interval. What holds polls up (a pause, a

@@ -53,7 +53,7 @@ def _make_socket(address: tuple[Any, ...]) -> socket.socket:
 
 
 def proxy_url(value: str | URL) -> URL:
-    """The URL of a proxy; ValueError says what is wrong with it, without its user name and password."""
+    """The URL of a proxy; ValueError names the problem, without its user name and password."""
     try:
         url = URL(value)
         url.port  # noqa: B018 - read here, where a port that is no number is an error of the setting
