@@ -5,9 +5,10 @@ where they are known, ready for a structured formatter.
 No record at any level holds a key, a token, a signed link, a prompt or image data.
 """
 
+import asyncio
 import logging
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 
 
@@ -82,7 +83,10 @@ class Event(StrEnum):
     HOOK_FAILED = "hook.failed"
     """ERROR: a caller's ``on_receipt`` or ``on_update`` raised. ``hook``, ``order_id``, ``task_id``, ``error``"""
     HOOK_CANCELLED = "hook.cancelled"
-    """WARNING: a caller's hook was cancelled or took too long. ``hook``, ``order_id``, ``count``, ``seconds``"""
+    """WARNING: a caller's hook was cancelled or took too long. ``hook``, ``order_id``, ``task_id``, ``count``,
+    ``seconds``"""
+    HOOK_BEHIND = "hook.behind"
+    """WARNING, once: as many calls of ``on_update`` are under way as may be; changes wait. ``hook``, ``count``"""
 
 
 #: Called with every event and its fields, whether it is logged or not. They return at once.
@@ -109,6 +113,26 @@ def report_failure(
     with suppress(Exception):
         args = [fields] if fields else []
         logger.error(message, *args, extra={"event": str(event), **fields}, exc_info=error, stacklevel=2)
+
+
+@contextmanager
+def contain_hook(logger: logging.Logger, hook: str, /, **fields: object) -> Iterator[None]:
+    """Log what a caller's ``hook`` raises in this block, a CancelledError too. Only the cancellation of the running
+    task itself, a KeyboardInterrupt and a SystemExit propagate."""
+    of = "".join(f" {name.removesuffix('_id')} %({name})s" for name in fields)
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        report(logger, logging.WARNING, Event.HOOK_CANCELLED, f"%(hook)s was cancelled:{of}", hook=hook, **fields)
+    except BaseException as error:  # noqa: BLE001 - pytest's outcomes and those of other frameworks are no Exceptions
+        message = f"%(hook)s failed with %(error)s:{of}"
+        name = type(error).__name__
+        report_failure(logger, Event.HOOK_FAILED, message, error, hook=hook, error=name, **fields)
 
 
 def _tell(event: Event, fields: Mapping[str, object]) -> None:

@@ -139,3 +139,18 @@ async def test_a_video_can_be_streamed_for_a_proxy(client, service):
     assert video.status == 206
     assert len(body) == 100
     assert client.watcher.stats.polls >= 1
+
+
+async def test_what_its_hooks_raise_is_logged_and_the_paid_video_is_saved_all_the_same(client, tmp_path, caplog):
+    def broken(receipt_or_task):
+        raise BrokenPipeError
+
+    async def cancelled(task):
+        raise asyncio.CancelledError
+
+    for number, hook in enumerate((broken, cancelled)):
+        target = tmp_path / f"{number}.mp4"
+        task = await client.videos.generate(**FIELDS, on_receipt=hook, on_update=hook, to=target)
+        assert task.status == "completed"
+        assert target.stat().st_size > 0
+    assert {record.event for record in caplog.records if hasattr(record, "hook")} == {"hook.failed", "hook.cancelled"}

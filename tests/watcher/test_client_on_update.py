@@ -95,13 +95,13 @@ async def test_an_async_one_hears_the_changes_of_a_task_one_after_the_other(
 
     async def slow(task: VideoTask) -> None:
         begun.append((task.id, task.status))
-        await clock.sleep(150.0 if task.status == "queued" else 1.0)
+        await clock.sleep(100.0 if task.status == "queued" else 1.0)
         ended.append((task.id, task.status))
 
     client = make_client(on_update=slow)
     service.script("a", "queued", "running", "completed")
     await client.videos.wait("a")
-    assert begun == [("a", "queued")]
+    assert begun == [("a", "queued"), ("a", "running")]  # at 60 s, when that of "queued" was not over
     await clock.sleep(60.0)
 
     assert begun == ended == [("a", "queued"), ("a", "running"), ("a", "completed")]

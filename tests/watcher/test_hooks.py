@@ -1,7 +1,10 @@
 """``on_update``."""
 
 import asyncio
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
 
 import pytest
 
@@ -45,7 +48,7 @@ async def test_its_errors_are_logged_and_stop_nothing(
     assert len([record for record in caplog.records if "on_update failed" in record.getMessage()]) == 4
 
 
-async def test_a_slow_one_slows_no_poll_and_sees_the_changes_of_a_task_in_order(
+async def test_a_slow_one_slows_no_poll_and_then_sees_the_latest_change_of_its_task(
     make_watcher: MakeWatcher, service: FakeService, clock: VirtualClock
 ) -> None:
     seen: list[tuple[float, str, str | None]] = []
@@ -67,8 +70,7 @@ async def test_a_slow_one_slows_no_poll_and_sees_the_changes_of_a_task_in_order(
         (1.0, "b", "running"),
         (61.0, "b", "completed"),
         (200.0, "a", "queued"),
-        (201.0, "a", "running"),
-        (202.0, "a", "completed"),
+        (201.0, "a", "completed"),
     ]
     assert workers() == []
 
@@ -144,4 +146,130 @@ async def test_the_hook_may_close_the_watcher(
     await clock.sleep(1.0)
 
     assert clock.now() <= 2.0
+    assert workers() == []
+
+
+def cancelled_result(task: VideoTask) -> None:
+    future = asyncio.get_running_loop().create_future()
+    future.cancel()
+    future.result()
+
+
+async def cancelled_wait(task: VideoTask) -> None:
+    future = asyncio.get_running_loop().create_future()
+    future.cancel()
+    await future
+
+
+def outcome_of_a_framework(task: VideoTask) -> None:
+    pytest.fail("a BaseException that is no Exception")
+
+
+async def raising_later(task: VideoTask) -> None:
+    outcome_of_a_framework(task)
+
+
+class Broken:
+    def __await__(self) -> Iterator[None]:
+        raise ValueError
+
+
+def not_awaitable_in_fact(task: VideoTask) -> Broken:
+    return Broken()
+
+
+@pytest.mark.parametrize(
+    "hook", [cancelled_result, cancelled_wait, outcome_of_a_framework, raising_later, not_awaitable_in_fact]
+)
+async def test_whatever_it_raises_is_logged_and_loses_no_task(
+    hook: Any, make_watcher: MakeWatcher, service: FakeService, caplog: pytest.LogCaptureFixture
+) -> None:
+    watcher = make_watcher(on_update=hook)
+    service.script("t", "queued", "running", "completed")
+
+    assert (await watcher.wait("t", timeout=600.0)).status == "completed"
+    await settle()
+
+    assert [record.event.split(".")[0] for record in caplog.records if hasattr(record, "hook")] == ["hook"] * 3
+    assert {record.task_id for record in caplog.records if hasattr(record, "hook")} == {"t"}
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("is_async", [False, True])
+def test_the_end_of_the_program_propagates(kind: type[BaseException], *, is_async: bool) -> None:
+    def ending(task: VideoTask) -> None:
+        raise kind
+
+    async def ending_later(task: VideoTask) -> None:
+        raise kind
+
+    async def program() -> None:
+        clock = VirtualClock()
+        service = FakeService(clock)
+        await Watcher(service.look, clock=clock, on_update=ending_later if is_async else ending).wait("t")
+
+    with pytest.raises(kind):
+        asyncio.run(program())
+
+
+async def test_of_calls_that_never_end_only_the_latest_change_of_each_task_is_kept(
+    make_watcher: MakeWatcher, service: FakeService, caplog: pytest.LogCaptureFixture
+) -> None:
+    heard: list[tuple[str, str | None]] = []
+    release = asyncio.Event()
+
+    async def stuck(task: VideoTask) -> None:
+        heard.append((task.id, task.status))
+        await release.wait()
+
+    watcher = make_watcher(on_update=stuck, concurrency=2)
+    states = [f"state-{number}" for number in range(50)]
+    for task_id in "abcd":
+        service.script(task_id, *states, "completed")
+    async for _ in watcher.as_completed("abcd"):
+        pass
+    alive = [thing for thing in gc.get_objects() if isinstance(thing, VideoTask) and thing.status in states]
+    assert heard == [("a", "state-0"), ("b", "state-0")]
+    assert len(alive) <= 2
+    assert [record.event for record in caplog.records if hasattr(record, "hook")] == ["hook.behind"]
+
+    release.set()
+    await settle()
+    assert sorted(heard[2:]) == [(task_id, "completed") for task_id in "abcd"]
+
+
+async def test_closing_leaves_a_call_behind_that_goes_on_in_spite_of_its_cancellation(
+    make_watcher: MakeWatcher, service: FakeService, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    release = asyncio.Event()
+
+    async def stubborn(task: VideoTask) -> None:
+        while not release.is_set():
+            with suppress(asyncio.CancelledError):
+                await release.wait()
+
+    watcher = make_watcher(on_update=stubborn)
+    service.script("t", "completed")
+    await watcher.wait("t")
+    began = clock.now()
+    await watcher.aclose(grace=3.0)
+
+    assert clock.now() == began + 6.0
+    assert "1 cancelled calls were not over after 3 s; left behind" in caplog.text
+    release.set()
+    await settle()
+
+
+async def test_a_call_that_is_cancelled_before_it_began_leaves_no_warning(
+    make_watcher: MakeWatcher, service: FakeService, clock: VirtualClock
+) -> None:
+    async def late(task: VideoTask) -> None:
+        await clock.sleep(1.0)
+
+    watcher = make_watcher(on_update=late)
+    watcher._hooks.tell(VideoTask(id="t", status="running"))
+    (call,) = [task for task in asyncio.all_tasks() if task.get_name() == "vidgen on_update"]
+    call.cancel()
+    await settle()
+
     assert workers() == []

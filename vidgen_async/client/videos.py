@@ -1,6 +1,7 @@
 """The endpoints below /videos, and everything that waits for a task."""
 
 import inspect
+import logging
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing
@@ -11,6 +12,7 @@ from typing import TypeAlias, Unpack
 from attrs import evolve
 
 from vidgen_async.client.context import Parts
+from vidgen_async.events import contain_hook
 from vidgen_async.media.download import VideoStream, check_target
 from vidgen_async.orders import OnReceipt, Orders
 from vidgen_async.service.catalog import RequestCheck
@@ -20,6 +22,8 @@ from vidgen_async.service.validation import make_request
 from vidgen_async.types.resources import Receipt, TaskLike, VideoFields, VideoRequest, VideoTask, task_id_of
 from vidgen_async.watcher import Outcome
 from vidgen_async.watcher.poll_rules import GRACE
+
+logger = logging.getLogger(__name__)
 
 OnUpdate: TypeAlias = Callable[[VideoTask], Awaitable[None] | None]
 
@@ -192,8 +196,9 @@ class Videos:
         """Create, wait, and (with ``to``) download. The errors are those of the three.
 
         Whether the target can be written is checked before anything is spent. ``on_receipt`` has the task id before
-        any waiting; ``on_update`` is called (and awaited) with every change. Cancelled or timed out, the task still
-        runs and is charged: call again with the same order id, or ``wait`` for the task id.
+        any waiting; ``on_update`` is called (and awaited) with every change; what the two raise is logged and changes
+        nothing. Cancelled or timed out, the task goes on at the service: call again with the same order id, or ``wait``
+        for the task id.
         """
         self._parts.lifetime.check()
         if to is not None:
@@ -203,8 +208,11 @@ class Videos:
         with self._orders.results.held([receipt.task_id]) as saw:
             async with aclosing(self.watch(receipt, timeout=timeout)) as changes:
                 async for task in changes:
-                    if on_update is not None and inspect.isawaitable(heard := on_update(task)):
-                        await heard
+                    if on_update is not None:
+                        with contain_hook(logger, "on_update", task_id=task.id):
+                            pending = on_update(task)
+                            if inspect.isawaitable(pending):
+                                await pending
             if to is not None and task.status == "completed":
                 await self.download(task, to)
             saw(receipt.task_id, task)

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from attrs import Factory, mutable
 
 from vidgen_async.errors import CreateError, NotSentError, UncertainCreateError
-from vidgen_async.events import Event, report, report_failure
+from vidgen_async.events import contain_hook
 from vidgen_async.orders.error_messages import CALL_AGAIN, WHAT_TO_DO, facts, is_unaccounted
 from vidgen_async.types.orders import Order
 from vidgen_async.types.resources import Receipt
@@ -120,34 +120,11 @@ async def _worked(submission: Submission, work: Work) -> None:
     submission.outcome.set_result(receipt)  # before the hooks: one of them may ask for this very order
     while submission.hooks:
         hook = submission.hooks.pop(0)
-        try:
-            heard = hook(receipt)
-            if inspect.isawaitable(heard):
-                await heard
-        except asyncio.CancelledError:
-            worker = asyncio.current_task()
-            if worker is not None and worker.cancelling():
-                raise
-            message = "order %(order_id)r: an %(hook)s was cancelled"
-            report(
-                logger,
-                logging.WARNING,
-                Event.HOOK_CANCELLED,
-                message,
-                hook="on_receipt",
-                order_id=submission.order_id,
-            )
-        except Exception as error:  # noqa: BLE001 - the order is made: a caller's fault must not hide the receipt
-            report_failure(
-                logger,
-                Event.HOOK_FAILED,
-                "order %(order_id)r: %(hook)s failed for task %(task_id)s: %(error)s",
-                error,
-                hook="on_receipt",
-                order_id=submission.order_id,
-                task_id=receipt.task_id,
-                error=type(error).__name__,
-            )
+        # The order is made: a caller's fault must not hide the receipt.
+        with contain_hook(logger, "on_receipt", order_id=submission.order_id, task_id=receipt.task_id):
+            pending = hook(receipt)
+            if inspect.isawaitable(pending):
+                await pending
 
 
 def _stopped(submission: Submission) -> CreateError:

@@ -3,109 +3,104 @@
 import asyncio
 import inspect
 import logging
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, TypeAlias
 
 from vidgen_async.clock import Clock, within
-from vidgen_async.events import Event, report, report_failure
+from vidgen_async.events import Event, contain_hook, report
 from vidgen_async.types.resources import VideoTask
 
 UpdateHook: TypeAlias = Callable[[VideoTask], Awaitable[None] | None]
 
+#: Calls that were cancelled have at least so many seconds to end.
+_LAST_GRACE = 1.0
+
 
 class Hooks:
-    """Calls the hook at once; what it returns to be awaited is run by at most ``limit`` workers, the changes of one
-    task one after the other. Errors are logged."""
+    """Calls the hook at once. While what it returned to be awaited runs, the latest change of the same task waits, and
+    while ``limit`` calls are under way those of all others. Errors are logged."""
 
     def __init__(self, hook: UpdateHook, *, limit: int, logger: logging.Logger) -> None:
         self._hook = hook
         self._limit = limit
         self._logger = logger
-        self._queues: dict[str, deque[Awaitable[Any]]] = {}
-        self._ready: deque[str] = deque()
-        self._workers: set[asyncio.Task[None]] = set()
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._latest: dict[str, VideoTask] = {}
+        """By tasks whose call is under way."""
+        self._queue: OrderedDict[str, VideoTask] = OrderedDict()
+        self._was_full = False
         self._is_closed = False
 
     def tell(self, task: VideoTask) -> None:
-        try:
-            pending = self._hook(task)
-        except Exception as error:  # noqa: BLE001 - a hook must not stop the polls
-            self._failed(task.id, error)
+        if self._is_closed:
             return
-        if not inspect.isawaitable(pending):
-            return
-        queue = self._queues.get(task.id)
-        if queue is not None:
-            queue.append(pending)
-            return
-        self._queues[task.id] = deque([pending])
-        self._ready.append(task.id)
-        self._staff()
+        if task.id in self._running:
+            self._latest[task.id] = task
+        elif len(self._running) >= self._limit:
+            self._queue[task.id] = task
+            if not self._was_full:
+                self._was_full = True
+                message = (
+                    "%(hook)s: %(count)d calls are under way, the most at once; of each task the latest change waits"
+                )
+                self._warn(Event.HOOK_BEHIND, message, count=self._limit)
+        else:
+            self._call(task)
 
     async def aclose(self, clock: Clock, grace: float) -> None:
-        """Wait up to ``grace`` seconds for what is under way or queued; cancel the rest. Leaves no worker behind."""
+        """Wait up to ``grace`` seconds for what is under way or waits; cancel the rest. A call that goes on in spite of
+        that is left behind."""
         caller = asyncio.current_task()  # the hook itself may be what closes the watcher
         try:
             await within(clock, grace, lambda: self._drain(caller))
         except TimeoutError:
             message = "%(hook)s: %(count)d calls were not over after %(seconds)g s; cancelled"
-            count = len(self._queues)
-            report(
-                self._logger,
-                logging.WARNING,
-                Event.HOOK_CANCELLED,
-                message,
-                hook="on_update",
-                count=count,
-                seconds=grace,
-            )
+            count = len(self._running) + len(self._latest) + len(self._queue)
+            self._warn(Event.HOOK_CANCELLED, message, count=count, seconds=grace)
         finally:
             self._is_closed = True
-            workers = self._workers - {caller}
-            for worker in workers:
-                worker.cancel()
-            await asyncio.gather(*workers, return_exceptions=True)
-            for queue in self._queues.values():
-                while queue:
-                    _discard(queue.popleft())
-            self._queues.clear()
-            self._ready.clear()
+            self._latest.clear()
+            self._queue.clear()
+            for call in self._running.values():
+                if call is not caller:
+                    call.cancel()
+        seconds = max(grace, _LAST_GRACE)
+        try:
+            await within(clock, seconds, lambda: self._drain(caller))
+        except TimeoutError:
+            message = "%(hook)s: %(count)d cancelled calls were not over after %(seconds)g s; left behind"
+            self._warn(Event.HOOK_CANCELLED, message, count=len(self._running), seconds=seconds)
 
     async def _drain(self, caller: asyncio.Task[Any] | None) -> None:
-        while workers := self._workers - {caller}:
-            await asyncio.wait(workers)
+        while calls := [call for call in self._running.values() if call is not caller]:
+            await asyncio.wait(calls)
 
-    def _staff(self) -> None:
-        if len(self._workers) < self._limit and self._ready and not self._is_closed:
-            worker = asyncio.get_running_loop().create_task(self._work(), name="vidgen on_update")
-            self._workers.add(worker)
-            worker.add_done_callback(self._left)
+    def _call(self, task: VideoTask) -> None:
+        with contain_hook(self._logger, "on_update", task_id=task.id):
+            pending = self._hook(task)
+            if inspect.isawaitable(pending):
+                run = self._run(task.id, pending)
+                call = asyncio.get_running_loop().create_task(run, name="vidgen on_update")
+                self._running[task.id] = call
+                call.add_done_callback(partial(self._ended, task.id, pending))
 
-    def _left(self, worker: asyncio.Task[None]) -> None:
-        self._workers.discard(worker)
-        self._staff()
+    async def _run(self, task_id: str, pending: Awaitable[Any]) -> None:
+        with contain_hook(self._logger, "on_update", task_id=task_id):
+            await pending
 
-    async def _work(self) -> None:
-        while self._ready:
-            task_id = self._ready.popleft()
-            queue = self._queues[task_id]
-            try:
-                await queue.popleft()
-            except Exception as error:  # noqa: BLE001 - a hook must not stop the others
-                self._failed(task_id, error)
-            finally:
-                if queue:
-                    self._ready.append(task_id)
-                else:
-                    self._queues.pop(task_id, None)
+    def _ended(self, task_id: str, pending: Awaitable[Any], call: asyncio.Task[None]) -> None:
+        if inspect.iscoroutine(pending):
+            pending.close()  # it may have been cancelled before it began
+        if not call.cancelled():
+            call.exception()  # a KeyboardInterrupt or a SystemExit, which the event loop has raised
+        del self._running[task_id]
+        latest = self._latest.pop(task_id, None)
+        if latest is not None:
+            self._queue[task_id] = latest
+        while self._queue and len(self._running) < self._limit:
+            self._call(self._queue.popitem(last=False)[1])
 
-    def _failed(self, task_id: str, error: Exception) -> None:
-        message = "%(hook)s failed for task %(task_id)s: %(error)s"
-        name = type(error).__name__
-        report_failure(self._logger, Event.HOOK_FAILED, message, error, hook="on_update", task_id=task_id, error=name)
-
-
-def _discard(pending: Awaitable[Any]) -> None:
-    if inspect.iscoroutine(pending):
-        pending.close()
+    def _warn(self, event: Event, message: str, **fields: object) -> None:
+        report(self._logger, logging.WARNING, event, message, hook="on_update", **fields)

@@ -345,6 +345,7 @@ class Watcher:
             self._end(entry, task)
             self._tell(task)
             return
+        self._schedule.again(entry.row, self._clock.now())  # first: a KeyboardInterrupt comes out of the hook
         if not self._keeps(entry):
             entry.task = None
         elif entry.task is None or task != entry.task:
@@ -353,7 +354,6 @@ class Watcher:
             for listener in entry.listeners():
                 listener.changed(task)
             self._tell(task)
-        self._schedule.again(entry.row, self._clock.now())
 
     def _failed(self, entry: Entry, error: Exception) -> None:
         entry.poller = None
