@@ -322,14 +322,22 @@ class TaskFailedError(VidgenError):
 
 
 class WaitTimeoutError(VidgenError, TimeoutError):
-    """The wait was given up; the task still runs and is charged. ``task`` is what was seen last (None: nothing)."""
+    """The wait was given up, which stops no task. ``task`` is what was seen last, if it was kept; ``state`` its state,
+    also one that section 3 does not name (None: nothing was seen)."""
 
     def __init__(
-        self, message: str = "", *, task_id: str = "", task: VideoTask | None = None, advice: str = ""
+        self,
+        message: str = "",
+        *,
+        task_id: str = "",
+        task: VideoTask | None = None,
+        state: str | None = None,
+        advice: str = "",
     ) -> None:
         super().__init__(message, advice=advice)
         self.task_id = task_id
         self.task = task
+        self.state = state
 
 
 class DownloadError(VidgenError):

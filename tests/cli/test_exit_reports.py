@@ -7,6 +7,7 @@ from vidgen_async.cli.run_state import Fate, Journey, Stage, Watched
 from vidgen_async.cli.terminal.exit_reports import Exit, TasksFailedError, error_report, exit_code, interrupt_report
 from vidgen_async.orders import WHAT_TO_DO
 from vidgen_async.types.orders import Attempt
+from vidgen_async.types.resources import VideoTask
 
 ORDER = "order-1187"
 LASTING = {"is_lasting": True}
@@ -252,10 +253,10 @@ def test_nobody_reading_the_output_is_no_fault_of_ours():
 
 def test_an_interrupted_watch_tells_how_many_tasks_go_on_and_how_to_watch_those():
     for watched, text in (
-        (Watched(0, 1, ["a"]), "The task goes on at the service, and is charged."),
-        (Watched(0, 2, ["a"]), "The 2 tasks go on at the service, and are charged."),
-        (Watched(1, 2, ["a"]), "1 of the 2 tasks goes on at the service, and is charged."),
-        (Watched(7, 9, ["a"]), "2 of the 9 tasks go on at the service, and are charged."),
+        (Watched(0, 1, ["a"]), "The task was not seen to end; an interruption does not stop it."),
+        (Watched(0, 2, ["a"]), "The 2 tasks were not seen to end; an interruption does not stop them."),
+        (Watched(1, 2, ["a"]), "1 of the 2 tasks was not seen to end; an interruption does not stop it."),
+        (Watched(7, 9, ["a"]), "2 of the 9 tasks were not seen to end; an interruption does not stop them."),
     ):
         report = interrupt_report(Journey(stage=Stage.WATCH, watched=watched, options=("--journal",)), "Interrupted")
         assert report.text == f"Interrupted while watching the tasks. {text}"
@@ -266,7 +267,7 @@ def test_a_watch_of_many_tasks_is_gone_on_with_by_the_same_command():
     journey = Journey(stage=Stage.WATCH, watched=Watched(0, 5000, [str(n) for n in range(5000)]))
     report = interrupt_report(journey, "Interrupted")
     assert report.text.endswith(
-        "The 5,000 tasks go on at the service, and are charged. The same command goes on watching."
+        "The 5,000 tasks were not seen to end; an interruption does not stop them. The same command goes on watching."
     )
     assert report.commands == ()
 
@@ -278,4 +279,16 @@ def test_a_watch_that_was_over_when_it_was_interrupted_leaves_nothing_to_do():
 
 def test_an_interrupted_wait_for_several_tasks_leaves_them_running():
     report = interrupt_report(Journey(stage=Stage.WATCH), "Interrupted")
-    assert report.text == "Interrupted while watching the tasks. The tasks go on at the service, and are charged."
+    assert report.text == "Interrupted while watching the tasks. An interruption does not stop the tasks."
+
+
+def test_no_more_is_said_of_a_task_than_is_known():
+    running, unknown = VideoTask(id="task_1", status="running"), VideoTask(id="task_1", status="expired")
+    texts = [
+        interrupt_report(on_its_way(Fate.TASK, Stage.WAIT, status="expired"), "Interrupted").text,
+        error_report(errors.WaitTimeoutError(task=running), on_its_way(Fate.TASK, Stage.WAIT)).text,
+        error_report(errors.WaitTimeoutError(task=unknown), on_its_way(Fate.TASK, Stage.WAIT)).text,
+        error_report(errors.WaitTimeoutError(task=running), on_its_way(Fate.TASK, Stage.WAIT, trouble="a 502")).text,
+    ]
+    assert ["still runs at the service and is charged" in text for text in texts] == [False, True, False, False]
+    assert ["was not seen to end" in text for text in texts] == [True, False, True, True]

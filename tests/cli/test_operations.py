@@ -272,7 +272,7 @@ def test_an_interrupted_order_is_waited_for_and_its_task_id_is_told(target):
     scene.service.on_create = interrupted
     assert scene.run(Wanted(prompt="p", model="m"), target) == 130
     assert any("waiting a few seconds for its answer" in line for line in scene.screen.lines)
-    assert "task_1 still runs at the service and is charged" in scene.screen.report.text
+    assert "task_1 was accepted and is charged; an interruption does not stop it" in scene.screen.report.text
     assert scene.screen.report.commands == ("vidgen wait task_1 -o out.mp4",)
     assert scene.ops == ["videos.create"]
 
@@ -330,7 +330,7 @@ def test_where_the_loop_takes_no_signals_an_interruption_works_too(target, monke
     scene = Scene("running")
     scene.service.on_get = interrupt
     assert scene.run(Wanted(prompt="p", model="m"), target) == 130
-    assert "task_1 still runs" in scene.screen.report.text
+    assert "task_1 was accepted and is charged" in scene.screen.report.text
 
 
 def test_signals_are_as_they_were_afterwards(scene, target):

@@ -57,7 +57,7 @@ def test_stopped_while_the_order_is_sent_its_answer_is_waited_for_and_kept(here,
     assert (code, out) == (130, "")
     assert f"order: {ORDER}" in err
     task_id = service.creates[0].task_id
-    assert f"Task {task_id} still runs at the service and is charged. To go on:" in err
+    assert f"Task {task_id} was accepted and is charged; an interruption does not stop it. To go on:" in err
     assert err.splitlines()[-1] == f"  vidgen generate --resume {ORDER} -o boat.mp4 --poll-interval 0.05"
     saved(err)
 

@@ -210,7 +210,7 @@ def test_an_interrupted_watch_says_what_goes_on_and_how_to_watch_it_again(here, 
     first, second = order(), order()
     code, _, err = here("watch", first, second, "--poll-interval", "0.05", when={f"{second} queued": interrupt})
     assert code == 130
-    assert "The 2 tasks go on at the service, and are charged. To go on watching:" in err
+    assert "The 2 tasks were not seen to end; an interruption does not stop them. To go on watching:" in err
     assert f"vidgen watch {first} {second} --poll-interval 0.05" in err
 
 

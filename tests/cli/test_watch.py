@@ -217,7 +217,7 @@ async def test_an_interrupted_picture_gives_the_terminal_back_and_says_what_goes
     assert scene.journey.stage is Stage.WATCH
     report = interrupt_report(scene.journey, "Interrupted")
     assert report.text == (
-        "Interrupted while watching the tasks. The 40 tasks go on at the service, and are charged. "
+        "Interrupted while watching the tasks. The 40 tasks were not seen to end; an interruption does not stop them. "
         "The same command goes on watching."
     )
 

@@ -245,7 +245,7 @@ class TestDeadlines:
 
         assert caught.value.message == (
             "task 't' was not terminal after 90 s (the last state seen was 'running', the last look failed with "
-            'ConnectError). It still runs and is charged. Go on waiting with client.videos.wait("t").'
+            'ConnectError). How it is now is not known. Go on waiting with client.videos.wait("t").'
         )
         assert caught.value.task_id == "t"
         assert caught.value.task == VideoTask(id="t", status="running")
@@ -530,7 +530,7 @@ class TestClosing:
         await watcher.aclose()
         await watcher.aclose()
 
-        with pytest.raises(ClientStateError, match="closed; task 't' still runs and is charged; wait again by id"):
+        with pytest.raises(ClientStateError, match="closed, which stops no task; wait again for task 't'"):
             await wait
         with pytest.raises(ClientStateError):
             await following
@@ -585,3 +585,33 @@ class TestClosing:
     def test_options_that_cannot_work_are_refused(self, options: dict[str, float], service: FakeService) -> None:
         with pytest.raises(ConfigurationError):
             Watcher(service.look, clock=service.clock, **options)  # type: ignore[arg-type]
+
+
+class TestUnknownStates:
+    async def test_an_error_says_no_more_than_is_known_and_names_the_state(
+        self, watcher: Watcher, service: FakeService
+    ) -> None:
+        service.default = "succeeded"
+
+        with pytest.raises(WaitTimeoutError) as caught:
+            await watcher.wait("t", timeout=90.0)
+        (outcome,) = [outcome async for outcome in watcher.as_completed(["t"], timeout=90.0)]
+
+        for error in (caught.value, outcome.error):
+            assert "'succeeded'" in str(error)
+            assert "charged" not in str(error)
+            assert 'Client(terminal_states={"succeeded": "failed"}) or "completed"' in str(error)
+            assert isinstance(error, WaitTimeoutError)
+            assert error.state == "succeeded"
+        assert outcome.state == "succeeded"
+
+    async def test_closing_says_no_more_than_is_known(self, watcher: Watcher, service: FakeService) -> None:
+        service.default = "expired"
+        waits = [asyncio.ensure_future(watcher.wait(name)) for name in "tu"]
+        await settle()
+        await watcher.aclose()
+
+        for error in await asyncio.gather(*waits, return_exceptions=True):
+            assert isinstance(error, ClientStateError)
+            assert "charged" not in str(error)
+            assert "runs" not in str(error)

@@ -2,6 +2,7 @@
 
 import os
 import warnings
+from collections.abc import Mapping
 from functools import partial
 from types import TracebackType
 from typing import NoReturn, Self
@@ -12,7 +13,13 @@ from yarl import URL
 from vidgen_async.client.context import Parts
 from vidgen_async.client.lifetime import Lifetime
 from vidgen_async.client.resources import AccountInfo, Files, Models
-from vidgen_async.client.settings import checked_base_url, checked_key, checked_name, is_on_this_machine
+from vidgen_async.client.settings import (
+    checked_base_url,
+    checked_key,
+    checked_name,
+    checked_states,
+    is_on_this_machine,
+)
 from vidgen_async.client.videos import OnUpdate, Videos
 from vidgen_async.clock import Clock, LoopClock
 from vidgen_async.errors import ConfigurationError
@@ -59,6 +66,9 @@ class Client:
         that it is the same in every process and journal. Without it each journal makes its own.
     ``on_update``  called with every change that a watch sees, of any task, the terminal one included; it may be async.
         It never slows the polls, its errors are logged, and :meth:`aclose` waits for it.
+    ``terminal_states``  what states that section 3 does not name count as, ``{"expired": "failed"}``: such a task ends
+        as ``"completed"`` or ``"failed"``, with the service's own word in ``extra["status"]``. Without it an unknown
+        state is polled until the wait's ``timeout``.
     ``pacing``     the service's submission limit. ``read_budget``: seconds for which a failing read goes again.
     ``key_lifetime``  seconds for which the service is taken to remember an Idempotency-Key, which its description does
         not tell: an older order is resent only with an explicit ``accept_duplicate_risk=True``.
@@ -78,6 +88,7 @@ class Client:
         namespace: str | None = None,
         max_connections: int = 100,
         on_update: OnUpdate | None = None,
+        terminal_states: Mapping[str, str] | None = None,
         pacing: Pacing | None = None,
         read_budget: float = 60.0,
         key_lifetime: float = KEY_LIFETIME,
@@ -111,10 +122,13 @@ class Client:
             key_lifetime=_checked_lifetime(key_lifetime),
         )
         """What is on record about creates, and what a person can do about an uncertain one."""
+        states = checked_states(terminal_states)
         interval = _checked_interval(poll_interval, endpoints.base_url)
         polls = evolve(endpoints, timeouts=_poll_timeouts(endpoints.timeouts, interval), is_for_polls=True)
         self._watcher = Watcher(
-            lambda task_id, mark: reads.once(polls.get_video(task_id), partial(read_look, task_id=task_id, seen=mark)),
+            lambda task_id, mark: reads.once(
+                polls.get_video(task_id), partial(read_look, task_id=task_id, seen=mark, terminal_states=states)
+            ),
             clock=self._clock,
             interval=interval,
             concurrency=max_connections,
@@ -130,6 +144,7 @@ class Client:
             watcher=self._watcher,
             downloads=Downloads(reads, endpoints, self._clock),
             live_catalog=live_catalog,
+            terminal_states=states,
         )
         self.models: Models = Models(parts)
         self.account: AccountInfo = AccountInfo(parts)

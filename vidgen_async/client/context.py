@@ -1,5 +1,7 @@
 """What the resources of a client share."""
 
+from collections.abc import Mapping
+
 from attrs import frozen
 
 from vidgen_async.client.lifetime import Lifetime
@@ -22,3 +24,5 @@ class Parts:
     watcher: Watcher
     downloads: Downloads
     live_catalog: LiveCatalog
+    terminal_states: Mapping[str, str]
+    """States that section 3 does not name, and the terminal ones that they count as."""

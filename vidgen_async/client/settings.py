@@ -3,12 +3,15 @@
 import os
 import re
 import warnings
+from collections.abc import Mapping
 from ipaddress import ip_address
+from types import MappingProxyType
 
 from yarl import URL
 
 from vidgen_async.errors import ConfigurationError
 from vidgen_async.redaction.messages import hide_secrets
+from vidgen_async.types.resources import KNOWN_STATES, TERMINAL_STATES
 
 #: Section 9: what every base URL of the interface ends in.
 PREFIX = "/openapi/v1"
@@ -85,6 +88,22 @@ def checked_name(setting: str, given: object) -> str:
         message = f"{setting} must be 1 to {LONGEST_NAME} printable characters, and not blank (it has {len(given)})"
         raise ConfigurationError(message)
     return given
+
+
+def checked_states(given: Mapping[str, str] | None) -> Mapping[str, str]:
+    """What unknown states count as. Those of section 3 count as what they are."""
+    if given is not None and not isinstance(given, Mapping):
+        message = f'terminal_states must be a mapping, {{"expired": "failed"}}, not {type(given).__name__}'
+        raise ConfigurationError(message)
+    states = dict(given or {})
+    for state, end in states.items():
+        if not isinstance(state, str) or not state or state in KNOWN_STATES:
+            message = f"terminal_states: {state!r} must be a state that the service's description does not name"
+            raise ConfigurationError(message)
+        if not isinstance(end, str) or end not in TERMINAL_STATES:
+            message = f'terminal_states: {state!r} must count as "completed" or "failed", not {end!r}'
+            raise ConfigurationError(message)
+    return MappingProxyType(states)
 
 
 def _parsed(text: str) -> URL | None:

@@ -80,14 +80,14 @@ class Videos:
         """The task as it is now (2.5, 4.5), with its latest ``video_url``, whose query must be kept whole. A failed
         task is returned, not raised. NotFoundError for one that is not the caller's. A read, as any other."""
         self._parts.lifetime.check()
-        read = partial(read_task, task_id=task_id_of(task))
+        read = partial(read_task, task_id=task_id_of(task), terminal_states=self._parts.terminal_states)
         return await self._parts.reads.again(self._parts.endpoints.get_video(task), read)
 
     async def wait(self, task: TaskLike, *, timeout: float | None = ONE_DAY) -> VideoTask:
         """The completed task, polled once per interval (section 8); any number of waits share one poll.
 
         ``timeout`` in seconds bounds everything; None waits for ever. TaskFailedError when it ends as failed,
-        WaitTimeoutError when it takes too long (it still runs and is charged), NotFoundError, AuthenticationError.
+        WaitTimeoutError when it takes too long (which stops no task), NotFoundError, AuthenticationError.
         Faults of the network and the service are survived. Cancelling leaves the task running at the service.
         """
         self._parts.lifetime.check()

@@ -284,12 +284,14 @@ class Creates:
             logger,
             logging.INFO,
             Event.ORDER_SETTLED,
-            "order %(order_id)r: attempt %(attempt)d is %(outcome)s (status %(status)s, task %(task_id)s)",
+            "order %(order_id)r: attempt %(attempt)d is %(outcome)s (status %(status)s, task %(task_id)s, "
+            "request %(request_id)s)",
             order_id=order.order_id,
             attempt=attempt.n,
             outcome=str(outcome),
             status=evidence.status,
             task_id=evidence.task_id,
+            request_id=evidence.request_id,
         )
         settled = await self.settling.write(order, attempt, evidence)
         return Sent(order=settled, attempt=settled.attempts[attempt.n - 1], answer=answer, failure=failure)

@@ -10,6 +10,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from operator import eq
+from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 import attrs
@@ -119,6 +120,10 @@ for _kind, _hook in _HOOKS.items():
         _converter.register_structure_hook_func(partial(eq, _kind), _hook)
 
 
+#: Fields of values that are not fields of the JSON object.
+_NOT_READ = frozenset({"extra", "request_id"})
+
+
 class _Reader(Generic[T]):
     """Reads one resource class from a JSON object: at one go when all is well, field by field when it is not."""
 
@@ -126,13 +131,14 @@ class _Reader(Generic[T]):
         self._cls = cls
         self._identity = identity
         shape: Any = cls
-        kinds = {attribute.name: attribute.type for attribute in attrs.fields(shape) if attribute.name != "extra"}
+        kinds = {attribute.name: attribute.type for attribute in attrs.fields(shape) if attribute.name not in _NOT_READ}
         names = {name: wire.get(name, name) for name in kinds}
         self._names = names
         self._known = frozenset(names.values())
         overrides = {name: override(rename=wire_name) for name, wire_name in names.items()}
         overrides[identity] = override(rename=names[identity], struct_hook=_identifier)
         overrides["extra"] = override(struct_hook=_as_it_came)
+        overrides["request_id"] = override(omit=True)
         make: Any = make_dict_structure_fn  # its signature does not allow for fields by name beside its own options
         self._read: Callable[[Any, Any], T] = make(cls, _converter, _cattrs_detailed_validation=False, **overrides)
         self._fields = {name: _HOOKS.get(kind, _as_it_came) for name, kind in kinds.items()} | {identity: _identifier}
@@ -170,6 +176,7 @@ _read_model = _Reader(
 )
 _read_asset = _Reader(ReferenceAsset, identity="id")
 _read_task = _Reader(VideoTask, identity="id")
+_NO_STATES: Mapping[str, str] = MappingProxyType({})
 
 
 # -- answers ---------------------------------------------------------------------------------------------------------
@@ -257,9 +264,20 @@ def read_asset(answer: Answer, absolute: Callable[[str], str]) -> ReferenceAsset
     return attrs.evolve(asset, url=None if asset.url is None else absolute(asset.url))
 
 
-def read_task(answer: Answer, task_id: str) -> VideoTask:
+def read_task(answer: Answer, task_id: str, terminal_states: Mapping[str, str] = _NO_STATES) -> VideoTask:
     """GET /videos/{id} (4.5) for this task: its ``id`` is the one that was asked for, which the answer must give as its
-    ``id`` or its ``task_id`` (2.5). Another value of either stays in ``extra``."""
+    ``id`` or its ``task_id`` (2.5). Another value of either stays in ``extra``; so does a state in ``terminal_states``,
+    which gives the state that it counts as."""
+    task = _read_asked_task(answer, task_id)
+    changes: dict[str, Any] = {}
+    if (request_id := request_id_of(answer.headers)) is not None:
+        changes["request_id"] = request_id
+    if task.status is not None and (end := terminal_states.get(task.status)) is not None:
+        changes |= {"status": end, "extra": {**task.extra, "status": task.status}}
+    return attrs.evolve(task, **changes) if changes else task
+
+
+def _read_asked_task(answer: Answer, task_id: str) -> VideoTask:
     data = answer.object()
     if data.get("id") == task_id and data.get("task_id") in (None, task_id):  # as every poll
         data.pop("task_id", None)
@@ -279,11 +297,13 @@ def _id_or_none(value: Any) -> str | None:
         return None
 
 
-def read_look(answer: Answer, task_id: str, seen: int | None) -> tuple[VideoTask | None, int]:
+def read_look(
+    answer: Answer, task_id: str, seen: int | None, terminal_states: Mapping[str, str] = _NO_STATES
+) -> tuple[VideoTask | None, int]:
     """GET /videos/{id} for who looks often: the task, or None where the answer is the one with the mark ``seen``, byte
     for byte; and the mark of this one."""
     mark = hash(answer.body)
-    return (None if mark == seen else read_task(answer, task_id)), mark
+    return (None if mark == seen else read_task(answer, task_id, terminal_states)), mark
 
 
 def read_created_id(body: bytes) -> tuple[str | None, dict[str, Any]]:

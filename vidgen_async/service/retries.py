@@ -97,7 +97,10 @@ class Reads:
                     raise
                 level = logging.WARNING if tries == 1 else logging.INFO
                 message = "%(error)s; it goes again, for at most %(seconds)g s"
-                report(logger, level, Event.READ_AGAIN, message, op=request.op, error=error, seconds=budget)
+                fields = {"op": request.op, "error": error, "seconds": budget}
+                report(
+                    logger, level, Event.READ_AGAIN, message, **fields, request_id=getattr(error, "request_id", None)
+                )
             await self._clock.sleep(pause)
 
     def _pause(self, error: TransportError | ServiceError, tries: int) -> float | None:

@@ -246,6 +246,7 @@ class Order:
             idempotency_key=self.idempotency_key,
             task_id=str(first.task_id),
             accepted_at=first.at,
+            request_id=first.request_id,
             extra=first.extra,
         )
 

@@ -235,6 +235,8 @@ class VideoTask:
     """Its type is not documented: kept as it came."""
     created_at: datetime | None = None
     updated_at: datetime | None = None
+    request_id: str | None = field(default=None, repr=_show_text, eq=False)
+    """The service's own id of the request that showed it, if the answer gave one."""
     extra: Extra = _extra()
 
     @property
@@ -251,6 +253,8 @@ class Receipt:
     idempotency_key: str = field(repr=False)
     task_id: str
     accepted_at: datetime
+    request_id: str | None = field(default=None, eq=False)
+    """The service's own id of the create, if its answer gave one."""
     extra: Extra = _extra()
     """What else the answer to the create held."""
 

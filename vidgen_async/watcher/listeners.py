@@ -6,11 +6,11 @@ from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple, TypeVar, cast
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from vidgen_async.errors import TaskFailedError, VidgenError, WaitTimeoutError
 from vidgen_async.redaction.messages import excerpt
-from vidgen_async.types.resources import VideoTask
+from vidgen_async.types.resources import KNOWN_STATES, VideoTask
 from vidgen_async.watcher.schedule import Agenda
 
 #: A failure reason is shown up to this length.
@@ -173,11 +173,13 @@ class Outcome:
     error: VidgenError | None = None
     order_id: str | None = None
     """Of the order whose task it is, where the wait knew it."""
+    state: str | None = field(default=None, eq=False)
+    """The last state seen, also one that section 3 does not name; None: nothing was seen."""
 
     @classmethod
     def of(cls, task: VideoTask) -> "Outcome":
         """The outcome of a terminal task."""
-        return cls(task.id, task, failed_error(task) if task.status == "failed" else None)
+        return cls(task.id, task, failed_error(task) if task.status == "failed" else None, state=task.status)
 
     def unwrap(self) -> VideoTask:
         """The completed task, or raise the error."""
@@ -229,16 +231,31 @@ def late_error(of: Seen, timeout: float | None) -> WaitTimeoutError:
     """The error of a wait that took too long."""
     seen = "it was not seen yet" if of.state is None else f"the last state seen was {of.state!r}"
     trouble = f", the last look failed with {of.trouble}" if of.trouble else ""
-    message = f"task {of.task_id!r} was not terminal after {timeout or 0.0:g} s ({seen}{trouble}). " + (
-        "Whether there is such a task is not known." if of.state is None else "It still runs and is charged."
-    )
+    message = f"task {of.task_id!r} was not terminal after {timeout or 0.0:g} s ({seen}{trouble}). {_now_of(of)}"
     advice = f'Go on waiting with client.videos.wait("{of.task_id}").'
-    return WaitTimeoutError(message, task_id=of.task_id, task=of.task, advice=advice)
+    if of.state is not None and of.state not in KNOWN_STATES:
+        advice += (
+            f' If that state is an end, say so: Client(terminal_states={{"{of.state}": "failed"}}) or "completed".'
+        )
+    return WaitTimeoutError(message, task_id=of.task_id, task=of.task, state=of.state, advice=advice)
+
+
+def _now_of(of: Seen) -> str:
+    """What is known of a task whose wait took too long."""
+    if of.state is None:
+        return "Whether there is such a task is not known."
+    if of.state not in KNOWN_STATES:
+        return "Section 3 of the service's description names no such state: whether the task has ended is not known."
+    if of.trouble:
+        return "How it is now is not known."
+    return "It still runs and is charged."
 
 
 def failed_error(task: VideoTask) -> TaskFailedError:
     """The error of a task that ended as failed (section 7, rules 1 and 2)."""
     reason = excerpt(task.failure_reason or "", limit=LONGEST_REASON) or "no failure reason was given"
+    if "status" in task.extra:
+        reason += f" (the service's state was {excerpt(str(task.extra['status']))!r})"
     return TaskFailedError(f"{reason}; check the refund in the credit ledger (task {task.id!r})", task=task)
 
 
@@ -255,7 +272,7 @@ def _outcome(seen: Seen, end: VideoTask | Exception) -> Outcome:
     if not isinstance(end, Exception):
         return evolve(Outcome.of(end), task_id=seen.task_id)
     if isinstance(end, VidgenError):
-        return Outcome(seen.task_id, seen.task, own_copy(end))
+        return Outcome(seen.task_id, seen.task, own_copy(end), state=seen.state)
     error = VidgenError(f"task {seen.task_id!r} could not be looked at: {type(end).__name__}: {end}")
     error.__cause__ = end
-    return Outcome(seen.task_id, seen.task, error)
+    return Outcome(seen.task_id, seen.task, error, state=seen.state)

@@ -182,6 +182,4 @@ class Rounds:
 
 
 def _stopped() -> ClientStateError:
-    return ClientStateError(
-        "the watcher was stopped from outside; the tasks still run and are charged; wait again by id"
-    )
+    return ClientStateError("the watcher was stopped from outside, which stops no task; wait again by id")

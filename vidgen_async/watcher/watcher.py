@@ -110,7 +110,7 @@ class Watcher:
         before any look (for one look there is ``videos.get``). ``accepted_at``: the clock's time of the receipt,
         where it is known; for two minutes from then a 404 is not believed.
 
-        TaskFailedError: it ended as failed. WaitTimeoutError: it still runs and is charged; ``.task`` was seen last.
+        TaskFailedError: it ended as failed. WaitTimeoutError: it was not seen to end; ``.state`` was seen last.
         NotFoundError, AuthenticationError and others: see :mod:`vidgen_async.watcher.poll_rules`. ClientStateError: the
         watcher was closed. Cancelling ends this wait and nothing else.
         """
@@ -371,6 +371,9 @@ class Watcher:
             return
         message = "task %(task_id)s: %(error)s (%(fault)s), looking again"
         facts = {"task_id": entry.task_id, "error": trouble, "fault": str(fault)}
+        if isinstance(error, ServiceError) and error.request_id:
+            message += " (request %(request_id)s)"
+            facts["request_id"] = error.request_id
         self._report(logging.INFO, Event.TASK_FAULT, message, **facts)
         retry_after = error.retry_after if isinstance(error, ServiceError) and fault is Fault.BUSY else None
         if retry_after is not None:
@@ -401,5 +404,6 @@ def _shown(status: str) -> str:
 
 
 def _closed_error(task_ids: Sequence[str]) -> ClientStateError:
-    named = f"task {task_ids[0]!r} still runs and is charged" if len(task_ids) == 1 else "the tasks run on"
-    return ClientStateError(f"the client was closed; {named}; wait again by id with another client")
+    named = f"task {task_ids[0]!r}" if len(task_ids) == 1 else "the tasks"
+    message = f"the client was closed, which stops no task; wait again for {named} with another client"
+    return ClientStateError(message)

@@ -30,6 +30,7 @@ from vidgen_async.errors import (
     VidgenError,
     WaitTimeoutError,
 )
+from vidgen_async.types.resources import KNOWN_STATES
 
 
 class Exit(IntEnum):
@@ -53,7 +54,7 @@ Exit codes:
   3    not sent: proven that nothing was ordered; it says how to go on
   4    refused by the service: nothing was made or charged
   5    uncertain: the order may have arrived and be charged; look first
-  6    the wait took too long; the task still runs and is charged
+  6    the wait took too long; the task was not seen to end
   7    the video was not saved; the task is completed and charged
   130  interrupted (Ctrl-C); 143 terminated (SIGTERM)"""
 
@@ -206,15 +207,16 @@ def _interrupted(journey: Journey) -> Report:
 def _unwatched(journey: Journey) -> Report:
     watched = journey.watched
     if watched is None:
-        return Report("The tasks go on at the service, and are charged.")
+        return Report("An interruption does not stop the tasks.")
     going = watched.total - watched.over
     if not going:
         return Report("All tasks were over.")
     if watched.total == 1:
-        text = "The task goes on at the service, and is charged."
+        text = "The task was not seen to end; an interruption does not stop it."
     else:
         which = f"{going:,} of the {watched.total:,} tasks" if watched.over else f"The {watched.total:,} tasks"
-        text = f"{which} go{'es' if going == 1 else ''} on at the service, and {'is' if going == 1 else 'are'} charged."
+        was, them = ("was", "it") if going == 1 else ("were", "them")
+        text = f"{which} {was} not seen to end; an interruption does not stop {them}."
     if len(watched.unended_ids) > MOST_PASTED:
         return Report(f"{text} The same command goes on watching.")
     return Report(text, (watch_command(watched.unended_ids, journey),), lead="To go on watching:")
@@ -296,7 +298,10 @@ def _standing(journey: Journey) -> str:
         return f"Task {journey.task_id} is completed and charged; its video stays at the service for now."
     if journey.status == "failed":
         return f"Task {journey.task_id} failed; check the refund in the credit ledger."
-    return f"Task {journey.task_id} still runs at the service and is charged."
+    if journey.status in KNOWN_STATES:
+        return f"Task {journey.task_id} still runs at the service and is charged."
+    known = "was accepted and is charged" if journey.status is None and journey.order_id else "was not seen to end"
+    return f"Task {journey.task_id} {known}; an interruption does not stop it."
 
 
 def _uncertain(journey: Journey) -> str:
@@ -312,7 +317,10 @@ def _message(error: BaseException, journey: Journey) -> str:
         if error.task is None:
             return f"the wait took too long: task {error.task_id} was never seen{trouble and f': {trouble}'}"
         seen = f"last seen {error.task.status}{trouble and f'; {trouble}'}"
-        return f"the wait took too long: task {error.task_id} ({seen}) still runs at the service and is charged"
+        now = "still runs at the service and is charged"
+        if trouble or error.task.status not in KNOWN_STATES:
+            now = "was not seen to end"
+        return f"the wait took too long: task {error.task_id} ({seen}) {now}"
     if isinstance(error, TaskFailedError):
         return f"the task failed: {error.message}"
     if isinstance(error, VidgenError):
