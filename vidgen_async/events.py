@@ -40,6 +40,8 @@ class Event(StrEnum):
     """WARNING: a closing client could not ask the journal about the order. ``order_id``, ``error``"""
     ORDERS_UNANSWERED = "orders.unanswered"
     """WARNING: a client was closed with orders under way. ``count``"""
+    BALANCE_UNREAD = "balance.unread"
+    """INFO: the balance could not be read, or not be written, after uncertain creates. ``count``, ``error``"""
     JOURNAL_LOCKED = "journal.locked"
     JOURNAL_READABLE = "journal.readable"
     """WARNING: everybody on this machine may read the journal's file. ``path``, ``mode``"""

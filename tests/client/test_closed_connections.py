@@ -114,7 +114,7 @@ async def test_a_create_is_never_sent_a_second_time_for_it():
         service.answers = 0
         with pytest.raises(UncertainCreateError):
             await client.videos.create(model="gen-2.0", prompt="a boat", duration=5, validate=False)
-    assert [method for _, method in service.requests] == ["GET", "POST"]
+    assert [method for _, method in service.requests].count("POST") == 1
 
 
 async def test_no_poll_is_lost_and_each_is_one_in_the_stats():

@@ -4,7 +4,7 @@ import pytest
 from attrs import evolve
 
 from tests.journal.conftest import NOW, accepted, after, permission, ref_of, sending, uncertain
-from vidgen_async.types.orders import OrderState
+from vidgen_async.types.orders import Balance, OrderState
 
 
 async def with_candidates(journal, order_id: str, *candidates: str, account: str | None = None) -> None:
@@ -31,6 +31,21 @@ async def test_what_was_found_comes_back_from_the_journal(journal):
 
     (attempt,) = (await journal.get(ref_of("a"), NOW)).attempts
     assert attempt.evidence == evidence
+
+
+async def test_the_balance_is_added_to_an_uncertain_attempt_once_and_to_no_other(journal):
+    before, now, later = [Balance(at=after(n), numbers={"wallet.credits": 20.5 - n}) for n in (0, 2, 4)]
+    await sending(journal, "a")
+    await journal.settle(ref_of("a"), 1, uncertain(after(1), balance_before=before))
+    await journal.settle(ref_of("a"), 1, uncertain(after(3), balance_after=now))
+    order = await journal.settle(ref_of("a"), 1, uncertain(after(3), balance_after=later))
+
+    known = uncertain(after(1), balance_before=before, balance_after=now)
+    assert [attempt.evidence for attempt in order.attempts] == [known]
+    assert await journal.get(ref_of("a"), NOW) == order
+    await journal.settle(ref_of("a"), 1, accepted("t-1", after(5)))
+    order = await journal.settle(ref_of("a"), 1, uncertain(after(6), balance_after=later))
+    assert (order.state, order.attempts[0].evidence.balance_after) == (OrderState.ACCEPTED, None)
 
 
 @pytest.mark.parametrize("what", ["receipt", "candidate", "former candidate"])

@@ -35,6 +35,7 @@ class RecordingTransport:
     """
 
     honours_gate = True
+    is_recording = True
 
     def __init__(
         self, inner: Transport, cassette: Cassette | str | os.PathLike[str], *, auto_publish: bool = True

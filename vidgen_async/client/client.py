@@ -26,9 +26,10 @@ from vidgen_async.errors import ConfigurationError
 from vidgen_async.journal import Journal, MemoryJournal, journal_from
 from vidgen_async.media.download import Downloads
 from vidgen_async.orders import KEY_LIFETIME, Names, Orders
+from vidgen_async.orders.balances import Balances
 from vidgen_async.orders.sending import Creates
 from vidgen_async.service.catalog import LiveCatalog
-from vidgen_async.service.codec import read_look, read_task
+from vidgen_async.service.codec import read_account, read_look, read_task
 from vidgen_async.service.endpoints import Endpoints
 from vidgen_async.service.retries import Reads
 from vidgen_async.transports.base import Transport
@@ -104,7 +105,18 @@ class Client:
         live_catalog = LiveCatalog(reads, endpoints, self._clock)
         pacing = pacing or Pacing()
         word = namespace or os.environ.get("VIDGEN_NAMESPACE") or None
-        creates = Creates(self._transport, endpoints, self._journal, self._clock, pacing=pacing, known=(key,))
+        read_balance = partial(reads.once, endpoints.get_account(), read_account)
+        # A cassette holds what the caller asked for, and nothing else.
+        is_on_cassette = any(getattr(self._transport, name, False) for name in ("is_replay", "is_recording"))
+        creates = Creates(
+            self._transport,
+            endpoints,
+            self._journal,
+            self._clock,
+            pacing=pacing,
+            balances=Balances(None if is_on_cassette else read_balance, self._journal, self._clock),
+            known=(key,),
+        )
         self.orders: Orders = Orders(
             creates,
             self._journal,
@@ -142,6 +154,7 @@ class Client:
             reads=reads,
             clock=self._clock,
             watcher=self._watcher,
+            balances=creates.balances,
             downloads=Downloads(reads, endpoints, self._clock),
             live_catalog=live_catalog,
             terminal_states=states,

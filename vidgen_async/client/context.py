@@ -7,6 +7,7 @@ from attrs import frozen
 from vidgen_async.client.lifetime import Lifetime
 from vidgen_async.clock import Clock
 from vidgen_async.media.download import Downloads
+from vidgen_async.orders.balances import Balances
 from vidgen_async.service.catalog import LiveCatalog
 from vidgen_async.service.endpoints import Endpoints
 from vidgen_async.service.retries import Reads
@@ -23,6 +24,7 @@ class Parts:
     clock: Clock
     watcher: Watcher
     downloads: Downloads
+    balances: Balances
     live_catalog: LiveCatalog
     terminal_states: Mapping[str, str]
     """States that section 3 does not name, and the terminal ones that they count as."""

@@ -34,7 +34,9 @@ class AccountInfo:
         """The account (2.2): everything in ``.extra``, since its field names are not documented; ``.balance`` in
         credits where one of the usual names holds a number, else None. A read, as any other."""
         self._parts.lifetime.check()
-        return await self._parts.reads.again(self._parts.endpoints.get_account(), read_account)
+        account = await self._parts.reads.again(self._parts.endpoints.get_account(), read_account)
+        self._parts.balances.saw(account)
+        return account
 
 
 class Files:

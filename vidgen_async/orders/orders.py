@@ -104,6 +104,7 @@ class Orders:
             service=names.service,
         )
         self._settling = creates.settling
+        self._balances = creates.balances
         self.results = Results(journal, clock, names.service, creates.settling.why)
         """How tasks ended goes on record."""
         self._journal = journal
@@ -382,7 +383,10 @@ class Orders:
             try:
                 await self._settling.aclose()
             finally:
-                await self.results.aclose()
+                try:
+                    await self._balances.aclose(grace)
+                finally:
+                    await self.results.aclose()
 
     async def _finish(self, workers: Collection["asyncio.Task[None]"], grace: float) -> None:
         try:

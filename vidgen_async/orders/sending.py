@@ -13,12 +13,13 @@ from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from vidgen_async.clock import Clock, within
 from vidgen_async.errors import CassetteError, ReceiptNotStoredError, TransportError
 from vidgen_async.events import Event, report
 from vidgen_async.journal.base import Journal, Permission
+from vidgen_async.orders.balances import Balances
 from vidgen_async.orders.exchange import Exchange
 from vidgen_async.orders.gate import Once, Opening
 from vidgen_async.orders.settlement import Settling
@@ -96,8 +97,10 @@ class Creates:
         clock: Clock,
         *,
         pacing: Pacing,
+        balances: Balances | None = None,
         known: tuple[str, ...] = (),
     ) -> None:
+        self.balances = balances or Balances(None, journal, clock)
         self._transport = transport
         self._endpoints = endpoints
         self._journal = journal
@@ -280,6 +283,8 @@ class Creates:
                 request_id=request_id_of(answer.headers),
                 candidates=self._candidates(order, answer) if is_receipt_expected else (),
             )
+        if outcome is AttemptOutcome.UNCERTAIN:
+            evidence = evolve(evidence, balance_before=self.balances.before(attempt.sent_at))
         report(
             logger,
             logging.INFO,
@@ -294,6 +299,8 @@ class Creates:
             request_id=evidence.request_id,
         )
         settled = await self.settling.write(order, attempt, evidence)
+        if outcome is AttemptOutcome.UNCERTAIN:
+            self.balances.read_after(order.ref, attempt.n, evidence)
         return Sent(order=settled, attempt=settled.attempts[attempt.n - 1], answer=answer, failure=failure)
 
     def _candidates(self, order: Order, answer: Answer) -> tuple[str, ...]:

@@ -39,6 +39,7 @@ class TracedTransport:
         self.inner = inner
         self.honours_gate: bool = getattr(inner, "honours_gate", False)
         self.is_replay: bool = getattr(inner, "is_replay", False)
+        self.is_recording: bool = getattr(inner, "is_recording", False)
         self.goes_out: bool = getattr(inner, "goes_out", False)
         self.clock: Clock | None = getattr(inner, "clock", None)
         self._now = (self.clock or LoopClock()).now

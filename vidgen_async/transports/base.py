@@ -8,6 +8,7 @@ request on the wire. A transport of your own is one method and a close::
             self.inner = inner
             self.honours_gate = getattr(inner, "honours_gate", False)  # it hands the probe on
             self.is_replay = getattr(inner, "is_replay", False)
+            self.is_recording = getattr(inner, "is_recording", False)
             self.clock = getattr(inner, "clock", None)  # time is virtual in a replay
 
         async def send(self, request: Request, *, probe: Probe | None = None) -> Response:
@@ -92,7 +93,8 @@ class Transport(Protocol):
     A transport with a time of its own offers it as ``clock``. One that only plays back declares
     ``is_replay = True``: its orders are never written into a journal that lasts (it also tells the probe:
     ``probe.is_replay = True``). One that plays some and sends others adds ``goes_out = True``: then a journal that
-    the environment names is refused, not ignored.
+    the environment names is refused, not ignored. One that records declares ``is_recording = True``: the client then
+    sends nothing that its caller did not ask for.
     """
 
     async def send(self, request: Request, *, probe: Probe | None = None) -> Response:

@@ -11,7 +11,7 @@ refused does not hide that the first attempt, still uncertain, may have made a t
 
 import base64
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -81,6 +81,15 @@ def fold(outcomes: Iterable[AttemptOutcome]) -> OrderState:
 
 
 @frozen(kw_only=True)
+class Balance:
+    """What the account held at one moment: all numbers in an answer of GET /account (4.2), whose field names are not
+    documented, by their paths in it."""
+
+    at: datetime
+    numbers: Mapping[str, float] = field(hash=False)
+
+
+@frozen(kw_only=True)
 class Evidence:
     """What became of an attempt: written once something is known."""
 
@@ -103,6 +112,11 @@ class Evidence:
     """The service's own id of the request, if the answer gave one."""
     candidates: tuple[str, ...] = ()
     """Values in the answer to an uncertain create that may be the id of its task."""
+    balance_before: Balance | None = None
+    """The last one that was known when an uncertain create was sent."""
+    balance_after: Balance | None = None
+    """Read soon after an uncertain create. Other orders of the account, refunds and late charges count in it too: it
+    proves nothing, and nothing is decided by it."""
 
 
 @frozen(kw_only=True)
@@ -141,7 +155,14 @@ class Attempt:
 
     def learned(self, evidence: Evidence) -> "Attempt":
         """This attempt with the evidence, if it adds knowledge; else this attempt as it is."""
-        return evolve(self, evidence=evidence) if may_become(self.outcome, evidence.outcome) else self
+        if may_become(self.outcome, evidence.outcome):
+            return evolve(self, evidence=evidence)
+        known = self.evidence
+        if known is None or known.balance_after is not None or evidence.balance_after is None:
+            return self
+        if not known.outcome is evidence.outcome is AttemptOutcome.UNCERTAIN:
+            return self
+        return evolve(self, evidence=evolve(known, balance_after=evidence.balance_after))
 
 
 @frozen(kw_only=True)

@@ -6,6 +6,8 @@ that cannot be read as the field's type.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import islice
+from math import isfinite
 from pathlib import PurePath
 from types import MappingProxyType
 from typing import Any, TypeAlias, TypedDict
@@ -110,6 +112,7 @@ class Catalog:
 
 #: The account's field names are not documented (2.2). ``balance`` reads the first of exactly these that is a number.
 BALANCE_NAMES = ("balance", "credits", "points", "credit_balance", "creditBalance", "remaining_credits")
+_MOST_NUMBERS = 100
 
 
 @frozen(kw_only=True)
@@ -131,6 +134,22 @@ class Account:
                 except ValueError:
                     continue
         return None
+
+    @property
+    def numbers(self) -> dict[str, float]:
+        """The numbers in the answer by their paths, ``{"wallet.credits": 120}``, at most 100; and the balance."""
+        found = dict(islice(_numbers_in(self.extra, ""), _MOST_NUMBERS))
+        if self.balance is not None and found.keys().isdisjoint(BALANCE_NAMES):
+            found["balance"] = self.balance
+        return found
+
+
+def _numbers_in(value: object, path: str) -> Iterator[tuple[str, float]]:
+    if isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value):
+        yield path, value
+    elif isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from _numbers_in(inner, f"{path}.{name}" if path else str(name))
 
 
 @frozen(kw_only=True)

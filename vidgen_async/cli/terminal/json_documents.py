@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from vidgen_async.cli.terminal.result_output import Document
-from vidgen_async.types.orders import Attempt, Order, TaskResult
+from vidgen_async.types.orders import Attempt, Balance, Order, TaskResult
 from vidgen_async.types.resources import Account, CatalogModel, Receipt, ReferenceAsset, VideoTask
 
 
@@ -119,6 +119,10 @@ def _result_document(result: TaskResult) -> Document:
     }
 
 
+def _balance_document(balance: Balance | None) -> Document | None:
+    return None if balance is None else {"at": balance.at.isoformat(), "numbers": dict(balance.numbers)}
+
+
 def _attempt_document(attempt: Attempt, *, with_body: bool) -> Document:
     """``with_body``: also what came back where nobody knows what it means; a task id may be in it, and a prompt."""
     evidence = attempt.evidence
@@ -136,6 +140,8 @@ def _attempt_document(attempt: Attempt, *, with_body: bool) -> Document:
         "cause": "" if evidence is None else evidence.cause,
         "request_id": None if evidence is None else evidence.request_id,
         "candidates": [] if evidence is None else list(evidence.candidates),
+        "balance_before": None if evidence is None else _balance_document(evidence.balance_before),
+        "balance_after": None if evidence is None else _balance_document(evidence.balance_after),
     }
     if with_body and evidence is not None and evidence.body:
         document["body"] = evidence.body.decode(errors="backslashreplace")

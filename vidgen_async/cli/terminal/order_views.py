@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from vidgen_async.cli.terminal.formatting import age, moment
 from vidgen_async.cli.terminal.result_output import Facts, Table, columns, facts_of
-from vidgen_async.types.orders import Attempt, Order, OrderState, TaskResult
+from vidgen_async.types.orders import Attempt, Evidence, Order, OrderState, TaskResult
 
 
 def orders_table(found: Sequence[Order], now: datetime, where: str) -> Table:
@@ -54,6 +54,7 @@ def order_facts(order: Order, *, with_request: bool) -> Facts:
         ("model", request.get("model")),
         *((f"attempt {attempt.n}", _attempt(attempt)) for attempt in order.attempts),
     ]
+    pairs += [(f"balance {attempt.n}", text) for attempt in order.unclear if (text := _balance(attempt.evidence))]
     pairs += [("result", _result(result)) for result in order.results]
     if closing is not None:
         by = f" by {closing.by}" if closing.by else ""
@@ -66,6 +67,26 @@ def order_facts(order: Order, *, with_request: bool) -> Facts:
             if attempt.evidence is not None and attempt.evidence.body
         ]
     return facts_of(pairs)
+
+
+def _balance(evidence: Evidence | None) -> str:
+    """What the account held before and after an uncertain create, and what that proves."""
+    after = None if evidence is None else evidence.balance_after
+    if evidence is None or after is None:
+        return ""
+    before = evidence.balance_before
+    if before is None:
+        numbers = ", ".join(f"{name} {number:g}" for name, number in after.numbers.items()) or "no number"
+        return f"{numbers} at {moment(after.at)}; none is known from before it was sent, so this alone proves nothing"
+    changed = [
+        f"{name} {before.numbers[name]:g} -> {number:g}"
+        for name, number in after.numbers.items()
+        if before.numbers.get(name, number) != number
+    ]
+    span = f"from {moment(before.at)} to {moment(after.at)}"
+    if changed:
+        return f"{', '.join(changed)}, {span}; other orders and refunds count in this too: it proves no task"
+    return f"unchanged {span}; a task may be charged later: it does not prove that there is none"
 
 
 def _result(result: TaskResult) -> str:

@@ -13,6 +13,7 @@ from vidgen_async.types.limits import Pacing, Turn, turn
 from vidgen_async.types.orders import (
     Attempt,
     AttemptOutcome,
+    Balance,
     Closing,
     Evidence,
     Order,
@@ -36,10 +37,10 @@ _ADD_ATTEMPT = """
 _ADD_EVIDENCE = """
     INSERT INTO evidence (
         service, account, order_id, n, outcome, at, status, task_id, cause, body, extra, answered,
-        headers, request_id, candidates
+        headers, request_id, candidates, balance_before, balance_after
     ) VALUES (
         :service, :account, :order_id, :n, :outcome, :at, :status, :task_id, :cause, :body, :extra, :answered,
-        :headers, :request_id, :candidates
+        :headers, :request_id, :candidates, :balance_before, :balance_after
     )
 """
 _ADD_CANDIDATE = """
@@ -84,7 +85,8 @@ _OWNER = """
 _ORDERS = "SELECT order_id, idempotency_key, body, created_at FROM orders"
 _ATTEMPTS = f"""
     SELECT attempts.order_id, attempts.n, sent_at, deadline_at, kind, "by", reason,
-    outcome, at, status, task_id, cause, body, extra, answered, headers, request_id, candidates
+    outcome, at, status, task_id, cause, body, extra, answered, headers, request_id, candidates,
+    balance_before, balance_after
     FROM attempts {_LATEST_EVIDENCE}
 """  # noqa: S608 - made of constants
 _CLOSINGS = 'SELECT order_id, state, at, reason, "by" FROM closings'
@@ -323,6 +325,8 @@ def _attempt(row: sqlite3.Row) -> Attempt:
             headers=tuple((name, value) for name, value in json.loads(row["headers"])),
             request_id=row["request_id"],
             candidates=tuple(json.loads(row["candidates"])),
+            balance_before=_balance(row["balance_before"]),
+            balance_after=_balance(row["balance_after"]),
         )
     return Attempt(
         n=row["n"],
@@ -370,7 +374,20 @@ def _facts(evidence: Evidence) -> dict[str, str | bytes | int | None]:
         "headers": json.dumps(evidence.headers),
         "request_id": None if evidence.request_id is None else _text(evidence.request_id),
         "candidates": json.dumps(evidence.candidates),
+        "balance_before": _balance_text(evidence.balance_before),
+        "balance_after": _balance_text(evidence.balance_after),
     }
+
+
+def _balance(text: str | None) -> Balance | None:
+    if text is None:
+        return None
+    data = json.loads(text)
+    return Balance(at=_at(data["at"]), numbers=data["numbers"])
+
+
+def _balance_text(balance: Balance | None) -> str | None:
+    return None if balance is None else json.dumps({"at": _micros(balance.at), "numbers": dict(balance.numbers)})
 
 
 def _counted_at(attempt: Attempt) -> int | None:

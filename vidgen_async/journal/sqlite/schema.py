@@ -119,8 +119,13 @@ _CONFIRMATION = (
     """,
 )
 
+_BALANCES = (
+    "ALTER TABLE evidence ADD COLUMN balance_before TEXT",
+    "ALTER TABLE evidence ADD COLUMN balance_after TEXT",
+)
+
 #: The statements that lead from each version to the next; a new file goes through all of them.
-MIGRATIONS = (_FIRST, _RESULTS, _CONFIRMATION)
+MIGRATIONS = (_FIRST, _RESULTS, _CONFIRMATION, _BALANCES)
 VERSION = len(MIGRATIONS)
 
 

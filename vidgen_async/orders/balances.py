@@ -1,0 +1,78 @@
+"""The account's balance before and after uncertain attempts: evidence for whoever looks for their tasks, since the
+service lists none. Nothing is decided by it, and no create waits for it."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from datetime import datetime
+
+from attrs import evolve
+
+from vidgen_async.clock import Clock, within
+from vidgen_async.events import Event, report
+from vidgen_async.journal.base import Journal
+from vidgen_async.types.orders import Balance, Evidence, OrderRef
+from vidgen_async.types.resources import Account
+
+logger = logging.getLogger(__name__)
+
+#: Seconds for which the account is read; when the client is closed, at most so many more.
+PATIENCE = 10.0
+LAST_PATIENCE = 2.0
+#: How many readings are kept: the one before an attempt is among them, unless very many overlap.
+_KEPT = 32
+
+
+class Balances:
+    """Remembers what the account was seen to hold, and reads it once more soon after an uncertain attempt. ``read``
+    sends one GET /account (4.2); None: the balance is never asked for."""
+
+    def __init__(self, read: Callable[[], Awaitable[Account]] | None, journal: Journal, clock: Clock) -> None:
+        self._read = read
+        self._journal = journal
+        self._clock = clock
+        self._readings: deque[Balance] = deque(maxlen=_KEPT)
+        self._waiting: list[tuple[OrderRef, int, Evidence]] = []
+        self._reader: asyncio.Task[None] | None = None
+
+    def saw(self, account: Account) -> Balance:
+        """Remember this answer of the service."""
+        balance = Balance(at=self._clock.wall(), numbers=account.numbers)
+        self._readings.append(balance)
+        return balance
+
+    def before(self, moment: datetime) -> Balance | None:
+        """The last one that was known by then."""
+        return next((balance for balance in reversed(self._readings) if balance.at <= moment), None)
+
+    def read_after(self, ref: OrderRef, n: int, evidence: Evidence) -> None:
+        """Read the balance soon, and add it to the evidence of this attempt, which is *uncertain*. One GET serves all
+        that wait for it."""
+        if self._read is None:
+            return
+        self._waiting.append((ref, n, evidence))
+        if self._reader is None or self._reader.done():
+            self._reader = asyncio.get_running_loop().create_task(self._read_all(self._read), name="balance")
+
+    async def aclose(self, grace: float) -> None:
+        """Let a read under way end within ``grace`` seconds, at most two; then give it up."""
+        reader = self._reader
+        if reader is not None and not reader.done():
+            with suppress(TimeoutError):
+                await within(self._clock, min(grace, LAST_PATIENCE), lambda: asyncio.wait({reader}))
+            reader.cancel()
+            await asyncio.wait({reader})
+
+    async def _read_all(self, read: Callable[[], Awaitable[Account]]) -> None:
+        while self._waiting:
+            waiting, self._waiting = self._waiting, []
+            try:
+                balance = self.saw(await within(self._clock, PATIENCE, read))
+                for ref, n, evidence in waiting:
+                    await self._journal.settle(ref, n, evolve(evidence, balance_after=balance))
+            except Exception as error:  # noqa: BLE001 - evidence besides, whatever the service or a journal raises
+                message = "the balance after %(count)d uncertain creates is not on record: %(error)s"
+                name = type(error).__name__
+                report(logger, logging.INFO, Event.BALANCE_UNREAD, message, count=len(waiting), error=name)
