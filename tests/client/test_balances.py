@@ -1,11 +1,15 @@
 """The balance before and after an uncertain create: evidence for a person, which decides nothing."""
 
 import asyncio
+from datetime import timedelta
 
 import pytest
 
 from vidgen_async import Client, UncertainCreateError
 from vidgen_async.cli.terminal.order_views import order_facts
+from vidgen_async.clock import VirtualClock
+from vidgen_async.journal import MemoryJournal
+from vidgen_async.orders.balances import Balances
 from vidgen_async.sandbox import Fault
 from vidgen_async.transports import DirectTransport, RecordingTransport, ReplayTransport
 from vidgen_async.types.orders import OrderState
@@ -81,7 +85,8 @@ async def test_no_create_waits_for_it_and_a_silent_service_does_not_hold_up_the_
         await lose(client, service)
         receipt = await client.videos.create(**FIELDS, order_id="order-2")
         assert receipt.task_id == service.creates[1].task_id
-        await client.orders.aclose(grace=0.0)
+        async with asyncio.timeout(5):  # half of what the read itself may take
+            await client.orders.aclose(grace=0.0)
         assert (await client.orders.get("order-1")).unclear[0].evidence.balance_after is None
 
 
@@ -127,6 +132,18 @@ async def test_a_cassette_holds_nothing_that_the_caller_did_not_ask_for(service,
     async with Client(service.api_key, base_url=service.base_url, transport=ReplayTransport(path)) as client:
         with pytest.raises(UncertainCreateError):
             await client.videos.create(**FIELDS, order_id="order-1")
+
+
+async def test_what_was_read_while_an_order_was_under_way_was_not_known_before_it():
+    clock = VirtualClock()
+    balances = Balances(None, MemoryJournal(), clock)
+    for _ in range(3):
+        balances.saw(Account(extra={"credits": clock.now()}))
+        await clock.sleep(10.0)
+
+    moments = [clock.wall() - timedelta(seconds=ago) for ago in (0, 11, 29, 31)]
+    held = [balances.before(moment) for moment in moments]
+    assert [None if balance is None else balance.numbers["credits"] for balance in held] == [20.0, 10.0, 0.0, None]
 
 
 def test_the_numbers_of_an_account_are_named_by_their_paths():

@@ -154,3 +154,18 @@ async def test_what_its_hooks_raise_is_logged_and_the_paid_video_is_saved_all_th
         assert task.status == "completed"
         assert target.stat().st_size > 0
     assert {record.event for record in caplog.records if hasattr(record, "hook")} == {"hook.failed", "hook.cancelled"}
+
+
+async def test_a_caller_who_is_cancelled_while_its_hook_runs_is_cancelled(client, service):
+    begun = asyncio.Event()
+
+    async def on_update(task):
+        begun.set()
+        await asyncio.get_running_loop().create_future()
+
+    run = asyncio.ensure_future(client.videos.generate(**FIELDS, on_update=on_update))
+    await begun.wait()
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    assert len(service.creates) == 1

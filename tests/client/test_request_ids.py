@@ -50,11 +50,11 @@ async def test_receipts_tasks_and_logs_name_it(header: str, caplog: pytest.LogCa
 
 async def test_without_one_nothing_changes() -> None:
     async def answer(request: Request) -> BufferedResponse:
-        return BufferedResponse(200, b'{"id": "t", "status": "completed"}')
+        return BufferedResponse(200, b'{"id": "t", "status": "completed", "request_id": "of the body"}')
 
     url = "http://localhost/openapi/v1"
     async with Client("k", base_url=url, transport=FakeTransport(answer), clock=VirtualClock()) as made:
         task = await made.videos.get("t")
 
-    assert task == VideoTask(id="t", status="completed")
+    assert task == VideoTask(id="t", status="completed", extra={"request_id": "of the body"})
     assert task.request_id is None
