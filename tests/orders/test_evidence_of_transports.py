@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import pytest
 
@@ -15,6 +16,7 @@ from vidgen_async.errors import (
     TransportError,
     UncertainCreateError,
 )
+from vidgen_async.journal import MemoryJournal
 from vidgen_async.transports import FakeTransport
 from vidgen_async.types.http import Delivery, Phase, Probe, Request
 from vidgen_async.types.orders import OrderState
@@ -166,3 +168,54 @@ def test_what_was_recorded_before_the_gate_counts_no_more_once_it_has_opened():
     asyncio.run(probe.pass_gate())
     probe.record_not_sent(Phase.CONNECT)
     assert (probe.is_proven_not_sent, probe.delivery, probe.phase) == (False, Delivery.MAYBE_SENT, Phase.SEND)
+
+
+class Unwritable(MemoryJournal):
+    """Writes no attempt."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_full = True
+
+    async def begin(self, permission):
+        if self.is_full:
+            message = "the disk is full"
+            raise JournalError(message)
+        return await super().begin(permission)
+
+
+class Defiant:
+    """Sends the request although the gate did not open."""
+
+    honours_gate = True
+
+    def __init__(self, inner: FakeTransport) -> None:
+        self.inner = inner
+
+    async def send(self, request: Request, *, probe: Probe):
+        with suppress(Exception):
+            await probe.pass_gate()
+        return await self.inner.send(request)
+
+    async def aclose(self) -> None:
+        await self.inner.aclose()
+
+
+@pytest.mark.parametrize("make", [Defiant, lambda inner: Ungated(inner, raising(RuntimeError("broken")))])
+async def test_what_may_have_left_without_being_on_record_is_uncertain_and_not_sent_again(make_orders, service, make):
+    journal = Unwritable()
+    orders = make_orders(transport=make(service.transport), on=journal)
+
+    for _ in range(3):
+        with pytest.raises(UncertainCreateError, match="the disk is full"):
+            await orders.create(VIDEO, order_id="o")
+        journal.is_full = False
+
+    assert len(service.posts) == 1
+
+
+async def test_an_answer_that_could_not_be_put_on_record_is_told_with_its_task(make_orders, service):
+    orders = make_orders(transport=Defiant(service.transport), on=Unwritable())
+
+    with pytest.raises(UncertainCreateError, match="The answer named task 'task-1'"):
+        await orders.create(VIDEO, order_id="o")

@@ -16,7 +16,7 @@ from functools import partial
 from attrs import evolve, frozen
 
 from vidgen_async.clock import Clock, within
-from vidgen_async.errors import CassetteError, ReceiptNotStoredError, TransportError
+from vidgen_async.errors import CassetteError, ReceiptNotStoredError, TransportError, UncertainCreateError
 from vidgen_async.events import Event, report
 from vidgen_async.journal.base import Journal, Permission
 from vidgen_async.orders.balances import Balances
@@ -39,7 +39,7 @@ from vidgen_async.service.status_rules import outcome_of_answer, outcome_without
 from vidgen_async.transports.base import Transport
 from vidgen_async.types.http import LONGEST_ANSWER, BytesBody, Delivery, Probe
 from vidgen_async.types.limits import Pacing, Turn
-from vidgen_async.types.orders import SENDABLE, Attempt, AttemptOutcome, Evidence, Order, OrderState
+from vidgen_async.types.orders import SENDABLE, Attempt, AttemptOutcome, Evidence, Order, OrderRef, OrderState
 
 logger = logging.getLogger(__name__)
 
@@ -112,6 +112,8 @@ class Creates:
         self._reserved = 0
         self._released = asyncio.Event()
         self.settling = Settling(journal, clock, known)
+        self._unrecorded: dict[OrderRef, UncertainCreateError] = {}
+        """Orders that may have left without being on record as sent."""
         self.has_answer = False
         """The service has answered a create in its own form."""
 
@@ -124,6 +126,8 @@ class Creates:
         What the service or the network did is in the result, never raised. JournalError: no POST was made.
         ReceiptNotStoredError: it was made and accepted. When the caller is cancelled, what was true stays on record.
         """
+        if (failure := self._unrecorded.get(order.ref)) is not None:
+            raise failure
         while True:
             release = await self._reserve(order)
             opening = Opening(partial(self._begin, order, wish, self._pacing), (release, on_begin))
@@ -175,16 +179,36 @@ class Creates:
         """What the journal answered in the gate; None where the send provably ended before it.
 
         A transport that declares the gate and did not wait for it may have sent the request all the same: its attempt
-        is written now, and is not retried. Raises what the journal raised, whatever the transport made of it.
+        is written now, and is not retried. Raises what the journal raised where nothing left, whatever the transport
+        made of it; where something may have left, an UncertainCreateError.
         """
-        found = await opening.result()
+        try:
+            found = await opening.result()
+        except Exception:
+            if exchange.status is None:
+                raise
+            found = None  # the transport went on although the gate had not opened
         if not isinstance(found, Attempt) and exchange.is_handed_over and not probe.is_proven_not_sent:
             probe.learn(Delivery.MAYBE_SENT)
             message = "order %(order_id)r: the transport may have sent it without waiting for the gate"
             report(logger, logging.ERROR, Event.ORDER_UNGUARDED, message, order_id=order.order_id)
-            await opening.force(partial(self._begin, order, wish, _UNLIMITED))
-            found = await opening.result()
+            try:
+                await opening.force(partial(self._begin, order, wish, _UNLIMITED))
+                found = await opening.result()
+            except Exception as error:
+                self._unrecorded[order.ref] = failure = self._not_recorded(order, exchange, error)
+                raise failure from error
         return found
+
+    def _not_recorded(self, order: Order, exchange: Exchange, error: Exception) -> UncertainCreateError:
+        task_id, _ = read_created_id(bytes(exchange.body)) if exchange.is_complete else (None, {})
+        came = f" The answer named task {task_id!r}." if task_id is not None else ""
+        message = (
+            f"order {order.order_id!r}: the transport may have sent it without waiting for the journal, which could "
+            f"not be written ({self.settling.why(error)}).{came} It may have made, and charged, a task. It is not sent "
+            "again while this client is open; the journal does not know of it."
+        )
+        return UncertainCreateError(message, order_id=order.order_id, idempotency_key=order.idempotency_key)
 
     async def _pass(self, probe: Probe, opening: Opening) -> None:
         if probe.is_replay and self._journal.durable:
