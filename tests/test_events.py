@@ -1,15 +1,21 @@
 """Every record of a log says in fields what its message says in words."""
 
 import ast
+import inspect
 import logging
+import re
 from functools import cache
 from pathlib import Path
+
+import pytest
 
 import vidgen_async
 from vidgen_async.events import Event, report, report_failure
 
 PACKAGE = Path(vidgen_async.__file__).parent
 SDK = [path for path in PACKAGE.rglob("*.py") if not {"sandbox", "cli"} & set(path.relative_to(PACKAGE).parts)]
+#: The fields of records, as the documentation of the events names them.
+FIELDS = set(re.findall(r"``(\w+)``", inspect.getsource(Event)))
 LEVELS = {"debug", "info", "warning", "error", "exception", "critical", "log"}
 
 logger = logging.getLogger("vidgen_async.test")
@@ -46,6 +52,48 @@ def test_a_message_without_fields_may_hold_a_percent_sign(caplog):
     with caplog.at_level(logging.INFO, "vidgen_async.test"):
         report(logger, logging.INFO, Event.WATCHER_BROKE, "100%")
     assert caplog.records[0].getMessage() == "100%"
+
+
+@pytest.fixture
+def record_factory():
+    """Sets the factory of all log records."""
+    before = logging.getLogRecordFactory()
+    yield logging.setLogRecordFactory
+    logging.setLogRecordFactory(before)
+
+
+def log_twice() -> None:
+    report(logger, logging.ERROR, Event.ORDER_UNSETTLED, "%(order_id)s: %(task_id)s", order_id="o", task_id="t")
+    report_failure(logger, Event.HOOK_FAILED, "%(hook)s", ValueError("broken"), hook="on_update", task_id="t")
+
+
+def test_a_record_is_logged_whatever_the_factory_of_records_sets(caplog, record_factory):
+    def with_fields(*args, **more):
+        record = logging.LogRecord(*args, **more)
+        vars(record).update(dict.fromkeys({*FIELDS, "event"}, "theirs"), request_id="r")
+        return record
+
+    record_factory(with_fields)
+    log_twice()
+    first, second = caplog.records
+    assert (first.getMessage(), first.event, first.order_id, first.task_id) == ("o: t", "order.unsettled", "o", "t")
+    assert (second.getMessage(), second.event, second.task_id) == ("on_update", "hook.failed", "t")
+    assert [record.request_id for record in caplog.records] == ["r", "r"]
+
+
+def test_a_record_is_logged_where_the_factory_of_records_raises(caplog, record_factory):
+    def outside_a_request(*args, **more):
+        raise LookupError
+
+    record_factory(outside_a_request)
+    log_twice()
+    assert [record.task_id for record in caplog.records] == ["t", "t"]
+    assert caplog.records[1].exc_info[1].args == ("broken",)
+
+
+def test_no_field_has_the_name_of_what_every_record_has():
+    assert {"order_id", "task_id", "error", "count", "seconds"} <= FIELDS
+    assert FIELDS & {*vars(logging.makeLogRecord({})), "message", "asctime"} == set()
 
 
 def test_what_is_not_logged_costs_no_record(caplog):

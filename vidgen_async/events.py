@@ -1,6 +1,7 @@
 """What is logged. Every record of the loggers below ``vidgen_async`` says in fields what its message says in words:
 ``event`` is one of :class:`Event`, and ``order_id``, ``task_id``, ``attempt``, ``error`` … are attributes of the record
-where they are known, ready for a structured formatter.
+where they are known, ready for a structured formatter, also where an application's own factory of records sets the
+same names.
 
 No record at any level holds a key, a token, a signed link, a prompt or image data.
 """
@@ -103,8 +104,7 @@ def report(logger: logging.Logger, level: int, event: Event, message: str, /, **
     _tell(event, fields)
     with suppress(Exception):
         if logger.isEnabledFor(level):
-            args = [fields] if fields else []
-            logger.log(level, message, *args, extra={"event": str(event), **fields}, stacklevel=2)
+            _log(logger, level, event, message, fields)
 
 
 def report_failure(
@@ -113,8 +113,30 @@ def report_failure(
     """Like :func:`report`, as an ERROR with the traceback of ``error``."""
     _tell(event, fields)
     with suppress(Exception):
-        args = [fields] if fields else []
-        logger.error(message, *args, extra={"event": str(event), **fields}, exc_info=error, stacklevel=2)
+        if logger.isEnabledFor(logging.ERROR):
+            _log(logger, logging.ERROR, event, message, fields, error)
+
+
+def _log(
+    logger: logging.Logger,
+    level: int,
+    event: Event,
+    message: str,
+    fields: Mapping[str, object],
+    error: BaseException | None = None,
+) -> None:
+    """The fields are set on the finished record: as ``extra`` they would raise KeyError, and there would be no record,
+    where the factory of records has set an attribute of the same name."""
+    file, line, function, _ = logger.findCaller(stacklevel=3)
+    args = (fields,) if fields else ()
+    raised = None if error is None else (type(error), error, error.__traceback__)
+    facts = (logger.name, level, file, line, message, args, raised, function)
+    try:
+        record = logger.makeRecord(*facts)
+    except Exception:  # noqa: BLE001 - the factory's: it may need a context that the SDK's own workers do not have
+        record = logging.LogRecord(*facts)
+    vars(record).update(fields, event=str(event))
+    logger.handle(record)
 
 
 @contextmanager
