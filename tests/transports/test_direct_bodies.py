@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import gc
 import gzip
+import sys
 import warnings
 from collections.abc import AsyncIterator
 
@@ -314,6 +315,21 @@ async def test_a_response_dropped_unclosed_is_warned_about_once(
             gc.collect()
         await service.quiet()
     assert [str(warning.message) for warning in caught] == ["videos.create: the response was never closed"]
+
+
+async def test_a_response_dropped_unclosed_is_closed_also_where_warnings_are_errors(
+    transport: DirectTransport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raised: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda what: raised.append(what.exc_type))
+    async with raw_service(raw.says_and_hangs(HEAD % 9 + b"abc")) as service:
+        response = await transport.send(read(service.url()))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            del response
+            gc.collect()
+        await service.quiet()
+    assert raised == [ResourceWarning]
 
 
 async def test_a_response_read_to_its_end_needs_no_closing(transport: DirectTransport) -> None:

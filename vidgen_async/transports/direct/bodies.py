@@ -183,10 +183,10 @@ class DirectResponse(ClosedOnLeaving):
 
     def __del__(self) -> None:
         if not self._answer.closed:
+            self._answer.close()  # first: the warning may be raised as an error
             warnings.warn(
                 f"{self._request.op}: the response was never closed", ResourceWarning, stacklevel=2, source=self
             )
-            self._answer.close()
 
 
 def _forget_frames(error: BaseException | None) -> None:
