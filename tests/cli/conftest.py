@@ -24,6 +24,7 @@ from attrs import evolve
 
 from tests.signals import accept_signals
 from vidgen_async.cli.app import run_app
+from vidgen_async.cli.command_runner import SIGNALS
 from vidgen_async.cli.terminal.exit_reports import Report
 from vidgen_async.cli.terminal.result_output import Document, Shown, plain_lines
 from vidgen_async.sandbox import Failure, Fault, ReceivedCreate, Sandbox, SandboxTask, outcome_by_prompt
@@ -157,7 +158,7 @@ class Command:
 
     def __init__(self, *arguments: str, env: dict[str, str], cwd: Path) -> None:
         self.shown = ""
-        with accept_signals(signal.SIGINT, signal.SIGTERM):
+        with accept_signals(*SIGNALS):
             self.process = subprocess.Popen(  # noqa: S603 - our own command
                 [*VIDGEN, *arguments],
                 stdout=subprocess.PIPE,
@@ -291,7 +292,7 @@ def run_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., i
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments: str, stdin: io.StringIO, stdout: Stream, stderr: Stream) -> int:
-        with monkeypatch.context() as patch, accept_signals(signal.SIGINT, signal.SIGTERM):
+        with monkeypatch.context() as patch, accept_signals(*SIGNALS):
             patch.setattr(sys, "argv", ["vidgen", *arguments])
             for name, stream in (("stdin", stdin), ("stdout", stdout), ("stderr", stderr)):
                 patch.setattr(sys, name, stream)

@@ -1,5 +1,6 @@
 """``vidgen cassette recover``: a cassette of what a killed recording had finished."""
 
+import io
 import json
 
 import pytest
@@ -18,6 +19,8 @@ from tests.cassette.sample_cassettes import (
     save_part,
 )
 from vidgen_async.cassette import RecordedRequest, load
+
+from .conftest import Stream
 
 TOKEN = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJub2JvZHkifQ.c2lnbmF0dXJl"
 WHOLE = document(create(), look(2), look(3, "completed"))
@@ -50,6 +53,15 @@ def test_what_was_finished_becomes_the_cassette_and_what_was_not_is_told(vidgen_
     ]
     assert load(tmp_path / "boat.json") == document(*WHOLE.interactions[:2])
     assert (tmp_path / part).read_bytes() == before
+
+
+def test_the_cassette_is_written_also_where_nobody_reads_what_is_shown(run_here, tmp_path, part):
+    class Unread(Stream):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+    assert run_here("cassette", "recover", part, stdin=io.StringIO(), stdout=Unread({}), stderr=Unread({})) == 1
+    assert load(tmp_path / "boat.json") == document(*WHOLE.interactions[:2])
 
 
 def test_a_recording_of_which_nothing_is_missing_is_all_well(vidgen_cassette, tmp_path):

@@ -8,11 +8,13 @@ import signal
 import time
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from functools import partial
+from types import SimpleNamespace
 
 import pytest
 
 from tests.signals import accept_signals, interrupt
-from vidgen_async.cli.command_runner import MOST_TOLD, _Interruption, run
+from vidgen_async.cli.command_runner import MOST_TOLD, SIGNALS, _Interruption, _OnScreen, run
 from vidgen_async.cli.operations import Errand, Target
 from vidgen_async.cli.request_options import Wanted
 from vidgen_async.cli.run_state import Fate, Journey, Stage
@@ -113,7 +115,7 @@ class Scene:
             assert isinstance(await self.journal.begin(permission), Attempt)
 
     def run(self, wanted: Wanted, target: Target) -> int:
-        with accept_signals(signal.SIGINT, signal.SIGTERM):
+        with accept_signals(*SIGNALS):
             return run(lambda: self.generate(wanted, target), self.journey, self.screen, is_debug=False)
 
     @property
@@ -334,22 +336,38 @@ def test_where_the_loop_takes_no_signals_an_interruption_works_too(target, monke
 
 
 def test_signals_are_as_they_were_afterwards(scene, target):
-    with accept_signals(signal.SIGINT, signal.SIGTERM):
-        before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    with accept_signals(*SIGNALS):
+        before = [signal.getsignal(which) for which in SIGNALS]
         scene.run(Wanted(prompt="p", model="m"), target)
-        assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+        assert [signal.getsignal(which) for which in SIGNALS] == before
 
 
-def test_an_ignored_signal_stays_ignored(scene):
+@pytest.mark.parametrize("which", SIGNALS)
+def test_an_ignored_signal_stays_ignored(scene, which):
     async def work():
-        interrupt()
+        interrupt(which)
         await asyncio.sleep(0.01)
 
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    before = signal.signal(which, signal.SIG_IGN)
     try:
         assert run(work, scene.journey, scene.screen, is_debug=False) == 0
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(which, before)
+
+
+@pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_hangup_is_nobody_who_asks_once_more(monkeypatch, first):
+    left, cancels = [], []
+    monkeypatch.setattr(os, "_exit", left.append)
+    interruption = _Interruption(SimpleNamespace(cancel=partial(cancels.append, 1)), Journey(), FakeScreen())
+    for which in (first, signal.SIGHUP, signal.SIGHUP):
+        interruption.came(which)
+    assert (left, cancels, interruption.signal) == ([], [1], first)
+    if first is signal.SIGHUP:  # the session's own end, after its terminal's
+        interruption.came(signal.SIGTERM)
+        assert left == []
+    interruption.came(signal.SIGTERM)
+    assert left == [143]
 
 
 def test_looks_that_fail_are_told_once_after_the_second_and_at_the_end(target):
@@ -400,3 +418,10 @@ def test_what_the_sdk_warns_of_is_on_the_screen(scene):
 
     run(work, scene.journey, scene.screen, is_debug=False)
     assert scene.screen.lines == ["warning: an unknown state 'paused'"]
+
+
+def test_a_library_that_logs_what_cannot_be_formatted_is_not_struck_by_that(scene, capsys):
+    record = logging.makeLogRecord({"msg": "%d", "args": ("none",), "levelno": logging.WARNING})
+    _OnScreen(scene.screen, logging.WARNING).handle(record)
+    assert scene.screen.lines == []
+    assert "--- Logging error ---" in capsys.readouterr().err

@@ -9,6 +9,7 @@ import pytest
 
 from tests.signals import interrupt
 from vidgen_async.cli import service_connection
+from vidgen_async.cli.command_runner import SIGNALS
 from vidgen_async.clock import LoopClock
 from vidgen_async.sandbox import Fault
 
@@ -48,13 +49,18 @@ def test_an_order_that_found_no_connection_is_sent_by_resume(here, service, save
     saved(err)
 
 
-def test_stopped_while_the_order_is_sent_its_answer_is_waited_for_and_kept(here, service, saved):
+@pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGHUP, signal.SIGQUIT])
+def test_stopped_while_the_order_is_sent_its_answer_is_waited_for_and_kept(here, service, saved, which):
     service.set_speed(0)
     service.play("videos.create", Fault.stall(1))
-    service.on_task = interrupt
-    answers = partial(service.set_speed, 1000)
-    code, out, err = here(*BOAT, "--order-id", ORDER, when={"waiting a few seconds for its answer": answers})
-    assert (code, out) == (130, "")
+    service.on_task = partial(interrupt, which)
+
+    def answer():
+        interrupt(signal.SIGHUP)  # as a terminal sends it once more when it is closed
+        service.set_speed(1000)
+
+    code, out, err = here(*BOAT, "--order-id", ORDER, when={"waiting a few seconds for its answer": answer})
+    assert (code, out) == (128 + which, "")
     assert f"order: {ORDER}" in err
     task_id = service.creates[0].task_id
     assert f"Task {task_id} was accepted and is charged; an interruption does not stop it. To go on:" in err
@@ -72,7 +78,7 @@ def test_an_order_whose_answer_was_lost_is_not_sent_by_resume(here, service, tmp
     assert len(service.creates) == 1
 
 
-@pytest.mark.parametrize(("which", "how"), [(signal.SIGINT, "Interrupted"), (signal.SIGTERM, "Terminated")])
+@pytest.mark.parametrize(("which", "how"), SIGNALS.items())
 def test_stopped_while_waiting_the_rest_is_done(here, service, saved, which, how):
     service.set_speed(0)
     code, _, err = here(*BOAT, "--order-id", ORDER, when={"queued": partial(interrupt, which)})

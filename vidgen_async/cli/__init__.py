@@ -4,26 +4,34 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+
+from vidgen_async.cli.terminal.standard_streams import guarded_streams
 
 _NEEDED = ("click", "rich", "platformdirs")
 
 
 def main() -> None:
     """The entry point; ends the process with one of the documented exit codes."""
+    with guarded_streams():
+        code = _run()
+    sys.exit(code)
+
+
+def _run() -> int:
     try:
         with _interruptible():
             from vidgen_async.cli.app import run_app  # noqa: PLC0415 - the extra may be missing: that is said, not raised
-        sys.exit(run_app())
+        return run_app()
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         if missing not in _NEEDED:
             raise
         sys.stderr.write(f'vidgen needs {missing}, which is not installed: pip install "vidgen-async[cli]"\n')
-        sys.exit(2)
+        return 2
     except KeyboardInterrupt:
         sys.stderr.write("vidgen: interrupted\n")
-        sys.exit(130)
+        return 130
 
 
 @contextmanager
@@ -32,7 +40,8 @@ def _interruptible() -> Iterator[None]:
     of an import as another one, with a traceback."""
 
     def leave(*_: object) -> None:
-        os.write(2, b"vidgen: interrupted\n")
+        with suppress(OSError):
+            os.write(2, b"vidgen: interrupted\n")
         os._exit(130)
 
     before = signal.getsignal(signal.SIGINT)

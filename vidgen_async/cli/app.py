@@ -11,12 +11,18 @@ from vidgen_async.cli.commands.completion import completion
 from vidgen_async.cli.commands.orders import orders
 from vidgen_async.cli.commands.sandbox import run_sandbox
 from vidgen_async.cli.options import InOrder
-from vidgen_async.cli.terminal.exit_reports import EXIT_CODES, Report
+from vidgen_async.cli.terminal.exit_reports import EXIT_CODES, Exit, Report
+from vidgen_async.cli.terminal.standard_streams import OutputError, guarded_streams
 from vidgen_async.cli.terminal.status_display import JsonScreen
 
 
 def run_app() -> int:
     """Run the command line of this process and return its exit code."""
+    with guarded_streams():
+        return _run()
+
+
+def _run() -> int:
     try:
         code = app.main(prog_name="vidgen", standalone_mode=False)
     except click.ClickException as error:
@@ -25,6 +31,9 @@ def run_app() -> int:
     except click.Abort:
         sys.stderr.write("vidgen: interrupted\n")
         return 130
+    except OutputError as error:
+        sys.stderr.write(f"vidgen: {error.message}\n")
+        return Exit.FAILED
     return code if isinstance(code, int) else 0
 
 

@@ -12,20 +12,25 @@ from typing import Any
 
 from vidgen_async.cli.run_state import Journey, Stage
 from vidgen_async.cli.terminal.exit_reports import Exit, error_report, exit_code, interrupt_report
+from vidgen_async.cli.terminal.standard_streams import lost_output
 from vidgen_async.cli.terminal.status_display import Screen
 from vidgen_async.events import Event
 
 #: So many tasks without an answer are told by name.
 MOST_TOLD = 5
 
-_HOW = {signal.SIGINT: "Interrupted", signal.SIGTERM: "Terminated"}
+#: The signals that end a run in good order, and what is said of each.
+SIGNALS = {signal.SIGINT: "Interrupted", signal.SIGTERM: "Terminated"}
+if sys.platform != "win32":
+    SIGNALS |= {signal.SIGHUP: "Hangup", signal.SIGQUIT: "Quit"}
 
 
 def run(work: Callable[[], Coroutine[Any, Any, None]], journey: Journey, screen: Screen, *, is_debug: bool) -> int:
     """Do the work, tell on the screen how it ended, and return the exit code.
 
-    SIGINT and SIGTERM cancel the work, which closes what it has opened: an order under way is waited for as long as
-    the client's grace lasts. A second signal leaves at once.
+    SIGINT, SIGTERM, SIGHUP and SIGQUIT cancel the work, which closes what it has opened: an order under way is waited
+    for as long as the client's grace lasts. A second signal leaves at once, but for SIGHUP: nobody asks with it, and a
+    terminal that is closed sends it more than once, its session a SIGTERM too.
     """
     with _log_on(screen, is_debug=is_debug), _faults_on(screen, journey):
         return asyncio.run(_supervised(work, journey, screen, is_debug=is_debug))
@@ -44,13 +49,13 @@ async def _supervised(
         return Exit.OK
     if worker.cancelled() and interruption.signal is not None:
         code = 128 + interruption.signal
-        screen.trouble(interrupt_report(journey, _HOW[interruption.signal]), code)
+        screen.trouble(interrupt_report(journey, SIGNALS[interruption.signal]), code)
         return code
     error = asyncio.CancelledError() if worker.cancelled() else worker.exception()
     if error is None:
+        if lost := lost_output():
+            screen.warn(f"done, but not all of it could be shown on stdout: {lost}")
         return Exit.OK
-    if isinstance(error, BrokenPipeError):
-        _give_up_stdout()
     if is_debug:
         sys.stderr.write("".join(traceback.format_exception(error)))
     ended_with = exit_code(error, journey.stage)
@@ -58,46 +63,45 @@ async def _supervised(
     return ended_with
 
 
-def _give_up_stdout() -> None:
-    """Nobody reads it: what is still in its buffer would fail once more when the process ends."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
-
-
 class _Interruption:
-    """The first signal cancels the worker, the second ends the process."""
+    """The first signal cancels the worker, the second ends the process. Hangups do not count."""
 
     def __init__(self, worker: "asyncio.Task[None]", journey: Journey, screen: Screen) -> None:
         self._worker = worker
         self._journey = journey
         self._screen = screen
+        self._is_asked = False
         self.signal: signal.Signals | None = None
 
     def came(self, which: signal.Signals) -> None:
-        if self.signal is not None:
+        is_hangup = SIGNALS[which] == "Hangup"
+        if self._is_asked and not is_hangup:
             self._leave(which)
+        self._is_asked = self._is_asked or not is_hangup
+        if self.signal is not None:
+            return
         self.signal = which
-        if self._journey.stage is Stage.CREATE and self._journey.task_id is None:
-            self._screen.warn(
-                f"{_HOW[which].lower()} while {Stage.CREATE}: waiting a few seconds for its answer "
-                "(once more leaves at once)"
-            )
         self._worker.cancel()
+        if self._journey.stage is Stage.CREATE and self._journey.task_id is None:
+            once_more = "" if is_hangup else " (once more leaves at once)"
+            doing = f"{SIGNALS[which].lower()} while {Stage.CREATE}"
+            self._screen.warn(f"{doing}: waiting a few seconds for its answer{once_more}")
 
     def _leave(self, which: signal.Signals) -> None:
-        self._screen.close()
-        self._journey.learn()  # it may have ended just now
-        self._screen.trouble(interrupt_report(self._journey, _HOW[which]), 128 + which)
-        sys.stderr.flush()
-        os._exit(128 + which)
+        try:
+            self._screen.close()
+            self._journey.learn()  # it may have ended just now
+            self._screen.trouble(interrupt_report(self._journey, SIGNALS[which]), 128 + which)
+            sys.stderr.flush()
+        finally:
+            os._exit(128 + which)
 
 
 @contextmanager
 def _interruption(worker: "asyncio.Task[None]", journey: Journey, screen: Screen) -> Iterator[_Interruption]:
     loop = asyncio.get_running_loop()
     interruption = _Interruption(worker, journey, screen)
-    handlers = {which: signal.getsignal(which) for which in _HOW}
+    handlers = {which: signal.getsignal(which) for which in SIGNALS}
     # What is ignored stays ignored: so do shells keep a terminal's Ctrl-C from jobs in the background.
     before = {which: handler for which, handler in handlers.items() if handler not in (signal.SIG_IGN, None)}
     for which in before:
@@ -127,10 +131,15 @@ class _OnScreen(logging.Handler):
         return is_about_us and bool(super().filter(record))
 
     def emit(self, record: logging.LogRecord) -> None:
+        try:
+            message = record.getMessage()
+        except Exception:  # noqa: BLE001 - of a library: it must not strike what it is about
+            self.handleError(record)
+            return
         if record.levelno >= logging.WARNING:
-            self._screen.warn(record.getMessage())
+            self._screen.warn(message)
         else:
-            self._screen.say(record.name, record.getMessage())
+            self._screen.say(record.name, message)
 
 
 class _Faults(logging.Handler):

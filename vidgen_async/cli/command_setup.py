@@ -8,6 +8,7 @@ from vidgen_async.cli.command_runner import run
 from vidgen_async.cli.operations import Errand
 from vidgen_async.cli.run_state import Journey, Stage
 from vidgen_async.cli.service_connection import Access, Settings, opened
+from vidgen_async.cli.terminal.standard_streams import drop_lost_output
 from vidgen_async.cli.terminal.status_display import make_screen
 from vidgen_async.client.videos import OnUpdate
 
@@ -19,8 +20,14 @@ def start(
     *,
     orders: Access = Access.NONE,
     on_update: OnUpdate | None = None,
+    only_prints: bool = False,
 ) -> int:
-    """Run the work with a client that is open as long as it takes; the exit code. ``on_update`` is the client's."""
+    """Run the work with a client that is open as long as it takes; the exit code. ``on_update`` is the client's.
+
+    Work that ``only_prints`` ends where stdout cannot be written to; any other goes on, and its result counts.
+    """
+    if not only_prints:
+        drop_lost_output()
     screen = make_screen(is_debug=settings.is_debug, is_json=settings.is_json)
     journey.connection = settings.connection
     begun_at = time.monotonic()
@@ -39,4 +46,4 @@ def look(settings: Settings, do: Callable[[Errand], Coroutine[Any, Any, None]]) 
         errand.journey.stage = Stage.LOOK
         await do(errand)
 
-    return start(settings, Journey(), work)
+    return start(settings, Journey(), work, only_prints=True)

@@ -91,7 +91,7 @@ def upload(settings: Settings, files: tuple[str, ...], with_url: bool) -> int:
             line = f"{asset.image_id}  {asset.url}" if with_url else asset.image_id
             errand.screen.show(line, asset_document(asset, file))
 
-    return start(settings, Journey(), work)
+    return start(settings, Journey(), work, only_prints=True)
 
 
 def models_table(models: Sequence[CatalogModel], left_out: int, *, with_all: bool) -> Table:

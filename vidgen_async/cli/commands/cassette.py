@@ -40,6 +40,7 @@ from vidgen_async.cli.terminal.cassette_views import (
 )
 from vidgen_async.cli.terminal.exit_reports import error_report
 from vidgen_async.cli.terminal.formatting import clean
+from vidgen_async.cli.terminal.standard_streams import drop_lost_output
 from vidgen_async.cli.terminal.status_display import Screen, make_screen
 from vidgen_async.errors import CassetteError
 
@@ -247,6 +248,7 @@ def recover(part: Path, output: Path | None, force: bool, is_json: bool, is_debu
     """
 
     def work(screen: Screen) -> Ending:
+        drop_lost_output()  # the result is the cassette
         recovered = read_part(part)
         if output is not None:
             recovered = evolve(recovered, target=output)

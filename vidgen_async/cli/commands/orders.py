@@ -84,7 +84,7 @@ def ls(settings: Settings, states: tuple[str, ...]) -> int:
         found = await errand.client.orders.list(states or None)
         errand.screen.show(orders_table(found, datetime.now(UTC), errand.journey.where), *map(order_document, found))
 
-    return _on_record(settings, Journey(), work)
+    return _on_record(settings, Journey(), work, only_prints=True)
 
 
 @orders.command(epilog=EXIT_CODES)
@@ -107,7 +107,7 @@ def show(settings: Settings, order_id: str, with_request: bool) -> int:
             order_facts(order, with_request=with_request), order_document(order, with_request=with_request)
         )
 
-    return _on_record(settings, Journey(order_id=order_id), work)
+    return _on_record(settings, Journey(order_id=order_id), work, only_prints=True)
 
 
 @orders.command(epilog=EXIT_CODES)
@@ -262,15 +262,21 @@ def export(settings: Settings, kind: str, with_request: bool) -> int:
         for order in found if kind == "jsonl" else ():
             click.echo(json.dumps(order_document(order, with_request=with_request)))
 
-    return _on_record(settings, Journey(), work)
+    return _on_record(settings, Journey(), work, only_prints=True)
 
 
-def _on_record(settings: Settings, journey: Journey, do: Callable[[Errand], Coroutine[Any, Any, None]]) -> int:
+def _on_record(
+    settings: Settings,
+    journey: Journey,
+    do: Callable[[Errand], Coroutine[Any, Any, None]],
+    *,
+    only_prints: bool = False,
+) -> int:
     async def work(errand: Errand) -> None:
         journey.stage = Stage.RECORD
         await do(errand)
 
-    return start(settings, journey, work, orders=Access.EXISTING)
+    return start(settings, journey, work, orders=Access.EXISTING, only_prints=only_prints)
 
 
 def _closed(settings: Settings, order_id: str, close: Callable[[Errand], Coroutine[Any, Any, Order]]) -> int:

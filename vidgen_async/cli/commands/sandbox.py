@@ -7,6 +7,7 @@ from vidgen_async.cli.options import JSON_HELP
 from vidgen_async.cli.run_state import Journey
 from vidgen_async.cli.sandbox_runner import Settings, serve
 from vidgen_async.cli.terminal.exit_reports import EXIT_CODES
+from vidgen_async.cli.terminal.standard_streams import drop_lost_output
 from vidgen_async.cli.terminal.status_display import make_screen
 
 PORT = click.IntRange(0, 65535)
@@ -110,5 +111,6 @@ def run_sandbox(
         faults=faults,
         is_json=is_json,
     )
+    drop_lost_output()
     screen, journey = make_screen(is_debug=debug, is_json=is_json), Journey()
     return run(lambda: serve(settings, journey, screen), journey, screen, is_debug=debug)

@@ -119,7 +119,7 @@ def watch(settings: Settings, task_ids: tuple[str, ...]) -> int:
     settings = evolve(settings, journal=where or None)
     journey = Journey(options=(*settings.options, *(("--journal",) if where == "" else ())))
     access = Access.NONE if where is None else Access.EXISTING
-    return start(settings, journey, work, orders=access, on_update=updates.heard)
+    return start(settings, journey, work, orders=access, on_update=updates.heard, only_prints=True)
 
 
 @click.command(epilog=EXIT_CODES)

@@ -8,6 +8,7 @@ from attrs import evolve, field, frozen
 from vidgen_async.cli.next_commands import command, resume_command, wait_command, watch_command
 from vidgen_async.cli.run_state import Fate, Journey, Stage
 from vidgen_async.cli.terminal.json_documents import kind_of
+from vidgen_async.cli.terminal.standard_streams import OutputError
 from vidgen_async.errors import (
     AuthenticationError,
     ConfigurationError,
@@ -56,7 +57,7 @@ Exit codes:
   5    uncertain: the order may have arrived and be charged; look first
   6    the wait took too long; the task was not seen to end
   7    the video was not saved; the task is completed and charged
-  130  interrupted (Ctrl-C); 143 terminated (SIGTERM)"""
+  130  interrupted (Ctrl-C); 129 hangup, 131 quit, 143 terminated"""
 
 
 class TasksFailedError(VidgenError):
@@ -69,6 +70,7 @@ class TasksFailedError(VidgenError):
 
 #: The first that fits.
 _CODES: Sequence[tuple[type[Exception], Exit]] = (
+    (OutputError, Exit.FAILED),
     (UncertainCreateError, Exit.UNCERTAIN),
     (NotSentError, Exit.NOT_SENT),
     (RejectedError, Exit.REFUSED),
@@ -150,7 +152,7 @@ def error_report(error: BaseException, journey: Journey) -> Report:
 
 
 def interrupt_report(journey: Journey, how: str) -> Report:
-    """``how`` is Interrupted or Terminated: at which stage, what goes on and is charged, and how to resume."""
+    """``how``: Interrupted, Terminated, Hangup or Quit; at which stage, what goes on and is charged, how to resume."""
     report = _interrupted(journey)
     return evolve(
         report,
