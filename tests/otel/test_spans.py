@@ -107,17 +107,6 @@ class TestOnAFake(TransportContract):
     test_closing_ends_the_bodies_that_are_still_coming = None
 
 
-def test_what_the_inner_transport_says_of_itself_is_handed_on():
-    inner = answering()
-    assert not TracedTransport(inner).is_replay
-    inner.honours_gate, inner.is_replay, inner.goes_out, inner.clock = False, True, True, VirtualClock()
-
-    traced = TracedTransport(inner)
-
-    assert (traced.honours_gate, traced.is_replay, traced.goes_out) == (False, True, True)
-    assert traced.clock is inner.clock
-
-
 async def test_nothing_is_added_to_the_request(tracing):
     inner = answering()
     request = asked()

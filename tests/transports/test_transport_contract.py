@@ -16,7 +16,7 @@ from tests.transports.contract_harnesses import FakeStage, ReplayStage, only
 from vidgen_async.cassette.appending import AppendingTransport
 from vidgen_async.cassette.recording import RecordingTransport
 from vidgen_async.cassette.replay import ReplayTransport
-from vidgen_async.transports.base import Response, Transport
+from vidgen_async.transports.base import Response, Transport, WrappingTransport
 from vidgen_async.transports.contract import Stage, TransportContract, harness
 from vidgen_async.transports.direct.transport import DirectTransport
 from vidgen_async.types.http import Probe, Request
@@ -24,22 +24,17 @@ from vidgen_async.types.http import Probe, Request
 ROOT = Path(__file__).parents[2]
 
 
-class Logged:
-    """A user's own transport."""
-
-    honours_gate = True
+class LoggingTransport(WrappingTransport):
+    """The example of the documentation."""
 
     def __init__(self, inner: Transport) -> None:
-        self.inner = inner
+        super().__init__(inner)
         self.log: list[str] = []
 
     async def send(self, request: Request, *, probe: Probe | None = None) -> Response:
-        response = await self.inner.send(request, probe=probe)
+        response = await super().send(request, probe=probe)
         self.log.append(f"{request.op} {response.status}")
         return response
-
-    async def aclose(self) -> None:
-        await self.inner.aclose()
 
 
 class TestDirect(TransportContract):
@@ -48,14 +43,14 @@ class TestDirect(TransportContract):
 
 
 @only("gate", "probe_a_lost", "cancelled", "breaks_off", "closing", "handed_on")
-class TestLogged(TransportContract):
+class TestWrapping(TransportContract):
     """What a transport around another one can spoil; the rest is shown on the one inside."""
 
     def make_transport(self) -> Transport:
-        return Logged(DirectTransport())
+        return LoggingTransport(DirectTransport())
 
 
-class Ungated(Logged):
+class Ungated(LoggingTransport):
     """A user's own transport that takes no part in the gate."""
 
     honours_gate = False
@@ -233,7 +228,7 @@ async def test_a_contract_without_a_transport_says_what_is_missing() -> None:
 
 
 def test_the_shipped_transports_pass_the_gate_themselves(tmp_path: Path) -> None:
-    made = [DirectTransport(), FakeStage().transport, Logged(DirectTransport())]
+    made = [DirectTransport(), FakeStage().transport, LoggingTransport(DirectTransport())]
     made += [kind(DirectTransport(), tmp_path / "cassette.json") for kind in (RecordingTransport, AppendingTransport)]
     assert all(transport.honours_gate for transport in [*made, ReplayTransport])
 

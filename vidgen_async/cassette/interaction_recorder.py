@@ -1,5 +1,6 @@
 """One request of a recording, from its beginning to its outcome."""
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from attrs import mutable
@@ -9,7 +10,7 @@ from vidgen_async.cassette.body_decoding import body_length
 from vidgen_async.cassette.body_encoding import Tee, limit_for, read_through, request_body
 from vidgen_async.cassette.document import CANCELLED, Failure
 from vidgen_async.cassette.writer import outcome_form, times_form, to_text
-from vidgen_async.errors import ConnectionLostError, TransportError
+from vidgen_async.errors import BodyError, ConnectionLostError, TransportError
 from vidgen_async.types.http import Delivery, Headers, Phase, Probe, Request
 
 if TYPE_CHECKING:
@@ -48,10 +49,21 @@ class Taken:
         self._status, self._headers = status, headers
         self._tee = Tee(limit_for(headers.get("Content-Type", ""), self.recorder.cassette.largest_blob))
 
-    def take(self, piece: bytes) -> None:
-        """A piece of the body passed by."""
+    def on_chunk(self, chunk: bytes) -> None:
         if self._tee is not None and not self._is_over:
-            self._tee.take(piece)
+            self._tee.take(chunk)
+
+    def on_end(self, error: BaseException | None) -> None:
+        match error:
+            case None:
+                self.end()
+            case BodyError():
+                self.fail(error)
+            case asyncio.CancelledError():
+                self.end("cancelled")
+
+    def on_close(self) -> None:
+        self.end("closed early")
 
     def end(self, how: str | None = None) -> None:
         """The body came to its end; or how else it ended: ``"closed early"``, ``"cancelled"``."""

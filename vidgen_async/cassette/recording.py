@@ -4,24 +4,21 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Self
 
 from vidgen_async.cassette.document import Document
-from vidgen_async.cassette.interaction_recorder import Taken
 from vidgen_async.cassette.recorder import Recorder
 from vidgen_async.cassette.settings import Cassette, as_cassette
-from vidgen_async.clock import Clock, LoopClock, hold_of
-from vidgen_async.errors import BodyError, TransportClosedError, TransportError
+from vidgen_async.clock import LoopClock, hold_of
+from vidgen_async.errors import TransportClosedError, TransportError
 from vidgen_async.events import Event, report
-from vidgen_async.transports.base import BufferedResponse, ClosedOnLeaving, Response, Transport
-from vidgen_async.types.http import CHUNK, Delivery, Headers, Phase, Probe, Request
+from vidgen_async.transports.base import ObservedResponse, Response, Transport, WrappingTransport, capabilities_of
+from vidgen_async.types.http import Delivery, Phase, Probe, Request
 
 logger = logging.getLogger(__name__)
 
 
-class RecordingTransport:
+class RecordingTransport(WrappingTransport):
     """Hands everything to ``inner``, and writes it on a cassette, redacted.
 
     While it records, every finished interaction is in the cassette's ``part`` file, where it survives a kill
@@ -40,13 +37,9 @@ class RecordingTransport:
     def __init__(
         self, inner: Transport, cassette: Cassette | str | os.PathLike[str], *, auto_publish: bool = True
     ) -> None:
-        self.inner = inner
+        super().__init__(inner)
         self.cassette: Cassette = as_cassette(cassette)
-        #: The inner transport's, if it has one of its own.
-        self.clock: Clock | None = getattr(inner, "clock", None)
-        self._inner_honours_gate: bool = getattr(inner, "honours_gate", False)
-        #: Whether what is recorded is a replay itself.
-        self.is_replay: bool = getattr(inner, "is_replay", False)
+        self._inner_honours_gate = capabilities_of(inner).honours_gate
         self._auto_publish = auto_publish
         self._recorder = self._make_recorder(None)
         self._is_closed = False
@@ -94,7 +87,7 @@ class RecordingTransport:
             taken.drop()
             raise
         taken.answer(response.status, response.headers)
-        return _RecordedResponse(response, taken)
+        return ObservedResponse(response, taken)
 
     def publish(self) -> Path:
         """Make the cassette of what was finished, and return where it is. CassetteSecretError, CassetteError: nothing
@@ -131,57 +124,3 @@ class RecordingTransport:
         if self._is_closed or self._is_over:
             message = f"{request.op}: the transport is closed"
             raise TransportClosedError(message, delivery=Delivery.NOT_SENT, phase=Phase.BUILD, op=request.op)
-
-
-class _RecordedResponse(ClosedOnLeaving):
-    """What comes of the body passes by the recorder."""
-
-    def __init__(self, inner: Response, taken: Taken) -> None:
-        self.status: int = inner.status
-        self.headers: Headers = inner.headers
-        self.url = inner.url
-        self._inner = inner
-        self._taken = taken
-        self._body: bytes | None = None
-
-    async def read(self) -> bytes:
-        if self._body is None:
-            self._body = b"".join([piece async for piece in self.chunks()])
-        return self._body
-
-    def chunks(self, size: int = CHUNK) -> AsyncIterator[bytes]:
-        if self._body is None:
-            return _Teed(self._inner.chunks(size), self._taken)
-        return BufferedResponse(self.status, self._body).chunks(size)
-
-    async def aclose(self) -> None:
-        try:
-            await self._inner.aclose()
-        finally:
-            self._taken.end("closed early")
-
-
-class _Teed:
-    """Not a generator: leaving it half-way leaves nothing behind."""
-
-    def __init__(self, pieces: AsyncIterator[bytes], taken: Taken) -> None:
-        self._pieces = pieces
-        self._taken = taken
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> bytes:
-        try:
-            piece = await anext(self._pieces)
-        except StopAsyncIteration:
-            self._taken.end()
-            raise
-        except BodyError as error:
-            self._taken.fail(error)
-            raise
-        except asyncio.CancelledError:
-            self._taken.end("cancelled")
-            raise
-        self._taken.take(piece)
-        return piece

@@ -1,18 +1,17 @@
 """A span, and a duration, for each request."""
 
 import re
-from collections.abc import AsyncIterator, Callable
-from typing import Self
+from collections.abc import Callable
 
 from opentelemetry import metrics, trace
 
 from vidgen_async import __version__
-from vidgen_async.clock import Clock, LoopClock
+from vidgen_async.clock import LoopClock
 from vidgen_async.errors import TransportError
 from vidgen_async.otel.guard import Guard
 from vidgen_async.redaction.messages import hide_secrets
-from vidgen_async.transports.base import ClosedOnLeaving, Response, Transport
-from vidgen_async.types.http import CHUNK, Headers, Probe, Request
+from vidgen_async.transports.base import ObservedResponse, Response, Transport, WrappingTransport
+from vidgen_async.types.http import Probe, Request
 
 #: In seconds, as the semantic conventions advise for this histogram.
 _BOUNDARIES = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
@@ -22,7 +21,7 @@ _PLAIN = re.compile(r"https?://[\w.:\[\]-]+(?:/[\w.~-]{0,64})*?(?:/videos/([\w.~
 _QUERY = re.compile(r"[?#]")
 
 
-class TracedTransport:
+class TracedTransport(WrappingTransport):
     """Hands everything to ``inner``, each send within a span of its own (the table above).
 
     What comes out is what came out of ``inner``, also where telemetry raises: that is logged once. The span begins with
@@ -36,12 +35,7 @@ class TracedTransport:
         tracer_provider: trace.TracerProvider | None = None,
         meter_provider: metrics.MeterProvider | None = None,
     ) -> None:
-        self.inner = inner
-        self.honours_gate: bool = getattr(inner, "honours_gate", False)
-        self.is_replay: bool = getattr(inner, "is_replay", False)
-        self.is_recording: bool = getattr(inner, "is_recording", False)
-        self.goes_out: bool = getattr(inner, "goes_out", False)
-        self.clock: Clock | None = getattr(inner, "clock", None)
+        super().__init__(inner)
         self._now = (self.clock or LoopClock()).now
         self._tracer = trace.get_tracer("vidgen_async", __version__, tracer_provider)
         self._duration = metrics.get_meter("vidgen_async", __version__, meter_provider).create_histogram(
@@ -61,11 +55,7 @@ class TracedTransport:
             call.end(error)
             raise
         call.status = response.status
-        return _TracedResponse(response, call)
-
-    async def aclose(self) -> None:
-        """Close the inner transport."""
-        await self.inner.aclose()
+        return ObservedResponse(response, call)
 
 
 class _Call:
@@ -122,59 +112,14 @@ class _Call:
                     span.set_status(trace.Status(trace.StatusCode.ERROR, _names(error)))
             span.end()
 
+    def on_chunk(self, chunk: bytes) -> None:
+        pass
 
-class _TracedResponse(ClosedOnLeaving):
-    """What comes of the body passes by the call."""
+    def on_end(self, error: BaseException | None) -> None:
+        self.end(error)
 
-    __slots__ = ("_call", "_inner", "headers", "status", "url")
-
-    def __init__(self, inner: Response, call: _Call) -> None:
-        self.status: int = inner.status
-        self.headers: Headers = inner.headers
-        self.url = inner.url
-        self._inner = inner
-        self._call = call
-
-    async def read(self) -> bytes:
-        try:
-            body = await self._inner.read()
-        except BaseException as error:
-            self._call.end(error)
-            raise
-        self._call.end()
-        return body
-
-    def chunks(self, size: int = CHUNK) -> AsyncIterator[bytes]:
-        return _Pieces(self._inner.chunks(size), self._call)
-
-    async def aclose(self) -> None:
-        try:
-            await self._inner.aclose()
-        finally:
-            self._call.end()
-
-
-class _Pieces:
-    """Not a generator: leaving it half-way leaves nothing behind."""
-
-    __slots__ = ("_call", "_pieces")
-
-    def __init__(self, pieces: AsyncIterator[bytes], call: _Call) -> None:
-        self._pieces = pieces
-        self._call = call
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> bytes:
-        try:
-            return await anext(self._pieces)
-        except StopAsyncIteration:
-            self._call.end()
-            raise
-        except BaseException as error:
-            self._call.end(error)
-            raise
+    def on_close(self) -> None:
+        self.end()
 
 
 def _address(request: Request) -> dict[str, str]:

@@ -4,7 +4,7 @@ another one carries, replay plays it back. Those of cassettes are loaded when th
 import importlib
 import typing
 
-from vidgen_async.transports.base import BufferedResponse, Response, Transport
+from vidgen_async.transports.base import BufferedResponse, Capabilities, Response, Transport, WrappingTransport
 from vidgen_async.transports.direct.transport import DirectTransport
 from vidgen_async.transports.fake import FakeTransport
 from vidgen_async.types.http import Body, BytesBody, Delivery, Headers, Phase, Probe, Request, make_headers
@@ -20,6 +20,7 @@ __all__ = [
     "Body",
     "BufferedResponse",
     "BytesBody",
+    "Capabilities",
     "Delivery",
     "DirectTransport",
     "FakeTransport",
@@ -31,6 +32,7 @@ __all__ = [
     "Request",
     "Response",
     "Transport",
+    "WrappingTransport",
     "make_headers",
     "on_cassette",
 ]

@@ -5,9 +5,9 @@ In a test module of yours, with pytest, and pytest-asyncio or anyio to run what 
     from vidgen_async.transports import DirectTransport, Transport
     from vidgen_async.transports.contract import TransportContract
 
-    class TestLogged(TransportContract):
+    class TestLoggingTransport(TransportContract):
         def make_transport(self) -> Transport:
-            return Logged(DirectTransport())
+            return LoggingTransport(DirectTransport())
 
 The tests bring a service of their own, on loopback. A transport that reaches no network has that service played on a
 :class:`Stage` instead: each path of ``ANSWERS`` and each :class:`Scene` as it is described there.
