@@ -36,7 +36,7 @@ from vidgen_async.service.codec import (
 )
 from vidgen_async.service.endpoints import Endpoints, is_task_id
 from vidgen_async.service.status_rules import outcome_of_answer, outcome_without_answer
-from vidgen_async.transports.base import Transport
+from vidgen_async.transports.base import Transport, capabilities_of
 from vidgen_async.types.http import LONGEST_ANSWER, BytesBody, Delivery, Probe
 from vidgen_async.types.limits import Pacing, Turn
 from vidgen_async.types.orders import SENDABLE, Attempt, AttemptOutcome, Evidence, Order, OrderRef, OrderState
@@ -221,7 +221,7 @@ class Creates:
 
     async def _exchange(self, order: Order, probe: Probe, exchange: Exchange) -> None:
         request = self._endpoints.create_video(BytesBody(order.body), order.idempotency_key)
-        if not getattr(self._transport, "honours_gate", False):
+        if not capabilities_of(self._transport).honours_gate:
             await probe.pass_gate()
         exchange.is_handed_over = True
         async with await self._transport.send(request, probe=probe) as response:
