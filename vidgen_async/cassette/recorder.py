@@ -7,9 +7,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from vidgen_async.cassette.body_encoding import Blob, Tee, answer_body
+from vidgen_async.cassette.body_encoding import Tee, answer_body
 from vidgen_async.cassette.document import Document, Meta, RecordedRequest
-from vidgen_async.cassette.interaction_recorder import Taken
 from vidgen_async.cassette.partial_recording import PartFile, recover
 from vidgen_async.cassette.redactor import Redactor
 from vidgen_async.cassette.secret_scan import map_line, without_bytes
@@ -52,7 +51,6 @@ class Recorder:
         self._began: float | None = None
         self._broken: Exception | None = None
         self._is_over = False
-        self._under_way: dict[int, Taken] = {}
         self._answers: dict[object, tuple[int, dict[str, Any] | None, str]] = {}
         self._headers: Headers | None = None
         #: Those that it refers to, and whether it made them itself.
@@ -64,13 +62,14 @@ class Recorder:
     def is_begun(self) -> bool:
         return self._began is not None
 
-    def begin(self, request: Request) -> Taken:
-        """Take the next ordinal for a request; at once, so that the order is that in which requests began."""
+    def begin(self, request: Request) -> int:
+        """Return the next ordinal, for this request. Nothing is awaited, so that the ordinals are in the order in which
+        the requests began."""
         if self._began is None:
             try:
                 self._begin()
             except CassetteError as error:
-                self.broke(error)
+                self.record_failure(error)
                 raise
             self._broken = None
         if request.headers is not self._headers:
@@ -78,18 +77,15 @@ class Recorder:
             self.redactor.learn(request)
         self._note_base_url(request)
         self._count += 1
-        taken = self._under_way[self._count] = Taken(
-            recorder=self, request=request, n=self._count, started=self.elapsed
-        )
-        return taken
+        return self._count
 
     @property
     def elapsed(self) -> float:
         """Seconds since the recording began."""
         return self._offset + self.clock.now() - (self._began or 0.0)
 
-    def opened(self, n: int, request: Request, body: dict[str, Any] | None) -> None:
-        """Write down a request. Polls are the same request again and again: those are redacted once."""
+    def write_request(self, n: int, request: Request, body: dict[str, Any] | None) -> None:
+        """Write a request to the part file. The same request, as in polls, is redacted only once."""
         key = (request.method, str(request.url), tuple(request.headers.items()))
         version = self.redactor.secrets.version
         text, made_at = self._requests.get(key, ("", -1)) if body is None else ("", -1)
@@ -104,20 +100,15 @@ class Recorder:
                 self._requests[key] = text, version
         self._write_before(request, f'{{"e":"open","n":{n},"op":{to_text(request.op)},"request":{text}}}')
 
-    def forget(self, n: int) -> None:
-        """It never began: there is nothing to write of it."""
-        self._under_way.pop(n, None)
-
-    def finished(self, n: int, line: str) -> None:
-        """Write down an outcome, unless the recording is over. What goes wrong is told when it is to be published: an
-        answer is never lost by it."""
-        self._under_way.pop(n, None)
+    def write_outcome(self, line: str) -> None:
+        """Write an outcome to the part file, unless the recording is over. A failure is raised by :meth:`publish`: the
+        caller's response is never lost because of it."""
         if self._is_over:
             return
         try:
             self._write(line)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the caller's answer must not be lost by it
-            self.broke(error)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the caller's response must not be lost because of it
+            self.record_failure(error)
 
     def _write_before(self, request: Request, text: str) -> None:
         """Before the request is sent: CassetteError when it cannot be written."""
@@ -138,9 +129,9 @@ class Recorder:
             text = to_text(without_bytes(map_line(json.loads(text), replace), bad, self.redactor))
         self.part.write(text)
 
-    def body_of(self, tee: Tee, headers: Headers) -> tuple[dict[str, Any] | None, str]:
-        """An answer's body, and how it is written after the headers. Polls have the same answer again and again: those
-        are redacted once."""
+    def encode_body(self, tee: Tee, headers: Headers) -> tuple[dict[str, Any] | None, str]:
+        """Return a response's recorded body, and the text that follows its headers. The same response, as to polls, is
+        redacted only once."""
         data = tee.kept[0] if tee.length <= _LONGEST_AGAIN else None
         key = None if data is None else (headers.get("Content-Type"), headers.get("Content-Encoding"), data)
         known = self._answers.get(key)
@@ -148,17 +139,14 @@ class Recorder:
             return known[1], known[2]
         body, blob = answer_body(tee, headers, self.redactor)
         if blob is not None:
-            self.store(blob)
+            # It may turn out later that the blob contains a secret.
+            self._blobs[blob.name] = store(blob, self.cassette.blobs) or self._blobs.get(blob.name, False)
         text = "" if body is None else f',"body":{to_text(body)}'
         if len(self._answers) > _MOST_REQUESTS:
             self._answers.clear()
         if key is not None and blob is None:
             self._answers[key] = self.redactor.secrets.version, body, text
         return body, text
-
-    def store(self, blob: Blob) -> None:
-        """Keep a body's bytes; they may turn out to hold a secret later."""
-        self._blobs[blob.name] = store(blob, self.cassette.blobs) or self._blobs.get(blob.name, False)
 
     def _drop_blobs_with(self, values: list[str]) -> set[str]:
         """The blobs of this recording that hold one of the values. Those that others have, too, stay where they are."""
@@ -169,17 +157,12 @@ class Recorder:
                 (blobs / name).unlink(missing_ok=True)
         return found
 
-    def broke(self, error: Exception) -> None:
-        """From now on there is nothing to publish."""
+    def record_failure(self, error: Exception) -> None:
+        """The recording is incomplete: nothing can be published any more."""
         if self._broken is None and not self._is_over:
             self._broken = error
             message = "the recording at %(path)s is not whole: %(error)s"
             report(logger, logging.WARNING, Event.CASSETTE_BROKE, message, path=self.part.path, error=error)
-
-    def close_all(self) -> None:
-        """What is still under way has the outcome that its transport was closed."""
-        for taken in list(self._under_way.values()):
-            taken.cut_off()
 
     def publish(self) -> Path:
         """Make the cassette of what was finished; CassetteError says why not, and then the old one still stands."""

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from vidgen_async.cassette.document import Document
+from vidgen_async.cassette.interaction_recorder import InteractionRecorder
 from vidgen_async.cassette.recorder import Recorder
 from vidgen_async.cassette.settings import Cassette, as_cassette
 from vidgen_async.clock import LoopClock, hold_of
@@ -42,6 +43,7 @@ class RecordingTransport(WrappingTransport):
         self._inner_honours_gate = capabilities_of(inner).honours_gate
         self._auto_publish = auto_publish
         self._recorder = self._make_recorder(None)
+        self._active: set[InteractionRecorder] = set()
         self._is_closed = False
         self._is_over = False
         self.is_published: bool = False
@@ -57,16 +59,16 @@ class RecordingTransport(WrappingTransport):
     async def send(self, request: Request, *, probe: Probe | None = None) -> Response:
         """Send the request by the inner transport; its errors come through as they are. CassetteBusyError when another
         recording of the cassette is under way, CassetteError when it cannot be written: then nothing was sent."""
-        taken = None
+        interaction = None
         try:
             self._check_open(request)
-            taken = self._recorder.begin(request)
-            await taken.write_down()
+            interaction = InteractionRecorder.begin(self._recorder, request, self._active)
+            await interaction.record_request()
         except BaseException:
             if probe is not None:
                 probe.record_not_sent(Phase.BUILD)
-            if taken is not None:
-                taken.drop()
+            if interaction is not None:
+                interaction.discard()
             raise
         try:
             if probe is not None and not self._inner_honours_gate:
@@ -75,19 +77,19 @@ class RecordingTransport(WrappingTransport):
             response = await self.inner.send(request, probe=probe)
         except TransportError as error:
             if self._is_closed and isinstance(error, TransportClosedError):
-                taken.give_up(error.delivery, error.phase)
+                interaction.record_cancellation(error.delivery, error.phase)
             else:
-                taken.fail(error, probe)
+                interaction.record_error(error, probe)
             raise
         except asyncio.CancelledError:
             known = Probe() if probe is None else probe
-            taken.give_up(Delivery.MAYBE_SENT if probe is None else known.delivery, known.phase)
+            interaction.record_cancellation(Delivery.MAYBE_SENT if probe is None else known.delivery, known.phase)
             raise
         except BaseException:
-            taken.drop()
+            interaction.discard()
             raise
-        taken.answer(response.status, response.headers)
-        return ObservedResponse(response, taken)
+        interaction.record_status(response.status, response.headers)
+        return ObservedResponse(response, interaction)
 
     def publish(self) -> Path:
         """Make the cassette of what was finished, and return where it is. CassetteSecretError, CassetteError: nothing
@@ -111,7 +113,8 @@ class RecordingTransport(WrappingTransport):
         is_failing = sys.exception() is not None
         self._is_closed = True
         await self.inner.aclose()
-        self._recorder.close_all()
+        for interaction in sorted(self._active, key=lambda one: one.n):
+            interaction.record_close()
         if self._is_over or not self._auto_publish or not self._recorder.is_begun:
             return
         if is_failing:

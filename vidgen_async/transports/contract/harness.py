@@ -9,7 +9,7 @@ import pytest
 from yarl import URL
 
 from vidgen_async.errors import CassetteError, TransportError
-from vidgen_async.transports.base import Response, Transport
+from vidgen_async.transports.base import Response, Transport, capabilities_of
 from vidgen_async.transports.contract.service import Asked, Pairs, Scene, Service, settle
 from vidgen_async.types.http import BytesBody, Delivery, Phase, Probe, Request, Timeouts, make_headers
 
@@ -56,7 +56,7 @@ class Stage:
     @property
     def honours_gate(self) -> bool:
         """Whether the transport passes the gate itself; else it is passed before ``send``, as the client does it."""
-        return bool(getattr(self.transport, "honours_gate", False))
+        return capabilities_of(self.transport).honours_gate
 
     @property
     def unsent(self) -> Delivery:
