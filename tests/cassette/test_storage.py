@@ -268,11 +268,11 @@ def fail_at(step: str, monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
     if step == "flush":
         monkeypatch.setattr(os, "fsync", _no_space)
     elif step == "open":
-        real_open = Path.open
+        real_open = os.open
         monkeypatch.setattr(
-            Path,
+            os,
             "open",
-            lambda self, mode="r", *rest, **more: _no_space() if "x" in mode else real_open(self, mode, *rest, **more),
+            lambda path, flags, *rest: _no_space() if flags & os.O_EXCL else real_open(path, flags, *rest),
         )
     else:
         real_replace = Path.replace

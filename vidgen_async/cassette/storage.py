@@ -1,10 +1,8 @@
-"""A whole cassette takes its place at one go, or not at all."""
+"""A complete cassette is stored atomically, or not at all."""
 
-import os
-import secrets as random_names
-from contextlib import suppress
 from pathlib import Path
 
+from vidgen_async.atomic_file import AtomicFile
 from vidgen_async.cassette.body_encoding import Blob
 from vidgen_async.cassette.document import Document
 from vidgen_async.cassette.reader import load
@@ -18,7 +16,7 @@ def publish(document: Document, target: Path) -> None:
     """Write the cassette to ``target``. What stood there before still does when this raises: CassetteSecretError, and
     CassetteError for what the system refuses."""
     refuse_secrets(document)
-    write_at_one_go(target, write(document).encode())
+    write_atomically(target, write(document).encode())
 
 
 def publish_recorded(document: Document, target: Path, redactor: Redactor) -> None:
@@ -29,7 +27,7 @@ def publish_recorded(document: Document, target: Path, redactor: Redactor) -> No
         document = map_texts(document, secrets.replace)
     document = without_telling_bytes(document, redactor)
     refuse_secrets(document, secrets, origin=redactor.origin)
-    write_at_one_go(target, write(document).encode())
+    write_atomically(target, write(document).encode())
 
 
 def store(blob: Blob, directory: Path) -> bool:
@@ -37,7 +35,7 @@ def store(blob: Blob, directory: Path) -> bool:
     target = directory / blob.name
     if target.exists():
         return False
-    write_at_one_go(target, blob.data, is_synced=False)
+    write_atomically(target, blob.data, is_durable=False)
     return True
 
 
@@ -49,20 +47,14 @@ def load_if_there(path: Path) -> Document | None:
         return None
 
 
-def write_at_one_go(target: Path, data: bytes, *, is_synced: bool = True) -> None:
-    """``is_synced``: it survives a loss of power, too. A blob need not: its name tells whether it is whole."""
-    temporary = target.with_name(f".{target.name[:50]}.{random_names.token_hex(4)}")
+def write_atomically(target: Path, data: bytes, *, is_durable: bool = True) -> None:
+    """Replace or create the file. ``is_durable``: it survives a loss of power; a blob need not, for its name shows
+    whether it is complete."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("xb") as file:
+        with AtomicFile(target, is_durable=is_durable) as file:
             file.write(data)
-            file.flush()
-            if is_synced:
-                os.fsync(file.fileno())
-        temporary.replace(target)
+            file.commit()
     except OSError as error:
         message = f"{target} cannot be written: {error.strerror or error}"
         raise CassetteError(message) from error
-    finally:
-        with suppress(OSError):
-            temporary.unlink()
