@@ -232,7 +232,7 @@ class Transfer:
         if isinstance(error, TransportError):
             # A request that cannot be built will not be better the next time.
             return None if isinstance(error, TransportClosedError) or error.phase is Phase.BUILD else own
-        if not rule_for(error.status).read_may_go_again:
+        if not rule_for(error.status).is_read_retried:
             return None
         return own if error.retry_after is None else max(own, error.retry_after)
 

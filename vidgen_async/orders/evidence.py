@@ -8,8 +8,9 @@ from vidgen_async.errors import TransportError
 from vidgen_async.redaction.headers import visible_headers
 from vidgen_async.redaction.messages import excerpt
 from vidgen_async.service.candidates import find_candidates
-from vidgen_async.service.codec import Answer, describe_outcome, read_created_id, request_id_of
+from vidgen_async.service.codec import Answer, read_created_id, request_id_of
 from vidgen_async.service.endpoints import is_task_id
+from vidgen_async.service.error_responses import describe_outcome
 from vidgen_async.service.status_rules import outcome_of_answer, outcome_without_answer
 from vidgen_async.types.http import Delivery
 from vidgen_async.types.orders import AttemptOutcome, Evidence, Order

@@ -26,8 +26,8 @@ from vidgen_async.orders.error_messages import (
 )
 from vidgen_async.orders.results import Results
 from vidgen_async.orders.sending import Check, OnReceipt, Resend, Sender
-from vidgen_async.service.codec import create_body, read_request
 from vidgen_async.service.endpoints import checked_task_id
+from vidgen_async.service.request_body import create_body, read_request
 from vidgen_async.types.orders import (
     Attempt,
     AttemptOutcome,

@@ -47,17 +47,10 @@ from vidgen_async.orders.error_messages import (
 from vidgen_async.orders.evidence import evidence_of
 from vidgen_async.orders.settlement import Settlement
 from vidgen_async.service.body_decoding import decode_body
-from vidgen_async.service.codec import (
-    Answer,
-    is_json_object,
-    is_same_request,
-    prompt_of,
-    read_created_id,
-    recorded_refusal,
-    rejected_error,
-    service_error,
-)
+from vidgen_async.service.codec import Answer, is_json_object, read_created_id
 from vidgen_async.service.endpoints import Endpoints
+from vidgen_async.service.error_responses import recorded_refusal, rejected_error, service_error
+from vidgen_async.service.request_body import is_same_request, prompt_of
 from vidgen_async.transports.base import Transport
 from vidgen_async.types.http import LONGEST_ANSWER, BytesBody, Delivery, Headers, Probe, Request, make_headers
 from vidgen_async.types.limits import Pacing, Turn, backoff

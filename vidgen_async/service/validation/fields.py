@@ -7,7 +7,7 @@ from typing import Any
 from yarl import URL
 
 from vidgen_async.errors import InvalidRequestError
-from vidgen_async.service.json_encoding import why_not_json
+from vidgen_async.service.request_body import why_not_json
 from vidgen_async.service.validation.references import is_placeholder, problem_of_url
 from vidgen_async.service.validation.value_repr import shown
 from vidgen_async.types.resources import VideoRequest
