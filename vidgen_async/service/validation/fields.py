@@ -29,11 +29,13 @@ def problems_of(request: VideoRequest, service: URL | None = None, now: datetime
         problem = problem_of_url(value, service, now)
         if problem is not None:
             problems.append(f"{name}: {problem}")
-    wrong = set(map(field_of, problems))
-    for name in (*VideoRequest.field_names(), "extra"):
-        problem = why_not_json(getattr(request, name)) if name not in wrong else None
-        if problem is not None:
-            problems.append(f"{name}: {problem}")
+    values = {name: getattr(request, name) for name in (*VideoRequest.field_names(), "extra")}
+    if why_not_json(values) is not None:
+        wrong = set(map(field_of, problems))
+        for name, value in values.items():
+            problem = why_not_json(value) if name not in wrong else None
+            if problem is not None:
+                problems.append(f"{name}: {problem}")
     return problems
 
 
