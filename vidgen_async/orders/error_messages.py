@@ -16,7 +16,6 @@ from vidgen_async.errors import (
 from vidgen_async.types.orders import SET_BACK, Attempt, Order, OrderState, fold
 from vidgen_async.types.resources import VideoRequest, VideoTask
 
-LONGEST_ORDER_ID = 200
 #: By how much the service's clock and this one may differ.
 CLOCKS_APART = timedelta(hours=1)
 WHAT_TO_DO = "Look at the account, then orders.adopt(…), orders.abandon(…) or an explicit orders.resend(…)."
@@ -178,19 +177,6 @@ def check_reason(what: str, reason: object) -> None:
     if not isinstance(reason, str) or not reason.strip():
         message = f"orders.{what} needs a reason: it goes on record"
         raise InvalidRequestError(message, problems=[message])
-
-
-def check_order_id(order_id: object) -> None:
-    """Raise InvalidRequestError for what cannot name an order."""
-    problem = None
-    if not isinstance(order_id, str):
-        problem = f"order_id must be a string, not {type(order_id).__name__}"
-    elif not order_id.strip() or order_id != order_id.strip():
-        problem = f"order_id must not be empty or begin or end with white space: {order_id!r}"
-    elif len(order_id) > LONGEST_ORDER_ID or not order_id.isprintable():
-        problem = f"order_id must be at most {LONGEST_ORDER_ID} printable characters: {order_id[:80]!r}"
-    if problem:
-        raise InvalidRequestError(problem, problems=[problem])
 
 
 def wanted_states(states: Collection[OrderState | str] | None) -> frozenset[OrderState]:

@@ -6,8 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from itertools import islice
 from typing import Generic, TypeAlias, TypeVar
 
-from vidgen_async.clock import Clock
-from vidgen_async.types.limits import backoff
+from vidgen_async.clock import Clock, backoff
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -11,14 +11,13 @@ from contextlib import AbstractContextManager
 from functools import partial
 
 from vidgen_async.clock import Clock
-from vidgen_async.errors import OrderStateError
+from vidgen_async.errors import InvalidRequestError, OrderStateError
 from vidgen_async.events import Event, report
 from vidgen_async.journal.base import Journal
 from vidgen_async.orders.error_messages import (
     check_adoptable,
     check_age,
     check_attempt,
-    check_order_id,
     check_reason,
     taken_by_another,
     wanted_states,
@@ -42,6 +41,7 @@ from vidgen_async.types.resources import Receipt, TaskLike, VideoRequest, VideoT
 
 logger = logging.getLogger(__name__)
 
+LONGEST_ORDER_ID = 200
 #: For how many seconds the service is taken to remember an Idempotency-Key. Its description (section 8) does not say.
 KEY_LIFETIME = 3600.0
 
@@ -283,3 +283,16 @@ class Orders:
     def _ref(self, order_id: str) -> OrderRef:
         check_order_id(order_id)
         return OrderRef(service=self._service, account=self._account, order_id=order_id)
+
+
+def check_order_id(order_id: object) -> None:
+    """Raise InvalidRequestError for what cannot name an order."""
+    problem = None
+    if not isinstance(order_id, str):
+        problem = f"order_id must be a string, not {type(order_id).__name__}"
+    elif not order_id.strip() or order_id != order_id.strip():
+        problem = f"order_id must not be empty or begin or end with white space: {order_id!r}"
+    elif len(order_id) > LONGEST_ORDER_ID or not order_id.isprintable():
+        problem = f"order_id must be at most {LONGEST_ORDER_ID} printable characters: {order_id[:80]!r}"
+    if problem:
+        raise InvalidRequestError(problem, problems=[problem])

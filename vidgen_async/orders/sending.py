@@ -21,7 +21,7 @@ from typing import TypeAlias
 
 from attrs import Factory, evolve, field, frozen, mutable
 
-from vidgen_async.clock import Clock, within
+from vidgen_async.clock import Clock, backoff, within
 from vidgen_async.errors import (
     CassetteError,
     CreateError,
@@ -31,7 +31,7 @@ from vidgen_async.errors import (
     UncertainCreateError,
 )
 from vidgen_async.events import Event, contain_hook, report
-from vidgen_async.journal.base import Journal, Permission
+from vidgen_async.journal.base import Journal
 from vidgen_async.orders.balances import Balances
 from vidgen_async.orders.confirmation import Confirmation
 from vidgen_async.orders.error_messages import (
@@ -53,7 +53,7 @@ from vidgen_async.service.error_responses import recorded_refusal, rejected_erro
 from vidgen_async.service.request_body import is_same_request, prompt_of
 from vidgen_async.transports.base import Transport
 from vidgen_async.types.http import LONGEST_ANSWER, BytesBody, Delivery, Headers, Probe, Request, make_headers
-from vidgen_async.types.limits import Pacing, Turn, backoff
+from vidgen_async.types.limits import Pacing, Turn
 from vidgen_async.types.orders import (
     SENDABLE,
     Attempt,
@@ -61,6 +61,7 @@ from vidgen_async.types.orders import (
     Order,
     OrderRef,
     OrderState,
+    Permission,
     idempotency_key,
 )
 from vidgen_async.types.resources import Receipt
@@ -282,7 +283,8 @@ class Sender:
 
     async def _create(self, submission: Submission, ref: OrderRef, check: Check | None) -> Receipt:
         """Store the intent, unless it is stored already, once the request has passed its check."""
-        await self.settlement.flush(ref)
+        if self.settlement.unwritten:
+            await self.settlement.flush(ref)
         order = submission.order = await self._journal.get(ref, self._clock.wall())
         if order is not None and not is_same_request(order.body, submission.body):
             raise conflict(ref.order_id, "already stands for a different request")
@@ -306,7 +308,8 @@ class Sender:
         connect_failures = 0
         max_wait = self._pacing.patience
         settled = sum(attempt.outcome is not AttemptOutcome.SENDING for attempt in order.attempts)
-        await self.settlement.flush(order.ref)
+        if self.settlement.unwritten:
+            await self.settlement.flush(order.ref)
         while True:
             submission.order = order = await self._await_other_sender(submission, order)
             if order.state is OrderState.UNCERTAIN:
@@ -330,9 +333,7 @@ class Sender:
             settled = len(order.attempts)
             if send.attempt is None or send.attempt.outcome is AttemptOutcome.NOT_SENT:
                 connect_failures += 1
-                if connect_failures == CONNECT_ATTEMPTS or isinstance(send.failure, CassetteError):
-                    raise not_sent(order, send.failure) from send.failure
-                pause = backoff(connect_failures, 1.0)
+                pause = _pause_after_connect_failure(order, send, connect_failures)
             else:
                 pause, submission.refusal = self._pause_after_refusal(order, send, max_wait)
                 max_wait -= pause
@@ -613,6 +614,13 @@ def _check_sendable(order: Order, resend: Resend | None) -> None:
     if order.state is OrderState.WITHDRAWN:
         raise conflict(order.order_id, "was withdrawn")
     raise uncertain(order)
+
+
+def _pause_after_connect_failure(order: Order, send: Send, failures: int) -> float:
+    """Seconds until a create that could not connect is sent again; raises when that has been tried often enough."""
+    if failures == CONNECT_ATTEMPTS or isinstance(send.failure, CassetteError):
+        raise not_sent(order, send.failure) from send.failure
+    return backoff(failures, 1.0)
 
 
 def _report_duplicates(order: Order) -> None:

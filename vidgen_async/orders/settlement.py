@@ -6,13 +6,12 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from vidgen_async.clock import Clock, within
+from vidgen_async.clock import Clock, backoff, within
 from vidgen_async.errors import ReceiptNotStoredError, VidgenError
 from vidgen_async.events import Event, report
 from vidgen_async.journal.base import Journal
 from vidgen_async.orders.late_writer import Items, LateWriter
 from vidgen_async.redaction.messages import hide_secrets
-from vidgen_async.types.limits import backoff
 from vidgen_async.types.orders import Attempt, Evidence, Order, OrderRef
 
 logger = logging.getLogger(__name__)
@@ -36,6 +35,8 @@ class Settlement:
         self._known_secrets = known
         self._workers: set[asyncio.Task[Any]] = set()
         self._late = LateWriter(clock, self._write_late, self._report_late, first_pause=_FIRST_PAUSE)
+        self.unwritten = self._late.unwritten
+        """Evidence that the journal did not accept yet."""
         self._is_closing = asyncio.Event()
 
     async def complete(self, work: Coroutine[Any, Any, T]) -> T:
@@ -92,7 +93,7 @@ class Settlement:
 
     def known(self, order: Order) -> Order:
         """The order with the evidence that is not written yet."""
-        for (ref, n), evidence in self._late.unwritten.items():
+        for (ref, n), evidence in self.unwritten.items():
             if ref == order.ref:
                 order = order.learned(n, evidence)
         return order
@@ -100,7 +101,7 @@ class Settlement:
     async def flush(self, ref: OrderRef) -> None:
         """Write what is not written yet of this order: it must not be sent while the journal knows less than this
         client. Raises what the journal raises, or a ReceiptNotStoredError that names the task."""
-        for key, evidence in [item for item in self._late.unwritten.items() if item[0][0] == ref]:
+        for key, evidence in [item for item in self.unwritten.items() if item[0][0] == ref]:
             try:
                 await self._late.write([(key, evidence)])
             except Exception as error:

@@ -13,8 +13,7 @@ from vidgen_async.errors import ServiceError
 from vidgen_async.redaction.messages import LONGEST_READ, excerpt, hide_secrets, is_plain_word
 from vidgen_async.service.codec import Answer, request_id_of, shown_request_id
 from vidgen_async.service.status_rules import REFERENCE_CODES, rule_for
-from vidgen_async.types.http import make_headers
-from vidgen_async.types.limits import retry_after
+from vidgen_async.types.http import make_headers, retry_after
 from vidgen_async.types.orders import Attempt, AttemptOutcome, Evidence
 
 #: Who refused with a 401, and what to do then (5.7).

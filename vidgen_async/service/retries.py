@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from attrs import evolve
 
-from vidgen_async.clock import Clock
+from vidgen_async.clock import Clock, backoff
 from vidgen_async.errors import BodyError, ConnectionLostError, ServiceError, TransportClosedError, TransportError
 from vidgen_async.events import Event, report
 from vidgen_async.service.codec import Answer
@@ -16,7 +16,6 @@ from vidgen_async.service.error_responses import service_error
 from vidgen_async.service.status_rules import rule_for
 from vidgen_async.transports.base import Response, Transport
 from vidgen_async.types.http import LONGEST_ANSWER, Phase, Request
-from vidgen_async.types.limits import backoff
 
 logger = logging.getLogger(__name__)
 
