@@ -151,3 +151,10 @@ async def within(clock: Clock, seconds: float | None, work: Callable[[], Awaitab
         for task in (worker, alarm):
             task.cancel()
         await asyncio.gather(worker, alarm, return_exceptions=True)
+
+
+def backoff(tries: int, chance: float, *, first: float = 0.5, longest: float = 20.0) -> float:
+    """Seconds before the next try after ``tries`` failed ones: doubling, and spread by ``chance`` (0 to 1) over the
+    upper half, so that many clients do not come back together."""
+    full = min(first * 2.0 ** min(tries - 1, 30), longest)
+    return full * (0.5 + 0.5 * chance)

@@ -11,13 +11,13 @@ from vidgen_async.client.lifetime import Lifetime
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import NotFoundError
 from vidgen_async.journal import Journal, MemoryJournal
-from vidgen_async.orders import KEY_LIFETIME, Check, Names, Orders
-from vidgen_async.orders.sending import Creates
+from vidgen_async.orders import KEY_LIFETIME, Orders, Sender
+from vidgen_async.orders.confirmation import Confirmation
 from vidgen_async.service.endpoints import Endpoints
 from vidgen_async.transports import BufferedResponse, FakeTransport, Transport
 from vidgen_async.types.http import Request, Timeouts, make_headers
 from vidgen_async.types.limits import Pacing
-from vidgen_async.types.resources import VideoTask
+from vidgen_async.types.resources import VideoRequest, VideoTask
 
 Script = Callable[["Post"], Awaitable[BufferedResponse]]
 
@@ -109,7 +109,7 @@ def make_orders(service, journal, clock):
         on: Journal | None = None,
         pacing: Pacing | None = None,
         create_timeout: float | None = 120.0,
-        check: Check | None = None,
+        check: Callable[[VideoRequest], Awaitable[object]] | None = None,
         key_lifetime: float = KEY_LIFETIME,
         get_task: Callable[[str], Awaitable[VideoTask]] | None = None,
     ) -> Orders:
@@ -118,16 +118,22 @@ def make_orders(service, journal, clock):
         )
         kept = journal if on is None else on
         pacing = pacing or Pacing()
-        creates = Creates(
-            transport or service.transport, endpoints, kept, clock, pacing=pacing, known=("key-never-shown",)
-        )
-        names = Names(service=endpoints.origin, namespace="word")
-        return Orders(
-            creates,
+        sender = Sender(
+            transport or service.transport,
+            endpoints,
             kept,
             clock,
-            names,
             pacing=pacing,
+            confirmation=Confirmation(journal=kept, clock=clock, get_task=get_task or service.get_task),
+            namespace="word",
+            known=("key-never-shown",),
+        )
+        return Orders(
+            sender,
+            kept,
+            clock,
+            service=endpoints.origin,
+            account="default",
             check_usable=Lifetime().check,
             get_task=get_task or service.get_task,
             check=check,

@@ -12,8 +12,8 @@ from vidgen_async.client.lifetime import Lifetime
 from vidgen_async.clock import Clock
 from vidgen_async.errors import ConnectionLostError, NotFoundError
 from vidgen_async.journal import Journal
-from vidgen_async.orders import Names, Orders
-from vidgen_async.orders.sending import Creates
+from vidgen_async.orders import Orders, Sender
+from vidgen_async.orders.confirmation import Confirmation
 from vidgen_async.service.endpoints import Endpoints
 from vidgen_async.transports import BufferedResponse, FakeTransport
 from vidgen_async.types.http import Request, Timeouts
@@ -71,13 +71,21 @@ class Service:
     def client(self, journal: Journal, clock: Clock) -> Orders:
         """The orders of one more client."""
         endpoints = Endpoints(URL("https://h/openapi/v1"), "key-never-shown", Timeouts(create=120.0))
-        pacing = Pacing()
+        confirmation = Confirmation(journal=journal, clock=clock, get_task=self.get_task)
         return Orders(
-            Creates(self.transport(), endpoints, journal, clock, pacing=pacing),
+            Sender(
+                self.transport(),
+                endpoints,
+                journal,
+                clock,
+                pacing=Pacing(),
+                confirmation=confirmation,
+                namespace="word",
+            ),
             journal,
             clock,
-            Names(service=endpoints.origin, namespace="word"),
-            pacing=pacing,
+            service=endpoints.origin,
+            account="default",
             check_usable=Lifetime().check,
             get_task=self.get_task,
         )

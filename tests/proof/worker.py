@@ -17,7 +17,7 @@ from tests.proof.points import BEFORE_RETURN, Halt, HaltingTransport, watch_comm
 from vidgen_async import Client, Pacing, Receipt, Timeouts, VidgenError
 from vidgen_async.clock import LoopClock
 from vidgen_async.orders import orders as orders_module
-from vidgen_async.service import codec
+from vidgen_async.service import request_body
 
 MODEL = "gen-2.0"
 
@@ -94,12 +94,12 @@ async def work(wanted: dict[str, Any]) -> None:
 
 def upgrade() -> None:
     """From now on this is another version of the SDK, which writes another body for the same request."""
-    before = codec.create_body
+    before = request_body.create_body
 
     def create_body(request: Any) -> bytes:
         return json.dumps(json.loads(before(request)) | {"version": 2}, indent=1).encode()
 
-    codec.create_body = orders_module.create_body = create_body
+    request_body.create_body = orders_module.create_body = create_body
 
 
 def main() -> None:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from vidgen_async.service.status_rules import outcome_of_answer, outcome_without_answer, rule_for
+from vidgen_async.errors import RejectedError, RejectedUnexpectedResponseError
+from vidgen_async.service.status_rules import REFERENCE_CODES, outcome_of_answer, outcome_without_answer, rule_for
 from vidgen_async.types.http import Delivery
 from vidgen_async.types.orders import AttemptOutcome
 
@@ -51,5 +52,14 @@ def test_only_proof_that_nothing_left_makes_a_create_not_sent():
         (599, True),
     ],
 )
-def test_a_read_goes_again_after_what_passes(status, again):
-    assert rule_for(status).read_may_go_again is again
+def test_a_read_is_retried_after_what_is_transient(status, again):
+    assert rule_for(status).is_read_retried is again
+
+
+@pytest.mark.parametrize("code", [None, *sorted(REFERENCE_CODES)])
+def test_a_rejected_create_is_also_the_error_of_its_status(code):
+    for status in (400, 401, 402, 404, 429):
+        rule = rule_for(status, code)
+        assert issubclass(rule.rejected, RejectedError)
+        assert issubclass(rule.rejected, rule.error)
+    assert rule_for(418).rejected is RejectedUnexpectedResponseError

@@ -4,7 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from vidgen_async.types.limits import Hold, Pacing, Turn, backoff, retry_after, turn
+from vidgen_async.clock import backoff
+from vidgen_async.types.http import retry_after
+from vidgen_async.types.limits import Hold, Pacing, Turn, turn
 
 NOW = datetime(2026, 11, 28, 12, 0, 0, tzinfo=UTC)
 

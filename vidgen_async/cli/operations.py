@@ -28,7 +28,7 @@ from vidgen_async.media.download import check_target
 from vidgen_async.orders import KEY_LIFETIME
 from vidgen_async.orders.error_messages import check_age, check_attempt, wrong_state
 from vidgen_async.service.catalog import RequestCheck
-from vidgen_async.service.codec import create_body, read_request
+from vidgen_async.service.request_body import create_body, read_request
 from vidgen_async.service.validation import refuse
 from vidgen_async.types.orders import SENDABLE, Order, OrderState
 from vidgen_async.types.resources import Receipt, TaskLike, VideoRequest, VideoTask

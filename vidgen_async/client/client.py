@@ -25,9 +25,9 @@ from vidgen_async.clock import Clock, LoopClock
 from vidgen_async.errors import ConfigurationError
 from vidgen_async.journal import Journal, MemoryJournal, journal_from
 from vidgen_async.media.download import Downloads
-from vidgen_async.orders import KEY_LIFETIME, Names, Orders
+from vidgen_async.orders import KEY_LIFETIME, Orders, Sender
 from vidgen_async.orders.balances import Balances
-from vidgen_async.orders.sending import Creates
+from vidgen_async.orders.confirmation import Confirmation
 from vidgen_async.service.catalog import LiveCatalog
 from vidgen_async.service.codec import read_account, read_look, read_task
 from vidgen_async.service.endpoints import Endpoints
@@ -36,6 +36,7 @@ from vidgen_async.transports.base import Capabilities, Transport, capabilities_o
 from vidgen_async.transports.direct.transport import DirectTransport
 from vidgen_async.types.http import Timeouts
 from vidgen_async.types.limits import Pacing
+from vidgen_async.types.resources import VideoTask
 from vidgen_async.watcher import Watcher
 
 #: Section 8: polling once per 60 seconds is recommended.
@@ -104,33 +105,34 @@ class Client:
         self._lifetime = Lifetime()
         reads = Reads(self._transport, self._clock, origin=endpoints.origin, known=(key,), budget=read_budget)
         live_catalog = LiveCatalog(reads, endpoints, self._clock)
-        pacing = pacing or Pacing()
         word = namespace or os.environ.get("VIDGEN_NAMESPACE") or None
         read_balance = partial(reads.once, endpoints.get_account(), read_account)
+
+        async def get_task_once(task_id: str) -> VideoTask:
+            return await reads.once(endpoints.get_video(task_id), partial(read_task, task_id=task_id))
+
         # A cassette holds what the caller asked for, and nothing else.
         is_on_cassette = capabilities.is_replay or capabilities.is_recording
-        creates = Creates(
+        balances = Balances(None if is_on_cassette else read_balance, self._journal, self._clock)
+        sender = Sender(
             self._transport,
             endpoints,
             self._journal,
             self._clock,
-            pacing=pacing,
-            balances=Balances(None if is_on_cassette else read_balance, self._journal, self._clock),
+            pacing=pacing or Pacing(),
+            confirmation=Confirmation(journal=self._journal, clock=self._clock, get_task=get_task_once),
+            namespace=None if word is None else checked_name("namespace", word),
+            balances=balances,
             known=(key,),
         )
         self.orders: Orders = Orders(
-            creates,
+            sender,
             self._journal,
             self._clock,
-            Names(
-                service=endpoints.origin,
-                account=checked_name("account", account),
-                namespace=None if word is None else checked_name("namespace", word),
-            ),
-            pacing=pacing,
+            service=endpoints.origin,
+            account=checked_name("account", account),
             check_usable=self._lifetime.check,
             get_task=lambda task_id: reads.again(endpoints.get_video(task_id), partial(read_task, task_id=task_id)),
-            get_task_once=lambda task_id: reads.once(endpoints.get_video(task_id), partial(read_task, task_id=task_id)),
             check=live_catalog.insist,
             key_lifetime=_checked_lifetime(key_lifetime),
         )
@@ -147,7 +149,7 @@ class Client:
             concurrency=max_connections,
             on_update=on_update,
             on_terminal=self.orders.results.saw,
-            is_origin_known=lambda: reads.has_answer or creates.has_answer,
+            is_origin_known=lambda: reads.has_answer or sender.has_answer,
         )
         parts = Parts(
             lifetime=self._lifetime,
@@ -155,7 +157,7 @@ class Client:
             reads=reads,
             clock=self._clock,
             watcher=self._watcher,
-            balances=creates.balances,
+            balances=balances,
             downloads=Downloads(reads, endpoints, self._clock),
             live_catalog=live_catalog,
             terminal_states=states,

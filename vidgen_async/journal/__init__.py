@@ -1,6 +1,6 @@
 """Journals: where orders are written before they go out."""
 
-from vidgen_async.journal.base import Journal, Permission, RunningPage
+from vidgen_async.journal.base import Journal, RunningPage
 from vidgen_async.journal.memory import MemoryJournal
 from vidgen_async.journal.opening import journal_from
 from vidgen_async.journal.sqlite.journal import SqliteJournal
@@ -13,6 +13,7 @@ from vidgen_async.types.orders import (
     Order,
     OrderRef,
     OrderState,
+    Permission,
     RunningTask,
     TaskResult,
 )

@@ -6,62 +6,27 @@ was before or after the operation.
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Protocol
 
 from attrs import frozen
 
 from vidgen_async.errors import JournalError
-from vidgen_async.types.limits import Hold, Pacing, Turn
+from vidgen_async.types.limits import Pacing, Turn
 from vidgen_async.types.orders import (
-    SET_BACK,
     Attempt,
-    AttemptOutcome,
     Closing,
     Evidence,
     Order,
     OrderRef,
     OrderState,
+    Permission,
     RunningTask,
     TaskResult,
 )
 
-#: Slots are held a little longer than the window, for clocks that do not run quite alike.
-SLOT_MARGIN = timedelta(milliseconds=100)
 #: Of how much a page of what is running consists, whether it still runs or not.
 RUNNING_PAGE = 1000
-
-
-@frozen(kw_only=True)
-class Permission:
-    """What is asked of :meth:`Journal.begin`: to write attempt ``expect_attempt + 1`` of an order as *sending*."""
-
-    ref: OrderRef
-    expect_attempt: int
-    """How many attempts the caller has seen; another number means that somebody else was faster."""
-    states: Collection[OrderState]
-    """The states in which the order may be sent."""
-    now: datetime
-    deadline_at: datetime
-    pacing: Pacing
-    kind: str = "create"
-    by: str = ""
-    reason: str = ""
-
-    def suits(self, order: Order) -> bool:
-        """Whether the order is as the caller saw it."""
-        return order.state in self.states and len(order.attempts) == self.expect_attempt
-
-    def attempt(self) -> Attempt:
-        """The attempt that is asked for."""
-        return Attempt(
-            n=self.expect_attempt + 1,
-            sent_at=self.now,
-            deadline_at=self.deadline_at,
-            kind=self.kind,
-            by=self.by,
-            reason=self.reason,
-        )
 
 
 @frozen(kw_only=True)
@@ -158,36 +123,6 @@ class Journal(Protocol):
     async def aclose(self) -> None:
         """Release everything. Twice is fine."""
         ...
-
-
-def hold_of(counted: datetime, pacing: Pacing, now: datetime, *, is_open: bool) -> Hold:
-    """The slot of the rolling limit that an attempt holds which the service has counted by then at the latest.
-
-    It is held for a window after the attempt's answer. Without an answer nobody knows when the service counts it:
-    then for a window after its deadline; while it is open (nothing is known of it) an answer may free it sooner.
-    """
-    window = timedelta(seconds=pacing.window) + SLOT_MARGIN
-    until = counted + window
-    return Hold(until, now + window if is_open else until)
-
-
-def counted_at(attempt: Attempt) -> datetime | None:
-    """The latest moment at which the service can have counted the attempt: its answer, else its deadline; None when
-    nothing of it was sent."""
-    evidence = attempt.evidence
-    if evidence is None:
-        return attempt.deadline_at
-    if evidence.outcome is AttemptOutcome.NOT_SENT or attempt.kind == "adopt":
-        return None
-    return evidence.at if evidence.answered else attempt.deadline_at
-
-
-def counted_anew(counted: datetime, attempt: Attempt, now: datetime) -> datetime:
-    """The same after a look at the clock: if that was set back, ``counted`` is the time of a day that has not come
-    yet, and nobody should wait for it. What was answered was counted by ``now``; what was not, within its deadline."""
-    is_answered = attempt.evidence is not None and attempt.evidence.answered
-    latest = now if is_answered else now + (attempt.deadline_at - attempt.sent_at)
-    return latest if counted > latest + SET_BACK else counted
 
 
 def unknown_order(ref: OrderRef) -> JournalError:

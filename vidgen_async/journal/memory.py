@@ -10,16 +10,21 @@ from attrs import evolve
 
 from vidgen_async.journal.base import (
     RUNNING_PAGE,
-    SLOT_MARGIN,
-    Permission,
     RunningPage,
-    counted_anew,
-    counted_at,
-    hold_of,
     unknown_order,
 )
-from vidgen_async.types.limits import Pacing, Turn, turn
-from vidgen_async.types.orders import Attempt, Closing, Evidence, Order, OrderRef, OrderState, RunningTask, TaskResult
+from vidgen_async.types.limits import SLOT_MARGIN, Pacing, Turn, hold_of, turn
+from vidgen_async.types.orders import (
+    Attempt,
+    Closing,
+    Evidence,
+    Order,
+    OrderRef,
+    OrderState,
+    Permission,
+    RunningTask,
+    TaskResult,
+)
 
 
 class MemoryJournal:
@@ -152,7 +157,7 @@ class MemoryJournal:
 
     def _count(self, ref: OrderRef, attempt: Attempt) -> None:
         counts = self._counted.setdefault((ref.service, ref.account), _Counts())
-        counts.put((ref, attempt.n), counted_at(attempt))
+        counts.put((ref, attempt.n), attempt.counted_at)
 
     def _turn(self, account: tuple[str, str], pacing: Pacing, now: datetime) -> Turn:
         """Looks at single attempts only when so many hold a slot that none is free."""
@@ -163,7 +168,7 @@ class MemoryJournal:
         holds = []
         for (ref, n), counted in counts.items():
             attempt = self._orders[ref].attempts[n - 1]
-            anew = counted_anew(counted, attempt, now)
+            anew = attempt.correct_count(counted, now)
             if anew != counted:
                 counts.put((ref, n), anew)
             holds.append(hold_of(anew, pacing, now, is_open=attempt.evidence is None))

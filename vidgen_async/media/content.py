@@ -14,15 +14,13 @@ from vidgen_async.redaction.messages import excerpt, hide_secrets
 from vidgen_async.service.codec import read_task
 from vidgen_async.service.endpoints import Endpoints, checked_task_id
 from vidgen_async.service.retries import Reads
+from vidgen_async.service.status_rules import rule_for
 from vidgen_async.transports.base import BufferedResponse, Response
 from vidgen_async.types.http import Request, make_headers
 from vidgen_async.types.resources import TaskLike
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 LONGEST_CHAIN = 5
-
-#: What a signed link answers when it is no longer good.
-_REFUSALS = frozenset({401, 403, 404, 410})
 
 #: The only headers that go on to where a redirect points: what is wanted, never who asks.
 _BARE = ("Accept", "Accept-Encoding", "Range", "If-Range")
@@ -44,7 +42,7 @@ class Opened:
     @property
     def is_refused_link(self) -> bool:
         """Whether a link refused, rather than the service its key."""
-        return self.response.status in _REFUSALS and "Authorization" not in self.request.headers
+        return rule_for(self.response.status).is_link_refused and "Authorization" not in self.request.headers
 
 
 class Content:

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 from typing import NoReturn, TypeAlias
 
-from vidgen_async.clock import Clock
+from vidgen_async.clock import Clock, backoff
 from vidgen_async.errors import (
     BodyError,
     NotVideoError,
@@ -20,7 +20,6 @@ from vidgen_async.media.partial_file import PartFile
 from vidgen_async.service.status_rules import rule_for
 from vidgen_async.transports.base import Response
 from vidgen_async.types.http import CHUNK, Headers, Phase
-from vidgen_async.types.limits import backoff
 
 logger = logging.getLogger(__name__)
 
@@ -232,7 +231,7 @@ class Transfer:
         if isinstance(error, TransportError):
             # A request that cannot be built will not be better the next time.
             return None if isinstance(error, TransportClosedError) or error.phase is Phase.BUILD else own
-        if not rule_for(error.status).read_may_go_again:
+        if not rule_for(error.status).is_read_retried:
             return None
         return own if error.retry_after is None else max(own, error.retry_after)
 

@@ -1,7 +1,7 @@
 """Orders: one order = one Idempotency-Key = one body, for ever; and at most one POST that nobody can account for."""
 
 from vidgen_async.orders.error_messages import WHAT_TO_DO
-from vidgen_async.orders.orders import KEY_LIFETIME, Check, Names, Orders
-from vidgen_async.orders.submission import OnReceipt
+from vidgen_async.orders.orders import KEY_LIFETIME, Orders
+from vidgen_async.orders.sending import OnReceipt, Sender
 
-__all__ = ["KEY_LIFETIME", "WHAT_TO_DO", "Check", "Names", "OnReceipt", "Orders"]
+__all__ = ["KEY_LIFETIME", "WHAT_TO_DO", "OnReceipt", "Orders", "Sender"]

@@ -6,17 +6,16 @@ from typing import Any
 
 from vidgen_async.errors import (
     CassetteError,
+    CreateError,
     InvalidRequestError,
     NotSentError,
     OrderConflictError,
     OrderStateError,
     UncertainCreateError,
 )
-from vidgen_async.orders.sending import Sent, Wish
 from vidgen_async.types.orders import SET_BACK, Attempt, Order, OrderState, fold
 from vidgen_async.types.resources import VideoRequest, VideoTask
 
-LONGEST_ORDER_ID = 200
 #: By how much the service's clock and this one may differ.
 CLOCKS_APART = timedelta(hours=1)
 WHAT_TO_DO = "Look at the account, then orders.adopt(…), orders.abandon(…) or an explicit orders.resend(…)."
@@ -59,12 +58,12 @@ def _what_is_known(attempt: Attempt) -> str:
     return f"{left}; after {attempt.waited:.1f} s {came} ({evidence.cause}{request}){task}"
 
 
-def not_sent(order: Order, sent: Sent) -> Exception:
-    """No connection was to be had for this send; an earlier attempt may be unclear all the same."""
-    if isinstance(sent.failure, CassetteError):
-        return sent.failure
-    cause = str(sent.failure)
-    if isinstance(sent.failure, TimeoutError):
+def not_sent(order: Order, failure: Exception | None) -> Exception:
+    """This send could not connect; an earlier attempt may be unclear all the same."""
+    if isinstance(failure, CassetteError):
+        return failure
+    cause = str(failure)
+    if isinstance(failure, TimeoutError):
         cause = "the create's time limit passed before a connection was ready"
     if is_unaccounted(order):
         message = (
@@ -73,6 +72,32 @@ def not_sent(order: Order, sent: Sent) -> Exception:
         )
         return UncertainCreateError(message, **facts(order), advice=WHAT_TO_DO)
     return NotSentError(f"order {order.order_id!r} was not sent: {cause}.", **facts(order), advice=CALL_AGAIN)
+
+
+def not_recorded(order: Order, task_id: str | None, cause: str) -> UncertainCreateError:
+    """A send may have left, and the journal could not be written."""
+    named = f" The answer named task {task_id!r}." if task_id is not None else ""
+    message = (
+        f"order {order.order_id!r}: the transport may have sent it without waiting for the journal, which could not be "
+        f"written ({cause}).{named} It may have made, and charged, a task. It is not sent again while this client is "
+        "open; the journal does not know of it."
+    )
+    return UncertainCreateError(message, **facts(order))
+
+
+def interrupted(order_id: str, order: Order | None, refusal: CreateError | None, *, may_have_left: bool) -> CreateError:
+    """The client was closed before there was an outcome."""
+    known = {"order_id": order_id} if order is None else facts(order)
+    if may_have_left:
+        message = (
+            f"order {order_id!r}: the client was closed while it waited for the answer; the service may have made, and "
+            "charged, a task. It will not be sent again by itself."
+        )
+        return UncertainCreateError(message, **known, advice=WHAT_TO_DO)
+    if refusal is not None:
+        return refusal
+    message = f"order {order_id!r} was not sent: the client was closed first."
+    return NotSentError(message, **known, advice=CALL_AGAIN)
 
 
 def is_unaccounted(order: Order) -> bool:
@@ -117,17 +142,6 @@ def check_adoptable(order: Order, request: VideoRequest, task: VideoTask) -> Non
         raise OrderStateError(message, order_id=order.order_id, state=order.state)
 
 
-def check_sendable(order: Order, wish: Wish) -> None:
-    """Raise what an order that may not be sent as wished stands for."""
-    if wish.expect_attempt is not None:
-        check_attempt(order, wish.expect_attempt)
-    if order.state in wish.states:
-        return
-    if order.state is OrderState.WITHDRAWN:
-        raise conflict(order.order_id, "was withdrawn")
-    raise uncertain(order)
-
-
 def check_attempt(order: Order, expected: int) -> None:
     """Raise OrderStateError when the order's last attempt is another than the one that the caller knows of."""
     last = len(order.attempts)
@@ -163,19 +177,6 @@ def check_reason(what: str, reason: object) -> None:
     if not isinstance(reason, str) or not reason.strip():
         message = f"orders.{what} needs a reason: it goes on record"
         raise InvalidRequestError(message, problems=[message])
-
-
-def check_order_id(order_id: object) -> None:
-    """Raise InvalidRequestError for what cannot name an order."""
-    problem = None
-    if not isinstance(order_id, str):
-        problem = f"order_id must be a string, not {type(order_id).__name__}"
-    elif not order_id.strip() or order_id != order_id.strip():
-        problem = f"order_id must not be empty or begin or end with white space: {order_id!r}"
-    elif len(order_id) > LONGEST_ORDER_ID or not order_id.isprintable():
-        problem = f"order_id must be at most {LONGEST_ORDER_ID} printable characters: {order_id[:80]!r}"
-    if problem:
-        raise InvalidRequestError(problem, problems=[problem])
 
 
 def wanted_states(states: Collection[OrderState | str] | None) -> frozenset[OrderState]:

@@ -4,42 +4,30 @@ Every order is submitted by a worker that the client owns. Callers wait for its 
 (a browser that went away) changes nothing but that caller.
 """
 
-import asyncio
 import logging
-import secrets
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any, TypeAlias
 
-from attrs import frozen
-
-from vidgen_async.clock import Clock, within
-from vidgen_async.errors import JournalError, OrderStateError
+from vidgen_async.clock import Clock
+from vidgen_async.errors import InvalidRequestError, OrderStateError
 from vidgen_async.events import Event, report
 from vidgen_async.journal.base import Journal
-from vidgen_async.orders.attempt_loop import Carrier
-from vidgen_async.orders.confirmation import Confirmation
 from vidgen_async.orders.error_messages import (
     check_adoptable,
     check_age,
     check_attempt,
-    check_order_id,
     check_reason,
-    conflict,
     taken_by_another,
     wanted_states,
     wrong_state,
 )
 from vidgen_async.orders.results import Results
-from vidgen_async.orders.sending import Creates, Wish
-from vidgen_async.orders.submission import OnReceipt, Submission, Submissions, outcome_of
-from vidgen_async.service.codec import create_body, is_same_request, read_request
+from vidgen_async.orders.sending import Check, OnReceipt, Resend, Sender
 from vidgen_async.service.endpoints import checked_task_id
-from vidgen_async.types.limits import Pacing
+from vidgen_async.service.request_body import create_body, read_request
 from vidgen_async.types.orders import (
-    SENDABLE,
     Attempt,
     AttemptOutcome,
     Closing,
@@ -48,33 +36,17 @@ from vidgen_async.types.orders import (
     OrderRef,
     OrderState,
     RunningTask,
-    idempotency_key,
 )
 from vidgen_async.types.resources import Receipt, TaskLike, VideoRequest, VideoTask
 
 logger = logging.getLogger(__name__)
 
+LONGEST_ORDER_ID = 200
 #: For how many seconds the service is taken to remember an Idempotency-Key. Its description (section 8) does not say.
 KEY_LIFETIME = 3600.0
 
 #: Looking at very many orders lets the event loop breathe after so many.
 _CHUNK = 1000
-
-#: Raises InvalidRequestError for a request that is not worth sending.
-Check: TypeAlias = Callable[[VideoRequest], Awaitable[object]]
-
-
-@frozen(kw_only=True)
-class Names:
-    """Whose orders these are: they are named by service, account and order id."""
-
-    service: str
-    """The origin of the service."""
-    account: str = "default"
-    """The caller's own name for the account; not derived from the key, since keys are renewed."""
-    namespace: str | None = None
-    """The deployment's random word, from which, with account and order id, each Idempotency-Key is derived. None: each
-    journal makes its own, so that the same order id has another key in another journal."""
 
 
 class Orders:
@@ -82,39 +54,28 @@ class Orders:
 
     def __init__(
         self,
-        creates: Creates,
+        sender: Sender,
         journal: Journal,
         clock: Clock,
-        names: Names,
         *,
-        pacing: Pacing,
+        service: str,
+        account: str,
         check_usable: Callable[[], None],
         get_task: Callable[[str], Awaitable[VideoTask]],
-        get_task_once: Callable[[str], Awaitable[VideoTask]] | None = None,
-        check: Check | None = None,
+        check: Callable[[VideoRequest], Awaitable[object]] | None = None,
         key_lifetime: float = KEY_LIFETIME,
     ) -> None:
-        confirmation = Confirmation(journal=journal, clock=clock, get_task=get_task_once or get_task)
-        self._carrier = Carrier(
-            creates=creates,
-            confirmation=confirmation,
-            journal=journal,
-            clock=clock,
-            pacing=pacing,
-            service=names.service,
-        )
-        self._settling = creates.settling
-        self._balances = creates.balances
-        self.results = Results(journal, clock, names.service, creates.settling.why)
-        """How tasks ended goes on record."""
+        self._sender = sender
+        self._settlement = sender.settlement
+        self.results = Results(journal, clock, service, sender.settlement.describe)
+        """How tasks ended is written to the journal."""
         self._journal = journal
         self._clock = clock
-        self._names = names
-        self._word = names.namespace
+        self._service = service
+        self._account = account
         self._key_lifetime = key_lifetime
         self._get_task = get_task
         self._check = check
-        self._submissions = Submissions()
         self._check_usable = check_usable
 
     # -- creating ------------------------------------------------------------------------------------------------------
@@ -142,49 +103,11 @@ class Orders:
             order_id = str(uuid.uuid4())
             message = "order %(order_id)s: a new order id, since none was given"
             report(logger, logging.INFO, Event.ORDER_NAMED, message, order_id=order_id)
-        ref = self._ref(order_id)
-        body = create_body(request)
+        ref, body = self._ref(order_id), create_body(request)
         check = self._check_of(request) if validate else None
-        while (submission := self._submissions.get(order_id)) is not None and submission.is_checking:
-            if is_same_request(submission.body, body) and validate:
-                break
-            decided: list[asyncio.Future[Any]] = [submission.outcome, submission.checked]
-            await asyncio.wait(decided, return_when=asyncio.FIRST_COMPLETED)
-            self._check_usable()
-        if submission is None:
-            work = partial(self._create, ref=ref, body=body, check=check)
-            submission = self._submissions.start(order_id, body, work)
-        elif not is_same_request(submission.body, body):
-            raise conflict(order_id, "stands for a different request, which is being sent now")
-        try:
-            return await outcome_of(submission, on_receipt)
-        except OrderStateError:  # of a person's resend, joined here, before which somebody else's was faster
-            return await self.create(request, order_id=order_id, on_receipt=on_receipt, validate=validate)
+        return await self._sender.submit(ref, body, check=check, on_receipt=on_receipt, usable=self._check_usable)
 
-    async def _create(
-        self, submission: Submission, *, ref: OrderRef, body: bytes, check: Callable[[], Awaitable[object]] | None
-    ) -> Receipt:
-        await self._settling.catch_up(ref)
-        order = submission.order = await self._journal.get(ref, self._clock.wall())
-        if order is not None and not is_same_request(order.body, body):
-            raise conflict(ref.order_id, "already stands for a different request")
-        if check is not None and (order is None or order.state in SENDABLE):
-            await check()
-        submission.passed()
-        if order is None:
-            key = idempotency_key(await self._namespace(), ref.account, ref.order_id)
-            intent = Order(ref=ref, idempotency_key=key, body=body, created_at=self._clock.wall())
-            order = await self._journal.intend(intent)
-            if not is_same_request(order.body, body):
-                raise conflict(ref.order_id, "already stands for a different request")
-        return await self._carrier.carry_out(submission, order, Wish())
-
-    async def _namespace(self) -> str:
-        if self._word is None:
-            self._word = await self._journal.namespace(secrets.token_hex(8))
-        return self._word
-
-    def _check_of(self, request: VideoRequest) -> Callable[[], Awaitable[object]] | None:
+    def _check_of(self, request: VideoRequest) -> Check | None:
         return None if self._check is None else partial(self._check, request)
 
     # -- looking, and a person's word ----------------------------------------------------------------------------------
@@ -193,7 +116,7 @@ class Orders:
         """What is on record about the order; None when nothing is."""
         self._check_usable()
         order = await self._journal.get(self._ref(order_id), self._clock.wall())
-        return None if order is None else self._settling.known(order)
+        return None if order is None else self._settlement.known(order)
 
     async def list(
         self, states: Collection[OrderState | str] | None = None, *, is_terminal: bool | None = None
@@ -206,12 +129,12 @@ class Orders:
         """
         self._check_usable()
         wanted = wanted_states(states)
-        names, now = self._names, self._clock.wall()
-        orders = await self._journal.list(names.service, names.account, now, is_terminal=is_terminal)
+        now = self._clock.wall()
+        orders = await self._journal.list(self._service, self._account, now, is_terminal=is_terminal)
         found: list[Order] = []
         for start in range(0, len(orders), _CHUNK):
             found.extend(
-                order for order in map(self._settling.known, orders[start : start + _CHUNK]) if order.state in wanted
+                order for order in map(self._settlement.known, orders[start : start + _CHUNK]) if order.state in wanted
             )
             await self._clock.sleep(0)
         return found
@@ -227,7 +150,7 @@ class Orders:
         after: int | None = 0
         while after is not None:
             self._check_usable()  # a journal that was closed would open again
-            page = await self._journal.running(self._names.service, self._names.account, after=after)
+            page = await self._journal.running(self._service, self._account, after=after)
             after = page.after
             for task in page.tasks:
                 yield task
@@ -256,16 +179,10 @@ class Orders:
         states = set(OrderState) - {OrderState.WITHDRAWN}
         order = await self._in_state(order_id, "resumed", states)
         self._check_usable()  # the client may have been closed while the journal was read
-        submission = self._submissions.get(order_id)
-        if submission is None:
-            check = self._check_of(read_request(order.body)) if validate else None
-            work = partial(self._create, ref=order.ref, body=order.body, check=check)
-            submission = self._submissions.start(order_id, order.body, work)
-            submission.order = order
-        try:
-            return await outcome_of(submission, on_receipt)
-        except OrderStateError:  # of a person's resend, joined here, before which somebody else's was faster
-            return await self.resume(order_id, on_receipt=on_receipt, validate=validate)
+        check = self._check_of(read_request(order.body)) if validate else None
+        return await self._sender.submit(
+            order.ref, order.body, check=check, on_receipt=on_receipt, usable=self._check_usable
+        )
 
     async def resend(
         self,
@@ -290,22 +207,10 @@ class Orders:
         check_attempt(order, expect_attempt)
         if not accept_duplicate_risk:
             check_age(order, self._clock.wall(), self._key_lifetime)
-        if self._submissions.get(order_id) is not None:
+        if self._sender.submission(order_id) is not None:
             raise wrong_state(order, "resent while it is being submitted")
-        wish = Wish(
-            kind="resend",
-            states=frozenset({OrderState.UNCERTAIN}),
-            expect_attempt=expect_attempt,
-            by=by,
-            reason=reason,
-        )
         self._check_usable()  # the client may have been closed while the journal was read
-        submission = self._submissions.start(
-            order_id, order.body, partial(self._carrier.carry_out, order=order, wish=wish)
-        )
-        submission.order = order
-        submission.passed()
-        return await outcome_of(submission)
+        return await self._sender.resend(order, Resend(expect_attempt=expect_attempt, reason=reason, by=by))
 
     async def adopt(self, order_id: str, task_id: str, *, reason: str = "", by: str = "") -> Receipt:
         """Say that this task is the order's: it is asked for (GET, section 4.5) and, if it exists, becomes the
@@ -359,7 +264,7 @@ class Orders:
         order = await self.get(order_id)
         if order is None:
             message = (
-                f"there is no order {order_id!r} of account {self._names.account!r} at {self._names.service} in the "
+                f"there is no order {order_id!r} of account {self._account!r} at {self._service} in the "
                 "journal; whether the service has it, that does not tell"
             )
             raise OrderStateError(message, order_id=order_id)
@@ -370,50 +275,24 @@ class Orders:
     async def aclose(self, grace: float = 5.0) -> None:
         """Wait up to ``grace`` seconds for the orders under way, then leave. What was not answered by then stays
         *sending* on record, and its callers get an UncertainCreateError."""
-        caller = asyncio.current_task()  # an on_receipt may be what closes the client
-        workers = [
-            worker
-            for submission in self._submissions
-            if (worker := submission.worker) is not None and worker is not caller
-        ]
         try:
-            if workers:
-                await self._finish(workers, grace)
+            await self._sender.aclose(grace)
         finally:
-            try:
-                await self._settling.aclose()
-            finally:
-                try:
-                    await self._balances.aclose(grace)
-                finally:
-                    await self.results.aclose()
-
-    async def _finish(self, workers: Collection["asyncio.Task[None]"], grace: float) -> None:
-        try:
-            await within(self._clock, grace, lambda: asyncio.wait(workers))
-        except TimeoutError:
-            if unanswered := sum(not worker.done() for worker in workers):
-                message = "closed with %(count)d orders unanswered"
-                report(logger, logging.WARNING, Event.ORDERS_UNANSWERED, message, count=unanswered)
-            await self._look_at_unanswered()
-        finally:
-            self._settling.hurry()
-            for worker in workers:
-                worker.cancel()
-            await asyncio.gather(*workers, return_exceptions=True)
-
-    async def _look_at_unanswered(self) -> None:
-        """Before their callers are told how it stands: others on this journal may have done something to the orders."""
-        for submission in self._submissions:
-            try:
-                order = await self._journal.get(self._ref(submission.order_id), self._clock.wall())
-            except JournalError as error:
-                message = "order %(order_id)r: the journal could not be asked: %(error)s"
-                fields = {"order_id": submission.order_id, "error": self._settling.why(error)}
-                report(logger, logging.WARNING, Event.ORDER_UNREAD, message, **fields)
-            else:
-                submission.order = order or submission.order
+            await self.results.aclose()
 
     def _ref(self, order_id: str) -> OrderRef:
         check_order_id(order_id)
-        return OrderRef(service=self._names.service, account=self._names.account, order_id=order_id)
+        return OrderRef(service=self._service, account=self._account, order_id=order_id)
+
+
+def check_order_id(order_id: object) -> None:
+    """Raise InvalidRequestError for what cannot name an order."""
+    problem = None
+    if not isinstance(order_id, str):
+        problem = f"order_id must be a string, not {type(order_id).__name__}"
+    elif not order_id.strip() or order_id != order_id.strip():
+        problem = f"order_id must not be empty or begin or end with white space: {order_id!r}"
+    elif len(order_id) > LONGEST_ORDER_ID or not order_id.isprintable():
+        problem = f"order_id must be at most {LONGEST_ORDER_ID} printable characters: {order_id[:80]!r}"
+    if problem:
+        raise InvalidRequestError(problem, problems=[problem])

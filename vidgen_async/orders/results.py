@@ -1,16 +1,14 @@
 """How the tasks of orders ended goes on record, so that nobody waits for them again."""
 
-import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from itertools import islice
 
 from vidgen_async.clock import Clock
 from vidgen_async.events import Event, report
 from vidgen_async.journal.base import Journal
-from vidgen_async.types.limits import backoff
+from vidgen_async.orders.late_writer import Items, LateWriter
 from vidgen_async.types.orders import TaskResult
 from vidgen_async.types.resources import VideoTask
 
@@ -18,7 +16,6 @@ logger = logging.getLogger(__name__)
 
 #: So many are written in one commit.
 BATCH = 500
-LONGEST_PAUSE = 60.0
 
 
 class Results:
@@ -30,8 +27,7 @@ class Results:
         self._clock = clock
         self._service = service
         self._why = why
-        self._unwritten: dict[str, TaskResult] = {}
-        self._writer: asyncio.Task[None] | None = None
+        self._late = LateWriter(clock, self._write, self._report, batch_size=BATCH)
         self._is_closed = False
         self._held: Counter[str] = Counter()
         # Of the tasks that somebody holds:
@@ -110,48 +106,25 @@ class Results:
     def _have_written(self, task_id: str, task: VideoTask) -> None:
         if self._is_closed or not task.is_terminal or task.status is None:
             return
-        self._unwritten[task_id] = TaskResult(
+        result = TaskResult(
             task_id=task_id,
             status=task.status,
             at=self._clock.wall(),
             points=task.points,
             failure_reason=task.failure_reason,
         )
-        if self._writer is None or self._writer.done():
-            self._writer = asyncio.get_running_loop().create_task(self._write_all(), name="results of tasks")
+        self._late.put(task_id, result)
 
     async def aclose(self) -> None:
-        """Write the rest, if the journal takes it. What is seen after that is not written."""
-        writer, self._writer = self._writer, None
+        """Write the rest, if the journal accepts it. What is seen after that is not written."""
         try:
-            if writer is not None:
-                writer.cancel()
-                await asyncio.wait({writer})
-            while self._unwritten:
-                await self._write_batch()
-        except Exception as error:  # noqa: BLE001 - they are looked at again, whatever a journal raises
-            self._report(logging.WARNING, error)
+            await self._late.aclose()
         finally:
             self._is_closed = True
 
-    async def _write_all(self) -> None:
-        failures = 0
-        while self._unwritten:
-            try:
-                await self._write_batch()
-                failures = 0
-            except Exception as error:  # noqa: BLE001 - whatever a journal raises, it is asked again
-                failures += 1
-                self._report(logging.WARNING if failures == 1 else logging.INFO, error)
-                await self._clock.sleep(backoff(failures, 1.0, longest=LONGEST_PAUSE))
+    async def _write(self, items: Items[str, TaskResult]) -> None:
+        await self._journal.record(self._service, [result for _, result in items])
 
-    async def _write_batch(self) -> None:
-        batch = dict(islice(self._unwritten.items(), BATCH))
-        await self._journal.record(self._service, batch.values())
-        for task_id, result in batch.items():
-            if self._unwritten.get(task_id) is result:
-                del self._unwritten[task_id]
-
-    def _report(self, level: int, error: Exception) -> None:
+    def _report(self, level: int, items: Items[str, TaskResult], error: Exception) -> None:
         message = "how %(count)d tasks ended could not be written: %(error)s"
-        report(logger, level, Event.RESULTS_UNWRITTEN, message, count=len(self._unwritten), error=self._why(error))
+        report(logger, level, Event.RESULTS_UNWRITTEN, message, count=len(self._late.unwritten), error=self._why(error))

@@ -1,93 +1,162 @@
-"""One send of an order: the only code in the package that lets a POST /videos leave.
+"""One create, from the call to its receipt; read it from top to bottom.
 
-Two commits stand before the first byte. The order is on record as *queued*; a slot of the rolling limit is awaited;
-the connection is made; then, in the gate, the attempt is written as *sending*, and only then a byte leaves. What is
-learned afterwards only adds to that: a crash, a cancellation and a lost answer all leave *sending* on record, which
-reads as *uncertain* once its deadline has passed.
+A call enters by :meth:`Sender.submit` (a first send, or it joins the one under way) or :meth:`Sender.resend`. A worker
+that the client owns carries the order out: ``_create`` stores the intent, ``_send_until_settled`` loops over the
+attempts, ``_send`` sends one. A caller who is cancelled (a browser that went away) changes nothing but that caller.
+
+Two commits precede the first byte. The order is stored as *queued*; a slot of the rolling limit is reserved; the
+connection is made; then, in the gate, the attempt is stored as *sending*, and only then a byte leaves. What is learned
+afterwards only adds to that: a crash, a cancellation and a lost answer all leave *sending* in the journal, which is
+read as *uncertain* once its deadline has passed. This is the only code that lets a POST /videos leave.
 """
 
 import asyncio
+import inspect
 import logging
+import secrets
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from functools import partial
+from typing import TypeAlias
 
-from attrs import evolve, frozen
+from attrs import Factory, evolve, field, frozen, mutable
 
-from vidgen_async.clock import Clock, within
-from vidgen_async.errors import CassetteError, ReceiptNotStoredError, TransportError, UncertainCreateError
-from vidgen_async.events import Event, report
-from vidgen_async.journal.base import Journal, Permission
-from vidgen_async.orders.balances import Balances
-from vidgen_async.orders.exchange import Exchange
-from vidgen_async.orders.gate import Once, Opening
-from vidgen_async.orders.settlement import Settling
-from vidgen_async.redaction.headers import visible_headers
-from vidgen_async.redaction.messages import excerpt
-from vidgen_async.service.candidates import find_candidates
-from vidgen_async.service.codec import (
-    Answer,
-    describe_outcome,
-    is_json_object,
-    prompt_of,
-    read_created_id,
-    request_id_of,
+from vidgen_async.clock import Clock, backoff, within
+from vidgen_async.errors import (
+    CassetteError,
+    CreateError,
+    JournalError,
+    OrderStateError,
+    RateLimitError,
+    UncertainCreateError,
 )
-from vidgen_async.service.endpoints import Endpoints, is_task_id
-from vidgen_async.service.status_rules import outcome_of_answer, outcome_without_answer
+from vidgen_async.events import Event, contain_hook, report
+from vidgen_async.journal.base import Journal
+from vidgen_async.orders.balances import Balances
+from vidgen_async.orders.confirmation import Confirmation
+from vidgen_async.orders.error_messages import (
+    check_attempt,
+    conflict,
+    facts,
+    interrupted,
+    is_unaccounted,
+    not_recorded,
+    not_sent,
+    uncertain,
+)
+from vidgen_async.orders.evidence import evidence_of
+from vidgen_async.orders.settlement import Settlement
+from vidgen_async.service.body_decoding import decode_body
+from vidgen_async.service.codec import Answer, is_json_object, read_created_id
+from vidgen_async.service.endpoints import Endpoints
+from vidgen_async.service.error_responses import recorded_refusal, rejected_error, service_error
+from vidgen_async.service.request_body import is_same_request, prompt_of
 from vidgen_async.transports.base import Transport, capabilities_of
-from vidgen_async.types.http import LONGEST_ANSWER, BytesBody, Delivery, Probe
+from vidgen_async.types.http import LONGEST_ANSWER, BytesBody, Delivery, Headers, Probe, Request, make_headers
 from vidgen_async.types.limits import Pacing, Turn
-from vidgen_async.types.orders import SENDABLE, Attempt, AttemptOutcome, Evidence, Order, OrderRef, OrderState
+from vidgen_async.types.orders import (
+    SENDABLE,
+    Attempt,
+    AttemptOutcome,
+    Order,
+    OrderRef,
+    OrderState,
+    Permission,
+    idempotency_key,
+)
+from vidgen_async.types.resources import Receipt
 
 logger = logging.getLogger(__name__)
 
+#: How often in all a create is attempted that could not connect (proven: no byte left).
+CONNECT_ATTEMPTS = 3
+#: Seconds between a create that was answered with 429 and its next attempt, however short its Retry-After.
+SHORTEST_PAUSE = 1.0
 #: Seconds between a create's own time limit and the moment from which others take it for uncertain.
 DEADLINE_MARGIN = 10.0
-#: For an attempt that is written after it may have left.
-_UNLIMITED = Pacing(limit=sys.maxsize)
 #: The deadline in seconds of a create without a time limit of its own.
 DEADLINE_WITHOUT_LIMIT = 86400.0
+#: For an attempt that is stored after it may have left.
+_UNLIMITED = Pacing(limit=sys.maxsize)
+
+OnReceipt: TypeAlias = Callable[[Receipt], Awaitable[None] | None]
+#: Raises InvalidRequestError for a request that is not worth sending.
+Check: TypeAlias = Callable[[], Awaitable[object]]
 
 
 @frozen(kw_only=True)
-class Wish:
-    """How an order is to be sent: as the create it is, or once more because a person says so."""
+class Resend:
+    """An operator's decision to send an uncertain order once more."""
 
-    kind: str = "create"
-    states: frozenset[OrderState] = SENDABLE
-    expect_attempt: int | None = None
-    """For a resend: the number of the last attempt that the person knew of."""
+    expect_attempt: int
+    """The number of the last attempt that the operator knew of."""
+    reason: str
     by: str = ""
-    reason: str = ""
 
 
-@frozen(kw_only=True)
-class Sent:
-    """What came of a send: the order as it is on record now, and the attempt that was made, if one was.
+@mutable(eq=False, kw_only=True)
+class Submission:
+    """An order being carried out: its worker, and what its callers wait for."""
 
-    Without an attempt nothing left: the order was not as expected, or (``failure``) no connection was to be had.
-    """
+    ref: OrderRef
+    body: bytes
+    receipt: "asyncio.Future[Receipt]"
+    worker: "asyncio.Task[None] | None" = None
+    hooks: list[OnReceipt] = Factory(list)
+    order: Order | None = None
+    """As it was read last."""
+    refusal: CreateError | None = None
+    """The last answer was a 429, and nothing has left since."""
+    is_sent: bool = False
+    """A byte may have left."""
+    checked: "asyncio.Future[None]" = Factory(lambda: asyncio.get_running_loop().create_future())
+    """Done when the request has passed its check: from then on it owns the order id."""
+
+    @property
+    def may_have_left(self) -> bool:
+        """By this submission or by another's attempt that is not accounted for."""
+        return self.is_sent or (self.order is not None and is_unaccounted(self.order))
+
+
+@mutable(eq=False)
+class Send:
+    """One send, as far as it got; readable after it was cut off."""
 
     order: Order
-    attempt: Attempt | None = None
-    answer: Answer | None = None
+    resend: Resend | None
+    has_slot: bool = True
+    begin: "asyncio.Future[Attempt | Order | Turn] | None" = None
+    """What the journal answers in the gate."""
+    is_handed_over: bool = False
+    """The transport was asked to send it."""
+    request: Request | None = None
+    status: int | None = None
+    headers: Headers = field(factory=make_headers)
+    body: bytearray = field(factory=bytearray)
+    is_complete: bool = False
     failure: Exception | None = None
+    answer: Answer | None = None
+    attempt: Attempt | None = None
+    """As it was settled; None: nothing left, since there was no connection (``failure``) or the order had changed."""
 
-    @property
-    def was_taken(self) -> bool:
-        """The order was not as expected: somebody else has done something to it."""
-        return self.attempt is None and self.failure is None
-
-    @property
-    def is_proven_unsent(self) -> bool:
-        """No byte left, for want of a connection."""
-        return self.attempt is None or self.attempt.outcome is AttemptOutcome.NOT_SENT
+    async def begun(self) -> Attempt | Order | Turn | None:
+        """What the journal answered; None: the gate was never reached."""
+        return None if self.begin is None else await asyncio.shield(self.begin)
 
 
-class Creates:
-    """Sends orders. ``known`` is what no message may show."""
+class HeldBackError(Exception):
+    """Raised in the gate: this send must not continue. No byte has left."""
+
+
+class Sender:
+    """Carries out the orders of one account.
+
+    Args:
+        service: The service's origin.
+        namespace: The word from which, with account and order id, each Idempotency-Key is derived; None: the
+            journal's own.
+        known: Values that no message may show.
+    """
 
     def __init__(
         self,
@@ -97,218 +166,354 @@ class Creates:
         clock: Clock,
         *,
         pacing: Pacing,
+        confirmation: Confirmation,
+        namespace: str | None = None,
         balances: Balances | None = None,
         known: tuple[str, ...] = (),
     ) -> None:
-        self.balances = balances or Balances(None, journal, clock)
         self._transport = transport
         self._endpoints = endpoints
         self._journal = journal
         self._clock = clock
         self._pacing = pacing
+        self._confirmation = confirmation
+        self._namespace = namespace
+        self._balances = balances or Balances(None, journal, clock)
         self._known = known
         self._limit = endpoints.timeouts.create
+        self._submissions: dict[str, Submission] = {}
         self._queue = asyncio.Lock()
         self._reserved = 0
-        self._released = asyncio.Event()
-        self.settling = Settling(journal, clock, known)
+        self._slot_released = asyncio.Event()
         self._unrecorded: dict[OrderRef, UncertainCreateError] = {}
-        """Orders that may have left without being on record as sent."""
+        """Orders that may have left without being stored as sent."""
+        self.settlement = Settlement(journal, clock, known)
         self.has_answer = False
         """The service has answered a create in its own form."""
 
-    async def send(
-        self, order: Order, wish: Wish, on_begin: Callable[[], None], on_settled: Callable[[Order], None]
-    ) -> Sent:
-        """Send the order once, as soon as the rolling limit has room. ``on_begin`` is called when the attempt is on
-        record, before a byte leaves; ``on_settled`` with what was learned, also when the caller has been cancelled.
+    # -- the call ------------------------------------------------------------------------------------------------------
 
-        What the service or the network did is in the result, never raised. JournalError: no POST was made.
-        ReceiptNotStoredError: it was made and accepted. When the caller is cancelled, what was true stays on record.
+    async def submit(
+        self,
+        ref: OrderRef,
+        body: bytes,
+        *,
+        check: Check | None,
+        on_receipt: OnReceipt | None,
+        usable: Callable[[], None],
+    ) -> Receipt:
+        """Have the order made, or join its submission under way; ``on_receipt`` is called before this returns.
+
+        ``usable`` raises when the client was closed meanwhile. Cancelling the caller stops nothing.
+        """
+        while (submission := self.submission(ref.order_id)) is not None and not submission.checked.done():
+            if is_same_request(submission.body, body) and check is not None:
+                break
+            decided: list[asyncio.Future[object]] = [submission.receipt, submission.checked]  # type: ignore[list-item]
+            await asyncio.wait(decided, return_when=asyncio.FIRST_COMPLETED)
+            usable()
+        if submission is None:
+            submission = self._start(ref, body, lambda submission: self._create(submission, ref, check))
+        elif not is_same_request(submission.body, body):
+            raise conflict(ref.order_id, "stands for a different request, which is being sent now")
+        try:
+            return await self._receipt(submission, on_receipt)
+        except OrderStateError:  # it joined an operator's resend that somebody else's had preceded
+            usable()
+            return await self.submit(ref, body, check=check, on_receipt=on_receipt, usable=usable)
+
+    async def resend(self, order: Order, resend: Resend) -> Receipt:
+        """Send the uncertain order once more, as an operator decided. No submission of it may be under way."""
+        submission = self._start(order.ref, order.body, lambda made: self._send_until_settled(made, order, resend))
+        submission.order = order
+        submission.checked.set_result(None)
+        return await self._receipt(submission, None)
+
+    def submission(self, order_id: str) -> Submission | None:
+        """The submission of this order that still accepts callers."""
+        submission = self._submissions.get(order_id)
+        is_over = submission is None or (submission.worker is not None and submission.worker.done())
+        return None if is_over else submission
+
+    async def _receipt(self, submission: Submission, on_receipt: OnReceipt | None) -> Receipt:
+        if on_receipt is not None:
+            submission.hooks.append(on_receipt)
+        receipt = await asyncio.shield(submission.receipt)
+        if on_receipt is not None and submission.worker not in (None, asyncio.current_task()):
+            await asyncio.wait([submission.worker])
+        return receipt
+
+    # -- the worker of an order ----------------------------------------------------------------------------------------
+
+    def _start(self, ref: OrderRef, body: bytes, work: Callable[[Submission], Awaitable[Receipt]]) -> Submission:
+        loop = asyncio.get_running_loop()
+        submission = Submission(ref=ref, body=body, receipt=loop.create_future())
+        submission.worker = loop.create_task(self._work(submission, work), name=f"order {ref.order_id}")
+        submission.worker.add_done_callback(lambda _: self._end(submission))
+        self._submissions[ref.order_id] = submission
+        return submission
+
+    async def _work(self, submission: Submission, work: Callable[[Submission], Awaitable[Receipt]]) -> None:
+        receipt = await work(submission)
+        submission.receipt.set_result(receipt)  # before the hooks: one of them may ask for this very order
+        while submission.hooks:
+            hook = submission.hooks.pop(0)
+            # The order is made: an error of the caller must not hide the receipt.
+            with contain_hook(logger, "on_receipt", order_id=submission.ref.order_id, task_id=receipt.task_id):
+                pending = hook(receipt)
+                if inspect.isawaitable(pending):
+                    await pending
+
+    def _end(self, submission: Submission) -> None:
+        """The worker and its callers end with the same outcome."""
+        order_id = submission.ref.order_id
+        if self._submissions.get(order_id) is submission:
+            del self._submissions[order_id]
+        worker, receipt = submission.worker, submission.receipt
+        if worker is None or receipt.done():
+            return
+        if worker.cancelled() and submission.order is not None and submission.order.receipt is not None:
+            receipt.set_result(submission.order.receipt)  # it was written after all
+            return
+        error = None if worker.cancelled() else worker.exception()
+        receipt.set_exception(
+            error or interrupted(order_id, submission.order, submission.refusal, may_have_left=submission.may_have_left)
+        )
+        receipt.exception()  # retrieved: every caller may have gone
+
+    async def _create(self, submission: Submission, ref: OrderRef, check: Check | None) -> Receipt:
+        """Store the intent, unless it is stored already, once the request has passed its check."""
+        if self.settlement.unwritten:
+            await self.settlement.flush(ref)
+        order = submission.order = await self._journal.get(ref, self._clock.wall())
+        if order is not None and not is_same_request(order.body, submission.body):
+            raise conflict(ref.order_id, "already stands for a different request")
+        if check is not None and (order is None or order.state in SENDABLE):
+            await check()
+        if not submission.checked.done():
+            submission.checked.set_result(None)
+        if order is None:
+            if self._namespace is None:
+                self._namespace = await self._journal.namespace(secrets.token_hex(8))
+            key = idempotency_key(self._namespace, ref.account, ref.order_id)
+            intent = Order(ref=ref, idempotency_key=key, body=submission.body, created_at=self._clock.wall())
+            order = await self._journal.intend(intent)
+            if not is_same_request(order.body, submission.body):
+                raise conflict(ref.order_id, "already stands for a different request")
+        return await self._send_until_settled(submission, order)
+
+    async def _send_until_settled(self, submission: Submission, order: Order, resend: Resend | None = None) -> Receipt:
+        """Send the order until there is an outcome; at most one send of it is ever unaccounted for. What another
+        process or client makes of it meanwhile is the outcome here too: its receipt, and also its refusal."""
+        connect_failures = 0
+        max_wait = self._pacing.patience
+        settled = sum(attempt.outcome is not AttemptOutcome.SENDING for attempt in order.attempts)
+        if self.settlement.unwritten:
+            await self.settlement.flush(order.ref)
+        while True:
+            submission.order = order = await self._await_other_sender(submission, order)
+            if order.state is OrderState.UNCERTAIN:
+                submission.order = order = await self._confirmation.confirm(order)
+            if (receipt := order.receipt) is not None:
+                _report_duplicates(order)
+                return receipt
+            if order.state is OrderState.REJECTED and len(order.attempts) > settled and resend is None:
+                service = order.ref.service
+                raise recorded_refusal(order.attempts[-1], origin=service, wall=self._clock.wall(), **facts(order))
+            _check_sendable(order, resend)
+            submission.order = order
+            send = await self._send(submission, order, resend)
+            order = submission.order
+            if resend is not None and send.attempt is not None:
+                resend = evolve(resend, expect_attempt=send.attempt.n)
+            if order.state is OrderState.UNCERTAIN and send.attempt is not None:
+                submission.order = order = await self._confirmation.confirm(order)
+            if order.receipt is not None or (send.attempt is None and send.failure is None):
+                continue  # this send was accepted, or somebody else was faster: read what the order is now
+            settled = len(order.attempts)
+            if send.attempt is None or send.attempt.outcome is AttemptOutcome.NOT_SENT:
+                connect_failures += 1
+                pause = _pause_after_connect_failure(order, send, connect_failures)
+            else:
+                pause, submission.refusal = self._pause_after_refusal(order, send, max_wait)
+                max_wait -= pause
+            submission.is_sent = False
+            await self._clock.sleep(pause)
+
+    async def _await_other_sender(self, submission: Submission, order: Order) -> Order:
+        """The order once no other process or client is sending it."""
+        if order.state is OrderState.SENDING and order.sending_until is not None:
+            message = "order %(order_id)r is being sent elsewhere; waiting for its outcome until %(until)s at most"
+            until = f"{order.sending_until:%Y-%m-%d %H:%M:%S} UTC"
+            report(logger, logging.INFO, Event.ORDER_AWAITED, message, order_id=order.order_id, until=until)
+        pause = 0.05
+        while order.state is OrderState.SENDING:
+            await self._clock.sleep(pause)
+            pause = min(pause * 1.5, 1.0)
+            order = submission.order = await self._journal.get(order.ref, self._clock.wall()) or order
+        return order
+
+    def _pause_after_refusal(self, order: Order, send: Send, max_wait: float) -> tuple[float, CreateError]:
+        """Seconds until a create that was answered with 429 may be sent again, and its refusal. Raises for every other
+        outcome, and when the pause would be longer than ``max_wait``."""
+        if order.state is not OrderState.REJECTED or send.answer is None:
+            raise uncertain(order) from send.failure
+        error = service_error(send.answer, origin=order.ref.service, wall=self._clock.wall())
+        pause = backoff(1, 1.0, first=10.0) if error.retry_after is None else max(error.retry_after, SHORTEST_PAUSE)
+        refusal = rejected_error(error, **facts(order))
+        # A page that is not the service's own is no evidence of the rate: a proxy may answer every create with it.
+        is_own = is_json_object(send.answer.body)
+        if not isinstance(error, RateLimitError) or not is_own or pause > max_wait:
+            raise refusal
+        return pause, refusal
+
+    # -- one attempt ---------------------------------------------------------------------------------------------------
+
+    async def _send(self, submission: Submission, order: Order, resend: Resend | None) -> Send:
+        """Send the order once: reserve a slot, connect, begin in the gate, send, settle.
+
+        What the service or the network did is in the result, never raised. Whatever happens, what is true stays stored.
+
+        Raises:
+            JournalError: No POST was made.
+            ReceiptNotStoredError: It was made and accepted.
         """
         if (failure := self._unrecorded.get(order.ref)) is not None:
             raise failure
         while True:
-            release = await self._reserve(order)
-            opening = Opening(partial(self._begin, order, wish, self._pacing), (release, on_begin))
+            await self._reserve_slot(order.ref)
+            send = Send(order, resend)
             try:
-                sent = await self._send_once(order, wish, opening, on_settled)
+                begun = await self._send_in_slot(submission, send)
             finally:
-                release()
-                await opening.finished()
-            if sent is not None:
-                return sent
+                self._release_slot(send)
+                if send.begin is not None:
+                    await asyncio.wait({send.begin})
+            if not isinstance(begun, Turn):  # else somebody else on the journal has taken the last slot
+                return send
 
-    async def _send_once(
-        self, order: Order, wish: Wish, opening: Opening, on_settled: Callable[[Order], None]
-    ) -> Sent | None:
-        """None: somebody else on the journal took the last free slot meanwhile; nothing was sent."""
-        probe = Probe(gate=lambda: self._pass(probe, opening))
-        exchange = Exchange()
-        failure: Exception | None = None
+    async def _send_in_slot(self, submission: Submission, send: Send) -> Attempt | Order | Turn | None:
+        probe = Probe(gate=lambda: self._open_gate(submission, send, probe))
         try:
-            await within(self._clock, self._limit, lambda: self._exchange(order, probe, exchange))
+            await within(self._clock, self._limit, lambda: self._exchange(send, probe))
         except asyncio.CancelledError:
-            attempt = await self._attempt_of(order, wish, probe, exchange, opening)
-            # What is known by now is written down: that nothing left, or a whole answer.
-            is_known = probe.delivery is Delivery.NOT_SENT or exchange.is_complete
-            if is_known and isinstance(attempt, Attempt):
-                await _to_the_end(
-                    self.settling.own(self._settled(order, attempt, exchange, probe.delivery, None)), on_settled
-                )
+            begun = await self._find_attempt(submission, send, probe)
+            # What is known by now is written: that nothing left, or a complete answer.
+            if isinstance(begun, Attempt) and (probe.delivery is Delivery.NOT_SENT or send.is_complete):
+                await self.settlement.complete(self._settle(submission, send, begun, probe.delivery))
             raise
-        except Exception as error:  # noqa: BLE001 - whatever a transport raises, the probe says how far it got
-            failure = error
-        if exchange.status is not None:
+        except Exception as error:  # noqa: BLE001 - a transport may raise anything; the probe says how far it got
+            send.failure = error
+        if send.status is not None:
             probe.learn(Delivery.ANSWERED)
-        attempt = await self._attempt_of(order, wish, probe, exchange, opening)
-        if attempt is None:
-            return Sent(order=order, failure=failure)
-        if not isinstance(attempt, Attempt):
-            return Sent(order=attempt) if isinstance(attempt, Order) else None
-        sent = await _to_the_end(
-            self.settling.own(self._settled(order, attempt, exchange, probe.delivery, failure)), on_settled
-        )
-        if isinstance(failure, CassetteError):
-            raise failure
-        return sent
+        begun = await self._find_attempt(submission, send, probe)
+        if isinstance(begun, Attempt):
+            await self.settlement.complete(self._settle(submission, send, begun, probe.delivery))
+            if isinstance(send.failure, CassetteError):
+                raise send.failure
+        elif isinstance(begun, Order):
+            submission.order, send.failure = begun, None
+        return begun
 
-    async def _attempt_of(
-        self, order: Order, wish: Wish, probe: Probe, exchange: Exchange, opening: Opening
-    ) -> Attempt | Order | Turn | None:
-        """What the journal answered in the gate; None where the send provably ended before it.
+    async def _exchange(self, send: Send, probe: Probe) -> None:
+        request = self._endpoints.create_video(BytesBody(send.order.body), send.order.idempotency_key)
+        if not capabilities_of(self._transport).honours_gate:
+            await probe.pass_gate()
+        send.is_handed_over = True
+        async with await self._transport.send(request, probe=probe) as response:
+            send.request, send.status, send.headers = request, response.status, response.headers
+            async for piece in response.chunks():
+                send.body += piece
+                if len(send.body) > LONGEST_ANSWER:
+                    return
+            send.is_complete = True
 
-        A transport that declares the gate and did not wait for it may have sent the request all the same: its attempt
-        is written now, and is not retried. Raises what the journal raised where nothing left, whatever the transport
-        made of it; where something may have left, an UncertainCreateError.
-        """
-        try:
-            found = await opening.result()
-        except Exception:
-            if exchange.status is None:
-                raise
-            found = None  # the transport went on although the gate had not opened
-        if not isinstance(found, Attempt) and exchange.is_handed_over and not probe.is_proven_not_sent:
-            probe.learn(Delivery.MAYBE_SENT)
-            message = "order %(order_id)r: the transport may have sent it without waiting for the gate"
-            report(logger, logging.ERROR, Event.ORDER_UNGUARDED, message, order_id=order.order_id)
-            try:
-                await opening.force(partial(self._begin, order, wish, _UNLIMITED))
-                found = await opening.result()
-            except Exception as error:
-                self._unrecorded[order.ref] = failure = self._not_recorded(order, exchange, error)
-                raise failure from error
-        return found
-
-    def _not_recorded(self, order: Order, exchange: Exchange, error: Exception) -> UncertainCreateError:
-        task_id, _ = read_created_id(bytes(exchange.body)) if exchange.is_complete else (None, {})
-        came = f" The answer named task {task_id!r}." if task_id is not None else ""
-        message = (
-            f"order {order.order_id!r}: the transport may have sent it without waiting for the journal, which could "
-            f"not be written ({self.settling.why(error)}).{came} It may have made, and charged, a task. It is not sent "
-            "again while this client is open; the journal does not know of it."
-        )
-        return UncertainCreateError(message, order_id=order.order_id, idempotency_key=order.idempotency_key)
-
-    async def _pass(self, probe: Probe, opening: Opening) -> None:
+    async def _open_gate(self, submission: Submission, send: Send, probe: Probe) -> None:
+        """Called by the transport when the connection is ready: no byte passes before the attempt is stored."""
         if probe.is_replay and self._journal.durable:
             message = (
                 "a played create was about to be written into a journal that lasts, where it would count as made; "
                 "replay with a MemoryJournal"
             )
             raise CassetteError(message)
-        await opening.gate()
+        if not isinstance(await self._begin(submission, send, self._pacing), Attempt):
+            raise HeldBackError
 
-    async def _exchange(self, order: Order, probe: Probe, exchange: Exchange) -> None:
-        request = self._endpoints.create_video(BytesBody(order.body), order.idempotency_key)
-        if not capabilities_of(self._transport).honours_gate:
-            await probe.pass_gate()
-        exchange.is_handed_over = True
-        async with await self._transport.send(request, probe=probe) as response:
-            exchange.request, exchange.status, exchange.headers = request, response.status, response.headers
-            async for piece in response.chunks():
-                exchange.body += piece
-                if len(exchange.body) > LONGEST_ANSWER:
-                    return
-            exchange.is_complete = True
-
-    # -- before the first byte -----------------------------------------------------------------------------------------
-
-    async def _reserve(self, order: Order) -> Callable[[], None]:
-        """Wait, in line, until the rolling limit has a slot that no other send of this client is about to take. The
-        slot is given back by the returned function, or by the attempt on record, which counts from then on."""
-        ref = order.ref
-        async with self._queue:
-            while True:
-                self._released.clear()
-                turn = await self._journal.turn(ref.service, ref.account, self._pacing, self._clock.wall())
-                if turn.free > self._reserved:
-                    break
-                if turn.free:
-                    await self._released.wait()
-                else:
-                    message = "order %(order_id)r waits %(seconds).1f s for the submission limit"
-                    report(logger, logging.INFO, Event.ORDER_PACED, message, order_id=ref.order_id, seconds=turn.wait)
-                    await self._clock.sleep(turn.wait)
-            self._reserved += 1
-        return Once(self._release)
-
-    def _release(self) -> None:
-        self._reserved -= 1
-        self._released.set()
-
-    async def _begin(self, order: Order, wish: Wish, pacing: Pacing) -> Attempt | Order | Turn:
+    async def _begin(self, submission: Submission, send: Send, pacing: Pacing) -> Attempt | Order | Turn:
+        """Store the attempt as *sending*. The write is an asyncio task of its own: a send that is cut off in the gate
+        still learns whether it happened."""
         now = self._clock.wall()
         limit = DEADLINE_WITHOUT_LIMIT if self._limit is None else self._limit + DEADLINE_MARGIN
-        return await self._journal.begin(
-            Permission(
-                ref=order.ref,
-                expect_attempt=len(order.attempts),
-                states=wish.states,
-                now=now,
-                deadline_at=now + timedelta(seconds=limit),
-                pacing=pacing,
-                kind=wish.kind,
-                by=wish.by,
-                reason=wish.reason,
-            )
+        resend = send.resend
+        permission = Permission(
+            ref=send.order.ref,
+            expect_attempt=len(send.order.attempts),
+            states=_sendable_states(resend),
+            now=now,
+            deadline_at=now + timedelta(seconds=limit),
+            pacing=pacing,
+            kind="create" if resend is None else "resend",
+            by="" if resend is None else resend.by,
+            reason="" if resend is None else resend.reason,
         )
+        send.begin = asyncio.ensure_future(self._journal.begin(permission))
+        begun = await asyncio.shield(send.begin)
+        if isinstance(begun, Attempt):
+            self._release_slot(send)
+            submission.is_sent, submission.refusal = True, None
+        return begun
 
-    # -- afterwards ----------------------------------------------------------------------------------------------------
+    async def _find_attempt(self, submission: Submission, send: Send, probe: Probe) -> Attempt | Order | Turn | None:
+        """What the journal answered in the gate; None where the send provably ended before it.
 
-    async def _settled(
-        self, order: Order, attempt: Attempt, exchange: Exchange, delivery: Delivery, failure: Exception | None
-    ) -> Sent:
+        A transport that declares the gate and did not wait for it may have sent the request all the same: its attempt
+        is stored now, and is not retried.
+
+        Raises:
+            JournalError: The journal failed, and nothing left.
+            UncertainCreateError: The journal failed, and something may have left.
+        """
+        try:
+            begun = await send.begun()
+        except Exception:
+            if send.status is None:
+                raise
+            begun = None  # the transport continued although the gate had not opened
+        if not isinstance(begun, Attempt) and send.is_handed_over and not probe.is_proven_not_sent:
+            probe.learn(Delivery.MAYBE_SENT)
+            message = "order %(order_id)r: the transport may have sent it without waiting for the gate"
+            report(logger, logging.ERROR, Event.ORDER_UNGUARDED, message, order_id=send.order.order_id)
+            try:
+                begun = await self._begin(submission, send, _UNLIMITED)
+            except Exception as error:
+                task_id, _ = read_created_id(bytes(send.body)) if send.is_complete else (None, {})
+                failure = not_recorded(send.order, task_id, self.settlement.describe(error))
+                self._unrecorded[send.order.ref] = failure
+                raise failure from error
+        return begun
+
+    async def _settle(self, submission: Submission, send: Send, attempt: Attempt, delivery: Delivery) -> None:
+        """Write what the attempt came to."""
+        order = send.order
         known = (*self._known, order.idempotency_key, prompt_of(order.body))
-        now = self._clock.wall()
-        answer = exchange.answer(known)
-        if answer is None:
-            outcome = outcome_without_answer(delivery)
-            evidence = Evidence(outcome=outcome, at=now, cause=self._cause(failure, known))
-        else:
-            self.has_answer |= is_json_object(answer.body)
-            task_id, extra = read_created_id(answer.body) if exchange.is_complete else (None, {})
-            if task_id is not None and not is_task_id(task_id):
-                task_id = None  # nobody could ask for it
-            outcome = outcome_of_answer(answer.status, task_id)
-            is_receipt_expected = (
-                outcome is AttemptOutcome.UNCERTAIN and exchange.is_complete and 200 <= answer.status < 300
-            )
-            evidence = Evidence(
-                outcome=outcome,
-                at=now,
-                status=answer.status,
-                task_id=task_id if outcome is AttemptOutcome.ACCEPTED else None,
-                cause=describe_outcome(answer, outcome, is_complete=exchange.is_complete),
-                body=answer.body if outcome is AttemptOutcome.UNCERTAIN else b"",
-                extra=extra if outcome is AttemptOutcome.ACCEPTED else {},
-                answered=True,
-                headers=visible_headers(answer.headers, known) if outcome is AttemptOutcome.UNCERTAIN else (),
-                request_id=request_id_of(answer.headers),
-                candidates=self._candidates(order, answer) if is_receipt_expected else (),
-            )
-        if outcome is AttemptOutcome.UNCERTAIN:
-            evidence = evolve(evidence, balance_before=self.balances.before(attempt.sent_at))
+        if send.request is not None and send.status is not None:
+            body = bytes(send.body)
+            body = decode_body(body, send.headers) if send.is_complete else body
+            url = send.request.url
+            send.answer = Answer(send.request.op, send.status, send.headers, body, url=url, known=known)
+            self.has_answer |= is_json_object(body)
+        evidence = evidence_of(
+            order,
+            send.answer,
+            delivery,
+            send.failure,
+            is_complete=send.is_complete,
+            limit=self._limit,
+            at=self._clock.wall(),
+            known=known,
+        )
+        if evidence.outcome is AttemptOutcome.UNCERTAIN:
+            evidence = evolve(evidence, balance_before=self._balances.before(attempt.sent_at))
         report(
             logger,
             logging.INFO,
@@ -317,38 +522,109 @@ class Creates:
             "request %(request_id)s)",
             order_id=order.order_id,
             attempt=attempt.n,
-            outcome=str(outcome),
+            outcome=str(evidence.outcome),
             status=evidence.status,
             task_id=evidence.task_id,
             request_id=evidence.request_id,
         )
-        settled = await self.settling.write(order, attempt, evidence)
-        if outcome is AttemptOutcome.UNCERTAIN:
-            self.balances.read_after(order.ref, attempt.n, evidence)
-        return Sent(order=settled, attempt=settled.attempts[attempt.n - 1], answer=answer, failure=failure)
+        submission.order = order = await self.settlement.write(order, attempt, evidence)
+        send.attempt = order.attempts[attempt.n - 1]
+        if evidence.outcome is AttemptOutcome.UNCERTAIN:
+            self._balances.read_after(order.ref, attempt.n, evidence)
 
-    def _candidates(self, order: Order, answer: Answer) -> tuple[str, ...]:
-        return find_candidates(answer, order.body, {*self._known, order.idempotency_key, order.order_id})
+    # -- the rolling limit ---------------------------------------------------------------------------------------------
 
-    def _cause(self, failure: Exception | None, known: tuple[str, ...]) -> str:
-        if isinstance(failure, TransportError):
-            return excerpt(failure.message, known)
-        if isinstance(failure, TimeoutError):
-            return f"no complete answer came within {self._limit:g} s"
-        if failure is None:
-            return "it was called off before the first byte"
-        return f"{type(failure).__name__}: {excerpt(str(failure), known)}"
+    async def _reserve_slot(self, ref: OrderRef) -> None:
+        """Wait, in line, until the rolling limit has a slot that no other send of this client is about to use."""
+        async with self._queue:
+            while True:
+                self._slot_released.clear()
+                turn = await self._journal.turn(ref.service, ref.account, self._pacing, self._clock.wall())
+                if turn.free > self._reserved:
+                    break
+                if turn.free:
+                    await self._slot_released.wait()
+                else:
+                    message = "order %(order_id)r waits %(seconds).1f s for the submission limit"
+                    report(logger, logging.INFO, Event.ORDER_PACED, message, order_id=ref.order_id, seconds=turn.wait)
+                    await self._clock.sleep(turn.wait)
+            self._reserved += 1
+
+    def _release_slot(self, send: Send) -> None:
+        """The slot is free again, or the stored attempt counts from now on."""
+        if send.has_slot:
+            send.has_slot = False
+            self._reserved -= 1
+            self._slot_released.set()
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    async def aclose(self, grace: float) -> None:
+        """Wait up to ``grace`` seconds for the orders under way, then leave. What was not answered by then stays
+        *sending* in the journal, and its callers get an UncertainCreateError."""
+        caller = asyncio.current_task()  # an on_receipt may be what closes the client
+        submissions = list(self._submissions.values())
+        workers = [each.worker for each in submissions if each.worker is not None and each.worker is not caller]
+        try:
+            if workers:
+                await self._finish(workers, grace)
+        finally:
+            try:
+                await self.settlement.aclose()
+            finally:
+                await self._balances.aclose(grace)
+
+    async def _finish(self, workers: "list[asyncio.Task[None]]", grace: float) -> None:
+        try:
+            await within(self._clock, grace, lambda: asyncio.wait(workers))
+        except TimeoutError:
+            if unanswered := sum(not worker.done() for worker in workers):
+                message = "closed with %(count)d orders unanswered"
+                report(logger, logging.WARNING, Event.ORDERS_UNANSWERED, message, count=unanswered)
+            await self._read_unanswered()
+        finally:
+            self.settlement.hurry()
+            for worker in workers:
+                worker.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
+
+    async def _read_unanswered(self) -> None:
+        """Before their callers are told the state of the orders: others on this journal may have changed it."""
+        for submission in list(self._submissions.values()):
+            try:
+                order = await self._journal.get(submission.ref, self._clock.wall())
+            except JournalError as error:
+                message = "order %(order_id)r: the journal could not be read: %(error)s"
+                fields = {"order_id": submission.ref.order_id, "error": self.settlement.describe(error)}
+                report(logger, logging.WARNING, Event.ORDER_UNREAD, message, **fields)
+            else:
+                submission.order = order or submission.order
 
 
-async def _to_the_end(settling: "asyncio.Task[Sent]", on_settled: Callable[[Order], None]) -> Sent:
-    """What settling gives, told to ``on_settled`` too. When the caller is cancelled it goes on, and is waited for: a
-    receipt in hand is not thrown away, and one that could not be written is what the caller is told of."""
-    try:
-        return await asyncio.shield(settling)
-    finally:
-        await asyncio.wait({settling})
-        error = None if settling.cancelled() else settling.exception()
-        if isinstance(error, ReceiptNotStoredError):
-            raise error
-        if error is None and not settling.cancelled():
-            on_settled(settling.result().order)
+def _sendable_states(resend: Resend | None) -> frozenset[OrderState]:
+    return SENDABLE if resend is None else frozenset({OrderState.UNCERTAIN})
+
+
+def _check_sendable(order: Order, resend: Resend | None) -> None:
+    """Raise what an order that may not be sent stands for."""
+    if resend is not None:
+        check_attempt(order, resend.expect_attempt)
+    if order.state in _sendable_states(resend):
+        return
+    if order.state is OrderState.WITHDRAWN:
+        raise conflict(order.order_id, "was withdrawn")
+    raise uncertain(order)
+
+
+def _pause_after_connect_failure(order: Order, send: Send, failures: int) -> float:
+    """Seconds until a create that could not connect is sent again; raises when that has been tried often enough."""
+    if failures == CONNECT_ATTEMPTS or isinstance(send.failure, CassetteError):
+        raise not_sent(order, send.failure) from send.failure
+    return backoff(failures, 1.0)
+
+
+def _report_duplicates(order: Order) -> None:
+    if len(order.task_ids) > 1:
+        message = "order %(order_id)r: the journal has more than one task for it, check all: %(task_ids)s"
+        fields = {"order_id": order.order_id, "task_ids": order.task_ids}
+        report(logger, logging.ERROR, Event.ORDER_DUPLICATED, message, **fields)

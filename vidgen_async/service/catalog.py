@@ -75,15 +75,16 @@ class LiveCatalog:
             return RequestCheck(problems=tuple(problems))
         asked_at = self._clock.now()
         catalog = await self._newer_than(asked_at - LIFETIME)
-        if catalog is not None and _problems(request, catalog):
-            catalog = await self._newer_than(asked_at) or catalog
+        found = [] if catalog is None else _problems(request, catalog)
+        if found and (newer := await self._newer_than(asked_at)) is not None:
+            catalog, found = newer, _problems(request, newer)
         if catalog is None:
             message = "the catalog could not be had, the model %(model)s is not checked against it: %(error)s"
             fields = {"model": excerpt(request.model, limit=80), "error": self._failure}
             report(logger, logging.WARNING, Event.CATALOG_MISSING, message, **fields)
             return RequestCheck(problems=tuple(problems), catalog_error=self._failure)
         wrong = {field_of(problem) for problem in problems}
-        problems += [problem for problem in _problems(request, catalog) if field_of(problem) not in wrong]
+        problems += [problem for problem in found if field_of(problem) not in wrong]
         return RequestCheck(problems=tuple(problems), model=catalog.get(request.model))
 
     async def _newer_than(self, since: float) -> Catalog | None:

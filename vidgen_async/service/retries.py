@@ -8,14 +8,14 @@ from typing import TypeVar
 
 from attrs import evolve
 
-from vidgen_async.clock import Clock
+from vidgen_async.clock import Clock, backoff
 from vidgen_async.errors import BodyError, ConnectionLostError, ServiceError, TransportClosedError, TransportError
 from vidgen_async.events import Event, report
-from vidgen_async.service.codec import Answer, service_error
+from vidgen_async.service.codec import Answer
+from vidgen_async.service.error_responses import service_error
 from vidgen_async.service.status_rules import rule_for
 from vidgen_async.transports.base import Response, Transport
 from vidgen_async.types.http import LONGEST_ANSWER, Phase, Request
-from vidgen_async.types.limits import backoff
 
 logger = logging.getLogger(__name__)
 
@@ -109,7 +109,7 @@ class Reads:
         if isinstance(error, TransportError):
             is_final = isinstance(error, TransportClosedError) or error.phase is Phase.BUILD
             return None if is_final else own
-        if not rule_for(error.status).read_may_go_again:
+        if not rule_for(error.status).is_read_retried:
             return None
         return own if error.retry_after is None else max(own, error.retry_after)
 

@@ -1,42 +1,122 @@
-"""May this go again? One table, with a column for reads and a column for creates.
+"""What a status of the service means, in one table: the error class and its meaning (section 7), whether a read is
+retried, the outcome of a create, what the watcher does with a poll, and whether a signed link counts as refused.
 
-A create goes again by itself only when it is proven that no byte left. An Idempotency-Key changes nothing about
-that: what the service does with a repeated key is its own affair, and was never promised for a lost answer.
+A create is retried only when it is proven that no byte left. An Idempotency-Key changes nothing about that: what the
+service does with a repeated key is not documented, and was never promised for a lost answer.
 """
+
+from enum import StrEnum
 
 from attrs import frozen
 
+from vidgen_async import errors
+from vidgen_async.errors import RejectedError, ServiceError
 from vidgen_async.types.http import Delivery
 from vidgen_async.types.orders import AttemptOutcome
 
 
+class Fault(StrEnum):
+    """The kinds of polls that gave no task: see :mod:`vidgen_async.watcher.poll_rules`."""
+
+    TRANSIENT = "transient"
+    BUSY = "busy"
+    REFUSED = "refused"
+    GONE = "gone"
+    FOREIGN = "foreign"
+    UNEXPECTED = "unexpected"
+    FATAL = "fatal"
+
+
 @frozen
-class Rule:
-    """What one kind of answer means."""
+class StatusRule:
+    """One row of the table."""
 
-    read_may_go_again: bool
+    is_read_retried: bool
     create: AttemptOutcome
+    poll: Fault
+    error: type[ServiceError] = errors.UnexpectedResponseError
+    meaning: str = ""
+    is_link_refused: bool = False
+    """Whether a signed link that answers so is no longer valid."""
+
+    @property
+    def rejected(self) -> type[RejectedError]:
+        """The error of a create that was rejected: it is this row's error too."""
+        return _REJECTED_ERRORS.get(self.error, errors.RejectedUnexpectedResponseError)
 
 
-_REFUSED = Rule(read_may_go_again=False, create=AttemptOutcome.REJECTED)
-_REFUSED_FOR_NOW = Rule(read_may_go_again=True, create=AttemptOutcome.REJECTED)
-_TRANSIENT = Rule(read_may_go_again=True, create=AttemptOutcome.UNCERTAIN)
-_UNCLEAR = Rule(read_may_go_again=False, create=AttemptOutcome.UNCERTAIN)
+_REJECTED, _UNCERTAIN = AttemptOutcome.REJECTED, AttemptOutcome.UNCERTAIN
+_MISSING = "the path or task does not exist or is not yours; check the /openapi/v1 prefix and the id"
+_NOT_READY = "the video is not completed or not available"
+_BUSY = "the submission frequency or a channel's capacity limit is reached"
+_UNAVAILABLE = "model in maintenance, or channel temporarily unavailable"
+_GATEWAY = "gateway or upstream fault; query the original task, do not create a duplicate"
 
-_BY_STATUS = {
-    **dict.fromkeys((400, 401, 402, 403, 404, 405, 406, 407, 411, 413, 414, 415, 431), _REFUSED),
-    429: _REFUSED_FOR_NOW,
-    408: _TRANSIENT,
-    425: _TRANSIENT,
+_REFUSED = StatusRule(False, _REJECTED, Fault.UNEXPECTED)
+_RETRIED = StatusRule(True, _UNCERTAIN, Fault.TRANSIENT)
+# fmt: off
+_RULES: dict[int, StatusRule] = {
+    # status           read   create      poll              error class and meaning                        signed link
+    400: StatusRule(False, _REJECTED,  Fault.UNEXPECTED, errors.BadRequestError, "invalid parameters"),
+    401: StatusRule(False, _REJECTED,  Fault.REFUSED,    errors.AuthenticationError,             is_link_refused=True),
+    402: StatusRule(False, _REJECTED,  Fault.UNEXPECTED, errors.InsufficientCreditsError, "not enough credits"),
+    403: StatusRule(False, _REJECTED,  Fault.UNEXPECTED,                                         is_link_refused=True),
+    404: StatusRule(False, _REJECTED,  Fault.GONE,       errors.NotFoundError, _MISSING,         is_link_refused=True),
+    405: _REFUSED,
+    406: _REFUSED,
+    407: _REFUSED,
+    408: _RETRIED,
+    409: StatusRule(False, _UNCERTAIN, Fault.UNEXPECTED, errors.NotReadyError, _NOT_READY),
+    410: StatusRule(False, _UNCERTAIN, Fault.GONE,                                               is_link_refused=True),
+    411: _REFUSED,
+    413: _REFUSED,
+    414: _REFUSED,
+    415: _REFUSED,
+    425: _RETRIED,
+    429: StatusRule(True,  _REJECTED,  Fault.BUSY,       errors.RateLimitError, _BUSY),
+    431: _REFUSED,
+    502: StatusRule(True,  _UNCERTAIN, Fault.TRANSIENT,  errors.GatewayError, _GATEWAY),
+    503: StatusRule(True,  _UNCERTAIN, Fault.TRANSIENT,  errors.ServiceUnavailableError, _UNAVAILABLE),
+    504: StatusRule(True,  _UNCERTAIN, Fault.TRANSIENT,  errors.GatewayError, _GATEWAY),
+}
+# Every other status, by its first digit. A 2xx without a usable body is an error too: a read may have met a proxy's
+# page; a create may have made a task.
+_BY_FIRST_DIGIT = {
+    2: _RETRIED,
+    3: StatusRule(False, _UNCERTAIN, Fault.TRANSIENT),
+    5: _RETRIED,
+}
+_OTHER = StatusRule(False, _UNCERTAIN, Fault.UNEXPECTED)
+#: A 400 with one of these codes (section 7).
+_BY_CODE = {
+    code: StatusRule(False, _REJECTED, Fault.UNEXPECTED, error, meaning)
+    for code, error, meaning in (
+        ("EMPTY_REFERENCE_ASSET", errors.EmptyReferenceAssetError,
+         "the uploaded content is empty; upload the original file again"),
+        ("INVALID_REFERENCE_IMAGE", errors.InvalidReferenceImageError,
+         "the image cannot be decoded, or its format is invalid"),
+        ("REFERENCE_ASSET_EXPIRED", errors.ReferenceAssetExpiredError,
+         "the asset is deleted, expired or not owned by this account; upload it again"),
+        ("UNSUPPORTED_REFERENCE_URL", errors.UnsupportedReferenceURLError,
+         "only the account's own assets are reused; other URLs belong into image_urls"),
+    )
+}
+# fmt: on
+
+REFERENCE_CODES = frozenset(_BY_CODE)
+
+_REJECTED_ERRORS: dict[type[ServiceError], type[RejectedError]] = {
+    kind.__bases__[1]: kind
+    for kind in vars(errors).values()
+    if isinstance(kind, type) and issubclass(kind, RejectedError) and kind is not RejectedError
 }
 
 
-def rule_for(status: int) -> Rule:
-    """The rule for an answer that is not a usable success. A 2xx that cannot be read is such an answer too: a read
-    may have met a proxy's page; a create may have made a task."""
-    if status in _BY_STATUS:
-        return _BY_STATUS[status]
-    return _TRANSIENT if status >= 500 or 200 <= status < 300 else _UNCLEAR
+def rule_for(status: int, code: str | None = None) -> StatusRule:
+    """The rule for an answer that is not a usable success."""
+    if status == 400 and code in _BY_CODE:
+        return _BY_CODE[code]
+    return _RULES.get(status) or _BY_FIRST_DIGIT.get(status // 100, _OTHER)
 
 
 def outcome_without_answer(delivery: Delivery) -> AttemptOutcome:

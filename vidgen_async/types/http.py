@@ -1,6 +1,9 @@
 """What goes over a transport: requests, their bodies, time limits, and the evidence of what became of them."""
 
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from typing import Literal, Protocol, TypeAlias
 
@@ -187,3 +190,27 @@ class Request:
     """Whose connections it may use, so that none of these waits for another: polls, videos, and everything else."""
     needs_new_connection: bool = False
     """No kept-alive connection is to be used: the service has just closed one."""
+
+
+#: The longest Retry-After that is believed, in seconds: one wrong clock must not stop a client for good.
+LONGEST_RETRY_AFTER = 3600.0
+
+
+def retry_after(value: str | None, wall: datetime) -> float | None:
+    """The seconds that a Retry-After header asks for: a number of seconds, or an HTTP date compared with ``wall``.
+
+    None without a header that can be read; never negative, at most an hour.
+    """
+    if value is None:
+        return None
+    try:
+        seconds = float(value.strip())
+    except ValueError:
+        try:
+            date = parsedate_to_datetime(value)
+        except ValueError:
+            return None
+        seconds = (date.replace(tzinfo=date.tzinfo or UTC) - wall).total_seconds()
+    if not math.isfinite(seconds):
+        return None
+    return min(max(seconds, 0.0), LONGEST_RETRY_AFTER)

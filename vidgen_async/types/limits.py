@@ -1,41 +1,12 @@
-"""How long to wait: between tries of a read, after a Retry-After, for a slot of the rolling submission limit."""
+"""The rolling submission limit (section 8): what uses a slot, and how long to wait for one."""
 
-import math
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
+from datetime import datetime, timedelta
 
 from attrs import field, frozen, validators
 
-#: The longest Retry-After that is believed, in seconds: one wrong clock must not stop a client for good.
-LONGEST_RETRY_AFTER = 3600.0
-
-
-def retry_after(value: str | None, wall: datetime) -> float | None:
-    """The seconds that a Retry-After header asks for: a number of seconds, or an HTTP date compared with ``wall``.
-
-    None without a header that can be read; never negative, at most an hour.
-    """
-    if value is None:
-        return None
-    try:
-        seconds = float(value.strip())
-    except ValueError:
-        try:
-            date = parsedate_to_datetime(value)
-        except ValueError:
-            return None
-        seconds = (date.replace(tzinfo=date.tzinfo or UTC) - wall).total_seconds()
-    if not math.isfinite(seconds):
-        return None
-    return min(max(seconds, 0.0), LONGEST_RETRY_AFTER)
-
-
-def backoff(tries: int, chance: float, *, first: float = 0.5, longest: float = 20.0) -> float:
-    """Seconds before the next try after ``tries`` failed ones: doubling, and spread by ``chance`` (0 to 1) over the
-    upper half, so that many clients do not come back together."""
-    full = min(first * 2.0 ** min(tries - 1, 30), longest)
-    return full * (0.5 + 0.5 * chance)
+#: Slots are held a little longer than the window, for clocks that do not run quite alike.
+SLOT_MARGIN = timedelta(milliseconds=100)
 
 
 @frozen(kw_only=True)
@@ -83,3 +54,14 @@ def turn(holds: Iterable[Hold], pacing: Pacing, now: datetime) -> Turn:
         return Turn(free, 0.0)
     soonest = sorted(hold.soonest for hold in held)
     return Turn(0, (soonest[-free] - now) / timedelta(seconds=1))
+
+
+def hold_of(counted_at: datetime, pacing: Pacing, now: datetime, *, is_open: bool) -> Hold:
+    """The slot that an attempt holds which the service has counted by ``counted_at`` at the latest.
+
+    It is held for a window after that: after the attempt's answer or, without one, its deadline. While nothing is known
+    of the attempt (``is_open``) an answer may free it sooner.
+    """
+    window = timedelta(seconds=pacing.window) + SLOT_MARGIN
+    until = counted_at + window
+    return Hold(until, now + window if is_open else until)

@@ -11,12 +11,13 @@ refused does not hide that the first attempt, still uncertain, may have made a t
 
 import base64
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
 
 from attrs import evolve, field, frozen
 
+from vidgen_async.types.limits import Pacing
 from vidgen_async.types.resources import Extra, Receipt
 
 
@@ -152,6 +153,25 @@ class Attempt:
         if evidence.status is None and not self.sent_at <= evidence.at <= self.deadline_at:
             return None
         return max((evidence.at - self.sent_at).total_seconds(), 0.0)
+
+    @property
+    def counted_at(self) -> datetime | None:
+        """The latest moment at which the service can have counted it for the rolling limit: its answer, else its
+        deadline; None when nothing of it was sent."""
+        evidence = self.evidence
+        if evidence is None:
+            return self.deadline_at
+        if evidence.outcome is AttemptOutcome.NOT_SENT or self.kind == "adopt":
+            return None
+        return evidence.at if evidence.answered else self.deadline_at
+
+    def correct_count(self, counted_at: datetime, now: datetime) -> datetime:
+        """The stored ``counted_at``, corrected if it lies too far ahead: the clock was set back, and nobody should
+        wait for a day that has not come yet. What was answered was counted by ``now``; what was not, within its
+        deadline."""
+        is_answered = self.evidence is not None and self.evidence.answered
+        latest = now if is_answered else now + (self.deadline_at - self.sent_at)
+        return latest if counted_at > latest + SET_BACK else counted_at
 
     def learned(self, evidence: Evidence) -> "Attempt":
         """This attempt with the evidence, if it adds knowledge; else this attempt as it is."""
@@ -358,3 +378,35 @@ def idempotency_key(namespace: str, account: str, order_id: str) -> str:
     """
     digest = hashlib.sha256("\0".join((namespace, account, order_id)).encode()).digest()
     return "vg1-" + base64.b32encode(digest).decode().lower()[:40]
+
+
+@frozen(kw_only=True)
+class Permission:
+    """What is asked of :meth:`Journal.begin`: to write attempt ``expect_attempt + 1`` of an order as *sending*."""
+
+    ref: OrderRef
+    expect_attempt: int
+    """How many attempts the caller has seen; another number means that somebody else was faster."""
+    states: Collection[OrderState]
+    """The states in which the order may be sent."""
+    now: datetime
+    deadline_at: datetime
+    pacing: Pacing
+    kind: str = "create"
+    by: str = ""
+    reason: str = ""
+
+    def suits(self, order: Order) -> bool:
+        """Whether the order is as the caller saw it."""
+        return order.state in self.states and len(order.attempts) == self.expect_attempt
+
+    def attempt(self) -> Attempt:
+        """The attempt that is asked for."""
+        return Attempt(
+            n=self.expect_attempt + 1,
+            sent_at=self.now,
+            deadline_at=self.deadline_at,
+            kind=self.kind,
+            by=self.by,
+            reason=self.reason,
+        )

@@ -226,8 +226,10 @@ class VideoRequest:
     @classmethod
     def field_names(cls) -> tuple[str, ...]:
         """The documented fields, in the description's order."""
-        return tuple(attribute.name for attribute in fields(cls) if attribute.name != "extra")
+        return _VIDEO_FIELDS
 
+
+_VIDEO_FIELDS = tuple(attribute.name for attribute in fields(VideoRequest) if attribute.name != "extra")
 
 #: Section 3: the states that are never left again.
 TERMINAL_STATES = frozenset({"completed", "failed"})

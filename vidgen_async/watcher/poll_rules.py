@@ -18,8 +18,6 @@ The form of an answer comes before its status: an error whose body is not a JSON
 *In a row* means: with no other outcome in between.
 """
 
-from enum import StrEnum
-
 from vidgen_async.errors import (
     AuthenticationError,
     CassetteError,
@@ -30,6 +28,7 @@ from vidgen_async.errors import (
     TransportError,
 )
 from vidgen_async.service.codec import is_json_object
+from vidgen_async.service.status_rules import Fault, rule_for
 
 #: For how many seconds answers that are not the service's own may be those of a gateway that is out of order.
 LONGEST_OUTAGE = 900.0
@@ -37,30 +36,9 @@ LONGEST_OUTAGE = 900.0
 GRACE = 120.0
 
 
-class Fault(StrEnum):
-    """The kinds of looks that gave no task."""
-
-    TRANSIENT = "transient"
-    BUSY = "busy"
-    REFUSED = "refused"
-    GONE = "gone"
-    FOREIGN = "foreign"
-    ODD = "odd"
-    FATAL = "fatal"
-
-
-_LIMITS = {Fault.REFUSED: 2, Fault.GONE: 2, Fault.FOREIGN: 3, Fault.ODD: 3, Fault.FATAL: 1}
+_LIMITS = {Fault.REFUSED: 2, Fault.GONE: 2, Fault.FOREIGN: 3, Fault.UNEXPECTED: 3, Fault.FATAL: 1}
 #: A second poll confirms these, after five seconds.
 CONFIRMED = frozenset({Fault.REFUSED, Fault.GONE})
-
-_BY_STATUS = {
-    401: Fault.REFUSED,
-    404: Fault.GONE,
-    408: Fault.TRANSIENT,
-    410: Fault.GONE,
-    425: Fault.TRANSIENT,
-    429: Fault.BUSY,
-}
 
 
 def fault_of(error: Exception) -> Fault:
@@ -68,13 +46,13 @@ def fault_of(error: Exception) -> Fault:
     if isinstance(error, CassetteError | ClientStateError):
         return Fault.FATAL
     if isinstance(error, ServiceError):
-        fault = _BY_STATUS.get(error.status) or _by_hundreds(error.status)
+        fault = rule_for(error.status).poll
         is_decided = fault in (Fault.TRANSIENT, Fault.BUSY) or is_json_object(error.body)
         return fault if is_decided else Fault.FOREIGN
     # A closed transport never opens again; any other fault of the network may pass.
     if isinstance(error, TransportError | OSError) and not isinstance(error, TransportClosedError):
         return Fault.TRANSIENT
-    return Fault.ODD
+    return Fault.UNEXPECTED
 
 
 def ends_watch(fault: Fault, in_a_row: int, *, is_new: bool, is_outage: bool = False) -> bool:
@@ -108,8 +86,3 @@ def final_error(error: Exception, fault: Fault, task_id: str) -> Exception:
         )
     error.add_note(f'while waiting for task {task_id!r}; client.videos.wait("{task_id}") begins again')
     return error
-
-
-def _by_hundreds(status: int) -> Fault:
-    is_transient = 200 <= status < 400 or 500 <= status < 600
-    return Fault.TRANSIENT if is_transient else Fault.ODD

@@ -4,9 +4,10 @@ import asyncio
 from array import array
 from collections.abc import Iterator
 
+from vidgen_async.service.status_rules import Fault
 from vidgen_async.types.resources import VideoTask
 from vidgen_async.watcher.listeners import Listener, Seen
-from vidgen_async.watcher.poll_rules import GRACE, Fault
+from vidgen_async.watcher.poll_rules import GRACE
 
 
 class Rest:

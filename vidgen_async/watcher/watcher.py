@@ -12,11 +12,12 @@ from vidgen_async.clock import Clock
 from vidgen_async.errors import ClientStateError, ConfigurationError, ServiceError
 from vidgen_async.events import Event, report
 from vidgen_async.redaction.messages import is_plain_word
+from vidgen_async.service.status_rules import Fault
 from vidgen_async.types.resources import KNOWN_STATES, VideoTask
 from vidgen_async.watcher.hooks import Hooks, UpdateHook
 from vidgen_async.watcher.listeners import Follower, Gatherer, Listener, Outcome, Seen, Waiter, failed_error, own_copy
 from vidgen_async.watcher.poll_loop import Rounds
-from vidgen_async.watcher.poll_rules import CONFIRMED, GRACE, LONGEST_OUTAGE, Fault, ends_watch, fault_of, final_error
+from vidgen_async.watcher.poll_rules import CONFIRMED, GRACE, LONGEST_OUTAGE, ends_watch, fault_of, final_error
 from vidgen_async.watcher.schedule import Schedule, deadline
 from vidgen_async.watcher.stats import WatcherStats
 from vidgen_async.watcher.task_table import Entries, Entry

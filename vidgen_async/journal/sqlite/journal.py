@@ -13,14 +13,14 @@ from typing import TypeVar
 from attrs import evolve
 
 from vidgen_async.errors import ConfigurationError
-from vidgen_async.journal.base import RUNNING_PAGE, Permission, RunningPage, unknown_order
+from vidgen_async.journal.base import RUNNING_PAGE, RunningPage, unknown_order
 from vidgen_async.journal.sqlite import queries
 from vidgen_async.journal.sqlite.backup import write_backup
 from vidgen_async.journal.sqlite.connection_thread import ConnectionThread
 from vidgen_async.journal.sqlite.file import JournalFile
 from vidgen_async.journal.sqlite.schema import transaction
 from vidgen_async.types.limits import Pacing, Turn
-from vidgen_async.types.orders import Attempt, Closing, Evidence, Order, OrderRef, OrderState, TaskResult
+from vidgen_async.types.orders import Attempt, Closing, Evidence, Order, OrderRef, OrderState, Permission, TaskResult
 
 T = TypeVar("T")
 

@@ -8,8 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from attrs import asdict, evolve
 
-from vidgen_async.journal.base import SLOT_MARGIN, counted_anew, counted_at, hold_of
-from vidgen_async.types.limits import Pacing, Turn, turn
+from vidgen_async.types.limits import SLOT_MARGIN, Pacing, Turn, hold_of, turn
 from vidgen_async.types.orders import (
     Attempt,
     AttemptOutcome,
@@ -216,7 +215,7 @@ def read_turn(db: sqlite3.Connection, service: str, account: str, pacing: Pacing
     holds = []
     for row in _may_hold(db, service, account, since):
         attempt, counted = _attempt_in_line(row), _at(row["counted_at"])
-        if counted_anew(counted, attempt, now) != counted:
+        if attempt.correct_count(counted, now) != counted:
             return None
         holds.append(hold_of(counted, pacing, now, is_open=attempt.evidence is None))
     return turn(holds, pacing, now)
@@ -225,7 +224,7 @@ def read_turn(db: sqlite3.Connection, service: str, account: str, pacing: Pacing
 def count_anew(db: sqlite3.Connection, service: str, account: str, now: datetime) -> None:
     """Bring what is counted in days that have not come yet back to now."""
     for row in _may_hold(db, service, account, now):
-        counted = counted_anew(_at(row["counted_at"]), _attempt_in_line(row), now)
+        counted = _attempt_in_line(row).correct_count(_at(row["counted_at"]), now)
         whose = {"service": service, "account": account, "order_id": row["order_id"], "n": row["n"]}
         db.execute(_COUNT, whose | {"counted_at": _micros(counted)})
 
@@ -391,7 +390,7 @@ def _balance_text(balance: Balance | None) -> str | None:
 
 
 def _counted_at(attempt: Attempt) -> int | None:
-    at = counted_at(attempt)
+    at = attempt.counted_at
     return None if at is None else _micros(at)
 
 

@@ -1,7 +1,15 @@
 """What can be said about a request before money is spent (section 2.4): by itself, and against a catalog entry."""
 
-from vidgen_async.service.validation.capabilities import MIN_IMAGES, problem_of_model, problems_with_model
-from vidgen_async.service.validation.fields import RATIOS, field_of, make_request, problems_of, refuse
+from vidgen_async.service.validation.request_checks import (
+    MIN_IMAGES,
+    RATIOS,
+    field_of,
+    make_request,
+    problem_of_model,
+    problems_of,
+    problems_with_model,
+    refuse,
+)
 
 __all__ = [
     "MIN_IMAGES",

@@ -1,16 +1,18 @@
-"""What can be said about a request by itself (section 2.4), without asking the service."""
+"""What can be said about a request before money is spent (section 2.4): by itself, and against an entry of the catalog
+(2.1). A limit that the entry does not give refuses nothing."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from difflib import get_close_matches
 from typing import Any
 
 from yarl import URL
 
 from vidgen_async.errors import InvalidRequestError
-from vidgen_async.service.json_encoding import why_not_json
+from vidgen_async.service.request_body import why_not_json
 from vidgen_async.service.validation.references import is_placeholder, problem_of_url
 from vidgen_async.service.validation.value_repr import shown
-from vidgen_async.types.resources import VideoRequest
+from vidgen_async.types.resources import Catalog, CatalogModel, VideoRequest
 
 RATIOS = ("9:16", "1:1", "3:4", "4:3", "16:9")
 
@@ -18,6 +20,20 @@ RATIOS = ("9:16", "1:1", "3:4", "4:3", "16:9")
 UPSTREAM_NAMES = {"images": "image_urls, image_ids or reference_images", "audios": "audio_urls or reference_audios"}
 URL_LISTS = ("image_urls", "video_urls", "audio_urls")
 OBJECT_LISTS = ("reference_images", "reference_videos", "reference_audios")
+
+#: Images that a model cannot do without (2.4, rule 4). The catalog has no field for it.
+MIN_IMAGES = {"vendorh3": 1}
+
+#: How many models a message names, and with how many a misspelt one is compared.
+MOST_NAMED = 20
+MOST_COMPARED = 500
+
+#: The fields that count together towards one limit of a catalog entry.
+_REFERENCES = {
+    "image": ("max_reference_images", ("image_ids", "image_urls", "reference_images")),
+    "audio": ("max_reference_audios", ("audio_urls", "reference_audios")),
+    "video": ("max_reference_videos", ("video_urls", "reference_videos")),
+}
 
 
 def problems_of(request: VideoRequest, service: URL | None = None, now: datetime | None = None) -> list[str]:
@@ -29,11 +45,13 @@ def problems_of(request: VideoRequest, service: URL | None = None, now: datetime
         problem = problem_of_url(value, service, now)
         if problem is not None:
             problems.append(f"{name}: {problem}")
-    wrong = set(map(field_of, problems))
-    for name in (*VideoRequest.field_names(), "extra"):
-        problem = why_not_json(getattr(request, name)) if name not in wrong else None
-        if problem is not None:
-            problems.append(f"{name}: {problem}")
+    values = {name: getattr(request, name) for name in (*VideoRequest.field_names(), "extra")}
+    if why_not_json(values) is not None:
+        wrong = set(map(field_of, problems))
+        for name, value in values.items():
+            problem = why_not_json(value) if name not in wrong else None
+            if problem is not None:
+                problems.append(f"{name}: {problem}")
     return problems
 
 
@@ -156,3 +174,68 @@ def _items(request: VideoRequest, name: str) -> Iterator[tuple[int, Any]]:
 def field_of(problem: str) -> str:
     """The field that a problem names first."""
     return problem.partition(":")[0].partition("[")[0]
+
+
+# -- against an entry of the catalog ----------------------------------------------------------------------------------
+
+
+def problem_of_model(code: str, catalog: Catalog) -> str | None:
+    """Why the catalog gives no model of this ID that can be used now (section 3). A catalog or an entry that cannot be
+    read speaks against nothing."""
+    model = catalog.get(code)
+    if model is None:
+        if "unreadable" in catalog.extra:
+            return None
+        near = get_close_matches(code, [model.code for model in catalog.models[:MOST_COMPARED]], n=1)
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        return f"model: {shown(code)} is not in the catalog of this key{hint}; usable are: {_usable(catalog)}"
+    if model.is_usable or {"enabled", "maintenance"} & model.extra.keys():
+        return None
+    why = "in maintenance" if model.maintenance else "not enabled"
+    return f"model: {shown(code)} is {why}; usable are: {_usable(catalog)}"
+
+
+def problems_with_model(request: VideoRequest, model: CatalogModel) -> list[str]:
+    """Everything in the request that this model does not take."""
+    checks = (_check_model_duration, _check_model_resolution, _check_references)
+    return [problem for check in checks for problem in check(request, model)]
+
+
+def _check_model_duration(request: VideoRequest, model: CatalogModel) -> Iterator[str]:
+    for name in ("duration", "seconds"):
+        value = getattr(request, name)
+        if value is not None and model.durations and value not in model.durations:
+            allowed = ", ".join(map(str, model.durations))
+            yield f"{name}: {shown(value)} is none of the durations of {model.code}: {allowed} (seconds)"
+
+
+def _check_model_resolution(request: VideoRequest, model: CatalogModel) -> Iterator[str]:
+    value = request.resolution
+    if value is not None and model.resolutions and value not in model.resolutions:
+        yield f"resolution: {shown(value)} is none of the resolutions of {model.code}: {', '.join(model.resolutions)}"
+
+
+def _check_references(request: VideoRequest, model: CatalogModel) -> Iterator[str]:
+    for kind, (limit_name, fields) in _REFERENCES.items():
+        given = [name for name in fields if _count(request, name)]
+        number = sum(_count(request, name) for name in given)
+        limit: int | None = getattr(model, limit_name)
+        if limit is not None and 0 <= limit < number:
+            takes = f"takes at most {limit} reference {kind}s" if limit else f"takes no reference {kind}s"
+            yield f"{' + '.join(given)}: {number} given; {model.code} {takes}"
+    wanted = MIN_IMAGES.get(model.code, 0)
+    _, fields = _REFERENCES["image"]
+    # What an attachment may hold is not documented: it could be the image.
+    if not request.attachments and sum(_count(request, name) for name in fields) < wanted:
+        yield f"image_ids: {model.code} needs at least {wanted} image, in {', '.join(fields[:-1])} or {fields[-1]}"
+
+
+def _count(request: VideoRequest, name: str) -> int:
+    value = getattr(request, name)
+    return len(value) if isinstance(value, tuple) else 0
+
+
+def _usable(catalog: Catalog) -> str:
+    codes = [model.code for model in catalog.usable]
+    more = f" and {len(codes) - MOST_NAMED} more" if len(codes) > MOST_NAMED else ""
+    return (", ".join(codes[:MOST_NAMED]) or "none") + more

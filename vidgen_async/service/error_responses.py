@@ -1,0 +1,124 @@
+"""Where answers become errors (section 7): the class and meaning by the table of status rules, code and message by the
+common shapes of error bodies, since the description shows none."""
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from yarl import URL
+
+from vidgen_async import errors
+from vidgen_async.errors import ServiceError
+from vidgen_async.redaction.messages import LONGEST_READ, excerpt, hide_secrets, is_plain_word
+from vidgen_async.service.codec import Answer, request_id_of, shown_request_id
+from vidgen_async.service.status_rules import REFERENCE_CODES, rule_for
+from vidgen_async.types.http import make_headers, retry_after
+from vidgen_async.types.orders import Attempt, AttemptOutcome, Evidence
+
+#: Who refused with a 401, and what to do then (5.7).
+_REFUSED_BY = {
+    "service key": ("the API key was refused", "Check that VIDGEN_API_KEY (or api_key) is the complete, current key."),
+    "signed link": ("the signed link was refused", "Get the task again for a fresh video_url."),
+    "upstream": ("an upstream host refused", "Get the task again for a fresh video_url."),
+}
+
+
+def service_error(answer: Answer, *, origin: str, wall: datetime) -> ServiceError:
+    """The error that an answer stands for (section 7). ``origin`` is the service's own; ``wall`` dates Retry-After."""
+    code, words = _code_and_words(answer)
+    rule = rule_for(answer.status, code)
+    kind, meaning = rule.error, rule.meaning
+    facts: dict[str, Any] = {
+        "status": answer.status,
+        "code": code,
+        "body": answer.body,
+        "request_id": request_id_of(answer.headers),
+        "retry_after": retry_after(answer.headers.get("Retry-After"), wall),
+    }
+    if kind is errors.AuthenticationError:
+        facts["source"] = _refuser(answer.url, origin)
+        meaning, facts["advice"] = _REFUSED_BY[facts["source"]]
+    elif kind is errors.NotReadyError:
+        facts["advice"] = "Wait for the task first: videos.wait(…)."
+    shown = f"{answer.op}: {answer.status}" + (f" {code}" if code else "")
+    said = f" (the service says: {words})" if words else ""
+    said += shown_request_id(answer.headers, answer.known)
+    stop = "." if "advice" in facts else ""
+    return kind(f"{shown}: {meaning or 'unexpected answer'}{said}{stop}", **facts)
+
+
+def rejected_error(error: ServiceError, message: str | None = None, **order: Any) -> errors.RejectedError:
+    """The refusal of a create as a RejectedError that is also the service error it came as. ``order`` names it."""
+    kind = rule_for(error.status, error.code).rejected
+    facts = {name: getattr(error, name) for name in ("status", "code", "body", "request_id", "retry_after")}
+    if isinstance(error, errors.AuthenticationError):
+        facts["source"] = error.source
+    usual = f"order {order['order_id']!r} was refused, nothing is charged: {error.summary}"
+    return kind(message or usual, advice=error.advice, **facts, **order)
+
+
+def recorded_refusal(attempt: Attempt, *, origin: str, wall: datetime, **order: Any) -> errors.RejectedError:
+    """The refusal of a create that another process sent, by what is on record of it. ``order`` names the order."""
+    evidence = attempt.evidence or Evidence(outcome=AttemptOutcome.REJECTED, at=attempt.sent_at)
+    answer = Answer("videos.create", evidence.status or 0, make_headers(), b"", url=URL(origin))
+    error = service_error(answer, origin=origin, wall=wall)
+    message = f"order {order['order_id']!r} was refused when another process sent it, nothing is charged"
+    return rejected_error(error, f"{message}: {evidence.cause or error.summary}", **order)
+
+
+def _refuser(url: URL, origin: str) -> str:
+    """5.7: the failing address tells whose word a 401 is."""
+    if {"sig", "exp"} & set(url.query):
+        return "signed link"
+    return "service key" if str(url.origin()) == origin else "upstream"
+
+
+def _code_and_words(answer: Answer) -> tuple[str | None, str]:
+    """Code and message from the common shapes of error bodies; the description shows none."""
+    try:
+        data = json.loads(answer.body)
+    except (ValueError, RecursionError):
+        return None, excerpt(_without_markup(answer.body), answer.known)
+    if isinstance(data, dict) and isinstance(data.get("error"), dict):
+        data = data["error"]
+    if not isinstance(data, dict):
+        return None, excerpt(data if isinstance(data, str) else answer.body, answer.known)
+    code = _code(data, answer.known)
+    for name in ("message", "detail", "error", "msg", "title"):
+        value = data.get(name)
+        if value:
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            if code is None and name == "error" and text in REFERENCE_CODES:
+                return text, ""
+            return code, excerpt(text, answer.known)
+    return code, "" if code else excerpt(answer.body, answer.known)
+
+
+def _code(data: Mapping[str, Any], known: tuple[str, ...]) -> str | None:
+    """The code of an error body: one short word without secrets; anything else is no code, and stays in the body."""
+    codes = (str(data[name]) for name in ("code", "error_code", "type") if isinstance(data.get(name), str | int))
+    return next((code for code in codes if is_plain_word(code, known)), None)
+
+
+def _without_markup(body: bytes) -> str:
+    """The readable text of the beginning of an HTML page; other text as it is."""
+    text = body[: 4 * LONGEST_READ].decode("utf-8", "replace")
+    if "<" not in text:
+        return text
+    parts, inside = [], False
+    for char in text:
+        inside = char == "<" or (inside and char != ">")
+        parts.append(" " if inside or char == ">" else char)
+    return "".join(parts)
+
+
+def describe_outcome(answer: Answer, outcome: AttemptOutcome, *, is_complete: bool = True) -> str:
+    """One sentence, without secrets, about the answer to a create, for the journal and for errors."""
+    code, words = _code_and_words(answer)
+    shown = f"{answer.status}" + (f" {code}" if code else "")
+    if 200 <= answer.status < 300 and outcome is AttemptOutcome.UNCERTAIN:
+        problem = "holds no task id" if is_complete else "broke off"
+        return f"the answer ({shown}) {problem}: {excerpt(answer.body, answer.known) or 'it is empty'}"
+    broke_off = "" if is_complete else " (it broke off)"
+    return hide_secrets(f"the service answered {shown}" + (f": {words}" if words else ""), answer.known) + broke_off
