@@ -26,7 +26,7 @@ from vidgen_async.redaction.secret_names import (
     kind_of,
     kind_of_header,
     looks_random,
-    tells_in_query,
+    names_a_secret,
 )
 from vidgen_async.types.http import Headers, Request
 
@@ -179,7 +179,7 @@ class Redactor:
             return f"{name}={_forever(value) if value.isdigit() else self._hide(decoded, plain)}"
         if kind is Kind.PROMPT and self._prompts == "pseudonym":
             return f"{name}={self._hide_prompt(decoded)}"
-        is_telling = tells_in_query(plain)
+        is_telling = names_a_secret(plain, decoded, is_in_query=True)
         if is_telling or not is_own:
             if not is_telling and decoded in self._ids:
                 return pair
@@ -228,8 +228,8 @@ class Redactor:
 
     @staticmethod
     def name_below(name: str, key: str) -> str:
-        """What is below a telling name is told by it."""
-        return name if name and kind_of(name) in (Kind.TELLING, Kind.PROMPT) else key
+        """The name that decides about what is below a secret name."""
+        return name if name and kind_of(name) in (Kind.TELLING, Kind.COUNT, Kind.PROMPT) else key
 
     def _number(self, value: float, name: str) -> int | float | str:
         kind = kind_of(name)
@@ -249,7 +249,7 @@ class Redactor:
                 return self._hide_prompt(value)
             case Kind.UNTIL if value:
                 return self._until(value, name)
-            case Kind.TELLING:
+            case Kind.TELLING | Kind.COUNT if names_a_secret(name, value):
                 return self._telling(value, name)
         if value[:1] in ("{", "[") or (value[:1] == '"' and len(value) > 2):
             return self._inner_json(value)
@@ -329,7 +329,7 @@ class Redactor:
         if kind_of(name) is Kind.UNTIL and match["equals"]:
             return str(_forever(value)) if value.isdigit() else self._hide(value, name)
         in_query = bool(match["before"] and match["equals"])
-        return self._hide(value, name) if kind_of(name) is Kind.TELLING or (in_query and tells_in_query(name)) else None
+        return self._hide(value, name) if names_a_secret(name, value, is_in_query=in_query) else None
 
     def _quotes_a_prompt(self, text: str) -> bool:
         """Whether a part of a hidden prompt is in the text; all of one was replaced."""

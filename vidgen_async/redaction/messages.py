@@ -18,6 +18,9 @@ from itertools import chain
 
 from attrs import field, frozen
 
+from vidgen_async.redaction.named_values import hide_named_values
+from vidgen_async.redaction.secret_names import LOOKS, is_word
+
 HIDDEN = "…"
 
 #: So many letters in a row give a known value away, wherever they stand in it.
@@ -30,17 +33,6 @@ FEWEST = 3
 LONGEST_READ = 16_384
 _EDGE = 256
 
-_TELLING_ANYWHERE = r"(?:token|secret|password|passwd|signature|credential|api[_-]?key|authorization)[\w.-]{0,40}"
-_TELLING = rf"[\w.-]{{0,64}}(?:{_TELLING_ANYWHERE}|(?:cookie|session)[\w.-]{{0,40}})"
-# In a query also names that would mean something harmless elsewhere.
-_TELLING_IN_QUERY = rf"(?:{_TELLING}|x-amz-[\w-]+|x-goog-[\w-]+|sig|exp|expires|key|auth|code|policy)"
-_QUERY_SECRET = re.compile(rf"([?&;](?:amp;)?{_TELLING_IN_QUERY}=)[^&;#\s\"'<>\\]*", re.IGNORECASE)
-_JSON_SECRET = re.compile(rf"(\"(?:{_TELLING}|[\w.-]{{0,64}}prompt|sig|exp)\"\s*:\s*\")(?:[^\"\\]|\\.)*", re.IGNORECASE)
-_NAMED_SECRET = re.compile(
-    rf"(\b(?:sig|exp)=|{_TELLING_ANYWHERE}\\{{0,8}}[\"']?\s{{0,3}}[:=]\s{{0,3}}\\{{0,8}}[\"']?"
-    rf"(?:(?:Bearer|Basic|Digest|Token)\s{{1,3}})?+)(?!{HIDDEN})[^\s&\"'<>\\]+",
-    re.IGNORECASE,
-)
 # What stands in quotes after the word; an apostrophe ends nothing.
 _QUOTED_PROMPT = re.compile(
     r"(\bprompt\\{0,8}[\"']?\s{0,2}[:=]?\s{0,2}\\{0,8}[\"'\u2018\u201c])(?:(?![\"'\u2019\u201d](?!\w)).){1,2000}",
@@ -72,11 +64,11 @@ def hide_secrets(text: str, known: Iterable[str] = ()) -> str:
     text = _hide_known(text, known)
     text = _DATA_URI.sub(lambda match: f"data:{match[1] or ''},{HIDDEN}", text)
     text = _USERINFO.sub(rf"\1{HIDDEN}@", text)
-    text = _QUERY_SECRET.sub(rf"\1{HIDDEN}", text)
-    text = _JSON_SECRET.sub(rf"\1{HIDDEN}", text)
     text = _QUOTED_PROMPT.sub(rf"\1{HIDDEN}", text)
     text = _AUTHORIZATION.sub(rf"\1 {HIDDEN}", text)
-    text = _NAMED_SECRET.sub(rf"\1{HIDDEN}", text)
+    text = hide_named_values(text, HIDDEN)
+    for _, pattern in LOOKS:
+        text = pattern.sub(lambda match: match[0] if is_word(match[0]) else HIDDEN, text)
     return _LONG_BASE64.sub(HIDDEN, text)
 
 

@@ -14,6 +14,8 @@ class Kind(Enum):
     PROMPT = auto()
     UNTIL = auto()
     """A time up to which something is valid."""
+    COUNT = auto()
+    """A number is harmless, anything else is a secret."""
     TELLING = auto()
 
 
@@ -55,16 +57,21 @@ def kind_of_header(name: str) -> HeaderKind:
 
 
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+#: Names of what gives access: no value of theirs is ever shown, not even an ordinary word.
+_CREDENTIAL = re.compile(
+    r"token|secret|passw|passphrase|pwd|signature|credential|api[_-]?key|authorization|private[_-]?key|jwt"
+)
 _ANYWHERE = re.compile(
-    r"token|secret|passw|passphrase|signature|signed|signing|credential|api[_-]?key|authorization|cookie|session|idempotency"
-    r"|bearer|webhook|callback|private|jwt|csrf|xsrf|policy|x[_-](?:amz|goog)[_-]"
+    rf"{_CREDENTIAL.pattern}|signed|signing|cookie|session|idempotency|bearer|webhook|callback|private|csrf|xsrf|policy"
+    r"|x[_-](?:amz|goog)[_-]"
 )
 _AS_A_WORD = re.compile(
-    r"(?:[\w.-]*[_.-])?(?:sig|key|keys|key_id|auth|pin|otp|hmac|pwd|sas|nonce|e-?mail|phone|code_verifier)"
+    r"(?:[\w.-]*[_.-])?(?:sig|key|keys|key_id|auth|pin|otp|hmac|sas|nonce|e-?mail|phone|code_verifier)"
 )
 _UNTIL = re.compile(r"(?:[\w-]*[_-])?(?:exp|expires|expiry|expires_at|expiration)")
-#: Counts of language models' tokens and the like; kinds of tokens.
-_HARMLESS = re.compile(r"\w*tokens|token_type|(?:max|min|total)_\w*")
+#: Counts of language models' tokens and the like.
+_COUNT = re.compile(r"\w*tokens|(?:max|min|total)_\w*")
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 #: In a query also these, which mean something harmless elsewhere.
 _IN_QUERY = re.compile(r"code|hash|h|s|t|k|p|st|se|sp|sv|sr|user|pass")
 
@@ -75,16 +82,26 @@ def kind_of(name: str) -> Kind:
     plain = _HUMP.sub("_", PSEUDONYM.sub("", name)).lower()
     if "prompt" in plain:
         return Kind.PROMPT
-    if _HARMLESS.fullmatch(plain):
-        return Kind.PLAIN
+    names_secret = _ANYWHERE.search(plain) is not None or _AS_A_WORD.fullmatch(plain) is not None
+    if _COUNT.fullmatch(plain):
+        return Kind.COUNT if names_secret else Kind.PLAIN
     if _UNTIL.fullmatch(plain):
         return Kind.UNTIL
-    return Kind.TELLING if _ANYWHERE.search(plain) or _AS_A_WORD.fullmatch(plain) else Kind.PLAIN
+    return Kind.TELLING if names_secret and plain != "token_type" else Kind.PLAIN
 
 
 @lru_cache(4096)
-def tells_in_query(name: str) -> bool:
-    return kind_of(name) is Kind.TELLING or _IN_QUERY.fullmatch(name.lower()) is not None
+def is_credential(name: str) -> bool:
+    """Whether a name is that of a password, a token or the like."""
+    return _CREDENTIAL.search(_HUMP.sub("_", name).lower()) is not None
+
+
+def names_a_secret(name: str, value: str, *, is_in_query: bool = False) -> bool:
+    """Whether the value under this name is a secret."""
+    kind = kind_of(name)
+    if kind is Kind.COUNT:
+        return _NUMBER.fullmatch(value) is None
+    return kind is Kind.TELLING or (is_in_query and _IN_QUERY.fullmatch(name.lower()) is not None)
 
 
 #: ``name=value`` and ``name: value`` in a text, however the quotes are escaped.
