@@ -29,7 +29,7 @@ from vidgen_async.orders import KEY_LIFETIME, Orders, Sender
 from vidgen_async.orders.balances import Balances
 from vidgen_async.orders.confirmation import Confirmation
 from vidgen_async.service.catalog import LiveCatalog
-from vidgen_async.service.codec import read_account, read_look, read_task
+from vidgen_async.service.codec import read_account, read_poll, read_task
 from vidgen_async.service.endpoints import Endpoints
 from vidgen_async.service.retries import Reads
 from vidgen_async.transports.base import Transport
@@ -109,7 +109,7 @@ class Client:
         self._journal = _journal(journal, self._transport)
         self._clock: Clock = clock or getattr(self._transport, "clock", None) or LoopClock()
         self._lifetime = Lifetime()
-        reads = Reads(self._transport, self._clock, origin=endpoints.origin, known=(key,), budget=retry_reads_for)
+        reads = Reads(self._transport, self._clock, origin=endpoints.origin, known=(key,), retry_for=retry_reads_for)
         live_catalog = LiveCatalog(reads, endpoints, self._clock)
         word = namespace or os.environ.get("VIDGEN_NAMESPACE") or None
         read_balance = partial(reads.once, endpoints.get_account(), read_account)
@@ -138,8 +138,8 @@ class Client:
             service=endpoints.origin,
             account=checked_name("account", account),
             check_usable=self._lifetime.check,
-            get_task=lambda task_id: reads.again(endpoints.get_video(task_id), partial(read_task, task_id=task_id)),
-            check=live_catalog.insist,
+            get_task=lambda task_id: reads.retry(endpoints.get_video(task_id), partial(read_task, task_id=task_id)),
+            check=live_catalog.refuse_invalid,
             key_lifetime=_checked_lifetime(key_lifetime),
         )
         """The orders in the journal, and an operator's decisions about uncertain ones."""
@@ -148,7 +148,7 @@ class Client:
         polls = evolve(endpoints, timeouts=_poll_timeouts(endpoints.timeouts, interval), is_for_polls=True)
         self._watcher = Watcher(
             lambda task_id, mark: reads.once(
-                polls.get_video(task_id), partial(read_look, task_id=task_id, seen=mark, terminal_states=states)
+                polls.get_video(task_id), partial(read_poll, task_id=task_id, seen=mark, terminal_states=states)
             ),
             clock=self._clock,
             interval=interval,

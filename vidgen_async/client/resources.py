@@ -19,7 +19,7 @@ class Models:
         """The live catalog of the calling key (2.1): models with their durations in seconds, resolutions and limits,
         and the caller's prices in ``extra``, under the names that the service gives them. A read, as any other."""
         self._context.lifetime.check()
-        catalog = await self._context.reads.again(self._context.endpoints.list_models(), read_catalog)
+        catalog = await self._context.reads.retry(self._context.endpoints.list_models(), read_catalog)
         self._context.live_catalog.keep(catalog)
         return catalog
 
@@ -34,7 +34,7 @@ class AccountInfo:
         """The account (2.2): everything in ``.extra``, since its field names are not documented; ``.balance`` in
         credits where one of the usual names holds a number, else None. A read, as any other."""
         self._context.lifetime.check()
-        account = await self._context.reads.again(self._context.endpoints.get_account(), read_account)
+        account = await self._context.reads.retry(self._context.endpoints.get_account(), read_account)
         self._context.balances.remember(account)
         return account
 

@@ -81,7 +81,7 @@ class Videos:
         task is returned, not raised. NotFoundError for one that is not the caller's. A read, as any other."""
         self._context.lifetime.check()
         read = partial(read_task, task_id=task_id_of(task), terminal_states=self._context.terminal_states)
-        return await self._context.reads.again(self._context.endpoints.get_video(task), read)
+        return await self._context.reads.retry(self._context.endpoints.get_video(task), read)
 
     async def wait(self, task: TaskLike, *, timeout: float | None = ONE_DAY) -> VideoTask:
         """The completed task, polled once per interval (section 8); any number of waits share one poll.

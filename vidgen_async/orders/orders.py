@@ -180,8 +180,8 @@ class Orders:
 
     async def resume(self, order_id: str, *, on_receipt: OnReceipt | None = None, validate: bool = True) -> Receipt:
         """Continue with a stored order by its id alone: return its receipt, if there is one; await a send under way;
-        or, if it is proven that the service does not have it (queued, not sent, rejected), send the stored bytes under the
-        stored key, after the check of ``validate``.
+        or, if it is proven that the service does not have it (queued, not sent, rejected), send the stored bytes under
+        the stored key, after the check of ``validate``.
 
         Raises:
             OrderStateError: There is no such order, or it was withdrawn. Otherwise the errors of :meth:`create`.
