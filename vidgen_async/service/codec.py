@@ -265,8 +265,8 @@ def read_asset(answer: Answer, absolute: Callable[[str], str]) -> ReferenceAsset
 
 def read_task(answer: Answer, task_id: str, terminal_states: Mapping[str, str] = _NO_STATES) -> VideoTask:
     """GET /videos/{id} (4.5): the task. Its ``id`` is the requested one, which the answer must have as its ``id`` or
-    its ``task_id`` (2.5). Another value of either is kept in ``extra``, and so is a status in ``terminal_states``, which
-    maps it to the status to use."""
+    its ``task_id`` (2.5). Another value of either is kept in ``extra``, and so is a status in ``terminal_states``,
+    which maps it to the status to use."""
     task = _read_asked_task(answer, task_id)
     changes: dict[str, Any] = {}
     if (request_id := request_id_of(answer.headers)) is not None:
