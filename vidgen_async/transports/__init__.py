@@ -1,5 +1,6 @@
-"""Transports: who carries the requests. Direct is the real network, fake is a function; recording writes down what
-another one carries, replay plays it back. Those of cassettes are loaded when they are first asked for."""
+"""Transports: how requests are sent. ``DirectTransport`` is the network, ``FakeTransport`` a function;
+``RecordingTransport`` records what another transport sends, ``ReplayTransport`` plays it back. The transports of
+cassettes are imported when they are first used."""
 
 import importlib
 import typing

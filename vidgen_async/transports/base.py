@@ -34,37 +34,37 @@ from vidgen_async.types.http import CHUNK, Headers, Probe, Request, make_headers
 
 
 class Response(Protocol):
-    """One answer: status and headers at once, the body streamed once or read (and then kept).
+    """One response: status and headers at once; the body is streamed once, or read and then held in memory.
 
-    Leaving its ``async with`` block releases it, however much of the body was taken.
+    Leaving its ``async with`` block releases it, however much of the body was read.
     """
 
     @property
     def status(self) -> int:
-        """The HTTP status, whatever it is."""
+        """The HTTP status."""
         ...
 
     @property
     def headers(self) -> Headers:
-        """As they came; names in any case."""
+        """As received; names are compared without case."""
         ...
 
     @property
     def url(self) -> URL:
-        """Where the request went."""
+        """The URL of the request."""
         ...
 
     async def read(self) -> bytes:
-        """The whole body; a second call returns the same bytes. BodyError when it breaks off."""
+        """Return the whole body; a second call returns the same bytes. BodyError when it is incomplete."""
         ...
 
     def chunks(self, size: int = CHUNK) -> AsyncIterator[bytes]:
-        """The body in pieces of at most ``size`` bytes; after ``read()`` the kept bytes. BodyError says how many
-        bytes had come when it broke off."""
+        """The body in chunks of at most ``size`` bytes, also after ``read()``. BodyError tells how many bytes of an
+        incomplete body were received."""
         ...
 
     async def aclose(self) -> None:
-        """Release the answer. Twice is fine."""
+        """Release the response. May be called twice."""
         ...
 
     async def __aenter__(self) -> Self: ...
@@ -147,8 +147,8 @@ class WrappingTransport:
         await self.inner.aclose()
 
 
-class ClosedOnLeaving:
-    """For responses: leaving the ``async with`` block closes them."""
+class ResponseContext:
+    """The ``async with`` block of a response: leaving it closes the response."""
 
     __slots__ = ()
 
@@ -164,8 +164,8 @@ class ClosedOnLeaving:
         await self.aclose()
 
 
-class BufferedResponse(ClosedOnLeaving):
-    """A response from memory or from any iterator of pieces: for fakes, replays and transports of your own."""
+class BufferedResponse(ResponseContext):
+    """A response from memory or from an iterator of chunks: for fakes, replays and transports of your own."""
 
     def __init__(
         self,
@@ -180,13 +180,13 @@ class BufferedResponse(ClosedOnLeaving):
         self.headers: Headers = make_headers() if headers is None else headers
         self.url: URL = URL() if url is None else url
         self._body: bytes | None = body if isinstance(body, bytes) else None
-        self._pieces = None if isinstance(body, bytes) else body
+        self._chunks = None if isinstance(body, bytes) else body
         self._on_close = on_close
         self._closed = False
 
     async def read(self) -> bytes:
         if self._body is None:
-            self._body = b"".join([piece async for piece in self._stream()])
+            self._body = b"".join([chunk async for chunk in self._stream()])
         return self._body
 
     async def chunks(self, size: int = CHUNK) -> AsyncIterator[bytes]:
@@ -194,17 +194,17 @@ class BufferedResponse(ClosedOnLeaving):
             for start in range(0, len(self._body), size):
                 yield self._body[start : start + size]
             return
-        async for piece in self._stream():
-            for start in range(0, len(piece), size):
-                yield piece[start : start + size]
+        async for chunk in self._stream():
+            for start in range(0, len(chunk), size):
+                yield chunk[start : start + size]
 
     async def _stream(self) -> AsyncIterator[bytes]:
-        if self._pieces is None or self._closed:
-            message = "the body has been taken already, or the response is closed"
+        if self._chunks is None or self._closed:
+            message = "the body was already read as chunks, or the response is closed"
             raise BodyError(message)
-        pieces, self._pieces = self._pieces, None
-        async for piece in pieces:
-            yield piece
+        chunks, self._chunks = self._chunks, None
+        async for chunk in chunks:
+            yield chunk
 
     async def aclose(self) -> None:
         if not self._closed:
@@ -229,7 +229,7 @@ class BodyObserver(Protocol):
         ...
 
 
-class ObservedResponse(ClosedOnLeaving):
+class ObservedResponse(ResponseContext):
     """Passes another response on and notifies an observer of what its reader receives."""
 
     __slots__ = ("_body", "_inner", "_observer", "headers", "status", "url")
