@@ -131,8 +131,8 @@ async def test_a_create_that_goes_out_beside_played_ones_is_warned_about(service
         async with Client(service.api_key, base_url=service.base_url, transport=appending) as client:
             await client.videos.create(**{**VIDEO, "prompt": "another"}, order_id="order-2", validate=False)
 
-    assert "a create goes out for real" not in before
-    assert "a create goes out for real" in caplog.text
+    assert "a create is sent to the service" not in before
+    assert "a create is sent to the service" in caplog.text
     assert len(service.creates) == 2
 
 

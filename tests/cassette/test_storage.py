@@ -326,7 +326,7 @@ async def test_a_blob_that_cannot_be_written_costs_no_answer_and_nothing_is_publ
     with monkeypatch.context() as broken:
         fail_at(step, broken, path)
         transport = await recording(path, Exchange(asked(), answered(data, kind="image/png")))
-    with pytest.raises(CassetteError, match="not whole"):
+    with pytest.raises(CassetteError, match="incomplete"):
         transport.publish()
     assert path.read_bytes() == old
     assert transport.part.exists()

@@ -1,4 +1,4 @@
-"""One request of a recording, from its begin to its outcome."""
+"""One request of a recording, from its start to its outcome."""
 
 import asyncio
 from typing import Any, Self
@@ -7,7 +7,7 @@ from attrs import mutable
 
 from vidgen_async import errors
 from vidgen_async.cassette.body_decoding import body_length
-from vidgen_async.cassette.body_encoding import Tee, limit_for, read_through, request_body
+from vidgen_async.cassette.body_encoding import BodyCapture, limit_for, read_through, request_body
 from vidgen_async.cassette.document import CANCELLED, Failure
 from vidgen_async.cassette.recorder import Recorder
 from vidgen_async.cassette.writer import outcome_form, times_form, to_text
@@ -28,7 +28,7 @@ class InteractionRecorder:
     answered: float | None = None
     _status: int | None = None
     _headers: Headers | None = None
-    _tee: Tee | None = None
+    _capture: BodyCapture | None = None
     _is_written: bool = False
     _is_over: bool = False
 
@@ -56,11 +56,11 @@ class InteractionRecorder:
         """The status line and the headers were received."""
         self.answered = self.recorder.elapsed
         self._status, self._headers = status, headers
-        self._tee = Tee(limit_for(headers.get("Content-Type", ""), self.recorder.cassette.largest_blob))
+        self._capture = BodyCapture(limit_for(headers.get("Content-Type", ""), self.recorder.cassette.largest_blob))
 
     def on_chunk(self, chunk: bytes) -> None:
-        if self._tee is not None and not self._is_over:
-            self._tee.take(chunk)
+        if self._capture is not None and not self._is_over:
+            self._capture.add(chunk)
 
     def on_end(self, error: BaseException | None) -> None:
         match error:
@@ -116,9 +116,9 @@ class InteractionRecorder:
             self.recorder.write_outcome(to_text({"e": "drop", "n": self.n}))
 
     def _is_complete(self) -> bool:
-        if self._headers is None or self._tee is None:
+        if self._headers is None or self._capture is None:
             return False
-        return self._headers.get("Content-Length") == str(self._tee.length)
+        return self._headers.get("Content-Length") == str(self._capture.length)
 
     def _finish(self, failure: Failure | None, how: str | None = None) -> None:
         self.active.discard(self)
@@ -139,11 +139,11 @@ class InteractionRecorder:
         return f'{{"e":"done","n":{self.n},"t":{times},{outcome[1:]}'
 
     def _outcome(self, failure: Failure | None, how: str | None) -> str:
-        if self._tee is None or self._headers is None:
+        if self._capture is None or self._headers is None:
             return to_text(outcome_form(self._status, (), None, failure))
         recorder = self.recorder
-        body, text = recorder.encode_body(self._tee, self._headers)
-        headers = _fitting(recorder.redactor.headers(self._headers), self._tee, body)
+        body, text = recorder.encode_body(self._capture, self._headers)
+        headers = _correct_length(recorder.redactor.headers(self._headers), self._capture, body)
         if failure is not None or how is not None:
             ended = body if how is None else {**(body or {}), "end": how}
             return to_text(outcome_form(self._status, headers, ended, failure))
@@ -151,19 +151,19 @@ class InteractionRecorder:
         return f'{{"response":{{"status":{self._status},"headers":{shown}{text}}}}}'
 
 
-def _fitting(
-    headers: tuple[tuple[str, str], ...], tee: Tee | None, body: dict[str, Any] | None
+def _correct_length(
+    headers: tuple[tuple[str, str], ...], capture: BodyCapture | None, body: dict[str, Any] | None
 ) -> tuple[tuple[str, str], ...]:
-    """A Content-Length that was right still is after the redaction."""
-    if tee is None or body is None or "redacted" not in body:
+    """Correct a Content-Length for the redacted body."""
+    if capture is None or body is None or "redacted" not in body:
         return headers
     return tuple(
-        (name, str(body_length(body)) if name == "content-length" and value == str(tee.length) else value)
+        (name, str(body_length(body)) if name == "content-length" and value == str(capture.length) else value)
         for name, value in headers
     )
 
 
 def _class_name(error: TransportError) -> str:
-    """Of a class of our own: what a user's transport made of it could not be found again."""
+    """The nearest class of the SDK: a replay could not find a class of the user's."""
     names = (kind.__name__ for kind in type(error).__mro__ if vars(errors).get(kind.__name__) is kind)
     return next(names, TransportError.__name__)

@@ -1,4 +1,4 @@
-"""One recording: interactions in the order in which they began, each written down when it ended."""
+"""One recording: numbers the interactions in the order in which they begin, and writes each when it ends."""
 
 import json
 import logging
@@ -7,11 +7,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from vidgen_async.cassette.body_encoding import Tee, answer_body
+from vidgen_async.cassette.body_encoding import BodyCapture, answer_body
 from vidgen_async.cassette.document import Document, Meta, RecordedRequest
-from vidgen_async.cassette.partial_recording import PartFile, recover
+from vidgen_async.cassette.partial_recording import PartialRecording, recover
 from vidgen_async.cassette.redactor import Redactor
-from vidgen_async.cassette.secret_scan import map_line, without_bytes
+from vidgen_async.cassette.secret_scan import drop_secret_bytes, map_line
 from vidgen_async.cassette.settings import Cassette
 from vidgen_async.cassette.storage import publish, publish_recorded, store
 from vidgen_async.cassette.writer import interaction_form, request_form, to_text
@@ -22,7 +22,7 @@ from vidgen_async.types.http import Headers, Request
 
 logger = logging.getLogger(__name__)
 
-#: What of a path belongs to the endpoint, by operation.
+#: The path of the endpoint of each operation, below the base URL.
 _ENDPOINTS = {
     "models.list": "models",
     "account.get": "account",
@@ -32,18 +32,18 @@ _ENDPOINTS = {
     "videos.content": "videos/[^/]+/content",
 }
 _MOST_REQUESTS = 4096
-_LONGEST_AGAIN = 4096
+_LONGEST_CACHED = 4096
 
 
 class Recorder:
-    """Writes a part file and makes a cassette of it. It is begun with the first request."""
+    """Writes the file of a recording and makes a cassette of it. The file is opened for the first request."""
 
     def __init__(self, cassette: Cassette, clock: Clock, *, before: Document | None = None) -> None:
         """``before``: the cassette to which this recording is appended."""
         self.cassette = cassette
         self.clock = clock
         self.redactor = Redactor(prompts=cassette.prompts, secrets=cassette.secrets)
-        self.part = PartFile(cassette.part)
+        self.part = PartialRecording(cassette.part)
         self._before = before
         recorded = () if before is None else before.interactions
         self._count = max((one.n for one in recorded), default=0)
@@ -53,7 +53,7 @@ class Recorder:
         self._is_over = False
         self._answers: dict[object, tuple[int, dict[str, Any] | None, str]] = {}
         self._headers: Headers | None = None
-        #: Those that it refers to, and whether it made them itself.
+        #: The blobs that it references, and whether it created them.
         self._blobs: dict[str, bool] = {}
         self._has_base_url = before is not None and before.meta.base_url is not None
         self._requests: dict[tuple[str, str, tuple[tuple[str, str], ...]], tuple[str, int]] = {}
@@ -121,23 +121,23 @@ class Recorder:
     def _write(self, text: str) -> None:
         late, self.redactor.secrets.late = self.redactor.secrets.late, []
         if late:
-            # What was harmless when it was written may hold what has turned out to be a secret since.
+            # What was written before may contain a value that has turned out to be a secret since.
             replace = self.redactor.secrets.replace
             bad = self._drop_blobs_with(late)
             if bad or self.redactor.secrets.were_written(late, self.part.path.read_bytes()):
-                self.part.rewrite(lambda line: without_bytes(map_line(line, replace), bad, self.redactor))
-            text = to_text(without_bytes(map_line(json.loads(text), replace), bad, self.redactor))
+                self.part.rewrite(lambda line: drop_secret_bytes(map_line(line, replace), bad, self.redactor))
+            text = to_text(drop_secret_bytes(map_line(json.loads(text), replace), bad, self.redactor))
         self.part.write(text)
 
-    def encode_body(self, tee: Tee, headers: Headers) -> tuple[dict[str, Any] | None, str]:
+    def encode_body(self, capture: BodyCapture, headers: Headers) -> tuple[dict[str, Any] | None, str]:
         """Return a response's recorded body, and the text that follows its headers. The same response, as to polls, is
         redacted only once."""
-        data = tee.kept[0] if tee.length <= _LONGEST_AGAIN else None
+        data = capture.parts[0] if capture.length <= _LONGEST_CACHED else None
         key = None if data is None else (headers.get("Content-Type"), headers.get("Content-Encoding"), data)
         known = self._answers.get(key)
         if key is not None and known is not None and known[0] == self.redactor.secrets.version:
             return known[1], known[2]
-        body, blob = answer_body(tee, headers, self.redactor)
+        body, blob = answer_body(capture, headers, self.redactor)
         if blob is not None:
             # It may turn out later that the blob contains a secret.
             self._blobs[blob.name] = store(blob, self.cassette.blobs) or self._blobs.get(blob.name, False)
@@ -149,7 +149,7 @@ class Recorder:
         return body, text
 
     def _drop_blobs_with(self, values: list[str]) -> set[str]:
-        """The blobs of this recording that hold one of the values. Those that others have, too, stay where they are."""
+        """The blobs of this recording that contain one of the values. Those that it did not create are not removed."""
         secrets, blobs = self.redactor.secrets, self.cassette.blobs
         found = {name for name in self._blobs if secrets.were_written(values, (blobs / name).read_bytes())}
         for name in found:
@@ -161,13 +161,13 @@ class Recorder:
         """The recording is incomplete: nothing can be published any more."""
         if self._broken is None and not self._is_over:
             self._broken = error
-            message = "the recording at %(path)s is not whole: %(error)s"
+            message = "the recording at %(path)s is incomplete: %(error)s"
             report(logger, logging.WARNING, Event.CASSETTE_BROKE, message, path=self.part.path, error=error)
 
     def publish(self) -> Path:
-        """Make the cassette of what was finished; CassetteError says why not, and then the old one still stands."""
+        """Replace the cassette by the finished interactions. CassetteError: the old cassette is unchanged."""
         if self._broken is not None:
-            message = f"the recording at {self.part.path} is not whole, nothing was published: {self._broken}"
+            message = f"the recording at {self.part.path} is incomplete, nothing was published: {self._broken}"
             raise CassetteError(message) from self._broken
         if self._began is None:
             if self._before is None:
@@ -189,7 +189,7 @@ class Recorder:
         return self.cassette.path
 
     def close(self) -> None:
-        """End it as it is: the part file stays."""
+        """End the recording; its file stays."""
         self._is_over = True
         self.part.close()
 
@@ -204,7 +204,7 @@ class Recorder:
         return Meta(self.clock.wall(), _recorder_name())
 
     def _note_base_url(self, request: Request) -> None:
-        """The first request with a key tells where the service is."""
+        """Record the base URL of the service, from the first request with an API key."""
         endpoint = _ENDPOINTS.get(request.op)
         if self._has_base_url or endpoint is None or "Authorization" not in request.headers:
             return
@@ -217,5 +217,5 @@ class Recorder:
 def _recorder_name() -> str:
     try:
         return f"vidgen_async/{version('vidgen-async')}"
-    except PackageNotFoundError:  # it runs from its source
+    except PackageNotFoundError:  # the package is not installed
         return "vidgen_async"

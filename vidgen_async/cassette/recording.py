@@ -1,4 +1,4 @@
-"""A transport that writes down what another one carries."""
+"""A transport that records what another one sends."""
 
 import asyncio
 import logging
@@ -20,16 +20,15 @@ logger = logging.getLogger(__name__)
 
 
 class RecordingTransport(WrappingTransport):
-    """Hands everything to ``inner``, and writes it on a cassette, redacted.
+    """Sends with ``inner``, and records requests and responses on a cassette, without secrets.
 
     While it records, every finished interaction is in the cassette's ``part`` file, where it survives a kill
-    (``vidgen cassette recover``). :meth:`aclose` makes the cassette of it, which replaces the old one at one go; not
-    when it is closed while an exception is on its way out, or after :meth:`give_up`. With ``auto_publish=False`` only
-    :meth:`publish` does.
+    (``vidgen cassette recover``). :meth:`aclose` replaces the cassette by it atomically; not while an exception
+    propagates, and not after :meth:`give_up`. With ``auto_publish=False`` only :meth:`publish` does.
 
-    A ``send`` whose request cannot be written down raises a CassetteError before anything is sent; what cannot be
-    written afterwards never costs the answer, and is a CassetteError when it is to be published. Cancelled sends are
-    recorded as such. Bodies are passed on as they come, whatever their length.
+    If a request cannot be recorded, ``send`` raises CassetteError before anything is sent. If a response cannot be
+    recorded, it is returned all the same, and publishing raises CassetteError. Cancelled sends are recorded as such.
+    Bodies are passed on as they are received, whatever their length.
     """
 
     honours_gate = True
@@ -53,12 +52,16 @@ class RecordingTransport(WrappingTransport):
 
     @property
     def part(self) -> Path:
-        """Where the recording is until it is published, and stays when it is not."""
+        """The file of the recording until it is published."""
         return self.cassette.part
 
     async def send(self, request: Request, *, probe: Probe | None = None) -> Response:
-        """Send the request by the inner transport; its errors come through as they are. CassetteBusyError when another
-        recording of the cassette is under way, CassetteError when it cannot be written: then nothing was sent."""
+        """Send the request with the inner transport; its errors propagate unchanged.
+
+        Raises:
+            CassetteBusyError: Another recording of the cassette is in progress; nothing was sent.
+            CassetteError: The request cannot be recorded; nothing was sent.
+        """
         interaction = None
         try:
             self._check_open(request)
@@ -72,7 +75,7 @@ class RecordingTransport(WrappingTransport):
             raise
         try:
             if probe is not None and not self._inner_honours_gate:
-                # Only now: what cannot be written down must not count as sent.
+                # Only now: a request that cannot be recorded must not count as sent.
                 await probe.pass_gate()
             response = await self.inner.send(request, probe=probe)
         except TransportError as error:
@@ -92,8 +95,13 @@ class RecordingTransport(WrappingTransport):
         return ObservedResponse(response, interaction)
 
     def publish(self) -> Path:
-        """Make the cassette of what was finished, and return where it is. CassetteSecretError, CassetteError: nothing
-        was published, the old one still stands, and so does the part file."""
+        """Replace the cassette by the finished interactions, and return its path.
+
+        Raises:
+            CassetteSecretError: The recording seems to contain a secret.
+            CassetteError: The recording is incomplete or cannot be written.
+                In both cases the old cassette and the ``part`` file are unchanged.
+        """
         if self.is_published:
             return self.cassette.path
         path = self._recorder.publish()
@@ -101,15 +109,15 @@ class RecordingTransport(WrappingTransport):
         return path
 
     def give_up(self) -> None:
-        """Publish nothing: the old cassette stays, and what was finished is in the part file."""
+        """Publish nothing: the old cassette stays, and the finished interactions are in the ``part`` file."""
         self._is_over = True
         if self._recorder.is_begun:
             self._recorder.close()
-            message = "the recording was not published; what was finished is in %(path)s"
+            message = "the recording was not published; its finished interactions are in %(path)s"
             report(logger, logging.WARNING, Event.CASSETTE_KEPT, message, path=self.part)
 
     async def aclose(self) -> None:
-        """Close the inner transport, then publish what was finished (see above). Twice is fine."""
+        """Close the inner transport, then publish the recording (see above). May be called twice."""
         is_failing = sys.exception() is not None
         self._is_closed = True
         await self.inner.aclose()

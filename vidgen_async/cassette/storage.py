@@ -7,31 +7,35 @@ from vidgen_async.cassette.body_encoding import Blob
 from vidgen_async.cassette.document import Document
 from vidgen_async.cassette.reader import load
 from vidgen_async.cassette.redactor import Redactor
-from vidgen_async.cassette.secret_scan import is_any_in, map_texts, refuse_secrets, without_telling_bytes
+from vidgen_async.cassette.secret_scan import is_any_in, map_texts, refuse_secrets, without_secret_bytes
 from vidgen_async.cassette.writer import write
 from vidgen_async.errors import CassetteError, CassetteNotFoundError
 
 
 def publish(document: Document, target: Path) -> None:
-    """Write the cassette to ``target``. What stood there before still does when this raises: CassetteSecretError, and
-    CassetteError for what the system refuses."""
+    """Replace ``target`` by the cassette.
+
+    Raises:
+        CassetteSecretError: The cassette seems to contain a secret.
+        CassetteError: The file cannot be written.
+            In both cases ``target`` is unchanged.
+    """
     refuse_secrets(document)
     write_atomically(target, write(document).encode())
 
 
 def publish_recorded(document: Document, target: Path, redactor: Redactor) -> None:
-    """The same for what was just recorded, with all that is known by now: a value may have turned out to be a secret
-    after it had been written down."""
+    """Publish a new recording; hides also the values that turned out to be secrets after they had been recorded."""
     secrets = redactor.secrets
     if is_any_in(document, secrets):
         document = map_texts(document, secrets.replace)
-    document = without_telling_bytes(document, redactor)
+    document = without_secret_bytes(document, redactor)
     refuse_secrets(document, secrets, origin=redactor.origin)
     write_atomically(target, write(document).encode())
 
 
 def store(blob: Blob, directory: Path) -> bool:
-    """Write a blob, unless it is there already: it is named by its content. Whether it was new."""
+    """Write a blob, unless it exists already: it is named after its content. Return whether it was new."""
     target = directory / blob.name
     if target.exists():
         return False
@@ -40,7 +44,7 @@ def store(blob: Blob, directory: Path) -> bool:
 
 
 def load_if_there(path: Path) -> Document | None:
-    """The cassette, or None where there is none."""
+    """The cassette, or None if there is no such file."""
     try:
         return load(path)
     except CassetteNotFoundError:

@@ -1,4 +1,4 @@
-"""A span, and a duration, for each request."""
+"""A span and a duration for each request."""
 
 import re
 from collections.abc import Callable
@@ -13,20 +13,24 @@ from vidgen_async.redaction.messages import hide_secrets
 from vidgen_async.transports.base import ObservedResponse, Response, Transport, WrappingTransport
 from vidgen_async.types.http import Probe, Request
 
-#: In seconds, as the semantic conventions advise for this histogram.
+#: In seconds, as the semantic conventions recommend for this histogram.
 _BOUNDARIES = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
-#: An address in which no secret can stand unless it is a known one, with the task that it names. Looking closer costs
-#: as much as the whole poll.
+#: An address that can contain no secret other than a known one, with its task id. A closer search would cost as much as
+#: the whole poll.
 _PLAIN = re.compile(r"https?://[\w.:\[\]-]+(?:/[\w.~-]{0,64})*?(?:/videos/([\w.~-]{1,64})(?:/content)?)?", re.ASCII)
 _QUERY = re.compile(r"[?#]")
 
 
 class TracedTransport(WrappingTransport):
-    """Hands everything to ``inner``, each send within a span of its own (the table above).
+    """Sends with ``inner``, each request in a span of its own (the table in the module's documentation).
 
-    What comes out is what came out of ``inner``, also where telemetry raises: that is logged once. The span begins with
-    the send and ends when the body has been taken, breaks off, or the response is closed; it is not made the current
-    one. ``tracer_provider`` and ``meter_provider``: the global ones if not given.
+    Responses and errors are those of ``inner``, also where telemetry raises, which is logged once. The span begins with
+    the send and ends when the body was read or failed, or the response was closed; it is not made the current span.
+
+    Args:
+        inner: The transport that sends.
+        tracer_provider: Default: the global one.
+        meter_provider: Default: the global one.
     """
 
     def __init__(
@@ -47,8 +51,8 @@ class TracedTransport(WrappingTransport):
         self._guard = Guard()
 
     async def send(self, request: Request, *, probe: Probe | None = None) -> Response:
-        """Send the request by the inner transport; its errors come through as they are."""
-        call = _Call(request, probe, self._tracer, self._duration, self._now, self._guard)
+        """Send the request with the inner transport; its errors propagate unchanged."""
+        call = _TracedRequest(request, probe, self._tracer, self._duration, self._now, self._guard)
         try:
             response = await self.inner.send(request, probe=probe)
         except BaseException as error:
@@ -58,10 +62,21 @@ class TracedTransport(WrappingTransport):
         return ObservedResponse(response, call)
 
 
-class _Call:
-    """One request under way. What is told of it is told at its end, once."""
+class _TracedRequest:
+    """One request in progress; its span and its duration are reported once, at its end."""
 
-    __slots__ = ("_began", "_duration", "_guard", "_is_over", "_now", "_probe", "_request", "_span", "_told", "status")
+    __slots__ = (
+        "_attributes",
+        "_began",
+        "_duration",
+        "_guard",
+        "_is_over",
+        "_now",
+        "_probe",
+        "_request",
+        "_span",
+        "status",
+    )
 
     def __init__(
         self,
@@ -80,7 +95,7 @@ class _Call:
         self._guard = guard
         self._is_over = False
         url = request.url
-        self._told: dict[str, str | int] = {
+        self._attributes: dict[str, str | int] = {
             "http.request.method": request.method,
             "server.address": url.host or "",
             "server.port": url.port or 0,
@@ -88,7 +103,7 @@ class _Call:
         }
         self._span: trace.Span = trace.INVALID_SPAN
         with guard:
-            self._span = tracer.start_span(request.op, kind=trace.SpanKind.CLIENT, attributes=self._told)
+            self._span = tracer.start_span(request.op, kind=trace.SpanKind.CLIENT, attributes=self._attributes)
         self._began = now()
 
     def end(self, error: BaseException | None = None) -> None:
@@ -103,7 +118,7 @@ class _Call:
         elif self.status is not None and self.status >= 400:
             outcome["error.type"] = str(self.status)
         with self._guard:
-            self._duration.record(self._now() - self._began, {**self._told, **outcome})
+            self._duration.record(self._now() - self._began, {**self._attributes, **outcome})
         with self._guard:
             span = self._span
             if span.is_recording():
@@ -123,7 +138,7 @@ class _Call:
 
 
 def _address(request: Request) -> dict[str, str]:
-    """Where it goes, as it may be shown. Only what is sent with the key goes to the service's own addresses."""
+    """The URL as it may be shown. Only requests with the API key go to the service's own addresses."""
     url = request.url
     key = request.headers.get("Authorization", "").partition(" ")[2]
     if not key:
@@ -143,7 +158,7 @@ def _evidence(probe: Probe | None, error: BaseException | None) -> dict[str, str
 
 
 def _names(error: BaseException | None) -> str | None:
-    """The classes of the error and of its cause: their words may show a signed link."""
+    """The classes of the error and of its cause; their messages may contain a signed link."""
     if error is None:
         return None
     cause = "" if error.__cause__ is None else f" ({type(error.__cause__).__name__})"

@@ -1,8 +1,8 @@
-"""What may be shown: everything that prints a URL, a body or a message of the service asks here first.
+"""What may be shown: URLs, bodies and messages of the service pass here before they are printed or logged.
 
-Two kinds of secrets: *known values* (the API key, a prompt, an Idempotency-Key), which are hidden wherever they
-appear and however they are written, and *places* (``sig``, ``exp``, ``token`` … in a query, ``Bearer …``, a prompt in
-JSON or in quotes, inline image data), which are hidden whatever they hold.
+Two kinds of secrets are hidden: *known values* (the API key, a prompt, an Idempotency-Key), wherever they occur and
+however they are escaped, and the *values of secret names* (``sig``, ``exp``, ``token`` …), ``Bearer …``, prompts in
+JSON or in quotes, and inline image data, whatever their value is.
 
 Known values are looked for in the *letters* of a text: its letters and digits alone, decomposed and in lower case, with
 every escape sequence resolved. So one search finds a value raw, in capitals, with other white space, percent-encoded,
@@ -19,7 +19,7 @@ from itertools import chain
 from attrs import field, frozen
 
 from vidgen_async.redaction.named_values import hide_named_values
-from vidgen_async.redaction.secret_names import LOOKS, is_word
+from vidgen_async.redaction.secret_names import SECRET_FORMS, is_word
 
 HIDDEN = "…"
 
@@ -67,7 +67,7 @@ def hide_secrets(text: str, known: Iterable[str] = ()) -> str:
     text = _QUOTED_PROMPT.sub(rf"\1{HIDDEN}", text)
     text = _AUTHORIZATION.sub(rf"\1 {HIDDEN}", text)
     text = hide_named_values(text, HIDDEN)
-    for _, pattern in LOOKS:
+    for _, pattern in SECRET_FORMS:
         text = pattern.sub(lambda match: match[0] if is_word(match[0]) else HIDDEN, text)
     return _LONG_BASE64.sub(HIDDEN, text)
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from vidgen_async.redaction.pseudonyms import unescaped
+from vidgen_async.redaction.pseudonyms import unescape
 from vidgen_async.redaction.secret_names import Kind, is_credential, is_word, kind_of, names_a_secret
 
 _QUOTE = r"\\{0,16}(?:[\"']|&(?:quot|apos|#34|#39);)"
@@ -53,7 +53,7 @@ def hide_named_values(text: str, hidden: str) -> str:
 
 def _name_of(match: re.Match[str]) -> str:
     name = match["name"][-_LONGEST_NAME:]
-    return unescaped(name) if "%" in name else name
+    return unescape(name) if "%" in name else name
 
 
 def _is_in_query(match: re.Match[str]) -> bool:
@@ -64,7 +64,7 @@ def _may_be_secret(match: re.Match[str]) -> bool:
     """What the name tells, before its value is looked for."""
     name = _name_of(match)
     match kind_of(name):
-        case Kind.UNTIL:
+        case Kind.EXPIRY:
             return bool(match["mark"] == "=" or match["end"])
         case Kind.PLAIN:
             return names_a_secret(name, "", is_in_query=_is_in_query(match))
@@ -80,7 +80,7 @@ def _is_secret(match: re.Match[str], value: str) -> bool:
     is_prose = not (match["mark"] == "=" or match["end"] or match["quote"])
     if is_prose and is_word(value) and not is_credential(name):
         return False
-    return kind is Kind.UNTIL or names_a_secret(name, value, is_in_query=_is_in_query(match))
+    return kind is Kind.EXPIRY or names_a_secret(name, value, is_in_query=_is_in_query(match))
 
 
 def _end_of_value(text: str, match: re.Match[str]) -> int:

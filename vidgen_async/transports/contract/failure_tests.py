@@ -21,7 +21,7 @@ from vidgen_async.transports.contract.response_tests import METHODS, answer, pro
 from vidgen_async.transports.contract.service import FIRST, ReceivedRequest, Scenario
 from vidgen_async.types.http import Delivery, Phase, Probe, Request
 
-#: Read timeouts in seconds: where nothing is ever received, and where the begin of a response is received first.
+#: Read timeouts in seconds: where nothing is ever received, and where the beginning of a response is received first.
 SHORT, LONGER = 0.05, 0.3
 #: Where the connection is lost after the request has arrived.
 LOST = (Scenario.DROPPED, Scenario.RESET, Scenario.HALF)
