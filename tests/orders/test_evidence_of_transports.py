@@ -193,28 +193,6 @@ async def test_a_failure_to_connect_that_is_recorded_is_not_sent_whatever_is_rai
     assert service.posts == []
 
 
-async def test_a_connection_that_is_lost_while_the_gate_opens_is_not_sent_and_another_one_is_used(
-    make_orders, service, clock
-):
-    class Loses(Ungated):
-        is_lost = True
-
-        async def send(self, request: Request, *, probe: Probe):
-            if self.is_lost:
-                self.is_lost = False
-                await probe.pass_gate(self.check)
-            return await self.inner.send(request, probe=probe)
-
-        def check(self) -> None:
-            raise ConnectError("lost", **NOT_SENT)
-
-    orders = make_orders(transport=Loses(service.transport, raising(RuntimeError())))
-
-    assert (await orders.create(VIDEO, order_id="o")).task_id == "task-1"
-    assert len(service.posts) == 1
-    assert [str(attempt.outcome) for attempt in (await orders.get("o")).attempts] == ["not_sent", "accepted"]
-
-
 def test_what_was_recorded_before_the_gate_counts_no_more_once_it_has_opened():
     probe = Probe()
     probe.record_not_sent(Phase.DNS)

@@ -6,9 +6,9 @@ each error of a clock), a person says a word. The service makes a task of each c
 knows a repeated key.
 
 A rule is a method that yields what may happen next; a mutant (``model_mutants``) is a subclass with one rule broken.
-Confirmation of receipts and the locks of a file have models of their own (``model_confirmation``, ``model_locks``): joined
-with this one, each would multiply its worlds.
-The model is written from the design and knows nothing of the package, so that each can be held against the other.
+Receipts by confirmation and the locks of a file have models of their own (``model_confirmation``, ``model_locks``):
+joined with this one, each would multiply its worlds. The model is written from the design and knows nothing of
+the package, so that each can be held against the other.
 """
 
 from collections import deque

@@ -112,8 +112,8 @@ class Replay:
         return f"{self.name}-{task}"
 
     async def walk(self, path: Path) -> list[str]:
-        """What is not as the model says, up to the first step that went wrong: what comes back from each, and what is on
-        record at the end."""
+        """What is not as the model says, up to the first step that went wrong: what comes back from each step, and what
+        is on record at the end."""
         for length, (move, orders) in enumerate(path, start=1):
             self.now += timedelta(seconds=1)
             came_back = await getattr(self, f"_{move.rule}")(move)

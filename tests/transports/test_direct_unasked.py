@@ -12,9 +12,10 @@ from tests.transports import raw_service as raw
 from tests.transports.raw_service import OK, Certificate, Connection, raw_service
 from tests.transports.sending import create, read, swallowed
 from vidgen_async import Client
-from vidgen_async.errors import ConnectError
+from vidgen_async.errors import ConnectError, ConnectionLostError
+from vidgen_async.transports.direct.connections import GuardedConnector
 from vidgen_async.transports.direct.transport import DirectTransport
-from vidgen_async.types.http import Probe
+from vidgen_async.types.http import Delivery, Probe
 
 UNASKED = OK.replace(b"ok", b"no")
 TIMEOUT = b"HTTP/1.0 408 Request Time-out\r\nConnection: close\r\n\r\n"
@@ -131,14 +132,42 @@ async def test_an_answer_that_nobody_asked_for_ends_no_wait() -> None:
         assert dict(client.watcher.stats.errors) == {}
 
 
-@pytest.mark.parametrize("when", ["before the gate", "while the gate opens"])
 @pytest.mark.parametrize("early", [UNASKED, TIMEOUT, UNASKED[:10], b"garbage\r\n"])
-async def test_an_answer_before_the_create_is_no_receipt_and_nothing_is_sent(early: bytes, when: str) -> None:
+async def test_an_answer_before_the_gate_of_a_create_is_no_receipt_and_nothing_is_sent(
+    early: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answered = asyncio.Event()
+    connect = GuardedConnector.connect
+
+    async def behaviour(connection: Connection) -> None:
+        await connection.answer(early)
+        answered.set()
+        await connection.rest()
+
+    async def connect_slowly(*args: object, **options: object) -> object:
+        connection = await connect(*args, **options)
+        await answered.wait()
+        await passes()
+        return connection
+
+    monkeypatch.setattr(GuardedConnector, "connect", connect_slowly)
+    async with raw_service(behaviour) as service:
+        probe = Probe(gate=pytest.fail)
+        transport = DirectTransport()
+        with pytest.raises(ConnectError, match=r"before the request.*no byte of the request left"):
+            await transport.send(create(service.url()), probe=probe)
+        await service.quiet()
+        await transport.aclose()
+
+    assert (probe.is_proven_not_sent, service.bytes_received) == (True, 0)
+
+
+@pytest.mark.parametrize("early", [UNASKED, TIMEOUT, UNASKED[:10], b"garbage\r\n"])
+async def test_an_answer_while_the_gate_of_a_create_opens_is_no_receipt_and_nothing_is_sent(early: bytes) -> None:
     gate_reached, answered = asyncio.Event(), asyncio.Event()
 
     async def behaviour(connection: Connection) -> None:
-        if when == "while the gate opens":
-            await gate_reached.wait()
+        await gate_reached.wait()
         await connection.answer(early)
         answered.set()
         await connection.rest()
@@ -151,9 +180,9 @@ async def test_an_answer_before_the_create_is_no_receipt_and_nothing_is_sent(ear
     async with raw_service(behaviour) as service:
         probe = Probe(gate=gate)
         transport = DirectTransport()
-        with pytest.raises(ConnectError, match="no byte of the request left"):
+        with pytest.raises(ConnectionLostError):
             await transport.send(create(service.url()), probe=probe)
         await service.quiet()
         await transport.aclose()
 
-    assert (probe.is_proven_not_sent, service.bytes_received) == (True, 0)
+    assert (probe.delivery, service.bytes_received) == (Delivery.MAYBE_SENT, 0)

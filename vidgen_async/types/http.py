@@ -103,11 +103,9 @@ class Probe:
         if phase is not None:
             self.phase = phase
 
-    async def pass_gate(self, check: Callable[[], None] | None = None) -> None:
+    async def pass_gate(self) -> None:
         """Await the gate; afterwards the request is *maybe sent*.
 
-        ``check`` is called once the gate has opened: when it raises (the connection was closed meanwhile), the request
-        stays *not sent*, and must not be sent.
         Raises RuntimeError when it is passed twice: one send is one request on the wire, and the second attempt of a
         library that silently repeats requests must end here, before its first byte.
         """
@@ -117,8 +115,6 @@ class Probe:
         self._passed = True
         if self._gate is not None:
             await self._gate()
-        if check is not None:
-            check()
         self.learn(Delivery.MAYBE_SENT, Phase.SEND)
 
 

@@ -51,12 +51,12 @@ class Evidence:
     async def pass_gate(self) -> None:
         """The connection is up and nothing has left. Returns when it may."""
         self._is_seen = True
+        self._check_connection()
         try:
-            await self.probe.pass_gate(self._check_connection)
-        except BrokenOffError:
-            raise
+            await self.probe.pass_gate()
         except Exception as error:
             raise GateRefusedError(error) from error
+        self._check_connection()
         self.write(0)
 
     def _check_connection(self) -> None:
