@@ -3,7 +3,7 @@
 import asyncio
 import heapq
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -131,6 +131,24 @@ def hold_of(clock: Clock) -> Callable[[], AbstractContextManager[None]]:
     """What keeps the clock from running ahead while a thread works; nothing for a clock of real time."""
     hold: Callable[[], AbstractContextManager[None]] = getattr(clock, "hold", nullcontext)
     return hold
+
+
+async def in_turns(clock: Clock, steps: Iterable[object]) -> None:
+    """Go through ``steps``, each short work; between two of them everybody else on the event loop has a turn.
+
+    When the caller is cancelled, the steps that are left are not done.
+    """
+    for _ in steps:
+        await clock.sleep(0)
+
+
+async def all_in_turns(clock: Clock, steps: Iterator[object]) -> None:
+    """Like :func:`in_turns`, but when the caller is cancelled, the steps that are left are done at once."""
+    try:
+        await in_turns(clock, steps)
+    finally:
+        for _ in steps:
+            pass
 
 
 async def within(clock: Clock, seconds: float | None, work: Callable[[], Awaitable[T]]) -> T:

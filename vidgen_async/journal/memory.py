@@ -1,5 +1,6 @@
 """A journal in memory: it keeps its promises between the coroutines of one process, and dies with it."""
 
+import asyncio
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
@@ -25,6 +26,9 @@ from vidgen_async.types.orders import (
     RunningTask,
     TaskResult,
 )
+
+#: Of very many orders, so many are looked at before others have their turn.
+_LISTED_AT_ONCE = 500
 
 
 class MemoryJournal:
@@ -114,11 +118,15 @@ class MemoryJournal:
         return self._current(ref, now) if ref in self._orders else None
 
     async def list(self, service: str, account: str, now: datetime, *, is_terminal: bool | None = None) -> list[Order]:
-        refs = [ref for ref in self._orders if (ref.service, ref.account) == (service, account)]
-        orders = [self._current(ref, now) for ref in refs]
-        if is_terminal is None:
-            return orders
-        return [order for order in orders if order.task_ids and order.is_terminal is is_terminal]
+        listed: list[Order] = []
+        for number, ref in enumerate(list(self._orders), 1):
+            if (ref.service, ref.account) == (service, account):
+                order = self._current(ref, now)
+                if is_terminal is None or (order.task_ids and order.is_terminal is is_terminal):
+                    listed.append(order)
+            if number % _LISTED_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        return listed
 
     async def running(self, service: str, account: str, *, after: int = 0) -> RunningPage:
         page = list(islice(self._owners.items(), after, after + RUNNING_PAGE))

@@ -1,7 +1,7 @@
 """The way to a video: the content endpoint (4.6), its redirects followed by hand and bare, refused links renewed."""
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from functools import partial
 from urllib.parse import quote, urljoin
 
@@ -10,7 +10,7 @@ from yarl import URL
 
 from vidgen_async.errors import DownloadError, LinkExpiredError, NotVideoError, ServiceError, TransportError
 from vidgen_async.media import mp4
-from vidgen_async.redaction.messages import excerpt, hide_secrets
+from vidgen_async.redaction.messages import excerpt
 from vidgen_async.service.codec import read_task
 from vidgen_async.service.endpoints import Endpoints, checked_task_id
 from vidgen_async.service.retries import Reads
@@ -131,7 +131,7 @@ class Content:
 
     def _resolve(self, base: URL, location: str) -> URL:
         """Where a Location points, every byte of it kept; refused when it is not safe to go there."""
-        shown = excerpt(hide_secrets(location))
+        shown = excerpt(location)
         if _CONTROL.search(location):
             raise self._error(f"a redirect to an address with control characters: {shown}")
         try:
@@ -217,7 +217,7 @@ async def _beginning(response: Response) -> bytes:
     return head
 
 
-def _show(head: bytes, known: tuple[str, ...]) -> str:
+def _show(head: bytes, known: Iterable[str]) -> str:
     text = head[:4096].decode("utf-8", "ignore")
     if sum(char.isprintable() or char.isspace() for char in text) < 0.9 * len(head[:4096]):
         return f"the bytes {head[:16].hex(' ')}"

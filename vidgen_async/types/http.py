@@ -21,6 +21,8 @@ CHUNK = 65536
 
 #: Longer JSON answers are not read on, in bytes: an answer without end must not fill the memory.
 LONGEST_ANSWER = 8 << 20
+#: Bytes of an answer from which on each pass over it has a turn of the event loop of its own.
+LONG_ANSWER = 1 << 16
 
 
 def make_headers(items: Mapping[str, str] | Iterable[tuple[str, str]] = ()) -> Headers:

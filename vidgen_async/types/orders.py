@@ -3,7 +3,7 @@
 An attempt is one permission to send one POST. What is known of it only grows::
 
     sending ──► not sent | uncertain | rejected | accepted
-    uncertain ──► not sent | rejected | accepted          (a late receipt always wins)
+    uncertain ──► uncertain, with an answer | not sent | rejected | accepted          (a late receipt always wins)
 
 The order's state is computed from its attempts and is never a field that the last writer sets: a resend that is
 refused does not hide that the first attempt, still uncertain, may have made a task.
@@ -174,15 +174,18 @@ class Attempt:
         return latest if counted_at > latest + SET_BACK else counted_at
 
     def learned(self, evidence: Evidence) -> "Attempt":
-        """This attempt with the evidence, if it adds knowledge; else this attempt as it is."""
+        """This attempt with the evidence, if it adds knowledge; else this attempt as it is. To an uncertain attempt an
+        answer adds, even if it is still uncertain with it, and so does the balance."""
         if may_become(self.outcome, evidence.outcome):
             return evolve(self, evidence=evidence)
         known = self.evidence
-        if known is None or known.balance_after is not None or evidence.balance_after is None:
+        if known is None or not known.outcome is evidence.outcome is AttemptOutcome.UNCERTAIN:
             return self
-        if not known.outcome is evidence.outcome is AttemptOutcome.UNCERTAIN:
-            return self
-        return evolve(self, evidence=evolve(known, balance_after=evidence.balance_after))
+        if evidence.answered and not known.answered:
+            return evolve(self, evidence=evidence)
+        if known.balance_after is None and evidence.balance_after is not None:
+            return evolve(self, evidence=evolve(known, balance_after=evidence.balance_after))
+        return self
 
 
 @frozen(kw_only=True)
@@ -265,9 +268,12 @@ class Order:
 
     @property
     def state(self) -> OrderState:
-        """The fold over its attempts, or a person's word where they leave room for one."""
+        """The fold over its attempts, or an operator's decision where they leave room for one. A transport that did not
+        wait for the gate may have sent an order that was withdrawn meanwhile."""
         state = fold(attempt.outcome for attempt in self.attempts)
         if self.closing is None or state in (OrderState.ACCEPTED, OrderState.SENDING):
+            return state
+        if self.closing.state is OrderState.WITHDRAWN and state is OrderState.UNCERTAIN:
             return state
         return self.closing.state
 

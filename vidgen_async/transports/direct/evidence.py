@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import aiohttp
 
+from vidgen_async.transports.direct.pending_send import PendingSend
 from vidgen_async.types.http import Delivery, Phase, Probe
 
 _Hook = Callable[[aiohttp.ClientSession, SimpleNamespace, object], Awaitable[None]]
@@ -35,8 +36,9 @@ class NoRetryError(Exception):
 class SendEvidence:
     """Records what the signals of one send show, at once, on its probe."""
 
-    def __init__(self, probe: Probe, *, body_length: int) -> None:
+    def __init__(self, probe: Probe, pending: PendingSend, *, body_length: int) -> None:
         self.probe = probe
+        self._pending = pending
         self._unwritten = body_length
         self._is_seen = False
 
@@ -49,11 +51,20 @@ class SendEvidence:
     async def pass_gate(self) -> None:
         """The connection is ready and nothing was sent. Return when the request may be sent."""
         self._is_seen = True
+        self._check_connection()
         try:
             await self.probe.pass_gate()
         except Exception as error:
             raise GateError(error) from error
+        self._check_connection()
         self.write(0)
+
+    def _check_connection(self) -> None:
+        """Data received before the request is not its response; and nothing can be sent on a closed connection."""
+        connection = self._pending.connection
+        if connection is not None and (connection.has_received or not connection.is_connected()):
+            message = "it was closed, or data was received on it, before the request"
+            raise NoRetryError(aiohttp.ServerDisconnectedError(message))
 
     def write(self, size: int) -> None:
         """``size`` more bytes of the body are about to be written."""

@@ -10,6 +10,7 @@ import aiohttp
 from vidgen_async.errors import ConnectionLostError, TransportError
 from vidgen_async.transports.direct import failures
 from vidgen_async.transports.direct.bodies import StreamedBody
+from vidgen_async.transports.direct.connections import GuardedProtocol
 from vidgen_async.types.http import CHUNK, Body, Probe, Request, Timeouts
 
 #: Headers that aiohttp makes itself. A session of the user's adds nothing else to a request.
@@ -47,6 +48,7 @@ class PendingSend:
         "_cancels",
         "_options",
         "_task",
+        "connection",
         "is_aborted",
         "is_on_new_connection",
         "probe",
@@ -62,9 +64,15 @@ class PendingSend:
         self.stop = asyncio.timeout(None)
         self.is_aborted = False
         self.is_on_new_connection = False
+        self.connection: GuardedProtocol | None = None
+        """The one that was opened for this send, or None."""
         self.upload: StreamedBody | None = None
         self._task = asyncio.current_task()
         self._cancels = self._task.cancelling() if self._task else 0
+
+    def set_connection(self, connection: GuardedProtocol) -> None:
+        """A connection was opened for this send."""
+        self.connection, self.is_on_new_connection = connection, True
 
     async def options(self) -> dict[str, Any]:
         """The arguments for aiohttp; opens the body."""

@@ -3,10 +3,8 @@
 import asyncio
 import inspect
 import os
-import socket
 import ssl as tls
 from collections.abc import Mapping
-from contextvars import ContextVar
 from typing import Any
 from urllib.request import getproxies_environment, proxy_bypass
 from weakref import WeakSet
@@ -17,6 +15,7 @@ from yarl import URL
 from vidgen_async.errors import ClientStateError, ConfigurationError, TransportError
 from vidgen_async.transports.direct import failures
 from vidgen_async.transports.direct.bodies import DirectResponse
+from vidgen_async.transports.direct.connections import ON_CONNECTION, GuardedConnector
 from vidgen_async.transports.direct.evidence import (
     GateError,
     NoRetryError,
@@ -40,23 +39,11 @@ _HEADER_LIMITS: dict[str, Any] = {
 }
 
 
-#: The send for which a connection may be opened now.
-_SENDING: ContextVar[PendingSend | None] = ContextVar("sending", default=None)
-
-
-def _make_socket(address: tuple[Any, ...]) -> socket.socket:
-    """A socket for a new connection of the pool, as aiohttp makes it; records that the send has a new connection."""
-    if (pending := _SENDING.get()) is not None:
-        pending.is_on_new_connection = True
-    family, kind, protocol = address[:3]
-    return socket.socket(family, kind, protocol)
-
-
 def proxy_url(value: str | URL) -> URL:
     """The URL of a proxy; ValueError names the problem, without its user name and password."""
     try:
         url = URL(value)
-        url.port  # noqa: B018 - read here, where a port that is no number is an error of the setting
+        url.port  # noqa: B018 - here, where a port that is not a number is an error of this setting
     except (TypeError, ValueError):
         # The message of yarl quotes the URL.
         message = "is not a URL (a user name or password in it must be percent-encoded)"
@@ -251,11 +238,11 @@ class DirectTransport:
         options = await pending.options()
         if self._session is None:
             pool = self._pool_of(request)
-            sending = _SENDING.set(pending)
+            connecting = ON_CONNECTION.set(pending.set_connection)
             try:
                 return await pool.request(request.method, request.url, **options, **self._route(request))
             finally:
-                _SENDING.reset(sending)
+                ON_CONNECTION.reset(connecting)
         pending.is_on_new_connection = True  # a user's session does not report this
         headers = options["headers"]
         headers = headers if isinstance(headers, list) else list(headers.items())
@@ -273,12 +260,15 @@ class DirectTransport:
         except BaseException:
             probe.record_not_sent(Phase.BUILD)
             raise
-        evidence = SendEvidence(probe, body_length=0 if request.body is None else request.body.length)
+        evidence = SendEvidence(probe, pending, body_length=0 if request.body is None else request.body.length)
+        connecting = ON_CONNECTION.set(pending.set_connection)
         try:
             answer = await session.request(request.method, request.url, **options, trace_request_ctx=evidence)
         except BaseException:
             evidence.record_failure()
             raise
+        finally:
+            ON_CONNECTION.reset(connecting)
         probe.learn(Delivery.ANSWERED, Phase.BODY)
         return answer
 
@@ -301,11 +291,10 @@ class DirectTransport:
         key = (request.pool, request.needs_new_connection)
         pool = self._pools.get(key)
         if pool is None:
-            connector = aiohttp.TCPConnector(
+            connector = GuardedConnector(
                 ssl=self._ssl,
                 limit=self._max_streams if request.pool == "streams" else self._max_connections,
                 force_close=request.needs_new_connection,
-                socket_factory=_make_socket,
             )
             pool = self._pools[key] = aiohttp.ClientSession(
                 connector=connector,
@@ -319,7 +308,7 @@ class DirectTransport:
         if self._private is None:
             self._private = aiohttp.ClientSession(
                 # Without the cache, a DNS query belongs to one send: it is traced and cancelled with it.
-                connector=aiohttp.TCPConnector(ssl=self._ssl, limit=0, force_close=True, use_dns_cache=False),
+                connector=GuardedConnector(ssl=self._ssl, limit=0, force_close=True, use_dns_cache=False),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 trace_configs=[make_trace()],
                 middlewares=(send_only_once,),
