@@ -32,7 +32,7 @@ class TestRows:
 
         assert second.row == first.row != kept.row
         assert second.last_state() == ("second", None, None, None)
-        assert (second.mark, second.rest, second.is_deserted) == (None, None, True)
+        assert (second.mark, second.details, second.is_deserted) == (None, None, True)
         assert [entry.task_id for entry in entries] == ["kept", "second"]
 
     async def test_of_a_dropped_entry_the_poller_can_be_asked_also_when_all_are_gone(self) -> None:
