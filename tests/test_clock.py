@@ -12,9 +12,9 @@ async def test_sleepers_wake_in_the_order_of_their_due_times():
     clock, woken = VirtualClock(), []
 
     async def sleeper(seed: int) -> None:
-        chance = random.Random(seed)  # noqa: S311 - a repeatable schedule, not a secret
+        rng = random.Random(seed)  # noqa: S311 - a repeatable schedule, not a secret
         for _ in range(10):
-            due = clock.now() + (pause := chance.choice([0.5, 1, 2, 5, 60]))
+            due = clock.now() + (pause := rng.choice([0.5, 1, 2, 5, 60]))
             await clock.sleep(pause)
             woken.append((clock.now(), due))
 

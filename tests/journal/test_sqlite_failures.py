@@ -13,7 +13,7 @@ from tests.journal.conftest import ACCOUNT, NOW, SERVICE, accepted, order_of, pe
 from vidgen_async.errors import ConfigurationError, JournalError
 from vidgen_async.journal import SqliteJournal
 from vidgen_async.journal.sqlite import file, schema
-from vidgen_async.journal.sqlite.file import JournalFile, network_file_system
+from vidgen_async.journal.sqlite.file import JournalFile, find_network_file_system
 from vidgen_async.journal.sqlite.queries import _ADD_ORDER
 from vidgen_async.types.orders import OrderState, TaskResult
 
@@ -32,7 +32,7 @@ def journal(open_file) -> SqliteJournal:
 
 
 async def test_a_missing_directory_is_named(open_file, tmp_path):
-    await fails(open_file(tmp_path / "missing" / "orders.db"), f"no directory {tmp_path / 'missing'}", "make it")
+    await fails(open_file(tmp_path / "missing" / "orders.db"), f"no directory {tmp_path / 'missing'}", "create it")
 
 
 async def test_a_directory_is_no_journal(open_file, tmp_path):
@@ -51,7 +51,7 @@ async def test_a_database_of_something_else_is_left_as_it_is(journal, path):
         db.execute("CREATE TABLE somebody_elses (id)")
         db.commit()
     before = path.read_bytes()
-    await fails(journal, "something else", "another path")
+    await fails(journal, "another program", "another path")
     assert path.read_bytes() == before
 
 
@@ -127,7 +127,7 @@ async def test_a_damaged_file_says_so(journal, path):
     content = bytearray(path.read_bytes())
     content[4096:] = b"\xff" * (len(content) - 4096)
     path.write_bytes(content)
-    await fails(journal, "damaged", "look at the account before anything is ordered again")
+    await fails(journal, "damaged", "check the account before you order anything")
 
 
 async def test_a_full_disk_writes_nothing_and_can_be_tried_again(journal):
@@ -274,11 +274,11 @@ MOUNTS = """\
 def test_a_network_file_system_is_known_by_where_it_is_mounted(tmp_path, where, kind):
     mounts = tmp_path / "mountinfo"
     mounts.write_text(MOUNTS)
-    assert network_file_system(Path(where, "orders.db"), mounts) == kind
+    assert find_network_file_system(Path(where, "orders.db"), mounts) == kind
 
 
 def test_where_nobody_lists_what_is_mounted_nothing_is_known_of_it(tmp_path):
-    assert network_file_system(tmp_path / "orders.db", tmp_path / "missing") is None
+    assert find_network_file_system(tmp_path / "orders.db", tmp_path / "missing") is None
 
 
 def test_a_network_file_system_is_refused_unless_it_is_allowed(tmp_path, path):

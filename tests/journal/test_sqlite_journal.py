@@ -37,10 +37,10 @@ from vidgen_async.journal.sqlite.queries import (
     _MAY_HOLD_A_SLOT,
     _OF_ORDER,
     _ORDERS,
+    _ORDERS_OF_PAGE,
     _OWNER,
     _RESULTS,
     _RUNNING,
-    _WHICH,
     _micros,
 )
 from vidgen_async.types.limits import Pacing
@@ -144,7 +144,7 @@ async def test_a_file_that_everybody_may_read_is_left_so_and_told_about(journal,
         await journal.intend(order_of("another"))
     assert path.stat().st_mode & 0o777 == 0o644
     assert [record.message for record in caplog.records] == [
-        f"journal {path}: everybody on this machine may read it (mode 644)"
+        f"journal {path}: all users of this machine can access it (mode 644)"
     ]
 
 
@@ -239,10 +239,10 @@ async def test_listing_takes_as_many_statements_for_many_orders_as_for_one(journ
         _ATTEMPTS + _OF_ORDER.format("attempts"),
         _RESULTS + _OF_ORDER.format("evidence"),
         _OWNER,
-        *(f"{_ORDERS} {which}".format("orders") for which in _WHICH.values()),
-        *(f"{_ATTEMPTS} {which}".format("attempts") for which in _WHICH.values()),
-        *(f"{_CLOSINGS} {which}".format("closings") for which in _WHICH.values()),
-        *(f"{_RESULTS} {which}".format("evidence") for which in _WHICH.values()),
+        *(f"{_ORDERS} {which}".format("orders") for which in _ORDERS_OF_PAGE.values()),
+        *(f"{_ATTEMPTS} {which}".format("attempts") for which in _ORDERS_OF_PAGE.values()),
+        *(f"{_CLOSINGS} {which}".format("closings") for which in _ORDERS_OF_PAGE.values()),
+        *(f"{_RESULTS} {which}".format("evidence") for which in _ORDERS_OF_PAGE.values()),
         _END_OF_PAGE.format("orders"),
         _END_OF_PAGE.format("evidence"),
         _RUNNING,
@@ -257,7 +257,9 @@ async def test_no_look_at_one_thing_goes_through_all_of_them(journal, query):
     assert not [step for step in plan if step.startswith("SCAN")]
 
 
-@pytest.mark.parametrize("query", [_RUNNING, f"{_ORDERS} {_WHICH[False]}".format("orders")], ids=["running", "list"])
+@pytest.mark.parametrize(
+    "query", [_RUNNING, f"{_ORDERS} {_ORDERS_OF_PAGE[False]}".format("orders")], ids=["running", "list"]
+)
 async def test_a_page_is_a_stretch_of_its_table_and_not_all_that_an_account_has(journal, query):
     facts = {"service": SERVICE, "account": ACCOUNT, "after": 0, "until": 9}
     plan = await journal._run(lambda db: [row["detail"] for row in db.execute(f"EXPLAIN QUERY PLAN {query}", facts)])
@@ -307,20 +309,20 @@ async def test_pacing_looks_only_at_attempts_that_can_hold_a_slot(journal):
 
 
 class Step:
-    """One operation by chance; carried out on two journals it is the same one."""
+    """One operation by rng; carried out on two journals it is the same one."""
 
-    def __init__(self, chance: random.Random, now: datetime) -> None:
-        order_id = f"order-{chance.randrange(8)}"
+    def __init__(self, rng: random.Random, now: datetime) -> None:
+        order_id = f"order-{rng.randrange(8)}"
         self.now, self.ref, self.order = now, ref_of(order_id), order_of(order_id)
-        self.n = chance.randint(1, 3)
-        self.news = chance.choice(
+        self.n = rng.randint(1, 3)
+        self.news = rng.choice(
             [uncertain(now, cause="lost"), uncertain(now, answered=True), rejected(now), accepted(at=now)]
         )
-        self.states = frozenset(chance.sample(list(OrderState), 4))
-        state = chance.choice([OrderState.ABANDONED, OrderState.WITHDRAWN])
+        self.states = frozenset(rng.sample(list(OrderState), 4))
+        state = rng.choice([OrderState.ABANDONED, OrderState.WITHDRAWN])
         self.closing = Closing(state=state, at=now, reason=f"at {now}", by="Ann")
-        self.wish = permission(order_id, expect_attempt=chance.randrange(3), states=self.states, now=now, limit=3)
-        self.name = chance.choice(["intend", "begin", "begin", "settle", "close_order", "get", "list", "turn"])
+        self.wish = permission(order_id, expect_attempt=rng.randrange(3), states=self.states, now=now, limit=3)
+        self.name = rng.choice(["intend", "begin", "begin", "settle", "close_order", "get", "list", "turn"])
 
     async def carry_out(self, journal: Journal) -> object:
         if self.name == "list":
@@ -341,13 +343,13 @@ class Step:
 @pytest.mark.parametrize("seed", range(4))
 async def test_any_history_reads_as_it_does_in_memory(open_file, monkeypatch, seed):
     monkeypatch.setattr("vidgen_async.journal.sqlite.journal._LIST_PAGE", 3)
-    chance = random.Random(seed)  # noqa: S311 - a repeatable history, not secrets
+    rng = random.Random(seed)  # noqa: S311 - a repeatable history, not secrets
     memory, file = MemoryJournal(), open_file()
     now = NOW
     begun = 0
     for _ in range(200):
-        now += timedelta(seconds=chance.choice([0, 0.1, 5, 60]))
-        step = Step(chance, now)
+        now += timedelta(seconds=rng.choice([0, 0.1, 5, 60]))
+        step = Step(rng, now)
         found = await step.carry_out(file)
         assert found == await step.carry_out(memory)
         begun += isinstance(found, Attempt)

@@ -22,7 +22,7 @@ Harm: TypeAlias = Callable[[Path], AbstractContextManager[None]]
 NOBODY = 65534
 PAGE = 4096
 UNWRITABLE = ("may not write", "make the file and its directory writable")
-DAMAGED = ("damaged", "look at the account before anything is ordered again")
+DAMAGED = ("damaged", "check the account before you order anything")
 GONE = ("deleted or replaced", "put it back")
 
 
@@ -237,7 +237,7 @@ class Trouble:
 
 #: To a file that no process uses; the first two also where there is none yet.
 AT_OPENING = (
-    Trouble(no_directory, ("no directory", "make it first")),
+    Trouble(no_directory, ("no directory", "create it first")),
     Trouble(directory_not_writable, UNWRITABLE),
     Trouble(not_writable, UNWRITABLE),
     Trouble(locked, ("locked", "end that program")),

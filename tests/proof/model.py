@@ -106,7 +106,7 @@ class Design:
             return order.closing
         return next((outcome for outcome in DANGERS if outcome in seen), "queued")
 
-    def learned(self, order: Order, n: int, outcome: str, task: str = "") -> Order:
+    def with_evidence(self, order: Order, n: int, outcome: str, task: str = "") -> Order:
         """Knowledge of an attempt only grows."""
         known = order.attempts[n - 1]
         if outcome not in GROWS_TO.get(known.outcome, ()):
@@ -145,14 +145,14 @@ class Design:
         if state in self.resendable:
             yield Move("look"), moved(world, worker, Worker("looked", seen, "resend"))
 
-    def suits(self, order: Order, worker: Worker) -> bool:
+    def matches(self, order: Order, worker: Worker) -> bool:
         states = self.sendable if worker.what == "create" else self.resendable
         return self.state(order) in states and len(order.attempts) == worker.n
 
     def begin(self, world: World, order: Order, worker: Worker) -> Moves:
         """The connection is ready. The attempt goes on record, if the order is as the worker saw it."""
         move = Move("begin", worker.n, worker.what)
-        if not self.suits(order, worker):
+        if not self.matches(order, worker):
             yield move, moved(world, worker, Worker())
         elif len(order.attempts) < self.attempts and (worker.what == "create" or resends(order) < self.resends):
             after = order.with_attempt(Attempt(worker.what, "sending", knew=worker.n))
@@ -164,7 +164,7 @@ class Design:
 
     def stay(self, world: World, order: Order, worker: Worker) -> Moves:
         """It is proven that no byte left."""
-        after = self.learned(order, worker.n, "not_sent")
+        after = self.with_evidence(order, worker.n, "not_sent")
         yield Move("settle", worker.n, "not_sent"), moved(world, worker, Worker(), order=after)
 
     def answer(self, world: World, _: Order, worker: Worker) -> Moves:
@@ -184,7 +184,7 @@ class Design:
         """What the worker knows goes on record, however late; whoever waits is told."""
         outcome = {"lost": "uncertain", "rejected": "rejected"}.get(worker.what, "accepted")
         task = worker.what if outcome == "accepted" else ""
-        after = self.learned(order, worker.n, outcome, task)
+        after = self.with_evidence(order, worker.n, outcome, task)
         told = world.told | {task} if task else world.told
         yield Move("settle", worker.n, outcome, task), moved(world, worker, Worker(), order=after, told=told)
 
@@ -196,7 +196,7 @@ class Design:
         """Somebody reads the order after a deadline."""
         for n, attempt in enumerate(order.attempts, start=1):
             if attempt.outcome == "sending":
-                yield Move("expire", n), world._replace(order=self.learned(order, n, "uncertain"))
+                yield Move("expire", n), world._replace(order=self.with_evidence(order, n, "uncertain"))
 
     def adopt(self, world: World, order: Order) -> Moves:
         """A person says which task it is: one that the service made of the order, or another by mistake."""

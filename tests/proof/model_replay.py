@@ -217,11 +217,11 @@ def refusals(design: Design, order: model.Order) -> Iterator[Move]:
     knows other attempts, or the news are none."""
     for kind in ("create", "resend"):
         for knew in range(len(order.attempts) + 2):
-            if not design.suits(order, model.Worker("looked", knew, kind)):
+            if not design.matches(order, model.Worker("looked", knew, kind)):
                 yield Move("begin", knew, kind)
     for n in range(1, len(order.attempts) + 1):
         for outcome, task in (("not_sent", ""), ("uncertain", ""), ("rejected", ""), ("accepted", "another")):
-            if design.learned(order, n, outcome, task) == order:
+            if design.with_evidence(order, n, outcome, task) == order:
                 yield Move("settle", n, outcome, task)
     state = design.state(order)
     if state not in design.adoptable:

@@ -6,7 +6,7 @@ import pytest
 
 from vidgen_async.clock import backoff
 from vidgen_async.types.http import retry_after
-from vidgen_async.types.limits import Hold, Pacing, Turn, turn
+from vidgen_async.types.limits import Hold, Pacing, Turn, compute_turn
 
 NOW = datetime(2026, 11, 28, 12, 0, 0, tzinfo=UTC)
 
@@ -44,25 +44,25 @@ def holds(*seconds: float) -> list[Hold]:
 
 def test_a_slot_is_free_until_the_limit_is_held():
     pacing = Pacing(limit=2, window=60)
-    assert turn(holds(10), pacing, NOW).free == 1
-    assert turn(holds(10, 30), pacing, NOW) == Turn(free=0, wait=10.0)
+    assert compute_turn(holds(10), pacing, NOW).free == 1
+    assert compute_turn(holds(10, 30), pacing, NOW) == Turn(free=0, wait=10.0)
 
 
 def test_with_more_held_than_allowed_the_turn_comes_when_enough_are_free():
-    assert turn(holds(10, 20, 30), Pacing(limit=2), NOW).wait == 20.0
+    assert compute_turn(holds(10, 20, 30), Pacing(limit=2), NOW).wait == 20.0
 
 
 def test_slots_of_the_past_are_free():
-    assert turn(holds(-1, 0), Pacing(limit=1), NOW).free == 1
+    assert compute_turn(holds(-1, 0), Pacing(limit=1), NOW).free == 1
 
 
 def test_a_slot_that_may_be_free_sooner_than_is_known_is_asked_about_sooner():
     unanswered = Hold(NOW + timedelta(seconds=190), NOW + timedelta(seconds=60))
-    assert turn([unanswered], Pacing(limit=1), NOW) == Turn(free=0, wait=60.0)
-    assert turn([unanswered], Pacing(limit=1), NOW + timedelta(seconds=100)).free == 0
+    assert compute_turn([unanswered], Pacing(limit=1), NOW) == Turn(free=0, wait=60.0)
+    assert compute_turn([unanswered], Pacing(limit=1), NOW + timedelta(seconds=100)).free == 0
 
 
-@pytest.mark.parametrize("settings", [{"limit": 0}, {"window": 0}, {"patience": -1}])
+@pytest.mark.parametrize("settings", [{"limit": 0}, {"window": 0}, {"max_wait": -1}])
 def test_impossible_pacing_is_refused(settings):
     with pytest.raises(ValueError, match=next(iter(settings))):
         Pacing(**settings)

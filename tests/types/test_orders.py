@@ -66,7 +66,7 @@ def test_the_order_of_attempts_does_not_matter_to_the_state():
 
 def test_a_rejected_resend_does_not_hide_the_uncertain_first_attempt():
     assert order(U, R).state is OrderState.UNCERTAIN
-    late = order(U, R).learned(1, Evidence(outcome=A, at=NOW, task_id="paid"))
+    late = order(U, R).with_evidence(1, Evidence(outcome=A, at=NOW, task_id="paid"))
     assert late.state is OrderState.ACCEPTED
     assert late.receipt.task_id == "paid"
 
@@ -75,7 +75,9 @@ def test_evidence_in_any_order_and_any_number_gives_one_record():
     for events in permutations([(1, U), (1, A), (2, U), (2, R), (1, U)]):
         settled = order(S, S)
         for n, outcome in events:
-            settled = settled.learned(n, Evidence(outcome=outcome, at=NOW, task_id="t1" if outcome is A else None))
+            settled = settled.with_evidence(
+                n, Evidence(outcome=outcome, at=NOW, task_id="t1" if outcome is A else None)
+            )
         assert [attempt.outcome for attempt in settled.attempts] == [A, R], events
 
 
@@ -87,15 +89,15 @@ def test_knowledge_never_shrinks():
 
 def test_a_passed_deadline_turns_sending_into_uncertain_and_a_late_receipt_still_wins():
     before, after = NOW + timedelta(seconds=130), NOW + timedelta(seconds=131)
-    assert order(S).expired(before).state is OrderState.SENDING
-    expired = order(S).expired(after)
+    assert order(S).as_of(before).state is OrderState.SENDING
+    expired = order(S).as_of(after)
     assert expired.state is OrderState.UNCERTAIN
-    assert expired.learned(1, Evidence(outcome=A, at=after, task_id="t")).state is OrderState.ACCEPTED
+    assert expired.with_evidence(1, Evidence(outcome=A, at=after, task_id="t")).state is OrderState.ACCEPTED
 
 
 def test_an_order_that_was_sent_on_a_day_that_has_not_come_yet_is_uncertain():
-    assert order(S).expired(NOW - timedelta(minutes=5)).state is OrderState.SENDING
-    set_back = order(S).expired(NOW - timedelta(minutes=6))
+    assert order(S).as_of(NOW - timedelta(minutes=5)).state is OrderState.SENDING
+    set_back = order(S).as_of(NOW - timedelta(minutes=6))
     assert set_back.state is OrderState.UNCERTAIN
     assert "the clock was set back" in set_back.attempts[0].evidence.cause
 
@@ -107,18 +109,21 @@ def test_how_long_was_waited_is_known_only_of_a_send_that_somebody_waited_for():
         evidence = Evidence(outcome=U, at=NOW + timedelta(seconds=seconds), status=status)
         return evolve(sent, evidence=evidence)
 
-    assert after(7).waited == 7.0
-    assert after(300, status=503).waited == 300.0
-    assert after(300).waited is None
-    assert after(-1).waited is None
-    assert evolve(sent, kind="adopt").waited is None
-    assert order(S).attempts[0].waited is None
+    assert after(7).wait_time == 7.0
+    assert after(300, status=503).wait_time == 300.0
+    assert after(300).wait_time is None
+    assert after(-1).wait_time is None
+    assert evolve(sent, kind="adopt").wait_time is None
+    assert order(S).attempts[0].wait_time is None
 
 
 def test_an_abandoned_order_with_a_late_receipt_is_accepted():
     closing = Closing(state=OrderState.ABANDONED, at=NOW, reason="given up")
     assert order(U, closing=closing).state is OrderState.ABANDONED
-    assert order(U, closing=closing).learned(1, Evidence(outcome=A, at=NOW, task_id="t")).state is OrderState.ACCEPTED
+    assert (
+        order(U, closing=closing).with_evidence(1, Evidence(outcome=A, at=NOW, task_id="t")).state
+        is OrderState.ACCEPTED
+    )
 
 
 def test_two_receipts_with_different_tasks_are_both_known():
