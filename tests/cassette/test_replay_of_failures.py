@@ -238,7 +238,7 @@ CREATES = {
     "refused for its rate": (status(429), RejectedError),
     "a fault of the gateway": (status(502, b"<html>Bad Gateway</html>"), UncertainCreateError),
     "unavailable": (status(503), UncertainCreateError),
-    "hung up on before a word": (raw.closes_at_once, UncertainCreateError),
+    "hung up on before a word": (raw.closes_at_once, (NotSentError, UncertainCreateError)),
     "hung up on after the request": (raw.reads_and_closes, UncertainCreateError),
     "reset after the request": (raw.reads_and_resets, UncertainCreateError),
     "never answered": (raw.hangs, UncertainCreateError),

@@ -34,7 +34,7 @@ class Slow(FakeTransport):
 
 async def test_a_read_that_used_up_its_budget_in_silence_is_given_up_after_as_many_tries(tmp_path):
     async def program(transport) -> float:
-        async with Client(KEY, base_url=BASE, transport=transport, read_budget=60.0) as client:
+        async with Client(KEY, base_url=BASE, transport=transport, retry_reads_for=60.0) as client:
             with pytest.raises(ResponseTimeoutError, match="it was silent"):
                 await client.videos.get("task-1")
         return transport.clock.now()

@@ -167,7 +167,7 @@ def test_a_resend_of_an_old_order_needs_an_explicit_yes(here, terminal, service,
 
     code, out, err = here(*resend, "--yes")
     assert (code, out) == (2, "")
-    assert "first went out 2.0 h ago" in err
+    assert "was first sent 2.0 h ago" in err
     assert "--accept-duplicate-risk sends it all the same" in err
     assert "accept_duplicate_risk" not in err
     ended, shown = terminal(*resend, typed="y\n")

@@ -138,7 +138,7 @@ async def test_what_was_read_while_an_order_was_under_way_was_not_known_before_i
     clock = VirtualClock()
     balances = Balances(None, MemoryJournal(), clock)
     for _ in range(3):
-        balances.saw(Account(extra={"credits": clock.now()}))
+        balances.remember(Account(extra={"credits": clock.now()}))
         await clock.sleep(10.0)
 
     moments = [clock.wall() - timedelta(seconds=ago) for ago in (0, 11, 29, 31)]

@@ -63,7 +63,7 @@ class Service:
 
 async def test_a_get_that_meets_a_closed_connection_is_sent_once_more_at_once_on_a_new_one():
     service = Service()
-    async with service.running(read_budget=0) as client:
+    async with service.running(retry_reads_for=0) as client:
         for _ in range(3):
             assert (await client.videos.get("t-1")).status == "running"
     assert service.requests == [(1, "GET"), (1, "GET"), (2, "GET"), (3, "GET")]
@@ -71,7 +71,7 @@ async def test_a_get_that_meets_a_closed_connection_is_sent_once_more_at_once_on
 
 async def test_when_all_kept_alive_connections_are_closed_none_of_them_is_tried_a_second_time():
     service = Service()
-    async with service.running(read_budget=0) as client:
+    async with service.running(retry_reads_for=0) as client:
         await asyncio.gather(*(client.videos.get("t-1") for _ in range(5)))
         pooled = service.connections
         assert (await client.videos.get("t-1")).status == "running"
@@ -82,7 +82,7 @@ async def test_when_all_kept_alive_connections_are_closed_none_of_them_is_tried_
 
 async def test_a_new_connection_that_is_closed_is_a_fault_as_any_other():
     service = Service(answers=0)
-    async with service.running(read_budget=0) as client:
+    async with service.running(retry_reads_for=0) as client:
         with pytest.raises(TransportError):
             await client.videos.get("t-1")
     assert service.requests == [(1, "GET")]
@@ -91,7 +91,7 @@ async def test_a_new_connection_that_is_closed_is_a_fault_as_any_other():
 async def test_part_of_an_answer_is_a_fault_as_any_other():
     service = Service()
     service.before_close = b"HTTP/1.1 200 OK\r\nContent-Le"
-    async with service.running(read_budget=0) as client:
+    async with service.running(retry_reads_for=0) as client:
         await client.videos.get("t-1")
         with pytest.raises(TransportError):
             await client.videos.get("t-1")
@@ -100,7 +100,7 @@ async def test_part_of_an_answer_is_a_fault_as_any_other():
 
 async def test_an_upload_is_not_sent_a_second_time_at_once_for_it():
     service = Service()
-    async with service.running(read_budget=0) as client:
+    async with service.running(retry_reads_for=0) as client:
         await client.videos.get("t-1")
         with pytest.raises(TransportError):
             await client.files.upload(PICTURE)
@@ -109,7 +109,7 @@ async def test_an_upload_is_not_sent_a_second_time_at_once_for_it():
 
 async def test_a_create_is_never_sent_a_second_time_for_it():
     service = Service()
-    async with service.running(read_budget=0) as client:
+    async with service.running(retry_reads_for=0) as client:
         await client.videos.get("t-1")
         service.answers = 0
         with pytest.raises(UncertainCreateError):
@@ -133,7 +133,7 @@ async def test_no_poll_is_lost_and_each_is_one_in_the_stats():
 async def test_both_sends_are_on_a_cassette_and_are_played_as_they_were(tmp_path):
     path = tmp_path / "calls.json"
     service = Service()
-    async with service.running(read_budget=0, transport=RecordingTransport(DirectTransport(), path)) as client:
+    async with service.running(retry_reads_for=0, transport=RecordingTransport(DirectTransport(), path)) as client:
         for _ in range(2):
             await client.videos.get("t-1")
     recorded = json.loads(path.read_text())["interactions"]
@@ -144,7 +144,7 @@ async def test_both_sends_are_on_a_cassette_and_are_played_as_they_were(tmp_path
     ]
 
     transport = ReplayTransport(path)
-    async with Client("key-1", base_url=str(transport.base_url), transport=transport, read_budget=0) as client:
+    async with Client("key-1", base_url=str(transport.base_url), transport=transport, retry_reads_for=0) as client:
         for _ in range(2):
             assert (await client.videos.get("t-1")).status == "running"
     transport.check()

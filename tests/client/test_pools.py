@@ -44,7 +44,7 @@ async def running(stack: AsyncExitStack) -> tuple[Service, Client]:
     stack.push_async_callback(service.close)
     base_url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/openapi/v1"
     transport = DirectTransport(max_connections=LIMIT, max_streams=LIMIT)
-    client = Client("key-1", base_url=base_url, transport=transport, poll_interval=0.05, read_budget=0)
+    client = Client("key-1", base_url=base_url, transport=transport, poll_interval=0.05, retry_reads_for=0)
     return service, await stack.enter_async_context(client)
 
 

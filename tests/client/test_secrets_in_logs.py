@@ -71,7 +71,7 @@ async def walk(client: Client, service: Sandbox, picture: bytes, tmp_path) -> li
 async def test_no_log_at_any_level_holds_a_secret_a_prompt_or_image_data(service, picture, tmp_path, caplog):
     for name in LOGGERS:
         caplog.set_level(logging.DEBUG, name)
-    async with Client(service.api_key, base_url=service.base_url, poll_interval=0.05, read_budget=5) as client:
+    async with Client(service.api_key, base_url=service.base_url, poll_interval=0.05, retry_reads_for=5) as client:
         tokens = await walk(client, service, picture, tmp_path)
     assert all(tokens)
 
@@ -88,7 +88,7 @@ async def test_no_log_at_any_level_holds_a_secret_a_prompt_or_image_data(service
 @pytest.mark.slow
 async def test_every_record_of_the_sdk_names_its_event(service, picture, tmp_path, caplog):
     caplog.set_level(logging.DEBUG, "vidgen_async")
-    async with Client(service.api_key, base_url=service.base_url, poll_interval=0.05, read_budget=5) as client:
+    async with Client(service.api_key, base_url=service.base_url, poll_interval=0.05, retry_reads_for=5) as client:
         await walk(client, service, picture, tmp_path)
 
     records = [record for record in caplog.records if record.name.startswith("vidgen_async.")]

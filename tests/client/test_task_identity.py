@@ -44,7 +44,7 @@ async def test_a_get_reads_again_and_never_returns_another_task(client, service,
 async def test_no_other_task_is_adopted(service, ids):
     service.faults.add("videos.create", Fault.close_after_body())
     service.faults.add("videos.get", answer(ids))
-    async with Client(service.api_key, base_url=service.base_url, read_budget=0) as client:
+    async with Client(service.api_key, base_url=service.base_url, retry_reads_for=0) as client:
         with pytest.raises(UncertainCreateError):
             await client.videos.create(**VIDEO, order_id="o")
         (made,) = service.tasks

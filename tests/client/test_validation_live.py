@@ -95,7 +95,7 @@ async def test_a_catalog_that_cannot_be_had_refuses_nothing_and_is_warned_about(
     assert catalogs(service) == 1  # it is left alone for a while
     warnings = [record.getMessage() for record in caplog.records]
     assert warnings[0].startswith(
-        "the catalog could not be had, the model gen-2.0 is not checked against it: models.list"
+        "could not fetch the catalog; skipping validation of model gen-2.0 against it: models.list"
     )
 
 
@@ -202,7 +202,7 @@ class TestTime:
         async with client:
             check = await client.videos.check(model="m", prompt="p")
             assert clock.now() == 5
-            assert "no catalog came within 5 s" in str(check.catalog_error)
+            assert "no catalog was received within 5 s" in str(check.catalog_error)
             await client.videos.check(model="m", prompt="p")
             assert (clock.now(), asked) == (5, [0])
             await clock.sleep(30)

@@ -114,6 +114,24 @@ async def test_a_task_may_be_as_old_as_the_send_and_two_seconds(orders, service,
     assert (await orders.create(VIDEO, order_id="o")).task_id == "t-1"
 
 
+async def test_an_answer_that_comes_after_the_order_became_uncertain_is_on_record_and_is_confirmed(
+    orders, service, journal, answer, task, clock
+):
+    answer()
+    give = service.script[0]
+
+    async def after_the_deadline(post: object) -> BufferedResponse:
+        (order,) = await journal.list("https://h", "default", clock.wall() + timedelta(hours=1))
+        assert order.state is OrderState.UNCERTAIN
+        return await give(post)
+
+    service.script[:] = [after_the_deadline]
+    service.found["t-1"] = task
+
+    assert (await orders.create(VIDEO, order_id="o")).task_id == "t-1"
+    assert len(service.posts) == 1
+
+
 # -- it is not: one condition each -------------------------------------------------------------------------------------
 
 

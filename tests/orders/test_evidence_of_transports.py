@@ -6,11 +6,13 @@ from contextlib import suppress
 
 import pytest
 
+from tests.orders.conftest import refused
 from vidgen_async.errors import (
     CassetteError,
     ConnectError,
     JournalError,
     NotSentError,
+    RejectedError,
     ResponseTimeoutError,
     TransportClosedError,
     TransportError,
@@ -19,7 +21,7 @@ from vidgen_async.errors import (
 from vidgen_async.journal import MemoryJournal
 from vidgen_async.transports import FakeTransport
 from vidgen_async.types.http import Delivery, Phase, Probe, Request
-from vidgen_async.types.orders import OrderState
+from vidgen_async.types.orders import AttemptOutcome, OrderState
 from vidgen_async.types.resources import VideoRequest
 
 VIDEO = VideoRequest(model="gen-2.0", prompt="a boat", duration=5)
@@ -116,6 +118,36 @@ async def test_a_send_without_the_gate_that_is_cancelled_is_uncertain(make_order
     with pytest.raises(UncertainCreateError):
         await again.create(VIDEO, order_id="o")
     assert len(service.posts) == 1
+
+
+@pytest.mark.parametrize("what", ["withdrawn", "rejected", "accepted"])
+async def test_a_send_without_the_gate_is_on_record_also_when_the_order_was_changed_meanwhile(
+    make_orders, service, what
+):
+    async def change(probe: Probe) -> None:
+        others = make_orders()
+        if what == "withdrawn":
+            await others.withdraw("o")
+        elif what == "accepted":
+            await others.create(VIDEO, order_id="o")
+        else:
+            service.answers(lambda: refused(402))
+            with pytest.raises(RejectedError):
+                await others.create(VIDEO, order_id="o")
+        raise ConnectError("nothing left", **NOT_SENT)
+
+    orders = make_orders(transport=Ungated(service.transport, change))
+    if what == "accepted":
+        await orders.create(VIDEO, order_id="o")
+    else:
+        for _ in range(2):
+            with pytest.raises(UncertainCreateError):
+                await orders.create(VIDEO, order_id="o")
+
+    order = await orders.get("o")
+    assert order.state is (OrderState.ACCEPTED if what == "accepted" else OrderState.UNCERTAIN)
+    assert order.attempts[-1].outcome is AttemptOutcome.UNCERTAIN
+    assert len(service.posts) == len(order.attempts)
 
 
 async def test_a_gate_that_was_reached_and_stayed_shut_is_no_attempt_whatever_is_raised(make_orders, service, journal):

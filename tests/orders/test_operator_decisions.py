@@ -92,7 +92,7 @@ async def test_a_resend_of_an_order_older_than_the_lifetime_of_its_key_needs_an_
     uncertain, make_orders, service, clock
 ):
     await clock.sleep(3601)
-    with pytest.raises(OrderStateError, match=r"first went out 1\.0 h ago.*accept_duplicate_risk=True") as caught:
+    with pytest.raises(OrderStateError, match=r"was first sent 1\.0 h ago.*accept_duplicate_risk=True") as caught:
         await uncertain.resend("o", expect_attempt=1, reason="again")
     assert caught.value.state is OrderState.UNCERTAIN
     with pytest.raises(OrderStateError, match="was not resent"):
@@ -108,7 +108,7 @@ async def test_a_resend_of_an_order_older_than_the_lifetime_of_its_key_needs_an_
 async def test_where_the_clock_was_set_back_nobody_knows_how_old_a_key_is(uncertain, service, clock, monkeypatch):
     before = (await uncertain.get("o")).attempts[0].sent_at - timedelta(days=1)
     monkeypatch.setattr(clock, "wall", lambda: before)
-    with pytest.raises(OrderStateError, match="first went out at a time that has not come yet"):
+    with pytest.raises(OrderStateError, match="was first sent at a time that has not come yet"):
         await uncertain.resend("o", expect_attempt=1, reason="again")
     assert len(service.posts) == 1
 
@@ -119,7 +119,7 @@ async def test_the_lifetime_of_a_key_counts_from_its_first_send(uncertain, make_
     with pytest.raises(UncertainCreateError):
         await uncertain.resend("o", expect_attempt=1, reason="again")
     await clock.sleep(3000)
-    with pytest.raises(OrderStateError, match="first went out"):
+    with pytest.raises(OrderStateError, match="was first sent"):
         await uncertain.resend("o", expect_attempt=2, reason="again")
     with pytest.raises(UncertainCreateError):
         await make_orders(key_lifetime=7200).resend("o", expect_attempt=2, reason="again")

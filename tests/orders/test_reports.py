@@ -36,7 +36,7 @@ async def test_an_answer_that_settles_nothing_is_told_with_when_it_was_sent_and_
 
     service.script[:] = [slow]
     error = await told(orders)
-    assert "attempt 1 went out at 2030-01-01 00:00:00 UTC; after 7.0 s status 503 came back" in error.summary
+    assert "attempt 1 was sent at 2030-01-01 00:00:00 UTC; after 7.0 s status 503 was received" in error.summary
     (attempt,) = error.attempts
     assert (attempt.evidence.status, (attempt.evidence.at - attempt.sent_at).total_seconds()) == (503, 7.0)
 
@@ -47,15 +47,15 @@ async def test_silence_is_told_with_how_long_it_was_waited(orders, service):
 
     service.script[:] = [silent]
     error = await told(orders)
-    assert "after 120.0 s no whole answer had come back (no complete answer came within 120 s)" in error.summary
+    assert "after 120.0 s no complete answer was received (no complete answer came within 120 s)" in error.summary
 
 
 async def test_every_unclear_attempt_is_told(orders, service):
     service.answers(lambda: refused(503), lambda: refused(500))
     await told(orders)
     error = await told(orders, resend=True)
-    assert "attempt 1 went out" in error.summary
-    assert "attempt 2, a resend, went out" in error.summary
+    assert "attempt 1 was sent" in error.summary
+    assert "attempt 2, a resend, was sent" in error.summary
     assert [attempt.evidence.status for attempt in error.attempts] == [503, 500]
 
 

@@ -6,11 +6,14 @@ each error of a clock), a person says a word. The service makes a task of each c
 knows a repeated key.
 
 A rule is a method that yields what may happen next; a mutant (``model_mutants``) is a subclass with one rule broken.
-The model is written from the design and knows nothing of the package, so that each can be held against the other.
+Receipts by confirmation and the locks of a file have models of their own (``model_confirmation``, ``model_locks``):
+joined with this one, each would multiply its worlds. The model is written from the design and knows nothing of
+the package, so that each can be held against the other.
 """
 
 from collections import deque
 from collections.abc import Iterator
+from functools import cache
 from typing import NamedTuple
 
 #: A task that a person takes for the order's, and is not.
@@ -44,11 +47,13 @@ class Order(NamedTuple):
 
 class Worker(NamedTuple):
     """One that creates or resends: idle, looked (``n`` attempts; ``what`` it wants), claimed (attempt ``n`` is on
-    record), written (bytes have left), answered (``what`` came of it)."""
+    record), written (bytes have left), answered (``what`` came of it). Ungated: as looked, and its transport has sent
+    the request without waiting for the gate (``fate`` came of it)."""
 
     step: str = "idle"
     n: int = 0
     what: str = ""
+    fate: str = ""
 
 
 class World(NamedTuple):
@@ -61,6 +66,9 @@ class World(NamedTuple):
     tasks: int = 0
     told: frozenset[str] = frozenset()
     """The tasks whose receipts somebody was given."""
+    excess: int = 0
+    """Requests that left without the gate, of an order that somebody else changed meanwhile: only the gate can hold
+    those back."""
 
 
 class Move(NamedTuple):
@@ -84,12 +92,16 @@ class Design:
     abandonable = frozenset({"uncertain"})
     withdrawable = frozenset({"queued"})
 
-    def __init__(self, *, workers: int = 2, resends: int = 2, attempts: int = 4, dedup: bool = False) -> None:
+    def __init__(
+        self, *, workers: int = 2, resends: int = 2, attempts: int = 4, dedup: bool = False, gated: bool = True
+    ) -> None:
         self.workers = workers
         self.resends = resends
         self.attempts = attempts
         """No search goes beyond so many, adoptions included."""
         self.dedup = dedup
+        self.gated = gated
+        """False: any transport may send without waiting for the gate that it declares, and claim that it did not."""
         self._states: dict[Order, str] = {}
 
     # -- what is on record ---------------------------------------------------------------------------------------------
@@ -101,8 +113,9 @@ class Design:
 
     def fold(self, order: Order) -> str:
         """The most dangerous thing that may be true; a person's word where it leaves room for one."""
-        seen = {attempt.outcome for attempt in order.attempts}
-        if order.closing and not seen & {"accepted", "sending"}:
+        seen = outcomes(order)
+        stronger = {"accepted", "sending"} if order.closing == "abandoned" else {"accepted", "sending", "uncertain"}
+        if order.closing and not seen & stronger:
             return order.closing
         return next((outcome for outcome in DANGERS if outcome in seen), "queued")
 
@@ -125,7 +138,10 @@ class Design:
             return
         rules = {
             "idle": (self.look,),
-            "looked": (self.begin,),  # one that dies here has done nothing
+            # One that dies here has done nothing.
+            "looked": (self.begin,) if self.gated else (self.begin, self.leave),
+            # One that dies here leaves nothing on record: that is what the gate is for.
+            "ungated": (self.force,),
             "claimed": (self.write, self.stay, self.crash),
             "written": (self.answer, self.crash),
             "answered": (self.settle, self.crash),
@@ -167,18 +183,41 @@ class Design:
         after = self.with_evidence(order, worker.n, "not_sent")
         yield Move("settle", worker.n, "not_sent"), moved(world, worker, Worker(), order=after)
 
+    def leave(self, world: World, order: Order, worker: Worker) -> Moves:
+        """A transport sends the request without waiting for the gate that it declares."""
+        if len(order.attempts) < self.attempts:
+            for fate, tasks, refusals in self.fates(world):
+                after = worker._replace(step="ungated", fate=fate)
+                changes = {"posts": world.posts + 1, "tasks": tasks, "rejections": world.rejections + refusals}
+                yield Move("leave", what=fate), moved(world, worker, after, **changes)
+
+    def force(self, world: World, order: Order, worker: Worker) -> Moves:
+        """Whatever the transport raises or claims: there is no proof, so the attempt goes on record, also when the
+        order is no more as the worker saw it."""
+        if len(order.attempts) < self.attempts:
+            after = order.with_attempt(Attempt(worker.what, "sending", knew=worker.n))
+            excess = world.excess + (not self.matches(order, worker))
+            answered = Worker("answered", len(after.attempts), worker.fate)
+            yield Move("force", worker.n, worker.what), moved(world, worker, answered, order=after, excess=excess)
+
     def answer(self, world: World, _: Order, worker: Worker) -> Moves:
         """The service takes it or refuses it; the request, or the answer, may be lost."""
+        for fate, tasks, refusals in self.fates(world):
+            after = Worker("answered", worker.n, fate)
+            yield (
+                Move("answer", worker.n, fate),
+                moved(world, worker, after, tasks=tasks, rejections=world.rejections + refusals),
+            )
+
+    def fates(self, world: World) -> Iterator[tuple[str, int, int]]:
+        """What may come of a request: what the worker learns, the service's tasks, and whether it was refused."""
         knows_key = self.dedup and world.tasks > 0
         tasks = world.tasks if knows_key else world.tasks + 1
-        took = Worker("answered", worker.n, f"task-{tasks}")
-        lost = Worker("answered", worker.n, "lost")
-        yield Move("taken"), moved(world, worker, took, tasks=tasks)
-        yield Move("taken, answer lost"), moved(world, worker, lost, tasks=tasks)
-        yield Move("request or refusal lost"), moved(world, worker, lost)
+        yield f"task-{tasks}", tasks, 0
+        yield "lost", tasks, 0
+        yield "lost", world.tasks, 0
         if not knows_key:
-            refused = Worker("answered", worker.n, "rejected")
-            yield Move("refused"), moved(world, worker, refused, rejections=world.rejections + 1)
+            yield "rejected", world.tasks, 1
 
     def settle(self, world: World, order: Order, worker: Worker) -> Moves:
         """What the worker knows goes on record, however late; whoever waits is told."""
@@ -213,6 +252,49 @@ class Design:
         if self.state(order) in self.withdrawable:
             yield Move("close", what="withdrawn"), world._replace(order=order._replace(closing="withdrawn"))
 
+    # -- what must hold ------------------------------------------------------------------------------------------------
+
+    def broken_in(self, world: World) -> str | None:
+        """Which invariant does not hold in this world."""
+        order = world.order or Order()
+        state = self.state(order)
+        asked_for = 1 + resends(order) + world.excess
+        ungated = sum(worker.step == "ungated" for worker in world.workers)
+        if world.posts - ungated - world.rejections > asked_for:
+            return "I1"  # money: posts that nobody can account for
+        if world.tasks - ungated > (1 if self.dedup else asked_for):
+            return "I2"  # tasks: as many as were asked for
+        if world.told and (state != "accepted" or not world.told <= order.receipts()):
+            return "I3"  # a receipt that somebody was given is on record for ever
+        if world.tasks and not ungated and state not in {"sending", "uncertain", "accepted", "abandoned"}:
+            return "I4"  # a task exists: the record does not say that it cannot
+        if any(worker.step == "written" and worker.n > len(order.attempts) for worker in world.workers):
+            return "I5"  # bytes have left: the attempt is on record
+        return None
+
+    def broken_by(self, before: World, move: Move, after: World) -> str | None:
+        """Which invariant does not hold for this step."""
+        old, new = before.order, after.order
+        if old is new or old is None or new is None:
+            return None
+        for was, becomes in zip(old.attempts, new.attempts, strict=False):
+            if was != becomes and becomes.outcome not in GROWS_TO.get(was.outcome, ()):
+                return "I7"  # knowledge never shrinks
+        if move.rule == "begin" and move.what == "create" and old.closing:
+            return "I6"  # no call sends an order that a person has closed
+        if move == Move("close", what="withdrawn") and outcomes(old) & {"sending", "uncertain", "accepted"}:
+            return "I6"  # what may have been sent is not withdrawn
+        if self.state(old) == "uncertain" != self.state(new):
+            added = new.attempts[len(old.attempts) :]
+            is_word = new.closing != old.closing or any(attempt.kind != "create" for attempt in added)
+            if not is_word and move.rule not in {"settle", "force"}:
+                return "I8"  # uncertain ends by evidence, or by a person's word on record
+        return None
+
+
+def outcomes(order: Order) -> set[str]:
+    return {attempt.outcome for attempt in order.attempts}
+
 
 def resends(order: Order) -> int:
     """How often a person decided on a resend: two who had seen the same attempts decided the same."""
@@ -224,42 +306,6 @@ def moved(world: World, worker: Worker, after: Worker, **changes: object) -> Wor
     workers = list(world.workers)
     workers[workers.index(worker)] = after
     return world._replace(workers=tuple(sorted(workers)), **changes)
-
-
-# -- what must hold ----------------------------------------------------------------------------------------------------
-
-
-def broken_in(world: World, design: Design) -> str | None:
-    """Which invariant does not hold in this world."""
-    order = world.order or Order()
-    state = design.state(order)
-    if world.posts - world.rejections > 1 + resends(order):
-        return "I1"  # money: posts that nobody can account for
-    if world.tasks > (1 if design.dedup else 1 + resends(order)):
-        return "I2"  # tasks: as many as were asked for
-    if world.told and (state != "accepted" or not world.told <= order.receipts()):
-        return "I3"  # a receipt that somebody was given is on record for ever
-    if world.tasks and state not in {"sending", "uncertain", "accepted", "abandoned"}:
-        return "I4"  # a task exists: the record does not say that it cannot
-    if any(worker.step == "written" and worker.n > len(order.attempts) for worker in world.workers):
-        return "I5"  # bytes have left: the attempt is on record
-    return None
-
-
-def broken_by(before: World, move: Move, after: World, design: Design) -> str | None:
-    """Which invariant does not hold for this step."""
-    old, new = before.order, after.order
-    if old is new or old is None or new is None:
-        return None
-    for was, becomes in zip(old.attempts, new.attempts, strict=False):
-        if was != becomes and becomes.outcome not in GROWS_TO.get(was.outcome, ()):
-            return "I7"  # knowledge never shrinks
-    if design.state(old) == "uncertain" != design.state(new):
-        added = new.attempts[len(old.attempts) :]
-        is_word = new.closing != old.closing or any(attempt.kind != "create" for attempt in added)
-        if not is_word and move.rule != "settle":
-            return "I8"  # uncertain ends by evidence, or by a person's word on record
-    return None
 
 
 class Search(NamedTuple):
@@ -287,12 +333,18 @@ def search(design: Design) -> Search:
     while todo:
         world = todo.popleft()
         for move, after in design.moves(world):
-            broken = broken_by(world, move, after, design)
+            broken = design.broken_by(world, move, after)
             is_new = after not in found.came_from
             if is_new:
                 found.came_from[after] = (world, move)
                 todo.append(after)
-                broken = broken or broken_in(after, design)
+                broken = broken or design.broken_in(after)
             if broken is not None:
                 return found._replace(broken=broken, path=(*found.path_to(world), move))
     return found
+
+
+@cache
+def search_all(*, workers: int, resends: int, attempts: int) -> Search:
+    """The search of the design itself, once for all who ask."""
+    return search(Design(workers=workers, resends=resends, attempts=attempts))

@@ -1,5 +1,7 @@
 """Designs with one rule broken, as people have shipped them. Each names the invariant that finds it out first."""
 
+from collections.abc import Iterator
+
 from tests.proof.model import Attempt, Design, Move, Moves, Order, Worker, World, moved
 
 
@@ -85,7 +87,7 @@ class LateReceiptDropped(Design):
 class LastAttemptWins(Design):
     """The state is a field that the last writer sets."""
 
-    dies_by = "I3"
+    dies_by = "I6"
 
     def fold(self, order: Order) -> str:
         return super().fold(order._replace(attempts=order.attempts[-1:]))
@@ -156,7 +158,7 @@ class ResendWithoutExpectedAttempt(Design):
 class WithdrawWhileSending(Design):
     """An order that is being sent can be taken back."""
 
-    dies_by = "I4"
+    dies_by = "I6"
 
     withdrawable = Design.withdrawable | {"sending"}
 
@@ -164,10 +166,61 @@ class WithdrawWhileSending(Design):
 class WithdrawnIsSent(Design):
     """Whoever looked before the word was said sends all the same: the record counts as a moment ago."""
 
-    dies_by = "I4"
+    dies_by = "I6"
 
     def matches(self, order: Order, worker: Worker) -> bool:
         return super().matches(order._replace(closing=""), worker)
+
+
+class ClaimAfterTheGateBelieved(Design):
+    """What a transport says of an answer that did not come counts, although its request had left."""
+
+    dies_by = "I4"
+
+    def settle(self, world: World, order: Order, worker: Worker) -> Moves:
+        yield from super().settle(world, order, worker)
+        if worker.what == "lost":
+            yield from self.stay(world, order, worker)
+
+
+class WithdrawnHidesUncertain(Design):
+    """Only what has not left can be withdrawn, so nothing of it can be uncertain."""
+
+    dies_by = "I4"
+
+    def fold(self, order: Order) -> str:
+        state = super().fold(order)
+        return order.closing if order.closing and state == "uncertain" else state
+
+
+class ClaimBelieved(Design):
+    """An error of a transport that did not wait for the gate says that nothing left."""
+
+    dies_by = "I4"
+
+    def force(self, world: World, order: Order, worker: Worker) -> Moves:
+        yield Move("believe"), moved(world, worker, Worker())
+
+
+class ClaimsSentAgain(ClaimBelieved):
+    """The same, and the service has lost each of the requests."""
+
+    dies_by = "I1"
+
+    def fates(self, world: World) -> Iterator[tuple[str, int, int]]:
+        yield "lost", world.tasks, 0
+
+
+class UngatedOnlyWhereItSuits(Design):
+    """Its attempt goes on record as every other: if nobody was faster."""
+
+    dies_by = "I4"
+
+    def force(self, world: World, order: Order, worker: Worker) -> Moves:
+        if self.matches(order, worker):
+            yield from super().force(world, order, worker)
+        else:
+            yield Move("give up"), moved(world, worker, Worker())
 
 
 MUTANTS = (
@@ -187,4 +240,8 @@ MUTANTS = (
     ResendWithoutExpectedAttempt,
     WithdrawWhileSending,
     WithdrawnIsSent,
+    ClaimAfterTheGateBelieved,
 )
+
+#: Of a design whose transports need not wait for the gate.
+UNGATED_MUTANTS = (ClaimBelieved, ClaimsSentAgain, UngatedOnlyWhereItSuits, WithdrawnHidesUncertain)

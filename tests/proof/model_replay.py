@@ -18,7 +18,7 @@ START = datetime(2030, 1, 1, tzinfo=UTC)
 STEP = timedelta(seconds=1)
 PATIENCE = timedelta(hours=1)
 #: The rules of the model that read or write the record.
-ON_RECORD = frozenset({"intend", "begin", "settle", "expire", "adopt", "close"})
+ON_RECORD = frozenset({"intend", "begin", "force", "settle", "expire", "adopt", "close", "confirm"})
 
 
 class Step(NamedTuple):
@@ -163,11 +163,18 @@ class Replay:
 
     async def _begin(self, move: Move) -> Order | Attempt | Turn:
         states = self.design.sendable if move.what == "create" else self.design.resendable
+        return await self._begin_in(move, _states(states), move.n)
+
+    async def _force(self, move: Move) -> Order | Attempt | Turn:
+        known = await self.journal.get(self.ref, self.now)
+        return await self._begin_in(move, frozenset(OrderState), len(known.attempts))
+
+    async def _begin_in(self, move: Move, states: frozenset[OrderState], attempts: int) -> Order | Attempt | Turn:
         deadline_at = self.now + PATIENCE
         permission = Permission(
             ref=self.ref,
-            expect_attempt=move.n,
-            states=_states(states),
+            expect_attempt=attempts,
+            states=states,
             now=self.now,
             deadline_at=deadline_at,
             pacing=Pacing(),

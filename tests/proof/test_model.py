@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.proof.model import MISTAKEN, Design, Search, search
-from tests.proof.model_mutants import MUTANTS
+from tests.proof.model import MISTAKEN, Design, Search, search, search_all
+from tests.proof.model_mutants import MUTANTS, UNGATED_MUTANTS
 
 #: The states of an order that the design knows.
 STATES = {"queued", "sending", "uncertain", "rejected", "accepted", "abandoned", "withdrawn"}
@@ -12,7 +12,7 @@ STATES = {"queued", "sending", "uncertain", "rejected", "accepted", "abandoned",
 @pytest.fixture(scope="module")
 def whole() -> Search:
     """All that can happen to two workers, one resend and one adoption."""
-    return search(Design(workers=2, resends=1, attempts=3))
+    return search_all(workers=2, resends=1, attempts=3)
 
 
 #: Too long for every run.
@@ -25,9 +25,13 @@ more = pytest.mark.needs_dev
     [
         pytest.param({"workers": 3, "resends": 1, "attempts": 3}, False, 25_000, id="3 workers"),
         pytest.param({"workers": 2, "resends": 1, "attempts": 3}, True, 4_000, id="the key is known"),
+        pytest.param({"workers": 2, "resends": 1, "attempts": 2, "gated": False}, False, 12_000, id="no gate"),
         pytest.param({"workers": 3, "resends": 1, "attempts": 3}, True, 25_000, id="3, known", marks=more),
         pytest.param({"workers": 2, "resends": 2, "attempts": 4}, False, 60_000, id="2 resends", marks=more),
         pytest.param({"workers": 2, "resends": 2, "attempts": 4}, True, 60_000, id="2 resends, known", marks=more),
+        pytest.param(
+            {"workers": 2, "resends": 1, "attempts": 3, "gated": False}, True, 90_000, id="no gate, 3", marks=more
+        ),
     ],
 )
 def test_no_schedule_breaks_an_invariant_of_the_design(sizes, dedup, worlds):
@@ -42,8 +46,13 @@ def test_a_design_with_one_rule_broken_is_found_out(mutant):
     assert (found.broken, found.path != ()) == (mutant.dies_by, True)
 
 
+@pytest.mark.parametrize("mutant", UNGATED_MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_a_design_that_believes_a_transport_is_found_out(mutant):
+    assert search(mutant(workers=1, attempts=3, gated=False)).broken == mutant.dies_by
+
+
 def test_each_invariant_finds_a_mutant_out():
-    assert {mutant.dies_by for mutant in MUTANTS} == {"I1", "I2", "I3", "I4", "I5", "I7", "I8"}
+    assert {mutant.dies_by for mutant in MUTANTS} == {"I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8"}
 
 
 @pytest.mark.slow

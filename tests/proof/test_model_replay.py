@@ -7,7 +7,7 @@ import pytest
 from attrs import evolve
 
 from tests.proof import model
-from tests.proof.model import Design, search
+from tests.proof.model import Design, search, search_all
 from tests.proof.model_journals import JOURNALS, ExpectedAttemptIgnored, LateReceiptDropped, StatesIgnored, opened
 from tests.proof.model_replay import Path, Step, longest, mismatches, refusals, shortest
 from vidgen_async.journal import MemoryJournal
@@ -18,12 +18,13 @@ pytestmark = pytest.mark.slow
 LARGE = Design(workers=2, resends=1, attempts=4)
 MEDIUM = Design(workers=2, resends=1, attempts=3)
 SMALL = Design(workers=2, resends=1, attempts=2)
+UNGATED = Design(workers=1, resends=1, attempts=2, gated=False)
 
 
 @pytest.fixture(scope="module")
 def records() -> dict[model.Order, Path]:
     """All that two workers, a resend and an adoption can leave on record, with a shortest path to each."""
-    return shortest(search(MEDIUM))
+    return shortest(search_all(workers=2, resends=1, attempts=3))
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +37,14 @@ async def test_a_journal_leaves_the_record_that_the_model_says_on_every_path(nam
     assert len(records) > 300
     async with opened(name) as journal:
         assert await mismatches(journal, MEDIUM, longest(records.values())) == []
+
+
+@pytest.mark.parametrize("name", JOURNALS)
+async def test_a_send_without_the_gate_is_on_record_as_the_model_says(name):
+    paths = [path for path in shortest(search(UNGATED)).values() if any(move.rule == "force" for move, _ in path)]
+    assert len(paths) > 50
+    async with opened(name) as journal:
+        assert await mismatches(journal, UNGATED, longest(paths)) == []
 
 
 @pytest.mark.needs_dev

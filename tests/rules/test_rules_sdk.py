@@ -490,7 +490,7 @@ async def test_a_signed_link_is_handed_on_whole_and_outlived_by_asking_again(cli
 async def test_each_status_of_section_7_reaches_the_caller_as_its_error(service, status, kind):
     service.faults.add("account.get", Fault.status(status), times=None)
 
-    async with Client(service.api_key, base_url=service.base_url, read_budget=0) as client:
+    async with Client(service.api_key, base_url=service.base_url, retry_reads_for=0) as client:
         with pytest.raises(ServiceError) as caught:
             await client.account.get()
 

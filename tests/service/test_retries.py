@@ -35,7 +35,7 @@ class Scripted:
         self.script = list(script)
         self.at: list[float] = []
         self.transport = FakeTransport(self._handle)
-        self.reads = Reads(self.transport, self.clock, origin="https://h", budget=60, chance=lambda: 1.0)
+        self.reads = Reads(self.transport, self.clock, origin="https://h", retry_for=60, rng=lambda: 1.0)
 
     async def _handle(self, _):
         self.at.append(self.clock.now())
@@ -45,7 +45,7 @@ class Scripted:
         return BufferedResponse(entry.status, await entry.read(), headers=entry.headers)
 
     async def read(self):
-        return await self.reads.again(REQUEST, read_account)
+        return await self.reads.retry(REQUEST, read_account)
 
 
 def ok() -> BufferedResponse:

@@ -95,6 +95,23 @@ def test_a_passed_deadline_turns_sending_into_uncertain_and_a_late_receipt_still
     assert expired.with_evidence(1, Evidence(outcome=A, at=after, task_id="t")).state is OrderState.ACCEPTED
 
 
+def test_an_answer_is_news_of_an_uncertain_attempt_also_where_it_stays_uncertain():
+    silent = Evidence(outcome=U, at=NOW)
+    answered = Evidence(outcome=U, at=NOW + timedelta(seconds=9), status=202, answered=True, candidates=("t",))
+    other = evolve(answered, status=500, candidates=())
+    for evidence in (silent, answered):
+        assert order(S).with_evidence(1, evidence).with_evidence(1, answered).attempts[0].evidence == answered
+        assert order(S).with_evidence(1, answered).with_evidence(1, evidence).attempts[0].evidence == answered
+    assert order(S).with_evidence(1, answered).with_evidence(1, other).attempts[0].evidence == answered
+    assert order(R).with_evidence(1, answered) == order(R)
+
+
+def test_a_withdrawn_order_that_was_sent_all_the_same_is_uncertain():
+    closing = Closing(state=OrderState.WITHDRAWN, at=NOW, reason="")
+    states = [order(outcome, closing=closing).state.value for outcome in (N, R, S, U, A)]
+    assert states == ["withdrawn", "withdrawn", "sending", "uncertain", "accepted"]
+
+
 def test_an_order_that_was_sent_on_a_day_that_has_not_come_yet_is_uncertain():
     assert order(S).as_of(NOW - timedelta(minutes=5)).state is OrderState.SENDING
     set_back = order(S).as_of(NOW - timedelta(minutes=6))

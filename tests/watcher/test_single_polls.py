@@ -9,7 +9,7 @@ from yarl import URL
 
 from vidgen_async import Client, Timeouts
 from vidgen_async.clock import LoopClock, VirtualClock
-from vidgen_async.service.codec import Answer, read_look
+from vidgen_async.service.codec import Answer, read_poll
 from vidgen_async.transports.base import BufferedResponse
 from vidgen_async.transports.fake import FakeTransport
 from vidgen_async.types.http import Request, make_headers
@@ -27,11 +27,11 @@ def answer(body: bytes) -> Answer:
 
 
 def test_the_same_answer_is_not_read_again_and_any_other_is() -> None:
-    task, mark = read_look(answer(b'{"id": "t", "status": "queued"}'), "t", None)
+    task, mark = read_poll(answer(b'{"id": "t", "status": "queued"}'), "t", None)
     assert task == VideoTask(id="t", status="queued")
 
-    assert read_look(answer(b'{"id": "t", "status": "queued"}'), "t", mark) == (None, mark)
-    later, another = read_look(answer(b'{"id": "t", "status": "running"}'), "t", mark)
+    assert read_poll(answer(b'{"id": "t", "status": "queued"}'), "t", mark) == (None, mark)
+    later, another = read_poll(answer(b'{"id": "t", "status": "running"}'), "t", mark)
     assert (later, another == mark) == (VideoTask(id="t", status="running"), False)
 
 

@@ -1,4 +1,4 @@
-"""The client: what it is made with, and its end."""
+"""The client: its configuration, its resources, and its end."""
 
 import os
 import warnings
@@ -10,7 +10,7 @@ from typing import NoReturn, Self
 from attrs import evolve
 from yarl import URL
 
-from vidgen_async.client.context import Parts
+from vidgen_async.client.context import ClientContext
 from vidgen_async.client.lifetime import Lifetime
 from vidgen_async.client.resources import AccountInfo, Files, Models
 from vidgen_async.client.settings import (
@@ -29,7 +29,7 @@ from vidgen_async.orders import KEY_LIFETIME, Orders, Sender
 from vidgen_async.orders.balances import Balances
 from vidgen_async.orders.confirmation import Confirmation
 from vidgen_async.service.catalog import LiveCatalog
-from vidgen_async.service.codec import read_account, read_look, read_task
+from vidgen_async.service.codec import read_account, read_poll, read_task
 from vidgen_async.service.endpoints import Endpoints
 from vidgen_async.service.retries import Reads
 from vidgen_async.transports.base import Transport
@@ -46,34 +46,41 @@ RECOMMENDED_INTERVAL = 60.0
 class Client:
     """The service, for one API key on one event loop.
 
-    ``api_key`` and ``base_url`` default to VIDGEN_API_KEY and VIDGEN_BASE_URL; ConfigurationError says what is wrong
-    with them. Nothing is opened before the first call. Use it as ``async with Client() as client:`` or call
-    :meth:`aclose`.
+    Nothing is opened before the first call. Use it as ``async with Client() as client:`` or call :meth:`aclose`.
 
-    Every call raises ClientStateError when the client is closed, in a forked child, or on another event loop. Reads
-    that fail for a moment go again for ``read_budget`` seconds; then, and for what is final, they raise a ServiceError
-    (the service answered: AuthenticationError, NotFoundError, RateLimitError …, section 7) or a TransportError (it did
-    not). Cancelling a call stops that call; it never takes anything back at the service. Section numbers, here and in
-    messages, are those of the service's own interface description.
+    Every call raises ClientStateError when the client is closed, in a forked child, or on another event loop. Transient
+    read failures are retried for ``retry_reads_for`` seconds; after that, and for permanent failures, a read raises a
+    ServiceError (the service answered: AuthenticationError, NotFoundError, RateLimitError …, section 7) or a
+    TransportError (it did not). Cancelling a call stops that call; it never undoes anything at the service. Section
+    numbers, here and in messages, are those of the service's own interface description.
 
-    ``transport``  carries the requests (default: the network); the client closes it.
-    ``journal``    where orders are written before they go out: an object, ``"sqlite:///orders.db"``, or VIDGEN_JOURNAL;
-        else they are kept in memory, for this process only. The client closes it.
-    ``clock``      all waiting asks it; default: the transport's own, else the event loop's.
-    ``poll_interval``  seconds between two looks at a task (section 8 recommends 60). A look waits for its answer for a
-        quarter of that, but at least 10 and at most ``timeouts.read`` seconds: a service that falls silent must not
-        hold up the looks at all other tasks for longer.
-    ``account``    your own name for the account whose orders these are. ``namespace`` (or VIDGEN_NAMESPACE): a random
-        word of your deployment; the Idempotency-Key of an order is derived from it, the account and the order id, so
-        that it is the same in every process and journal. Without it each journal makes its own.
-    ``on_update``  called with every change that a watch sees, of any task, the terminal one included; it may be async.
-        It never slows the polls, its errors are logged, and :meth:`aclose` waits for it.
-    ``terminal_states``  what states that section 3 does not name count as, ``{"expired": "failed"}``: such a task ends
-        as ``"completed"`` or ``"failed"``, with the service's own word in ``extra["status"]``. Without it an unknown
-        state is polled until the wait's ``timeout``.
-    ``pacing``     the service's submission limit. ``read_budget``: seconds for which a failing read goes again.
-    ``key_lifetime``  seconds for which the service is taken to remember an Idempotency-Key, which its description does
-        not tell: an older order is resent only with an explicit ``accept_duplicate_risk=True``.
+    Args:
+        api_key: Default: VIDGEN_API_KEY.
+        base_url: Default: VIDGEN_BASE_URL. It ends in ``/openapi/v1``.
+        transport: Carries the requests (default: the network). The client closes it.
+        journal: Where orders are stored before they are sent: an object, ``"sqlite:///orders.db"``, or VIDGEN_JOURNAL;
+            otherwise they are kept in memory, for this process only. The client closes it.
+        clock: Used for all waiting. Default: the transport's own, else the event loop's.
+        poll_interval: Seconds between two polls of a task (section 8 recommends 60). A poll waits for its answer for a
+            quarter of that, but at least 10 and at most ``timeouts.read`` seconds: a service that does not answer must
+            not delay the polls of all other tasks for longer.
+        account: Your own name for the account that owns the orders.
+        namespace: A random word of your deployment (or VIDGEN_NAMESPACE). The Idempotency-Key of an order is derived
+            from it, the account and the order id, so that it is the same in every process and journal. Without it each
+            journal has its own.
+        max_connections: At most so many polls, and other reads, at once.
+        on_update: Called with every change that a watch sees, of any task, the terminal one included; it may be async.
+            It never slows the polls, its errors are logged, and :meth:`aclose` waits for it.
+        terminal_states: Maps states that section 3 does not name to ``"completed"`` or ``"failed"``, for example
+            ``{"expired": "failed"}``. Such a task ends; the service's own word is in ``extra["status"]``. Without it a
+            task in an unknown state is polled until the wait's ``timeout``.
+        pacing: The service's submission limit.
+        retry_reads_for: Seconds for which a failing read is retried.
+        key_lifetime: Seconds for which the service is assumed to remember an Idempotency-Key, which its description
+            does not state: an older order is resent only with an explicit ``accept_duplicate_risk=True``.
+
+    Raises:
+        ConfigurationError: Names the argument or variable that is wrong, and why.
     """
 
     def __init__(
@@ -92,7 +99,7 @@ class Client:
         on_update: OnUpdate | None = None,
         terminal_states: Mapping[str, str] | None = None,
         pacing: Pacing | None = None,
-        read_budget: float = 60.0,
+        retry_reads_for: float = 60.0,
         key_lifetime: float = KEY_LIFETIME,
     ) -> None:
         key = checked_key(api_key)
@@ -102,7 +109,7 @@ class Client:
         self._journal = _journal(journal, self._transport)
         self._clock: Clock = clock or getattr(self._transport, "clock", None) or LoopClock()
         self._lifetime = Lifetime()
-        reads = Reads(self._transport, self._clock, origin=endpoints.origin, known=(key,), budget=read_budget)
+        reads = Reads(self._transport, self._clock, origin=endpoints.origin, known=(key,), retry_for=retry_reads_for)
         live_catalog = LiveCatalog(reads, endpoints, self._clock)
         word = namespace or os.environ.get("VIDGEN_NAMESPACE") or None
         read_balance = partial(reads.once, endpoints.get_account(), read_account)
@@ -110,7 +117,7 @@ class Client:
         async def get_task_once(task_id: str) -> VideoTask:
             return await reads.once(endpoints.get_video(task_id), partial(read_task, task_id=task_id))
 
-        # A cassette holds what the caller asked for, and nothing else.
+        # A cassette holds the requests of the caller, and nothing else.
         is_on_cassette = any(getattr(self._transport, name, False) for name in ("is_replay", "is_recording"))
         balances = Balances(None if is_on_cassette else read_balance, self._journal, self._clock)
         sender = Sender(
@@ -131,17 +138,17 @@ class Client:
             service=endpoints.origin,
             account=checked_name("account", account),
             check_usable=self._lifetime.check,
-            get_task=lambda task_id: reads.again(endpoints.get_video(task_id), partial(read_task, task_id=task_id)),
-            check=live_catalog.insist,
+            get_task=lambda task_id: reads.retry(endpoints.get_video(task_id), partial(read_task, task_id=task_id)),
+            check=live_catalog.refuse_invalid,
             key_lifetime=_checked_lifetime(key_lifetime),
         )
-        """What is on record about creates, and what a person can do about an uncertain one."""
+        """The orders in the journal, and an operator's decisions about uncertain ones."""
         states = checked_states(terminal_states)
         interval = _checked_interval(poll_interval, endpoints.base_url)
         polls = evolve(endpoints, timeouts=_poll_timeouts(endpoints.timeouts, interval), is_for_polls=True)
         self._watcher = Watcher(
             lambda task_id, mark: reads.once(
-                polls.get_video(task_id), partial(read_look, task_id=task_id, seen=mark, terminal_states=states)
+                polls.get_video(task_id), partial(read_poll, task_id=task_id, seen=mark, terminal_states=states)
             ),
             clock=self._clock,
             interval=interval,
@@ -150,7 +157,7 @@ class Client:
             on_terminal=self.orders.results.saw,
             is_origin_known=lambda: reads.has_answer or sender.has_answer,
         )
-        parts = Parts(
+        context = ClientContext(
             lifetime=self._lifetime,
             endpoints=endpoints,
             reads=reads,
@@ -161,10 +168,10 @@ class Client:
             live_catalog=live_catalog,
             terminal_states=states,
         )
-        self.models: Models = Models(parts)
-        self.account: AccountInfo = AccountInfo(parts)
-        self.files: Files = Files(parts)
-        self.videos: Videos = Videos(parts, self.orders)
+        self.models: Models = Models(context)
+        self.account: AccountInfo = AccountInfo(context)
+        self.files: Files = Files(context)
+        self.videos: Videos = Videos(context, self.orders)
 
     def __repr__(self) -> str:
         return f"Client(base_url={str(self._base_url)!r})"
@@ -175,7 +182,7 @@ class Client:
 
     @property
     def watcher(self) -> Watcher:
-        """The scheduler behind ``videos.wait``, ``watch`` and ``as_completed``; ``watcher.stats`` is cheap."""
+        """The scheduler of ``videos.wait``, ``watch`` and ``as_completed``. ``watcher.stats`` is cheap to read."""
         return self._watcher
 
     async def __aenter__(self) -> Self:
@@ -188,12 +195,14 @@ class Client:
         await self.aclose()
 
     async def aclose(self, *, grace: float = 5.0) -> None:
-        """Take no more calls; wait up to ``grace`` seconds for creates under way, and as long again for what
-        ``on_update`` still does; then release everything.
+        """Refuse further calls, wait up to ``grace`` seconds for creates under way, and as long again for calls of
+        ``on_update``; then release everything. Calling it twice is fine.
 
-        Waits end with ClientStateError: their tasks go on at the service. A create without an answer by then is
-        *sending* on record, and its caller gets an UncertainCreateError. Twice is fine. A recording transport publishes
-        its cassette now, and raises a CassetteError when it cannot.
+        Waits end with ClientStateError, which stops no task. A create without an answer by then stays *sending* in the
+        journal, and its caller gets an UncertainCreateError. A recording transport publishes its cassette now.
+
+        Raises:
+            CassetteError: The cassette could not be published.
         """
         self._lifetime.is_closed = True
         try:

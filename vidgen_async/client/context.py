@@ -1,4 +1,4 @@
-"""What the resources of a client share."""
+"""The objects that the resources of one client share."""
 
 from collections.abc import Mapping
 
@@ -15,8 +15,8 @@ from vidgen_async.watcher import Watcher
 
 
 @frozen(kw_only=True)
-class Parts:
-    """One of each for one client."""
+class ClientContext:
+    """One of each per client."""
 
     lifetime: Lifetime
     endpoints: Endpoints

@@ -1,4 +1,4 @@
-"""Where a client may be used: in one process, on one event loop, until it is closed."""
+"""A client is usable in one process, on one event loop, until it is closed."""
 
 import asyncio
 import os
@@ -15,7 +15,7 @@ class Lifetime:
         self.is_closed = False
 
     def check(self) -> None:
-        """Raise ClientStateError, which says what to do instead, unless the client may be used here and now."""
+        """Raise ClientStateError, with advice, unless the client may be used here and now."""
         problem = None
         loop = asyncio.get_running_loop()
         if self.is_closed:

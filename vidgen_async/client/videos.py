@@ -11,7 +11,7 @@ from typing import TypeAlias, Unpack
 
 from attrs import evolve
 
-from vidgen_async.client.context import Parts
+from vidgen_async.client.context import ClientContext
 from vidgen_async.events import contain_hook
 from vidgen_async.media.download import VideoStream, check_target
 from vidgen_async.orders import OnReceipt, Orders
@@ -34,8 +34,8 @@ ONE_DAY = 86400.0
 class Videos:
     """The /videos endpoints (4.4 to 4.6), and everything that waits for a task."""
 
-    def __init__(self, parts: Parts, orders: Orders) -> None:
-        self._parts = parts
+    def __init__(self, context: ClientContext, orders: Orders) -> None:
+        self._context = context
         self._orders = orders
 
     async def create(
@@ -61,7 +61,7 @@ class Videos:
         which is a JournalError too, holds the ``task_id`` of an order that was accepted.
         Cancelling the caller stops nothing; call again with the same order id for the outcome.
         """
-        self._parts.lifetime.check()
+        self._context.lifetime.check()
         wanted = make_request(request, fields)
         return await self._orders.create(wanted, order_id=order_id, on_receipt=on_receipt, validate=validate)
 
@@ -73,15 +73,15 @@ class Videos:
         before anything is refused for it. A catalog that cannot be had within 5 seconds refuses nothing: a warning is
         logged, and ``.catalog_error`` says why. InvalidRequestError only for fields that do not exist or are missing.
         """
-        self._parts.lifetime.check()
-        return await self._parts.live_catalog.check(make_request(request, fields))
+        self._context.lifetime.check()
+        return await self._context.live_catalog.check(make_request(request, fields))
 
     async def get(self, task: TaskLike) -> VideoTask:
         """The task as it is now (2.5, 4.5), with its latest ``video_url``, whose query must be kept whole. A failed
         task is returned, not raised. NotFoundError for one that is not the caller's. A read, as any other."""
-        self._parts.lifetime.check()
-        read = partial(read_task, task_id=task_id_of(task), terminal_states=self._parts.terminal_states)
-        return await self._parts.reads.again(self._parts.endpoints.get_video(task), read)
+        self._context.lifetime.check()
+        read = partial(read_task, task_id=task_id_of(task), terminal_states=self._context.terminal_states)
+        return await self._context.reads.retry(self._context.endpoints.get_video(task), read)
 
     async def wait(self, task: TaskLike, *, timeout: float | None = ONE_DAY) -> VideoTask:
         """The completed task, polled once per interval (section 8); any number of waits share one poll.
@@ -90,15 +90,17 @@ class Videos:
         WaitTimeoutError when it takes too long (which stops no task), NotFoundError, AuthenticationError.
         Faults of the network and the service are survived. Cancelling leaves the task running at the service.
         """
-        self._parts.lifetime.check()
-        return await self._parts.watcher.wait(checked_task_id(task), timeout=timeout, accepted_at=self._accepted(task))
+        self._context.lifetime.check()
+        return await self._context.watcher.wait(
+            checked_task_id(task), timeout=timeout, accepted_at=self._accepted(task)
+        )
 
     def watch(self, task: TaskLike, *, timeout: float | None = ONE_DAY) -> AsyncGenerator[VideoTask, None]:
         """Every change of the task that this reader is fast enough to see, and always the terminal one, which is the
         last: a failed task is yielded, not raised. Errors are those of :meth:`wait`. Leaving the loop, or being
         cancelled in it, ends the watch; the task runs on at the service."""
-        self._parts.lifetime.check()
-        return self._parts.watcher.watch(checked_task_id(task), timeout=timeout, accepted_at=self._accepted(task))
+        self._context.lifetime.check()
+        return self._context.watcher.watch(checked_task_id(task), timeout=timeout, accepted_at=self._accepted(task))
 
     def as_completed(
         self, tasks: Iterable[TaskLike], *, timeout: float | None = ONE_DAY
@@ -107,7 +109,7 @@ class Videos:
         what :meth:`wait` would have raised, ``.order_id`` is that of a receipt. After ``timeout`` seconds the rest are
         WaitTimeoutError outcomes. Leaving the loop, or being cancelled in it, ends the watch of all; the tasks run on
         at the service."""
-        self._parts.lifetime.check()
+        self._context.lifetime.check()
         given = list(tasks)
         order_ids = {task.task_id: task.order_id for task in given if isinstance(task, Receipt)}
         return self._outcomes(given, order_ids, timeout)
@@ -124,8 +126,8 @@ class Videos:
         an ``orders.handling`` block only when that came through. Of several loops on one journal each is told every
         outcome, but for those that another one had handled before it began.
         """
-        self._parts.lifetime.check()
-        clock = self._parts.clock
+        self._context.lifetime.check()
+        clock = self._context.clock
         order_ids: dict[str, str] = {}
         accepted_at: dict[str, float] = {}
         async for task in self._orders.running():
@@ -133,7 +135,7 @@ class Videos:
             age = (clock.wall() - task.accepted_at).total_seconds()
             if age < GRACE:  # for older ones it makes no difference
                 accepted_at[task.task_id] = clock.now() - max(age, 0.0)
-        outcomes = self._parts.watcher.as_completed(order_ids, timeout=timeout, accepted_at=accepted_at)
+        outcomes = self._context.watcher.as_completed(order_ids, timeout=timeout, accepted_at=accepted_at)
         with self._orders.results.held(order_ids) as saw:
             async with aclosing(_with_order_ids(outcomes, order_ids)) as named:
                 async for outcome in named:
@@ -146,7 +148,7 @@ class Videos:
     ) -> AsyncGenerator[Outcome, None]:
         named = {checked_task_id(task): self._accepted(task) for task in tasks}
         receipts = {task_id: accepted_at for task_id, accepted_at in named.items() if accepted_at is not None}
-        outcomes = self._parts.watcher.as_completed(named, timeout=timeout, accepted_at=receipts)
+        outcomes = self._context.watcher.as_completed(named, timeout=timeout, accepted_at=receipts)
         return _with_order_ids(outcomes, order_ids) if order_ids else outcomes
 
     async def download(
@@ -166,8 +168,8 @@ class Videos:
         ``on_progress(received, total)`` in bytes; total is None if unknown.
         NotReadyError while the task is not completed; DownloadError and its kinds say what came instead of a video.
         """
-        self._parts.lifetime.check()
-        return await self._parts.downloads.download(task, to, on_progress=on_progress, timeout=timeout)
+        self._context.lifetime.check()
+        return await self._context.downloads.download(task, to, on_progress=on_progress, timeout=timeout)
 
     def stream(self, task: TaskLike, *, range: str | None = None) -> AbstractAsyncContextManager[VideoStream]:  # noqa: A002 - the header's name
         """The video without a file in between, for proxies (4.6): ``async with client.videos.stream(task) as video``
@@ -177,8 +179,8 @@ class Videos:
         to the service alone, never to where a 307 leads. NotReadyError while there is no video; NotVideoError for a
         page in its place; BodyError in ``chunks()`` when it breaks off. Leaving the block, or being cancelled in it,
         releases the connection."""
-        self._parts.lifetime.check()
-        return self._parts.downloads.stream(task, range=range)
+        self._context.lifetime.check()
+        return self._context.downloads.stream(task, range=range)
 
     async def generate(
         self,
@@ -200,7 +202,7 @@ class Videos:
         nothing. Cancelled or timed out, the task goes on at the service: call again with the same order id, or ``wait``
         for the task id.
         """
-        self._parts.lifetime.check()
+        self._context.lifetime.check()
         if to is not None:
             await check_target(to)
         receipt = await self.create(request, order_id=order_id, on_receipt=on_receipt, validate=validate, **fields)
@@ -222,7 +224,7 @@ class Videos:
         """When the task was accepted, on the clock that only grows: a receipt knows."""
         if not isinstance(task, Receipt):
             return None
-        clock = self._parts.clock
+        clock = self._context.clock
         return clock.now() - max((clock.wall() - task.accepted_at).total_seconds(), 0.0)
 
 

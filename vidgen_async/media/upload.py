@@ -66,7 +66,7 @@ class Uploads:
             with self._hold():
                 body = await asyncio.to_thread(_image_body, image)
         request = self._endpoints.create_file(body)
-        return await self._reads.again(request, partial(read_asset, absolute=self._endpoints.absolute))
+        return await self._reads.retry(request, partial(read_asset, absolute=self._endpoints.absolute))
 
     def _asset_body(self, text: str) -> Body | None:
         """The body for an asset of the service's own; None when ``text`` is no URL."""

@@ -1,4 +1,4 @@
-"""Orders: one order = one Idempotency-Key = one body, for ever; and at most one POST that nobody can account for."""
+"""Orders: one order = one Idempotency-Key = one body, forever; and at most one POST with an unknown outcome."""
 
 from vidgen_async.orders.error_messages import WHAT_TO_DO
 from vidgen_async.orders.orders import KEY_LIFETIME, Orders

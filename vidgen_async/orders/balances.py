@@ -1,5 +1,5 @@
-"""The account's balance before and after uncertain attempts: evidence for whoever looks for their tasks, since the
-service lists none. Nothing is decided by it, and no create waits for it."""
+"""The account's balance before and after uncertain attempts: evidence for an operator, since no endpoint lists tasks.
+Nothing is decided by it, and no create waits for it."""
 
 import asyncio
 import logging
@@ -26,8 +26,11 @@ _KEPT = 32
 
 
 class Balances:
-    """Remembers what the account was seen to hold, and reads it once more soon after an uncertain attempt. ``read``
-    sends one GET /account (4.2); None: the balance is never asked for."""
+    """Remembers the balances that were read, and reads the account once more soon after an uncertain attempt.
+
+    Args:
+        read: Sends one GET /account (4.2); None: the account is never read.
+    """
 
     def __init__(self, read: Callable[[], Awaitable[Account]] | None, journal: Journal, clock: Clock) -> None:
         self._read = read
@@ -37,19 +40,19 @@ class Balances:
         self._waiting: list[tuple[OrderRef, int, Evidence]] = []
         self._reader: asyncio.Task[None] | None = None
 
-    def saw(self, account: Account) -> Balance:
+    def remember(self, account: Account) -> Balance:
         """Remember this answer of the service."""
         balance = Balance(at=self._clock.wall(), numbers=account.numbers)
         self._readings.append(balance)
         return balance
 
     def before(self, moment: datetime) -> Balance | None:
-        """The last one that was known by then."""
+        """The last balance that was read before that moment."""
         return next((balance for balance in reversed(self._readings) if balance.at <= moment), None)
 
     def read_after(self, ref: OrderRef, n: int, evidence: Evidence) -> None:
         """Read the balance soon, and add it to the evidence of this attempt, which is *uncertain*. One GET serves all
-        that wait for it."""
+        attempts that wait for it."""
         if self._read is None:
             return
         self._waiting.append((ref, n, evidence))
@@ -57,7 +60,7 @@ class Balances:
             self._reader = asyncio.get_running_loop().create_task(self._read_all(self._read), name="balance")
 
     async def aclose(self, grace: float) -> None:
-        """Let a read under way end within ``grace`` seconds, at most two; then give it up."""
+        """Wait for a read under way for ``grace`` seconds, at most two; then cancel it."""
         reader = self._reader
         if reader is not None and not reader.done():
             with suppress(TimeoutError):
@@ -69,10 +72,10 @@ class Balances:
         while self._waiting:
             waiting, self._waiting = self._waiting, []
             try:
-                balance = self.saw(await within(self._clock, PATIENCE, read))
+                balance = self.remember(await within(self._clock, PATIENCE, read))
                 for ref, n, evidence in waiting:
                     await self._journal.settle(ref, n, evolve(evidence, balance_after=balance))
-            except Exception as error:  # noqa: BLE001 - evidence besides, whatever the service or a journal raises
-                message = "the balance after %(count)d uncertain creates is not on record: %(error)s"
+            except Exception as error:  # noqa: BLE001 - only additional evidence: neither the service nor a journal may raise here
+                message = "the balance after %(count)d uncertain creates could not be recorded: %(error)s"
                 name = type(error).__name__
                 report(logger, logging.INFO, Event.BALANCE_UNREAD, message, count=len(waiting), error=name)

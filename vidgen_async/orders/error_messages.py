@@ -1,4 +1,4 @@
-"""What errors say about orders: what is known, and what can be done. Pure."""
+"""The messages of errors about orders: what is known, and what to do next. Pure."""
 
 from collections.abc import Collection
 from datetime import datetime, timedelta
@@ -18,7 +18,7 @@ from vidgen_async.types.resources import VideoRequest, VideoTask
 
 #: By how much the service's clock and this one may differ.
 CLOCKS_APART = timedelta(hours=1)
-WHAT_TO_DO = "Look at the account, then orders.adopt(…), orders.abandon(…) or an explicit orders.resend(…)."
+WHAT_TO_DO = "Check the account, then call orders.adopt(…), orders.abandon(…) or an explicit orders.resend(…)."
 CALL_AGAIN = "Calling again with the same order id is safe."
 
 
@@ -28,25 +28,27 @@ def facts(order: Order) -> dict[str, Any]:
 
 
 def uncertain(order: Order) -> UncertainCreateError:
-    """Nobody knows whether the service took it; every attempt that is unclear is told."""
+    """Whether the service accepted the order is unknown; the message names every unclear attempt."""
     if order.state is OrderState.ABANDONED and order.closing is not None:
         message = (
             f"order {order.order_id!r} was abandoned ({order.closing.reason}) and is not sent again; a new video needs "
             "a new order id."
         )
-        return UncertainCreateError(message, **facts(order), advice="If its task is found, orders.adopt(…) takes it.")
+        return UncertainCreateError(
+            message, **facts(order), advice="If its task is found, record it with orders.adopt(…)."
+        )
     known = "; ".join(map(_what_is_known, order.unclear))
     message = (
-        f"order {order.order_id!r}: nobody knows whether the service took it. What is known: {known}. It may have "
-        "made, and charged, a task. It was not sent again."
+        f"order {order.order_id!r}: it is unknown whether the service accepted it. Known: {known}. The service may "
+        "have created, and charged, a task. It was not sent again."
     )
     return UncertainCreateError(message, **facts(order), advice=WHAT_TO_DO)
 
 
 def _what_is_known(attempt: Attempt) -> str:
-    """What was sent when, how long an answer was awaited, and what came back."""
+    """What was sent and when, how long the client waited, and what it received."""
     who = "" if attempt.kind == "create" else f", a {attempt.kind},"
-    left = f"attempt {attempt.n}{who} went out at {attempt.sent_at:%Y-%m-%d %H:%M:%S} UTC"
+    left = f"attempt {attempt.n}{who} was sent at {attempt.sent_at:%Y-%m-%d %H:%M:%S} UTC"
     evidence = attempt.evidence
     if evidence is None:
         return f"{left} and has no outcome yet"
@@ -54,7 +56,7 @@ def _what_is_known(attempt: Attempt) -> str:
         return f"{left}; {evidence.cause}"
     request = f", request {evidence.request_id}" if evidence.request_id else ""
     task = f"; its task may be {' or '.join(evidence.candidates)}" if evidence.candidates else ""
-    came = f"status {evidence.status} came back" if evidence.status else "no whole answer had come back"
+    came = f"status {evidence.status} was received" if evidence.status else "no complete answer was received"
     return f"{left}; after {attempt.wait_time:.1f} s {came} ({evidence.cause}{request}){task}"
 
 
@@ -68,7 +70,7 @@ def not_sent(order: Order, failure: Exception | None) -> Exception:
     if is_unaccounted(order):
         message = (
             f"order {order.order_id!r} was not sent again: {cause}. What became of an earlier attempt is still not "
-            "known: it may have made, and charged, a task."
+            "known: it may have created, and charged, a task."
         )
         return UncertainCreateError(message, **facts(order), advice=WHAT_TO_DO)
     return NotSentError(f"order {order.order_id!r} was not sent: {cause}.", **facts(order), advice=CALL_AGAIN)
@@ -79,8 +81,8 @@ def not_recorded(order: Order, task_id: str | None, cause: str) -> UncertainCrea
     named = f" The answer named task {task_id!r}." if task_id is not None else ""
     message = (
         f"order {order.order_id!r}: the transport may have sent it without waiting for the journal, which could not be "
-        f"written ({cause}).{named} It may have made, and charged, a task. It is not sent again while this client is "
-        "open; the journal does not know of it."
+        f"written ({cause}).{named} The service may have created, and charged, a task. It is not sent again while this "
+        "client is open; the journal does not know of it."
     )
     return UncertainCreateError(message, **facts(order))
 
@@ -90,8 +92,8 @@ def interrupted(order_id: str, order: Order | None, refusal: CreateError | None,
     known = {"order_id": order_id} if order is None else facts(order)
     if may_have_left:
         message = (
-            f"order {order_id!r}: the client was closed while it waited for the answer; the service may have made, and "
-            "charged, a task. It will not be sent again by itself."
+            f"order {order_id!r}: the client was closed while it waited for the answer; the service may have "
+            "created, and charged, a task. It is never sent again automatically."
         )
         return UncertainCreateError(message, **known, advice=WHAT_TO_DO)
     if refusal is not None:
@@ -101,7 +103,7 @@ def interrupted(order_id: str, order: Order | None, refusal: CreateError | None,
 
 
 def is_unaccounted(order: Order) -> bool:
-    """Whether the service may have taken an attempt of which nobody knows what became."""
+    """Whether the service may have accepted an attempt whose outcome is unknown."""
     return fold(attempt.outcome for attempt in order.attempts) in (OrderState.SENDING, OrderState.UNCERTAIN)
 
 
@@ -146,7 +148,7 @@ def check_attempt(order: Order, expected: int) -> None:
     """Raise OrderStateError when the order's last attempt is another than the one that the caller knows of."""
     last = len(order.attempts)
     if last != expected:
-        why = " Somebody else may have resent it; look at it again." if last > expected else ""
+        why = " Another caller may have resent it; read it again." if last > expected else ""
         message = f"order {order.order_id!r} was not resent: its last attempt is {last}, not {expected}.{why}"
         raise OrderStateError(message, order_id=order.order_id, state=order.state)
 
@@ -158,13 +160,11 @@ def check_age(order: Order, now: datetime, key_lifetime: float) -> None:
     if age < -SET_BACK or age.total_seconds() > key_lifetime:
         so_long_ago = f"{_hours(age.total_seconds())} ago" if age > timedelta(0) else "at a time that has not come yet"
         message = (
-            f"order {order.order_id!r} was not resent: its Idempotency-Key first went out {so_long_ago}, and the "
-            f"service may have forgotten it after {_hours(key_lifetime)}. Then a resend makes, and "
-            "charges, a second task if there is a first."
+            f"order {order.order_id!r} was not resent: its Idempotency-Key was first sent {so_long_ago}, and the "
+            f"service may have forgotten it after {_hours(key_lifetime)}. Then a resend creates, "
+            "and charges, a second task if there is a first."
         )
-        advice = (
-            "Look at the account first; accept_duplicate_risk=True sends it all the same (see Client.key_lifetime)."
-        )
+        advice = "Check the account first; accept_duplicate_risk=True sends it anyway (see Client.key_lifetime)."
         raise OrderStateError(message, order_id=order.order_id, state=order.state, advice=advice)
 
 
@@ -173,14 +173,14 @@ def _hours(seconds: float) -> str:
 
 
 def check_reason(what: str, reason: object) -> None:
-    """Raise InvalidRequestError when a person's decision comes without a reason."""
+    """Raise InvalidRequestError when an operator's decision has no reason."""
     if not isinstance(reason, str) or not reason.strip():
-        message = f"orders.{what} needs a reason: it goes on record"
+        message = f"orders.{what} needs a reason, which is recorded"
         raise InvalidRequestError(message, problems=[message])
 
 
 def wanted_states(states: Collection[OrderState | str] | None) -> frozenset[OrderState]:
-    """The states that were asked for, all if none were; InvalidRequestError lists what there is."""
+    """The requested states, or all; InvalidRequestError lists the valid ones."""
     if states is None:
         return frozenset(OrderState)
     given = [states] if isinstance(states, str) else list(states)

@@ -1,7 +1,7 @@
-"""Orders: one order = one Idempotency-Key = one body, for ever; and at most one POST that nobody can account for.
+"""Orders: one order = one Idempotency-Key = one body, forever; and at most one POST with an unknown outcome.
 
-Every order is submitted by a worker that the client owns. Callers wait for its outcome; a caller who is cancelled
-(a browser that went away) changes nothing but that caller.
+This is the public interface: creates, and the decisions of an operator about uncertain ones. How an order is sent is in
+:mod:`vidgen_async.orders.sending`.
 """
 
 import logging
@@ -42,10 +42,10 @@ from vidgen_async.types.resources import Receipt, TaskLike, VideoRequest, VideoT
 logger = logging.getLogger(__name__)
 
 LONGEST_ORDER_ID = 200
-#: For how many seconds the service is taken to remember an Idempotency-Key. Its description (section 8) does not say.
+#: For how many seconds the service is assumed to remember an Idempotency-Key. Its description (section 8) does not say.
 KEY_LIFETIME = 3600.0
 
-#: Looking at very many orders lets the event loop breathe after so many.
+#: Orders are processed in chunks of this size, between which the event loop runs.
 _CHUNK = 1000
 
 
@@ -68,7 +68,7 @@ class Orders:
         self._sender = sender
         self._settlement = sender.settlement
         self.results = Results(journal, clock, service, sender.settlement.describe)
-        """How tasks ended is written to the journal."""
+        """Records in the journal how tasks ended."""
         self._journal = journal
         self._clock = clock
         self._service = service
@@ -88,20 +88,21 @@ class Orders:
         on_receipt: OnReceipt | None = None,
         validate: bool = True,
     ) -> Receipt:
-        """Have the order made, once. The same order id again gives the same receipt, or joins the send under way.
+        """Create the order's task, once. The same order id again returns the same receipt, or joins the send under way.
 
-        With ``validate`` the request is checked before it is on record; an order that has been taken, or may have been,
-        is not checked again.
+        With ``validate`` the request is checked before it is stored; an order that was accepted, or may have been, is
+        not checked again. Cancelling the caller stops nothing: the outcome is stored under the order id.
 
-        Raises NotSentError, RejectedError, UncertainCreateError or OrderConflictError; JournalError when the journal
-        fails before anything was sent, ReceiptNotStoredError when it fails after the order was accepted;
-        InvalidRequestError, with nothing on record.
-        Cancelling the caller stops nothing: the outcome is on record under the order id.
+        Raises:
+            NotSentError, RejectedError, UncertainCreateError, OrderConflictError: What became of the order.
+            JournalError: The journal failed before anything was sent.
+            ReceiptNotStoredError: The journal failed after the order was accepted.
+            InvalidRequestError: Nothing was sent or stored.
         """
         self._check_usable()
         if order_id is None:
             order_id = str(uuid.uuid4())
-            message = "order %(order_id)s: a new order id, since none was given"
+            message = "order %(order_id)s: created a new order id, since none was given"
             report(logger, logging.INFO, Event.ORDER_NAMED, message, order_id=order_id)
         ref, body = self._ref(order_id), create_body(request)
         check = self._check_of(request) if validate else None
@@ -110,10 +111,10 @@ class Orders:
     def _check_of(self, request: VideoRequest) -> Check | None:
         return None if self._check is None else partial(self._check, request)
 
-    # -- looking, and a person's word ----------------------------------------------------------------------------------
+    # -- reading -------------------------------------------------------------------------------------------------------
 
     async def get(self, order_id: str) -> Order | None:
-        """What is on record about the order; None when nothing is."""
+        """The order as the journal has it; None if it is unknown."""
         self._check_usable()
         order = await self._journal.get(self._ref(order_id), self._clock.wall())
         return None if order is None else self._settlement.known(order)
@@ -121,31 +122,39 @@ class Orders:
     async def list(
         self, states: Collection[OrderState | str] | None = None, *, is_terminal: bool | None = None
     ) -> list[Order]:
-        """All orders of this account, oldest first; with ``states`` only those in one of them, with ``is_terminal``
-        only those that have a task, and whose tasks were all seen to end (True) or not (False).
+        """All orders of this account, oldest first. Nothing is sent.
 
-        Nothing is sent. A send whose deadline has passed without an outcome, since its process is gone, is
-        *uncertain* from here on; ``order.unclear`` holds the evidence.
+        An attempt whose deadline has passed without an outcome, since its process ended, is *uncertain* from here on;
+        ``order.unclear`` holds the evidence.
+
+        Args:
+            states: Only orders in one of these states.
+            is_terminal: Only orders with tasks, all of which are known to have ended (True), or not (False).
         """
         self._check_usable()
-        wanted = wanted_states(states)
+        accepted_states = wanted_states(states)
         now = self._clock.wall()
         orders = await self._journal.list(self._service, self._account, now, is_terminal=is_terminal)
         found: list[Order] = []
         for start in range(0, len(orders), _CHUNK):
             found.extend(
-                order for order in map(self._settlement.known, orders[start : start + _CHUNK]) if order.state in wanted
+                order
+                for order in map(self._settlement.known, orders[start : start + _CHUNK])
+                if order.state in accepted_states
             )
             await self._clock.sleep(0)
         return found
 
     async def running(self) -> AsyncGenerator[RunningTask, None]:
-        """Each task of this account's orders on record that was not seen to end (``videos.rewatch`` says what counts as
-        seen), by its receipts, oldest first; a task that several receipts name may come several times. It comes without
-        the order's body: made for hundreds of thousands.
+        """Each task of this account's orders that is not known to have ended (``videos.rewatch`` defines *known*),
+        oldest receipt first, without the order's body: made for hundreds of thousands. A task that several receipts
+        name may be yielded several times.
 
-        Nothing is sent. It is read in pages as the loop goes on, and creates have their turn in between: what is
-        accepted meanwhile comes too. JournalError when the journal cannot be read.
+        Nothing is sent. The journal is read in pages while the loop runs, so creates are not held up, and tasks
+        accepted meanwhile are yielded too.
+
+        Raises:
+            JournalError: The journal cannot be read.
         """
         after: int | None = 0
         while after is not None:
@@ -157,11 +166,11 @@ class Orders:
             await self._clock.sleep(0)  # a journal in memory never waits
 
     def handling(self, *tasks: TaskLike) -> AbstractContextManager[None]:
-        """A block in which the end of these tasks, whoever is told of it, does not count as seen yet; it does when the
-        block, and every other one of the same task beside it, is left without an error.
+        """A block that handles the end of these tasks: their end is recorded only when the block, and every concurrent
+        block for the same task, was left without an error.
 
-        For who has something to do once a ``wait``, a ``watch`` or an ``as_completed`` has told the end: a process that
-        dies in the block, or whose block raises or is cancelled, gets the outcome from its next ``videos.rewatch``.
+        Use it for work that follows a ``wait``, ``watch`` or ``as_completed``: a process that dies in the block, or
+        whose block raises or is cancelled, gets the outcome again from its next ``videos.rewatch``.
         ::
 
             with client.orders.handling(receipt):
@@ -170,11 +179,12 @@ class Orders:
         return self.results.handling([checked_task_id(task) for task in tasks])
 
     async def resume(self, order_id: str, *, on_receipt: OnReceipt | None = None, validate: bool = True) -> Receipt:
-        """Go on with an order on record, whose request need not be known any more: its receipt, if there is one; the
-        outcome of a send under way; or, if it is proven that the service has nothing of it (queued, not sent,
-        rejected), the stored bytes are sent under the stored key, once they have passed the check of ``validate``.
+        """Continue with a stored order by its id alone: return its receipt, if there is one; await a send under way;
+        or, if it is proven that the service does not have it (queued, not sent, rejected), send the stored bytes under
+        the stored key, after the check of ``validate``.
 
-        Raises as :meth:`create`; OrderStateError when there is no such order, or it was withdrawn.
+        Raises:
+            OrderStateError: There is no such order, or it was withdrawn. Otherwise the errors of :meth:`create`.
         """
         states = set(OrderState) - {OrderState.WITHDRAWN}
         order = await self._in_state(order_id, "resumed", states)
@@ -183,6 +193,8 @@ class Orders:
         return await self._sender.submit(
             order.ref, order.body, check=check, on_receipt=on_receipt, usable=self._check_usable
         )
+
+    # -- an operator's decisions ---------------------------------------------------------------------------------------
 
     async def resend(
         self,
@@ -193,14 +205,18 @@ class Orders:
         by: str = "",
         accept_duplicate_risk: bool = False,
     ) -> Receipt:
-        """Send an uncertain order once more, knowing that this may make and charge a second task: the stored bytes
-        under the stored key, whatever has been upgraded or set up differently since.
+        """Send an uncertain order once more, accepting that this may create and charge a second task. The stored bytes
+        are sent under the stored key, whatever was upgraded or reconfigured since.
 
-        ``expect_attempt`` is the number of the last attempt you know of: of two people who decide the same, one
-        sends. ``reason`` and ``by`` go on record. An order whose key went out longer ago than the client's
-        ``key_lifetime`` needs ``accept_duplicate_risk=True``: a service that has forgotten the key makes, and charges,
-        a second task if there is a first. Raises as :meth:`create`; OrderStateError, with nothing sent, when the order
-        is not uncertain, has another attempt, or is too old.
+        Args:
+            expect_attempt: The number of the last attempt you know of: of two operators who decide the same, one sends.
+            reason: Recorded, like ``by``.
+            accept_duplicate_risk: Needed when the key was first sent longer ago than the client's ``key_lifetime``: a
+                service that has forgotten the key creates, and charges, a second task if there is a first.
+
+        Raises:
+            OrderStateError: Nothing was sent: the order is not uncertain, has another attempt, or is too old.
+                Otherwise the errors of :meth:`create`.
         """
         check_reason("resend", reason)
         order = await self._in_state(order_id, "resent", {OrderState.UNCERTAIN})
@@ -213,13 +229,15 @@ class Orders:
         return await self._sender.resend(order, Resend(expect_attempt=expect_attempt, reason=reason, by=by))
 
     async def adopt(self, order_id: str, task_id: str, *, reason: str = "", by: str = "") -> Receipt:
-        """Say that this task is the order's: it is asked for (GET, section 4.5) and, if it exists, becomes the
-        order's receipt. A receipt of a send that is still under way is kept beside it, and reported as an error. A task
-        that is the order's receipt already is returned as such.
+        """Record that this task is the order's. The task is read (GET, section 4.5) and, if it exists, becomes the
+        order's receipt; that is final. A receipt of a send that is still under way is stored beside it, and reported as
+        an error. A task that is the order's receipt already is returned as such.
 
-        An adoption is final. NotFoundError when the service does not know the task; OrderStateError when it is the
-        receipt of another order on record, cannot be this one's (another model, or made more than an hour, by which
-        clocks may differ, before the order was), or the order is not uncertain, abandoned or sending.
+        Raises:
+            NotFoundError: The service does not know the task.
+            OrderStateError: The task is the receipt of another order, cannot belong to this one (another model, or
+                created more than an hour, by which clocks may differ, before the order), or the order is not
+                uncertain, abandoned or sending.
         """
         checked_task_id(task_id)
         known = await self.get(order_id)
@@ -228,33 +246,33 @@ class Orders:
         states = {OrderState.UNCERTAIN, OrderState.ABANDONED, OrderState.SENDING}
         order = await self._in_state(order_id, "adopted", states)
         check_adoptable(order, read_request(order.body), await self._get_task(task_id))
-        self._check_usable()  # the client may have been closed while the task was asked for
+        self._check_usable()  # the client may have been closed while the task was read
         now = self._clock.wall()
-        cause = f"adopted by {by or 'a person'}" + (f": {reason}" if reason else "")
+        cause = f"adopted by {by or 'an operator'}" + (f": {reason}" if reason else "")
         evidence = Evidence(outcome=AttemptOutcome.ACCEPTED, at=now, task_id=task_id, cause=cause)
-        word = Attempt(n=0, sent_at=now, deadline_at=now, kind="adopt", by=by, reason=reason, evidence=evidence)
-        found = await self._journal.adopt(order.ref, word, states)
+        adoption = Attempt(n=0, sent_at=now, deadline_at=now, kind="adopt", by=by, reason=reason, evidence=evidence)
+        found = await self._journal.adopt(order.ref, adoption, states)
         if found.ref != order.ref:
             raise taken_by_another(order, found, task_id)
-        if found.receipt is None or found.attempts[-1].kind != "adopt":  # another process learned something in between
+        if found.receipt is None or found.attempts[-1].kind != "adopt":  # another process changed the order in between
             raise wrong_state(found, "adopted")
         return found.receipt
 
     async def abandon(self, order_id: str, reason: str, *, by: str = "") -> Order:
-        """Give up an uncertain order, accepting that a task may exist and be charged. A late receipt still wins."""
+        """Close an uncertain order, accepting that a task may exist and be charged. A late receipt still wins."""
         check_reason("abandon", reason)
-        return await self._close(order_id, "abandoned", OrderState.ABANDONED, {OrderState.UNCERTAIN}, (reason, by))
+        return await self._close(order_id, "abandoned", OrderState.ABANDONED, {OrderState.UNCERTAIN}, reason, by)
 
     async def withdraw(self, order_id: str, reason: str = "", *, by: str = "") -> Order:
-        """Take back an order that is still queued: it will never be sent."""
-        return await self._close(order_id, "withdrawn", OrderState.WITHDRAWN, {OrderState.QUEUED}, (reason, by))
+        """Cancel an order that is still queued: it is never sent."""
+        return await self._close(order_id, "withdrawn", OrderState.WITHDRAWN, {OrderState.QUEUED}, reason, by)
 
     async def _close(
-        self, order_id: str, done: str, to: OrderState, states: set[OrderState], word: tuple[str, str]
+        self, order_id: str, done: str, to: OrderState, states: set[OrderState], reason: str, by: str
     ) -> Order:
         order = await self._in_state(order_id, done, states)
         self._check_usable()  # the client may have been closed while the journal was read
-        closing = Closing(state=to, at=self._clock.wall(), reason=word[0], by=word[1])
+        closing = Closing(state=to, at=self._clock.wall(), reason=reason, by=by)
         order = await self._journal.close_order(order.ref, closing, states)
         if order.state is not to:
             raise wrong_state(order, done)
@@ -265,7 +283,7 @@ class Orders:
         if order is None:
             message = (
                 f"there is no order {order_id!r} of account {self._account!r} at {self._service} in the "
-                "journal; whether the service has it, that does not tell"
+                "journal; that does not tell whether the service has it"
             )
             raise OrderStateError(message, order_id=order_id)
         if order.state not in states:
@@ -273,8 +291,8 @@ class Orders:
         return order
 
     async def aclose(self, grace: float = 5.0) -> None:
-        """Wait up to ``grace`` seconds for the orders under way, then leave. What was not answered by then stays
-        *sending* on record, and its callers get an UncertainCreateError."""
+        """Wait up to ``grace`` seconds for the orders under way. Those without an answer by then stay *sending* in the
+        journal, and their callers get an UncertainCreateError."""
         try:
             await self._sender.aclose(grace)
         finally:

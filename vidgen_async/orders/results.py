@@ -1,4 +1,4 @@
-"""How the tasks of orders ended goes on record, so that nobody waits for them again."""
+"""Records how the tasks of orders ended, so that they are not awaited again."""
 
 import logging
 from collections import Counter

@@ -436,10 +436,13 @@ class Sender:
                 "replay with a MemoryJournal"
             )
             raise CassetteError(message)
-        if not isinstance(await self._begin(submission, send, self._pacing), Attempt):
+        states = _sendable_states(send.resend)
+        if not isinstance(await self._begin(submission, send, self._pacing, states), Attempt):
             raise HeldBackError
 
-    async def _begin(self, submission: Submission, send: Send, pacing: Pacing) -> Attempt | Order | Turn:
+    async def _begin(
+        self, submission: Submission, send: Send, pacing: Pacing, states: frozenset[OrderState]
+    ) -> Attempt | Order | Turn:
         """Store the attempt as *sending*. The write is an asyncio task of its own: a send that is cut off in the gate
         still learns whether it happened."""
         now = self._clock.wall()
@@ -448,7 +451,7 @@ class Sender:
         permission = Permission(
             ref=send.order.ref,
             expect_attempt=len(send.order.attempts),
-            states=_sendable_states(resend),
+            states=states,
             now=now,
             deadline_at=now + timedelta(seconds=limit),
             pacing=pacing,
@@ -461,6 +464,14 @@ class Sender:
         if isinstance(begun, Attempt):
             self._release_slot(send)
             submission.is_sent, submission.refusal = True, None
+        return begun
+
+    async def _begin_after_sending(self, submission: Submission, send: Send) -> Attempt | Order | Turn:
+        """Store the attempt of a send that did not wait for the gate, whatever the order has become meanwhile."""
+        begun = await self._begin(submission, send, _UNLIMITED, frozenset(OrderState))
+        while isinstance(begun, Order) and len(begun.attempts) != len(send.order.attempts):
+            send.order = begun
+            begun = await self._begin(submission, send, _UNLIMITED, frozenset(OrderState))
         return begun
 
     async def _find_attempt(self, submission: Submission, send: Send, probe: Probe) -> Attempt | Order | Turn | None:
@@ -484,7 +495,7 @@ class Sender:
             message = "order %(order_id)r: the transport may have sent it without waiting for the gate"
             report(logger, logging.ERROR, Event.ORDER_UNGUARDED, message, order_id=send.order.order_id)
             try:
-                begun = await self._begin(submission, send, _UNLIMITED)
+                begun = await self._begin_after_sending(submission, send)
             except Exception as error:
                 task_id, _ = read_created_id(bytes(send.body)) if send.is_complete else (None, {})
                 failure = not_recorded(send.order, task_id, self.settlement.describe(error))

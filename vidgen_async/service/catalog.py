@@ -1,4 +1,4 @@
-"""The catalog of the calling key, kept for a few minutes: what a create is checked against before money is spent."""
+"""The catalog of the calling key, cached for a few minutes: creates are checked against it before money is spent."""
 
 import asyncio
 import logging
@@ -19,25 +19,25 @@ from vidgen_async.types.resources import Catalog, CatalogModel, VideoRequest
 
 logger = logging.getLogger(__name__)
 
-#: Seconds for which a copy of the catalog is good enough to judge by, where no newer one can be had.
+#: Seconds for which a cached catalog is used.
 LIFETIME = 300.0
-#: Seconds that reading it may take before a create goes on without.
-BUDGET = 5.0
-#: Seconds after a failure in which it is not tried again: creates do not wait in vain, one after the other. Where there
-#: was no connection the create has none either, and the next one looks again.
-REST = 5.0
+#: Seconds that fetching it may take before a create continues without it.
+FETCH_TIMEOUT = 5.0
+#: Seconds after a failure in which it is not fetched again, so that creates do not wait in vain one after the other.
+#: After a failed connection, where the create fails too, the next one fetches at once.
+PAUSE_AFTER_FAILURE = 5.0
 
 
 @frozen(kw_only=True)
 class RequestCheck:
-    """What can be said of a request before it is sent (2.4)."""
+    """The result of checking a request before it is sent (2.4)."""
 
     problems: tuple[str, ...] = ()
-    """Each names the field, the value and what is allowed. Empty: nothing speaks against it."""
+    """Each names the field, the value and what is allowed. Empty: no reason to refuse the request."""
     model: CatalogModel | None = None
-    """The catalog's entry of the model, prices in its ``extra``; None where it has none, or could not be had."""
+    """The catalog's entry of the model, with prices in its ``extra``; None if it has none, or could not be fetched."""
     catalog_error: VidgenError | None = None
-    """Why the live catalog could not be had: then only what the request says by itself was checked."""
+    """Why the catalog could not be fetched: then the request was checked by itself only."""
 
     @property
     def is_ok(self) -> bool:
@@ -46,7 +46,7 @@ class RequestCheck:
 
 
 class LiveCatalog:
-    """Checks requests against the live catalog (2.1, rule 5 of 2.4); many checks share one reading of it."""
+    """Checks requests against the live catalog (2.1, rule 5 of 2.4); concurrent checks share one fetch."""
 
     def __init__(self, reads: Reads, endpoints: Endpoints, clock: Clock) -> None:
         self._reads = reads
@@ -56,20 +56,19 @@ class LiveCatalog:
         self._catalog: Catalog | None = None
         self._read_at = -math.inf
         self._failure: VidgenError | None = None
-        self._failed_at = self._rested_at = -math.inf
+        self._failed_at = self._paused_until = -math.inf
 
     def keep(self, catalog: Catalog) -> None:
-        """Take a catalog that has just been read for the newest one."""
+        """Cache a catalog that was just fetched."""
         self._catalog, self._read_at = catalog, self._clock.now()
 
-    async def insist(self, request: VideoRequest) -> None:
-        """InvalidRequestError for a request against which something speaks: see :meth:`check`."""
+    async def refuse_invalid(self, request: VideoRequest) -> None:
+        """Raise InvalidRequestError if :meth:`check` finds problems."""
         refuse((await self.check(request)).problems)
 
     async def check(self, request: VideoRequest) -> RequestCheck:
-        """Everything that speaks against the request. A copy of the catalog that is a few minutes old is good enough to
-        say yes; before a no it is read again, if that can be done. Never raises for a catalog that cannot be had: a
-        warning is logged."""
+        """All problems of the request. A cached catalog suffices to accept it; before it is refused the catalog is
+        fetched again, if possible. A catalog that cannot be fetched raises nothing: a warning is logged."""
         problems = problems_of(request, self._endpoints.base_url, self._clock.wall())
         if any(problem.startswith("model:") for problem in problems):
             return RequestCheck(problems=tuple(problems))
@@ -79,7 +78,7 @@ class LiveCatalog:
         if found and (newer := await self._newer_than(asked_at)) is not None:
             catalog, found = newer, _problems(request, newer)
         if catalog is None:
-            message = "the catalog could not be had, the model %(model)s is not checked against it: %(error)s"
+            message = "could not fetch the catalog; skipping validation of model %(model)s against it: %(error)s"
             fields = {"model": excerpt(request.model, limit=80), "error": self._failure}
             report(logger, logging.WARNING, Event.CATALOG_MISSING, message, **fields)
             return RequestCheck(problems=tuple(problems), catalog_error=self._failure)
@@ -88,13 +87,13 @@ class LiveCatalog:
         return RequestCheck(problems=tuple(problems), model=catalog.get(request.model))
 
     async def _newer_than(self, since: float) -> Catalog | None:
-        """The catalog as it was not before that moment; None when it cannot be had."""
+        """A catalog fetched no earlier than that moment; None if it cannot be fetched."""
         if self._read_at >= since:
             return self._catalog
         asked_at = self._clock.now()
         async with self._reading:
-            is_tried = self._failed_at >= asked_at or self._clock.now() < self._rested_at
-            if self._read_at < since and not is_tried:
+            has_failed = self._failed_at >= asked_at or self._clock.now() < self._paused_until
+            if self._read_at < since and not has_failed:
                 await self._read()
             return self._catalog if self._read_at >= since else None
 
@@ -102,9 +101,11 @@ class LiveCatalog:
         began_at = self._clock.now()
         request = self._endpoints.list_models()
         try:
-            catalog = await within(self._clock, BUDGET, lambda: self._reads.again(request, read_catalog, budget=BUDGET))
+            catalog = await within(
+                self._clock, FETCH_TIMEOUT, lambda: self._reads.retry(request, read_catalog, retry_for=FETCH_TIMEOUT)
+            )
         except TimeoutError:
-            message = f"models.list: no catalog came within {BUDGET:g} s"
+            message = f"models.list: no catalog was received within {FETCH_TIMEOUT:g} s"
             self._failure = ResponseTimeoutError(message, phase=Phase.WAIT, op="models.list")
         except (TransportError, ServiceError) as error:
             self._failure = error
@@ -113,7 +114,7 @@ class LiveCatalog:
             return
         self._failed_at = self._clock.now()
         is_down = isinstance(self._failure, TransportError) and self._failure.delivery is Delivery.NOT_SENT
-        self._rested_at = self._failed_at + (0.0 if is_down else REST)
+        self._paused_until = self._failed_at + (0.0 if is_down else PAUSE_AFTER_FAILURE)
 
 
 def _problems(request: VideoRequest, catalog: Catalog) -> list[str]:

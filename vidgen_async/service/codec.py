@@ -1,6 +1,6 @@
-"""The one place where JSON becomes values and values become JSON (cattrs), and where answers become errors.
+"""The one place where JSON becomes values (cattrs).
 
-Answers are read as far as they can be. A field that cannot be read as its type is left out and kept, as it came, in
+Answers are read as far as possible. A field that cannot be read as its type is left out and kept, as received, in
 ``extra`` under its wire name; only what a value cannot be without (an id) is an UnexpectedResponseError.
 """
 
@@ -120,7 +120,7 @@ _NOT_READ = frozenset({"extra", "request_id"})
 
 
 class _Reader(Generic[T]):
-    """Reads one resource class from a JSON object: at one go when all is well, field by field when it is not."""
+    """Reads one resource class from a JSON object: in one step if possible, otherwise field by field."""
 
     def __init__(self, cls: Callable[..., T], *, identity: str, **wire: str) -> None:
         self._cls = cls
@@ -200,7 +200,7 @@ class Answer:
         self.known: tuple[str, ...] = tuple(known)
 
     def json(self) -> Any:
-        """The body as JSON; UnexpectedResponseError quotes what came instead."""
+        """The body as JSON; UnexpectedResponseError quotes a body that is not."""
         try:
             return json.loads(self.body)
         except (ValueError, RecursionError) as error:
@@ -264,9 +264,9 @@ def read_asset(answer: Answer, absolute: Callable[[str], str]) -> ReferenceAsset
 
 
 def read_task(answer: Answer, task_id: str, terminal_states: Mapping[str, str] = _NO_STATES) -> VideoTask:
-    """GET /videos/{id} (4.5) for this task: its ``id`` is the one that was asked for, which the answer must give as its
-    ``id`` or its ``task_id`` (2.5). Another value of either stays in ``extra``; so does a state in ``terminal_states``,
-    which gives the state that it counts as."""
+    """GET /videos/{id} (4.5): the task. Its ``id`` is the requested one, which the answer must have as its ``id`` or
+    its ``task_id`` (2.5). Another value of either is kept in ``extra``, and so is a status in ``terminal_states``,
+    which maps it to the status to use."""
     task = _read_asked_task(answer, task_id)
     changes: dict[str, Any] = {}
     if (request_id := request_id_of(answer.headers)) is not None:
@@ -296,11 +296,11 @@ def _id_or_none(value: Any) -> str | None:
         return None
 
 
-def read_look(
+def read_poll(
     answer: Answer, task_id: str, seen: int | None, terminal_states: Mapping[str, str] = _NO_STATES
 ) -> tuple[VideoTask | None, int]:
-    """GET /videos/{id} for who looks often: the task, or None where the answer is the one with the mark ``seen``, byte
-    for byte; and the mark of this one."""
+    """GET /videos/{id} for polls: the task, or None if the body equals the last one (its mark is ``seen``); and the
+    mark of this body."""
     mark = hash(answer.body)
     return (None if mark == seen else read_task(answer, task_id, terminal_states)), mark
 
@@ -341,6 +341,6 @@ def request_id_of(headers: Headers) -> str | None:
 
 
 def shown_request_id(headers: Headers, known: tuple[str, ...]) -> str:
-    """For messages: what support asks for; it may hold anything."""
+    """The request id as messages show it."""
     request_id = request_id_of(headers)
     return "" if request_id is None else f" (request {excerpt(request_id, known, limit=100)})"

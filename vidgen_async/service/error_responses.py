@@ -16,7 +16,7 @@ from vidgen_async.service.status_rules import REFERENCE_CODES, rule_for
 from vidgen_async.types.http import make_headers, retry_after
 from vidgen_async.types.orders import Attempt, AttemptOutcome, Evidence
 
-#: Who refused with a 401, and what to do then (5.7).
+#: Who refused with a 401, and advice (5.7).
 _REFUSED_BY = {
     "service key": ("the API key was refused", "Check that VIDGEN_API_KEY (or api_key) is the complete, current key."),
     "signed link": ("the signed link was refused", "Get the task again for a fresh video_url."),
@@ -59,7 +59,7 @@ def rejected_error(error: ServiceError, message: str | None = None, **order: Any
 
 
 def recorded_refusal(attempt: Attempt, *, origin: str, wall: datetime, **order: Any) -> errors.RejectedError:
-    """The refusal of a create that another process sent, by what is on record of it. ``order`` names the order."""
+    """The refusal of a create that another process sent, as the journal has it. ``order`` names the order."""
     evidence = attempt.evidence or Evidence(outcome=AttemptOutcome.REJECTED, at=attempt.sent_at)
     answer = Answer("videos.create", evidence.status or 0, make_headers(), b"", url=URL(origin))
     error = service_error(answer, origin=origin, wall=wall)
@@ -68,7 +68,7 @@ def recorded_refusal(attempt: Attempt, *, origin: str, wall: datetime, **order: 
 
 
 def _refuser(url: URL, origin: str) -> str:
-    """5.7: the failing address tells whose word a 401 is."""
+    """Who sent the 401: the failing address tells (5.7)."""
     if {"sig", "exp"} & set(url.query):
         return "signed link"
     return "service key" if str(url.origin()) == origin else "upstream"
@@ -118,7 +118,7 @@ def describe_outcome(answer: Answer, outcome: AttemptOutcome, *, is_complete: bo
     code, words = _code_and_words(answer)
     shown = f"{answer.status}" + (f" {code}" if code else "")
     if 200 <= answer.status < 300 and outcome is AttemptOutcome.UNCERTAIN:
-        problem = "holds no task id" if is_complete else "broke off"
+        problem = "has no task id" if is_complete else "was cut short"
         return f"the answer ({shown}) {problem}: {excerpt(answer.body, answer.known) or 'it is empty'}"
-    broke_off = "" if is_complete else " (it broke off)"
-    return hide_secrets(f"the service answered {shown}" + (f": {words}" if words else ""), answer.known) + broke_off
+    cut_short = "" if is_complete else " (it was cut short)"
+    return hide_secrets(f"the service answered {shown}" + (f": {words}" if words else ""), answer.known) + cut_short

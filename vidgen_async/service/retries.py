@@ -1,4 +1,4 @@
-"""Reads may go again: bounded by time, spread, and after what Retry-After asks for. Creates have no way in here."""
+"""Reads are retried: for a limited time, with jitter, honouring Retry-After. Creates have no access to this module."""
 
 import logging
 import random
@@ -28,9 +28,12 @@ _SHORT = re.compile(r"[0-9]{1,9}")
 class Reads:
     """Sends requests that may be repeated without harm: every GET, and uploads (a second asset costs nothing).
 
-    ``origin`` is the service's own, ``known`` what no message may show. ``budget`` is in seconds: a read that fails
-    goes again until the next try would begin later than that after the first. A try under way is bounded by the
-    request's own timeouts.
+    Args:
+        origin: The service's own.
+        known: Values that no message may show.
+        retry_for: Seconds: a failing read is retried until the next attempt would start later than that after the
+            first. An attempt under way is bounded by the request's own timeouts.
+        rng: Returns a random number from 0 to 1, for jitter.
     """
 
     def __init__(
@@ -40,22 +43,21 @@ class Reads:
         *,
         origin: str,
         known: tuple[str, ...] = (),
-        budget: float = 60.0,
-        chance: Callable[[], float] = random.random,
+        retry_for: float = 60.0,
+        rng: Callable[[], float] = random.random,
     ) -> None:
         self._transport = transport
         self._clock = clock
         self._origin = origin
         self._known = known
-        self._budget = budget
+        self._retry_for = retry_for
         self.has_answer = False
         """The service has answered a read in its own form."""
-        self._chance = chance
+        self._rng = rng
 
     async def send(self, request: Request) -> Response:
-        """Send ``request``, for a caller who streams the body: once, and a GET once more at once where the service had
-        closed its kept-alive connection. Redirects and error statuses come back as they
-        are."""
+        """Send ``request``, for a caller that streams the body. A GET whose kept-alive connection the service had
+        closed is sent once more at once. Redirects and error statuses are returned unchanged."""
         try:
             return await self._transport.send(request)
         except ConnectionLostError as error:
@@ -65,47 +67,51 @@ class Reads:
         return await self._transport.send(evolve(request, needs_new_connection=True))
 
     async def once(self, request: Request, read: Callable[[Answer], T]) -> T:
-        """Send ``request`` once and ``read`` the answer's value. Any status but 2xx raises its ServiceError; no
-        complete answer, a TransportError."""
+        """Send ``request`` once and ``read`` the answer's value.
+
+        Raises:
+            ServiceError: For any status but 2xx.
+            TransportError: There is no complete answer.
+        """
         async with await self.send(request) as response:
             value = read(await self.success(request, response))
         self.has_answer = True
         return value
 
     async def success(self, request: Request, response: Response) -> Answer:
-        """The whole answer if it is a 2xx; else its ServiceError is raised."""
+        """The complete answer if it is a 2xx; otherwise its ServiceError is raised."""
         body = await _read(request, response)
         answer = Answer(request.op, response.status, response.headers, body, url=request.url, known=self._known)
         if not 200 <= response.status < 300:
             raise service_error(answer, origin=self._origin, wall=self._clock.wall())
         return answer
 
-    async def again(self, request: Request, read: Callable[[Answer], T], *, budget: float | None = None) -> T:
-        """Like :meth:`once`, and again while the failure is transient and the budget lasts: network faults, 408, 425,
-        429, 5xx, and answers that cannot be read. Then the last failure is raised. Cancelling stops at once.
-        ``budget`` in seconds, where it is not to be the usual one."""
-        budget = self._budget if budget is None else budget
-        give_up = self._clock.now() + budget
-        tries = 0
+    async def retry(self, request: Request, read: Callable[[Answer], T], *, retry_for: float | None = None) -> T:
+        """Like :meth:`once`, retried while the failure is transient: network faults, 408, 425, 429, 5xx, and answers
+        that cannot be read. After ``retry_for`` seconds (default: the client's) the last failure is raised. Cancelling
+        stops at once."""
+        retry_for = self._retry_for if retry_for is None else retry_for
+        give_up_at = self._clock.now() + retry_for
+        attempts = 0
         while True:
-            tries += 1
+            attempts += 1
             try:
                 return await self.once(request, read)
             except (TransportError, ServiceError) as error:
-                pause = self._pause(error, tries)
-                if pause is None or self._clock.now() + pause > give_up:
+                pause = self._pause(error, attempts)
+                if pause is None or self._clock.now() + pause > give_up_at:
                     raise
-                level = logging.WARNING if tries == 1 else logging.INFO
-                message = "%(error)s; it goes again, for at most %(seconds)g s"
-                fields = {"op": request.op, "error": error, "seconds": budget}
+                level = logging.WARNING if attempts == 1 else logging.INFO
+                message = "%(error)s; retrying for up to %(seconds)g s"
+                fields = {"op": request.op, "error": error, "seconds": retry_for}
                 report(
                     logger, level, Event.READ_AGAIN, message, **fields, request_id=getattr(error, "request_id", None)
                 )
             await self._clock.sleep(pause)
 
-    def _pause(self, error: TransportError | ServiceError, tries: int) -> float | None:
-        """Seconds before the next try; None when the failure is final."""
-        own = backoff(tries, self._chance())
+    def _pause(self, error: TransportError | ServiceError, attempts: int) -> float | None:
+        """Seconds before the next attempt; None if the failure is permanent."""
+        own = backoff(attempts, self._rng())
         if isinstance(error, TransportError):
             is_final = isinstance(error, TransportClosedError) or error.phase is Phase.BUILD
             return None if is_final else own
@@ -122,6 +128,6 @@ async def _read(request: Request, response: Response) -> bytes:
     async for piece in response.chunks():
         body += piece
         if len(body) > LONGEST_ANSWER:
-            message = f"{request.op}: the answer is longer than {LONGEST_ANSWER} bytes; it was not read on"
+            message = f"{request.op}: the answer is longer than {LONGEST_ANSWER} bytes; reading stopped"
             raise BodyError(message, op=request.op, received=len(body))
     return bytes(body)

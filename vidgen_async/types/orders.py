@@ -3,7 +3,7 @@
 An attempt is one permission to send one POST. Knowledge about it is only added::
 
     sending ──► not sent | uncertain | rejected | accepted
-    uncertain ──► not sent | rejected | accepted          (a late receipt always has precedence)
+    uncertain ──► uncertain, with a response | not sent | rejected | accepted     (a late receipt has precedence)
 
 The state of an order is computed from its attempts. It is not a field that the last writer sets: a rejected resend
 does not hide that the first attempt, still uncertain, may have created a task.
@@ -179,15 +179,18 @@ class Attempt:
         return latest if counted_at > latest + SET_BACK else counted_at
 
     def with_evidence(self, evidence: Evidence) -> "Attempt":
-        """Return this attempt with the evidence if it adds knowledge, else this attempt unchanged."""
+        """Return this attempt with the evidence if it adds knowledge, else this attempt unchanged. A response and a
+        balance add knowledge to an uncertain attempt, also if it remains uncertain."""
         if may_become(self.outcome, evidence.outcome):
             return evolve(self, evidence=evidence)
         known = self.evidence
-        if known is None or known.balance_after is not None or evidence.balance_after is None:
+        if known is None or not known.outcome is evidence.outcome is AttemptOutcome.UNCERTAIN:
             return self
-        if not known.outcome is evidence.outcome is AttemptOutcome.UNCERTAIN:
-            return self
-        return evolve(self, evidence=evolve(known, balance_after=evidence.balance_after))
+        if evidence.answered and not known.answered:
+            return evolve(self, evidence=evidence)
+        if known.balance_after is None and evidence.balance_after is not None:
+            return evolve(self, evidence=evolve(known, balance_after=evidence.balance_after))
+        return self
 
 
 @frozen(kw_only=True)
@@ -270,9 +273,12 @@ class Order:
 
     @property
     def state(self) -> OrderState:
-        """The fold over its attempts, or an operator's decision unless it is accepted or being sent."""
+        """The fold over its attempts, or an operator's decision unless it is accepted or being sent. (A transport that
+        did not wait for the gate may have sent an order that was withdrawn meanwhile.)"""
         state = fold(attempt.outcome for attempt in self.attempts)
         if self.closing is None or state in (OrderState.ACCEPTED, OrderState.SENDING):
+            return state
+        if self.closing.state is OrderState.WITHDRAWN and state is OrderState.UNCERTAIN:
             return state
         return self.closing.state
 

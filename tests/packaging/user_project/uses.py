@@ -152,7 +152,7 @@ def a_client() -> Client:
         namespace="heron",
         max_connections=20,
         pacing=Pacing(limit=50, max_wait=30),
-        read_budget=30,
+        retry_reads_for=30,
     )
 
 

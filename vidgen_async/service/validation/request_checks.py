@@ -11,7 +11,7 @@ from yarl import URL
 from vidgen_async.errors import InvalidRequestError
 from vidgen_async.service.request_body import why_not_json
 from vidgen_async.service.validation.references import is_placeholder, problem_of_url
-from vidgen_async.service.validation.value_repr import shown
+from vidgen_async.service.validation.value_repr import show_value
 from vidgen_async.types.resources import Catalog, CatalogModel, VideoRequest
 
 RATIOS = ("9:16", "1:1", "3:4", "4:3", "16:9")
@@ -90,25 +90,26 @@ def _check_texts(request: VideoRequest) -> Iterator[str]:
     for name in ("resolution", "mode"):
         value = getattr(request, name)
         if value is not None and (not isinstance(value, str) or not value.strip()):
-            yield f"{name}: must be a non-empty string: {shown(value)}"
+            yield f"{name}: must be a non-empty string: {show_value(value)}"
 
 
 def _check_duration(request: VideoRequest) -> Iterator[str]:
     for name in ("duration", "seconds"):
         value = getattr(request, name)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-            yield f"{name}: must be a whole number of seconds, 1 or more: {shown(value)}"
+            yield f"{name}: must be a whole number of seconds, 1 or more: {show_value(value)}"
     if None not in (request.duration, request.seconds) and request.duration != request.seconds:
-        yield f"seconds: the alias of duration, but {shown(request.seconds)} is not {shown(request.duration)}"
+        yield f"seconds: the alias of duration, but {show_value(request.seconds)} is not {show_value(request.duration)}"
 
 
 def _check_ratio(request: VideoRequest) -> Iterator[str]:
     for name in ("ratio", "aspect_ratio"):
         value = getattr(request, name)
         if value is not None and value not in RATIOS:
-            yield f"{name}: must be one of {', '.join(RATIOS)}: {shown(value)}"
+            yield f"{name}: must be one of {', '.join(RATIOS)}: {show_value(value)}"
     if None not in (request.ratio, request.aspect_ratio) and request.ratio != request.aspect_ratio:
-        yield f"aspect_ratio: the alias of ratio, but {shown(request.aspect_ratio)} is not {shown(request.ratio)}"
+        alias, value = show_value(request.aspect_ratio), show_value(request.ratio)
+        yield f"aspect_ratio: the alias of ratio, but {alias} is not {value}"
 
 
 def _urls(request: VideoRequest) -> Iterator[tuple[str, object]]:
@@ -138,9 +139,9 @@ def _check_lists(request: VideoRequest) -> Iterator[str]:
 def _check_ids(request: VideoRequest) -> Iterator[str]:
     for at, value in _items(request, "image_ids"):
         if not isinstance(value, str) or not value.strip():
-            yield f"image_ids[{at}]: must be the image_id of an upload: {shown(value)}"
+            yield f"image_ids[{at}]: must be the image_id of an upload: {show_value(value)}"
         elif is_placeholder(value):
-            yield f"image_ids[{at}]: a placeholder, not the image_id of an upload: {shown(value)}"
+            yield f"image_ids[{at}]: a placeholder, not the image_id of an upload: {show_value(value)}"
 
 
 def _check_extra(request: VideoRequest) -> Iterator[str]:
@@ -180,19 +181,19 @@ def field_of(problem: str) -> str:
 
 
 def problem_of_model(code: str, catalog: Catalog) -> str | None:
-    """Why the catalog gives no model of this ID that can be used now (section 3). A catalog or an entry that cannot be
-    read speaks against nothing."""
+    """Why this model cannot be used now (section 3); None if it can. A catalog or an entry that cannot be read refuses
+    nothing."""
     model = catalog.get(code)
     if model is None:
         if "unreadable" in catalog.extra:
             return None
         near = get_close_matches(code, [model.code for model in catalog.models[:MOST_COMPARED]], n=1)
         hint = f" (did you mean {near[0]!r}?)" if near else ""
-        return f"model: {shown(code)} is not in the catalog of this key{hint}; usable are: {_usable(catalog)}"
+        return f"model: {show_value(code)} is not in the catalog of this key{hint}; usable are: {_usable(catalog)}"
     if model.is_usable or {"enabled", "maintenance"} & model.extra.keys():
         return None
     why = "in maintenance" if model.maintenance else "not enabled"
-    return f"model: {shown(code)} is {why}; usable are: {_usable(catalog)}"
+    return f"model: {show_value(code)} is {why}; usable are: {_usable(catalog)}"
 
 
 def problems_with_model(request: VideoRequest, model: CatalogModel) -> list[str]:
@@ -206,13 +207,14 @@ def _check_model_duration(request: VideoRequest, model: CatalogModel) -> Iterato
         value = getattr(request, name)
         if value is not None and model.durations and value not in model.durations:
             allowed = ", ".join(map(str, model.durations))
-            yield f"{name}: {shown(value)} is none of the durations of {model.code}: {allowed} (seconds)"
+            yield f"{name}: {show_value(value)} is none of the durations of {model.code}: {allowed} (seconds)"
 
 
 def _check_model_resolution(request: VideoRequest, model: CatalogModel) -> Iterator[str]:
     value = request.resolution
     if value is not None and model.resolutions and value not in model.resolutions:
-        yield f"resolution: {shown(value)} is none of the resolutions of {model.code}: {', '.join(model.resolutions)}"
+        allowed = ", ".join(model.resolutions)
+        yield f"resolution: {show_value(value)} is none of the resolutions of {model.code}: {allowed}"
 
 
 def _check_references(request: VideoRequest, model: CatalogModel) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from vidgen_async.redaction.messages import excerpt
 
 
-def shown(value: object) -> str:
+def show_value(value: object) -> str:
     """A text in quotes, shortened; a number as it is; of anything else the type."""
     if isinstance(value, str):
         return repr(excerpt(value, limit=80))

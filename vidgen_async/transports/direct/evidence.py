@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import aiohttp
 
+from vidgen_async.transports.direct.pending_send import Flight
 from vidgen_async.types.http import Delivery, Phase, Probe
 
 _Hook = Callable[[aiohttp.ClientSession, SimpleNamespace, object], Awaitable[None]]
@@ -35,8 +36,9 @@ class BrokenOffError(Exception):
 class Evidence:
     """What the signals told about one send; writes it into the probe as it comes."""
 
-    def __init__(self, probe: Probe, *, body_length: int) -> None:
+    def __init__(self, probe: Probe, flight: Flight, *, body_length: int) -> None:
         self.probe = probe
+        self._flight = flight
         self._unwritten = body_length
         self._is_seen = False
 
@@ -49,11 +51,20 @@ class Evidence:
     async def pass_gate(self) -> None:
         """The connection is up and nothing has left. Returns when it may."""
         self._is_seen = True
+        self._check_connection()
         try:
             await self.probe.pass_gate()
         except Exception as error:
             raise GateRefusedError(error) from error
+        self._check_connection()
         self.write(0)
+
+    def _check_connection(self) -> None:
+        """What arrives before the request is no answer to it; and nothing can be sent on a closed connection."""
+        connection = self._flight.connection
+        if connection is not None and (connection.has_received or not connection.is_connected()):
+            message = "it was closed, or something arrived on it, before the request"
+            raise BrokenOffError(aiohttp.ServerDisconnectedError(message))
 
     def write(self, size: int) -> None:
         """``size`` more bytes of the body are about to be written."""

@@ -10,6 +10,7 @@ import aiohttp
 from vidgen_async.errors import ConnectionLostError, TransportError
 from vidgen_async.transports.direct import failures
 from vidgen_async.transports.direct.bodies import Upload
+from vidgen_async.transports.direct.connections import GuardedProtocol
 from vidgen_async.types.http import CHUNK, Body, Probe, Request, Timeouts
 
 #: Headers that aiohttp makes itself. From a session of the user's own, nothing else is added to a request.
@@ -43,7 +44,18 @@ class Form:
 class Flight:
     """One send under way: its body, and the handle to end it from outside."""
 
-    __slots__ = ("_cancels", "_form", "_task", "is_cut", "is_on_new_connection", "probe", "request", "stop", "upload")
+    __slots__ = (
+        "_cancels",
+        "_form",
+        "_task",
+        "connection",
+        "is_cut",
+        "is_on_new_connection",
+        "probe",
+        "request",
+        "stop",
+        "upload",
+    )
 
     def __init__(self, request: Request, probe: Probe | None, form: Form) -> None:
         self.request = request
@@ -52,9 +64,15 @@ class Flight:
         self.stop = asyncio.timeout(None)
         self.is_cut = False
         self.is_on_new_connection = False
+        self.connection: GuardedProtocol | None = None
+        """The one that was made for this send; None where none was, yet."""
         self.upload: Upload | None = None
         self._task = asyncio.current_task()
         self._cancels = self._task.cancelling() if self._task else 0
+
+    def connected(self, connection: GuardedProtocol) -> None:
+        """A connection was made for this send."""
+        self.connection, self.is_on_new_connection = connection, True
 
     async def options(self) -> dict[str, Any]:
         """What aiohttp is asked for; opens the body."""

@@ -3,10 +3,8 @@
 import asyncio
 import inspect
 import os
-import socket
 import ssl as tls
 from collections.abc import Mapping
-from contextvars import ContextVar
 from typing import Any
 from urllib.request import getproxies_environment, proxy_bypass
 from weakref import WeakSet
@@ -17,6 +15,7 @@ from yarl import URL
 from vidgen_async.errors import ClientStateError, ConfigurationError, TransportError
 from vidgen_async.transports.direct import failures
 from vidgen_async.transports.direct.bodies import DirectResponse
+from vidgen_async.transports.direct.connections import ON_CONNECTION, GuardedConnector
 from vidgen_async.transports.direct.evidence import (
     BrokenOffError,
     Evidence,
@@ -38,18 +37,6 @@ _HEADER_LIMITS: dict[str, Any] = {
     for name, value in (("max_line_size", 65_536), ("max_field_size", 1 << 20), ("max_headers", 10_000))
     if name in inspect.signature(aiohttp.ClientSession).parameters
 }
-
-
-#: The send for which a connection may be made right now.
-_SENDING: ContextVar[Flight | None] = ContextVar("sending", default=None)
-
-
-def _make_socket(address: tuple[Any, ...]) -> socket.socket:
-    """A socket for a new connection of the pool, as aiohttp would make it; marks the send that gets it."""
-    if (flight := _SENDING.get()) is not None:
-        flight.is_on_new_connection = True
-    family, kind, protocol = address[:3]
-    return socket.socket(family, kind, protocol)
 
 
 def proxy_url(value: str | URL) -> URL:
@@ -241,11 +228,11 @@ class DirectTransport:
         options = await flight.options()
         if self._given is None:
             pool = self._pool_of(request)
-            sending = _SENDING.set(flight)
+            connecting = ON_CONNECTION.set(flight.connected)
             try:
                 return await pool.request(request.method, request.url, **options, **self._route(request))
             finally:
-                _SENDING.reset(sending)
+                ON_CONNECTION.reset(connecting)
         flight.is_on_new_connection = True  # of a session of the user's own nothing is known
         headers = options["headers"]
         headers = headers if isinstance(headers, list) else list(headers.items())
@@ -263,12 +250,15 @@ class DirectTransport:
         except BaseException:
             probe.record_not_sent(Phase.BUILD)
             raise
-        evidence = Evidence(probe, body_length=0 if request.body is None else request.body.length)
+        evidence = Evidence(probe, flight, body_length=0 if request.body is None else request.body.length)
+        connecting = ON_CONNECTION.set(flight.connected)
         try:
             answer = await session.request(request.method, request.url, **options, trace_request_ctx=evidence)
         except BaseException:
             evidence.conclude()
             raise
+        finally:
+            ON_CONNECTION.reset(connecting)
         probe.learn(Delivery.ANSWERED, Phase.BODY)
         return answer
 
@@ -291,11 +281,10 @@ class DirectTransport:
         key = (request.pool, request.needs_new_connection)
         pool = self._pools.get(key)
         if pool is None:
-            connector = aiohttp.TCPConnector(
+            connector = GuardedConnector(
                 ssl=self._ssl,
                 limit=self._max_streams if request.pool == "streams" else self._max_connections,
                 force_close=request.needs_new_connection,
-                socket_factory=_make_socket,
             )
             pool = self._pools[key] = aiohttp.ClientSession(
                 connector=connector,
@@ -309,7 +298,7 @@ class DirectTransport:
         if self._private is None:
             self._private = aiohttp.ClientSession(
                 # Without the cache, a look-up belongs to one send: it is traced and cancelled with it.
-                connector=aiohttp.TCPConnector(ssl=self._ssl, limit=0, force_close=True, use_dns_cache=False),
+                connector=GuardedConnector(ssl=self._ssl, limit=0, force_close=True, use_dns_cache=False),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 trace_configs=[make_trace()],
                 middlewares=(send_only_once,),
