@@ -166,7 +166,7 @@ async def test_a_lasting_refusal_ends_with_its_own_error_when_the_patience_does(
 ):
     async with site(page(status)) as service:
         with pytest.raises(kind):
-            await downloads_of(service, patience=100).download("task-1", target.path)
+            await downloads_of(service, retry_for=100).download("task-1", target.path)
     assert target.is_untouched()
     assert 70 < clock.now() <= 100
 
@@ -221,7 +221,7 @@ async def test_an_open_last_box_is_whole_only_where_something_else_tells_the_len
     body = VIDEO[:start] + b"\0\0\0\0" + VIDEO[start + 4 :]
     async with site(Says(body=body, framing=framing)) as service:
         if framing == "close":
-            with pytest.raises(TruncatedError, match="nothing tells its length"):
+            with pytest.raises(TruncatedError, match="its size is unknown"):
                 await downloads_of(service).download("task-1", target.path)
             assert target.is_untouched()
         else:
@@ -238,6 +238,6 @@ async def test_a_whole_video_after_one_without_length_that_was_cut(downloads_of,
 async def test_every_error_is_one_of_the_tree(downloads_of, target):
     async with site(RangeHost(VIDEO, cuts=[0] * 1000)) as service:
         with pytest.raises(VidgenError) as caught:
-            await downloads_of(service, patience=5).download("task-1", target.path)
+            await downloads_of(service, retry_for=5).download("task-1", target.path)
     assert isinstance(caught.value, DownloadError)
     assert target.is_untouched()

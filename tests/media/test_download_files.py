@@ -17,7 +17,7 @@ from tests.transports.raw_service import raw_service
 from vidgen_async.clock import LoopClock, VirtualClock
 from vidgen_async.errors import DownloadError, NotReadyError, TruncatedError
 from vidgen_async.media.download import Downloads, check_target
-from vidgen_async.media.partial_file import PartFile, in_thread
+from vidgen_async.media.partial_file import PartialFile, run_in_thread
 from vidgen_async.service.retries import Reads
 from vidgen_async.transports import BufferedResponse, FakeTransport
 from vidgen_async.types.http import make_headers
@@ -117,12 +117,12 @@ async def test_the_old_file_is_whole_until_the_new_one_is(downloads_of, target):
     assert names(target.path.parent) == ["hero.mp4"]
 
 
-@pytest.mark.parametrize("step", ["_write", "_commit", "_examine", "_truncate"])
+@pytest.mark.parametrize("step", ["_write", "_commit", "_inspect", "_truncate"])
 async def test_a_full_disk_is_a_download_error_that_names_the_file(step, downloads_of, target, monkeypatch):
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(PartFile, step, full)
+    monkeypatch.setattr(PartialFile, step, full)
     async with site(in_turn(Says(body=VIDEO, cut=30_000), Says(body=VIDEO))) as service:
         with pytest.raises(DownloadError, match="no space left") as caught:
             await downloads_of(service).download("task-1", target.path)
@@ -172,13 +172,13 @@ async def test_a_total_limit_is_counted_by_the_clock(downloads_of, target, clock
 
 
 async def test_no_virtual_second_passes_while_a_thread_writes(downloads_of, target, monkeypatch):
-    write = PartFile._write
+    write = PartialFile._write
 
-    def slowly(part: PartFile, data: bytearray) -> None:
+    def slowly(part: PartialFile, data: bytearray) -> None:
         threading.Event().wait(0.05)
         write(part, data)
 
-    monkeypatch.setattr(PartFile, "_write", slowly)
+    monkeypatch.setattr(PartialFile, "_write", slowly)
     async with site(Says(body=VIDEO)) as service:
         await downloads_of(service).download("task-1", target.path, timeout=1)
     assert target.path.read_bytes() == VIDEO
@@ -289,10 +289,10 @@ async def test_cancelled_in_the_middle_of_a_real_transfer_it_hangs_up(downloads_
 
 
 async def test_a_cancel_waits_for_the_thread_that_writes(downloads_of, target, monkeypatch):
-    writing, may_go_on, write = threading.Event(), threading.Event(), PartFile._write
+    writing, may_go_on, write = threading.Event(), threading.Event(), PartialFile._write
     problems = []
 
-    def slowly(part: PartFile, data: bytearray) -> None:
+    def slowly(part: PartialFile, data: bytearray) -> None:
         writing.set()
         may_go_on.wait(5)
         try:
@@ -301,10 +301,10 @@ async def test_a_cancel_waits_for_the_thread_that_writes(downloads_of, target, m
             problems.append(error)
             raise
 
-    monkeypatch.setattr(PartFile, "_write", slowly)
+    monkeypatch.setattr(PartialFile, "_write", slowly)
     async with site(Says(body=VIDEO)) as service:
         worker = asyncio.ensure_future(downloads_of(service).download("task-1", target.path))
-        await in_thread(writing.wait, 5)
+        await run_in_thread(writing.wait, 5)
         for _ in range(3):
             worker.cancel()
             await asyncio.sleep(0)
@@ -321,14 +321,14 @@ async def test_a_cancel_waits_for_the_thread_that_writes(downloads_of, target, m
 
 async def test_all_file_work_is_done_in_other_threads(downloads_of, target, monkeypatch):
     threads = set()
-    for step in ("_open", "_write", "_truncate", "_examine", "_commit", "_discard"):
-        work = getattr(PartFile, step)
+    for step in ("_open", "_write", "_truncate", "_inspect", "_commit", "_discard"):
+        work = getattr(PartialFile, step)
 
         def noted(*args, work=work):
             threads.add(threading.get_ident())
             return work(*args)
 
-        monkeypatch.setattr(PartFile, step, noted)
+        monkeypatch.setattr(PartialFile, step, noted)
     async with site(in_turn(Says(body=VIDEO, cut=30_000), Says(body=VIDEO))) as service:
         await downloads_of(service).download("task-1", target.path)
     assert threads
@@ -340,9 +340,9 @@ async def test_a_large_video_needs_little_memory_and_few_threads(downloads_of, t
     size, piece = 24 << 20, os.urandom(1 << 16)
     head = video(200)[: video(200).index(b"mdat") - 4]
     head += (size - len(head)).to_bytes(4, "big") + b"mdat"
-    writes, write = [], PartFile._write
+    writes, write = [], PartialFile._write
 
-    def counted(part: PartFile, data: bytearray) -> None:
+    def counted(part: PartialFile, data: bytearray) -> None:
         writes.append(len(data))
         write(part, data)
 
@@ -355,7 +355,7 @@ async def test_a_large_video_needs_little_memory_and_few_threads(downloads_of, t
             await connection.answer(piece[:left])
             left -= min(left, len(piece))
 
-    monkeypatch.setattr(PartFile, "_write", counted)
+    monkeypatch.setattr(PartialFile, "_write", counted)
     async with raw_service(behave) as raw:
         tracemalloc.start()
         try:
@@ -369,12 +369,12 @@ async def test_a_large_video_needs_little_memory_and_few_threads(downloads_of, t
 
 
 async def test_in_thread_hands_on_results_and_errors():
-    assert await in_thread(int, "7") == 7
+    assert await run_in_thread(int, "7") == 7
     with pytest.raises(ValueError, match="invalid literal"):
-        await in_thread(int, "seven")
+        await run_in_thread(int, "seven")
 
 
 async def test_a_truncated_error_says_how_much_came(downloads_of, target):
     async with site(Says(body=VIDEO, cut=1234)) as service:
         with pytest.raises(TruncatedError, match="1234 of 100000 bytes"):
-            await downloads_of(service, patience=1).download("task-1", target.path)
+            await downloads_of(service, retry_for=1).download("task-1", target.path)

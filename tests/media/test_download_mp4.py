@@ -12,7 +12,7 @@ START = box(b"ftyp", b"isom") + box(b"moov", b"")
 WIDE = b"\0\0\0\1mdat" + (116).to_bytes(8, "big") + bytes(100)
 
 
-def structure(data: bytes) -> mp4.Structure:
+def structure(data: bytes) -> mp4.BoxStructure:
     return mp4.read_structure(io.BytesIO(data), len(data))
 
 
@@ -36,14 +36,14 @@ def test_the_end_is_where_the_boxes_say_it_is(data, end, has_moov):
 
 
 def test_pictures_and_an_open_last_box_are_told_apart():
-    assert structure(START) == mp4.Structure(len(START), has_moov=True, has_mdat=False, is_open=False)
-    assert structure(START + WIDE) == mp4.Structure(len(START) + 116, has_moov=True, has_mdat=True, is_open=False)
+    assert structure(START) == mp4.BoxStructure(len(START), has_moov=True, has_mdat=False, is_open=False)
+    assert structure(START + WIDE) == mp4.BoxStructure(len(START) + 116, has_moov=True, has_mdat=True, is_open=False)
     assert structure(START + b"\0\0\0\0mdat" + bytes(9)).is_open
 
 
 @pytest.mark.parametrize("tail", [b"\0\0\0\7free", b"\0\0\0\1free" + bytes(8), b"\0\0\0\x10\0\0\0\0" + bytes(8)])
 def test_what_is_no_box_is_malformed(tail):
-    with pytest.raises(mp4.MalformedError, match="at byte 20"):
+    with pytest.raises(mp4.MalformedMP4Error, match="at byte 20"):
         structure(START + tail)
 
 
@@ -65,9 +65,9 @@ def test_a_length_is_believed_only_where_it_counts_the_body(headers, length):
 @pytest.mark.parametrize(
     ("value", "span"),
     [
-        ("bytes 0-9/10", mp4.Span(0, 9, 10)),
-        ("BYTES 5-9/*", mp4.Span(5, 9, None)),
-        ("bytes */10", mp4.Span(None, None, 10)),
+        ("bytes 0-9/10", mp4.ContentRange(0, 9, 10)),
+        ("BYTES 5-9/*", mp4.ContentRange(5, 9, None)),
+        ("bytes */10", mp4.ContentRange(None, None, 10)),
         ("bytes 0-10/10", None),
         ("bytes 9-5/10", None),
         ("bytes 0-/10", None),

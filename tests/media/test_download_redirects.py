@@ -141,8 +141,8 @@ async def test_an_endless_chain_is_left_after_five(downloads_of, target):
         ("data:video/mp4;base64,AAAA", "neither http"),
         ("javascript:alert(1)", "neither http"),
         ("https://user:pa55word@cdn.example/v", "user name"),
-        ("http://[::1/v?sig=s3cr3tsig", "no address"),
-        ("http://cdn.example:99999/v", "no address"),
+        ("http://[::1/v?sig=s3cr3tsig", "invalid URL"),
+        ("http://cdn.example:99999/v", "invalid URL"),
         ("http:///v", "neither http"),
     ],
 )
@@ -160,8 +160,8 @@ async def test_a_redirect_that_leads_nowhere_says_so(location, words, downloads_
 @pytest.mark.parametrize(
     ("location", "words"),
     [
-        ("http://cdn.example/v?sig=1", "unprotected"),
-        ("http://service.example/v", "unprotected"),
+        ("http://cdn.example/v?sig=1", "unencrypted"),
+        ("http://service.example/v", "unencrypted"),
         ("https://cdn.example/v\r\nCookie: x", "control characters"),
     ],
 )

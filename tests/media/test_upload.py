@@ -276,7 +276,7 @@ async def test_a_data_uri_goes_out_as_it_is(uri, service, uploads_of):
         (f"data:image/png;base64,{DATA}A", "not Base64"),
         (f"data:image/png;base64,{DATA}é", "not Base64"),
         (f'data:image/png;base64,{DATA}","image_url":"x', "not Base64"),
-        (f"data:image/bmp;base64,{base64.b64encode(LARGE[:49151]).decode()}{DATA}", "goes on"),
+        (f"data:image/bmp;base64,{base64.b64encode(LARGE[:49151]).decode()}{DATA}", "continues after its padding"),
     ],
 )
 async def test_a_data_uri_is_looked_at_first(uri, words, service, uploads_of):

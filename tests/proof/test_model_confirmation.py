@@ -234,7 +234,7 @@ class CandidatesIgnored(MemoryJournal):
 
     async def confirm(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
         if await self.owner(ref, evidence.task_id) is not None:
-            return self._known(ref)
+            return self._require(ref)
         return await self.settle(ref, n, evidence)
 
 
@@ -242,7 +242,7 @@ class LateAnswerDropped(MemoryJournal):
     """Wrong: after its deadline nothing but a receipt is news."""
 
     async def settle(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
-        order = self._known(ref)
+        order = self._require(ref)
         is_late = order.attempts[n - 1].outcome is AttemptOutcome.UNCERTAIN is evidence.outcome
         return order if is_late else await super().settle(ref, n, evidence)
 

@@ -88,13 +88,13 @@ class LastAttemptWins(MemoryJournal):
 
 class ClosingHidesReceipt(MemoryJournal):
     async def settle(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
-        order = self._known(ref)
+        order = self._require(ref)
         return order if order.closing else await super().settle(ref, n, evidence)
 
 
 class AdoptionTakesOverTheLastAttempt(MemoryJournal):
     async def adopt(self, ref: OrderRef, attempt: Attempt, states: Collection[OrderState]) -> Order:
-        order = self._current(ref, attempt.sent_at)
+        order = self._read(ref, attempt.sent_at)
         if order.state not in states or attempt.evidence is None:
             return order
         return await self.settle(ref, len(order.attempts), attempt.evidence)
@@ -107,7 +107,7 @@ class DeadlineForgotten(MemoryJournal):
 
 class WritesAfterItAnswers(MemoryJournal):
     async def close_order(self, ref: OrderRef, closing: Closing, states: Collection[OrderState]) -> Order:
-        order = self._current(ref, closing.at)
+        order = self._read(ref, closing.at)
         return evolve(order, closing=closing) if order.state in states else order
 
 
@@ -129,9 +129,9 @@ async def test_a_journal_that_breaks_a_rule_is_found_out_on_some_path(broken, wh
 
 class LastReceiptWins(MemoryJournal):
     async def settle(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
-        order = self._known(ref)
+        order = self._require(ref)
         attempts = [evolve(attempt, evidence=evidence) if attempt.n == n else attempt for attempt in order.attempts]
-        return self._kept(evolve(order, attempts=tuple(attempts)))
+        return self._store(evolve(order, attempts=tuple(attempts)))
 
 
 @pytest.mark.parametrize("broken", [ExpectedAttemptIgnored, StatesIgnored, LastReceiptWins])

@@ -163,8 +163,8 @@ async def test_a_receipt_of_either_attempt_outlives_whatever_else_is_told_of_bot
 
 class LatestNewsWin(MemoryJournal):
     async def settle(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
-        attempts = [evolve(one, evidence=evidence) if one.n == n else one for one in self._known(ref).attempts]
-        return self._kept(evolve(self._known(ref), attempts=tuple(attempts)))
+        attempts = [evolve(one, evidence=evidence) if one.n == n else one for one in self._require(ref).attempts]
+        return self._store(evolve(self._require(ref), attempts=tuple(attempts)))
 
 
 async def test_a_journal_in_which_the_latest_news_win_is_found_out():
