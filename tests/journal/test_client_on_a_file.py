@@ -92,7 +92,7 @@ async def test_the_same_order_id_gives_the_same_receipt_to_the_next_client(make_
 
 
 @pytest.mark.slow
-async def test_an_end_that_a_killed_process_was_told_of_and_did_not_handle_is_found_again(
+async def test_a_terminal_state_that_a_killed_process_received_but_did_not_handle_is_returned_again(
     start_process, make_client, service
 ):
     other_process = await start_process(WAITS)
@@ -107,7 +107,7 @@ async def test_an_end_that_a_killed_process_was_told_of_and_did_not_handle_is_fo
 
 
 @pytest.mark.slow
-async def test_a_receipt_survives_the_kill_of_the_process_that_had_it(start_process, make_client, service):
+async def test_a_receipt_survives_the_kill_of_its_process(start_process, make_client, service):
     other_process = await start_process()
     told = (await other_process.stdout.readline()).decode().strip()
     other_process.kill()
@@ -119,7 +119,7 @@ async def test_a_receipt_survives_the_kill_of_the_process_that_had_it(start_proc
 
 
 @pytest.mark.slow
-async def test_an_order_whose_process_was_killed_before_the_answer_is_not_sent_again(
+async def test_an_order_whose_process_was_killed_before_the_response_is_not_sent_again(
     start_process, make_client, service
 ):
     service.faults.add("videos.create", Fault.stall(made=True))

@@ -57,13 +57,13 @@ def journal(open_file) -> SqliteJournal:
 # -- what survives -----------------------------------------------------------------------------------------------------
 
 
-def test_it_is_a_journal_that_lasts(path):
+def test_an_sqlite_journal_is_durable(path):
     journal: Journal = SqliteJournal(path)
     assert journal.durable is True
     assert repr(journal) == f"SqliteJournal({str(path)!r})"
 
 
-async def test_everything_is_there_after_the_file_was_closed_and_opened_again(journal, open_file):
+async def test_all_orders_are_available_after_the_file_was_closed_and_reopened(journal, open_file):
     word = await journal.namespace("word")
     await sending(journal, "a")
     await journal.settle(ref_of("a"), 1, uncertain(cause="lost", body=b"half an ans"))
@@ -79,7 +79,7 @@ async def test_everything_is_there_after_the_file_was_closed_and_opened_again(jo
     assert await again.namespace("another") == word
 
 
-async def test_every_closing_and_every_piece_of_evidence_stays_on_record(journal, path):
+async def test_every_closing_and_every_evidence_remains_in_the_file(journal, path):
     await sending(journal)
     await journal.settle(ref_of(), 1, uncertain(after(1), cause="lost", body=b"half an ans"))
     for by, state in (("Ann", OrderState.ABANDONED), ("Bob", OrderState.WITHDRAWN)):
@@ -107,14 +107,14 @@ async def test_evidence_that_adds_nothing_is_not_written(journal, path):
     assert rows(path, "SELECT outcome FROM evidence") == [("accepted",)]
 
 
-async def test_a_text_that_is_no_unicode_does_not_keep_a_receipt_from_being_written(journal):
+async def test_a_lone_surrogate_does_not_prevent_storing_a_receipt(journal):
     await sending(journal)
     told = evidence(AttemptOutcome.ACCEPTED, task_id="task-1", cause="it said \udc80")
     assert (await journal.settle(ref_of(), 1, told)).receipt.task_id == "task-1"
     assert (await journal.get(ref_of(), NOW)).attempts[0].evidence.cause == r"it said \udc80"
 
 
-async def test_it_can_be_used_again_after_it_was_closed(journal):
+async def test_a_closed_journal_can_be_used_again(journal):
     await journal.intend(order_of("a"))
     await journal.aclose()
     await journal.intend(order_of("b"))
@@ -124,7 +124,7 @@ async def test_it_can_be_used_again_after_it_was_closed(journal):
 # -- the file ----------------------------------------------------------------------------------------------------------
 
 
-async def test_only_its_owner_may_read_the_file_and_those_beside_it(journal, path):
+async def test_only_the_owner_can_access_the_file_and_those_beside_it(journal, path):
     usual = os.umask(0)
     try:
         await journal.intend(order_of())
@@ -136,7 +136,7 @@ async def test_only_its_owner_may_read_the_file_and_those_beside_it(journal, pat
     assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
 
 
-async def test_a_file_that_everybody_may_read_is_left_so_and_told_about(journal, path, caplog):
+async def test_a_file_that_all_users_can_read_is_reported_and_not_changed(journal, path, caplog):
     path.touch()
     path.chmod(0o644)
     with caplog.at_level(logging.WARNING, logger="vidgen_async"):
@@ -156,14 +156,14 @@ async def test_a_relative_path_is_the_same_file_after_a_change_of_directory(tmp_
     assert (tmp_path / "orders.db").exists()
 
 
-async def test_a_link_to_a_file_that_does_not_exist_yet_makes_it_for_its_owner_alone(tmp_path, path, journal):
+async def test_the_missing_target_of_a_link_is_created_for_its_owner_only(tmp_path, path, journal):
     target = tmp_path / "elsewhere.db"
     path.symlink_to(target)
     await journal.intend(order_of())
     assert target.stat().st_mode & 0o777 == 0o600
 
 
-async def test_every_commit_is_on_the_disk_and_safe_beside_other_writers(journal):
+async def test_every_commit_is_durable_and_safe_with_several_writers(journal):
     await journal.intend(order_of())
     pragmas = ("journal_mode", "synchronous", "foreign_keys")
     found = await journal._run(lambda db: [db.execute(f"PRAGMA {name}").fetchone()[0] for name in pragmas])
@@ -182,7 +182,7 @@ DECISIONS = {
 
 
 @pytest.mark.parametrize("operation", DECISIONS.values(), ids=DECISIONS.keys())
-async def test_nobody_else_writes_between_what_an_operation_reads_and_what_it_writes(
+async def test_no_other_writer_can_write_between_the_reads_and_writes_of_an_operation(
     journal, path, monkeypatch, operation
 ):
     def reading(name: str) -> Callable[..., object]:
@@ -248,7 +248,7 @@ async def test_listing_takes_as_many_statements_for_many_orders_as_for_one(journ
         _RUNNING,
     ],
 )
-async def test_no_look_at_one_thing_goes_through_all_of_them(journal, query):
+async def test_no_query_scans_a_whole_table(journal, query):
     await sending(journal)
     facts = {"service": SERVICE, "account": ACCOUNT, "order_id": "o", "since": 0, "task_id": "task-1"}
     facts |= {"after": 0, "until": 9, "size": 9}
@@ -260,14 +260,14 @@ async def test_no_look_at_one_thing_goes_through_all_of_them(journal, query):
 @pytest.mark.parametrize(
     "query", [_RUNNING, f"{_ORDERS} {_ORDERS_OF_PAGE[False]}".format("orders")], ids=["running", "list"]
 )
-async def test_a_page_is_a_stretch_of_its_table_and_not_all_that_an_account_has(journal, query):
+async def test_a_page_reads_a_range_of_ids_and_not_all_rows_of_the_account(journal, query):
     facts = {"service": SERVICE, "account": ACCOUNT, "after": 0, "until": 9}
     plan = await journal._run(lambda db: [row["detail"] for row in db.execute(f"EXPLAIN QUERY PLAN {query}", facts)])
     assert [step for step in plan if "USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)" in step]
 
 
 @pytest.mark.parametrize("is_terminal", [None, False, True])
-async def test_a_create_has_its_turn_between_two_pages_of_a_list(journal, monkeypatch, is_terminal):
+async def test_a_create_is_carried_out_between_two_pages_of_a_list(journal, monkeypatch, is_terminal):
     monkeypatch.setattr("vidgen_async.journal.sqlite.journal._LIST_PAGE", 2)
     for number in range(20):
         await journal.intend(order_of(f"order-{number}"))
@@ -280,7 +280,9 @@ async def test_a_create_has_its_turn_between_two_pages_of_a_list(journal, monkey
     assert len(await listing) == (21 if is_terminal is None else 0)
 
 
-async def test_a_close_between_two_pages_of_a_list_ends_it_and_the_file_stays_closed(journal, monkeypatch):
+async def test_closing_the_journal_between_two_pages_of_a_list_ends_the_list_and_the_file_stays_closed(
+    journal, monkeypatch
+):
     monkeypatch.setattr("vidgen_async.journal.sqlite.journal._LIST_PAGE", 2)
     for number in range(20):
         await journal.intend(order_of(f"order-{number}"))
@@ -294,7 +296,7 @@ async def test_a_close_between_two_pages_of_a_list_ends_it_and_the_file_stays_cl
     assert journal._thread is None
 
 
-async def test_pacing_looks_only_at_attempts_that_can_hold_a_slot(journal):
+async def test_pacing_reads_only_attempts_that_can_hold_a_slot(journal):
     for number in range(20):
         await sending(journal, f"old-{number}")
         await journal.settle(ref_of(f"old-{number}"), 1, accepted(at=after(1)))
@@ -341,7 +343,7 @@ class Step:
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_any_history_reads_as_it_does_in_memory(open_file, monkeypatch, seed):
+async def test_a_random_history_gives_the_same_results_as_in_memory(open_file, monkeypatch, seed):
     monkeypatch.setattr("vidgen_async.journal.sqlite.journal._LIST_PAGE", 3)
     rng = random.Random(seed)  # noqa: S311 - a repeatable history, not secrets
     memory, file = MemoryJournal(), open_file()

@@ -99,7 +99,7 @@ async def refuses(client: Client, service: Sandbox, path: Path, *words: str) -> 
 
 
 @pytest.mark.parametrize("trouble", AT_OPENING, ids=str)
-async def test_a_journal_that_is_broken_when_it_is_opened_means_no_post_and_once_mended_the_same_client_sends_one(
+async def test_with_a_journal_that_cannot_be_opened_no_post_is_sent_and_after_its_repair_the_same_client_sends_one(
     make_client, service, path, harm, trouble
 ):
     if trouble.harm is not directory_not_writable:
@@ -121,7 +121,7 @@ async def test_a_journal_that_is_broken_when_it_is_opened_means_no_post_and_once
 
 
 @pytest.mark.parametrize("trouble", IN_USE, ids=str)
-async def test_a_journal_that_breaks_while_in_use_means_no_post_and_once_mended_the_same_client_sends_one(
+async def test_with_a_journal_that_fails_while_in_use_no_post_is_sent_and_after_its_repair_the_same_client_sends_one(
     make_client, service, path, harm, trouble
 ):
     client = make_client()
@@ -143,7 +143,7 @@ async def test_a_journal_that_breaks_while_in_use_means_no_post_and_once_mended_
 @pytest.mark.slow
 @pytest.mark.parametrize("operation", ["intend", "turn", "begin"])
 @pytest.mark.parametrize("trouble", [trouble for trouble in IN_USE if trouble.words], ids=str)
-async def test_a_journal_that_breaks_just_before_any_of_its_words_that_a_send_needs_means_no_post(
+async def test_no_post_is_sent_if_the_journal_fails_before_any_operation_of_a_send(
     make_client, service, path, harm, trouble, operation
 ):
     client = make_client(StruckJournal(path, operation, lambda: harm.enter_context(trouble.harm(path))))
@@ -157,7 +157,7 @@ async def test_a_journal_that_breaks_just_before_any_of_its_words_that_a_send_ne
 @pytest.mark.parametrize(
     ("pragma", "word"), [("query_only = ON", "may not write it"), ("max_page_count = 1", "disk is full")]
 )
-async def test_a_file_that_takes_nothing_for_a_moment_means_no_post_and_the_next_call_of_the_same_client_sends_one(
+async def test_with_a_temporarily_unwritable_file_no_post_is_sent_and_the_next_call_of_the_same_client_sends_one(
     make_client, service, path, pragma, word
 ):
     journal = SqliteJournal(path)
@@ -201,7 +201,7 @@ def struck(make_client, path, harm, clock, on_arrival) -> Callable[..., Awaitabl
 
 
 @pytest.mark.parametrize("trouble", IN_USE, ids=str)
-async def test_a_receipt_that_cannot_be_written_is_in_the_exception_and_on_record_once_the_journal_is_mended(
+async def test_a_receipt_that_cannot_be_stored_is_in_the_exception_and_is_stored_after_the_repair_of_the_journal(
     make_client, service, path, harm, clock, struck, trouble
 ):
     client, caller = await struck(trouble.harm)
@@ -225,7 +225,7 @@ async def test_a_receipt_that_cannot_be_written_is_in_the_exception_and_on_recor
 
 @pytest.mark.slow
 @pytest.mark.parametrize("trouble", IN_USE, ids=str)
-async def test_a_receipt_is_given_and_on_record_when_the_journal_is_mended_within_half_a_minute(
+async def test_a_receipt_is_returned_and_stored_if_the_journal_is_repaired_within_half_a_minute(
     make_client, service, path, harm, clock, struck, trouble
 ):
     _, caller = await struck(trouble.harm)
@@ -241,9 +241,7 @@ async def test_a_receipt_is_given_and_on_record_when_the_journal_is_mended_withi
     assert [post.task_id for post in posts_of(service, "o")] == [receipt.task_id]
 
 
-async def test_a_receipt_is_in_the_exception_when_what_is_on_record_can_no_longer_be_read(
-    service, path, harm, clock, struck
-):
+async def test_a_receipt_is_in_the_exception_if_the_journal_can_no_longer_be_read(service, path, harm, clock, struck):
     _, caller = await struck(misread)
     (outcome,) = await asyncio.gather(caller, return_exceptions=True)
     (post,) = posts_of(service, "o")
@@ -308,7 +306,7 @@ for when in moments:
 
 
 @pytest.mark.slow
-async def test_a_full_disk_means_no_post_or_a_receipt_in_the_exception_and_with_room_again_all_is_on_record(
+async def test_with_a_full_disk_no_post_is_sent_or_the_receipt_is_in_the_exception_and_is_stored_when_there_is_space_again(
     service, tmp_path
 ):
     moments = ("at opening", "in use", "between")

@@ -207,9 +207,7 @@ SAMPLES = {
         if case.call in SAMPLES[way]
     ],
 )
-async def test_cancelling_the_caller_at_any_moment_changes_nothing_but_the_caller(
-    case, way, service, make_client, tmp_path
-):
+async def test_cancelling_the_caller_at_any_moment_does_not_change_the_order(case, way, service, make_client, tmp_path):
     def scene(name: str) -> Scene:
         return Scene(service, make_client, tmp_path, name)
 
@@ -234,7 +232,7 @@ async def test_cancelling_the_caller_at_any_moment_changes_nothing_but_the_calle
 
 
 @pytest.mark.parametrize("moment", range(1, 40, 6))
-async def test_a_caller_who_goes_at_any_moment_takes_no_other_caller_along(service, make_client, tmp_path, moment):
+async def test_cancelling_a_caller_at_any_moment_does_not_affect_other_callers(service, make_client, tmp_path, moment):
     moments = Moments(moment)
     async with make_client(tmp_path) as client:
         scene = Scene(service, make_client, tmp_path, "o")
@@ -251,7 +249,9 @@ async def test_a_caller_who_goes_at_any_moment_takes_no_other_caller_along(servi
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", [case for case in CASES if case.call in (create, resend)], ids=str)
-async def test_closing_at_any_moment_leaves_the_truth_on_record_and_tells_it(case, service, make_client, tmp_path):
+async def test_closing_the_client_at_any_moment_records_and_raises_the_true_outcome(
+    case, service, make_client, tmp_path
+):
     workers, files = asyncio.all_tasks(), open_files()
     told = set()
     for moment in count(*SAMPLES[by_cancel][case.call]):
@@ -358,7 +358,7 @@ in_the_end = pytest.mark.parametrize("stopped", ["INSERT INTO evidence"], indire
 
 
 @in_the_gate
-async def test_a_send_whose_time_is_over_while_its_attempt_is_written_is_proven_not_sent_and_goes_again(stopped):
+async def test_a_send_that_times_out_while_its_attempt_is_recorded_is_proven_not_sent_and_is_retried(stopped):
     stopped.alarm.ring()
     await asyncio.sleep(0.01)
     assert not stopped.caller.done()
@@ -371,7 +371,7 @@ async def test_a_send_whose_time_is_over_while_its_attempt_is_written_is_proven_
 
 
 @in_the_gate
-async def test_a_client_that_is_torn_down_while_an_attempt_is_written_leaves_on_record_that_nothing_was_sent(stopped):
+async def test_a_client_that_is_closed_while_an_attempt_is_recorded_records_that_nothing_was_sent(stopped):
     await stopped.torn_down()
     with pytest.raises(NotSentError):
         await stopped.caller
@@ -381,7 +381,7 @@ async def test_a_client_that_is_torn_down_while_an_attempt_is_written_leaves_on_
 
 
 @in_the_end
-async def test_a_client_that_is_torn_down_while_a_receipt_is_written_gives_it_and_leaves_it_on_record(stopped):
+async def test_a_client_that_is_closed_while_a_receipt_is_stored_returns_and_stores_it(stopped):
     await stopped.torn_down()
     receipt = await stopped.caller
     assert [post.task_id for post in posts_of(stopped.scene.service, "o")] == [receipt.task_id]

@@ -71,7 +71,7 @@ def posts(processes: Processes) -> int:
 
 
 @pytest.mark.parametrize("row", CREATE, **NAMES)
-async def test_a_create_killed_at_any_instant_is_not_sent_twice_and_goes_on_as_the_design_says(on_service, row):
+async def test_a_create_killed_at_any_point_is_not_sent_twice_and_is_resumed_as_designed(on_service, row):
     create = ["create", ORDER, f"{ORDER}: {row.behaviour}", row.padding]
     await killed(on_service, row, create)
     found = on_disk(on_service.journal).get(ORDER)
@@ -86,7 +86,7 @@ async def test_a_create_killed_at_any_instant_is_not_sent_twice_and_goes_on_as_t
 
 
 @pytest.mark.parametrize("row", RESEND, **NAMES)
-async def test_a_resend_killed_at_any_instant_is_one_post_more_at_most_and_goes_on_as_the_design_says(on_service, row):
+async def test_a_resend_killed_at_any_point_is_at_most_one_more_post_and_is_resumed_as_designed(on_service, row):
     create = ["create", ORDER, f"{ORDER}: status=503 {row.behaviour}", row.padding]
     first = await on_service.run([create])
     await killed(on_service, row, ["resend", ORDER, "nobody saw a task", 1], posts_before=1)

@@ -78,7 +78,7 @@ class Storm:
 
 
 @pytest.mark.slow
-async def test_no_storm_of_kills_makes_an_order_twice_or_loses_a_receipt(processes):
+async def test_repeated_kills_duplicate_no_order_and_lose_no_receipt(processes):
     await processes.start_service(unread=0.02, latency=0.02, seed=4)
     storm = Storm(processes)
 

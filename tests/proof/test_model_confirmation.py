@@ -48,11 +48,11 @@ def test_no_schedule_breaks_an_invariant_of_the_design(workers, worlds):
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
-def test_a_design_with_one_rule_broken_is_found_out(mutant):
+def test_a_design_that_breaks_one_rule_is_detected(mutant):
     assert search(mutant()).broken == mutant.dies_by
 
 
-def test_each_invariant_finds_a_mutant_out():
+def test_each_invariant_detects_a_mutant():
     assert {mutant.dies_by for mutant in MUTANTS} == {"C1", "C2", "C3", "C4", "C5"}
 
 
@@ -216,7 +216,7 @@ def late(path: Path) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", JOURNALS)
-async def test_a_journal_leaves_the_record_that_the_model_says_on_every_path(name, paths):
+async def test_a_journal_stores_what_the_model_predicts_on_every_path(name, paths):
     assert len(paths) > 50
     async with opened(name) as journal:
         assert await mismatches(journal, paths) == []
@@ -248,7 +248,7 @@ class LateAnswerDropped(MemoryJournal):
 
 
 @pytest.mark.parametrize("broken", [ClaimsIgnored, CandidatesIgnored, LateAnswerDropped])
-async def test_a_journal_that_breaks_a_rule_is_found_out_on_some_path(broken, paths):
+async def test_a_journal_that_breaks_a_rule_is_detected_on_some_path(broken, paths):
     assert await mismatches(broken(), paths) != []
 
 

@@ -33,7 +33,7 @@ def few_records() -> dict[model.Order, Path]:
 
 
 @pytest.mark.parametrize("name", JOURNALS)
-async def test_a_journal_leaves_the_record_that_the_model_says_on_every_path(name, records):
+async def test_a_journal_stores_what_the_model_predicts_on_every_path(name, records):
     assert len(records) > 300
     async with opened(name) as journal:
         assert await mismatches(journal, MEDIUM, longest(records.values())) == []
@@ -48,7 +48,7 @@ async def test_a_send_without_the_gate_is_on_record_as_the_model_says(name):
 
 
 @pytest.mark.needs_dev
-async def test_a_journal_leaves_the_record_that_the_model_says_also_with_one_attempt_more():
+async def test_a_journal_stores_what_the_model_predicts_also_with_one_more_attempt():
     records = shortest(search(LARGE))
     assert len(records) > 1_000
     for name in JOURNALS:
@@ -57,14 +57,14 @@ async def test_a_journal_leaves_the_record_that_the_model_says_also_with_one_att
 
 
 @pytest.mark.parametrize("name", JOURNALS)
-async def test_a_journal_notices_a_deadline_that_nobody_has_looked_at(name, records):
+async def test_a_journal_applies_a_deadline_that_was_not_read_before(name, records):
     late = [path for path in records.values() if len(path) < 9 and any(move.rule == "expire" for move, _ in path)]
     async with opened(name) as journal:
         assert await mismatches(journal, MEDIUM, longest(late), unseen_deadlines=True) == []
 
 
 @pytest.mark.parametrize("name", JOURNALS)
-async def test_what_must_not_change_an_order_changes_it_in_no_state(name, few_records):
+async def test_operations_that_must_not_change_an_order_change_it_in_no_state(name, few_records):
     async with opened(name) as journal:
         assert await mismatches(journal, SMALL, refused(few_records)) == []
 
@@ -122,7 +122,7 @@ class WritesAfterItAnswers(MemoryJournal):
         (WritesAfterItAnswers, "not what is on record"),
     ],
 )
-async def test_a_journal_that_breaks_a_rule_is_found_out_on_some_path(broken, what, records):
+async def test_a_journal_that_breaks_a_rule_is_detected_on_some_path(broken, what, records):
     paths = [path for path in records.values() if len(path) < 8]
     assert what in " ".join(await mismatches(broken(), MEDIUM, longest(paths)))
 
@@ -135,5 +135,5 @@ class LastReceiptWins(MemoryJournal):
 
 
 @pytest.mark.parametrize("broken", [ExpectedAttemptIgnored, StatesIgnored, LastReceiptWins])
-async def test_a_journal_that_changes_what_it_must_not_is_found_out(broken, few_records):
+async def test_a_journal_that_changes_what_it_must_not_change_is_detected(broken, few_records):
     assert await mismatches(broken(), SMALL, refused(few_records)) != []

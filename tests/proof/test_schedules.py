@@ -75,13 +75,13 @@ def problems_of_callers(one: Play) -> list[str]:
 
 @pytest.mark.slow
 @seeds
-def test_callers_who_come_and_go_are_one_create_with_one_outcome(seeds):
+def test_callers_that_join_and_leave_share_one_create_with_one_outcome(seeds):
     assert {seed: found for seed in seeds if (found := problems_of_callers(play(seed, callers_come_and_go)))} == {}
 
 
 @pytest.mark.slow
 @seeds
-def test_people_who_decide_at_the_same_moment_send_no_more_than_they_decided(seeds):
+def test_concurrent_decisions_of_operators_send_no_more_than_was_decided(seeds):
     plays = {seed: play(seed, people_decide) for seed in seeds}
 
     assert {seed: found for seed, one in plays.items() if (found := problems(one))} == {}
@@ -104,6 +104,6 @@ def test_the_same_seed_gives_the_same_schedule(scene):
 @pytest.mark.parametrize(
     ("broken", "scene"), [(ExpectedAttemptIgnored, people_decide), (StatesIgnored, callers_come_and_go)]
 )
-def test_a_journal_that_lets_two_send_is_found_out(broken, scene):
+def test_a_journal_that_lets_two_senders_send_is_detected(broken, scene):
     plays = (play(seed, scene, broken) for seed in range(200))
     assert any(problem.startswith("I1") for one in plays for problem in problems(one))

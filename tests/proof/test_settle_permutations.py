@@ -119,7 +119,7 @@ async def records(journal: Journal, beginning: Beginning, told: list[News]) -> t
     ],
     ids=["sent", "abandoned", "adopted"],
 )
-async def test_what_is_told_of_one_attempt_in_any_sequence_gives_one_record(
+async def test_evidence_about_one_attempt_in_any_sequence_gives_one_result(
     name, beginning, state_unless_accepted, more
 ):
     async with opened(name) as journal:
@@ -140,7 +140,7 @@ TRUTHS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", JOURNALS)
-async def test_what_is_told_of_two_attempts_in_any_sequence_gives_one_record(name):
+async def test_evidence_about_two_attempts_in_any_sequence_gives_one_result(name):
     async with opened(name) as journal:
         for truths in TRUTHS[name]:
             first, second = (news(n, truth) for n, truth in enumerate(truths, start=1))
@@ -152,7 +152,7 @@ async def test_what_is_told_of_two_attempts_in_any_sequence_gives_one_record(nam
 
 
 @pytest.mark.parametrize("name", JOURNALS)
-async def test_a_receipt_of_either_attempt_outlives_whatever_else_is_told_of_both(name):
+async def test_a_receipt_of_either_attempt_survives_any_other_evidence_about_both(name):
     others = (UNCERTAIN, REJECTED, NOT_SENT)
     async with opened(name) as journal:
         for accepted, other in product((1, 2), others):
@@ -167,7 +167,7 @@ class LatestNewsWin(MemoryJournal):
         return self._store(evolve(self._require(ref), attempts=tuple(attempts)))
 
 
-async def test_a_journal_in_which_the_latest_news_win_is_found_out():
+async def test_a_journal_in_which_the_latest_evidence_wins_is_detected():
     told = [news(1, UNCERTAIN), news(1, ACCEPTED)]
     count, found = await records(LatestNewsWin(), sent, told)
     assert (count, len(found)) == (2, 2)
