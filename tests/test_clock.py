@@ -1,4 +1,4 @@
-"""Virtual time passes in exact order, and only when everybody waits for it."""
+"""Virtual time passes in exact order, and only while all code waits for it."""
 
 import asyncio
 import random

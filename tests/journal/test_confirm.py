@@ -1,4 +1,4 @@
-"""A confirmed receipt is written only where no other order has the task: as a receipt, or as a candidate."""
+"""A confirmed receipt is stored only if the task is neither a receipt nor a candidate of another order."""
 
 import pytest
 from attrs import evolve

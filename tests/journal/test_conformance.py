@@ -1,4 +1,4 @@
-"""What every journal promises: one suite for all of them. ``other`` reads what ``journal`` wrote."""
+"""The promises of every journal, in one suite for all of them. ``other`` reads what ``journal`` wrote."""
 
 import asyncio
 import itertools
@@ -361,7 +361,7 @@ async def test_after_the_clock_was_set_back_a_slot_is_held_for_at_most_a_window(
     assert isinstance(await other.begin(await intended(other, "next", now=after(60.2))), Attempt)
 
 
-async def test_after_the_clock_was_set_back_a_create_without_a_response_holds_its_slot_for_a_window_after_its_time_limit(
+async def test_after_the_clock_was_set_back_a_create_without_a_response_holds_its_slot_until_after_its_time_limit(
     journal, other
 ):
     await sending(journal, "lost", now=after(86400))
@@ -392,7 +392,7 @@ async def test_accounts_and_services_have_separate_slots(journal, other):
     assert (await other.turn("https://another", ACCOUNT, ONE, NOW)).free == 1
 
 
-# -- a person's word ---------------------------------------------------------------------------------------------------
+# -- decisions of operators --------------------------------------------------------------------------------------------
 
 
 def closing(state: OrderState, at: datetime = NOW, **words: str) -> Closing:
@@ -566,12 +566,12 @@ async def test_a_cancelled_operation_was_carried_out_completely_or_not_at_all(jo
 
 
 async def intended(journal: Journal, order_id: str, **asked: object) -> Permission:
-    """An order on record, and the permission to ask for."""
+    """Store an order, and return a permission for it."""
     await journal.intend(order_of(order_id))
     return permission(order_id, **asked)
 
 
-# -- how tasks ended ---------------------------------------------------------------------------------------------------
+# -- terminal states ---------------------------------------------------------------------------------------------------
 
 
 def result(task_id: str = "task-1", status: str = "completed", **facts: object) -> TaskResult:
@@ -626,7 +626,7 @@ async def test_terminal_orders_are_listed_apart_from_running_ones(journal, other
     assert [found.task_id for found in twice.results] == ["task-3", "task-4"]
 
 
-# -- what is running ---------------------------------------------------------------------------------------------------
+# -- running tasks -----------------------------------------------------------------------------------------------------
 
 
 async def pages(journal: Journal, *, account: str = ACCOUNT) -> list[list[RunningTask]]:

@@ -1,4 +1,4 @@
-"""Processes that share a journal exclude each other, also where one copies the file, or something keeps it locked."""
+"""Processes that share a journal exclude each other, also if one copies the file or another program locks it."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""A journal by its name."""
+"""Journals by name."""
 
 import pytest
 

@@ -17,7 +17,7 @@ from vidgen_async.types.orders import OrderState
 
 ROOT = Path(__file__).resolve().parents[2]
 
-#: Begins every order of two accounts, and says which attempts it was given; the limit of the second one is small.
+#: Begins every order of two accounts, and prints the attempts that it may send; the limit of the second is small.
 BEGINS = """
 import asyncio, sys
 from tests.journal.conftest import order_of, permission
@@ -40,7 +40,7 @@ async def main():
 asyncio.run(main())
 """
 
-#: Writes one order after the other, for ever, and says so after each.
+#: Stores orders without end, and prints the id of each.
 WRITES = """
 import asyncio, sys
 from tests.journal.conftest import sending
@@ -57,7 +57,7 @@ async def main():
 asyncio.run(main())
 """
 
-#: Ends with an operation done, another one under way, and without closing anything.
+#: Ends without closing anything, after one operation and during another.
 LEAVES = """
 import asyncio, sys
 from tests.journal.conftest import order_of
@@ -95,14 +95,14 @@ def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
 
 def said_by(process: subprocess.Popen[str]) -> list[str]:
-    """What a process says until its end, which is a good one."""
+    """The words that a process prints until it ends successfully."""
     said, complaint = process.communicate(timeout=120)
     assert (process.returncode, complaint) == (0, "")
     return said.split()
 
 
 def begun_by(processes: list[subprocess.Popen[str]]) -> list[str]:
-    """What all of them say, after they have begun together."""
+    """The words that all of them print after a simultaneous start."""
     for process in processes:
         assert process.stdout.readline() == "ready\n"
     for process in processes:

@@ -1,4 +1,4 @@
-"""How a journal in a file fails: it says what happened to which file and what to do, and changes nothing."""
+"""Failures of a journal in a file: the error states what happened to which file and what to do; nothing is changed."""
 
 import os
 import sqlite3
@@ -40,7 +40,7 @@ async def test_a_directory_is_not_a_journal(open_file, tmp_path):
 
 
 async def test_a_file_that_is_not_a_database_is_not_changed(journal, path):
-    path.write_bytes(b"not a database, but somebody's thesis. " * 100)
+    path.write_bytes(b"not a database, but a thesis. " * 100)
     before = path.read_bytes()
     await fails(journal, "not a journal")
     assert path.read_bytes() == before
@@ -48,7 +48,7 @@ async def test_a_file_that_is_not_a_database_is_not_changed(journal, path):
 
 async def test_a_database_of_another_program_is_not_changed(journal, path):
     with closing(sqlite3.connect(path)) as db:
-        db.execute("CREATE TABLE somebody_elses (id)")
+        db.execute("CREATE TABLE of_another_program (id)")
         db.commit()
     before = path.read_bytes()
     await fails(journal, "another program", "another path")

@@ -1,4 +1,4 @@
-"""What a journal in a file promises beside what every journal does."""
+"""The promises of a journal in a file, in addition to those of every journal."""
 
 import asyncio
 import logging
@@ -311,7 +311,7 @@ async def test_pacing_reads_only_attempts_that_can_hold_a_slot(journal):
 
 
 class Step:
-    """One operation by rng; carried out on two journals it is the same one."""
+    """One random operation, the same for each journal on which it is carried out."""
 
     def __init__(self, rng: random.Random, now: datetime) -> None:
         order_id = f"order-{rng.randrange(8)}"

@@ -1,4 +1,4 @@
-"""The thread of a journal: the event loop never waits for the disk, and no operation is left half done."""
+"""The thread of a journal: the event loop never waits for the disk, and every operation is atomic."""
 
 import asyncio
 import sqlite3
@@ -26,7 +26,7 @@ def journal(open_file) -> SqliteJournal:
 
 @frozen
 class Slow:
-    """Writing an order takes until it is told to end."""
+    """Storing an order waits for ``end``."""
 
     begun: threading.Event = Factory(threading.Event)
     end: threading.Event = Factory(threading.Event)

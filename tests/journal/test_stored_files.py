@@ -13,7 +13,7 @@ from vidgen_async.types.orders import AttemptOutcome, OrderState
 
 DATA = Path(__file__).with_name("data")
 
-#: What 0.1.0 wrote: each order under its state, or under what is special about it.
+#: The orders that 0.1.0 wrote, each named after its state or its special property.
 STATES = {
     "queued": OrderState.QUEUED,
     "sending": OrderState.SENDING,

@@ -1,4 +1,4 @@
-"""Downloads and uploads over real sockets, under a clock whose seconds cost nothing."""
+"""Downloads and uploads over real sockets, with a virtual clock."""
 
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path

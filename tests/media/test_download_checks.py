@@ -1,4 +1,4 @@
-"""What is saved is a video, whole, or nothing is saved and the file of yesterday is still there."""
+"""Only a complete video is saved; otherwise the existing file is unchanged."""
 
 import gzip
 

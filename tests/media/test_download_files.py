@@ -1,4 +1,4 @@
-"""The file: made beside its target, moved at one go, gone on every failure and cancel; the loop never waits for it."""
+"""The temporary file is created beside its target, moved atomically, and removed after failures and cancellation."""
 
 import asyncio
 import errno

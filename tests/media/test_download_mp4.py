@@ -1,4 +1,4 @@
-"""The looks at headers and boxes, where a whole download would be a long way round."""
+"""The checks of headers and boxes, without a download."""
 
 import io
 

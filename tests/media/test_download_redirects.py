@@ -1,4 +1,4 @@
-"""Redirects are followed by hand and bare: the key is seen by the service's own origin alone."""
+"""Redirects are followed without the key, which is sent to the service's own origin only."""
 
 import aiohttp
 import pytest

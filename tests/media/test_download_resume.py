@@ -1,4 +1,4 @@
-"""A transfer that breaks goes on where it was, if the service can prove that it is the same file; else it begins anew.
+"""A failing transfer is resumed at its position if the service proves that it is the same file, else restarted.
 
 The edge cases are those that reviews of openai-python#3764 found, and the range rules of RFC 9110, section 14.
 """
@@ -47,7 +47,7 @@ async def test_a_download_survives_any_sequence_of_truncated_responses(cuts, fra
 
 
 async def test_a_body_that_ends_early_without_an_error_is_resumed_too(downloads_of, target):
-    # Without a length, only the boxes tell that it is not whole.
+    # Without a length, only the boxes show that it is incomplete.
     async with site(RangeHost(VIDEO, cuts=[40_000], framing="close")) as service:
         await downloads_of(service).download("task-1", target.path)
     assert target.path.read_bytes() == VIDEO

@@ -1,4 +1,4 @@
-"""A video handed through a web application: what the browser asked goes in, what is fit for a browser comes out."""
+"""A video streamed through a web application, with the range of the browser's request and headers for a browser."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Uploads (4.3): only images leave this machine, as the service wants them, and the loop never waits for Base64."""
+"""Uploads (4.3): only images are sent, in the documented form, and the event loop is not blocked by Base64."""
 
 import asyncio
 import base64

@@ -1,4 +1,4 @@
-"""Text that is neither a path nor a URL: the plain Base64 that the service takes (4.3), and what is shown of others."""
+"""Text that is neither a path nor a URL: plain Base64 (4.3), and how messages show other text."""
 
 import base64
 import hashlib

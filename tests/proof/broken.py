@@ -1,4 +1,4 @@
-"""What may happen to the file of a journal. Each is a context manager: harm is done on entering, mended on leaving."""
+"""Ways to damage the file of a journal. Each is a context manager that damages it on entry and repairs it on exit."""
 
 import asyncio
 import os
@@ -33,7 +33,7 @@ class HeldJournal(SqliteJournal):
         super().__init__(path, busy_timeout=0.01)
         self._clock = clock
         self.is_settling = asyncio.Event()
-        """Somebody has an outcome to write."""
+        """A writer that has an outcome to record."""
 
     async def settle(self, *outcome: Any) -> Any:
         self.is_settling.set()
@@ -208,7 +208,7 @@ def truncated(path: Path) -> AbstractContextManager[None]:
 
 
 def misread(path: Path) -> AbstractContextManager[None]:
-    """The name of a table is no text any more, so that Python cannot even say what SQLite says of it."""
+    """The name of a table is not valid text any more, so that Python cannot even decode SQLite's message."""
 
     def change(content: bytearray) -> None:
         for counter in (24, 40):  # SQLite looks at the content again, and at the definitions
@@ -226,7 +226,7 @@ def emptied(path: Path) -> AbstractContextManager[None]:
 
 @frozen
 class Trouble:
-    """A harm, and what is said of it."""
+    """A way to damage the journal, and texts of the resulting message."""
 
     harm: Harm
     words: tuple[str, ...]

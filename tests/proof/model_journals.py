@@ -30,7 +30,7 @@ async def opened(name: str) -> AsyncIterator[Journal]:
 
 
 class ExpectedAttemptIgnored(MemoryJournal):
-    """Wrong: whoever may send an order in this state sends it, whatever has been tried since they looked."""
+    """Wrong: a caller that may send an order in this state sends it, also after other attempts since its read."""
 
     async def begin(self, permission: Permission) -> Attempt | Order | Turn:
         attempts = len(self._require(permission.ref).attempts)

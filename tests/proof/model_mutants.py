@@ -30,7 +30,7 @@ class ReclaimAfterDeadline(Design):
 
 
 class IntentAfterSend(Design):
-    """The attempt goes on record with its outcome."""
+    """The attempt is recorded with its outcome."""
 
     dies_by = "I5"
 
@@ -164,7 +164,7 @@ class WithdrawWhileSending(Design):
 
 
 class WithdrawnIsSent(Design):
-    """Whoever looked before the word was said sends all the same: the record counts as a moment ago."""
+    """A worker that read the order before the decision sends nevertheless: it uses the earlier record."""
 
     dies_by = "I6"
 
@@ -212,7 +212,7 @@ class ClaimsSentAgain(ClaimBelieved):
 
 
 class UngatedOnlyWhereItSuits(Design):
-    """Its attempt goes on record as every other: if nobody was faster."""
+    """Its attempt is recorded as every other: if nobody was faster."""
 
     dies_by = "I4"
 

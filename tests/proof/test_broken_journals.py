@@ -16,7 +16,7 @@ import pytest
 
 from tests.journal.conftest import MEMORY
 from tests.proof.broken import AT_OPENING, IN_USE, HeldJournal, StruckJournal, directory_not_writable, misread
-from tests.proof.cancelling import FIELDS, NAMESPACE, on_record, posts_of
+from tests.proof.cancelling import FIELDS, NAMESPACE, posts_of, stored_order
 from vidgen_async import Client, JournalError, Receipt
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import ReceiptNotStoredError
@@ -35,7 +35,7 @@ Struck: TypeAlias = tuple[Client, "asyncio.Future[Receipt]"]
 
 @pytest.fixture
 def on_arrival() -> list[Callable[[], object]]:
-    """Called when the head of a create has arrived: its attempt is on record, and its outcome is not."""
+    """Called when the head of a create has arrived: its attempt is in the journal, and its outcome is not."""
     return []
 
 
@@ -61,7 +61,7 @@ def path() -> Iterator[Path]:
 
 @pytest.fixture
 def harm() -> Iterator[ExitStack]:
-    """Mended at the end, whatever comes."""
+    """Repaired at the end, whatever comes."""
     with ExitStack() as stack:
         yield stack
 
@@ -86,7 +86,7 @@ async def create(client: Client, order_id: str):
 
 
 async def refuses(client: Client, service: Sandbox, path: Path, *words: str) -> None:
-    """The create of the order ``o`` fails for want of a journal, says so, and nothing is sent."""
+    """The create of the order ``o`` fails with a JournalError that names the problem, and nothing is sent."""
     with pytest.raises(JournalError) as caught:
         await create(client, "o")
     assert not isinstance(caught.value, ReceiptNotStoredError)
@@ -151,7 +151,7 @@ async def test_no_post_is_sent_if_the_journal_fails_before_any_operation_of_a_se
     harm.close()
     receipt = await create(client, "o")
     assert [post.task_id for post in posts_of(service, "o")] == [receipt.task_id]
-    assert (await on_record(path, service, "o")).state is OrderState.ACCEPTED
+    assert (await stored_order(path, service, "o")).state is OrderState.ACCEPTED
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ async def test_a_receipt_that_cannot_be_stored_is_in_the_exception_and_is_stored
     harm.close()
     await clock.sleep(A_WHILE)
 
-    order = await on_record(path, service, "o")
+    order = await stored_order(path, service, "o")
     assert (order.state, order.task_ids) == (OrderState.ACCEPTED, (post.task_id,))
     another = make_client()
     for one in (client, another):
@@ -236,7 +236,7 @@ async def test_a_receipt_is_returned_and_stored_if_the_journal_is_repaired_withi
 
     receipt = await caller
     assert clock.now() < 30
-    order = await on_record(path, service, "o")
+    order = await stored_order(path, service, "o")
     assert (order.state, order.task_ids) == (OrderState.ACCEPTED, (receipt.task_id,))
     assert [post.task_id for post in posts_of(service, "o")] == [receipt.task_id]
 
@@ -297,7 +297,7 @@ async def fill(when):
         else:
             with clock.hold():
                 await client.videos.create(**{FIELDS!r}, order_id=when)
-        print("mended", flush=True)
+        print("repaired", flush=True)
         sys.stdin.readline()
 
 for when in moments:
@@ -306,7 +306,7 @@ for when in moments:
 
 
 @pytest.mark.slow
-async def test_with_a_full_disk_no_post_is_sent_or_the_receipt_is_in_the_exception_and_is_stored_when_there_is_space_again(
+async def test_with_a_full_disk_no_post_is_sent_or_the_receipt_is_in_the_exception_and_is_stored_later(
     service, tmp_path
 ):
     moments = ("at opening", "in use", "between")
@@ -327,10 +327,10 @@ async def test_with_a_full_disk_no_post_is_sent_or_the_receipt_is_in_the_excepti
         assert "disk" in said, when
 
         process.stdin.write(b"\n")
-        assert await process.stdout.readline() == b"mended\n", when
+        assert await process.stdout.readline() == b"repaired\n", when
 
         (post,) = posts_of(service, when)
-        order = await on_record(tmp_path / when, service, when)
+        order = await stored_order(tmp_path / when, service, when)
         assert (order.state, order.task_ids) == (OrderState.ACCEPTED, (post.task_id,)), when
         process.stdin.write(b"\n")
     await process.communicate()

@@ -28,10 +28,10 @@ from tests.proof.cancelling import (
     comes_true,
     count_moments,
     gist,
-    on_record,
     open_files,
     origin_of,
     posts_of,
+    stored_order,
     threads,
 )
 from vidgen_async import Client, NotSentError, UncertainCreateError
@@ -81,8 +81,8 @@ class Scene:
     order_id: str
 
     async def order(self) -> Order | None:
-        """What is on record."""
-        return await on_record(journal_in(self.place), self.service, self.order_id)
+        """What is in the journal."""
+        return await stored_order(journal_in(self.place), self.service, self.order_id)
 
     async def found(self) -> object:
         return gist(await self.order())
@@ -100,7 +100,7 @@ async def nothing(_: Scene) -> None:
 
 
 async def queued(scene: Scene) -> None:
-    """On record; its process died before it was sent."""
+    """In the journal; its process ended before it was sent."""
     ref = OrderRef(service=origin_of(scene.service), account="default", order_id=scene.order_id)
     key = idempotency_key(NAMESPACE, ref.account, ref.order_id)
     body = create_body(VideoRequest(**FIELDS))
@@ -130,7 +130,7 @@ def resume(client: Client, scene: Scene) -> Coroutine[Any, Any, object]:
 
 
 def resend(client: Client, scene: Scene) -> Coroutine[Any, Any, object]:
-    return client.orders.resend(scene.order_id, expect_attempt=1, reason="nobody knows of a task")
+    return client.orders.resend(scene.order_id, expect_attempt=1, reason="no task is known")
 
 
 def adopt(client: Client, scene: Scene) -> Coroutine[Any, Any, object]:
@@ -163,12 +163,12 @@ CASES = (
 class Outcome:
     is_cancelled: bool
     found: object
-    """What is on record once the client has been closed."""
+    """What is in the journal once the client has been closed."""
     posts: int
 
 
 async def outcome_of(case: Case, way: Way, scene: Scene, moment: int, another: Client) -> Outcome:
-    """What came of the call that was cancelled at this moment. The client that it was made on is closed when what was
+    """The result of the call that was cancelled at this moment. The client that it was made on is closed when what was
     under way has ended; then the next caller has the receipt, and no POST is received beside those of the call."""
     await case.before(scene)
     others = threads()
@@ -263,7 +263,7 @@ async def test_closing_the_client_at_any_moment_records_and_raises_the_true_outc
         order = await scene.order()
         told.add(type(result))
 
-        # A task, or what may be one, is never on record as not sent; and nobody was told that nothing was sent.
+        # An order that may have a task is never recorded as not sent, and no caller was given a NotSentError.
         if scene.posts > posts_before:
             assert order.state in (OrderState.SENDING, OrderState.ACCEPTED)
             assert type(result) in (UncertainCreateError, Receipt)
@@ -328,7 +328,7 @@ class Stopped:
     pause: Pause
 
     async def torn_down(self) -> None:
-        """The client is closed by somebody who does not wait for it, while the journal still stands."""
+        """The client is closed by a caller that does not wait for it, while the journal is blocked."""
         closing = asyncio.ensure_future(self.client.aclose(grace=0))
         await asyncio.sleep(0.01)
         closing.cancel()

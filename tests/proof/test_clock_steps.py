@@ -22,8 +22,8 @@ from tests.proof.cancelling import (
     Shifted,
     comes_true,
     count_moments,
-    on_record,
     posts_of,
+    stored_order,
 )
 from vidgen_async import Client, UncertainCreateError
 from vidgen_async.clock import Clock, VirtualClock
@@ -123,7 +123,7 @@ async def test_setting_the_clock_at_any_moment_of_a_create_causes_no_second_post
         task = await moments.start(client.videos.generate(**FIELDS, order_id=order_id, timeout=60))
         (post,) = posts_of(service, order_id)
         assert task.id == post.task_id
-        order = await on_record(path, service, order_id)
+        order = await stored_order(path, service, order_id)
         assert (order.state, order.task_ids, len(order.attempts)) == (OrderState.ACCEPTED, (post.task_id,), 1)
         assert (await create(make_client(Shifted()), order_id)).task_id == post.task_id
         assert len(posts_of(service, order_id)) == 1
@@ -137,7 +137,7 @@ async def test_setting_the_clock_at_any_moment_of_a_create_causes_no_second_post
 async def test_two_processes_whose_clocks_diverge_at_any_moment_send_an_order_once(
     make_client, service, path, step, first
 ):
-    """Lost: the one that only waits may be told *uncertain* too early. The receipt heals it."""
+    """Limitation: the process that only waits may see *uncertain* too early, until the receipt is recorded."""
     for moment in range(first, 40, 12):
         order_id = f"order-{moment}"
         clock, moments = Shifted(), Moments(moment)
@@ -157,20 +157,20 @@ async def test_two_processes_whose_clocks_diverge_at_any_moment_send_an_order_on
 async def test_an_early_deadline_makes_the_order_uncertain_until_its_late_receipt(
     make_client, service, path, sender, other
 ):
-    """Lost: whoever has the later calendar is told *uncertain* although the answer is on its way. Nothing is sent."""
+    """Limitation: the process with the later clock sees *uncertain* before the answer arrives. Nothing is sent."""
     service.faults.add("videos.create", Fault.stall(1.0))
     first, second = make_client(Shifted(sender)), make_client(Shifted(other))
     sending = asyncio.ensure_future(create(first))
     await comes_true(lambda: bool(posts_of(service, "o")))
     with pytest.raises(UncertainCreateError):
         await create(second)
-    assert (await on_record(path, service, "o")).state is OrderState.UNCERTAIN
+    assert (await stored_order(path, service, "o")).state is OrderState.UNCERTAIN
 
     service.clock.advance(1)
 
     receipt = await sending
     assert await create(second) == receipt
-    assert (await on_record(path, service, "o")).state is OrderState.ACCEPTED
+    assert (await stored_order(path, service, "o")).state is OrderState.ACCEPTED
     assert len(service.creates) == 1
 
 
@@ -262,7 +262,7 @@ async def test_the_first_stored_receipt_remains_the_receipt_whatever_the_clocks_
         assert await create(client) == resent
     assert "order.duplicated" in [record.event for record in caplog.records]
     late = posts_of(service, "o")[0].task_id
-    assert set((await on_record(path, service, "o")).task_ids) == {late, "task_two"}
+    assert set((await stored_order(path, service, "o")).task_ids) == {late, "task_two"}
     assert len(posts_of(service, "o")) == 2  # one of them is the person's
 
 

@@ -16,9 +16,9 @@ from tests.proof.cancelling import (
     Moments,
     comes_true,
     count_moments,
-    on_record,
     open_files,
     posts_of,
+    stored_order,
 )
 from vidgen_async import Client
 from vidgen_async.journal import SqliteJournal
@@ -139,7 +139,7 @@ async def test_browsers_that_disconnect_at_any_moment_cause_one_post_each_and_th
         (post,) = posts_of(service, order_id)
         assert again[order_id] == post.task_id
         assert told[order_id] in ("", post.task_id)
-        order = await on_record(tmp_path / "orders.db", service, order_id)
+        order = await stored_order(tmp_path / "orders.db", service, order_id)
         assert (order.state, order.task_ids, len(order.attempts)) == (OrderState.ACCEPTED, (post.task_id,), 1)
     assert len(service.creates) == BROWSERS
 

@@ -1,4 +1,4 @@
-"""SIGKILL at each instant of a create and of a resend: what is on disk, what was sent, and how it goes on."""
+"""SIGKILL at each instant of a create and of a resend: what is on disk, what was sent, and how it is resumed."""
 
 import pytest
 from attrs import frozen
@@ -22,7 +22,7 @@ class Row:
     """On disk after the kill."""
     posts: int
     then: str
-    """What the next process that creates the order comes to: the receipt on record, a new one, or uncertain."""
+    """What the next process that creates the order comes to: the receipt in the journal, a new one, or uncertain."""
     behaviour: str = "ok"
     door: str = ""
     padding: int = 0
@@ -35,8 +35,8 @@ AFTER_THE_ATTEMPT = (
     Row(BODY_SENT, "sending", 1, "uncertain", behaviour="hang"),
     Row(ANSWER_READ, "sending", 1, "uncertain"),
     Row("before the commit of the outcome", "sending", 1, "uncertain"),
-    Row("after the commit of the outcome", "accepted", 1, "on record"),
-    Row(BEFORE_RETURN, "accepted", 1, "on record"),
+    Row("after the commit of the outcome", "accepted", 1, "in the journal"),
+    Row(BEFORE_RETURN, "accepted", 1, "in the journal"),
 )
 CREATE = (
     Row("before the commit of the intent", None, 0, "sent"),
@@ -103,7 +103,7 @@ async def test_a_resend_killed_at_any_point_is_at_most_one_more_post_and_is_resu
     check(on_service.record, on_service.journal, told=told, resends={ORDER: 1})
 
 
-def outcome(told: dict[str, str], on_record: set[str] | None) -> str:
+def outcome(told: dict[str, str], stored_ids: set[str] | None) -> str:
     if told.get("error") == "UncertainCreateError":
         return "uncertain"
-    return "on record" if told["task"] in (on_record or ()) else "sent"
+    return "in the journal" if told["task"] in (stored_ids or ()) else "sent"

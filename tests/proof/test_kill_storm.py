@@ -32,8 +32,8 @@ def creates(chance: random.Random) -> dict[str, list[object]]:
 
 
 class Storm:
-    """Two processes at a time, each of which has all orders made of which nobody knows the end, one after the other as
-    it pleases. An order that somebody is sending keeps them waiting for a moment only: the sender may be dead."""
+    """Two processes at a time, each of which creates all orders whose outcome is unknown, one after the other as
+    it pleases. An order that is being sent keeps them waiting for a moment only: the sender may be dead."""
 
     def __init__(self, processes: Processes) -> None:
         self._processes = processes
@@ -108,7 +108,7 @@ async def test_repeated_kills_duplicate_no_order_and_lose_no_receipt(processes):
 
 
 def tasks_told(storm: Storm) -> dict[str, set[str]]:
-    """The task ids that callers were told, by order."""
+    """The task ids that callers received, by order."""
     told: dict[str, set[str]] = defaultdict(set)
     for word in storm.told:
         if "task" in word:

@@ -64,7 +64,7 @@ class Replay:
             lock.close()
 
 
-def test_a_lock_lets_in_whom_the_model_lets_in_and_nobody_else(tmp_path):
+def test_a_lock_admits_exactly_whom_the_model_admits(tmp_path):
     design = Design()
     found = search(design)
     refused = 0

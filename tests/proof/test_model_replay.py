@@ -23,7 +23,7 @@ UNGATED = Design(workers=1, resends=1, attempts=2, gated=False)
 
 @pytest.fixture(scope="module")
 def records() -> dict[model.Order, Path]:
-    """All that two workers, a resend and an adoption can leave on record, with a shortest path to each."""
+    """All that two workers, a resend and an adoption can leave in the journal, with a shortest path to each."""
     return shortest(search_all(workers=2, resends=1, attempts=3))
 
 
@@ -40,7 +40,7 @@ async def test_a_journal_stores_what_the_model_predicts_on_every_path(name, reco
 
 
 @pytest.mark.parametrize("name", JOURNALS)
-async def test_a_send_without_the_gate_is_on_record_as_the_model_says(name):
+async def test_a_send_without_the_gate_is_stored_as_the_model_predicts(name):
     paths = [path for path in shortest(search(UNGATED)).values() if any(move.rule == "force" for move, _ in path)]
     assert len(paths) > 50
     async with opened(name) as journal:
@@ -119,7 +119,7 @@ class WritesAfterItAnswers(MemoryJournal):
         (ClosingHidesReceipt, "'abandoned', not 'accepted'"),
         (AdoptionTakesOverTheLastAttempt, "'adopt'"),
         (DeadlineForgotten, "'sending', not 'uncertain'"),
-        (WritesAfterItAnswers, "not what is on record"),
+        (WritesAfterItAnswers, "not what is in the journal"),
     ],
 )
 async def test_a_journal_that_breaks_a_rule_is_detected_on_some_path(broken, what, records):

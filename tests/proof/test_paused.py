@@ -27,7 +27,7 @@ async def test_a_process_suspended_before_its_first_byte_and_continued_after_a_r
     posts = check(on_service.record, on_service.journal, told=[*resent, *told], resends={ORDER: 1})
     assert [post.task_id for post in posts[ORDER]] == ["task-1", "task-2"]
     assert on_disk(on_service.journal)[ORDER].task_ids == {"task-1", "task-2"}
-    assert answers([*resent, *told]) == ["task-1", "task-1"], "a receipt that was told never changes"
+    assert answers([*resent, *told]) == ["task-1", "task-1"], "a receipt never changes"
 
 
 async def test_a_process_suspended_beyond_its_time_limit_reports_truly_whether_it_sent(on_service):

@@ -17,7 +17,7 @@ SEEDS = range(60)
 MORE_SEEDS = range(60, 500)
 seeds = pytest.mark.parametrize("seeds", [SEEDS, pytest.param(MORE_SEEDS, marks=pytest.mark.needs_dev)], ids=str)
 
-#: What every caller gets, and what is on record, when this becomes of each create.
+#: What every caller gets, and what is in the journal, when this becomes of each create.
 ENDS = {
     Fate.TAKEN: (Receipt, OrderState.ACCEPTED),
     Fate.ANSWER_LOST: (UncertainCreateError, OrderState.UNCERTAIN),
@@ -53,10 +53,10 @@ def problems(one: Play) -> list[str]:
     if len(set(service.posts)) > 1:
         found.append("I2: another key or another body")
     if one.told and (order is None or not one.told <= set(order.task_ids)):
-        found.append("I3: a receipt that somebody was given is not on record")
+        found.append("I3: a returned receipt is not in the journal")
     nothing_of_it = {OrderState.QUEUED, OrderState.REJECTED, OrderState.WITHDRAWN}
     if service.tasks and (order is None or order.state in nothing_of_it):
-        found.append(f"I4: there is a task, on record is {order and order.state}")
+        found.append(f"I4: there is a task, in the journal is {order and order.state}")
     return found
 
 
@@ -69,7 +69,7 @@ def problems_of_callers(one: Play) -> list[str]:
     if one.lost:
         found.append(f"I12: {one.lost} callers lost the outcome because others went away")
     if one.callers and (one.order is None or one.order.state is not state):
-        found.append(f"I12: on record is {one.order and one.order.state}, not {state}")
+        found.append(f"I12: in the journal is {one.order and one.order.state}, not {state}")
     return found
 
 

@@ -17,7 +17,7 @@ SENDING, NOT_SENT, UNCERTAIN, REJECTED, ACCEPTED = AttemptOutcome
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 TOGETHER = 50
 
-#: What is told of which attempt.
+#: The evidence about each attempt.
 News = tuple[int, Evidence]
 Beginning = Callable[[Journal, OrderRef], Awaitable[object]]
 
@@ -73,21 +73,21 @@ async def begin(journal: Journal, ref: OrderRef, kind: str, *, knew: int) -> Non
     assert isinstance(await journal.begin(permission), Attempt)
 
 
-# -- what is told of it ------------------------------------------------------------------------------------------------
+# -- its evidence ------------------------------------------------------------------------------------------------------
 
 Record = tuple[OrderState, tuple[AttemptOutcome, ...], tuple[Evidence | None, ...]]
 
 
 def record(order: Order) -> Record:
     """The evidence is that of the sends: an adopted task is the receipt of one order alone. When a receipt came is left
-    out: of two, the one that is told first counts as the earlier one."""
+    out: of two, the one that is recorded first counts as the earlier one."""
     outcomes = tuple(attempt.outcome for attempt in order.attempts)
     sends = [attempt.evidence for attempt in order.attempts if attempt.kind != "adopt"]
     return order.state, outcomes, tuple(one if one is None else evolve(one, at=after(0)) for one in sends)
 
 
 async def records(journal: Journal, beginning: Beginning, told: list[News]) -> tuple[int, set[Record]]:
-    """How many sequences there are of this, and what is on record at their ends; each on an order of its own."""
+    """How many sequences there are of this, and what is in the journal at their ends; each on an order of its own."""
     sequences = list(dict.fromkeys(permutations(map(told.index, told))))
     case = f"{beginning.__name__} {[(n, evidence.outcome) for n, evidence in told]}"
 

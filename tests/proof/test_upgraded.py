@@ -1,4 +1,4 @@
-"""An order outlives the version of the SDK that wrote it: its bytes and its key are those on record."""
+"""An order outlives the version of the SDK that wrote it: its bytes and its key are those in the journal."""
 
 import pytest
 

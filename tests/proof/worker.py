@@ -1,4 +1,4 @@
-"""One process that orders videos: what it is to do comes as a line of JSON on stdin, what it was told goes to stdout.
+"""One process that orders videos: it reads its steps as a line of JSON from stdin, and writes the outcomes to stdout.
 
 ``lanes`` are lists of steps, carried out side by side; a step is ``[verb, order id, word, number]``: the word
 is the prompt of a create (the number pads its body), the reason of a resend (the number is the attempt that it expects)

@@ -1,4 +1,4 @@
-"""What the description says about the service, asked of the sandbox by a plain HTTP client."""
+"""The rules of the description for the service, checked in the sandbox by a plain HTTP client."""
 
 import asyncio
 import base64

@@ -1,4 +1,4 @@
-"""What the description says to its clients, kept by the SDK: the oracle is what the service received."""
+"""The rules of the description for clients, followed by the SDK: the requests to the service are the oracle."""
 
 import asyncio
 import json

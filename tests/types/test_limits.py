@@ -1,4 +1,4 @@
-"""Retry-After, backoff, and the turn of the rolling limit."""
+"""Retry-After, backoff and the rolling limit."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -38,7 +38,7 @@ def test_backoff_doubles_up_to_a_maximum_and_is_spread_over_its_upper_half():
 
 
 def holds(*seconds: float) -> list[Hold]:
-    """Slots that are free again after so many seconds, and not sooner."""
+    """Slots that become free after these seconds, and not sooner."""
     return [Hold(NOW + timedelta(seconds=second), NOW + timedelta(seconds=second)) for second in seconds]
 
 

@@ -1,4 +1,4 @@
-"""An order is a fold over its attempts, and knowledge only grows."""
+"""An order is a fold over its attempts, and knowledge about them is only added."""
 
 from datetime import UTC, datetime, timedelta
 from itertools import combinations_with_replacement, permutations, product
