@@ -26,6 +26,7 @@ BENCHMARKS = (
     "spread",
     "scheduler",
     "imports",
+    "loop_holds",
     "second_transport",
 )
 #: These print tables of their own; with the arguments of a smoke run.

@@ -16,9 +16,9 @@ import aiosqlite
 from attrs import asdict
 
 from vidgen_async.journal import Journal, MemoryJournal, Permission, RunningPage, SqliteJournal
-from vidgen_async.journal.base import SLOT_MARGIN, unknown_order_error
+from vidgen_async.journal.base import unknown_order_error
 from vidgen_async.journal.sqlite import queries, schema
-from vidgen_async.types.limits import Pacing, Turn
+from vidgen_async.types.limits import SLOT_MARGIN, Pacing, Turn
 from vidgen_async.types.orders import Attempt, Closing, Evidence, Order, OrderRef, OrderState, TaskResult
 
 T = TypeVar("T")

@@ -3,7 +3,7 @@
 import asyncio
 import heapq
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -135,6 +135,24 @@ def hold_of(clock: Clock) -> Callable[[], AbstractContextManager[None]]:
     """Return the context manager that stops virtual time while a thread works; it has no effect on real time."""
     hold: Callable[[], AbstractContextManager[None]] = getattr(clock, "hold", nullcontext)
     return hold
+
+
+async def in_turns(clock: Clock, steps: Iterable[object]) -> None:
+    """Iterate over ``steps``, each of which is short; the other tasks of the event loop run between two of them.
+
+    If the caller is cancelled, the remaining steps are not carried out.
+    """
+    for _ in steps:
+        await clock.sleep(0)
+
+
+async def all_in_turns(clock: Clock, steps: Iterator[object]) -> None:
+    """Like :func:`in_turns`, but if the caller is cancelled, the remaining steps are carried out at once."""
+    try:
+        await in_turns(clock, steps)
+    finally:
+        for _ in steps:
+            pass
 
 
 async def within(clock: Clock, seconds: float | None, work: Callable[[], Awaitable[T]]) -> T:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from attrs import fields
 
-from benchmarks import imports, memory, plots, requests_cpu, scheduler, spread, watcher_cpu
+from benchmarks import imports, loop_holds, memory, plots, requests_cpu, scheduler, spread, watcher_cpu
 from benchmarks.__main__ import NAMES
 from benchmarks.cassette_secrets import PLANTED
 from benchmarks.children import child
@@ -105,6 +105,7 @@ def check_figures(figures, table):
         *((benchmark, name) for benchmark in gets for name in (OURS, RAW, PEER)),
         *((watcher_cpu.BENCHMARK, name) for name in waits),
         *((memory.BENCHMARK, name) for name in sizes),
+        *((loop_holds.BENCHMARK, name) for name in loop_holds.SITUATIONS),
         *(("imports", name) for name in (imports.OURS, imports.OUR_CLIENT, imports.RAW, f"import {PEER}")),
     }
     for benchmark, beginnings in BY_BEGINNING.items():

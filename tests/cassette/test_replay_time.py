@@ -219,7 +219,7 @@ async def test_a_create_goes_again_after_its_retry_after_in_virtual_time(path):
     assert transport.times() == [0, clock.now()]
 
 
-async def test_a_refusal_without_patience_takes_no_time(path):
+async def test_a_refusal_without_max_wait_takes_no_time(path):
     await record(path, in_turn(says({}, 429, Retry_After="45")), [])
     clock = VirtualClock(WHEN)
     recording = RecordingTransport(Timed(in_turn(says({}, 429, Retry_After="45")), clock), path)

@@ -34,7 +34,7 @@ async def test_the_first_refusal_is_raised_with_default_settings(make_orders, se
 
 
 @AT_ONCE_VALUES
-async def test_with_patience_attempts_are_a_second_apart_and_each_spends_patience(make_orders, service, clock, value):
+async def test_with_max_wait_attempts_are_a_second_apart_and_each_counts_towards_it(make_orders, service, clock, value):
     service.answers(lambda: refused(429, Retry_After=value))
 
     with pytest.raises(RateLimitError):

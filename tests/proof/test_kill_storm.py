@@ -50,7 +50,7 @@ class Storm:
         left = [create for name, create in self.creates.items() if told[name] < 2 and name not in waiting]
         self._chance.shuffle(left)
         lanes = [left[n::SIDE_BY_SIDE] for n in range(SIDE_BY_SIDE)]
-        return await self._processes.start(*lanes, patience=0.3, create_timeout=1.0) if left else None
+        return await self._processes.start(*lanes, time_limit=0.3, create_timeout=1.0) if left else None
 
     async def run(self) -> None:
         workers = [await self.start(), await self.start()]

@@ -25,7 +25,7 @@ def test_a_quantile_is_never_too_low_and_at_most_a_tenth_too_high(lates: list[fl
 
 def test_nothing_noted_is_nothing_late() -> None:
     lateness = Lateness(60.0)
-    assert (lateness.quantiles(9.0, 0.5, 0.99), lateness.per_second(9.0)) == ((0.0, 0.0), 0.0)
+    assert lateness.quantiles(9.0, 0.5, 0.99) == (0.0, 0.0)
 
 
 def test_what_is_two_windows_old_is_forgotten() -> None:
@@ -39,20 +39,3 @@ def test_what_is_two_windows_old_is_forgotten() -> None:
     assert lateness.quantiles(1120.0, 0.0, 1.0) == (0.25, 0.25)
     assert lateness.quantiles(1180.0, 1.0) == (0.0,)
     assert lateness.quantiles(9999.0, 1.0) == (0.0,)
-
-
-def test_the_rate_is_that_of_the_last_one_to_two_windows() -> None:
-    lateness = Lateness(60.0)
-    for second in range(240):
-        for _ in range(3):
-            lateness.note(0.0, 500.0 + second)
-        if second > 60:
-            assert lateness.per_second(500.0 + second) == pytest.approx(3.0, rel=0.06)
-    assert lateness.per_second(500.0 + 239.0 + 30.0) == pytest.approx(2.0, rel=0.1)
-    assert lateness.per_second(10_000.0) == 0.0
-
-
-def test_the_first_second_shows_no_rate_that_is_far_too_high() -> None:
-    lateness = Lateness(60.0)
-    lateness.note(0.0, 7.0)
-    assert lateness.per_second(7.001) == 1.0

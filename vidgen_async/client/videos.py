@@ -21,6 +21,7 @@ from vidgen_async.service.endpoints import checked_task_id
 from vidgen_async.service.validation import make_request
 from vidgen_async.types.resources import Receipt, TaskLike, VideoFields, VideoRequest, VideoTask, task_id_of
 from vidgen_async.watcher import ONE_DAY, Outcome
+from vidgen_async.watcher.listeners import AT_ONCE
 from vidgen_async.watcher.poll_rules import GRACE
 
 logger = logging.getLogger(__name__)
@@ -89,7 +90,7 @@ class Videos:
         """
         self._context.lifetime.check()
         return await self._context.watcher.wait(
-            checked_task_id(task), timeout=timeout, accepted_at=self._accepted(task)
+            checked_task_id(task), timeout=timeout, accepted_at=self._accepted_at(task)
         )
 
     def watch(self, task: TaskLike, *, timeout: float | None = ONE_DAY) -> AsyncGenerator[VideoTask, None]:
@@ -97,7 +98,7 @@ class Videos:
         last: a failed task is yielded, not raised. Errors are those of :meth:`wait`. Leaving the loop, or being
         cancelled in it, ends the watch; the task runs on at the service."""
         self._context.lifetime.check()
-        return self._context.watcher.watch(checked_task_id(task), timeout=timeout, accepted_at=self._accepted(task))
+        return self._context.watcher.watch(checked_task_id(task), timeout=timeout, accepted_at=self._accepted_at(task))
 
     def as_completed(
         self, tasks: Iterable[TaskLike], *, timeout: float | None = ONE_DAY
@@ -105,11 +106,9 @@ class Videos:
         """One Outcome for each distinct task, in the order in which they end; ``.unwrap()`` gives the task or raises
         what :meth:`wait` would have raised, ``.order_id`` is that of a receipt. After ``timeout`` seconds the rest are
         WaitTimeoutError outcomes. Leaving the loop, or being cancelled in it, ends the watch of all; the tasks run on
-        at the service."""
+        at the service. InvalidRequestError, when the loop begins, for what is no task id."""
         self._context.lifetime.check()
-        given = list(tasks)
-        order_ids = {task.task_id: task.order_id for task in given if isinstance(task, Receipt)}
-        return self._outcomes(given, order_ids, timeout)
+        return self._outcomes(list(tasks), timeout)
 
     async def rewatch(self, *, timeout: float | None = ONE_DAY) -> AsyncGenerator[Outcome, None]:
         """One Outcome, with its ``.order_id``, for the task of each accepted order on record that was not seen to end:
@@ -133,20 +132,31 @@ class Videos:
             if age < GRACE:  # for older ones it makes no difference
                 accepted_at[task.task_id] = clock.now() - max(age, 0.0)
         outcomes = self._context.watcher.as_completed(order_ids, timeout=timeout, accepted_at=accepted_at)
-        with self._orders.results.held(order_ids) as saw:
-            async with aclosing(_with_order_ids(outcomes, order_ids)) as named:
-                async for outcome in named:
-                    yield outcome
-                    if outcome.task is not None:
-                        saw(outcome.task_id, outcome.task)
+        results = self._orders.results
+        async with results.held_in_turns(order_ids) as saw, aclosing(_with_order_ids(outcomes, order_ids)) as named:
+            async for outcome in named:
+                yield outcome
+                if outcome.task is not None:
+                    saw(outcome.task_id, outcome.task)
 
-    def _outcomes(
-        self, tasks: Iterable[TaskLike], order_ids: Mapping[str, str], timeout: float | None
-    ) -> AsyncGenerator[Outcome, None]:
-        named = {checked_task_id(task): self._accepted(task) for task in tasks}
-        receipts = {task_id: accepted_at for task_id, accepted_at in named.items() if accepted_at is not None}
-        outcomes = self._context.watcher.as_completed(named, timeout=timeout, accepted_at=receipts)
-        return _with_order_ids(outcomes, order_ids) if order_ids else outcomes
+    async def _outcomes(self, tasks: list[TaskLike], timeout: float | None) -> AsyncGenerator[Outcome, None]:
+        clock = self._context.clock
+        ids: dict[str, None] = {}
+        order_ids: dict[str, str] = {}
+        accepted_at: dict[str, float] = {}
+        for number, task in enumerate(tasks, 1):
+            task_id = checked_task_id(task)
+            ids[task_id] = None
+            if isinstance(task, Receipt):
+                order_ids[task_id] = task.order_id
+                accepted_at[task_id] = self._accepted(task)
+            if number % AT_ONCE == 0:
+                await clock.sleep(0)
+        outcomes = self._context.watcher.as_completed(ids, timeout=timeout, accepted_at=accepted_at)
+        del tasks, ids, accepted_at  # not for as long as the watch goes on
+        async with aclosing(_with_order_ids(outcomes, order_ids)) as named:
+            async for outcome in named:
+                yield outcome
 
     async def download(
         self,
@@ -217,12 +227,13 @@ class Videos:
             saw(receipt.task_id, task)
         return Outcome.of(task).unwrap()
 
-    def _accepted(self, task: TaskLike) -> float | None:
-        """When the task was accepted, on the clock that only grows: a receipt knows."""
-        if not isinstance(task, Receipt):
-            return None
+    def _accepted_at(self, task: TaskLike) -> float | None:
+        return self._accepted(task) if isinstance(task, Receipt) else None
+
+    def _accepted(self, receipt: Receipt) -> float:
+        """When the task was accepted, on the clock that only grows."""
         clock = self._context.clock
-        return clock.now() - max((clock.wall() - task.accepted_at).total_seconds(), 0.0)
+        return clock.now() - max((clock.wall() - receipt.accepted_at).total_seconds(), 0.0)
 
 
 async def _with_order_ids(
@@ -230,4 +241,5 @@ async def _with_order_ids(
 ) -> AsyncGenerator[Outcome, None]:
     async with aclosing(outcomes):
         async for outcome in outcomes:
-            yield evolve(outcome, order_id=order_ids.get(outcome.task_id))
+            order_id = order_ids.get(outcome.task_id)
+            yield outcome if order_id is None else evolve(outcome, order_id=order_id)

@@ -1,5 +1,6 @@
 """A journal in memory, for the coroutines of one process; it is lost when the process ends."""
 
+import asyncio
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
@@ -25,6 +26,9 @@ from vidgen_async.types.orders import (
     RunningTask,
     TaskResult,
 )
+
+#: Number of orders that a list reads before other tasks run.
+_LIST_BATCH = 500
 
 
 class MemoryJournal:
@@ -114,11 +118,15 @@ class MemoryJournal:
         return self._read(ref, now) if ref in self._orders else None
 
     async def list(self, service: str, account: str, now: datetime, *, is_terminal: bool | None = None) -> list[Order]:
-        refs = [ref for ref in self._orders if (ref.service, ref.account) == (service, account)]
-        orders = [self._read(ref, now) for ref in refs]
-        if is_terminal is None:
-            return orders
-        return [order for order in orders if order.task_ids and order.is_terminal is is_terminal]
+        listed: list[Order] = []
+        for number, ref in enumerate(list(self._orders), 1):
+            if (ref.service, ref.account) == (service, account):
+                order = self._read(ref, now)
+                if is_terminal is None or (order.task_ids and order.is_terminal is is_terminal):
+                    listed.append(order)
+            if number % _LIST_BATCH == 0:
+                await asyncio.sleep(0)
+        return listed
 
     async def running(self, service: str, account: str, *, after: int = 0) -> RunningPage:
         page = list(islice(self._owners.items(), after, after + RUNNING_PAGE))

@@ -1,7 +1,7 @@
 """Access to the content of a video (4.6): redirects are followed without the key, and refused links are renewed."""
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from functools import partial
 from urllib.parse import quote, urljoin
 
@@ -10,7 +10,7 @@ from yarl import URL
 
 from vidgen_async.errors import DownloadError, LinkExpiredError, NotVideoError, ServiceError, TransportError
 from vidgen_async.media import mp4
-from vidgen_async.redaction.messages import excerpt, hide_secrets
+from vidgen_async.redaction.messages import excerpt
 from vidgen_async.service.codec import read_task
 from vidgen_async.service.endpoints import Endpoints, checked_task_id
 from vidgen_async.service.retries import Reads
@@ -162,7 +162,7 @@ class Content:
         Raises:
             DownloadError: The URL is invalid, or it is not safe to follow it.
         """
-        shown = excerpt(hide_secrets(location))
+        shown = excerpt(location)
         if _CONTROL.search(location):
             raise self._make_error(f"a redirect to a URL with control characters: {shown}")
         try:
@@ -244,7 +244,7 @@ async def _read_beginning(response: Response) -> bytes:
     return head
 
 
-def _describe(head: bytes, known: tuple[str, ...]) -> str:
+def _describe(head: bytes, known: Iterable[str]) -> str:
     text = head[:4096].decode("utf-8", "ignore")
     if sum(char.isprintable() or char.isspace() for char in text) < 0.9 * len(head[:4096]):
         return f"the bytes {head[:16].hex(' ')}"

@@ -2,10 +2,10 @@
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 
-from vidgen_async.clock import Clock
+from vidgen_async.clock import Clock, all_in_turns
 from vidgen_async.events import Event, report
 from vidgen_async.journal.base import Journal
 from vidgen_async.orders.late_writer import Items, LateWriter
@@ -14,7 +14,7 @@ from vidgen_async.types.resources import VideoTask
 
 logger = logging.getLogger(__name__)
 
-#: So many are written in one commit.
+#: So many are written in one commit, or released in one turn of the event loop.
 BATCH = 500
 
 
@@ -48,13 +48,29 @@ class Results:
         try:
             yield self._handled
         finally:
-            for task_id in ids:
-                self._held[task_id] -= 1
-                if not self._held[task_id]:
-                    del self._held[task_id]
-                    self._ends.pop(task_id, None)
-                    self._done.discard(task_id)
-                    self._failed.discard(task_id)
+            for _ in self._releasing(ids):
+                pass
+
+    @asynccontextmanager
+    async def held_in_turns(self, task_ids: Iterable[str]) -> AsyncIterator[Callable[[str, VideoTask], None]]:
+        """The same for very many tasks: others have a turn while they are released."""
+        ids = list(task_ids)
+        self._held.update(ids)
+        try:
+            yield self._handled
+        finally:
+            await all_in_turns(self._clock, self._releasing(ids))
+
+    def _releasing(self, ids: Sequence[str]) -> Iterator[None]:
+        for number, task_id in enumerate(ids, 1):
+            self._held[task_id] -= 1
+            if not self._held[task_id]:
+                del self._held[task_id]
+                self._ends.pop(task_id, None)
+                self._done.discard(task_id)
+                self._failed.discard(task_id)
+            if number % BATCH == 0:
+                yield
 
     @contextmanager
     def handling(self, task_ids: Iterable[str]) -> Iterator[None]:

@@ -15,19 +15,21 @@ import inspect
 import logging
 import secrets
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import TypeAlias
 
 from attrs import Factory, evolve, field, frozen, mutable
 
-from vidgen_async.clock import Clock, backoff, within
+from vidgen_async.clock import Clock, backoff, in_turns, within
 from vidgen_async.errors import (
     CassetteError,
     CreateError,
     JournalError,
     OrderStateError,
     RateLimitError,
+    ServiceError,
     UncertainCreateError,
 )
 from vidgen_async.events import Event, contain_hook, report
@@ -44,20 +46,33 @@ from vidgen_async.orders.error_messages import (
     not_sent,
     uncertain,
 )
-from vidgen_async.orders.evidence import evidence_of
+from vidgen_async.orders.evidence import evidence_of_answer, evidence_without_answer
 from vidgen_async.orders.settlement import Settlement
+from vidgen_async.redaction.headers import visible_headers
+from vidgen_async.redaction.known_values import KnownValues
 from vidgen_async.service.body_decoding import decode_body
+from vidgen_async.service.candidates import find_candidates
 from vidgen_async.service.codec import Answer, is_json_object, read_created_id
 from vidgen_async.service.endpoints import Endpoints
-from vidgen_async.service.error_responses import recorded_refusal, rejected_error, service_error
+from vidgen_async.service.error_responses import describe_outcome, recorded_refusal, rejected_error, service_error
 from vidgen_async.service.request_body import is_same_request, prompt_of
 from vidgen_async.transports.base import Transport
-from vidgen_async.types.http import LONGEST_ANSWER, BytesBody, Delivery, Headers, Probe, Request, make_headers
+from vidgen_async.types.http import (
+    LONG_ANSWER,
+    LONGEST_ANSWER,
+    BytesBody,
+    Delivery,
+    Headers,
+    Probe,
+    Request,
+    make_headers,
+)
 from vidgen_async.types.limits import Pacing, Turn
 from vidgen_async.types.orders import (
     SENDABLE,
     Attempt,
     AttemptOutcome,
+    Evidence,
     Order,
     OrderRef,
     OrderState,
@@ -135,7 +150,8 @@ class Send:
     body: bytearray = field(factory=bytearray)
     is_complete: bool = False
     failure: Exception | None = None
-    answer: Answer | None = None
+    refusal: ServiceError | None = None
+    """What the service refused it with."""
     attempt: Attempt | None = None
     """As it was settled; None: nothing left, since there was no connection (``failure``) or the order had changed."""
 
@@ -183,6 +199,7 @@ class Sender:
         self._limit = endpoints.timeouts.create
         self._submissions: dict[str, Submission] = {}
         self._queue = asyncio.Lock()
+        self._hiding = asyncio.Lock()
         self._reserved = 0
         self._slot_released = asyncio.Event()
         self._unrecorded: dict[OrderRef, UncertainCreateError] = {}
@@ -356,13 +373,13 @@ class Sender:
     def _pause_after_refusal(self, order: Order, send: Send, max_wait: float) -> tuple[float, CreateError]:
         """Seconds until a create that was answered with 429 may be sent again, and its refusal. Raises for every other
         outcome, and when the pause would be longer than ``max_wait``."""
-        if order.state is not OrderState.REJECTED or send.answer is None:
+        error = send.refusal
+        if order.state is not OrderState.REJECTED or error is None:
             raise uncertain(order) from send.failure
-        error = service_error(send.answer, origin=order.ref.service, wall=self._clock.wall())
         pause = backoff(1, 1.0, first=10.0) if error.retry_after is None else max(error.retry_after, SHORTEST_PAUSE)
         refusal = rejected_error(error, **facts(order))
         # A page that is not the service's own is no evidence of the rate: a proxy may answer every create with it.
-        is_own = is_json_object(send.answer.body)
+        is_own = is_json_object(error.body)
         if not isinstance(error, RateLimitError) or not is_own or pause > max_wait:
             raise refusal
         return pause, refusal
@@ -506,23 +523,7 @@ class Sender:
     async def _settle(self, submission: Submission, send: Send, attempt: Attempt, delivery: Delivery) -> None:
         """Write what the attempt came to."""
         order = send.order
-        known = (*self._known, order.idempotency_key, prompt_of(order.body))
-        if send.request is not None and send.status is not None:
-            body = bytes(send.body)
-            body = decode_body(body, send.headers) if send.is_complete else body
-            url = send.request.url
-            send.answer = Answer(send.request.op, send.status, send.headers, body, url=url, known=known)
-            self.has_answer |= is_json_object(body)
-        evidence = evidence_of(
-            order,
-            send.answer,
-            delivery,
-            send.failure,
-            is_complete=send.is_complete,
-            limit=self._limit,
-            at=self._clock.wall(),
-            known=known,
-        )
+        evidence = await self._learn(send, delivery)
         if evidence.outcome is AttemptOutcome.UNCERTAIN:
             evidence = evolve(evidence, balance_before=self._balances.before(attempt.sent_at))
         report(
@@ -542,6 +543,48 @@ class Sender:
         send.attempt = order.attempts[attempt.n - 1]
         if evidence.outcome is AttemptOutcome.UNCERTAIN:
             self._balances.read_after(order.ref, attempt.n, evidence)
+
+    async def _learn(self, send: Send, delivery: Delivery) -> Evidence:
+        """What the send is evidence of. A long answer is read in several turns of the event loop."""
+        order, now = send.order, self._clock.wall()
+        known = KnownValues((*self._known, order.idempotency_key, prompt_of(order.body)))
+        await self._turn(send)
+        if send.request is None or send.status is None:
+            async with self._prepared(known):
+                return evidence_without_answer(delivery, send.failure, limit=self._limit, at=now, known=known)
+        body = bytes(send.body)
+        body = decode_body(body, send.headers) if send.is_complete else body
+        answer = Answer(send.request.op, send.status, send.headers, body, url=send.request.url, known=known)
+        await self._turn(send)
+        self.has_answer |= is_json_object(body)
+        await self._turn(send)
+        evidence = evidence_of_answer(answer, is_complete=send.is_complete, at=now)
+        if evidence.outcome is AttemptOutcome.ACCEPTED:
+            return evidence
+        async with self._prepared(known):
+            evidence = evolve(evidence, cause=describe_outcome(answer, evidence.outcome, is_complete=send.is_complete))
+            await self._turn(send)
+            if evidence.outcome is AttemptOutcome.REJECTED:
+                send.refusal = service_error(answer, origin=order.ref.service, wall=now)
+                return evidence
+            headers = visible_headers(answer.headers, known)
+        await self._turn(send)
+        candidates: tuple[str, ...] = ()
+        if send.is_complete and 200 <= send.status < 300:
+            candidates = find_candidates(answer, order.body, {*known, order.order_id})
+        return evolve(evidence, body=body, headers=headers, candidates=candidates)
+
+    @asynccontextmanager
+    async def _prepared(self, known: KnownValues) -> AsyncIterator[None]:
+        """A block that hides these values. One at a time: a long prompt needs fifty times its memory meanwhile."""
+        async with self._hiding:
+            await in_turns(self._clock, known.prepare())
+            yield
+
+    async def _turn(self, send: Send) -> None:
+        """Give the event loop a turn if each pass over the answer takes long."""
+        if len(send.body) > LONG_ANSWER:
+            await self._clock.sleep(0)
 
     # -- the rolling limit ---------------------------------------------------------------------------------------------
 

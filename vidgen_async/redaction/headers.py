@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 
-from vidgen_async.redaction.messages import HIDDEN, excerpt
+from vidgen_async.redaction.known_values import HIDDEN, as_known_values
+from vidgen_async.redaction.messages import excerpt
 from vidgen_async.redaction.secret_names import HeaderKind, kind_of_header
 
 #: More headers, and longer values, are not kept.
@@ -12,7 +13,7 @@ LONGEST_VALUE = 300
 
 def visible_headers(headers: Mapping[str, str], known: Iterable[str] = ()) -> tuple[tuple[str, str], ...]:
     """Names and values; the value of a header that may hold a secret is hidden. ``known`` are values to hide."""
-    hidden = tuple(known)
+    hidden = as_known_values(known)
     return tuple(
         (name, HIDDEN if kind_of_header(name) is HeaderKind.LEARNT else excerpt(value, hidden, limit=LONGEST_VALUE))
         for name, value in list(headers.items())[:MOST_HEADERS]

@@ -19,6 +19,7 @@ from cattrs.gen import make_dict_structure_fn, override
 from yarl import URL
 
 from vidgen_async.errors import UnexpectedResponseError
+from vidgen_async.redaction.known_values import KnownValues, as_known_values
 from vidgen_async.redaction.messages import excerpt
 from vidgen_async.types.http import Headers
 from vidgen_async.types.resources import Account, Catalog, CatalogModel, ReferenceAsset, VideoTask
@@ -197,7 +198,7 @@ class Answer:
         self.headers: Headers = headers
         self.body: bytes = body
         self.url: URL = url
-        self.known: tuple[str, ...] = tuple(known)
+        self.known: KnownValues = as_known_values(known)
 
     def json(self) -> Any:
         """The body as JSON; UnexpectedResponseError quotes a body that is not."""
@@ -340,7 +341,7 @@ def request_id_of(headers: Headers) -> str | None:
     return next((value for name in _REQUEST_IDS if (value := headers.get(name))), None)
 
 
-def shown_request_id(headers: Headers, known: tuple[str, ...]) -> str:
+def shown_request_id(headers: Headers, known: KnownValues) -> str:
     """The request id as messages show it."""
     request_id = request_id_of(headers)
     return "" if request_id is None else f" (request {excerpt(request_id, known, limit=100)})"

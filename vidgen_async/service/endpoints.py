@@ -13,6 +13,7 @@ from vidgen_async.types.resources import TaskLike, task_id_of
 
 #: A task id that is its own path segment.
 _PLAIN_ID = re.compile(r"[A-Za-z0-9_~-][A-Za-z0-9_.~-]*")
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @frozen
@@ -126,10 +127,8 @@ def checked_task_id(task: TaskLike) -> str:
 
 def is_task_id(text: str) -> bool:
     """Whether a task can be asked for by it. A lone surrogate is no text."""
-    return (
-        bool(text.strip())
-        and text.strip() not in {".", ".."}
-        and not any("\ud800" <= char <= "\udfff" for char in text)
+    return _PLAIN_ID.fullmatch(text) is not None or (
+        text.strip() not in {"", ".", ".."} and _LONE_SURROGATE.search(text) is None
     )
 
 

@@ -2,7 +2,9 @@
 common shapes of error bodies, since the description shows none."""
 
 import json
+import re
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -10,11 +12,16 @@ from yarl import URL
 
 from vidgen_async import errors
 from vidgen_async.errors import ServiceError
+from vidgen_async.redaction.known_values import KnownValues
 from vidgen_async.redaction.messages import LONGEST_READ, excerpt, hide_secrets, is_plain_word
 from vidgen_async.service.codec import Answer, request_id_of, shown_request_id
 from vidgen_async.service.status_rules import REFERENCE_CODES, rule_for
 from vidgen_async.types.http import make_headers, retry_after
 from vidgen_async.types.orders import Attempt, AttemptOutcome, Evidence
+
+#: How many bytes of an HTML page are searched for readable text.
+_LONGEST_PAGE = 1 << 16
+_MARKUP = re.compile(r"<[^>]*>?|>")
 
 #: Who refused with a 401, and advice (5.7).
 _REFUSED_BY = {
@@ -75,50 +82,62 @@ def _refuser(url: URL, origin: str) -> str:
 
 
 def _code_and_words(answer: Answer) -> tuple[str | None, str]:
-    """Code and message from the common shapes of error bodies; the description shows none."""
+    code, text = _code_and_text(answer)
+    return code, excerpt(text, answer.known)
+
+
+def _code_and_text(answer: Answer) -> tuple[str | None, str | bytes]:
+    """Code and message from the common shapes of error bodies; the description shows none. The message may hold
+    secrets."""
     try:
         data = json.loads(answer.body)
     except (ValueError, RecursionError):
-        return None, excerpt(_without_markup(answer.body), answer.known)
+        return None, _without_markup(answer.body)
     if isinstance(data, dict) and isinstance(data.get("error"), dict):
         data = data["error"]
     if not isinstance(data, dict):
-        return None, excerpt(data if isinstance(data, str) else answer.body, answer.known)
+        return None, data if isinstance(data, str) else answer.body
     code = _code(data, answer.known)
     for name in ("message", "detail", "error", "msg", "title"):
         value = data.get(name)
         if value:
-            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            text = value if isinstance(value, str) else _beginning_as_json(value)
             if code is None and name == "error" and text in REFERENCE_CODES:
                 return text, ""
-            return code, excerpt(text, answer.known)
-    return code, "" if code else excerpt(answer.body, answer.known)
+            return code, text
+    return code, "" if code else answer.body
 
 
-def _code(data: Mapping[str, Any], known: tuple[str, ...]) -> str | None:
+def _beginning_as_json(value: Any) -> str:
+    """No more of the value than an excerpt reads, also of one that is nested too deep to be written."""
+    pieces: list[str] = []
+    with suppress(RecursionError):
+        for piece in json.JSONEncoder(ensure_ascii=False).iterencode(value):
+            pieces.append(piece)
+            if len(pieces) > LONGEST_READ or len(piece) > LONGEST_READ:
+                break
+    return "".join(pieces)
+
+
+def _code(data: Mapping[str, Any], known: KnownValues) -> str | None:
     """The code of an error body: one short word without secrets; anything else is no code, and stays in the body."""
     codes = (str(data[name]) for name in ("code", "error_code", "type") if isinstance(data.get(name), str | int))
     return next((code for code in codes if is_plain_word(code, known)), None)
 
 
 def _without_markup(body: bytes) -> str:
-    """The readable text of the beginning of an HTML page; other text as it is."""
-    text = body[: 4 * LONGEST_READ].decode("utf-8", "replace")
-    if "<" not in text:
-        return text
-    parts, inside = [], False
-    for char in text:
-        inside = char == "<" or (inside and char != ">")
-        parts.append(" " if inside or char == ">" else char)
-    return "".join(parts)
+    """The readable text of the beginning of an HTML page; other text unchanged."""
+    text = body[:_LONGEST_PAGE].decode("utf-8", "replace")
+    return _MARKUP.sub(" ", text) if "<" in text else text
 
 
 def describe_outcome(answer: Answer, outcome: AttemptOutcome, *, is_complete: bool = True) -> str:
     """One sentence, without secrets, about the answer to a create, for the journal and for errors."""
-    code, words = _code_and_words(answer)
+    code, text = _code_and_text(answer)
     shown = f"{answer.status}" + (f" {code}" if code else "")
     if 200 <= answer.status < 300 and outcome is AttemptOutcome.UNCERTAIN:
         problem = "has no task id" if is_complete else "was cut short"
         return f"the answer ({shown}) {problem}: {excerpt(answer.body, answer.known) or 'it is empty'}"
+    words = excerpt(text, answer.known)
     cut_short = "" if is_complete else " (it was cut short)"
     return hide_secrets(f"the service answered {shown}" + (f": {words}" if words else ""), answer.known) + cut_short

@@ -11,11 +11,12 @@ from attrs import evolve
 from vidgen_async.clock import Clock, backoff
 from vidgen_async.errors import BodyError, ConnectionLostError, ServiceError, TransportClosedError, TransportError
 from vidgen_async.events import Event, report
+from vidgen_async.redaction.known_values import KnownValues
 from vidgen_async.service.codec import Answer
 from vidgen_async.service.error_responses import service_error
 from vidgen_async.service.status_rules import rule_for
 from vidgen_async.transports.base import Response, Transport
-from vidgen_async.types.http import LONGEST_ANSWER, Phase, Request
+from vidgen_async.types.http import LONG_ANSWER, LONGEST_ANSWER, Phase, Request
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +50,7 @@ class Reads:
         self._transport = transport
         self._clock = clock
         self._origin = origin
-        self._known = known
+        self._known = KnownValues(known)
         self._retry_for = retry_for
         self.has_answer = False
         """The service has answered a read in its own form."""
@@ -81,6 +82,8 @@ class Reads:
     async def success(self, request: Request, response: Response) -> Answer:
         """The complete answer if it is a 2xx; otherwise its ServiceError is raised."""
         body = await _read(request, response)
+        if len(body) > LONG_ANSWER:
+            await self._clock.sleep(0)  # to parse it is long enough for one turn of the event loop
         answer = Answer(request.op, response.status, response.headers, body, url=request.url, known=self._known)
         if not 200 <= response.status < 300:
             raise service_error(answer, origin=self._origin, wall=self._clock.wall())

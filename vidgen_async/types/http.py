@@ -21,6 +21,8 @@ CHUNK = 65536
 
 #: Maximum size in bytes of a JSON response: an endless response must not exhaust the memory.
 LONGEST_ANSWER = 8 << 20
+#: Size in bytes from which a response is processed in several steps, between which other tasks of the event loop run.
+LONG_ANSWER = 1 << 16
 
 
 def make_headers(items: Mapping[str, str] | Iterable[tuple[str, str]] = ()) -> Headers:

@@ -49,13 +49,6 @@ class Lateness:
         total = sum(counts)
         return tuple(min(_bound(counts, int(share * total)), most) if total else 0.0 for share in shares)
 
-    def per_second(self, now: float) -> float:
-        """How many came in a second, on average."""
-        if self._first_at is None:
-            return 0.0
-        windows_began_at = self._began_at + (self._windows_over(now) - 1) * self._window
-        return sum(sum(counts) for counts, _ in self._kept(now)) / max(now - max(windows_began_at, self._first_at), 1.0)
-
     def _windows_over(self, now: float) -> int:
         """How many windows have ended since the last note's began."""
         return int((now - self._began_at) // self._window) if now - self._began_at >= self._window else 0

@@ -3,7 +3,7 @@
 import asyncio
 import copy
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeVar, cast
 
 from attrs import evolve, field, frozen
@@ -19,6 +19,9 @@ LONGEST_REASON = 1000
 #: A gatherer of more tasks keeps only the states of those that are not terminal: a task as the service shows it is
 #: far larger than everything else that is held for it.
 MOST_KEPT = 10_000
+
+#: So many tasks, or listeners, have one turn of the event loop, which takes a few milliseconds.
+AT_ONCE = 250
 
 E = TypeVar("E", bound=Exception)
 
@@ -194,37 +197,41 @@ class Outcome:
 class Gatherer(Listener):
     """``as_completed``: one listener for any number of tasks."""
 
-    __slots__ = ("_late", "_news", "_ready", "_remaining", "keeps_tasks")
+    __slots__ = ("_news", "_ready", "_remaining", "keeps_tasks")
 
     def __init__(self, ids: Sequence[str], timeout: float | None) -> None:
         super().__init__(ids, timeout)
         self.keeps_tasks = len(ids) <= MOST_KEPT
         self._remaining = len(ids)
-        self._ready: deque[Outcome] = deque()
-        self._late: deque[Seen] = deque()
+        #: Tasks as they were seen, and how they ended; None: not in time.
+        self._ready: deque[tuple[Seen, VideoTask | Exception | None]] = deque()
         self._news = asyncio.Event()
 
     def ended(self, seen: Seen, end: VideoTask | Exception) -> None:
-        self._ready.append(_outcome(seen, end))
+        self._ready.append((seen, end))
         self._news.set()
 
     def expired(self, seen: Sequence[Seen]) -> None:
-        # A hundred thousand errors are not made at one go: each when its outcome is taken.
-        self._late.extend(seen)
+        self._ready.extend((one, None) for one in seen)
         self._news.set()
 
     async def next(self) -> Outcome | None:
-        """The next outcome; None after the last."""
+        """The next outcome, made only now: a hundred thousand errors are not made at one go; None after the last."""
         if not self._remaining:
             return None
-        while not self._ready and not self._late:
+        while not self._ready:
             self._news.clear()
             await self._news.wait()
         self._remaining -= 1
-        if self._ready:
-            return self._ready.popleft()
-        seen = self._late.popleft()
-        return _outcome(seen, late_error(seen, self.timeout))
+        seen, end = self._ready.popleft()
+        return _outcome(seen, late_error(seen, self.timeout) if end is None else end)
+
+    def dropping(self) -> Iterator[None]:
+        """Nobody takes the rest: in steps, since to free it takes as long as to make it."""
+        while self._ready:
+            for _ in range(min(AT_ONCE, len(self._ready))):
+                self._ready.popleft()
+            yield
 
 
 def late_error(of: Seen, timeout: float | None) -> WaitTimeoutError:

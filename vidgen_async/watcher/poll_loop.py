@@ -2,14 +2,14 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextvars import Context
 from typing import Any, cast
 
-from vidgen_async.clock import Clock
+from vidgen_async.clock import Clock, in_turns
 from vidgen_async.errors import ClientStateError
 from vidgen_async.events import Event, report, report_failure
-from vidgen_async.watcher.listeners import Deadlines, Listener
+from vidgen_async.watcher.listeners import AT_ONCE, Deadlines, Listener
 from vidgen_async.watcher.schedule import Schedule
 from vidgen_async.watcher.task_table import Entries, Entry
 
@@ -22,8 +22,8 @@ _NEVER = float("inf")
 
 
 class Rounds:
-    """Calls ``look(entry, poller)`` for what is due on the schedule, in at most ``concurrency`` workers, and
-    ``expire(listener)`` for deadlines.
+    """Calls ``look(entry, poller)`` for what is due on the schedule, in at most ``concurrency`` workers, and goes
+    through the steps of ``expiring(listener)`` for deadlines.
 
     Runs while there are ``entries``, and owns every worker that it starts. ``look`` puts its entry back on the
     schedule before it returns; one that is cancelled has that done for it. When anything breaks, ``broke`` gets the
@@ -38,7 +38,7 @@ class Rounds:
         *,
         concurrency: int,
         look: Callable[[Entry, asyncio.Task[None]], Awaitable[None]],
-        expire: Callable[[Listener], None],
+        expiring: Callable[[Listener], Iterator[None]],
         broke: Callable[[Exception], None],
         logger: logging.Logger,
     ) -> None:
@@ -48,7 +48,7 @@ class Rounds:
         self._schedule = schedule
         self._concurrency = concurrency
         self._look = look
-        self._expire = expire
+        self._expiring = expiring
         self._broke = broke
         self._logger = logger
         self._workers: set[asyncio.Task[None]] = set()
@@ -58,6 +58,7 @@ class Rounds:
         self._alarm_at = _NEVER
         self._wake = asyncio.Event()
         self._rested_at = -_NEVER
+        self._is_closed = False
 
     @property
     def in_flight(self) -> int:
@@ -67,11 +68,12 @@ class Rounds:
         """Something is due then (None: something has changed): wake the scheduler if its alarm would be too late."""
         if due is None or due < self._alarm_at:
             self._wake.set()
-        if self._entries and (self._scheduler is None or self._scheduler.done()):
+        if self._entries and not self._is_closed and (self._scheduler is None or self._scheduler.done()):
             self._scheduler = self._spawn(self._run(), "vidgen watcher")
 
     async def aclose(self) -> None:
         """Cancel every worker and wait for its end; the calling one, if it is one, ends by itself."""
+        self._is_closed = True
         workers = self._workers - {asyncio.current_task()}
         for worker in workers:
             worker.cancel()
@@ -88,16 +90,27 @@ class Rounds:
         try:
             while self._entries:
                 self._wake.clear()
+                await in_turns(self._clock, self._expiring_due())
                 self._set_alarm(self._start_due())
                 await self._wake.wait()
         finally:
             self._set_alarm(None)
 
+    def _expiring_due(self) -> Iterator[None]:
+        number = 0
+        while (deadline := self.deadlines.first_due()) is not None and deadline <= self._clock.now():
+            steps = self._expiring(self.deadlines.pop())
+            next(steps, None)
+            for _ in steps:
+                yield
+            number += 1
+            if number % AT_ONCE == 0:
+                yield
+
     def _start_due(self) -> float | None:
-        """End what is over, start what is due; the time of the next turn."""
+        """Start what is due; the time of the next turn."""
         now = self._clock.now()
-        while (deadline := self.deadlines.first_due()) is not None and deadline <= now:
-            self._expire(self.deadlines.pop())
+        deadline = self.deadlines.first_due()
         next_look = None
         while len(self._pollers) < self._concurrency:  # else the pollers go on by themselves
             entry = self._take(now)
@@ -140,6 +153,8 @@ class Rounds:
             entry = self._take(self._clock.now())
 
     def _take(self, now: float) -> Entry | None:
+        if self._is_closed:
+            return None
         schedule = self._schedule
         was_behind = schedule.is_behind
         row = schedule.take(now)
@@ -164,6 +179,8 @@ class Rounds:
     def _ended(self, worker: asyncio.Task[None]) -> None:
         self._workers.discard(worker)
         entry = self._pollers.pop(worker, None)
+        if self._is_closed:
+            return
         if entry is not None:
             if entry.poller is worker:  # cancelled from outside in the middle of a look: the task stays watched
                 entry.poller = None

@@ -15,6 +15,7 @@ import math
 from array import array
 
 from vidgen_async.watcher.lateness import Lateness
+from vidgen_async.watcher.poll_rate import PollRate
 
 #: The longest pause that is believed, in seconds: a typing error of the service must not stop a watcher for good.
 LONGEST_PAUSE = 3600.0
@@ -24,6 +25,7 @@ SOON = 5.0
 
 _LONGEST_SLACK = 0.1
 _SPARE = 64
+_MOVED_AT_ONCE = 8
 _OFF = -math.inf
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 # Shifts are whole multiples of this, so that subtracting them from a time is exact in floating point.
@@ -34,13 +36,18 @@ class Agenda:
     """Numbers in order of their due times; equal ones the smaller first. O(log n) for everything.
 
     The numbers are from 0 up, close together: what is kept for each is no object that a garbage collector goes through.
-    A removed one leaves a stale slot behind; there are never more stale slots than live ones and a few spare.
+    A removed one leaves a stale slot behind; there are never more stale slots than live ones and a few spare. The heap
+    is never gone through in one go: where stale slots become many, each call moves a few slots to a new heap.
     """
 
-    __slots__ = ("_dues", "_heap", "_live")
+    __slots__ = ("_dues", "_heap", "_is_moved", "_live", "_old")
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int]] = []
+        self._old: list[tuple[float, int]] = []
+        """A heap, too, also when its last slots are taken off."""
+        self._is_moved = bytearray()
+        """Of the numbers that the old heap may hold."""
         self._dues = array("d")
         self._live = 0
 
@@ -50,7 +57,7 @@ class Agenda:
     @property
     def slots(self) -> int:
         """Live and stale together."""
-        return len(self._heap)
+        return len(self._heap) + len(self._old)
 
     def put(self, due: float, number: int) -> None:
         """Add a number that is not on it."""
@@ -59,6 +66,10 @@ class Agenda:
         self._dues[number] = due
         heapq.heappush(self._heap, (due, number))
         self._live += 1
+        if self._old:
+            if number < len(self._is_moved):
+                self._is_moved[number] = True
+            self._move()
 
     def remove(self, number: int) -> None:
         """Take a number off; nothing happens when it is not on."""
@@ -66,26 +77,48 @@ class Agenda:
             return
         self._dues[number] = _OFF
         self._live -= 1
-        if len(self._heap) > 2 * self._live + _SPARE:
-            # As a set: a number that was taken off and put on again for the same time has two equal slots.
-            self._heap = list({slot for slot in self._heap if self._dues[slot[1]] == slot[0]})
-            heapq.heapify(self._heap)
+        if not self._live:
+            self._heap, self._old = [], []
+        elif self._old:
+            self._move()
+        elif len(self._heap) > self._live + self._live // 2 + _SPARE:
+            self._heap, self._old = [], self._heap
+            self._is_moved = bytearray(len(self._dues))
+            self._move()
 
     def first_due(self) -> float | None:
         """The due time of the first number."""
-        heap, dues = self._heap, self._dues
-        while heap and dues[heap[0][1]] != heap[0][0]:
-            heapq.heappop(heap)
+        heap = self._first_heap()
         return heap[0][0] if heap else None
 
     def pop(self) -> int:
         """Take the first number off; IndexError when there is none."""
-        while True:
-            due, number = heapq.heappop(self._heap)
-            if self._dues[number] == due:
-                self._dues[number] = _OFF
-                self._live -= 1
-                return number
+        _, number = heapq.heappop(self._first_heap())
+        self._dues[number] = _OFF
+        self._live -= 1
+        return number
+
+    def _first_heap(self) -> list[tuple[float, int]]:
+        """The one that begins with the first number; it is empty if there is none."""
+        heap, dues = self._heap, self._dues
+        while heap and dues[heap[0][1]] != heap[0][0]:
+            heapq.heappop(heap)
+        old = self._old
+        if not old:
+            return heap
+        while old and dues[old[0][1]] != old[0][0]:
+            heapq.heappop(old)
+        return old if old and (not heap or old[0] < heap[0]) else heap
+
+    def _move(self) -> None:
+        """A few slots, without the stale ones; of a number that was taken off and put on again for the same time only
+        one of two equal ones."""
+        old, dues = self._old, self._dues
+        for _ in range(min(_MOVED_AT_ONCE, len(old))):
+            due, number = old.pop()
+            if dues[number] == due and not self._is_moved[number]:
+                self._is_moved[number] = True
+                heapq.heappush(self._heap, (due, number))
 
 
 class Allowance:
@@ -125,6 +158,7 @@ class Schedule:
         self.lateness_last = 0.0
         self.lateness_max = 0.0
         self.lateness = Lateness(interval)
+        self.rate = PollRate(interval)
         self._tolerance = max(1.0, interval / 10.0)
         self._late_at = -math.inf
         self._slack = min(_LONGEST_SLACK, interval / 10.0)
@@ -247,6 +281,7 @@ class Schedule:
         if late > self.lateness_max:
             self.lateness_max = late
         self.lateness.note(late, now)
+        self.rate.note(now)
         if late > self._tolerance:
             self._late_at = unpaused
             self.is_behind = True

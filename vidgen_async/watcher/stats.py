@@ -18,7 +18,7 @@ class WatcherStats:
     polls: int
     """Polls since the watcher was made, failed ones included."""
     polls_per_second: float
-    """On average over the last one to two intervals."""
+    """On average over the last interval (or as many as make a second), or since the first poll if that is shorter."""
     errors: Mapping[str, int]
     """How many of them failed, by the class of the error."""
     lateness_last: float

@@ -54,7 +54,9 @@ class Entries:
         return len(self._rows)
 
     def __iter__(self) -> Iterator["Entry"]:
-        return (Entry(self, row) for row in list(self._rows.values()))
+        """Over the entries of now, without those that have left when it comes to them."""
+        rows = self._rows
+        return (Entry(self, row) for task_id in list(rows) if (row := rows.get(task_id)) is not None)
 
     def at(self, row: int) -> "Entry":
         """The entry of a row that is in use."""

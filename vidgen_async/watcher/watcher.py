@@ -3,19 +3,30 @@
 import asyncio
 import logging
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain, count
 from types import MappingProxyType
 from typing import TypeAlias
 
-from vidgen_async.clock import Clock
+from vidgen_async.clock import Clock, all_in_turns
 from vidgen_async.errors import ClientStateError, ConfigurationError, ServiceError
 from vidgen_async.events import Event, report
 from vidgen_async.redaction.messages import is_plain_word
 from vidgen_async.service.status_rules import Fault
 from vidgen_async.types.resources import KNOWN_STATES, VideoTask
 from vidgen_async.watcher.hooks import Hooks, UpdateHook
-from vidgen_async.watcher.listeners import Follower, Gatherer, Listener, Outcome, Seen, Waiter, failed_error, own_copy
+from vidgen_async.watcher.listeners import (
+    AT_ONCE,
+    Follower,
+    Gatherer,
+    Listener,
+    Outcome,
+    Seen,
+    Waiter,
+    failed_error,
+    own_copy,
+)
 from vidgen_async.watcher.poll_loop import Rounds
 from vidgen_async.watcher.poll_rules import CONFIRMED, GRACE, LONGEST_OUTAGE, ends_watch, fault_of, final_error
 from vidgen_async.watcher.schedule import Schedule, deadline
@@ -28,8 +39,8 @@ ONE_DAY = 86400.0
 #: for the task if this one is the same.
 Poll: TypeAlias = Callable[[str, int | None], Awaitable[tuple[VideoTask | None, int | None]]]
 
-#: Joining very many tasks lets the event loop breathe after so many.
-_CHUNK = 1000
+#: To bring ids together is less work.
+_IDS_AT_ONCE = 4096
 _IS_NOW = "task %(task_id)s: %(state)s"
 #: Of so many tasks that nobody waits for any more it is remembered for one interval when they were looked at.
 _MOST_LEFT = 1024
@@ -87,8 +98,8 @@ class Watcher:
             self._schedule,
             concurrency=concurrency,
             look=self._look,
-            expire=self._expire,
-            broke=self._end_all,
+            expiring=self._expiring,
+            broke=self._broke,
             logger=self._logger,
         )
         self._waiting = 0
@@ -161,20 +172,36 @@ class Watcher:
         message. Begins with the first ``anext`` and ends like :meth:`watch`. ``accepted_at``: as for :meth:`wait`,
         by task id.
         """
-        gatherer = Gatherer(list(dict.fromkeys(task_ids)), timeout)
+        given = list(task_ids)
+        distinct: dict[str, None] = {}
+        for start in range(0, len(given), _IDS_AT_ONCE):
+            if start:
+                await self._clock.sleep(0)
+            distinct.update(dict.fromkeys(given[start : start + _IDS_AT_ONCE]))
+        gatherer = Gatherer(list(distinct), timeout)
         receipts = accepted_at or {}
-        del task_ids, accepted_at  # a hundred thousand ids are not to be held for as long as the watch goes on
+        del (
+            task_ids,
+            given,
+            distinct,
+            accepted_at,
+        )  # a hundred thousand ids are not to be held for as long as the watch goes on
         self._join(gatherer)
         try:
-            for start in range(0, len(gatherer.ids), _CHUNK):
-                for task_id in gatherer.ids[start : start + _CHUNK]:
+            for start in range(0, len(gatherer.ids), AT_ONCE):
+                for task_id in gatherer.ids[start : start + AT_ONCE]:
                     self._attach(task_id, gatherer, receipts.get(task_id))
                 await self._clock.sleep(0)
             del receipts
-            while (outcome := await gatherer.next()) is not None:
+            for number in count(1):
+                outcome = await gatherer.next()
+                if outcome is None:
+                    break
                 yield outcome
+                if number % AT_ONCE == 0:  # whoever takes them may never wait
+                    await self._clock.sleep(0)
         finally:
-            self._leave(gatherer)
+            await all_in_turns(self._clock, chain(self._leaving(gatherer), gatherer.dropping()))
 
     @property
     def stats(self) -> WatcherStats:
@@ -186,7 +213,7 @@ class Watcher:
             waiting=self._waiting,
             in_flight=self._rounds.in_flight,
             polls=self._polls,
-            polls_per_second=schedule.lateness.per_second(now),
+            polls_per_second=schedule.rate.per_second(now),
             errors=MappingProxyType(dict(self._errors)),
             lateness_last=schedule.lateness_last,
             lateness_p50=p50,
@@ -205,11 +232,11 @@ class Watcher:
         """Stop looking. Whoever waits gets a ClientStateError: the tasks go on at the service. Async hooks under way
         have ``grace`` seconds to end. Leaves no worker behind; twice is fine."""
         self._is_closed = True
-        self._end_all(None)
+        await self._rounds.aclose()
+        await all_in_turns(self._clock, self._ending_all(None))
         for entry in self._left.values():
             self._entries.drop(entry)
         self._left.clear()
-        await self._rounds.aclose()
         if self._hooks is not None:
             await self._hooks.aclose(self._clock, grace)
 
@@ -254,27 +281,39 @@ class Watcher:
         return entry
 
     def _leave(self, listener: Listener) -> None:
-        self._detach(listener)
+        for _ in self._leaving(listener):
+            pass
+
+    def _leaving(self, listener: Listener) -> Iterator[object]:
         self._rounds.deadlines.remove(listener)
         self._waiting -= 1
+        return self._detaching(listener)
 
-    def _expire(self, listener: Listener) -> None:
+    def _expiring(self, listener: Listener) -> Iterator[None]:
+        """The listener's time is up. Tasks that end meanwhile are told of as such."""
         listener.is_over = True
-        entries = (self._entries.get(task_id) for task_id in listener.ids)
-        seen = [entry.seen() for entry in entries if entry is not None and entry.has(listener)]
-        self._detach(listener)
-        listener.expired(seen)
+        for seen in self._detaching(listener):
+            listener.expired(seen)
+            yield
 
-    def _detach(self, listener: Listener) -> None:
+    def _detaching(self, listener: Listener) -> Iterator[list[Seen]]:
+        """What is known of the tasks that it listened to until now, a few at a time."""
         remembered_from = len(listener.ids) - _MOST_LEFT
-        for number, task_id in enumerate(listener.ids):
-            entry = self._entries.get(task_id)
-            if entry is not None and entry.discard(listener) and entry.is_deserted:
-                self._forget(entry)
-                if number < remembered_from:
-                    self._entries.drop(entry)
-                else:
-                    self._remember(entry)
+        for start in range(0, len(listener.ids), AT_ONCE):
+            seen = []
+            for number, task_id in enumerate(listener.ids[start : start + AT_ONCE], start):
+                entry = self._entries.get(task_id)
+                if entry is None or not entry.has(listener):
+                    continue
+                seen.append(entry.seen())
+                entry.discard(listener)
+                if entry.is_deserted:
+                    self._forget(entry)
+                    if number < remembered_from:
+                        self._entries.drop(entry)
+                    else:
+                        self._remember(entry)
+            yield seen
 
     def _forget(self, entry: Entry) -> None:
         """No longer watched, at once: nothing is asked for it any more."""
@@ -297,16 +336,23 @@ class Watcher:
                 break
             self._entries.drop(self._left.pop(task_id))
 
-    def _end(self, entry: Entry, end: VideoTask | Exception) -> None:
+    def _end(self, entry: Entry, end: VideoTask | Exception) -> Iterator[None]:
+        """Its watch is over at once; steps in which those who listened hear of it."""
         listeners, seen = list(entry.listeners()), entry.seen()
         self._forget(entry)
         self._entries.drop(entry)
-        for listener in listeners:
-            listener.ended(seen, end)
+        return _telling(listeners, seen, end)
 
-    def _end_all(self, error: Exception | None) -> None:
-        for entry in self._entries:
-            self._end(entry, error or _closed_error((entry.task_id,)))
+    def _ending_all(self, error: Exception | None) -> Iterator[None]:
+        for number, entry in enumerate(self._entries, 1):
+            yield from self._end(entry, error or _closed_error((entry.task_id,)))
+            if number % AT_ONCE == 0:
+                yield
+
+    def _broke(self, error: Exception) -> None:
+        # At once: the event loop may be about to end.
+        for _ in self._ending_all(error):
+            pass
 
     # -- looking -----------------------------------------------------------------------------------------------------
 
@@ -321,7 +367,7 @@ class Watcher:
             task, mark = await self._poll(entry.task_id, entry.mark if is_known else None)
         except Exception as error:  # noqa: BLE001 - the table of faults knows what to do with each
             if entry.poller is poller:  # else nobody has waited for it any more
-                self._failed(entry, error)
+                await all_in_turns(self._clock, self._failed(entry, error))
         else:
             if entry.poller is poller:
                 self._has_polled = True
@@ -331,21 +377,22 @@ class Watcher:
                 if task is None:
                     self._schedule.again(entry.row, self._clock.now())
                 else:
-                    self._saw(entry, task)
+                    await all_in_turns(self._clock, self._saw(entry, task))
 
     def _keeps(self, entry: Entry) -> bool:
         return self._hooks is not None or entry.keeps_task
 
-    def _saw(self, entry: Entry, task: VideoTask) -> None:
+    def _saw(self, entry: Entry, task: VideoTask) -> Iterator[None]:
+        """Steps in which those who listened hear of the end, if it is one."""
         self._note_state(entry, task.status)
         if task.is_terminal:
             self._report(logging.INFO, Event.TASK_ENDED, _IS_NOW, task_id=entry.task_id, state=task.status)
             entry.task = task
             if self._on_terminal is not None:
                 self._on_terminal(entry.task_id, task)
-            self._end(entry, task)
+            steps = self._end(entry, task)
             self._tell(task)
-            return
+            return steps
         self._schedule.again(entry.row, self._clock.now())  # first: a KeyboardInterrupt comes out of the hook
         if not self._keeps(entry):
             entry.task = None
@@ -355,8 +402,10 @@ class Watcher:
             for listener in entry.listeners():
                 listener.changed(task)
             self._tell(task)
+        return iter(())
 
-    def _failed(self, entry: Entry, error: Exception) -> None:
+    def _failed(self, entry: Entry, error: Exception) -> Iterator[None]:
+        """The same for a look that gave no task."""
         entry.poller = None
         trouble = type(error).__name__
         self._errors[trouble] = self._errors.get(trouble, 0) + 1
@@ -368,8 +417,7 @@ class Watcher:
         if ends_watch(fault, in_a_row, is_new=is_new, is_outage=is_outage):
             message = "task %(task_id)s: the watch ends with %(error)s"
             self._report(logging.INFO, Event.TASK_LOST, message, task_id=entry.task_id, error=trouble)
-            self._end(entry, final_error(error, fault, entry.task_id))
-            return
+            return self._end(entry, final_error(error, fault, entry.task_id))
         message = "task %(task_id)s: %(error)s (%(fault)s), looking again"
         facts = {"task_id": entry.task_id, "error": trouble, "fault": str(fault)}
         if isinstance(error, ServiceError) and error.request_id:
@@ -385,6 +433,7 @@ class Watcher:
                 self._paused_at = now
                 self._report(logging.WARNING, Event.WATCHER_PAUSED, message, task_id=entry.task_id, seconds=seconds)
         self._schedule.again(entry.row, now, soon=fault in CONFIRMED and not is_new)
+        return iter(())
 
     def _note_state(self, entry: Entry, status: str | None) -> None:
         state = "missing" if status is None else sys.intern(_shown(str(status)))
@@ -397,6 +446,13 @@ class Watcher:
     def _tell(self, task: VideoTask) -> None:
         if self._hooks is not None:
             self._hooks.tell(task)
+
+
+def _telling(listeners: Sequence[Listener], seen: Seen, end: VideoTask | Exception) -> Iterator[None]:
+    for number, listener in enumerate(listeners, 1):
+        listener.ended(seen, end)
+        if number % AT_ONCE == 0:
+            yield
 
 
 def _shown(status: str) -> str:

@@ -1,0 +1,260 @@
+"""However many tasks are joined, left or ended at once: the event loop has a turn after a few of them."""
+
+import asyncio
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.loop_holds import Passes, until
+from tests.watcher.conftest import settle
+from vidgen_async.clock import LoopClock, VirtualClock, all_in_turns, in_turns
+from vidgen_async.errors import ClientStateError, WaitTimeoutError
+from vidgen_async.types.resources import VideoTask
+from vidgen_async.watcher import Watcher
+from vidgen_async.watcher.listeners import AT_ONCE
+from vidgen_async.watcher.schedule import Agenda
+
+MANY = 8 * AT_ONCE
+IDS = [f"t-{number}" for number in range(MANY)]
+#: In one pass: what one turn does, and what it wakes.
+MOST = 2 * AT_ONCE
+
+
+class Growth:
+    """By how much a number grows, at most, between two passes of the event loop."""
+
+    def __init__(self, number) -> None:
+        self._number = number
+        self._before = number()
+        self.most = 0
+        self._handle = asyncio.get_running_loop().call_soon(self._note)
+
+    def _note(self) -> None:
+        now = self._number()
+        self.most = max(self.most, abs(now - self._before))
+        self._before = now
+        self._handle = asyncio.get_running_loop().call_soon(self._note)
+
+    def stop(self) -> int:
+        self._handle.cancel()
+        return self.most
+
+
+@pytest.fixture
+async def watcher(make_watcher) -> Watcher:
+    return make_watcher(interval=1e6)
+
+
+async def begun(watcher: Watcher, timeout: float | None = None) -> "asyncio.Task":
+    """A task that takes the outcomes of all of them, and counts them."""
+
+    async def take() -> list:
+        return [outcome async for outcome in watcher.as_completed(IDS, timeout=timeout)]
+
+    worker = asyncio.ensure_future(take())
+    await until(lambda: watcher.stats.tasks >= MANY)
+    return worker
+
+
+async def waits(watcher: Watcher, ids: list[str], timeout: float | None = None) -> list["asyncio.Task"]:
+    found = [asyncio.ensure_future(watcher.wait(task_id, timeout=timeout)) for task_id in ids]
+    await settle()
+    return found
+
+
+async def test_tasks_are_joined_in_turns(watcher):
+    growth = Growth(lambda: watcher.stats.tasks)
+    worker = await begun(watcher)
+    assert growth.stop() == AT_ONCE
+    worker.cancel()
+    await asyncio.wait({worker})
+
+
+async def test_tasks_are_left_in_turns_and_all_are_when_the_call_ends(watcher):
+    worker = await begun(watcher)
+    growth = Growth(lambda: watcher.stats.tasks)
+    worker.cancel()
+    await asyncio.wait({worker})
+    assert watcher.stats.tasks == watcher.stats.waiting == 0
+    assert growth.stop() == AT_ONCE
+
+
+async def test_who_is_cancelled_again_while_leaving_has_left_all_the_same(watcher):
+    worker = await begun(watcher)
+    worker.cancel()
+    await settle(2)
+    assert 0 < watcher.stats.tasks < MANY
+    worker.cancel()
+    await asyncio.wait({worker})
+    assert watcher.stats.tasks == 0
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+async def test_a_watcher_closes_in_turns_and_everybody_is_told(watcher, service, is_cancelled):
+    worker = await begun(watcher)
+    waiting = await waits(watcher, IDS)
+    polls = len(service.looks)
+    growth = Growth(lambda: sum(wait.done() for wait in waiting))
+    closing = asyncio.ensure_future(watcher.aclose())
+    await settle(4)
+    if is_cancelled:
+        closing.cancel()
+    await asyncio.wait({closing, worker, *waiting})
+
+    assert {type(wait.exception()) for wait in waiting} == {ClientStateError}
+    assert [type(outcome.error) for outcome in worker.result()] == [ClientStateError] * MANY
+    assert len(service.looks) == polls
+    if not is_cancelled:
+        assert growth.stop() <= MOST
+
+
+async def test_a_watcher_that_is_closed_twice_at_once_is_closed(watcher):
+    waiting = await waits(watcher, IDS)
+    await asyncio.gather(watcher.aclose(), watcher.aclose())
+    await asyncio.wait(waiting)
+    assert {type(wait.exception()) for wait in waiting} == {ClientStateError}
+    assert watcher.stats.tasks == 0
+
+
+async def test_waits_whose_time_is_up_at_once_are_told_in_turns(watcher):
+    waiting = await waits(watcher, IDS, timeout=5.0)
+    growth = Growth(lambda: sum(wait.done() for wait in waiting))
+    await asyncio.wait(waiting)
+    assert {type(wait.exception()) for wait in waiting} == {WaitTimeoutError}
+    assert growth.stop() <= MOST
+
+
+async def test_one_wait_for_very_many_whose_time_is_up_leaves_them_in_turns(watcher):
+    worker = await begun(watcher, timeout=5.0)
+    growth = Growth(lambda: watcher.stats.tasks)
+    outcomes = await worker
+    assert [type(outcome.error) for outcome in outcomes] == [WaitTimeoutError] * MANY
+    assert {outcome.task_id for outcome in outcomes} == set(IDS)
+    assert growth.stop() <= MOST
+
+
+async def test_a_task_that_ends_while_the_others_are_told_that_their_time_is_up_has_ended(watcher, service):
+    last = IDS[-1]
+    gate = asyncio.Event()
+
+    async def ends() -> VideoTask:
+        await gate.wait()
+        return VideoTask(id=last, status="completed")
+
+    service.script(last, ends)
+    first = asyncio.ensure_future(watcher.wait(last, timeout=None))
+    await settle()
+    worker = await begun(watcher, timeout=5.0)
+    await until(lambda: watcher.stats.tasks != MANY)
+    gate.set()
+    outcomes = {outcome.task_id: outcome for outcome in await worker}
+    assert (await first).status == outcomes[last].unwrap().status == "completed"
+    assert len(outcomes) == MANY
+    assert sum(outcome.error is None for outcome in outcomes.values()) == 1
+
+
+async def test_all_who_wait_for_one_task_hear_of_its_end_in_turns(make_watcher, service):
+    watcher = make_watcher()
+    waiting = await waits(watcher, ["t"] * MANY)
+    service.default = "completed"
+    growth = Growth(lambda: sum(wait.done() for wait in waiting))
+    await asyncio.wait(waiting)
+    assert {wait.result().status for wait in waiting} == {"completed"}
+    assert growth.stop() <= MOST
+
+
+async def test_who_takes_outcomes_without_ever_waiting_gives_others_a_turn(make_watcher, service):
+    watcher = make_watcher(first_looks=2 * MANY, concurrency=MANY)
+    service.default = "completed"
+    outcomes = watcher.as_completed(IDS)
+    await anext(outcomes)
+    await until(lambda: not watcher.stats.tasks)
+    passes = Passes()
+    async with passes.measured():
+        assert len([outcome async for outcome in outcomes]) == MANY - 1
+    assert passes.count >= MANY / AT_ONCE
+
+
+@pytest.mark.parametrize("go", [in_turns, all_in_turns])
+async def test_steps_are_done_in_turns(go):
+    done: list[int] = []
+    await go(VirtualClock(), iter(map(done.append, range(3))))
+    assert done == [0, 1, 2]
+
+
+@pytest.mark.parametrize(("go", "left"), [(in_turns, [0]), (all_in_turns, [0, 1, 2])])
+async def test_when_the_caller_is_cancelled_the_rest_is_left_or_done_at_once(go, left):
+    done: list[int] = []
+    worker = asyncio.ensure_future(go(LoopClock(), iter(map(done.append, range(3)))))
+    await asyncio.sleep(0)
+    worker.cancel()
+    await asyncio.wait({worker})
+    assert worker.cancelled()
+    assert done == left
+
+
+# -- the agenda ------------------------------------------------------------------------------------------------------
+
+STEPS = st.lists(st.tuples(st.sampled_from("pprro"), st.integers(0, 40), st.integers(0, 5)), max_size=400)
+
+
+@given(STEPS)
+@settings(max_examples=60, derandomize=True, database=None, deadline=None)
+def test_an_agenda_is_a_sorted_list_whatever_is_put_and_removed(steps):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("vidgen_async.watcher.schedule._SPARE", 2)
+        patch.setattr("vidgen_async.watcher.schedule._MOVED_AT_ONCE", 3)
+        agenda, plain = Agenda(), {}
+        for step, number, due in steps:
+            if step == "p" and number not in plain:
+                plain[number] = float(due)
+                agenda.put(float(due), number)
+            elif step == "r":
+                plain.pop(number, None)
+                agenda.remove(number)
+            elif step == "o" and plain:
+                first = min(plain, key=lambda one: (plain[one], one))
+                del plain[first]
+                assert agenda.pop() == first
+            assert agenda.first_due() == min(plain.values(), default=None)
+            assert len(agenda) == len(plain)
+
+
+def test_no_removal_goes_through_the_whole_agenda():
+    agenda = Agenda()
+    for number in range(2000):
+        agenda.put(float(number * 7919 % 2000), number)
+    moved = []
+    most = 0
+    for number in range(1999):
+        old = len(agenda._old)
+        agenda.remove(number)
+        moved.append(old - len(agenda._old) if old else 0)
+        most = max(most, agenda.slots - 2 * len(agenda))
+    assert max(moved) == 8
+    assert most <= 64
+    assert agenda.pop() == 1999
+
+
+# -- as many as there may be -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+async def test_a_hundred_thousand_tasks_never_hold_the_event_loop():
+    async def poll(task_id: str, mark: int | None) -> tuple[VideoTask, None]:
+        return VideoTask(id=task_id, status="running"), None
+
+    ids = [f"task-{number:06d}" for number in range(100_000)]
+    passes = Passes()
+    async with passes.measured():
+        watcher = Watcher(poll, clock=LoopClock())
+        outcomes = watcher.as_completed(ids, timeout=None)
+        waiter = asyncio.ensure_future(anext(outcomes))
+        await until(lambda: watcher.stats.tasks >= len(ids))
+        await watcher.aclose()
+        await asyncio.wait({waiter})
+        await outcomes.aclose()
+    assert watcher.stats.tasks == 0
+    # Some 10 ms of CPU time; two seconds when all of them were ended in one pass.
+    assert passes.longest < 0.2
