@@ -25,7 +25,7 @@ from tests.cassette.recording_harness import (
     read,
     record,
     says,
-    streamed,
+    stream_body,
     task,
     value,
     video,
@@ -395,7 +395,7 @@ async def test_fifty_at_a_time_are_recorded_each_with_its_own_answer(path):
     async def handle(request: Request) -> BufferedResponse:
         n = int(request.url.path.rpartition("/")[2])
         await clock.sleep((n * 7) % 50 + 1)
-        return BufferedResponse(200, streamed(b"%d" % n * 100, 7))
+        return BufferedResponse(200, stream_body(b"%d" % n * 100, 7))
 
     recording = RecordingTransport(FakeTransport(handle), path)
     requests = [ask(f"/videos/{n}") for n in range(50)]

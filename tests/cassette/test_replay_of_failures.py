@@ -419,13 +419,13 @@ async def test_nobody_waits_for_ever_for_what_was_given_up_when_it_was_recorded(
     sending.cancel()
     await asyncio.wait([sending])
     await recording.aclose()
-    monkeypatch.setattr("vidgen_async.cassette.replay._PATIENCE", 0.01)
+    monkeypatch.setattr("vidgen_async.cassette.replay._CANCEL_TIMEOUT", 0.01)
     replay = ReplayTransport(path)
 
-    with pytest.raises(CassetteError, match="given up by its caller"):
+    with pytest.raises(CassetteError, match="is not cancelled now"):
         await replay.send(ask())
 
-    with pytest.raises(CassetteError, match="given up by its caller"):
+    with pytest.raises(CassetteError, match="is not cancelled now"):
         replay.check()
 
 

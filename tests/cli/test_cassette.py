@@ -171,8 +171,8 @@ def test_where_there_is_only_trouble_nothing_else_is_said(vidgen_cassette):
 def test_a_named_file_that_is_no_cassette_is_trouble(vidgen_cassette, cassettes, tmp_path):
     for text, words in (
         (None, "there is no cassette at one.json"),
-        ("{", "one.json is no cassette, or a damaged one: it is not JSON"),
-        ('{"format": "else"}', "this is no cassette"),
+        ("{", "one.json is not a cassette, or a damaged one: it is not JSON"),
+        ('{"format": "else"}', "this is not a cassette"),
     ):
         if text is not None:
             (tmp_path / "one.json").write_text(text)
@@ -199,7 +199,7 @@ def test_a_damaged_cassette_is_trouble_and_the_others_are_listed_all_the_same(vi
     assert [line.split()[0] for line in out.splitlines()] == ["cassette", "cassettes/later/look.json"]
     assert [line.split(":")[0] for line in err.splitlines()] == ["vidgen", "vidgen"]
     assert "there is no cassette at nowhere.json" in err
-    assert "cassettes/boat.json is no cassette, or a damaged one" in err
+    assert "cassettes/boat.json is not a cassette, or a damaged one" in err
 
 
 # -- show ------------------------------------------------------------------------------------------------------------

@@ -110,8 +110,8 @@ def test_where_nothing_was_finished_nothing_is_written(vidgen_cassette, tmp_path
 def test_what_is_no_recording_is_trouble(vidgen_cassette, tmp_path):
     for made, words in (
         (None, "there is no recording at one.part"),
-        ("{}", "is no recording"),
-        ("\0", "is no recording"),
+        ("{}", "is not a recording"),
+        ("\0", "is not a recording"),
     ):
         if made is not None:
             (tmp_path / "one.part").write_text(made)
@@ -208,7 +208,7 @@ def test_a_secret_keeps_anything_from_being_written_and_is_not_shown(vidgen_cass
     (tmp_path / "kept").mkdir()
     code, out, err = vidgen_cassette("recover", "boat.json.part", "-o", "kept/boat.json", "--force")
     assert code == 2
-    assert "/interactions/1/response/body/text holds what looks like a secret" in err
+    assert "/interactions/1/response/body/text contains what looks like a secret" in err
     assert TOKEN[:10] not in out + err
     assert names(tmp_path) == before
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from vidgen_async.cassette import Document, Interaction, Recovered, load
+from vidgen_async.cassette import Document, Interaction, RecoveredRecording, load
 from vidgen_async.cassette.body_decoding import BLOBS
 from vidgen_async.cassette.body_encoding import Blob
 from vidgen_async.cassette.checks import blob_names, cassettes_below, folders_below, is_cassette
@@ -52,7 +52,7 @@ def interaction(path: Path, document: Document, n: int) -> Interaction:
     raise CassetteError(message)
 
 
-def refuse_to_replace(recovered: Recovered) -> None:
+def refuse_to_replace(recovered: RecoveredRecording) -> None:
     """CassetteError where there is a cassette that has what the recovered one has not."""
     target = recovered.target
     try:
@@ -67,7 +67,7 @@ def refuse_to_replace(recovered: Recovered) -> None:
         raise CassetteError(message)
 
 
-def publish(recovered: Recovered, part: Path) -> list[str]:
+def publish(recovered: RecoveredRecording, part: Path) -> list[str]:
     """Write the cassette, and beside it those of its blobs that are not there yet; the names of blobs that are lost.
 
     CassetteError, above all CassetteSecretError, says why nothing was written.

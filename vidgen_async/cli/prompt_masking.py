@@ -5,7 +5,7 @@ from typing import Any
 
 from vidgen_async.cassette import Document
 from vidgen_async.redaction.messages import RUN, hide_secrets
-from vidgen_async.redaction.pseudonyms import PSEUDONYM, unescaped
+from vidgen_async.redaction.pseudonyms import PSEUDONYM, unescape
 from vidgen_async.redaction.secret_names import Kind, kind_of
 
 
@@ -62,7 +62,7 @@ class NoCurtain(Curtain):
 
 
 def _letters(text: str) -> str:
-    return "".join(filter(str.isalnum, unescaped(text).casefold()))
+    return "".join(filter(str.isalnum, unescape(text).casefold()))
 
 
 def _runs(letters: str) -> list[str]:

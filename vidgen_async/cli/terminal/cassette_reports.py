@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from vidgen_async.cassette import Document, Recovered
+from vidgen_async.cassette import Document, RecoveredRecording
 from vidgen_async.cassette.checks import Problem
 from vidgen_async.cassette.diff import MISSING, Change, Difference, Kind, Part, moved
 from vidgen_async.cli.prompt_masking import Curtain
@@ -113,7 +113,7 @@ def problem_document(one: Problem) -> JsonDocument:
     return {"path": str(one.path), "problem": str(one.kind), "where": one.where, "message": one.message}
 
 
-def recovered_facts(recovered: Recovered) -> Facts:
+def recovered_facts(recovered: RecoveredRecording) -> Facts:
     return facts_of(
         (
             ("finished", counted(len(recovered.document.interactions), "interaction")),
@@ -123,7 +123,7 @@ def recovered_facts(recovered: Recovered) -> Facts:
     )
 
 
-def recovered_document(recovered: Recovered, part: Path) -> JsonDocument:
+def recovered_document(recovered: RecoveredRecording, part: Path) -> JsonDocument:
     return {
         "path": str(recovered.target),
         "part": str(part),
