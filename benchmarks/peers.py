@@ -16,7 +16,7 @@ import aiosqlite
 from attrs import asdict
 
 from vidgen_async.journal import Journal, MemoryJournal, Permission, RunningPage, SqliteJournal
-from vidgen_async.journal.base import unknown_order
+from vidgen_async.journal.base import unknown_order_error
 from vidgen_async.journal.sqlite import queries, schema
 from vidgen_async.types.limits import SLOT_MARGIN, Pacing, Turn
 from vidgen_async.types.orders import Attempt, Closing, Evidence, Order, OrderRef, OrderState, TaskResult
@@ -105,12 +105,12 @@ class Aiosqlite:
         ref = permission.ref
         async with self._transaction("IMMEDIATE") as db:
             order = await self._known(db, ref)
-            if not permission.suits(order):
+            if not permission.matches(order):
                 return order
             available = await self._turn(db, ref.service, ref.account, permission.pacing, permission.now)
             if not available.free:
                 return available
-            attempt = permission.attempt()
+            attempt = permission.make_attempt()
             facts = {
                 "n": attempt.n,
                 "sent_at": queries._micros(attempt.sent_at),
@@ -126,7 +126,7 @@ class Aiosqlite:
     async def settle(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
         async with self._transaction("IMMEDIATE") as db:
             order = await self._known(db, ref)
-            after = order.learned(n, evidence)
+            after = order.with_evidence(n, evidence)
             if after != order:
                 attempt = asdict(ref) | {"n": n}
                 learned = after.attempts[n - 1].evidence or evidence
@@ -172,7 +172,7 @@ class Aiosqlite:
     async def _known(self, db: aiosqlite.Connection, ref: OrderRef) -> Order:
         order = await self._read(db, ref)
         if order is None:
-            raise unknown_order(ref)
+            raise unknown_order_error(ref)
         return order
 
     async def _turn(self, db: aiosqlite.Connection, service: str, account: str, pacing: Pacing, now: datetime) -> Turn:

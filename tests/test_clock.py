@@ -1,4 +1,4 @@
-"""Virtual time passes in exact order, and only when everybody waits for it."""
+"""Virtual time passes in exact order, and only while all code waits for it."""
 
 import asyncio
 import random
@@ -12,9 +12,9 @@ async def test_sleepers_wake_in_the_order_of_their_due_times():
     clock, woken = VirtualClock(), []
 
     async def sleeper(seed: int) -> None:
-        chance = random.Random(seed)  # noqa: S311 - a repeatable schedule, not a secret
+        rng = random.Random(seed)  # noqa: S311 - a repeatable schedule, not a secret
         for _ in range(10):
-            due = clock.now() + (pause := chance.choice([0.5, 1, 2, 5, 60]))
+            due = clock.now() + (pause := rng.choice([0.5, 1, 2, 5, 60]))
             await clock.sleep(pause)
             woken.append((clock.now(), due))
 
@@ -24,7 +24,7 @@ async def test_sleepers_wake_in_the_order_of_their_due_times():
     assert all(now == due for now, due in woken)
 
 
-async def test_an_hour_is_over_at_once_and_the_calendar_follows():
+async def test_an_hour_passes_at_once_and_wall_time_follows():
     clock = VirtualClock()
     before = clock.wall()
     await clock.sleep(3600)
@@ -42,7 +42,7 @@ async def test_no_time_passes_while_the_clock_is_held():
     assert clock.now() == 5
 
 
-async def test_a_cancelled_sleeper_holds_nobody_up():
+async def test_a_cancelled_sleeper_delays_no_other():
     clock = VirtualClock()
     gone = asyncio.ensure_future(clock.sleep(5))
     await asyncio.sleep(0)
@@ -52,7 +52,7 @@ async def test_a_cancelled_sleeper_holds_nobody_up():
     assert gone.cancelled()
 
 
-async def test_within_gives_the_result_or_a_timeout_and_leaves_nothing_behind():
+async def test_within_returns_the_result_or_times_out_and_leaves_no_task():
     clock = VirtualClock()
 
     async def work(seconds: float) -> str:
@@ -92,7 +92,7 @@ async def test_the_loop_clock_is_real_time_with_a_time_zone():
     assert clock.wall().tzinfo is not None
 
 
-def test_one_clock_serves_one_loop_after_the_other():
+def test_one_clock_can_be_used_on_several_event_loops_in_turn():
     clock = VirtualClock()
 
     async def use() -> None:

@@ -50,7 +50,7 @@ def made(kind: type[VidgenError]) -> VidgenError:
     [lambda error: pickle.loads(pickle.dumps(error)), copy.copy, copy.deepcopy],  # noqa: S301 - our own pickle
     ids=["pickle", "copy", "deepcopy"],
 )
-def test_every_error_survives_pickle_copy_and_deepcopy_with_its_facts(twin):
+def test_every_error_survives_pickle_copy_and_deepcopy_with_its_attributes(twin):
     assert len(ALL_ERRORS) > 50
     for kind in ALL_ERRORS:
         error = made(kind)
@@ -76,17 +76,17 @@ def test_every_error_can_be_made_from_a_message_alone():
         (errors.ReceiptNotStoredError, errors.JournalError),
     ],
 )
-def test_either_except_clause_works(kind, also):
+def test_a_rejection_matches_either_except_clause(kind, also):
     assert issubclass(kind, also)
 
 
 @pytest.mark.parametrize("never", [errors.TransportError, OSError, TimeoutError])
-def test_a_cassette_error_is_nothing_that_a_retry_would_swallow(never):
+def test_a_cassette_error_is_not_a_network_error(never):
     assert not issubclass(errors.CassetteError, never)
 
 
 @pytest.mark.parametrize("kind", [errors.UncertainCreateError, errors.RejectedAuthenticationError, VidgenError])
-def test_the_advice_to_a_program_can_be_told_from_what_happened(kind):
+def test_the_advice_is_separate_from_what_happened(kind):
     error = kind("It happened.", advice="Call this.")
 
     assert str(error) == "It happened. Call this."

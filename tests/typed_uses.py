@@ -61,7 +61,7 @@ async def uses(receipts: list[Receipt]) -> None:
         transport=LoggingTransport(DirectTransport(trust_env=True)),
         journal=MemoryJournal(),
         timeouts=Timeouts(connect=5, read=None),
-        pacing=Pacing(limit=50, patience=30),
+        pacing=Pacing(limit=50, max_wait=30),
     )
     async with client:
         assert_type(await client.models.list(), Catalog)

@@ -1,4 +1,4 @@
-"""The one clock that all waiting in the SDK asks."""
+"""The clock that all waiting in the SDK uses."""
 
 import asyncio
 import heapq
@@ -13,23 +13,23 @@ T = TypeVar("T")
 
 
 class Clock(Protocol):
-    """Time, as the SDK sees it. ``now()`` only grows; ``wall()`` is the calendar and may be set."""
+    """The source of time. ``now()`` never goes back; ``wall()`` is the system time and can be set."""
 
     def now(self) -> float:
-        """Seconds since some fixed moment."""
+        """Return the seconds since a fixed moment."""
         ...
 
     def wall(self) -> datetime:
-        """The time of day, with a time zone."""
+        """Return the current date and time, with a time zone."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Return ``seconds`` later; at once (after one pass of the loop) for zero and less."""
+        """Return after ``seconds``; after one iteration of the event loop if they are zero or negative."""
         ...
 
 
 class LoopClock:
-    """Real time: the running event loop's own clock."""
+    """Real time."""
 
     def now(self) -> float:
         return time.monotonic()
@@ -42,11 +42,15 @@ class LoopClock:
 
 
 class VirtualClock:
-    """Time that passes only when everybody waits for it: an hour of polls takes milliseconds.
+    """Time that passes only while all code waits for it: an hour of polls takes milliseconds.
 
-    Sleepers wake in exact order of their due times. Time jumps to the next sleeper once the event loop has been quiet
-    for some passes and nothing holds the clock; real I/O is held with :meth:`hold` while it is under way, since the
-    loop is quiet then too. The seconds before a jump are never waited for.
+    Sleepers wake in the exact order of their due times. Time advances to the due time of the next sleeper once the
+    event loop has been idle for some iterations and no code holds the clock. The event loop is idle during real I/O
+    too, so code that waits for a socket or a thread holds the clock (:meth:`hold`).
+
+    Args:
+        start: The date and time at the beginning.
+        quiet_passes: Number of idle iterations of the event loop before time advances.
     """
 
     def __init__(self, start: datetime = datetime(2030, 1, 1, tzinfo=UTC), *, quiet_passes: int = 30) -> None:
@@ -75,19 +79,19 @@ class VirtualClock:
         heapq.heappush(self._sleepers, (self._now + seconds, next(self._order), woken))
         self._activity += 1
         if self._pump is None or self._pump.done() or self._pump.get_loop() is not woken.get_loop():
-            self._released = asyncio.Event()  # an event belongs to the loop that first waited for it
+            self._released = asyncio.Event()  # an event belongs to the event loop that first waited for it
             if not self._holds:
                 self._released.set()
             self._pump = asyncio.get_running_loop().create_task(self._run(), name="virtual clock")
         await woken
 
     def touch(self) -> None:
-        """Something is going on that is no waiting: the loop is not quiet yet."""
+        """Report activity that is not waiting, so that the event loop does not count as idle."""
         self._activity += 1
 
     @contextmanager
     def hold(self) -> Iterator[None]:
-        """No time passes inside: something real (a socket, a thread) is being waited for."""
+        """Stop time inside the ``with`` block, while code waits for something real (a socket, a thread)."""
         self._holds += 1
         self._released.clear()
         try:
@@ -100,13 +104,13 @@ class VirtualClock:
 
     async def _run(self) -> None:
         while self._wake_due():
-            await self._quiet()
+            await self._wait_until_idle()
             self._drop_cancelled()
             if self._sleepers:
                 self._now = max(self._now, self._sleepers[0][0])
 
     def _wake_due(self) -> bool:
-        """Wake the first sleeper that is due, one at a time; whether anybody still sleeps."""
+        """Wake the first sleeper if it is due, one at a time; return whether there are more sleepers."""
         self._drop_cancelled()
         if self._sleepers and self._sleepers[0][0] <= self._now:
             heapq.heappop(self._sleepers)[2].set_result(None)
@@ -117,33 +121,33 @@ class VirtualClock:
         while self._sleepers and self._sleepers[0][2].done():
             heapq.heappop(self._sleepers)
 
-    async def _quiet(self) -> None:
-        quiet = 0
-        while quiet < self._quiet_passes:
+    async def _wait_until_idle(self) -> None:
+        idle_passes = 0
+        while idle_passes < self._quiet_passes:
             if self._holds:
                 await self._released.wait()
-            seen = self._activity
+            activity = self._activity
             await asyncio.sleep(0)
-            quiet = quiet + 1 if seen == self._activity and not self._holds else 0
+            idle_passes = idle_passes + 1 if activity == self._activity and not self._holds else 0
 
 
 def hold_of(clock: Clock) -> Callable[[], AbstractContextManager[None]]:
-    """What keeps the clock from running ahead while a thread works; nothing for a clock of real time."""
+    """Return the context manager that stops virtual time while a thread works; it has no effect on real time."""
     hold: Callable[[], AbstractContextManager[None]] = getattr(clock, "hold", nullcontext)
     return hold
 
 
 async def in_turns(clock: Clock, steps: Iterable[object]) -> None:
-    """Go through ``steps``, each short work; between two of them everybody else on the event loop has a turn.
+    """Iterate over ``steps``, each of which is short; the other tasks of the event loop run between two of them.
 
-    When the caller is cancelled, the steps that are left are not done.
+    If the caller is cancelled, the remaining steps are not carried out.
     """
     for _ in steps:
         await clock.sleep(0)
 
 
 async def all_in_turns(clock: Clock, steps: Iterator[object]) -> None:
-    """Like :func:`in_turns`, but when the caller is cancelled, the steps that are left are done at once."""
+    """Like :func:`in_turns`, but if the caller is cancelled, the remaining steps are carried out at once."""
     try:
         await in_turns(clock, steps)
     finally:
@@ -152,27 +156,40 @@ async def all_in_turns(clock: Clock, steps: Iterator[object]) -> None:
 
 
 async def within(clock: Clock, seconds: float | None, work: Callable[[], Awaitable[T]]) -> T:
-    """``await work()``, cancelled when it takes longer than ``seconds`` of ``clock``; then TimeoutError.
+    """Await ``work()`` with a time limit. If the caller is cancelled, the work is cancelled and its end awaited.
 
-    A caller who is cancelled cancels the work and waits for its end.
+    Args:
+        clock: The clock that measures the limit.
+        seconds: The limit; None is no limit.
+        work: Called without arguments.
+
+    Raises:
+        TimeoutError: The work took longer, and was cancelled.
     """
     if seconds is None:
         return await work()
     worker = asyncio.ensure_future(work())
-    alarm = asyncio.ensure_future(clock.sleep(seconds))
+    timer = asyncio.ensure_future(clock.sleep(seconds))
     try:
-        await asyncio.wait({worker, alarm}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({worker, timer}, return_when=asyncio.FIRST_COMPLETED)
         if worker.done():
             return await worker
         raise TimeoutError
     finally:
-        for task in (worker, alarm):
+        for task in (worker, timer):
             task.cancel()
-        await asyncio.gather(worker, alarm, return_exceptions=True)
+        await asyncio.gather(worker, timer, return_exceptions=True)
 
 
-def backoff(tries: int, chance: float, *, first: float = 0.5, longest: float = 20.0) -> float:
-    """Seconds before the next try after ``tries`` failed ones: doubling, and spread by ``chance`` (0 to 1) over the
-    upper half, so that many clients do not come back together."""
-    full = min(first * 2.0 ** min(tries - 1, 30), longest)
-    return full * (0.5 + 0.5 * chance)
+def backoff(failures: int, jitter: float, *, first: float = 0.5, longest: float = 20.0) -> float:
+    """Return the seconds before the next attempt: they double with each failure, up to a maximum.
+
+    Args:
+        failures: Number of attempts that have failed, at least 1.
+        jitter: A random number from 0 to 1. It spreads the delay over its upper half, so that many clients do not retry
+            at the same time.
+        first: Delay in seconds after the first failure.
+        longest: Maximum delay in seconds.
+    """
+    delay = min(first * 2.0 ** min(failures - 1, 30), longest)
+    return delay * (0.5 + 0.5 * jitter)

@@ -1,7 +1,7 @@
-"""Every error of the SDK, in one tree that answers the caller's first question.
+"""All errors of the SDK, in one tree that answers the caller's first question.
 
 For a create the question is *did it arrive?*: :class:`NotSentError` (no), :class:`RejectedError` (yes, and it was
-refused), :class:`UncertainCreateError` (nobody knows). All errors pickle and copy; none prints a key, a token, a
+refused), :class:`UncertainCreateError` (unknown). All errors can be pickled and copied; none shows a key, a token, a
 prompt or image data.
 """
 
@@ -13,11 +13,11 @@ from vidgen_async.types.resources import VideoTask
 
 
 class VidgenError(Exception):
-    """The root of all errors of this package. ``str()`` is one clear paragraph: what happened, then the advice."""
+    """The base class of all errors of this package. ``str(error)`` states what happened, then the advice."""
 
     def __init__(self, message: str = "", *, advice: str = "") -> None:
         super().__init__(f"{message} {advice}" if message and advice else message or advice)
-        #: What a program can call next; empty where there is nothing particular to say.
+        #: What to do or call next; empty if there is no particular advice.
         self.advice = advice
 
     @property
@@ -27,12 +27,12 @@ class VidgenError(Exception):
 
     @property
     def summary(self) -> str:
-        """What happened, without the advice: for those who tell people in words of their own what to do."""
+        """What happened, without the advice: for programs that show an advice of their own."""
         return self.message.removesuffix(self.advice).rstrip()
 
 
 class ConfigurationError(VidgenError, ValueError):
-    """The client cannot be made as asked: the message names the setting and what is wrong (never the key)."""
+    """A setting of the client is invalid. The message names the setting and the problem, and never shows the key."""
 
 
 class ClientStateError(VidgenError):
@@ -40,10 +40,11 @@ class ClientStateError(VidgenError):
 
 
 class InvalidRequestError(VidgenError, ValueError):
-    """The request breaks a rule of the service; nothing was sent. ``problems`` lists all of them, one line each."""
+    """The request violates rules of the service; nothing was sent."""
 
     def __init__(self, message: str = "", *, problems: Sequence[str] = ()) -> None:
         super().__init__(message or "; ".join(problems))
+        #: All problems of the request, one line each.
         self.problems: tuple[str, ...] = tuple(problems)
 
 
@@ -51,8 +52,7 @@ class InvalidRequestError(VidgenError, ValueError):
 
 
 class TransportError(VidgenError):
-    """No complete answer came. ``delivery`` is the evidence of whether the request reached the service; the class
-    only names the cause."""
+    """No complete response was received. The class only names the cause."""
 
     def __init__(
         self,
@@ -63,22 +63,24 @@ class TransportError(VidgenError):
         op: str = "",
     ) -> None:
         super().__init__(message)
+        #: The evidence of whether the request reached the service.
         self.delivery = delivery
+        #: The last phase of the send that was started.
         self.phase = phase
+        #: The operation, ``videos.get`` for example.
         self.op = op
 
 
 class ConnectError(TransportError):
-    """Name look-up, connection, TLS handshake, proxy, or the wait for a slot in the pool failed or took too long."""
+    """DNS, the connection, the TLS handshake, the proxy or the wait for a slot in the pool failed or timed out."""
 
 
 class ResponseTimeoutError(TransportError):
-    """The service was silent for longer than ``Timeouts.read``."""
+    """The service sent nothing for longer than ``Timeouts.read``."""
 
 
 class ConnectionLostError(TransportError):
-    """The connection was closed or reset before an answer came. ``is_reused``: it had been kept alive from an earlier
-    request, and no byte of an answer was received; services close such connections at any time."""
+    """The connection was closed or reset before a response was received."""
 
     def __init__(
         self,
@@ -90,15 +92,17 @@ class ConnectionLostError(TransportError):
         is_reused: bool = False,
     ) -> None:
         super().__init__(message, delivery=delivery, phase=phase, op=op)
+        #: Whether the connection had been kept alive after an earlier request, and no byte of a response was received.
+        #: Services close such connections at any time.
         self.is_reused = is_reused
 
 
 class ProtocolError(TransportError):
-    """What came back is not HTTP."""
+    """The received data is not HTTP."""
 
 
 class BodyError(TransportError):
-    """The answer's body broke off. ``received`` bytes of it had come."""
+    """The response body ended early."""
 
     def __init__(
         self,
@@ -110,6 +114,7 @@ class BodyError(TransportError):
         received: int = 0,
     ) -> None:
         super().__init__(message, delivery=delivery, phase=phase, op=op)
+        #: Number of bytes of the body that were received.
         self.received = received
 
 
@@ -121,8 +126,10 @@ class TransportClosedError(TransportError):
 
 
 class ServiceError(VidgenError):
-    """The service answered with an error (section 7). The shape of error bodies is not documented: ``code`` (one
-    plain word, else None) and the service's own words are read from the usual shapes, ``body`` holds the raw bytes."""
+    """The service answered with an error status (section 7).
+
+    The structure of error bodies is not documented: the code and the service's message are read from common structures.
+    """
 
     def __init__(
         self,
@@ -136,11 +143,15 @@ class ServiceError(VidgenError):
         advice: str = "",
     ) -> None:
         super().__init__(message, advice=advice)
+        #: The HTTP status.
         self.status = status
+        #: The error code, one plain word; None if none was found.
         self.code = code
+        #: The response body, unchanged.
         self.body = body
+        #: The service's own id of the request, if the response contains one.
         self.request_id = request_id
-        #: Seconds, as the answer's Retry-After asked; None without one.
+        #: The Retry-After of the response in seconds; None without one.
         self.retry_after = retry_after
 
 
@@ -161,15 +172,15 @@ class ReferenceAssetExpiredError(BadRequestError):
 
 
 class UnsupportedReferenceURLError(BadRequestError):
-    """400 UNSUPPORTED_REFERENCE_URL: uploads reuse only the caller's own assets; other URLs belong into image_urls."""
+    """400 UNSUPPORTED_REFERENCE_URL: uploads accept only URLs of the caller's own assets; pass others in image_urls."""
 
 
 class AuthenticationError(ServiceError):
-    """401. ``source`` tells who refused, by the failing host (5.7): ``"service key"``, ``"signed link"`` or
-    ``"upstream"``."""
+    """401: not authorized."""
 
     def __init__(self, message: str = "", *, source: str = "service key", **facts: Any) -> None:
         super().__init__(message, **facts)
+        #: What was refused, by the failing host (5.7): ``"service key"``, ``"signed link"`` or ``"upstream"``.
         self.source = source
 
 
@@ -178,7 +189,7 @@ class InsufficientCreditsError(ServiceError):
 
 
 class NotFoundError(ServiceError):
-    """404: the path or task does not exist, or is not the caller's."""
+    """404: the path or task does not exist, or belongs to another account."""
 
 
 class NotReadyError(ServiceError):
@@ -198,14 +209,14 @@ class GatewayError(ServiceError):
 
 
 class UnexpectedResponseError(ServiceError):
-    """Any other status, or an answer that cannot be read. The message quotes it, shortened and without secrets."""
+    """Any other status, or a response that cannot be parsed. The message quotes it, shortened and without secrets."""
 
 
 # -- creates ---------------------------------------------------------------------------------------------------------
 
 
 class CreateError(VidgenError):
-    """A create did not give a receipt. The branch says whether the service may have the order."""
+    """A create ended without a receipt. The subclass states whether the service may have the order."""
 
     def __init__(
         self,
@@ -219,26 +230,26 @@ class CreateError(VidgenError):
         super().__init__(message, **facts)
         self.order_id = order_id
         self.idempotency_key = idempotency_key
-        #: What is on record: one :class:`vidgen_async.types.orders.Attempt` for every permission to send.
+        #: The recorded attempts (:class:`vidgen_async.types.orders.Attempt`), one for each permission to send.
         self.attempts: tuple[Any, ...] = tuple(attempts)
 
 
 class NotSentError(CreateError):
-    """Proven: no byte left. Calling again with the same order id is safe."""
+    """Proven: no byte of the create was sent. It is safe to call it again with the same order id."""
 
 
 class RejectedError(CreateError):
-    """The service refused the order: no task, no charge. It is also the matching :class:`ServiceError`, so
-    ``except InsufficientCreditsError`` works for creates too."""
+    """The service refused the order: no task, no charge. It is also the corresponding :class:`ServiceError`, so that
+    ``except InsufficientCreditsError`` covers creates too."""
 
 
 class UncertainCreateError(CreateError):
-    """Nobody can say whether the service took the order; a task may exist and be charged. It is never sent again
-    by itself."""
+    """It is unknown whether the service accepted the order: a task may exist and be charged. The order is not sent
+    again without an operator's decision."""
 
 
 class OrderConflictError(CreateError):
-    """This order id already stands for a different request. Nothing was sent."""
+    """The order id belongs to a different request. Nothing was sent."""
 
 
 class RejectedBadRequestError(RejectedError, BadRequestError):
@@ -278,7 +289,7 @@ class RejectedRateLimitError(RejectedError, RateLimitError):
 
 
 class RejectedUnexpectedResponseError(RejectedError, UnexpectedResponseError):
-    """Another refusal of a create: 403, 405, 406, 411, 413, 414, 415, 431."""
+    """403, 405, 406, 407, 411, 413, 414, 415 or 431 for a create."""
 
 
 class JournalError(VidgenError):
@@ -286,13 +297,13 @@ class JournalError(VidgenError):
 
     def __init__(self, message: str = "", *, advice: str = "", may_pass: bool = False) -> None:
         super().__init__(message, advice=advice)
-        #: Whether the cause can go away by itself or be mended where the journal is (a full disk, another writer);
-        #: False: this is no journal, or cannot be one.
+        #: Whether the cause may be temporary or can be fixed without another path, such as a full disk or another
+        #: writer. False: the file is not a journal, or cannot be one.
         self.may_pass = may_pass
 
 
 class ReceiptNotStoredError(JournalError):
-    """The service accepted the order, but the journal could not be written: keep ``task_id``."""
+    """The service accepted the order, but the journal could not be written: store ``task_id`` yourself."""
 
     def __init__(self, message: str = "", *, order_id: str = "", task_id: str = "", advice: str = "") -> None:
         super().__init__(message, advice=advice)
@@ -301,12 +312,12 @@ class ReceiptNotStoredError(JournalError):
 
 
 class OrderStateError(VidgenError):
-    """The order is not in a state in which this can be done to it; the message says which it is in."""
+    """The order is not in a state that permits the operation; the message names its state."""
 
     def __init__(self, message: str = "", *, order_id: str = "", state: str | None = None, advice: str = "") -> None:
         super().__init__(message, advice=advice)
         self.order_id = order_id
-        #: None: the journal has no such order.
+        #: The state of the order; None if the journal has no such order.
         self.state = state
 
 
@@ -314,7 +325,7 @@ class OrderStateError(VidgenError):
 
 
 class TaskFailedError(VidgenError):
-    """The task ended as failed. A refund is decided by the service's credit ledger alone (section 7, rule 2)."""
+    """The task failed. Only the service's credit ledger shows whether it was refunded (section 7, rule 2)."""
 
     def __init__(self, message: str = "", *, task: VideoTask | None = None, advice: str = "") -> None:
         super().__init__(message, advice=advice)
@@ -322,8 +333,7 @@ class TaskFailedError(VidgenError):
 
 
 class WaitTimeoutError(VidgenError, TimeoutError):
-    """The wait was given up, which stops no task. ``task`` is what was seen last, if it was kept; ``state`` its state,
-    also one that section 3 does not name (None: nothing was seen)."""
+    """The wait timed out. The task itself is not affected."""
 
     def __init__(
         self,
@@ -336,40 +346,44 @@ class WaitTimeoutError(VidgenError, TimeoutError):
     ) -> None:
         super().__init__(message, advice=advice)
         self.task_id = task_id
+        #: The task as last received, if it is still available.
         self.task = task
+        #: The last state, which may be one that section 3 does not name; None if no poll returned one.
         self.state = state
 
 
 class DownloadError(VidgenError):
-    """The video was not saved; what stood at the target before still stands there."""
+    """The video was not saved; a file that existed at the target is unchanged."""
 
     def __init__(self, message: str = "", *, task_id: str = "", received: int = 0) -> None:
         super().__init__(message)
         self.task_id = task_id
+        #: Number of bytes of the video that were received.
         self.received = received
 
 
 class NotVideoError(DownloadError):
-    """What came is not a video: an error page, JSON, an empty body, or a file of another kind."""
+    """The received data is not a video: an error page, JSON, an empty body, or a file of another type."""
 
 
 class TruncatedError(DownloadError):
-    """The video broke off or its length is not what was announced."""
+    """The video is incomplete, or its size differs from the announced one."""
 
 
 class LinkExpiredError(DownloadError):
-    """The signed link was refused, also after the content endpoint had been asked for a fresh one."""
+    """The signed link was refused, and so was a fresh one."""
 
 
 # -- cassettes -------------------------------------------------------------------------------------------------------
 
 
 class CassetteError(VidgenError):
-    """A cassette cannot be played or written. Never a network error: nothing that retries may swallow it."""
+    """A cassette cannot be replayed or written. It is not a network error, so that code that retries network errors
+    does not hide it."""
 
 
 class CassetteNotFoundError(CassetteError):
-    """There is no cassette at ``path``, and nothing may be recorded."""
+    """There is no cassette at ``path``, and the mode does not permit recording one."""
 
     def __init__(self, message: str = "", *, path: str = "", advice: str = "") -> None:
         super().__init__(message, advice=advice)
@@ -377,53 +391,59 @@ class CassetteNotFoundError(CassetteError):
 
 
 class CassetteInvalidError(CassetteError):
-    """The file is no cassette, or a damaged one. ``pointer`` (RFC 6901) names the place in it."""
+    """The file is not a cassette, or is damaged."""
 
     def __init__(self, message: str = "", *, path: str = "", pointer: str = "") -> None:
         super().__init__(message)
         self.path = path
+        #: JSON pointer (RFC 6901) to the invalid value.
         self.pointer = pointer
 
 
 class CassetteVersionError(CassetteInvalidError):
-    """The cassette was written in a newer format than this release reads."""
+    """The format of the cassette is newer than this release supports."""
 
 
 class CassetteBusyError(CassetteError):
-    """Another recording of the same cassette is under way."""
+    """Another recording of the same cassette is in progress."""
 
 
 class CassetteMissError(CassetteError):
-    """A request that is not on the cassette. ``nearest`` tells how the most similar interactions differ from it."""
+    """The request is not on the cassette."""
 
     def __init__(self, message: str = "", *, nearest: Sequence[str] = (), advice: str = "") -> None:
         super().__init__(message, advice=advice)
+        #: How the most similar interactions differ from the request, a line for each.
         self.nearest: tuple[str, ...] = tuple(nearest)
 
 
 class CassetteExhaustedError(CassetteError):
-    """The request is on the cassette, but was made more often than it was recorded: ``lane`` names it, ``played`` is
-    how often it was answered."""
+    """The request is on the cassette, but was sent more often than it was recorded."""
 
     def __init__(self, message: str = "", *, lane: str = "", played: int = 0, advice: str = "") -> None:
         super().__init__(message, advice=advice)
+        #: The request, as its interactions are matched: method and URL.
         self.lane = lane
+        #: How many times it was replayed.
         self.played = played
 
 
 class CassetteUnusedError(CassetteError):
-    """Interactions that were never played: ``unused`` holds a line for each."""
+    """Some interactions were not replayed."""
 
     def __init__(self, message: str = "", *, unused: Sequence[str] = (), advice: str = "") -> None:
         super().__init__(message, advice=advice)
+        #: The interactions that were not replayed, a line for each.
         self.unused: tuple[str, ...] = tuple(unused)
 
 
 class CassetteSecretError(CassetteError):
-    """Something that looks like a secret was found before publishing; nothing was published. ``where`` is a JSON
-    pointer, ``kind`` what it looks like; the value is never told."""
+    """A value that looks like a secret was found before a cassette was published; nothing was published. The value is
+    not shown."""
 
     def __init__(self, message: str = "", *, where: str = "", kind: str = "", advice: str = "") -> None:
         super().__init__(message, advice=advice)
+        #: JSON pointer (RFC 6901) to the value.
         self.where = where
+        #: What the value looks like.
         self.kind = kind

@@ -206,7 +206,7 @@ async def test_a_retry_after_pauses_the_polls_of_all_tasks_in_virtual_time(path)
 async def test_a_create_goes_again_after_its_retry_after_in_virtual_time(path):
     clock = VirtualClock(WHEN)
     inner = Timed(in_turn(says({}, 429, Retry_After="45"), says({"id": "task-1", "status": "queued"}, 202)), clock)
-    options = {"pacing": Pacing(patience=100.0)}
+    options = {"pacing": Pacing(max_wait=100.0)}
 
     async with client_on(RecordingTransport(inner, path), **options) as client:
         await client.videos.create(**FIELDS, order_id="order-1", validate=False)
@@ -219,7 +219,7 @@ async def test_a_create_goes_again_after_its_retry_after_in_virtual_time(path):
     assert transport.times() == [0, clock.now()]
 
 
-async def test_a_refusal_without_patience_takes_no_time(path):
+async def test_a_refusal_without_max_wait_takes_no_time(path):
     await record(path, in_turn(says({}, 429, Retry_After="45")), [])
     clock = VirtualClock(WHEN)
     recording = RecordingTransport(Timed(in_turn(says({}, 429, Retry_After="45")), clock), path)

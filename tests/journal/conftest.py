@@ -77,7 +77,7 @@ def rejected(at: datetime = NOW) -> Evidence:
 
 
 def rows(path: Path, query: str) -> list[tuple[object, ...]]:
-    """What any SQLite tool reads in the file."""
+    """The rows that any SQLite tool reads from the file."""
     with closing(sqlite3.connect(path)) as db:
         return db.execute(query).fetchall()
 
@@ -92,7 +92,7 @@ async def sending(journal: Journal, order_id: str = "o", *, now: datetime = NOW,
 
 @pytest.fixture
 def tmp_path() -> Iterator[Path]:
-    """In memory where that is possible: no test here is about a loss of power, and a commit waits for no disk."""
+    """A directory in memory if possible: no test here is about a loss of power, so commits need no disk."""
     with TemporaryDirectory(prefix="vidgen-", dir=MEMORY) as name:
         yield Path(name)
 
@@ -118,7 +118,7 @@ async def open_file(path: Path) -> AsyncIterator[Callable[..., SqliteJournal]]:
 
 @pytest.fixture(params=["memory", "sqlite"])
 def open_journal(request: pytest.FixtureRequest) -> MakeJournal:
-    """Another journal on the same orders; of orders in memory there is only the one."""
+    """Opens another journal on the same orders; for orders in memory it is the same journal."""
     if request.param == "memory":
         journal = MemoryJournal()
         return lambda: journal
@@ -132,5 +132,5 @@ def journal(open_journal: MakeJournal) -> Journal:
 
 @pytest.fixture
 def other(open_journal: MakeJournal) -> Journal:
-    """What another process would see."""
+    """The journal as another process would open it."""
     return open_journal()

@@ -1,4 +1,4 @@
-"""A client that keeps its orders in a file, against the sandbox: what it received is the oracle."""
+"""A client with its orders in a file, against the sandbox: the requests that it received are the oracle."""
 
 import asyncio
 import sys
@@ -16,7 +16,7 @@ from vidgen_async.types.orders import OrderState
 FIELDS = {"model": "gen-2.0", "prompt": "a paper boat", "duration": 5}
 ROOT = Path(__file__).resolve().parents[2]
 
-#: Orders a video, says its task id, and then lives until it is killed.
+#: Orders a video, prints its task id, and runs until it is killed.
 ORDERS = f"""
 import asyncio, sys
 from vidgen_async import Client
@@ -32,7 +32,7 @@ asyncio.run(main())
 """
 
 
-#: Waits for the end of a video, and is killed before it has saved it.
+#: Waits for a video, and is killed before it has saved it.
 WAITS = f"""
 import asyncio, sys
 from vidgen_async import Client
@@ -92,7 +92,7 @@ async def test_the_same_order_id_gives_the_same_receipt_to_the_next_client(make_
 
 
 @pytest.mark.slow
-async def test_an_end_that_a_killed_process_was_told_of_and_did_not_handle_is_found_again(
+async def test_a_terminal_state_that_a_killed_process_received_but_did_not_handle_is_returned_again(
     start_process, make_client, service
 ):
     other_process = await start_process(WAITS)
@@ -107,7 +107,7 @@ async def test_an_end_that_a_killed_process_was_told_of_and_did_not_handle_is_fo
 
 
 @pytest.mark.slow
-async def test_a_receipt_survives_the_kill_of_the_process_that_had_it(start_process, make_client, service):
+async def test_a_receipt_survives_the_kill_of_its_process(start_process, make_client, service):
     other_process = await start_process()
     told = (await other_process.stdout.readline()).decode().strip()
     other_process.kill()
@@ -119,7 +119,7 @@ async def test_a_receipt_survives_the_kill_of_the_process_that_had_it(start_proc
 
 
 @pytest.mark.slow
-async def test_an_order_whose_process_was_killed_before_the_answer_is_not_sent_again(
+async def test_an_order_whose_process_was_killed_before_the_response_is_not_sent_again(
     start_process, make_client, service
 ):
     service.faults.add("videos.create", Fault.stall(made=True))
@@ -141,7 +141,7 @@ async def test_an_order_whose_process_was_killed_before_the_answer_is_not_sent_a
 
 
 async def test_without_a_journal_nothing_is_sent(make_client, service, path):
-    path.write_bytes(b"somebody's thesis. " * 1000)
+    path.write_bytes(b"a thesis. " * 1000)
     async with make_client() as client:
         with pytest.raises(JournalError, match="not a journal"):
             await client.videos.create(**FIELDS, order_id="order-1187")

@@ -1,4 +1,4 @@
-"""A confirmed receipt is written only where no other order has the task: as a receipt, or as a candidate."""
+"""A confirmed receipt is stored only if the task is neither a receipt nor a candidate of another order."""
 
 import pytest
 from attrs import evolve
@@ -12,7 +12,7 @@ async def with_candidates(journal, order_id: str, *candidates: str, account: str
     await journal.settle(ref_of(order_id), 1, uncertain(candidates=candidates))
 
 
-async def test_a_receipt_is_written_and_stays(journal):
+async def test_a_confirmed_receipt_is_stored_and_does_not_change(journal):
     await with_candidates(journal, "a", "t-1", "t-2")
 
     order = await journal.confirm(ref_of("a"), 1, accepted("t-1", after(1)))
@@ -22,7 +22,7 @@ async def test_a_receipt_is_written_and_stays(journal):
     assert await journal.confirm(ref_of("a"), 1, accepted("t-2", after(2))) == order
 
 
-async def test_what_was_found_comes_back_from_the_journal(journal):
+async def test_evidence_with_candidates_is_read_back_unchanged(journal):
     await sending(journal, "a")
     evidence = uncertain(
         status=202, candidates=("t-1", "7"), headers=(("Date", "today"), ("X-A", "b")), request_id="r-1", answered=True
@@ -33,7 +33,7 @@ async def test_what_was_found_comes_back_from_the_journal(journal):
     assert attempt.evidence == evidence
 
 
-async def test_the_balance_is_added_to_an_uncertain_attempt_once_and_to_no_other(journal):
+async def test_the_balance_is_added_once_and_only_to_an_uncertain_attempt(journal):
     before, now, later = [Balance(at=after(n), numbers={"wallet.credits": 20.5 - n}) for n in (0, 2, 4)]
     await sending(journal, "a")
     await journal.settle(ref_of("a"), 1, uncertain(after(1), balance_before=before))
@@ -49,7 +49,7 @@ async def test_the_balance_is_added_to_an_uncertain_attempt_once_and_to_no_other
 
 
 @pytest.mark.parametrize("what", ["receipt", "candidate", "former candidate"])
-async def test_a_task_that_another_order_has_is_not_written(journal, what):
+async def test_a_task_of_another_order_is_not_confirmed(journal, what):
     await with_candidates(journal, "a", "t-1")
     if what == "receipt":
         await sending(journal, "b")
@@ -65,7 +65,7 @@ async def test_a_task_that_another_order_has_is_not_written(journal, what):
     assert await journal.get(ref_of("a"), NOW) == order
 
 
-async def test_the_same_candidate_of_a_later_attempt_of_the_order_is_its_own(journal):
+async def test_a_candidate_of_two_attempts_of_one_order_is_confirmed(journal):
     await with_candidates(journal, "a", "t-1")
     again = evolve(
         permission("a"), expect_attempt=1, states={OrderState.UNCERTAIN}, now=after(2), deadline_at=after(60)
@@ -76,7 +76,7 @@ async def test_the_same_candidate_of_a_later_attempt_of_the_order_is_its_own(jou
     assert (await journal.confirm(ref_of("a"), 1, accepted("t-1", after(4)))).receipt.task_id == "t-1"
 
 
-async def test_of_two_orders_with_one_candidate_neither_is_confirmed(journal, other):
+async def test_a_candidate_of_two_orders_is_confirmed_for_neither(journal, other):
     await with_candidates(journal, "a", "t-1")
     await with_candidates(other, "b", "t-1")
 

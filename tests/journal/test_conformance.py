@@ -1,4 +1,4 @@
-"""What every journal promises: one suite for all of them. ``other`` reads what ``journal`` wrote."""
+"""The promises of every journal, in one suite for all of them. ``other`` reads what ``journal`` wrote."""
 
 import asyncio
 import itertools
@@ -34,7 +34,7 @@ RESENDABLE = frozenset({OrderState.UNCERTAIN})
 # -- intents -----------------------------------------------------------------------------------------------------------
 
 
-async def test_what_was_intended_first_is_what_comes_back(journal, other):
+async def test_intend_returns_the_order_that_was_stored_first(journal, other):
     first = order_of(body=b"first")
     assert await journal.intend(first) == first
 
@@ -44,7 +44,7 @@ async def test_what_was_intended_first_is_what_comes_back(journal, other):
     assert await journal.get(ref_of(), NOW) == first
 
 
-async def test_an_intent_that_is_on_record_comes_back_with_its_attempts(journal, other):
+async def test_intend_returns_a_stored_order_with_its_attempts(journal, other):
     attempt = await sending(journal)
     found = await other.intend(order_of())
     assert found.attempts == (attempt,)
@@ -54,11 +54,11 @@ async def test_a_new_order_is_queued(journal):
     assert (await journal.intend(order_of())).state is OrderState.QUEUED
 
 
-async def test_nothing_is_known_of_an_order_that_nobody_wrote(journal):
+async def test_get_returns_none_for_an_unknown_order(journal):
     assert await journal.get(ref_of(), NOW) is None
 
 
-async def test_the_bytes_of_a_body_and_the_letters_of_a_name_are_kept_exactly(journal, other):
+async def test_bodies_and_names_are_stored_exactly(journal, other):
     order = order_of("Bestellung № 1 / \U0001f6a2", body=bytes(range(256)), account="Ä/b?c", service="https://h:8443")
     await journal.intend(order)
     found = await other.get(order.ref, NOW)
@@ -66,7 +66,7 @@ async def test_the_bytes_of_a_body_and_the_letters_of_a_name_are_kept_exactly(jo
     assert found.body == bytes(range(256))
 
 
-async def test_a_moment_is_kept_to_the_microsecond_whatever_its_time_zone(journal, other):
+async def test_times_are_stored_to_the_microsecond_in_any_time_zone(journal, other):
     tokyo = timezone(timedelta(hours=9))
     moment = datetime(2030, 1, 1, 3, 4, 5, 678901, tzinfo=tokyo)
     await journal.intend(evolve(order_of(), created_at=moment))
@@ -78,7 +78,7 @@ async def test_a_moment_is_kept_to_the_microsecond_whatever_its_time_zone(journa
 # -- beginning ---------------------------------------------------------------------------------------------------------
 
 
-async def test_an_attempt_that_began_is_sending_for_everybody(journal, other):
+async def test_an_attempt_that_began_is_sending_for_all_users_of_the_journal(journal, other):
     attempt = await sending(journal)
     assert (attempt.n, attempt.outcome, attempt.deadline_at) == (1, AttemptOutcome.SENDING, NOW + DEADLINE)
 
@@ -87,7 +87,7 @@ async def test_an_attempt_that_began_is_sending_for_everybody(journal, other):
     assert found.attempts == (attempt,)
 
 
-async def test_the_words_of_a_resend_are_on_record(journal, other):
+async def test_the_operator_and_reason_of_a_resend_are_stored(journal, other):
     await sending(journal)
     await journal.settle(ref_of(), 1, uncertain())
     words = {"kind": "resend", "by": "Ann", "reason": "the account shows no charge; sent “again”"}
@@ -96,7 +96,7 @@ async def test_the_words_of_a_resend_are_on_record(journal, other):
     assert (second.kind, second.by, second.reason, second.sent_at) == (*words.values(), after(1))
 
 
-async def test_an_attempt_that_somebody_else_has_made_meanwhile_is_not_made_again(journal, other):
+async def test_an_attempt_that_another_user_made_meanwhile_is_not_repeated(journal, other):
     await sending(journal)
     await journal.settle(ref_of(), 1, rejected())
 
@@ -127,14 +127,14 @@ async def test_a_refused_order_may_be_sent_again(journal):
     assert attempt.n == 2
 
 
-async def test_of_many_who_begin_at_once_one_may_send(journal, other):
+async def test_only_one_of_many_concurrent_begins_may_send(journal, other):
     await journal.intend(order_of())
     results = await asyncio.gather(*(one.begin(permission()) for one in [journal, other] * 10))
     assert [type(result) for result in results].count(Attempt) == 1
     assert [type(result) for result in results].count(Order) == 19
 
 
-async def test_of_many_who_resend_at_once_one_may_send(journal, other):
+async def test_only_one_of_many_concurrent_resends_may_send(journal, other):
     await sending(journal)
     await journal.settle(ref_of(), 1, uncertain())
     resend = permission(expect_attempt=1, states=RESENDABLE)
@@ -142,7 +142,7 @@ async def test_of_many_who_resend_at_once_one_may_send(journal, other):
     assert [type(result) for result in results].count(Attempt) == 1
 
 
-async def test_an_operation_on_an_order_that_nobody_wrote_is_a_journal_error(journal):
+async def test_an_operation_on_an_unknown_order_is_a_journal_error(journal):
     closing = Closing(state=OrderState.WITHDRAWN, at=NOW, reason="")
     for operation in (
         journal.begin(permission("nobody's")),
@@ -164,7 +164,7 @@ NEWS = {
 
 
 @pytest.mark.parametrize("news", NEWS.values(), ids=NEWS.keys())
-async def test_evidence_in_any_order_and_any_repetition_gives_one_record(journal, other, news):
+async def test_evidence_in_any_sequence_and_repetition_gives_the_same_attempts(journal, other, news):
     found = set()
     for number, told in enumerate(itertools.permutations(news)):
         order_id = f"order-{number}"
@@ -175,7 +175,7 @@ async def test_evidence_in_any_order_and_any_repetition_gives_one_record(journal
     assert len(found) == 1
 
 
-async def test_evidence_about_two_attempts_in_any_order_gives_one_record(journal, other):
+async def test_evidence_about_two_attempts_in_any_sequence_gives_the_same_attempts(journal, other):
     news = [(1, uncertain()), (1, accepted("task-1")), (2, rejected()), (2, rejected())]
     found = set()
     for number, told in enumerate(itertools.permutations(news)):
@@ -189,14 +189,14 @@ async def test_evidence_about_two_attempts_in_any_order_gives_one_record(journal
     assert len(found) == 1
 
 
-async def test_settling_gives_the_order_as_it_is_on_record(journal, other):
+async def test_settle_returns_the_stored_order(journal, other):
     await sending(journal)
     settled = await journal.settle(ref_of(), 1, accepted())
     assert settled == await other.get(ref_of(), NOW)
     assert settled.receipt.task_id == "task-1"
 
 
-async def test_a_late_receipt_wins_over_the_refusal_of_a_resend(journal, other):
+async def test_a_late_receipt_has_precedence_over_the_refusal_of_a_resend(journal, other):
     await sending(journal)
     await journal.settle(ref_of(), 1, uncertain())
     await journal.begin(permission(expect_attempt=1, states=RESENDABLE))
@@ -208,7 +208,7 @@ async def test_a_late_receipt_wins_over_the_refusal_of_a_resend(journal, other):
     assert (await other.get(ref_of(), NOW)).receipt.task_id == "late"
 
 
-async def test_two_receipts_are_both_kept(journal, other):
+async def test_two_receipts_are_both_stored(journal, other):
     await sending(journal)
     await journal.settle(ref_of(), 1, uncertain())
     await journal.begin(permission(expect_attempt=1, states=RESENDABLE))
@@ -217,7 +217,7 @@ async def test_two_receipts_are_both_kept(journal, other):
     assert (await other.get(ref_of(), NOW)).task_ids == ("task-1", "task-2")
 
 
-async def test_of_two_receipts_the_one_that_was_written_first_stays_whatever_the_clocks_say(journal, other):
+async def test_the_receipt_that_was_stored_first_remains_the_receipt_whatever_the_clocks_show(journal, other):
     await sending(journal)
     await journal.settle(ref_of(), 1, uncertain(after(1)))
     await journal.begin(permission(expect_attempt=1, states=RESENDABLE))
@@ -228,7 +228,7 @@ async def test_of_two_receipts_the_one_that_was_written_first_stays_whatever_the
     assert set(found.task_ids) == {"told", "late"}
 
 
-async def test_a_receipt_is_never_taken_back(journal, other):
+async def test_a_receipt_is_never_replaced(journal, other):
     await sending(journal)
     await journal.settle(ref_of(), 1, accepted())
     for news in (uncertain(), rejected(), evidence(AttemptOutcome.NOT_SENT), accepted("another")):
@@ -236,14 +236,14 @@ async def test_a_receipt_is_never_taken_back(journal, other):
     assert (await other.get(ref_of(), NOW)).receipt.task_id == "task-1"
 
 
-async def test_evidence_about_an_attempt_that_was_not_made_changes_nothing(journal, other):
+async def test_evidence_about_an_unknown_attempt_changes_nothing(journal, other):
     await sending(journal)
     before = await other.get(ref_of(), NOW)
     assert await journal.settle(ref_of(), 2, accepted()) == before
     assert await other.get(ref_of(), NOW) == before
 
 
-async def test_everything_that_was_learned_is_kept_exactly(journal, other):
+async def test_evidence_is_stored_exactly(journal, other):
     await sending(journal)
     learned = evidence(
         AttemptOutcome.ACCEPTED,
@@ -264,7 +264,7 @@ async def test_everything_that_was_learned_is_kept_exactly(journal, other):
 # -- deadlines ---------------------------------------------------------------------------------------------------------
 
 
-async def test_an_attempt_past_its_deadline_is_uncertain_from_then_on(journal, other):
+async def test_an_attempt_is_uncertain_after_its_deadline(journal, other):
     await sending(journal)
     assert (await journal.get(ref_of(), NOW + DEADLINE)).state is OrderState.SENDING
 
@@ -275,7 +275,7 @@ async def test_an_attempt_past_its_deadline_is_uncertain_from_then_on(journal, o
     assert await other.get(ref_of(), after(9999)) == expired
 
 
-async def test_a_list_knows_of_the_deadlines_that_have_passed(journal, other):
+async def test_a_list_applies_the_deadlines(journal, other):
     await sending(journal, "a")
     await sending(journal, "b", now=after(100))
     listed = await journal.list(SERVICE, ACCOUNT, after(140))
@@ -283,14 +283,14 @@ async def test_a_list_knows_of_the_deadlines_that_have_passed(journal, other):
     assert await other.list(SERVICE, ACCOUNT, NOW) == listed
 
 
-async def test_an_order_whose_sender_died_can_be_resent_after_the_deadline_and_not_before(journal):
+async def test_an_order_whose_process_ended_can_be_resent_only_after_the_deadline(journal):
     await sending(journal)
     resend = permission(expect_attempt=1, states=RESENDABLE, now=after(100))
     assert isinstance(await journal.begin(resend), Order)
     assert isinstance(await journal.begin(evolve(resend, now=after(140))), Attempt)
 
 
-async def test_a_receipt_after_the_deadline_wins(journal, other):
+async def test_a_receipt_after_the_deadline_is_accepted(journal, other):
     await sending(journal)
     await other.get(ref_of(), after(140))
     await journal.settle(ref_of(), 1, accepted("late", after(150)))
@@ -300,7 +300,7 @@ async def test_a_receipt_after_the_deadline_wins(journal, other):
 # -- the rolling limit -------------------------------------------------------------------------------------------------
 
 
-async def test_everybody_on_a_journal_shares_the_limit(journal, other):
+async def test_all_users_of_a_journal_share_the_limit(journal, other):
     for number in range(6):
         await journal.intend(order_of(f"order-{number}"))
     begins = [one.begin(permission(f"order-{n}", limit=4)) for n, one in enumerate([journal, other] * 3)]
@@ -309,7 +309,7 @@ async def test_everybody_on_a_journal_shares_the_limit(journal, other):
     assert [result for result in results if isinstance(result, Turn)] == [Turn(0, pytest.approx(60.1))] * 2
 
 
-async def test_where_no_slot_is_free_nothing_is_written(journal, other):
+async def test_nothing_is_written_without_a_free_slot(journal, other):
     await sending(journal, "a")
     await journal.intend(order_of("b"))
     assert isinstance(await other.begin(permission("b", limit=1)), Turn)
@@ -322,7 +322,7 @@ async def test_free_slots_are_counted(journal, other):
     assert await other.turn(SERVICE, ACCOUNT, Pacing(limit=3), NOW) == Turn(2, 0.0)
 
 
-async def test_an_answered_create_holds_its_slot_a_window_beyond_the_answer(journal, other):
+async def test_a_create_holds_its_slot_for_a_window_after_the_response(journal, other):
     await sending(journal)
     await journal.settle(ref_of(), 1, accepted(at=after(30)))
     held = await other.turn(SERVICE, ACCOUNT, ONE, after(90))
@@ -330,21 +330,21 @@ async def test_an_answered_create_holds_its_slot_a_window_beyond_the_answer(jour
     assert await other.turn(SERVICE, ACCOUNT, ONE, after(90.1)) == Turn(1, 0.0)
 
 
-async def test_a_create_without_an_answer_holds_its_slot_a_window_beyond_its_deadline(journal, other):
+async def test_a_create_without_a_response_holds_its_slot_for_a_window_after_its_deadline(journal, other):
     await sending(journal)
     await journal.settle(ref_of(), 1, uncertain(after(30)))
     assert await other.turn(SERVICE, ACCOUNT, ONE, after(30)) == Turn(0, pytest.approx(160.1))
     assert await other.turn(SERVICE, ACCOUNT, ONE, after(190.1)) == Turn(1, 0.0)
 
 
-async def test_the_slot_of_a_create_that_is_under_way_is_worth_asking_for_a_window_from_now(journal, other):
+async def test_the_slot_of_a_create_in_progress_can_be_free_a_window_from_now(journal, other):
     await sending(journal)
     assert await other.turn(SERVICE, ACCOUNT, ONE, after(30)) == Turn(0, pytest.approx(60.1))
     assert (await other.turn(SERVICE, ACCOUNT, ONE, after(190))).free == 0
     assert await other.turn(SERVICE, ACCOUNT, ONE, after(190.1)) == Turn(1, 0.0)
 
 
-async def test_an_answer_that_comes_after_its_deadline_holds_the_slot_from_then_on(journal, other):
+async def test_a_response_after_the_deadline_holds_the_slot_for_a_window(journal, other):
     await sending(journal)
     await journal.get(ref_of(), after(140))
     await journal.settle(ref_of(), 1, accepted(at=after(200)))
@@ -352,7 +352,7 @@ async def test_an_answer_that_comes_after_its_deadline_holds_the_slot_from_then_
     assert (await other.turn(SERVICE, ACCOUNT, ONE, after(260.1))).free == 1
 
 
-async def test_after_the_clock_was_set_back_a_slot_is_held_for_no_longer_than_a_window_from_then_on(journal, other):
+async def test_after_the_clock_was_set_back_a_slot_is_held_for_at_most_a_window(journal, other):
     await sending(journal, "answered", now=after(86400))
     await journal.settle(ref_of("answered"), 1, accepted(at=after(86400)))
     assert (await other.turn(SERVICE, ACCOUNT, ONE, NOW)).wait == pytest.approx(60.1)
@@ -361,7 +361,7 @@ async def test_after_the_clock_was_set_back_a_slot_is_held_for_no_longer_than_a_
     assert isinstance(await other.begin(await intended(other, "next", now=after(60.2))), Attempt)
 
 
-async def test_after_the_clock_was_set_back_an_unanswered_create_holds_its_slot_a_window_beyond_its_time_limit(
+async def test_after_the_clock_was_set_back_a_create_without_a_response_holds_its_slot_until_after_its_time_limit(
     journal, other
 ):
     await sending(journal, "lost", now=after(86400))
@@ -372,7 +372,7 @@ async def test_after_the_clock_was_set_back_an_unanswered_create_holds_its_slot_
     assert (await journal.turn(SERVICE, ACCOUNT, ONE, after(DEADLINE.total_seconds() + 60.2))).free == 1
 
 
-async def test_a_caller_who_looked_at_the_clock_a_little_earlier_frees_no_slot_too_soon(journal, other):
+async def test_a_caller_with_a_slightly_older_time_frees_no_slot_too_soon(journal, other):
     await sending(journal, "answered")
     await journal.settle(ref_of("answered"), 1, accepted(at=after(30)))
     assert (await other.turn(SERVICE, ACCOUNT, ONE, NOW)).free == 0
@@ -380,19 +380,19 @@ async def test_a_caller_who_looked_at_the_clock_a_little_earlier_frees_no_slot_t
     assert (await journal.turn(SERVICE, ACCOUNT, ONE, after(90.2))).free == 1
 
 
-async def test_what_was_never_sent_holds_no_slot(journal, other):
+async def test_an_attempt_that_was_not_sent_holds_no_slot(journal, other):
     await sending(journal)
     await journal.settle(ref_of(), 1, evidence(AttemptOutcome.NOT_SENT))
     assert await other.turn(SERVICE, ACCOUNT, ONE, NOW) == Turn(1, 0.0)
 
 
-async def test_other_accounts_and_other_services_have_slots_of_their_own(journal, other):
+async def test_accounts_and_services_have_separate_slots(journal, other):
     await sending(journal)
     assert (await other.turn(SERVICE, "another", ONE, NOW)).free == 1
     assert (await other.turn("https://another", ACCOUNT, ONE, NOW)).free == 1
 
 
-# -- a person's word ---------------------------------------------------------------------------------------------------
+# -- decisions of operators --------------------------------------------------------------------------------------------
 
 
 def closing(state: OrderState, at: datetime = NOW, **words: str) -> Closing:
@@ -404,7 +404,7 @@ def adoption(task_id: str = "found", at: datetime = NOW, **words: str) -> Attemp
     return Attempt(n=0, sent_at=at, deadline_at=at, kind="adopt", evidence=receipt, **words)
 
 
-async def test_an_adopted_task_is_the_receipt_with_its_words_beside_what_is_known(journal, other):
+async def test_an_adopted_task_is_the_receipt_and_the_other_attempts_do_not_change(journal, other):
     await sending(journal)
     await journal.settle(ref_of(), 1, uncertain())
     order = await journal.adopt(ref_of(), adoption(by="Ann", reason="same minute"), {OrderState.UNCERTAIN})
@@ -416,7 +416,7 @@ async def test_an_adopted_task_is_the_receipt_with_its_words_beside_what_is_know
     assert await other.get(ref_of(), NOW) == order
 
 
-async def test_a_receipt_after_an_adoption_is_kept_and_the_first_one_stays(journal, other):
+async def test_a_receipt_after_an_adoption_is_stored_and_the_first_one_remains(journal, other):
     await sending(journal)
     await journal.adopt(ref_of(), adoption(), {OrderState.SENDING})
     await journal.settle(ref_of(), 1, accepted("real", at=after(1)))
@@ -432,14 +432,14 @@ async def test_an_order_in_another_state_is_not_adopted(journal, other):
     assert await other.get(ref_of(), NOW) == order
 
 
-async def test_an_order_past_its_deadline_is_adopted_as_an_uncertain_one(journal):
+async def test_an_order_after_its_deadline_is_adopted_as_uncertain(journal):
     await sending(journal)
     order = await journal.adopt(ref_of(), adoption(at=after(3600)), {OrderState.UNCERTAIN})
     assert order.receipt.task_id == "found"
 
 
 @pytest.mark.parametrize("account", [ACCOUNT, "another"])
-async def test_a_task_is_the_receipt_of_one_order_of_a_service_alone(journal, other, account):
+async def test_a_task_is_the_receipt_of_only_one_order_of_a_service(journal, other, account):
     owner = order_of("owner", account=account)
     await journal.intend(owner)
     await journal.begin(permission("owner", account=account))
@@ -452,7 +452,7 @@ async def test_a_task_is_the_receipt_of_one_order_of_a_service_alone(journal, ot
     assert len((await journal.get(ref_of(), NOW)).attempts) == 1
 
 
-async def test_of_many_who_adopt_one_task_one_order_gets_it(journal, other):
+async def test_only_one_of_many_concurrent_adoptions_of_a_task_succeeds(journal, other):
     names = [f"o-{n}" for n in range(8)]
     for name in names:
         await sending(journal, name)
@@ -470,7 +470,7 @@ async def test_an_adoption_holds_no_slot(journal, other):
     assert (await other.turn(SERVICE, ACCOUNT, Pacing(limit=1), NOW)).free == 1
 
 
-async def test_a_closing_is_kept_with_its_words(journal, other):
+async def test_a_closing_is_stored_exactly(journal, other):
     await sending(journal)
     await journal.settle(ref_of(), 1, uncertain())
     word = closing(OrderState.ABANDONED, after(5.000001), reason="“lost” / \0", by="Ann")
@@ -502,7 +502,7 @@ async def test_an_order_can_be_closed_once_its_deadline_has_passed(journal):
     assert (await journal.close_order(ref_of(), late, RESENDABLE)).state is OrderState.ABANDONED
 
 
-async def test_the_latest_closing_is_what_counts(journal, other):
+async def test_the_latest_closing_counts(journal, other):
     await sending(journal)
     await journal.settle(ref_of(), 1, uncertain())
     for by in ("Ann", "Bob"):
@@ -511,7 +511,7 @@ async def test_the_latest_closing_is_what_counts(journal, other):
     assert (await other.get(ref_of(), NOW)).closing.by == "Bob"
 
 
-async def test_a_late_receipt_wins_over_a_closing(journal, other):
+async def test_a_late_receipt_has_precedence_over_a_closing(journal, other):
     await sending(journal)
     await journal.settle(ref_of(), 1, uncertain())
     await journal.close_order(ref_of(), closing(OrderState.ABANDONED, reason="lost"), RESENDABLE)
@@ -522,7 +522,7 @@ async def test_a_late_receipt_wins_over_a_closing(journal, other):
 # -- all orders, the namespace, the end --------------------------------------------------------------------------------
 
 
-async def test_orders_are_listed_oldest_first_each_with_its_own(journal, other):
+async def test_orders_are_listed_oldest_first_each_in_its_own_state(journal, other):
     for order_id in ("c", "a", "b"):
         await journal.intend(order_of(order_id))
     await journal.intend(order_of("d", account="another"))
@@ -540,19 +540,19 @@ async def test_orders_are_listed_oldest_first_each_with_its_own(journal, other):
     assert listed == [await other.get(order.ref, NOW) for order in listed]
 
 
-async def test_the_first_namespace_is_kept_for_ever(journal, other):
+async def test_the_first_namespace_never_changes(journal, other):
     words = [await one.namespace(word) for one, word in ((journal, "first"), (other, "second"), (journal, "third"))]
     assert words == ["first"] * 3
 
 
-async def test_closing_twice_is_fine_and_what_was_written_stays_readable(journal):
+async def test_a_journal_can_be_closed_twice_and_its_orders_remain_readable(journal):
     await sending(journal)
     await journal.aclose()
     await journal.aclose()
     assert (await journal.get(ref_of(), NOW)).state is OrderState.SENDING
 
 
-async def test_a_cancelled_operation_has_happened_or_has_not(journal, other):
+async def test_a_cancelled_operation_was_carried_out_completely_or_not_at_all(journal, other):
     operations = [asyncio.ensure_future(journal.intend(order_of(f"order-{n}"))) for n in range(20)]
     await asyncio.sleep(0)
     for operation in operations[::2]:
@@ -566,12 +566,12 @@ async def test_a_cancelled_operation_has_happened_or_has_not(journal, other):
 
 
 async def intended(journal: Journal, order_id: str, **asked: object) -> Permission:
-    """An order on record, and the permission to ask for."""
+    """Store an order, and return a permission for it."""
     await journal.intend(order_of(order_id))
     return permission(order_id, **asked)
 
 
-# -- how tasks ended ---------------------------------------------------------------------------------------------------
+# -- terminal states ---------------------------------------------------------------------------------------------------
 
 
 def result(task_id: str = "task-1", status: str = "completed", **facts: object) -> TaskResult:
@@ -583,7 +583,7 @@ async def accept(journal: Journal, order_id: str, task_id: str) -> None:
     await journal.settle(ref_of(order_id), 1, accepted(task_id))
 
 
-async def test_how_a_task_ended_is_kept_exactly_and_the_first_word_stays(journal, other):
+async def test_a_terminal_state_is_stored_exactly_and_never_changes(journal, other):
     await accept(journal, "o", "task-1")
     said = result(points=15, failure_reason="it was … too dark", status="failed")
     await journal.record(SERVICE, [said])
@@ -591,19 +591,19 @@ async def test_how_a_task_ended_is_kept_exactly_and_the_first_word_stays(journal
     assert (await other.get(ref_of(), NOW)).results == (said,)
 
 
-async def test_of_a_task_that_is_nobodys_receipt_nothing_is_kept(journal, other):
+async def test_the_state_of_a_task_without_a_receipt_is_not_stored(journal, other):
     await journal.record(SERVICE, [result()])
     await accept(journal, "o", "task-1")
     assert (await other.get(ref_of(), NOW)).results == ()
 
 
-async def test_what_is_no_text_and_no_small_number_is_no_hindrance(journal, other):
+async def test_lone_surrogates_and_huge_numbers_do_not_prevent_recording_a_terminal_state(journal, other):
     await accept(journal, "o", "task-1")
     await journal.record(SERVICE, [result(points=10**30, failure_reason="\udc80")])
     assert (await other.get(ref_of(), NOW)).is_terminal
 
 
-async def test_orders_whose_tasks_have_all_ended_are_told_from_those_that_are_waited_for(journal, other):
+async def test_terminal_orders_are_listed_apart_from_running_ones(journal, other):
     await journal.intend(order_of("queued"))
     await sending(journal, "sending")
     await accept(journal, "ended", "task-1")
@@ -626,7 +626,7 @@ async def test_orders_whose_tasks_have_all_ended_are_told_from_those_that_are_wa
     assert [found.task_id for found in twice.results] == ["task-3", "task-4"]
 
 
-# -- what is running ---------------------------------------------------------------------------------------------------
+# -- running tasks -----------------------------------------------------------------------------------------------------
 
 
 async def pages(journal: Journal, *, account: str = ACCOUNT) -> list[list[RunningTask]]:
@@ -644,7 +644,7 @@ def small_pages(monkeypatch) -> None:
         monkeypatch.setattr(f"vidgen_async.journal.{module}.RUNNING_PAGE", 2)
 
 
-async def test_each_task_that_was_not_seen_to_end_is_running_whoever_has_it(journal, other):
+async def test_every_task_not_known_to_be_terminal_is_running(journal, other):
     await journal.intend(order_of("queued"))
     await sending(journal, "sending")
     await sending(journal, "uncertain")
@@ -671,7 +671,7 @@ async def test_each_task_that_was_not_seen_to_end_is_running_whoever_has_it(jour
     assert [task.task_id for page in await pages(other) for task in page] == ["late"]
 
 
-async def test_a_task_that_a_person_adopted_is_running(journal, other):
+async def test_an_adopted_task_is_running(journal, other):
     await sending(journal)
     await journal.settle(ref_of(), 1, uncertain())
     word = Attempt(n=0, sent_at=after(9), deadline_at=after(9), kind="adopt", evidence=accepted("found", after(9)))
@@ -680,7 +680,7 @@ async def test_a_task_that_a_person_adopted_is_running(journal, other):
 
 
 @pytest.mark.usefixtures("small_pages")
-async def test_what_is_running_comes_in_pages_of_which_some_may_be_empty(journal, other):
+async def test_running_tasks_are_returned_in_pages_some_of_which_may_be_empty(journal, other):
     for number in range(7):
         await accept(journal, f"order-{number}", f"task-{number}")
     await journal.record(SERVICE, [result("task-2"), result("task-3"), result("task-5")])
@@ -689,7 +689,7 @@ async def test_what_is_running_comes_in_pages_of_which_some_may_be_empty(journal
 
 
 @pytest.mark.usefixtures("small_pages")
-async def test_what_is_accepted_between_two_pages_comes_on_a_later_one(journal, other):
+async def test_a_task_accepted_between_two_pages_is_on_a_later_one(journal, other):
     for number in range(3):
         await accept(journal, f"order-{number}", f"task-{number}")
     first = await other.running(SERVICE, ACCOUNT)
@@ -699,7 +699,7 @@ async def test_what_is_accepted_between_two_pages_comes_on_a_later_one(journal, 
     assert [task.task_id for task in second.tasks] == ["task-new"]
 
 
-async def test_a_task_s_end_is_known_to_each_order_that_has_it(journal, other):
+async def test_the_terminal_state_of_a_task_applies_to_each_order_that_has_it(journal, other):
     await accept(journal, "o", "task-1")
     await journal.record(SERVICE, [result()])
     await accept(other, "p", "task-1")

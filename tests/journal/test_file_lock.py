@@ -1,4 +1,4 @@
-"""Processes that share a journal exclude each other, also where one copies the file, or something keeps it locked."""
+"""Processes that share a journal exclude each other, also if one copies the file or another program locks it."""
 
 import asyncio
 import logging
@@ -58,7 +58,7 @@ async def in_a_transaction(journal: SqliteJournal, work) -> None:
 
 
 @pytest.mark.slow
-async def test_copying_the_file_inside_a_transaction_lets_no_other_process_write(open_file, path, tmp_path):
+async def test_another_process_cannot_write_while_the_file_is_copied_inside_a_transaction(open_file, path, tmp_path):
     journal = open_file()
     await journal.intend(order_of("ours"))
     results = []
@@ -116,7 +116,7 @@ def test_readers_share_and_a_writer_excludes(tmp_path):
         lock.close()
 
 
-def test_a_lock_file_that_was_deleted_is_made_again_and_excludes(tmp_path):
+def test_a_deleted_lock_file_is_created_again_and_excludes_a_second_writer(tmp_path):
     path = tmp_path / "lock"
     old, new = (FileLock(path, time_limit=0, mode=0o600) for _ in range(2))
     with old.hold(exclusive=True):
@@ -128,7 +128,7 @@ def test_a_lock_file_that_was_deleted_is_made_again_and_excludes(tmp_path):
         lock.close()
 
 
-async def test_the_lock_file_is_for_the_owner_alone_and_is_shared_by_links(open_file, path, tmp_path):
+async def test_the_lock_file_is_accessible_to_its_owner_only_and_shared_by_links(open_file, path, tmp_path):
     link = tmp_path / "link.db"
     journal = open_file()
     await journal.intend(order_of("a"))
@@ -166,7 +166,9 @@ def waits(monkeypatch) -> list[float]:
     return found
 
 
-async def test_operations_behind_one_that_timed_out_fail_at_once_with_one_warning(open_file, locked, waits, caplog):
+async def test_operations_that_wait_behind_a_timed_out_one_fail_at_once_with_a_single_warning(
+    open_file, locked, waits, caplog
+):
     journal = open_file(busy_timeout=30.0)
 
     with caplog.at_level(logging.WARNING):
@@ -178,7 +180,7 @@ async def test_operations_behind_one_that_timed_out_fail_at_once_with_one_warnin
     assert [record.event for record in caplog.records] == ["journal.locked"]
 
 
-async def test_an_operation_after_that_waits_anew_and_a_free_journal_is_used_again(open_file, path, waits, caplog):
+async def test_a_later_operation_waits_again_and_an_unlocked_journal_is_used_again(open_file, path, waits, caplog):
     journal = open_file(busy_timeout=30.0)
     holder = FileLock(path.with_name(f"{path.name}-lock"), time_limit=0, mode=0o600)
     for _ in range(2):
@@ -197,7 +199,7 @@ async def test_an_operation_after_that_waits_anew_and_a_free_journal_is_used_aga
 # -- backups -----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_backup_is_a_journal_of_one_moment_for_its_owner_alone(open_file, path, tmp_path):
+async def test_a_backup_is_a_consistent_journal_for_its_owner_only(open_file, path, tmp_path):
     journal = open_file()
     await sending(journal, "a")
     await journal.settle(ref_of("a"), 1, accepted("task-1"))
@@ -214,9 +216,7 @@ async def test_a_backup_is_a_journal_of_one_moment_for_its_owner_alone(open_file
     assert [found.name for found in tmp_path.iterdir() if found.suffix == ".part"] == []
 
 
-async def test_a_backup_that_cannot_be_written_leaves_the_journal_usable_and_the_target_as_it_was(
-    open_file, path, tmp_path
-):
+async def test_a_failed_backup_leaves_the_journal_usable_and_the_target_unchanged(open_file, path, tmp_path):
     journal = open_file()
     await journal.intend(order_of("a"))
     for target, words in ((path, "journal .* itself"), (tmp_path / "missing" / "b.db", "could not be written")):
@@ -226,7 +226,7 @@ async def test_a_backup_that_cannot_be_written_leaves_the_journal_usable_and_the
     assert isinstance(await journal.begin(permission("a")), Attempt)
 
 
-async def test_a_backup_while_others_write_is_one_of_their_states(open_file, tmp_path):
+async def test_a_backup_during_writes_is_consistent(open_file, tmp_path):
     journal, other = open_file(), open_file()
     await journal.intend(order_of("0"))
 

@@ -1,4 +1,4 @@
-"""A journal by its name."""
+"""Journals by name."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def test_memory_is_this_process_only():
     assert isinstance(journal_from("memory:"), MemoryJournal)
 
 
-def test_naming_a_file_opens_nothing(tmp_path):
+def test_a_file_is_not_opened_when_it_is_named(tmp_path):
     journal_from(f"sqlite:///{tmp_path}/orders.db")
     assert list(tmp_path.iterdir()) == []
 
@@ -49,7 +49,7 @@ def test_anything_else_is_refused_with_what_is_allowed(name):
 
 
 @pytest.mark.parametrize("scheme", ["postgresql", "postgres"])
-def test_postgresql_is_said_to_be_missing_and_its_password_is_not_shown(scheme):
+def test_postgresql_is_reported_as_unsupported_without_its_password(scheme):
     with pytest.raises(ConfigurationError) as caught:
         journal_from(f"{scheme}://ann:p@ss/word?@host/db?password=hidden")
     assert "PostgreSQL is not supported yet" in str(caught.value)
@@ -64,7 +64,7 @@ def test_options_are_refused():
 
 
 @pytest.mark.parametrize("name", ["vk-live-0123456789", "vk.live.0123456789", "ann:0123456789@host/db", "0123456789\n"])
-def test_what_names_no_place_may_be_a_key_and_is_not_shown(name):
+def test_a_name_that_may_be_a_key_is_not_shown(name):
     with pytest.raises(ConfigurationError) as caught:
         journal_from(name)
     assert "0123456789" not in str(caught.value)

@@ -17,7 +17,7 @@ from vidgen_async.types.orders import OrderState
 
 ROOT = Path(__file__).resolve().parents[2]
 
-#: Begins every order of two accounts, and says which attempts it was given; the limit of the second one is small.
+#: Begins every order of two accounts, and prints the attempts that it may send; the limit of the second is small.
 BEGINS = """
 import asyncio, sys
 from tests.journal.conftest import order_of, permission
@@ -40,7 +40,7 @@ async def main():
 asyncio.run(main())
 """
 
-#: Writes one order after the other, for ever, and says so after each.
+#: Stores orders without end, and prints the id of each.
 WRITES = """
 import asyncio, sys
 from tests.journal.conftest import sending
@@ -57,7 +57,7 @@ async def main():
 asyncio.run(main())
 """
 
-#: Ends with an operation done, another one under way, and without closing anything.
+#: Ends without closing anything, after one operation and during another.
 LEAVES = """
 import asyncio, sys
 from tests.journal.conftest import order_of
@@ -95,14 +95,14 @@ def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
 
 def said_by(process: subprocess.Popen[str]) -> list[str]:
-    """What a process says until its end, which is a good one."""
+    """The words that a process prints until it ends successfully."""
     said, complaint = process.communicate(timeout=120)
     assert (process.returncode, complaint) == (0, "")
     return said.split()
 
 
 def begun_by(processes: list[subprocess.Popen[str]]) -> list[str]:
-    """What all of them say, after they have begun together."""
+    """The words that all of them print after a simultaneous start."""
     for process in processes:
         assert process.stdout.readline() == "ready\n"
     for process in processes:
@@ -112,7 +112,7 @@ def begun_by(processes: list[subprocess.Popen[str]]) -> list[str]:
 
 
 @pytest.mark.slow
-def test_of_several_processes_one_may_send_each_order_and_they_share_the_rolling_limit(start, path):
+def test_only_one_of_several_processes_may_send_each_order_and_they_share_the_rolling_limit(start, path):
     begun = begun_by([start(BEGINS, path) for _ in range(3)])
     first, second = ([order for order in begun if order.startswith(account)] for account in ("first", "second"))
     assert sorted(first) == sorted(f"first-{n}" for n in range(20))
@@ -120,7 +120,7 @@ def test_of_several_processes_one_may_send_each_order_and_they_share_the_rolling
 
 
 @pytest.mark.slow
-async def test_what_was_committed_survives_a_kill(start, open_file, path):
+async def test_committed_orders_survive_a_kill(start, open_file, path):
     process = start(WRITES, path)
     told = [process.stdout.readline().strip() for _ in range(25)]
     process.kill()
@@ -138,14 +138,14 @@ async def test_what_was_committed_survives_a_kill(start, open_file, path):
 
 
 @pytest.mark.slow
-async def test_a_process_that_ends_without_closing_does_not_hang_and_leaves_a_whole_file(start, open_file, path):
+async def test_a_process_that_ends_without_closing_does_not_hang_and_leaves_an_intact_file(start, open_file, path):
     assert said_by(start(LEAVES, path)) == []
     found = [order.order_id for order in await open_file().list(SERVICE, ACCOUNT, NOW)]
     assert found in (["a"], ["a", "b"])
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # the fork is what this is about
-def test_a_journal_in_use_before_a_fork_is_refused_in_the_child_and_goes_on_in_the_parent(path):
+def test_a_journal_used_before_a_fork_is_refused_in_the_child_and_works_in_the_parent(path):
     journal = SqliteJournal(path)
     asyncio.run(sending(journal))
 
@@ -176,7 +176,7 @@ def test_a_journal_in_use_before_a_fork_is_refused_in_the_child_and_goes_on_in_t
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # the fork is what this is about
-def test_a_journal_that_was_not_in_use_before_a_fork_can_be_used_in_the_child(path):
+def test_a_journal_not_used_before_a_fork_works_in_the_child(path):
     journal = SqliteJournal(path)
 
     async def use() -> None:

@@ -1,4 +1,4 @@
-"""How a journal in a file fails: it says what happened to which file and what to do, and changes nothing."""
+"""Failures of a journal in a file: the error states what happened to which file and what to do; nothing is changed."""
 
 import os
 import sqlite3
@@ -13,7 +13,7 @@ from tests.journal.conftest import ACCOUNT, NOW, SERVICE, accepted, order_of, pe
 from vidgen_async.errors import ConfigurationError, JournalError
 from vidgen_async.journal import SqliteJournal
 from vidgen_async.journal.sqlite import file, schema
-from vidgen_async.journal.sqlite.file import JournalFile, network_file_system
+from vidgen_async.journal.sqlite.file import JournalFile, find_network_file_system
 from vidgen_async.journal.sqlite.queries import _ADD_ORDER
 from vidgen_async.types.orders import OrderState, TaskResult
 
@@ -32,30 +32,30 @@ def journal(open_file) -> SqliteJournal:
 
 
 async def test_a_missing_directory_is_named(open_file, tmp_path):
-    await fails(open_file(tmp_path / "missing" / "orders.db"), f"no directory {tmp_path / 'missing'}", "make it")
+    await fails(open_file(tmp_path / "missing" / "orders.db"), f"no directory {tmp_path / 'missing'}", "create it")
 
 
-async def test_a_directory_is_no_journal(open_file, tmp_path):
+async def test_a_directory_is_not_a_journal(open_file, tmp_path):
     await fails(open_file(tmp_path), "cannot be opened")
 
 
-async def test_a_file_of_something_else_is_left_as_it_is(journal, path):
-    path.write_bytes(b"not a database, but somebody's thesis. " * 100)
+async def test_a_file_that_is_not_a_database_is_not_changed(journal, path):
+    path.write_bytes(b"not a database, but a thesis. " * 100)
     before = path.read_bytes()
     await fails(journal, "not a journal")
     assert path.read_bytes() == before
 
 
-async def test_a_database_of_something_else_is_left_as_it_is(journal, path):
+async def test_a_database_of_another_program_is_not_changed(journal, path):
     with closing(sqlite3.connect(path)) as db:
-        db.execute("CREATE TABLE somebody_elses (id)")
+        db.execute("CREATE TABLE of_another_program (id)")
         db.commit()
     before = path.read_bytes()
-    await fails(journal, "something else", "another path")
+    await fails(journal, "another program", "another path")
     assert path.read_bytes() == before
 
 
-async def test_a_newer_version_s_file_is_left_as_it_is(journal, path):
+async def test_a_file_of_a_newer_version_is_not_changed(journal, path):
     await journal.intend(order_of())
     await journal.aclose()
     with closing(sqlite3.connect(path)) as db:
@@ -65,7 +65,7 @@ async def test_a_newer_version_s_file_is_left_as_it_is(journal, path):
     assert path.read_bytes() == before
 
 
-async def test_an_older_version_s_file_is_brought_to_this_one_with_its_orders(journal, path, monkeypatch):
+async def test_a_file_of_an_older_version_is_upgraded_with_its_orders(journal, path, monkeypatch):
     await sending(journal)
     await journal.aclose()
     later = ("ALTER TABLE orders ADD COLUMN note TEXT NOT NULL DEFAULT 'none'",)
@@ -79,7 +79,7 @@ async def test_an_older_version_s_file_is_brought_to_this_one_with_its_orders(jo
     assert rows(path, "PRAGMA user_version") == [(schema.VERSION,)]
 
 
-async def test_a_file_of_version_1_gets_a_place_for_results(path, open_file, monkeypatch):
+async def test_a_file_of_version_1_is_upgraded_with_a_table_for_results(path, open_file, monkeypatch):
     with monkeypatch.context() as older:
         older.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:1])
         older.setattr(schema, "VERSION", 1)
@@ -110,7 +110,7 @@ async def test_a_file_of_version_1_gets_a_place_for_results(path, open_file, mon
     assert (await new.get(ref_of(), NOW)).is_terminal
 
 
-async def test_a_migration_that_fails_changes_nothing(journal, path, monkeypatch):
+async def test_a_failed_migration_changes_nothing(journal, path, monkeypatch):
     await journal.intend(order_of())
     await journal.aclose()
     before = path.read_bytes()
@@ -121,16 +121,16 @@ async def test_a_migration_that_fails_changes_nothing(journal, path, monkeypatch
     assert path.read_bytes() == before
 
 
-async def test_a_damaged_file_says_so(journal, path):
+async def test_a_damaged_file_is_reported(journal, path):
     await journal.intend(order_of())
     await journal.aclose()
     content = bytearray(path.read_bytes())
     content[4096:] = b"\xff" * (len(content) - 4096)
     path.write_bytes(content)
-    await fails(journal, "damaged", "look at the account before anything is ordered again")
+    await fails(journal, "damaged", "check the account before you order anything")
 
 
-async def test_a_full_disk_writes_nothing_and_can_be_tried_again(journal):
+async def test_an_operation_on_a_full_disk_writes_nothing_and_can_be_retried(journal):
     await journal.intend(order_of("a"))
     pages = "PRAGMA max_page_count = 1"  # no more than it has now
     await journal._run(lambda db: db.execute(pages).fetchone())
@@ -141,7 +141,7 @@ async def test_a_full_disk_writes_nothing_and_can_be_tried_again(journal):
     assert len(await journal.list(SERVICE, ACCOUNT, NOW)) == 2
 
 
-async def test_a_file_that_another_program_keeps_locked_is_given_up_and_tried_again_later(open_file, path):
+async def test_an_operation_on_a_locked_file_times_out_and_can_be_retried(open_file, path):
     journal = open_file(busy_timeout=0.05)
     await journal.intend(order_of("a"))
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
@@ -163,7 +163,7 @@ async def test_a_file_in_use_with_another_journal_mode_is_refused(open_file, pat
     await journal.intend(order_of())
 
 
-async def test_a_file_that_stays_in_an_unsafe_journal_mode_is_refused(journal, monkeypatch):
+async def test_a_file_whose_unsafe_journal_mode_cannot_be_changed_is_refused(journal, monkeypatch):
     class Stubborn(file.LockedConnection):
         def execute(self, sql, *facts):
             return super().execute("SELECT 'wal'" if "journal_mode" in sql else sql, *facts)
@@ -194,11 +194,11 @@ def unprivileged(place: Path) -> Iterator[None]:
         place.chmod(0o755)
 
 
-async def test_a_directory_that_may_not_be_written_says_so(place, open_file, unprivileged):
+async def test_a_read_only_directory_is_reported(place, open_file, unprivileged):
     await fails(open_file(place / "orders.db"), "may not write", "make the file and its directory writable")
 
 
-async def test_a_file_that_may_not_be_written_says_so(place, open_file, request):
+async def test_a_read_only_file_is_reported(place, open_file, request):
     path = place / "orders.db"
     journal = open_file(path)
     await journal.intend(order_of("a"))
@@ -211,7 +211,7 @@ async def test_a_file_that_may_not_be_written_says_so(place, open_file, request)
 
 
 @pytest.mark.parametrize("harm", [Path.unlink, lambda path: path.rename(path.with_suffix(".old"))])
-async def test_a_file_that_is_deleted_or_moved_while_in_use_is_not_begun_anew(journal, path, harm):
+async def test_a_file_that_is_deleted_or_moved_while_in_use_is_not_created_again(journal, path, harm):
     await sending(journal)
     harm(path)
     for _ in range(2):
@@ -232,7 +232,7 @@ async def test_a_file_that_is_replaced_while_in_use_is_not_written(journal, open
     assert rows(path, "SELECT order_id FROM orders") == [("another",)]
 
 
-async def test_a_file_that_is_put_back_is_used_again(journal, path):
+async def test_a_restored_file_is_used_again(journal, path):
     await sending(journal)
     path.rename(path.with_suffix(".old"))
     await fails(journal, "put it back")
@@ -240,7 +240,7 @@ async def test_a_file_that_is_put_back_is_used_again(journal, path):
     assert (await journal.settle(ref_of(), 1, accepted())).receipt.task_id == "task-1"
 
 
-async def test_an_sqlite_that_is_too_old_says_so(journal, path, monkeypatch):
+async def test_an_outdated_sqlite_is_reported(journal, path, monkeypatch):
     monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 36, 0))
     await fails(journal, "SQLite 3.37 or newer")
     assert not path.exists()
@@ -271,14 +271,14 @@ MOUNTS = """\
         ("/mnt/hidden", None),
     ],
 )
-def test_a_network_file_system_is_known_by_where_it_is_mounted(tmp_path, where, kind):
+def test_a_network_file_system_is_detected_by_its_mount(tmp_path, where, kind):
     mounts = tmp_path / "mountinfo"
     mounts.write_text(MOUNTS)
-    assert network_file_system(Path(where, "orders.db"), mounts) == kind
+    assert find_network_file_system(Path(where, "orders.db"), mounts) == kind
 
 
-def test_where_nobody_lists_what_is_mounted_nothing_is_known_of_it(tmp_path):
-    assert network_file_system(tmp_path / "orders.db", tmp_path / "missing") is None
+def test_no_network_file_system_is_detected_without_a_list_of_mounts(tmp_path):
+    assert find_network_file_system(tmp_path / "orders.db", tmp_path / "missing") is None
 
 
 def test_a_network_file_system_is_refused_unless_it_is_allowed(tmp_path, path):
@@ -291,6 +291,6 @@ def test_a_network_file_system_is_refused_unless_it_is_allowed(tmp_path, path):
 
 
 @pytest.mark.parametrize("path", ["", ":memory:", "a\0b"])
-def test_what_is_no_path_of_a_file_is_refused_at_once(path):
+def test_an_invalid_path_is_refused_immediately(path):
     with pytest.raises(ConfigurationError, match="MemoryJournal"):
         SqliteJournal(path)

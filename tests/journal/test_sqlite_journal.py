@@ -1,4 +1,4 @@
-"""What a journal in a file promises beside what every journal does."""
+"""The promises of a journal in a file, in addition to those of every journal."""
 
 import asyncio
 import logging
@@ -37,10 +37,10 @@ from vidgen_async.journal.sqlite.queries import (
     _MAY_HOLD_A_SLOT,
     _OF_ORDER,
     _ORDERS,
+    _ORDERS_OF_PAGE,
     _OWNER,
     _RESULTS,
     _RUNNING,
-    _WHICH,
     _micros,
 )
 from vidgen_async.types.limits import Pacing
@@ -57,13 +57,13 @@ def journal(open_file) -> SqliteJournal:
 # -- what survives -----------------------------------------------------------------------------------------------------
 
 
-def test_it_is_a_journal_that_lasts(path):
+def test_an_sqlite_journal_is_durable(path):
     journal: Journal = SqliteJournal(path)
     assert journal.durable is True
     assert repr(journal) == f"SqliteJournal({str(path)!r})"
 
 
-async def test_everything_is_there_after_the_file_was_closed_and_opened_again(journal, open_file):
+async def test_all_orders_are_available_after_the_file_was_closed_and_reopened(journal, open_file):
     word = await journal.namespace("word")
     await sending(journal, "a")
     await journal.settle(ref_of("a"), 1, uncertain(cause="lost", body=b"half an ans"))
@@ -79,7 +79,7 @@ async def test_everything_is_there_after_the_file_was_closed_and_opened_again(jo
     assert await again.namespace("another") == word
 
 
-async def test_every_closing_and_every_piece_of_evidence_stays_on_record(journal, path):
+async def test_every_closing_and_every_evidence_remains_in_the_file(journal, path):
     await sending(journal)
     await journal.settle(ref_of(), 1, uncertain(after(1), cause="lost", body=b"half an ans"))
     for by, state in (("Ann", OrderState.ABANDONED), ("Bob", OrderState.WITHDRAWN)):
@@ -107,14 +107,14 @@ async def test_evidence_that_adds_nothing_is_not_written(journal, path):
     assert rows(path, "SELECT outcome FROM evidence") == [("accepted",)]
 
 
-async def test_a_text_that_is_no_unicode_does_not_keep_a_receipt_from_being_written(journal):
+async def test_a_lone_surrogate_does_not_prevent_storing_a_receipt(journal):
     await sending(journal)
     told = evidence(AttemptOutcome.ACCEPTED, task_id="task-1", cause="it said \udc80")
     assert (await journal.settle(ref_of(), 1, told)).receipt.task_id == "task-1"
     assert (await journal.get(ref_of(), NOW)).attempts[0].evidence.cause == r"it said \udc80"
 
 
-async def test_it_can_be_used_again_after_it_was_closed(journal):
+async def test_a_closed_journal_can_be_used_again(journal):
     await journal.intend(order_of("a"))
     await journal.aclose()
     await journal.intend(order_of("b"))
@@ -124,7 +124,7 @@ async def test_it_can_be_used_again_after_it_was_closed(journal):
 # -- the file ----------------------------------------------------------------------------------------------------------
 
 
-async def test_only_its_owner_may_read_the_file_and_those_beside_it(journal, path):
+async def test_only_the_owner_can_access_the_file_and_those_beside_it(journal, path):
     usual = os.umask(0)
     try:
         await journal.intend(order_of())
@@ -136,7 +136,7 @@ async def test_only_its_owner_may_read_the_file_and_those_beside_it(journal, pat
     assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
 
 
-async def test_a_file_that_everybody_may_read_is_left_so_and_told_about(journal, path, caplog):
+async def test_a_file_that_all_users_can_read_is_reported_and_not_changed(journal, path, caplog):
     path.touch()
     path.chmod(0o644)
     with caplog.at_level(logging.WARNING, logger="vidgen_async"):
@@ -144,7 +144,7 @@ async def test_a_file_that_everybody_may_read_is_left_so_and_told_about(journal,
         await journal.intend(order_of("another"))
     assert path.stat().st_mode & 0o777 == 0o644
     assert [record.message for record in caplog.records] == [
-        f"journal {path}: everybody on this machine may read it (mode 644)"
+        f"journal {path}: all users of this machine can access it (mode 644)"
     ]
 
 
@@ -156,14 +156,14 @@ async def test_a_relative_path_is_the_same_file_after_a_change_of_directory(tmp_
     assert (tmp_path / "orders.db").exists()
 
 
-async def test_a_link_to_a_file_that_does_not_exist_yet_makes_it_for_its_owner_alone(tmp_path, path, journal):
+async def test_the_missing_target_of_a_link_is_created_for_its_owner_only(tmp_path, path, journal):
     target = tmp_path / "elsewhere.db"
     path.symlink_to(target)
     await journal.intend(order_of())
     assert target.stat().st_mode & 0o777 == 0o600
 
 
-async def test_every_commit_is_on_the_disk_and_safe_beside_other_writers(journal):
+async def test_every_commit_is_durable_and_safe_with_several_writers(journal):
     await journal.intend(order_of())
     pragmas = ("journal_mode", "synchronous", "foreign_keys")
     found = await journal._run(lambda db: [db.execute(f"PRAGMA {name}").fetchone()[0] for name in pragmas])
@@ -182,7 +182,7 @@ DECISIONS = {
 
 
 @pytest.mark.parametrize("operation", DECISIONS.values(), ids=DECISIONS.keys())
-async def test_nobody_else_writes_between_what_an_operation_reads_and_what_it_writes(
+async def test_no_other_writer_can_write_between_the_reads_and_writes_of_an_operation(
     journal, path, monkeypatch, operation
 ):
     def reading(name: str) -> Callable[..., object]:
@@ -239,16 +239,16 @@ async def test_listing_takes_as_many_statements_for_many_orders_as_for_one(journ
         _ATTEMPTS + _OF_ORDER.format("attempts"),
         _RESULTS + _OF_ORDER.format("evidence"),
         _OWNER,
-        *(f"{_ORDERS} {which}".format("orders") for which in _WHICH.values()),
-        *(f"{_ATTEMPTS} {which}".format("attempts") for which in _WHICH.values()),
-        *(f"{_CLOSINGS} {which}".format("closings") for which in _WHICH.values()),
-        *(f"{_RESULTS} {which}".format("evidence") for which in _WHICH.values()),
+        *(f"{_ORDERS} {which}".format("orders") for which in _ORDERS_OF_PAGE.values()),
+        *(f"{_ATTEMPTS} {which}".format("attempts") for which in _ORDERS_OF_PAGE.values()),
+        *(f"{_CLOSINGS} {which}".format("closings") for which in _ORDERS_OF_PAGE.values()),
+        *(f"{_RESULTS} {which}".format("evidence") for which in _ORDERS_OF_PAGE.values()),
         _END_OF_PAGE.format("orders"),
         _END_OF_PAGE.format("evidence"),
         _RUNNING,
     ],
 )
-async def test_no_look_at_one_thing_goes_through_all_of_them(journal, query):
+async def test_no_query_scans_a_whole_table(journal, query):
     await sending(journal)
     facts = {"service": SERVICE, "account": ACCOUNT, "order_id": "o", "since": 0, "task_id": "task-1"}
     facts |= {"after": 0, "until": 9, "size": 9}
@@ -257,15 +257,17 @@ async def test_no_look_at_one_thing_goes_through_all_of_them(journal, query):
     assert not [step for step in plan if step.startswith("SCAN")]
 
 
-@pytest.mark.parametrize("query", [_RUNNING, f"{_ORDERS} {_WHICH[False]}".format("orders")], ids=["running", "list"])
-async def test_a_page_is_a_stretch_of_its_table_and_not_all_that_an_account_has(journal, query):
+@pytest.mark.parametrize(
+    "query", [_RUNNING, f"{_ORDERS} {_ORDERS_OF_PAGE[False]}".format("orders")], ids=["running", "list"]
+)
+async def test_a_page_reads_a_range_of_ids_and_not_all_rows_of_the_account(journal, query):
     facts = {"service": SERVICE, "account": ACCOUNT, "after": 0, "until": 9}
     plan = await journal._run(lambda db: [row["detail"] for row in db.execute(f"EXPLAIN QUERY PLAN {query}", facts)])
     assert [step for step in plan if "USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)" in step]
 
 
 @pytest.mark.parametrize("is_terminal", [None, False, True])
-async def test_a_create_has_its_turn_between_two_pages_of_a_list(journal, monkeypatch, is_terminal):
+async def test_a_create_is_carried_out_between_two_pages_of_a_list(journal, monkeypatch, is_terminal):
     monkeypatch.setattr("vidgen_async.journal.sqlite.journal._LIST_PAGE", 2)
     for number in range(20):
         await journal.intend(order_of(f"order-{number}"))
@@ -278,7 +280,9 @@ async def test_a_create_has_its_turn_between_two_pages_of_a_list(journal, monkey
     assert len(await listing) == (21 if is_terminal is None else 0)
 
 
-async def test_a_close_between_two_pages_of_a_list_ends_it_and_the_file_stays_closed(journal, monkeypatch):
+async def test_closing_the_journal_between_two_pages_of_a_list_ends_the_list_and_the_file_stays_closed(
+    journal, monkeypatch
+):
     monkeypatch.setattr("vidgen_async.journal.sqlite.journal._LIST_PAGE", 2)
     for number in range(20):
         await journal.intend(order_of(f"order-{number}"))
@@ -292,7 +296,7 @@ async def test_a_close_between_two_pages_of_a_list_ends_it_and_the_file_stays_cl
     assert journal._thread is None
 
 
-async def test_pacing_looks_only_at_attempts_that_can_hold_a_slot(journal):
+async def test_pacing_reads_only_attempts_that_can_hold_a_slot(journal):
     for number in range(20):
         await sending(journal, f"old-{number}")
         await journal.settle(ref_of(f"old-{number}"), 1, accepted(at=after(1)))
@@ -307,20 +311,20 @@ async def test_pacing_looks_only_at_attempts_that_can_hold_a_slot(journal):
 
 
 class Step:
-    """One operation by chance; carried out on two journals it is the same one."""
+    """One random operation, the same for each journal on which it is carried out."""
 
-    def __init__(self, chance: random.Random, now: datetime) -> None:
-        order_id = f"order-{chance.randrange(8)}"
+    def __init__(self, rng: random.Random, now: datetime) -> None:
+        order_id = f"order-{rng.randrange(8)}"
         self.now, self.ref, self.order = now, ref_of(order_id), order_of(order_id)
-        self.n = chance.randint(1, 3)
-        self.news = chance.choice(
+        self.n = rng.randint(1, 3)
+        self.news = rng.choice(
             [uncertain(now, cause="lost"), uncertain(now, answered=True), rejected(now), accepted(at=now)]
         )
-        self.states = frozenset(chance.sample(list(OrderState), 4))
-        state = chance.choice([OrderState.ABANDONED, OrderState.WITHDRAWN])
+        self.states = frozenset(rng.sample(list(OrderState), 4))
+        state = rng.choice([OrderState.ABANDONED, OrderState.WITHDRAWN])
         self.closing = Closing(state=state, at=now, reason=f"at {now}", by="Ann")
-        self.wish = permission(order_id, expect_attempt=chance.randrange(3), states=self.states, now=now, limit=3)
-        self.name = chance.choice(["intend", "begin", "begin", "settle", "close_order", "get", "list", "turn"])
+        self.wish = permission(order_id, expect_attempt=rng.randrange(3), states=self.states, now=now, limit=3)
+        self.name = rng.choice(["intend", "begin", "begin", "settle", "close_order", "get", "list", "turn"])
 
     async def carry_out(self, journal: Journal) -> object:
         if self.name == "list":
@@ -339,15 +343,15 @@ class Step:
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_any_history_reads_as_it_does_in_memory(open_file, monkeypatch, seed):
+async def test_a_random_history_gives_the_same_results_as_in_memory(open_file, monkeypatch, seed):
     monkeypatch.setattr("vidgen_async.journal.sqlite.journal._LIST_PAGE", 3)
-    chance = random.Random(seed)  # noqa: S311 - a repeatable history, not secrets
+    rng = random.Random(seed)  # noqa: S311 - a repeatable history, not secrets
     memory, file = MemoryJournal(), open_file()
     now = NOW
     begun = 0
     for _ in range(200):
-        now += timedelta(seconds=chance.choice([0, 0.1, 5, 60]))
-        step = Step(chance, now)
+        now += timedelta(seconds=rng.choice([0, 0.1, 5, 60]))
+        step = Step(rng, now)
         found = await step.carry_out(file)
         assert found == await step.carry_out(memory)
         begun += isinstance(found, Attempt)

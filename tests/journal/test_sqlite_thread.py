@@ -1,4 +1,4 @@
-"""The thread of a journal: the event loop never waits for the disk, and no operation is left half done."""
+"""The thread of a journal: the event loop never waits for the disk, and every operation is atomic."""
 
 import asyncio
 import sqlite3
@@ -26,7 +26,7 @@ def journal(open_file) -> SqliteJournal:
 
 @frozen
 class Slow:
-    """Writing an order takes until it is told to end."""
+    """Storing an order waits for ``end``."""
 
     begun: threading.Event = Factory(threading.Event)
     end: threading.Event = Factory(threading.Event)
@@ -56,7 +56,7 @@ async def test_nothing_is_started_before_the_first_operation(journal, path):
     assert not path.exists()
 
 
-async def test_the_event_loop_goes_on_while_an_operation_waits_for_the_disk(journal, slow):
+async def test_the_event_loop_is_not_blocked_while_an_operation_waits_for_the_disk(journal, slow):
     operation = asyncio.ensure_future(journal.intend(order_of()))
     await slow.until_begun()
     for _ in range(100):
@@ -66,7 +66,7 @@ async def test_the_event_loop_goes_on_while_an_operation_waits_for_the_disk(jour
     assert (await operation).state is OrderState.QUEUED
 
 
-async def test_an_operation_that_has_begun_is_carried_out_although_its_caller_is_cancelled(journal, slow):
+async def test_an_operation_that_has_begun_is_completed_although_its_caller_is_cancelled(journal, slow):
     caller = asyncio.ensure_future(journal.intend(order_of("a")))
     await slow.until_begun()
     caller.cancel()
@@ -76,7 +76,7 @@ async def test_an_operation_that_has_begun_is_carried_out_although_its_caller_is
     assert (await journal.get(ref_of("a"), NOW)).state is OrderState.QUEUED
 
 
-async def test_an_operation_that_has_not_begun_when_its_caller_is_cancelled_never_does(journal, slow):
+async def test_an_operation_whose_caller_is_cancelled_before_it_begins_never_begins(journal, slow):
     first = asyncio.ensure_future(journal.intend(order_of("a")))
     await slow.until_begun()
     second = asyncio.ensure_future(journal.intend(order_of("b")))
@@ -90,7 +90,7 @@ async def test_an_operation_that_has_not_begun_when_its_caller_is_cancelled_neve
     assert [order.order_id for order in await journal.list(SERVICE, ACCOUNT, NOW)] == ["a"]
 
 
-async def test_a_close_waits_for_what_was_asked_before_it_and_leaves_no_thread(journal, slow):
+async def test_aclose_waits_for_earlier_operations_and_leaves_no_thread(journal, slow):
     operations = [asyncio.ensure_future(journal.intend(order_of(f"order-{n}"))) for n in range(5)]
     await slow.until_begun()
     closing = asyncio.ensure_future(journal.aclose())
@@ -104,7 +104,7 @@ async def test_a_close_waits_for_what_was_asked_before_it_and_leaves_no_thread(j
     assert [(await operation).order_id for operation in operations] == [f"order-{n}" for n in range(5)]
 
 
-async def test_a_close_that_is_cancelled_still_ends_the_thread(journal, slow):
+async def test_a_cancelled_aclose_still_ends_the_thread(journal, slow):
     operation = asyncio.ensure_future(journal.intend(order_of()))
     await slow.until_begun()
     (thread,) = journal_threads()
@@ -117,7 +117,7 @@ async def test_a_close_that_is_cancelled_still_ends_the_thread(journal, slow):
     assert not thread.is_alive()
 
 
-async def test_one_thread_does_it_all(journal):
+async def test_all_operations_run_in_one_thread(journal):
     await asyncio.gather(*(journal.intend(order_of(f"order-{n}")) for n in range(20)))
     (thread,) = journal_threads()
     assert thread.daemon

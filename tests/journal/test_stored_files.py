@@ -13,7 +13,7 @@ from vidgen_async.types.orders import AttemptOutcome, OrderState
 
 DATA = Path(__file__).with_name("data")
 
-#: What 0.1.0 wrote: each order under its state, or under what is special about it.
+#: The orders that 0.1.0 wrote, each named after its state or its special property.
 STATES = {
     "queued": OrderState.QUEUED,
     "sending": OrderState.SENDING,
@@ -33,7 +33,7 @@ def path(path):
     return path
 
 
-async def test_every_order_is_read_in_its_state_with_what_was_known(open_file, path):
+async def test_every_order_of_an_earlier_release_is_read_with_its_state_and_evidence(open_file, path):
     journal = open_file()
     orders = {order.order_id: order for order in await journal.list(SERVICE, ref_of().account, NOW)}
 
@@ -49,7 +49,9 @@ async def test_every_order_is_read_in_its_state_with_what_was_known(open_file, p
     assert orders["alias"].body == b'{"model": "gen-2.0", "prompt": "a boat", "seconds": 5}'
 
 
-async def test_what_was_sending_becomes_uncertain_by_its_own_deadline_and_takes_a_late_receipt(open_file, path):
+async def test_a_stored_sending_attempt_becomes_uncertain_at_its_own_deadline_and_accepts_a_late_receipt(
+    open_file, path
+):
     journal = open_file()
     assert (await journal.get(ref_of("sending"), NOW + DEADLINE)).state is OrderState.SENDING
     assert (await journal.get(ref_of("sending"), NOW + DEADLINE * 2)).state is OrderState.UNCERTAIN
@@ -69,7 +71,7 @@ async def test_several_journals_upgrade_one_file_once(open_file, path):
     assert rows(path, "SELECT count(*) FROM orders") == [(len(STATES),)]
 
 
-async def test_a_newer_file_is_refused_and_left_as_it_is(open_file, path, monkeypatch):
+async def test_a_newer_file_is_refused_and_not_changed(open_file, path, monkeypatch):
     await open_file().get(ref_of(), NOW)
     before = path.read_bytes()
     monkeypatch.setattr(schema, "VERSION", schema.VERSION - 1)

@@ -1,4 +1,4 @@
-"""Downloads and uploads over real sockets, under a clock whose seconds cost nothing."""
+"""Downloads and uploads over real sockets, with a virtual clock."""
 
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -98,8 +98,8 @@ def downloads_of(transport: Transport, clock: VirtualClock) -> Maker:
     def make(service: Site | str, **options) -> Downloads:
         base = URL(service) if isinstance(service, str) else service.url("/openapi/v1")
         endpoints = endpoints_of(base)
-        reads = Reads(transport, clock, origin=endpoints.origin, known=(KEY,), chance=lambda: 1.0)
-        return Downloads(reads, endpoints, clock, chance=lambda: 1.0, **options)
+        reads = Reads(transport, clock, origin=endpoints.origin, known=(KEY,), rng=lambda: 1.0)
+        return Downloads(reads, endpoints, clock, rng=lambda: 1.0, **options)
 
     return make
 
@@ -109,7 +109,7 @@ def uploads_of(transport: Transport, clock: VirtualClock) -> Callable[[Site], Up
     def make(service: Site) -> Uploads:
         endpoints = endpoints_of(service.url("/openapi/v1"))
         return Uploads(
-            Reads(transport, clock, origin=endpoints.origin, known=(KEY,), chance=lambda: 1.0), endpoints, clock
+            Reads(transport, clock, origin=endpoints.origin, known=(KEY,), rng=lambda: 1.0), endpoints, clock
         )
 
     return make

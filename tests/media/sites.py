@@ -1,4 +1,4 @@
-"""Real sockets that answer by a script and write down what they were asked."""
+"""Services on real sockets that respond by a script and record the requests."""
 
 import random
 import struct
@@ -29,7 +29,7 @@ def video(size: int = 100_000, *, seed: int = 1) -> bytes:
 
 @frozen
 class Seen:
-    """One request that came in."""
+    """One received request."""
 
     method: str
     target: str
@@ -38,8 +38,8 @@ class Seen:
 
 @frozen(kw_only=True)
 class Says:
-    """One answer. ``cut``: so many bytes of the body are sent, then the connection is closed. ``framing``: "length",
-    "chunked" or "close"."""
+    """One response. After ``cut`` bytes of the body the connection is closed. ``framing`` is "length", "chunked" or
+    "close"."""
 
     status: int = 200
     body: bytes = b""
@@ -83,7 +83,7 @@ Script = Callable[[Seen], Says]
 
 @define
 class Site:
-    """A site under way. ``script`` is asked for every answer."""
+    """A running site. ``script`` returns the response to each request."""
 
     raw: RawService
     script: Script
@@ -102,7 +102,7 @@ class Site:
 
 
 def in_turn(*answers: Says | Script) -> Script:
-    """One after another; the last one for ever."""
+    """The responses one after another; the last one is repeated."""
     left = list(answers)
 
     def script(seen: Seen) -> Says:
@@ -134,7 +134,7 @@ async def site(script: Script | Says) -> AsyncIterator[Site]:
 
 @define
 class RangeHost:
-    """Serves one video with ranges; ``cuts`` are taken one per answer: how many bytes go out before it closes."""
+    """Serves one video with ranges. Each response takes one of ``cuts``: the bytes sent before it is closed."""
 
     data: bytes
     etag: str | None = '"v1"'

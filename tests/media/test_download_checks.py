@@ -1,4 +1,4 @@
-"""What is saved is a video, whole, or nothing is saved and the file of yesterday is still there."""
+"""Only a complete video is saved; otherwise the existing file is unchanged."""
 
 import gzip
 
@@ -26,7 +26,7 @@ VIDEO = video()
 
 @pytest.mark.rule("4.6 response 200", side="sdk")
 @pytest.mark.parametrize("framing", ["length", "chunked", "close"])
-async def test_every_byte_arrives_as_it_was_sent(framing, downloads_of, target):
+async def test_the_saved_bytes_equal_the_sent_bytes(framing, downloads_of, target):
     async with site(Says(body=VIDEO, framing=framing)) as service:
         path = await downloads_of(service).download("task-1", target.path)
 
@@ -92,7 +92,7 @@ async def test_every_media_type_that_may_be_a_video_is_accepted(media, downloads
     ],
     ids=lambda answer: f"{answer.status} {answer.media} {answer.body[:12]!r} {answer.framing}",
 )
-async def test_what_is_no_video_is_never_saved(answer, downloads_of, target):
+async def test_a_response_that_is_not_a_video_is_never_saved(answer, downloads_of, target):
     async with site(answer) as service:
         with pytest.raises(NotVideoError) as caught:
             await downloads_of(service).download("task-1", target.path)
@@ -126,7 +126,7 @@ async def test_the_quoted_page_shows_no_secret(downloads_of, target):
         (416, UnexpectedResponseError),
     ],
 )
-async def test_a_refusal_of_the_service_is_its_own_error_at_once(status, kind, downloads_of, target, clock):
+async def test_an_error_status_raises_its_service_error_at_once(status, kind, downloads_of, target, clock):
     async with site(page(status, "" if status == 304 else "no")) as service:
         with pytest.raises(kind) as caught:
             await downloads_of(service).download("task-1", target.path)
@@ -147,31 +147,29 @@ async def test_an_endless_error_page_is_not_read_to_its_end(downloads_of, target
 
 
 @pytest.mark.parametrize("fault", [503, 500, 502, 504, 429, 408])
-async def test_a_transient_refusal_goes_again(fault, downloads_of, target, clock):
+async def test_a_transient_error_status_is_retried(fault, downloads_of, target, clock):
     async with site(in_turn(page(fault), page(fault), Says(body=VIDEO))) as service:
         await downloads_of(service).download("task-1", target.path)
     assert target.path.read_bytes() == VIDEO
     assert 0 < clock.now() < 5
 
 
-async def test_retry_after_is_waited_for(downloads_of, target, clock):
+async def test_retry_after_is_respected(downloads_of, target, clock):
     async with site(in_turn(page(503, Retry_After="40"), Says(body=VIDEO))) as service:
         await downloads_of(service).download("task-1", target.path)
     assert clock.now() == 40
 
 
 @pytest.mark.parametrize(("status", "kind"), [(503, ServiceUnavailableError), (429, RateLimitError)])
-async def test_a_lasting_refusal_ends_with_its_own_error_when_the_patience_does(
-    status, kind, downloads_of, target, clock
-):
+async def test_a_persistent_error_status_is_raised_after_the_time_limit(status, kind, downloads_of, target, clock):
     async with site(page(status)) as service:
         with pytest.raises(kind):
-            await downloads_of(service, patience=100).download("task-1", target.path)
+            await downloads_of(service, retry_for=100).download("task-1", target.path)
     assert target.is_untouched()
     assert 70 < clock.now() <= 100
 
 
-async def test_a_service_that_is_not_there_is_a_transport_error(downloads_of, target, clock):
+async def test_an_unreachable_service_is_a_transport_error(downloads_of, target, clock):
     with pytest.raises(TransportError):
         await downloads_of("http://127.0.0.1:1/openapi/v1").download("task-1", target.path)
     assert target.is_untouched()
@@ -206,7 +204,7 @@ async def test_a_video_that_is_always_cut_short_is_never_saved(framing, download
     ids=["one byte short", "cut in moov", "no mdat", "no moov", "one byte more", "a page behind", "bad size"],
 )
 @pytest.mark.parametrize("framing", ["length", "close"])
-async def test_the_boxes_must_add_up_however_the_body_was_framed(body, kind, framing, downloads_of, target):
+async def test_the_boxes_must_be_complete_with_any_framing_of_the_body(body, kind, framing, downloads_of, target):
     async with site(Says(body=body, framing=framing)) as service:
         with pytest.raises(kind):
             await downloads_of(service).download("task-1", target.path)
@@ -216,12 +214,12 @@ async def test_the_boxes_must_add_up_however_the_body_was_framed(body, kind, fra
 
 
 @pytest.mark.parametrize("framing", ["length", "chunked", "close"])
-async def test_an_open_last_box_is_whole_only_where_something_else_tells_the_length(framing, downloads_of, target):
+async def test_a_last_box_without_a_size_is_complete_only_if_the_length_is_known(framing, downloads_of, target):
     start = VIDEO.index(b"mdat") - 4
     body = VIDEO[:start] + b"\0\0\0\0" + VIDEO[start + 4 :]
     async with site(Says(body=body, framing=framing)) as service:
         if framing == "close":
-            with pytest.raises(TruncatedError, match="nothing tells its length"):
+            with pytest.raises(TruncatedError, match="its size is unknown"):
                 await downloads_of(service).download("task-1", target.path)
             assert target.is_untouched()
         else:
@@ -229,15 +227,15 @@ async def test_an_open_last_box_is_whole_only_where_something_else_tells_the_len
             assert target.path.read_bytes() == body
 
 
-async def test_a_whole_video_after_one_without_length_that_was_cut(downloads_of, target):
+async def test_a_complete_video_is_saved_after_a_truncated_one_without_length(downloads_of, target):
     async with site(in_turn(Says(body=VIDEO, cut=60_000, framing="close"), Says(body=VIDEO))) as service:
         await downloads_of(service).download("task-1", target.path)
     assert target.path.read_bytes() == VIDEO
 
 
-async def test_every_error_is_one_of_the_tree(downloads_of, target):
+async def test_every_error_is_a_vidgen_error(downloads_of, target):
     async with site(RangeHost(VIDEO, cuts=[0] * 1000)) as service:
         with pytest.raises(VidgenError) as caught:
-            await downloads_of(service, patience=5).download("task-1", target.path)
+            await downloads_of(service, retry_for=5).download("task-1", target.path)
     assert isinstance(caught.value, DownloadError)
     assert target.is_untouched()

@@ -1,4 +1,4 @@
-"""The file: made beside its target, moved at one go, gone on every failure and cancel; the loop never waits for it."""
+"""The temporary file is created beside its target, moved atomically, and removed after failures and cancellation."""
 
 import asyncio
 import errno
@@ -17,7 +17,7 @@ from tests.transports.raw_service import raw_service
 from vidgen_async.clock import LoopClock, VirtualClock
 from vidgen_async.errors import DownloadError, NotReadyError, TruncatedError
 from vidgen_async.media.download import Downloads, check_target
-from vidgen_async.media.partial_file import PartFile, in_thread
+from vidgen_async.media.partial_file import PartialFile, run_in_thread
 from vidgen_async.service.retries import Reads
 from vidgen_async.transports import BufferedResponse, FakeTransport
 from vidgen_async.types.http import make_headers
@@ -50,7 +50,7 @@ def bad_targets(folder: Path) -> dict[str, Path | str]:
 @pytest.mark.parametrize(
     "kind", ["no folder", "a folder", "in a file", "a device", "nothing", "a null", "a loop", "a long name"]
 )
-async def test_a_target_that_cannot_be_written_is_told_before_any_request(kind, downloads_of, tmp_path):
+async def test_an_unwritable_target_is_reported_before_any_request(kind, downloads_of, tmp_path):
     to = bad_targets(tmp_path)[kind]
     before = names(tmp_path)
     async with site(Says(body=VIDEO)) as service:
@@ -64,7 +64,7 @@ async def test_a_target_that_cannot_be_written_is_told_before_any_request(kind, 
     assert names(tmp_path) == before
 
 
-async def test_a_folder_that_refuses_is_told_before_any_request(downloads_of, target, monkeypatch):
+async def test_an_unwritable_directory_is_reported_before_any_request(downloads_of, target, monkeypatch):
     real_open = os.open
 
     def refuse(path: object, flags: int, *rest: object) -> int:
@@ -79,14 +79,14 @@ async def test_a_folder_that_refuses_is_told_before_any_request(downloads_of, ta
     assert service.requests == []
 
 
-async def test_a_good_target_passes_the_check_and_nothing_is_left(target, tmp_path):
+async def test_a_writable_target_passes_the_check_which_leaves_no_file(target, tmp_path):
     await check_target(target.path)
     await check_target(str(tmp_path / "new.mp4"))
     assert target.is_untouched()
     assert names(tmp_path) == ["videos"]
 
 
-async def test_a_link_at_the_target_stays_a_link(downloads_of, target, tmp_path):
+async def test_a_symbolic_link_at_the_target_is_followed(downloads_of, target, tmp_path):
     link = tmp_path / "link.mp4"
     link.symlink_to(target.path)
     async with site(Says(body=VIDEO)) as service:
@@ -96,7 +96,7 @@ async def test_a_link_at_the_target_stays_a_link(downloads_of, target, tmp_path)
     assert names(target.path.parent) == ["hero.mp4"]
 
 
-async def test_a_new_file_has_the_rights_of_any_new_file(downloads_of, tmp_path):
+async def test_a_new_file_has_the_usual_permissions(downloads_of, tmp_path):
     name = "é" * 120 if sys.getfilesystemencoding() == "utf-8" else "e" * 240
     before = os.umask(0o027)
     try:
@@ -107,7 +107,7 @@ async def test_a_new_file_has_the_rights_of_any_new_file(downloads_of, tmp_path)
     assert path.stat().st_mode & 0o777 == 0o640
 
 
-async def test_the_old_file_is_whole_until_the_new_one_is(downloads_of, target):
+async def test_the_old_file_is_intact_until_the_new_one_is_complete(downloads_of, target):
     seen = []
 
     def look(received: int, total: int | None) -> None:
@@ -121,12 +121,12 @@ async def test_the_old_file_is_whole_until_the_new_one_is(downloads_of, target):
     assert names(target.path.parent) == ["hero.mp4"]
 
 
-@pytest.mark.parametrize("step", ["_write", "_commit", "_examine", "_truncate"])
+@pytest.mark.parametrize("step", ["_write", "_commit", "_inspect", "_truncate"])
 async def test_a_full_disk_is_a_download_error_that_names_the_file(step, downloads_of, target, monkeypatch):
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(PartFile, step, full)
+    monkeypatch.setattr(PartialFile, step, full)
     async with site(in_turn(Says(body=VIDEO, cut=30_000), Says(body=VIDEO))) as service:
         with pytest.raises(DownloadError, match="no space left") as caught:
             await downloads_of(service).download("task-1", target.path)
@@ -148,7 +148,7 @@ async def test_two_downloads_to_one_target_do_not_mix(downloads_of, target):
 # -- progress and limits ---------------------------------------------------------------------------------------------
 
 
-async def test_progress_ends_with_everything_and_goes_back_when_it_begins_anew(downloads_of, target):
+async def test_progress_ends_with_the_total_and_decreases_after_a_restart(downloads_of, target):
     seen = []
     script = in_turn(Says(body=VIDEO, cut=40_000), Says(body=VIDEO, framing="chunked"))
     async with site(script) as service:
@@ -157,7 +157,7 @@ async def test_progress_ends_with_everything_and_goes_back_when_it_begins_anew(d
     assert seen[-1] == (100_000, None)
 
 
-async def test_what_progress_raises_ends_the_download(downloads_of, target):
+async def test_an_exception_of_on_progress_ends_the_download(downloads_of, target):
     def stop(received: int, total: int | None) -> None:
         raise LookupError
 
@@ -167,7 +167,7 @@ async def test_what_progress_raises_ends_the_download(downloads_of, target):
     assert target.is_untouched()
 
 
-async def test_a_total_limit_is_counted_by_the_clock(downloads_of, target, clock):
+async def test_the_timeout_is_measured_by_the_clock(downloads_of, target, clock):
     async with site(page(503)) as service:
         with pytest.raises(DownloadError, match="within 20 s"):
             await downloads_of(service).download("task-1", target.path, timeout=20)
@@ -175,14 +175,14 @@ async def test_a_total_limit_is_counted_by_the_clock(downloads_of, target, clock
     assert target.is_untouched()
 
 
-async def test_no_virtual_second_passes_while_a_thread_writes(downloads_of, target, monkeypatch):
-    write = PartFile._write
+async def test_virtual_time_does_not_advance_while_a_thread_writes(downloads_of, target, monkeypatch):
+    write = PartialFile._write
 
-    def slowly(part: PartFile, data: bytearray) -> None:
+    def slowly(part: PartialFile, data: bytearray) -> None:
         threading.Event().wait(0.05)
         write(part, data)
 
-    monkeypatch.setattr(PartFile, "_write", slowly)
+    monkeypatch.setattr(PartialFile, "_write", slowly)
     async with site(Says(body=VIDEO)) as service:
         await downloads_of(service).download("task-1", target.path, timeout=1)
     assert target.path.read_bytes() == VIDEO
@@ -195,7 +195,7 @@ async def test_a_task_that_is_not_ready_leaves_nothing_behind(downloads_of, tmp_
     assert names(tmp_path) == []
 
 
-async def test_a_slow_drip_of_ten_minutes_is_no_failure(target):
+async def test_a_slow_transfer_of_ten_minutes_is_not_a_failure(target):
     clock = VirtualClock()
 
     async def drip():
@@ -234,7 +234,7 @@ def reads_part(entry: Path) -> bool:
 
 
 @pytest.mark.parametrize("steps", [*range(24), 30, 40, 60, 90, 150])
-async def test_cancelled_at_any_await_it_leaves_the_old_file_or_the_whole_new_one(steps, target):
+async def test_a_download_cancelled_at_any_await_leaves_the_old_file_or_the_complete_new_one(steps, target):
     closed = []
 
     async def body():
@@ -266,7 +266,7 @@ async def test_cancelled_at_any_await_it_leaves_the_old_file_or_the_whole_new_on
     assert open_parts() == []
 
 
-async def test_cancelled_in_the_middle_of_a_real_transfer_it_hangs_up(downloads_of, target):
+async def test_a_download_cancelled_during_a_transfer_closes_the_connection(downloads_of, target):
     sent, hung_up = asyncio.Event(), asyncio.Event()
 
     async def behave(connection):
@@ -292,11 +292,11 @@ async def test_cancelled_in_the_middle_of_a_real_transfer_it_hangs_up(downloads_
     assert open_parts() == []
 
 
-async def test_a_cancel_waits_for_the_thread_that_writes(downloads_of, target, monkeypatch):
-    writing, may_go_on, write = threading.Event(), threading.Event(), PartFile._write
+async def test_cancelling_waits_for_the_thread_that_writes(downloads_of, target, monkeypatch):
+    writing, may_go_on, write = threading.Event(), threading.Event(), PartialFile._write
     problems = []
 
-    def slowly(part: PartFile, data: bytearray) -> None:
+    def slowly(part: PartialFile, data: bytearray) -> None:
         writing.set()
         may_go_on.wait(5)
         try:
@@ -305,10 +305,10 @@ async def test_a_cancel_waits_for_the_thread_that_writes(downloads_of, target, m
             problems.append(error)
             raise
 
-    monkeypatch.setattr(PartFile, "_write", slowly)
+    monkeypatch.setattr(PartialFile, "_write", slowly)
     async with site(Says(body=VIDEO)) as service:
         worker = asyncio.ensure_future(downloads_of(service).download("task-1", target.path))
-        await in_thread(writing.wait, 5)
+        await run_in_thread(writing.wait, 5)
         for _ in range(3):
             worker.cancel()
             await asyncio.sleep(0)
@@ -323,16 +323,16 @@ async def test_a_cancel_waits_for_the_thread_that_writes(downloads_of, target, m
 # -- the loop and the memory -----------------------------------------------------------------------------------------
 
 
-async def test_all_file_work_is_done_in_other_threads(downloads_of, target, monkeypatch):
+async def test_all_file_io_is_done_in_other_threads(downloads_of, target, monkeypatch):
     threads = set()
-    for step in ("_open", "_write", "_truncate", "_examine", "_commit", "_discard"):
-        work = getattr(PartFile, step)
+    for step in ("_open", "_write", "_truncate", "_inspect", "_commit", "_discard"):
+        work = getattr(PartialFile, step)
 
         def noted(*args, work=work):
             threads.add(threading.get_ident())
             return work(*args)
 
-        monkeypatch.setattr(PartFile, step, noted)
+        monkeypatch.setattr(PartialFile, step, noted)
     async with site(in_turn(Says(body=VIDEO, cut=30_000), Says(body=VIDEO))) as service:
         await downloads_of(service).download("task-1", target.path)
     assert threads
@@ -344,9 +344,9 @@ async def test_a_large_video_needs_little_memory_and_few_threads(downloads_of, t
     size, piece = 24 << 20, os.urandom(1 << 16)
     head = video(200)[: video(200).index(b"mdat") - 4]
     head += (size - len(head)).to_bytes(4, "big") + b"mdat"
-    writes, write = [], PartFile._write
+    writes, write = [], PartialFile._write
 
-    def counted(part: PartFile, data: bytearray) -> None:
+    def counted(part: PartialFile, data: bytearray) -> None:
         writes.append(len(data))
         write(part, data)
 
@@ -359,7 +359,7 @@ async def test_a_large_video_needs_little_memory_and_few_threads(downloads_of, t
             await connection.answer(piece[:left])
             left -= min(left, len(piece))
 
-    monkeypatch.setattr(PartFile, "_write", counted)
+    monkeypatch.setattr(PartialFile, "_write", counted)
     async with raw_service(behave) as raw:
         tracemalloc.start()
         try:
@@ -372,13 +372,13 @@ async def test_a_large_video_needs_little_memory_and_few_threads(downloads_of, t
     assert len(writes) < 75, "a thread is too dear for every 64 KiB"
 
 
-async def test_in_thread_hands_on_results_and_errors():
-    assert await in_thread(int, "7") == 7
+async def test_run_in_thread_returns_results_and_raises_errors():
+    assert await run_in_thread(int, "7") == 7
     with pytest.raises(ValueError, match="invalid literal"):
-        await in_thread(int, "seven")
+        await run_in_thread(int, "seven")
 
 
-async def test_a_truncated_error_says_how_much_came(downloads_of, target):
+async def test_a_truncated_error_states_how_much_was_received(downloads_of, target):
     async with site(Says(body=VIDEO, cut=1234)) as service:
         with pytest.raises(TruncatedError, match="1234 of 100000 bytes"):
-            await downloads_of(service, patience=1).download("task-1", target.path)
+            await downloads_of(service, retry_for=1).download("task-1", target.path)

@@ -1,4 +1,4 @@
-"""The looks at headers and boxes, where a whole download would be a long way round."""
+"""The checks of headers and boxes, without a download."""
 
 import io
 
@@ -12,7 +12,7 @@ START = box(b"ftyp", b"isom") + box(b"moov", b"")
 WIDE = b"\0\0\0\1mdat" + (116).to_bytes(8, "big") + bytes(100)
 
 
-def structure(data: bytes) -> mp4.Structure:
+def structure(data: bytes) -> mp4.BoxStructure:
     return mp4.read_structure(io.BytesIO(data), len(data))
 
 
@@ -30,20 +30,20 @@ def structure(data: bytes) -> mp4.Structure:
         (b"", 0, False),
     ],
 )
-def test_the_end_is_where_the_boxes_say_it_is(data, end, has_moov):
+def test_the_end_is_computed_from_the_sizes_of_the_boxes(data, end, has_moov):
     found = structure(data)
     assert (found.end, found.has_moov) == (end, has_moov)
 
 
-def test_pictures_and_an_open_last_box_are_told_apart():
-    assert structure(START) == mp4.Structure(len(START), has_moov=True, has_mdat=False, is_open=False)
-    assert structure(START + WIDE) == mp4.Structure(len(START) + 116, has_moov=True, has_mdat=True, is_open=False)
+def test_media_data_and_a_last_box_without_a_size_are_distinguished():
+    assert structure(START) == mp4.BoxStructure(len(START), has_moov=True, has_mdat=False, is_open=False)
+    assert structure(START + WIDE) == mp4.BoxStructure(len(START) + 116, has_moov=True, has_mdat=True, is_open=False)
     assert structure(START + b"\0\0\0\0mdat" + bytes(9)).is_open
 
 
 @pytest.mark.parametrize("tail", [b"\0\0\0\7free", b"\0\0\0\1free" + bytes(8), b"\0\0\0\x10\0\0\0\0" + bytes(8)])
-def test_what_is_no_box_is_malformed(tail):
-    with pytest.raises(mp4.MalformedError, match="at byte 20"):
+def test_data_without_boxes_is_malformed(tail):
+    with pytest.raises(mp4.MalformedMP4Error, match="at byte 20"):
         structure(START + tail)
 
 
@@ -58,16 +58,16 @@ def test_what_is_no_box_is_malformed(tail):
         ({"Content-Length": "12", "Transfer-Encoding": "chunked"}, None),
     ],
 )
-def test_a_length_is_believed_only_where_it_counts_the_body(headers, length):
+def test_a_content_length_is_used_only_if_it_is_the_length_of_the_body(headers, length):
     assert mp4.content_length(make_headers(headers)) == length
 
 
 @pytest.mark.parametrize(
     ("value", "span"),
     [
-        ("bytes 0-9/10", mp4.Span(0, 9, 10)),
-        ("BYTES 5-9/*", mp4.Span(5, 9, None)),
-        ("bytes */10", mp4.Span(None, None, 10)),
+        ("bytes 0-9/10", mp4.ContentRange(0, 9, 10)),
+        ("BYTES 5-9/*", mp4.ContentRange(5, 9, None)),
+        ("bytes */10", mp4.ContentRange(None, None, 10)),
         ("bytes 0-10/10", None),
         ("bytes 9-5/10", None),
         ("bytes 0-/10", None),
@@ -75,5 +75,5 @@ def test_a_length_is_believed_only_where_it_counts_the_body(headers, length):
         ("", None),
     ],
 )
-def test_a_content_range_is_read_or_is_none(value, span):
+def test_a_content_range_is_parsed_or_none(value, span):
     assert mp4.content_range(make_headers({"Content-Range": value})) == span

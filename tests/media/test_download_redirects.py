@@ -1,4 +1,4 @@
-"""Redirects are followed by hand and bare: the key is seen by the service's own origin alone."""
+"""Redirects are followed without the key, which is sent to the service's own origin only."""
 
 import aiohttp
 import pytest
@@ -31,7 +31,7 @@ def is_bare(seen) -> bool:
 
 @pytest.mark.rule("2.5 note link", "4.6 response 307", "4.6 note no-forward", side="sdk")
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-async def test_another_origin_gets_the_signed_link_byte_for_byte_and_no_key(status, downloads_of, target):
+async def test_another_origin_receives_the_signed_link_unchanged_and_no_key(status, downloads_of, target):
     async with site(Says(body=VIDEO)) as cdn:
         answer = to(f"http://127.0.0.1:{cdn.raw.port}{SIGNED}", status, **{"Set-Cookie": "session=1; Path=/"})
         async with site(answer) as service:
@@ -90,7 +90,7 @@ async def test_from_http_to_https_is_another_origin(target, clock, certificate):
         ("/v/ä b.mp4?sig=1", "/v/%C3%A4%20b.mp4?sig=1", False),
     ],
 )
-async def test_the_services_own_paths_get_the_key_and_its_signed_links_do_not(
+async def test_paths_of_the_service_receive_the_key_and_its_signed_links_do_not(
     location, sent, with_key, downloads_of, target
 ):
     async with site(in_turn(to(location), Says(body=VIDEO))) as service:
@@ -102,7 +102,7 @@ async def test_the_services_own_paths_get_the_key_and_its_signed_links_do_not(
 
 
 @pytest.mark.rule("4.6 note no-forward", side="sdk")
-async def test_a_way_that_left_the_service_gets_no_key_when_it_comes_back(downloads_of, target):
+async def test_a_redirect_back_to_the_service_receives_no_key(downloads_of, target):
     async with (
         site(page(500)) as service,
         site(to(service.url("/anything"))) as elsewhere,
@@ -114,7 +114,7 @@ async def test_a_way_that_left_the_service_gets_no_key_when_it_comes_back(downlo
     assert is_bare(service.requests[1])
 
 
-async def test_range_and_if_range_go_on_to_where_the_redirect_points(downloads_of, target):
+async def test_range_and_if_range_are_sent_to_the_target_of_a_redirect(downloads_of, target):
     async with site(RangeHost(VIDEO, cuts=[40_000])) as cdn, site(to(cdn.url("/v?exp=1&sig=2"))) as service:
         await downloads_of(service).download("task-1", target.path)
     assert target.path.read_bytes() == VIDEO
@@ -123,7 +123,7 @@ async def test_range_and_if_range_go_on_to_where_the_redirect_points(downloads_o
     assert all(is_bare(seen) for seen in cdn.requests)
 
 
-async def test_an_endless_chain_is_left_after_five(downloads_of, target):
+async def test_more_than_five_redirects_are_refused(downloads_of, target):
     async with site(lambda seen: to(f"{seen.target}x")) as service:
         with pytest.raises(DownloadError, match="more than 5 redirects"):
             await downloads_of(service).download("task-1", target.path)
@@ -141,12 +141,12 @@ async def test_an_endless_chain_is_left_after_five(downloads_of, target):
         ("data:video/mp4;base64,AAAA", "neither http"),
         ("javascript:alert(1)", "neither http"),
         ("https://user:pa55word@cdn.example/v", "user name"),
-        ("http://[::1/v?sig=s3cr3tsig", "no address"),
-        ("http://cdn.example:99999/v", "no address"),
+        ("http://[::1/v?sig=s3cr3tsig", "invalid URL"),
+        ("http://cdn.example:99999/v", "invalid URL"),
         ("http:///v", "neither http"),
     ],
 )
-async def test_a_redirect_that_leads_nowhere_says_so(location, words, downloads_of, target, clock):
+async def test_an_invalid_redirect_is_reported(location, words, downloads_of, target, clock):
     headers = {} if location is None else {"Location": location}
     async with site(Says(status=307, headers=headers)) as service:
         with pytest.raises(DownloadError, match=words) as caught:
@@ -160,12 +160,12 @@ async def test_a_redirect_that_leads_nowhere_says_so(location, words, downloads_
 @pytest.mark.parametrize(
     ("location", "words"),
     [
-        ("http://cdn.example/v?sig=1", "unprotected"),
-        ("http://service.example/v", "unprotected"),
+        ("http://cdn.example/v?sig=1", "unencrypted"),
+        ("http://service.example/v", "unencrypted"),
         ("https://cdn.example/v\r\nCookie: x", "control characters"),
     ],
 )
-async def test_the_way_down_from_https_to_http_and_split_headers_are_refused(location, words, target, clock):
+async def test_redirects_from_https_to_http_and_with_control_characters_are_refused(location, words, target, clock):
     async def handle(request):
         return BufferedResponse(307, headers=make_headers({"Location": location}), url=request.url)
 
@@ -177,7 +177,7 @@ async def test_the_way_down_from_https_to_http_and_split_headers_are_refused(loc
     assert len(transport.requests) == 1
 
 
-async def test_a_session_of_the_users_own_gives_nothing_of_itself_away(target, clock):
+async def test_cookies_and_headers_of_the_users_session_are_not_sent_to_another_origin(target, clock):
     async with site(Says(body=VIDEO)) as cdn, site(to(cdn.url("/v?sig=1"), **{"Set-Cookie": "s=1"})) as service:
         jar = aiohttp.CookieJar(unsafe=True)
         jar.update_cookies({"private": "1"}, cdn.url("/"))
@@ -192,7 +192,7 @@ async def test_a_session_of_the_users_own_gives_nothing_of_itself_away(target, c
     assert service.requests[0].headers.getall("Authorization") == [f"Bearer {KEY}"]
 
 
-async def test_a_proxy_carries_the_content_and_its_redirect(target, clock):
+async def test_the_content_and_its_redirect_are_requested_through_the_proxy(target, clock):
     script = in_turn(to("http://cdn.example/v?exp=1&sig=%2B"), Says(body=VIDEO))
     async with site(script) as proxy:
         direct = DirectTransport(proxy=proxy.url(""))
@@ -214,7 +214,7 @@ def task_json(video_url: object = None) -> Says:
 
 @pytest.mark.rule("4.5 note latest", "5 item 7", side="sdk")
 @pytest.mark.parametrize("status", [401, 403, 404, 410])
-async def test_a_refused_link_is_renewed_once_by_asking_for_the_task_and_its_content(status, downloads_of, target):
+async def test_a_refused_link_is_renewed_once_by_querying_the_task_and_its_content(status, downloads_of, target):
     def cdn_script(seen):
         return Says(body=VIDEO) if "sig=fresh" in seen.target else page(status)
 
@@ -243,7 +243,7 @@ async def test_the_tasks_own_video_url_is_the_last_resort(downloads_of, target):
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 410])
-async def test_a_link_that_stays_refused_is_expired(status, downloads_of, target, clock):
+async def test_a_link_that_is_refused_again_is_expired(status, downloads_of, target, clock):
     async with site(page(status)) as cdn:
         link = cdn.url("/v?exp=1&sig=s3cr3tsig")
 
@@ -260,7 +260,7 @@ async def test_a_link_that_stays_refused_is_expired(status, downloads_of, target
 
 
 @pytest.mark.parametrize("task", [page(500), page(404), task_json(), page(200, "not JSON")])
-async def test_a_task_that_cannot_be_read_does_not_keep_the_link_from_being_renewed(task, downloads_of, target):
+async def test_a_failed_query_of_the_task_does_not_prevent_the_renewal_of_the_link(task, downloads_of, target):
     async with (
         site(lambda seen: Says(body=VIDEO) if "fresh" in seen.target else page(403)) as cdn,
         site(in_turn(to(cdn.url("/old?sig=1")), task, to(cdn.url("/fresh?sig=1")))) as service,
@@ -270,14 +270,14 @@ async def test_a_task_that_cannot_be_read_does_not_keep_the_link_from_being_rene
 
 
 @pytest.mark.rule("5 item 7", side="sdk")
-async def test_a_key_that_was_revoked_meanwhile_is_no_expired_link(downloads_of, target):
+async def test_a_key_that_was_revoked_meanwhile_is_not_an_expired_link(downloads_of, target):
     async with site(page(403)) as cdn, site(in_turn(to(cdn.url("/v?sig=1")), task_json(), page(401))) as service:
         with pytest.raises(AuthenticationError) as caught:
             await downloads_of(service).download("task-1", target.path)
     assert caught.value.source == "service key"
 
 
-async def test_an_upstream_that_is_down_is_not_an_expired_link(downloads_of, target, clock):
+async def test_an_unavailable_upstream_is_not_an_expired_link(downloads_of, target, clock):
     async with site(page(502)) as cdn, site(to(cdn.url("/v?sig=1"))) as service:
         with pytest.raises(GatewayError):
             await downloads_of(service).download("task-1", target.path)
@@ -285,7 +285,7 @@ async def test_an_upstream_that_is_down_is_not_an_expired_link(downloads_of, tar
     assert clock.now() > 60
 
 
-async def test_a_page_behind_a_link_is_no_video(downloads_of, target):
+async def test_a_page_at_the_target_of_a_link_is_not_a_video(downloads_of, target):
     async with (
         site(Says(body=b"<html>please log in", media="text/html")) as cdn,
         site(to(cdn.url("/v?sig=1"))) as service,

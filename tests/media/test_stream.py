@@ -1,4 +1,4 @@
-"""A video handed through a web application: what the browser asked goes in, what is fit for a browser comes out."""
+"""A video streamed through a web application, with the range of the browser's request and headers for a browser."""
 
 import asyncio
 
@@ -27,7 +27,7 @@ async def taken(stream, size: int = 65536) -> bytes:
 
 
 @pytest.mark.rule("4.6 response 200", side="sdk")
-async def test_the_whole_video_comes_through(downloads_of):
+async def test_the_complete_video_is_streamed(downloads_of):
     async with site(RangeHost(VIDEO)) as service, downloads_of(service).stream("task-1") as stream:
         assert stream.status == 200
         assert await taken(stream) == VIDEO
@@ -36,7 +36,7 @@ async def test_the_whole_video_comes_through(downloads_of):
 
 
 @pytest.mark.parametrize("size", [1, 5, 8, 1000, 65536, 10**7])
-async def test_pieces_are_at_most_as_large_as_asked(size, downloads_of):
+async def test_chunks_are_at_most_as_large_as_requested(size, downloads_of):
     small = video(3000)
     async with site(Says(body=small)) as service, downloads_of(service).stream("task-1") as stream:
         pieces = [piece async for piece in stream.chunks(size)]
@@ -48,7 +48,7 @@ async def test_pieces_are_at_most_as_large_as_asked(size, downloads_of):
 
 @pytest.mark.rule("4.6 header Range", side="sdk")
 @pytest.mark.parametrize("wanted", ["bytes=0-", "bytes=0-0", "bytes=0-1", "bytes=5-9", "bytes=99999-", "bytes=500-999"])
-async def test_a_range_goes_through_as_it_is_and_its_bytes_come_back(wanted, downloads_of):
+async def test_a_range_is_sent_unchanged_and_its_bytes_are_streamed(wanted, downloads_of):
     first, _, last = wanted.removeprefix("bytes=").partition("-")
     end = int(last) if last else len(VIDEO) - 1
     async with site(RangeHost(VIDEO)) as service, downloads_of(service).stream("task-1", range=wanted) as stream:
@@ -59,12 +59,12 @@ async def test_a_range_goes_through_as_it_is_and_its_bytes_come_back(wanted, dow
 
 
 @pytest.mark.rule("4.6 header Range", "4.6 note streamed", side="sdk")
-async def test_a_channel_without_ranges_answers_with_the_whole(downloads_of):
+async def test_a_channel_without_ranges_returns_the_complete_video(downloads_of):
     async with site(Says(body=VIDEO)) as service, downloads_of(service).stream("task-1", range="bytes=5-9") as stream:
         assert (stream.status, await taken(stream)) == (200, VIDEO)
 
 
-async def test_several_ranges_come_through_untouched(downloads_of):
+async def test_several_ranges_are_streamed_unchanged(downloads_of):
     body = b"--x\r\nContent-Type: video/mp4\r\n\r\n..."
     answer = Says(status=206, body=body, media="multipart/byteranges; boundary=x")
     async with site(answer) as service, downloads_of(service).stream("task-1", range="bytes=0-1, 5-6") as stream:
@@ -72,7 +72,7 @@ async def test_several_ranges_come_through_untouched(downloads_of):
         assert stream.headers["Content-Type"] == "multipart/byteranges; boundary=x"
 
 
-async def test_only_headers_that_are_fit_for_a_browser_are_handed_on(downloads_of):
+async def test_only_headers_that_are_safe_for_a_browser_are_forwarded(downloads_of):
     private = {"Set-Cookie": "s=1", "Location": "/x", "X-Upstream": "secret", "Connection": "close", "Server": "x"}
     fit = {"ETag": '"v1"', "Last-Modified": "Mon, 19 Oct 2026 10:00:00 GMT", "Accept-Ranges": "bytes"}
     async with (
@@ -84,7 +84,7 @@ async def test_only_headers_that_are_fit_for_a_browser_are_handed_on(downloads_o
 
 
 @pytest.mark.parametrize("wanted", ["", " ", "bytes=0-\r\nX: y", "bytes=0-\n", "bytes=ü", "bytes=\0", b"bytes=0-", 7])
-async def test_what_is_no_header_value_is_refused_before_any_request(wanted, downloads_of):
+async def test_an_invalid_header_value_is_refused_before_any_request(wanted, downloads_of):
     async with site(Says(body=VIDEO)) as service:
         with pytest.raises(InvalidRequestError, match="Range header"):
             async with downloads_of(service).stream("task-1", range=wanted):
@@ -111,7 +111,7 @@ async def test_what_is_no_header_value_is_refused_before_any_request(wanted, dow
     ],
 )
 @pytest.mark.parametrize("wanted", [None, "bytes=0-"])
-async def test_what_is_no_video_is_an_error_when_the_block_is_entered(answer, kind, wanted, downloads_of):
+async def test_a_response_that_is_not_a_video_is_an_error_on_entering_the_block(answer, kind, wanted, downloads_of):
     async with site(answer) as service:
         with pytest.raises(kind):
             async with downloads_of(service).stream("task-1", range=wanted):
@@ -119,7 +119,7 @@ async def test_what_is_no_video_is_an_error_when_the_block_is_entered(answer, ki
     assert len(service.requests) == 1
 
 
-async def test_redirects_are_followed_bare_with_the_range(downloads_of):
+async def test_redirects_are_followed_with_the_range_and_without_the_key(downloads_of):
     async with (
         site(RangeHost(VIDEO)) as cdn,
         site(to(cdn.url("/v?exp=1&sig=%2B+~"))) as service,
@@ -145,14 +145,14 @@ async def test_a_refused_link_is_renewed_once(downloads_of):
                     pass
 
 
-async def test_a_body_that_breaks_off_is_an_error_for_the_reader(downloads_of):
+async def test_a_body_that_ends_early_is_an_error_for_the_reader(downloads_of):
     async with site(Says(body=VIDEO, cut=50_000)) as service, downloads_of(service).stream("task-1") as stream:
         with pytest.raises(BodyError):
             await taken(stream)
 
 
 @pytest.mark.parametrize("how", ["leaving", "failing", "cancelled", "unread"])
-async def test_leaving_the_block_hangs_up(how, downloads_of):
+async def test_leaving_the_block_closes_the_connection(how, downloads_of):
     gone = asyncio.Event()
 
     async def behave(connection):

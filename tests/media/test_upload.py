@@ -1,4 +1,4 @@
-"""Uploads (4.3): only images leave this machine, as the service wants them, and the loop never waits for Base64."""
+"""Uploads (4.3): only images are sent, in the documented form, and the event loop is not blocked by Base64."""
 
 import asyncio
 import base64
@@ -105,7 +105,7 @@ class Reader:
 
 @pytest.mark.rule("4.3 body either", "4.3 body image_b64", "4.3 note no-multipart", "4.3 note no-paths", side="sdk")
 @pytest.mark.parametrize("form", ["path", "str", "bytes", "bytearray", "memoryview", "file", "BytesIO", "reader"])
-async def test_an_image_may_come_in_any_form(form, service, uploads_of, tmp_path):
+async def test_an_image_can_be_given_in_any_form(form, service, uploads_of, tmp_path):
     path = tmp_path / "hero.png"
     path.write_bytes(PNG)
     with path.open("rb") as file:
@@ -130,7 +130,7 @@ async def test_an_image_may_come_in_any_form(form, service, uploads_of, tmp_path
 
 
 @pytest.mark.rule("2.3 field url", side="sdk")
-async def test_the_assets_address_gets_the_host_and_keeps_its_token(service, uploads_of):
+async def test_the_url_of_an_asset_gets_the_host_and_keeps_its_token(service, uploads_of):
     asset = await uploads_of(service).upload(PNG)
     assert asset.url == f"http://127.0.0.1:{service.raw.port}{ASSET['url']}"
     assert "t%2Bo" not in repr(asset)
@@ -138,7 +138,7 @@ async def test_the_assets_address_gets_the_host_and_keeps_its_token(service, upl
 
 @pytest.mark.rule("4.3 note format", side="sdk")
 @pytest.mark.parametrize("name", ["hero.jpg", "hero", "hero.mp4"])
-async def test_the_type_is_told_from_the_bytes_and_not_from_the_name(name, service, uploads_of, tmp_path):
+async def test_the_type_is_determined_from_the_bytes_and_not_from_the_name(name, service, uploads_of, tmp_path):
     path, uploads = tmp_path / name, uploads_of(service)
     for mime, data in KINDS.items():
         path.write_bytes(data)
@@ -166,7 +166,7 @@ NO_IMAGES = {
     "2.4 field reference_images", "7 error 400 EMPTY_REFERENCE_ASSET", "7 error 400 INVALID_REFERENCE_IMAGE", side="sdk"
 )
 @pytest.mark.parametrize("kind", NO_IMAGES)
-async def test_what_is_no_image_is_refused_before_anything_is_sent(kind, service, uploads_of, tmp_path):
+async def test_data_that_is_not_an_image_is_refused_before_anything_is_sent(kind, service, uploads_of, tmp_path):
     data, words = NO_IMAGES[kind]
     path = tmp_path / "hero.png"
     path.write_bytes(data)
@@ -191,7 +191,7 @@ async def test_what_is_no_image_is_refused_before_anything_is_sent(kind, service
         ("x" * 3000, "cannot be read"),
     ],
 )
-async def test_a_path_that_leads_nowhere_is_named(name, words, service, uploads_of, tmp_path):
+async def test_a_missing_file_is_named(name, words, service, uploads_of, tmp_path):
     (tmp_path / "hero.png").write_bytes(PNG)
     with pytest.raises(InvalidRequestError, match=words) as caught:
         await uploads_of(service).upload(f"{tmp_path}/{name}")
@@ -205,7 +205,7 @@ async def test_a_device_is_not_read(device, service, uploads_of):
         await uploads_of(service).upload(device)
 
 
-async def test_a_file_is_read_from_where_it_stands(service, uploads_of):
+async def test_a_file_is_read_from_its_current_position(service, uploads_of):
     file = io.BytesIO(b"something before" + PNG)
     file.seek(16)
     await uploads_of(service).upload(file)
@@ -228,12 +228,12 @@ async def test_files_in_text_mode_asynchronous_or_closed_are_refused(service, up
 
 
 @pytest.mark.parametrize("thing", [None, 7, ["hero.png"], object()])
-async def test_other_things_are_a_type_error(thing, service, uploads_of):
+async def test_other_types_are_a_type_error(thing, service, uploads_of):
     with pytest.raises(TypeError, match=type(thing).__name__):
         await uploads_of(service).upload(thing)
 
 
-async def test_a_mutable_image_is_taken_as_it_is_now(service, uploads_of):
+async def test_a_mutable_image_is_copied(service, uploads_of):
     image = bytearray(PNG)
     worker = asyncio.ensure_future(uploads_of(service).upload(image))
     await asyncio.sleep(0)
@@ -259,7 +259,7 @@ LARGE = picture("BMP") + bytes(200_000)
     ],
     ids=["plain", "with a parameter", "without a type", "large"],
 )
-async def test_a_data_uri_goes_out_as_it_is(uri, service, uploads_of):
+async def test_a_data_uri_is_sent_unchanged(uri, service, uploads_of):
     await uploads_of(service).upload(f"  {uri}\n")
     assert service.posts[0].body == {"image_b64": uri}
 
@@ -276,10 +276,10 @@ async def test_a_data_uri_goes_out_as_it_is(uri, service, uploads_of):
         (f"data:image/png;base64,{DATA}A", "not Base64"),
         (f"data:image/png;base64,{DATA}é", "not Base64"),
         (f'data:image/png;base64,{DATA}","image_url":"x', "not Base64"),
-        (f"data:image/bmp;base64,{base64.b64encode(LARGE[:49151]).decode()}{DATA}", "goes on"),
+        (f"data:image/bmp;base64,{base64.b64encode(LARGE[:49151]).decode()}{DATA}", "continues after its padding"),
     ],
 )
-async def test_a_data_uri_is_looked_at_first(uri, words, service, uploads_of):
+async def test_a_data_uri_is_checked_before_it_is_sent(uri, words, service, uploads_of):
     with pytest.raises(InvalidRequestError, match=words) as caught:
         await uploads_of(service).upload(uri)
     assert DATA[:40] not in str(caught.value)
@@ -288,7 +288,7 @@ async def test_a_data_uri_is_looked_at_first(uri, words, service, uploads_of):
 
 @pytest.mark.rule("4.3 body either", "4.3 body image_url", "4.3 note old-habit", side="sdk")
 @pytest.mark.parametrize("form", ["absolute", "path", "upper"])
-async def test_an_asset_of_the_services_own_is_reused_by_its_full_address(form, service, uploads_of):
+async def test_an_asset_of_the_service_is_reused_by_its_full_url(form, service, uploads_of):
     address = f"http://127.0.0.1:{service.raw.port}{ASSET['url']}"
     given = {"absolute": address, "path": ASSET["url"], "upper": address.replace("http", "HTTP", 1)}[form]
     await uploads_of(service).upload(given)
@@ -310,7 +310,7 @@ async def test_an_asset_of_the_services_own_is_reused_by_its_full_address(form, 
         "http:hero.png",
     ],
 )
-async def test_other_addresses_belong_into_image_urls(url, service, uploads_of):
+async def test_urls_of_other_origins_are_refused_with_a_reference_to_image_urls(url, service, uploads_of):
     with pytest.raises(InvalidRequestError, match="image_urls") as caught:
         await uploads_of(service).upload(url.format(port=service.raw.port))
     assert "s3cr3tsig" not in str(caught.value)
@@ -330,14 +330,14 @@ async def test_other_addresses_belong_into_image_urls(url, service, uploads_of):
         ("UNSUPPORTED_REFERENCE_URL", UnsupportedReferenceURLError),
     ],
 )
-async def test_a_refusal_is_its_own_error_and_is_not_repeated(code, kind, service, uploads_of):
+async def test_an_error_status_raises_its_service_error_and_is_not_retried(code, kind, service, uploads_of):
     service.answers[:] = [(400, {"error": {"code": code, "message": "no"}})]
     with pytest.raises(kind):
         await uploads_of(service).upload(PNG)
     assert len(service.posts) == 1
 
 
-async def test_what_fails_for_a_moment_goes_again_with_the_same_bytes(service, uploads_of):
+async def test_a_transient_failure_is_retried_with_the_same_bytes(service, uploads_of):
     service.answers[:] = [(503, {}), (429, {}), (200, ASSET)]
     image = picture("BMP") + bytes(200_000)
     asset = await uploads_of(service).upload(image)
@@ -346,7 +346,7 @@ async def test_what_fails_for_a_moment_goes_again_with_the_same_bytes(service, u
     assert service.posts[0].body == service.posts[2].body
 
 
-async def test_an_answer_without_an_id_is_an_error(service, uploads_of):
+async def test_a_response_without_an_id_is_an_error(service, uploads_of):
     service.answers[:] = [(200, {"ok": True})] * 100
     with pytest.raises(UnexpectedResponseError):
         await uploads_of(service).upload(PNG)
@@ -366,7 +366,7 @@ def fake_uploads(lengths: list[int]) -> Uploads:
     return Uploads(Reads(FakeTransport(handle), clock, origin=endpoints.origin), endpoints, clock)
 
 
-async def test_reading_and_base64_happen_in_another_thread_slice_by_slice(monkeypatch, tmp_path):
+async def test_reading_and_base64_are_done_in_another_thread_in_chunks(monkeypatch, tmp_path):
     threads, sizes = set(), []
     encode = base64.b64encode
 
@@ -390,7 +390,7 @@ async def test_reading_and_base64_happen_in_another_thread_slice_by_slice(monkey
     assert max(sizes) == 49152
 
 
-async def test_the_loop_goes_on_while_a_large_image_is_made_ready(monkeypatch):
+async def test_the_event_loop_is_not_blocked_while_a_large_image_is_prepared(monkeypatch):
     """What takes long is done in threads: while they stand still, the loop does not."""
     may_go_on, sizes, encode = threading.Event(), [], base64.b64encode
 

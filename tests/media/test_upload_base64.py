@@ -1,4 +1,4 @@
-"""Text that is neither a path nor a URL: the plain Base64 that the service takes (4.3), and what is shown of others."""
+"""Text that is neither a path nor a URL: plain Base64 (4.3), and how messages show other text."""
 
 import base64
 import hashlib
@@ -15,17 +15,17 @@ NOISE = base64.b64encode(b"".join(hashlib.sha256(b"%d" % n).digest() for n in ra
 
 
 @pytest.mark.parametrize("mime", KINDS)
-async def test_the_base64_of_an_image_is_an_image(mime, service, uploads_of):
+async def test_an_image_in_base64_is_accepted(mime, service, uploads_of):
     await uploads_of(service).upload(base64.b64encode(KINDS[mime]).decode())
     assert sent_image(service) == (mime, KINDS[mime])
 
 
-async def test_base64_may_be_large_and_in_lines(service, uploads_of):
+async def test_base64_can_be_large_and_have_line_breaks(service, uploads_of):
     await uploads_of(service).upload(base64.encodebytes(LARGE).decode())
     assert sent_image(service) == ("image/bmp", LARGE)
 
 
-async def test_a_file_with_such_a_name_comes_first(service, uploads_of, tmp_path, monkeypatch):
+async def test_a_file_of_that_name_has_precedence(service, uploads_of, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     name = base64.b64encode(KINDS["image/gif"][:30]).decode().replace("/", "A")
     (tmp_path / name).write_bytes(PNG)
@@ -49,7 +49,7 @@ async def test_a_file_with_such_a_name_comes_first(service, uploads_of, tmp_path
     ],
     ids=range(10),
 )
-async def test_text_that_is_no_image_is_refused_and_quoted_by_no_error_in_the_chain(text, service, uploads_of):
+async def test_text_that_is_not_an_image_is_refused_and_not_quoted_by_any_error_in_the_chain(text, service, uploads_of):
     with pytest.raises(InvalidRequestError) as caught:
         await uploads_of(service).upload(text)
     told = "".join(traceback.format_exception(caught.value)) + repr(caught.value)
@@ -60,11 +60,11 @@ async def test_text_that_is_no_image_is_refused_and_quoted_by_no_error_in_the_ch
 
 
 @pytest.mark.parametrize("name", ["/9j/abcd", "R0lGODlhabcd"])
-async def test_a_short_name_is_a_path_whatever_it_decodes_to(name, service, uploads_of):
+async def test_a_short_text_is_a_path_even_if_it_can_be_decoded(name, service, uploads_of):
     with pytest.raises(InvalidRequestError, match=f"the file '{name}' does not exist"):
         await uploads_of(service).upload(name)
 
 
-async def test_a_usual_path_is_still_named(service, uploads_of):
+async def test_a_normal_path_is_named(service, uploads_of):
     with pytest.raises(InvalidRequestError, match=r"the file 'pictures/hero\.png' does not exist"):
         await uploads_of(service).upload("pictures/hero.png")

@@ -238,7 +238,7 @@ async def test_a_client_closed_while_it_waits_asks_the_journal_what_became_of_it
         await asyncio.Event().wait()
 
     service.answers(lambda: refused(429, Retry_After="50"))
-    patient, other = make_orders(pacing=Pacing(patience=100)), make_orders()
+    patient, other = make_orders(pacing=Pacing(max_wait=100)), make_orders()
     waiting = asyncio.ensure_future(patient.create(REQUEST, order_id="o"))
     await clock.sleep(1)
     service.script[:] = [hang]

@@ -265,19 +265,19 @@ async def test_without_an_order_id_a_new_one_is_made_and_logged_before_anything_
     assert (await orders.create(REQUEST)).order_id != receipt.order_id
 
 
-async def test_a_429_waits_for_retry_after_and_goes_again_only_with_patience(make_orders, service, clock):
+async def test_a_429_is_retried_after_retry_after_only_with_max_wait(make_orders, service, clock):
     service.answers(lambda: refused(429, Retry_After="20"), lambda: refused(429, Retry_After="20"), accepted)
-    orders = make_orders(pacing=Pacing(patience=60))
+    orders = make_orders(pacing=Pacing(max_wait=60))
 
     assert (await orders.create(REQUEST, order_id="o")).task_id == "task-1"
     assert [post.at for post in service.posts] == [0, 20, 40]
     assert len({post.key for post in service.posts}) == 1
 
 
-async def test_patience_with_429_ends(make_orders, service):
+async def test_max_wait_limits_the_retries_of_a_429(make_orders, service):
     service.answers(lambda: refused(429, Retry_After="40"))
     with pytest.raises(RejectedError):
-        await make_orders(pacing=Pacing(patience=60)).create(REQUEST, order_id="o")
+        await make_orders(pacing=Pacing(max_wait=60)).create(REQUEST, order_id="o")
     assert len(service.posts) == 2
 
 
@@ -302,7 +302,7 @@ async def test_an_answer_without_end_is_uncertain_and_not_read_on(orders, servic
 
 async def test_a_client_closed_in_the_pause_after_a_429_tells_of_the_refusal(make_orders, service, clock):
     service.answers(lambda: refused(429, Retry_After="30"))
-    orders = make_orders(pacing=Pacing(patience=100))
+    orders = make_orders(pacing=Pacing(max_wait=100))
     caller = asyncio.ensure_future(orders.create(REQUEST, order_id="o"))
     await clock.sleep(1)
     await orders.aclose(grace=0.1)

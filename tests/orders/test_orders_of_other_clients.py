@@ -88,10 +88,10 @@ async def test_an_uncertain_outcome_is_uncertain_for_both(make_orders, service, 
     assert len(service.posts) == 1
 
 
-async def test_who_has_patience_after_a_429_still_sends_no_more_than_one_at_a_time(make_orders, service, clock):
+async def test_an_order_retried_after_a_429_is_still_sent_only_once_at_a_time(make_orders, service, clock):
     service.script[:] = slowly(clock, lambda: refused(429, Retry_After="5"), accepted)
 
-    sender, joined = await both(make_orders, clock, pacing=Pacing(patience=600))
+    sender, joined = await both(make_orders, clock, pacing=Pacing(max_wait=600))
 
     assert sender.task_id == "task-1"
     assert isinstance(joined, RateLimitError)

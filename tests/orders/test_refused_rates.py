@@ -1,4 +1,4 @@
-"""A create that is answered with 429 is sent again only where ``Pacing.patience`` allows it, and never in a hurry."""
+"""A create that is answered with 429 is sent again only where ``Pacing.max_wait`` allows it, and never in a hurry."""
 
 from itertools import pairwise
 
@@ -34,11 +34,11 @@ async def test_the_first_refusal_is_raised_with_default_settings(make_orders, se
 
 
 @AT_ONCE_VALUES
-async def test_with_patience_attempts_are_a_second_apart_and_each_spends_patience(make_orders, service, clock, value):
+async def test_with_max_wait_attempts_are_a_second_apart_and_each_counts_towards_it(make_orders, service, clock, value):
     service.answers(lambda: refused(429, Retry_After=value))
 
     with pytest.raises(RateLimitError):
-        await make_orders(pacing=Pacing(patience=5)).create(VIDEO, order_id="o")
+        await make_orders(pacing=Pacing(max_wait=5)).create(VIDEO, order_id="o")
 
     moments = [post.at for post in service.posts]
     assert len(moments) == 6
@@ -48,7 +48,7 @@ async def test_with_patience_attempts_are_a_second_apart_and_each_spends_patienc
 
 async def test_other_orders_are_sent_while_one_is_refused(make_orders, service, clock):
     service.answers(*[lambda: refused(429, Retry_After="0")] * 3, accepted)
-    orders = make_orders(pacing=Pacing(patience=10, limit=100))
+    orders = make_orders(pacing=Pacing(max_wait=10, limit=100))
 
     assert (await orders.create(VIDEO, order_id="o")).task_id == "task-1"
     assert len(service.posts) == 4
@@ -72,7 +72,7 @@ async def test_a_refusal_that_is_not_the_services_own_is_rejected_and_never_sent
     service.answers(lambda: BufferedResponse(429, body, headers=headers))
 
     with pytest.raises(RejectedError):
-        await make_orders(pacing=Pacing(patience=1000)).create(VIDEO, order_id="o")
+        await make_orders(pacing=Pacing(max_wait=1000)).create(VIDEO, order_id="o")
 
     assert len(service.posts) == 1
 

@@ -1,1 +1,1 @@
-"""Proofs: what holds for every schedule, not only for those that somebody thought of."""
+"""Proofs: what holds for every schedule, not only for those that were thought of."""

@@ -1,4 +1,4 @@
-"""What may happen to the file of a journal. Each is a context manager: harm is done on entering, mended on leaving."""
+"""Ways to damage the file of a journal. Each is a context manager that damages it on entry and repairs it on exit."""
 
 import asyncio
 import os
@@ -22,7 +22,7 @@ Harm: TypeAlias = Callable[[Path], AbstractContextManager[None]]
 NOBODY = 65534
 PAGE = 4096
 UNWRITABLE = ("may not write", "make the file and its directory writable")
-DAMAGED = ("damaged", "look at the account before anything is ordered again")
+DAMAGED = ("damaged", "check the account before you order anything")
 GONE = ("deleted or replaced", "put it back")
 
 
@@ -33,7 +33,7 @@ class HeldJournal(SqliteJournal):
         super().__init__(path, busy_timeout=0.01)
         self._clock = clock
         self.is_settling = asyncio.Event()
-        """Somebody has an outcome to write."""
+        """A writer that has an outcome to record."""
 
     async def settle(self, *outcome: Any) -> Any:
         self.is_settling.set()
@@ -208,7 +208,7 @@ def truncated(path: Path) -> AbstractContextManager[None]:
 
 
 def misread(path: Path) -> AbstractContextManager[None]:
-    """The name of a table is no text any more, so that Python cannot even say what SQLite says of it."""
+    """The name of a table is not valid text any more, so that Python cannot even decode SQLite's message."""
 
     def change(content: bytearray) -> None:
         for counter in (24, 40):  # SQLite looks at the content again, and at the definitions
@@ -226,7 +226,7 @@ def emptied(path: Path) -> AbstractContextManager[None]:
 
 @frozen
 class Trouble:
-    """A harm, and what is said of it."""
+    """A way to damage the journal, and texts of the resulting message."""
 
     harm: Harm
     words: tuple[str, ...]
@@ -237,7 +237,7 @@ class Trouble:
 
 #: To a file that no process uses; the first two also where there is none yet.
 AT_OPENING = (
-    Trouble(no_directory, ("no directory", "make it first")),
+    Trouble(no_directory, ("no directory", "create it first")),
     Trouble(directory_not_writable, UNWRITABLE),
     Trouble(not_writable, UNWRITABLE),
     Trouble(locked, ("locked", "end that program")),

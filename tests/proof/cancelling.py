@@ -221,7 +221,7 @@ def posts_of(service: Sandbox, order_id: str) -> list[ReceivedCreate]:
     return [create for create in service.creates if create.idempotency_key == key]
 
 
-async def on_record(path: Path, service: Sandbox, order_id: str) -> Order | None:
+async def stored_order(path: Path, service: Sandbox, order_id: str) -> Order | None:
     """What another process reads in the file now."""
     if not path.exists():  # noqa: ASYNC240 - a test may wait for the disk
         return None

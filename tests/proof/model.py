@@ -31,7 +31,7 @@ class Attempt(NamedTuple):
     outcome: str
     task: str = ""
     knew: int = 0
-    """How many attempts whoever decided on it had seen."""
+    """The number of attempts that its author had read."""
 
 
 class Order(NamedTuple):
@@ -65,9 +65,9 @@ class World(NamedTuple):
     """Refusals whose answer arrived."""
     tasks: int = 0
     told: frozenset[str] = frozenset()
-    """The tasks whose receipts somebody was given."""
+    """The tasks whose receipts were returned to a caller."""
     excess: int = 0
-    """Requests that left without the gate, of an order that somebody else changed meanwhile: only the gate can hold
+    """Requests that left without the gate, of an order that another worker changed meanwhile: only the gate can hold
     those back."""
 
 
@@ -104,7 +104,7 @@ class Design:
         """False: any transport may send without waiting for the gate that it declares, and claim that it did not."""
         self._states: dict[Order, str] = {}
 
-    # -- what is on record ---------------------------------------------------------------------------------------------
+    # -- the journal ---------------------------------------------------------------------------------------------------
 
     def state(self, order: Order) -> str:
         if order not in self._states:
@@ -119,7 +119,7 @@ class Design:
             return order.closing
         return next((outcome for outcome in DANGERS if outcome in seen), "queued")
 
-    def learned(self, order: Order, n: int, outcome: str, task: str = "") -> Order:
+    def with_evidence(self, order: Order, n: int, outcome: str, task: str = "") -> Order:
         """Knowledge of an attempt only grows."""
         known = order.attempts[n - 1]
         if outcome not in GROWS_TO.get(known.outcome, ()):
@@ -140,7 +140,7 @@ class Design:
             "idle": (self.look,),
             # One that dies here has done nothing.
             "looked": (self.begin,) if self.gated else (self.begin, self.leave),
-            # One that dies here leaves nothing on record: that is what the gate is for.
+            # One that dies here leaves nothing in the journal: that is what the gate is for.
             "ungated": (self.force,),
             "claimed": (self.write, self.stay, self.crash),
             "written": (self.answer, self.crash),
@@ -161,26 +161,26 @@ class Design:
         if state in self.resendable:
             yield Move("look"), moved(world, worker, Worker("looked", seen, "resend"))
 
-    def suits(self, order: Order, worker: Worker) -> bool:
+    def matches(self, order: Order, worker: Worker) -> bool:
         states = self.sendable if worker.what == "create" else self.resendable
         return self.state(order) in states and len(order.attempts) == worker.n
 
     def begin(self, world: World, order: Order, worker: Worker) -> Moves:
-        """The connection is ready. The attempt goes on record, if the order is as the worker saw it."""
+        """The connection is ready. The attempt is recorded, if the order is as the worker saw it."""
         move = Move("begin", worker.n, worker.what)
-        if not self.suits(order, worker):
+        if not self.matches(order, worker):
             yield move, moved(world, worker, Worker())
         elif len(order.attempts) < self.attempts and (worker.what == "create" or resends(order) < self.resends):
             after = order.with_attempt(Attempt(worker.what, "sending", knew=worker.n))
             yield move, moved(world, worker, Worker("claimed", len(after.attempts)), order=after)
 
     def write(self, world: World, _: Order, worker: Worker) -> Moves:
-        """The first byte leaves, however long after the attempt went on record."""
+        """The first byte leaves, however long after the attempt was recorded."""
         yield Move("write"), moved(world, worker, Worker("written", worker.n), posts=world.posts + 1)
 
     def stay(self, world: World, order: Order, worker: Worker) -> Moves:
         """It is proven that no byte left."""
-        after = self.learned(order, worker.n, "not_sent")
+        after = self.with_evidence(order, worker.n, "not_sent")
         yield Move("settle", worker.n, "not_sent"), moved(world, worker, Worker(), order=after)
 
     def leave(self, world: World, order: Order, worker: Worker) -> Moves:
@@ -192,11 +192,11 @@ class Design:
                 yield Move("leave", what=fate), moved(world, worker, after, **changes)
 
     def force(self, world: World, order: Order, worker: Worker) -> Moves:
-        """Whatever the transport raises or claims: there is no proof, so the attempt goes on record, also when the
+        """Whatever the transport raises or claims: there is no proof, so the attempt is recorded, also when the
         order is no more as the worker saw it."""
         if len(order.attempts) < self.attempts:
             after = order.with_attempt(Attempt(worker.what, "sending", knew=worker.n))
-            excess = world.excess + (not self.suits(order, worker))
+            excess = world.excess + (not self.matches(order, worker))
             answered = Worker("answered", len(after.attempts), worker.fate)
             yield Move("force", worker.n, worker.what), moved(world, worker, answered, order=after, excess=excess)
 
@@ -220,22 +220,22 @@ class Design:
             yield "rejected", world.tasks, 1
 
     def settle(self, world: World, order: Order, worker: Worker) -> Moves:
-        """What the worker knows goes on record, however late; whoever waits is told."""
+        """What the worker knows is recorded, however late, and returned to those who wait."""
         outcome = {"lost": "uncertain", "rejected": "rejected"}.get(worker.what, "accepted")
         task = worker.what if outcome == "accepted" else ""
-        after = self.learned(order, worker.n, outcome, task)
+        after = self.with_evidence(order, worker.n, outcome, task)
         told = world.told | {task} if task else world.told
         yield Move("settle", worker.n, outcome, task), moved(world, worker, Worker(), order=after, told=told)
 
     def crash(self, world: World, _: Order, worker: Worker) -> Moves:
-        """A worker that dies leaves what is on record; another one may call at any time."""
+        """A worker that dies leaves what is in the journal; another one may call at any time."""
         yield Move("crash"), moved(world, worker, Worker())
 
     def expire(self, world: World, order: Order) -> Moves:
-        """Somebody reads the order after a deadline."""
+        """The order is read after a deadline."""
         for n, attempt in enumerate(order.attempts, start=1):
             if attempt.outcome == "sending":
-                yield Move("expire", n), world._replace(order=self.learned(order, n, "uncertain"))
+                yield Move("expire", n), world._replace(order=self.with_evidence(order, n, "uncertain"))
 
     def adopt(self, world: World, order: Order) -> Moves:
         """A person says which task it is: one that the service made of the order, or another by mistake."""
@@ -261,15 +261,15 @@ class Design:
         asked_for = 1 + resends(order) + world.excess
         ungated = sum(worker.step == "ungated" for worker in world.workers)
         if world.posts - ungated - world.rejections > asked_for:
-            return "I1"  # money: posts that nobody can account for
+            return "I1"  # money: posts whose outcome is unknown
         if world.tasks - ungated > (1 if self.dedup else asked_for):
             return "I2"  # tasks: as many as were asked for
         if world.told and (state != "accepted" or not world.told <= order.receipts()):
-            return "I3"  # a receipt that somebody was given is on record for ever
+            return "I3"  # a receipt that was returned stays in the journal
         if world.tasks and not ungated and state not in {"sending", "uncertain", "accepted", "abandoned"}:
             return "I4"  # a task exists: the record does not say that it cannot
         if any(worker.step == "written" and worker.n > len(order.attempts) for worker in world.workers):
-            return "I5"  # bytes have left: the attempt is on record
+            return "I5"  # bytes have left: the attempt is in the journal
         return None
 
     def broken_by(self, before: World, move: Move, after: World) -> str | None:
@@ -288,7 +288,7 @@ class Design:
             added = new.attempts[len(old.attempts) :]
             is_word = new.closing != old.closing or any(attempt.kind != "create" for attempt in added)
             if not is_word and move.rule not in {"settle", "force"}:
-                return "I8"  # uncertain ends by evidence, or by a person's word on record
+                return "I8"  # uncertain ends by evidence, or by a person's word in the journal
         return None
 
 

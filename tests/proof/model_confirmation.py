@@ -42,7 +42,7 @@ class World(NamedTuple):
 
     @property
     def order(self) -> tuple[Order, ...]:
-        """All that is on record."""
+        """All that is in the journal."""
         return self.orders
 
 
@@ -74,7 +74,10 @@ class Design:
             "idle": (self.begin, self.ask),
             "written": (self.answer, self.crash),
             "answered": (self.settle, self.crash),
-            "asking": (self.hear, self.crash),  # a fault of the network, or any answer but a task and 404, ends it too
+            "asking": (
+                self.receive,
+                self.crash,
+            ),  # also ended by a network fault, or any answer but a task and 404
             "found": (self.confirm, self.crash),
         }
         for i, worker in enumerate(world.workers):
@@ -88,7 +91,7 @@ class Design:
     # -- one create ----------------------------------------------------------------------------------------------------
 
     def begin(self, world: World, worker: Worker) -> Moves:
-        """The attempt goes on record, and the request leaves."""
+        """The attempt is recorded, and the request leaves."""
         for n, order in enumerate(world.orders):
             if not order.outcome:
                 posts = tuple(count + (i == n) for i, count in enumerate(world.posts))
@@ -106,12 +109,12 @@ class Design:
             yield Move("answer", worker.n, names), moved(world, worker, Worker("answered", worker.n, names))
 
     def settle(self, world: World, worker: Worker) -> Moves:
-        """What came goes on record before anything is asked for: a receipt, or the candidates for one."""
-        after = self.learned(world.orders[worker.n], worker.names, worker.found)
+        """The answer is recorded before any GET is sent: a receipt, or its candidates."""
+        after = self.with_evidence(world.orders[worker.n], worker.names, worker.found)
         move = Move("settle", worker.n, worker.names, worker.found)
         yield move, moved(recorded(world, worker.n, after), worker, Worker())
 
-    def learned(self, order: Order, candidates: tuple[str, ...], receipt: str = "") -> Order:
+    def with_evidence(self, order: Order, candidates: tuple[str, ...], receipt: str = "") -> Order:
         """Knowledge of an attempt only grows; that there was an answer is knowledge too."""
         if order.outcome == "accepted":
             return order
@@ -123,26 +126,26 @@ class Design:
         yield Move("crash"), moved(world, worker, Worker())
 
     def expire(self, world: World) -> Moves:
-        """Somebody reads the order after its deadline."""
+        """The order is read after its deadline."""
         for n, order in enumerate(world.orders):
             if order.outcome == "sending":
-                yield Move("expire", n), recorded(world, n, self.learned(order, ()))
+                yield Move("expire", n), recorded(world, n, self.with_evidence(order, ()))
 
     # -- confirmation --------------------------------------------------------------------------------------------------
 
     def ask(self, world: World, worker: Worker) -> Moves:
-        """Whoever meets an uncertain order with candidates asks for them."""
+        """A worker that reads an uncertain order with candidates queries them."""
         for n, order in enumerate(world.orders):
             if order.outcome == "uncertain" and order.candidates:
                 yield Move("ask", n), moved(world, worker, Worker("asking", n, order.candidates))
 
-    def hear(self, world: World, worker: Worker) -> Moves:
+    def receive(self, world: World, worker: Worker) -> Moves:
         """The service knows a name, or not until the end; two that it knows prove nothing."""
         for name in worker.names:
             rest = tuple(other for other in worker.names if other != name)
             if name in world.tasks:
                 after = Worker() if worker.found else worker._replace(names=rest, found=name)
-                yield Move("hear", worker.n, task=name), moved(world, worker, after)
+                yield Move("receive", worker.n, task=name), moved(world, worker, after)
             elif self.is_unknown(world, name):
                 yield Move("unknown", worker.n, task=name), moved(world, worker, worker._replace(names=rest))
         if not worker.names:
@@ -165,7 +168,7 @@ class Design:
     def confirmed(self, orders: tuple[Order, ...], n: int, task: str) -> tuple[Order, ...]:
         if self.is_claimed(orders[1 - n], task):
             return orders
-        after = self.learned(orders[n], (), task)
+        after = self.with_evidence(orders[n], (), task)
         return tuple(after if i == n else order for i, order in enumerate(orders))
 
     def is_claimed(self, other: Order, task: str) -> bool:
@@ -178,7 +181,7 @@ class Design:
             return "C1"  # no path of a confirmation sends anything
         for worker in world.workers:
             if worker.step == "asking" and not set(worker.names) <= set(world.orders[worker.n].candidates):
-                return "C2"  # what is asked for is on record: whoever dies here loses nothing
+                return "C2"  # the queried candidates are in the journal: a crash here loses nothing
         return None
 
     def broken_by(self, before: World, move: Move, after: World) -> str | None:
@@ -187,7 +190,7 @@ class Design:
                 return "C3"  # knowledge never shrinks
         order = after.orders[move.n]
         if move.rule == "settle" and move.names and not (order.candidates or order.receipt):
-            return "C4"  # an answer that came is on record, however late
+            return "C4"  # an answer that came is in the journal, however late
         if move.rule == "confirm" and before.orders != after.orders and is_avoidable(before.orders, move):
             return "C5"  # nobody gets a task of which it can be known that it is another's
         return None
@@ -195,7 +198,7 @@ class Design:
 
 def is_avoidable(orders: tuple[Order, ...], move: Move) -> bool:
     """Whether it can be known that the task is not this order's: its own is in the same answer, or is an older one, or
-    the answer to the other order is on record and names it."""
+    the answer to the other order is in the journal and names it."""
     own, other = orders[move.n], orders[1 - move.n]
     is_wrong = move.task != OWN[move.n]
     return is_wrong and (OWN[move.n] in own.candidates or move.task in {OLD, *other.candidates, other.receipt})
@@ -218,8 +221,8 @@ def moved(world: World, worker: Worker, after: Worker) -> World:
 class FirstFoundIsBelieved(Design):
     dies_by = "C5"
 
-    def hear(self, world: World, worker: Worker) -> Moves:
-        yield from super().hear(world, worker)
+    def receive(self, world: World, worker: Worker) -> Moves:
+        yield from super().receive(world, worker)
         if worker.found and worker.names:
             yield from self.decide(world, worker)
 
@@ -269,7 +272,7 @@ class ReceiptsOfOthersIgnored(Design):
 
 
 class CheckedBeforeTheTransaction(Design):
-    """Another order's answer comes on record between the check and the write."""
+    """Another order's answer is recorded between the check and the write."""
 
     dies_by = "C5"
     workers = 2
@@ -322,10 +325,10 @@ class LateAnswerDropped(Design):
 
     dies_by = "C4"
 
-    def learned(self, order: Order, candidates: tuple[str, ...], receipt: str = "") -> Order:
+    def with_evidence(self, order: Order, candidates: tuple[str, ...], receipt: str = "") -> Order:
         if order.outcome == "uncertain" and not receipt:
             return order
-        return super().learned(order, candidates, receipt)
+        return super().with_evidence(order, candidates, receipt)
 
 
 class CandidatesForgotten(Design):

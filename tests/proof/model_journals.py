@@ -30,10 +30,10 @@ async def opened(name: str) -> AsyncIterator[Journal]:
 
 
 class ExpectedAttemptIgnored(MemoryJournal):
-    """Wrong: whoever may send an order in this state sends it, whatever has been tried since they looked."""
+    """Wrong: a caller that may send an order in this state sends it, also after other attempts since its read."""
 
     async def begin(self, permission: Permission) -> Attempt | Order | Turn:
-        attempts = len(self._known(permission.ref).attempts)
+        attempts = len(self._require(permission.ref).attempts)
         return await super().begin(evolve(permission, expect_attempt=attempts))
 
 
@@ -41,7 +41,7 @@ class StatesIgnored(MemoryJournal):
     """Wrong: an order is sent, and closed, in whatever state it is."""
 
     async def begin(self, permission: Permission) -> Attempt | Order | Turn:
-        attempts = len(self._known(permission.ref).attempts)
+        attempts = len(self._require(permission.ref).attempts)
         return await super().begin(evolve(permission, states=frozenset(OrderState), expect_attempt=attempts))
 
     async def close_order(self, ref: OrderRef, closing: Closing, states: Collection[OrderState]) -> Order:
@@ -52,6 +52,6 @@ class LateReceiptDropped(MemoryJournal):
     """Wrong: after its deadline an attempt is over."""
 
     async def settle(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
-        order = self._known(ref)
+        order = self._require(ref)
         is_late = order.attempts[n - 1].outcome is not AttemptOutcome.SENDING
         return order if is_late else await super().settle(ref, n, evidence)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 class Process(NamedTuple):
     """One that is idle, reading (in a transaction that reads), begun (in one that writes), written (not committed yet),
-    or committed (its attempt is on record, as far as it knows; nothing was sent yet)."""
+    or committed (its attempt is in the journal, as far as it knows; nothing was sent yet)."""
 
     step: str = "idle"
     posix: str = ""
@@ -80,7 +80,7 @@ class Design:
         yield Move("end read"), moved(world, process, left(process))
 
     def begin(self, world: World, process: Process) -> Moves:
-        """Nothing else writes from here on; what is on record decides."""
+        """Nothing else writes from here on; what is in the journal decides."""
         entered = self.enter(world, process, self.writes_lock, "write")
         if entered is not None:
             after, inside = entered
@@ -88,7 +88,7 @@ class Design:
             yield Move("begin"), moved(after, process, inside._replace(step="begun") if may_send else left(inside))
 
     def may_send(self, world: World) -> bool:
-        """Nobody has sent the order, by what is on record now."""
+        """Nobody has sent the order, by what is in the journal now."""
         return world.attempts == 0
 
     def write(self, world: World, process: Process) -> Moves:
@@ -142,7 +142,7 @@ class Design:
             return "L1"  # one order, one request
         is_committed = world.posts or any(process.step == "committed" for process in world.processes)
         if "L2" in self.invariants and is_committed and not world.attempts:
-            return "L2"  # what was committed is on record
+            return "L2"  # what was committed is in the journal
         return None
 
     def broken_by(self, before: World, move: Move, after: World) -> str | None:
@@ -198,7 +198,7 @@ class ReleasedBeforeTheCommit(Design):
 
 
 class LockOfTheProcess(Design):
-    """The file beside it is locked as SQLite locks its own: whoever copies the directory drops that too."""
+    """The file beside it is locked as SQLite locks its own: copying the directory releases that lock too."""
 
     dies_by = ("L1", "L2")
 

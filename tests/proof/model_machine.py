@@ -28,8 +28,8 @@ cut = st.sampled_from([Fate.ANSWER_LOST, Fate.REQUEST_LOST])
 
 
 class OrderMachine(RuleBasedStateMachine):
-    """Two clients on one journal. Each post is held until the player says what becomes of it; no time passes unless
-    the player lets it. The oracle is what the service got, and what somebody was told."""
+    """Two clients on one journal. Each post is held until the player chooses its outcome; no time passes unless
+    the player lets it. The oracle is what the service got, and what was returned to callers."""
 
     make_journal: Callable[[], Journal] = MemoryJournal
 
@@ -219,7 +219,7 @@ class OrderMachine(RuleBasedStateMachine):
         assert len(set(self.service.posts)) <= 1, "I2"
 
     @invariant()
-    def what_somebody_was_told_is_on_record(self) -> None:
+    def every_returned_outcome_is_stored(self) -> None:
         if self.told:
             assert self.is_in(OrderState.ACCEPTED), "I3"
             assert self.told <= set(self.now().task_ids), "I3"

@@ -30,18 +30,18 @@ class ReclaimAfterDeadline(Design):
 
 
 class IntentAfterSend(Design):
-    """The attempt goes on record with its outcome."""
+    """The attempt is recorded with its outcome."""
 
     dies_by = "I5"
 
     def begin(self, world: World, order: Order, worker: Worker) -> Moves:
-        if self.suits(order, worker) and worker.n < self.attempts:
+        if self.matches(order, worker) and worker.n < self.attempts:
             yield Move("connect"), moved(world, worker, Worker("claimed", worker.n + 1))
 
-    def learned(self, order: Order, n: int, outcome: str, task: str = "") -> Order:
+    def with_evidence(self, order: Order, n: int, outcome: str, task: str = "") -> Order:
         if n > len(order.attempts):
             return order.with_attempt(Attempt("create", outcome, task, knew=len(order.attempts)))
-        return super().learned(order, n, outcome, task)
+        return super().with_evidence(order, n, outcome, task)
 
 
 class RecoveryAssumesNotSent(Design):
@@ -52,7 +52,7 @@ class RecoveryAssumesNotSent(Design):
     def crash(self, world: World, order: Order, worker: Worker) -> Moves:
         after = order
         if worker.step in {"claimed", "written"} and order.attempts[worker.n - 1].outcome == "sending":
-            after = self.learned(order, worker.n, "not_sent")
+            after = self.with_evidence(order, worker.n, "not_sent")
         yield Move("recover"), moved(world, worker, Worker(), order=after)
 
 
@@ -61,8 +61,8 @@ class UncertainTakenForRejected(Design):
 
     dies_by = "I4"
 
-    def learned(self, order: Order, n: int, outcome: str, task: str = "") -> Order:
-        return super().learned(order, n, "rejected" if outcome == "uncertain" else outcome, task)
+    def with_evidence(self, order: Order, n: int, outcome: str, task: str = "") -> Order:
+        return super().with_evidence(order, n, "rejected" if outcome == "uncertain" else outcome, task)
 
 
 class NewKeyForEachSend(Design):
@@ -79,9 +79,9 @@ class LateReceiptDropped(Design):
 
     dies_by = "I3"
 
-    def learned(self, order: Order, n: int, outcome: str, task: str = "") -> Order:
+    def with_evidence(self, order: Order, n: int, outcome: str, task: str = "") -> Order:
         is_late = order.attempts[n - 1].outcome != "sending"
-        return order if is_late else super().learned(order, n, outcome, task)
+        return order if is_late else super().with_evidence(order, n, outcome, task)
 
 
 class LastAttemptWins(Design):
@@ -114,7 +114,7 @@ class UncertainTimesOut(Design):
         yield from super().expire(world, order)
         for n, attempt in enumerate(order.attempts, start=1):
             if attempt.outcome == "uncertain":
-                yield Move("expire", n), world._replace(order=self.learned(order, n, "not_sent"))
+                yield Move("expire", n), world._replace(order=self.with_evidence(order, n, "not_sent"))
 
 
 class UncertainIsSentAgain(Design):
@@ -139,9 +139,9 @@ class AdoptDropsLateReceipt(Design):
 
     dies_by = "I3"
 
-    def learned(self, order: Order, n: int, outcome: str, task: str = "") -> Order:
+    def with_evidence(self, order: Order, n: int, outcome: str, task: str = "") -> Order:
         is_adopted = any(attempt.kind == "adopt" for attempt in order.attempts)
-        return order if is_adopted else super().learned(order, n, outcome, task)
+        return order if is_adopted else super().with_evidence(order, n, outcome, task)
 
 
 class ResendWithoutExpectedAttempt(Design):
@@ -149,10 +149,10 @@ class ResendWithoutExpectedAttempt(Design):
 
     dies_by = "I1"
 
-    def suits(self, order: Order, worker: Worker) -> bool:
+    def matches(self, order: Order, worker: Worker) -> bool:
         if worker.what == "resend":
             return self.state(order) in self.resendable
-        return super().suits(order, worker)
+        return super().matches(order, worker)
 
 
 class WithdrawWhileSending(Design):
@@ -164,12 +164,12 @@ class WithdrawWhileSending(Design):
 
 
 class WithdrawnIsSent(Design):
-    """Whoever looked before the word was said sends all the same: the record counts as a moment ago."""
+    """A worker that read the order before the decision sends nevertheless: it uses the earlier record."""
 
     dies_by = "I6"
 
-    def suits(self, order: Order, worker: Worker) -> bool:
-        return super().suits(order._replace(closing=""), worker)
+    def matches(self, order: Order, worker: Worker) -> bool:
+        return super().matches(order._replace(closing=""), worker)
 
 
 class ClaimAfterTheGateBelieved(Design):
@@ -212,12 +212,12 @@ class ClaimsSentAgain(ClaimBelieved):
 
 
 class UngatedOnlyWhereItSuits(Design):
-    """Its attempt goes on record as every other: if nobody was faster."""
+    """Its attempt is recorded as every other: if nobody was faster."""
 
     dies_by = "I4"
 
     def force(self, world: World, order: Order, worker: Worker) -> Moves:
-        if self.suits(order, worker):
+        if self.matches(order, worker):
             yield from super().force(world, order, worker)
         else:
             yield Move("give up"), moved(world, worker, Worker())

@@ -58,7 +58,7 @@ async def mismatches(
     journal: Journal, design: Design, paths: Iterable[Path], *, unseen_deadlines: bool = False, together: int = 50
 ) -> list[str]:
     """What the journal does otherwise than the model, on all these paths; each on an order of its own, ``together`` of
-    them at once. What comes back is compared after every step, and what is on record too: once for each beginning that
+    them at once. The returned value and the stored order are compared after every step: once for each beginning that
     paths share, and once for all the steps in a row that change nothing.
 
     ``unseen_deadlines``  nobody looks when a deadline has passed: the next operation has to notice it.
@@ -100,7 +100,7 @@ class Replay:
     deadline: datetime = START
     """Of the last attempt: the only one that can be sending."""
     receipt: str = ""
-    """The first that went on record: it never changes."""
+    """The first that was recorded: it never changes."""
 
     @property
     def ref(self) -> OrderRef:
@@ -120,7 +120,7 @@ class Replay:
                 self.walked.add(path[:length])
                 problems += self.compare(step.order, read := await self.journal.get(self.ref, self.now))
                 if isinstance(told, Order) and told != read:
-                    problems.append("what came back is not what is on record")
+                    problems.append("the returned order is not what is in the journal")
             if problems:
                 moves = " > ".join(f"{move.rule} {move.n} {move.what}".strip() for move, _ in path[:length])
                 return [f"{moves}: {problem}" for problem in problems]
@@ -220,15 +220,15 @@ def view(order: Order) -> View:
 
 
 def refusals(design: Design, order: model.Order) -> Iterator[Move]:
-    """Every operation that must not change an order on record: it is in another state, or was seen by somebody who
+    """Every operation that must not change an order in the journal: it is in another state, or was read by a caller who
     knows other attempts, or the news are none."""
     for kind in ("create", "resend"):
         for knew in range(len(order.attempts) + 2):
-            if not design.suits(order, model.Worker("looked", knew, kind)):
+            if not design.matches(order, model.Worker("looked", knew, kind)):
                 yield Move("begin", knew, kind)
     for n in range(1, len(order.attempts) + 1):
         for outcome, task in (("not_sent", ""), ("uncertain", ""), ("rejected", ""), ("accepted", "another")):
-            if design.learned(order, n, outcome, task) == order:
+            if design.with_evidence(order, n, outcome, task) == order:
                 yield Move("settle", n, outcome, task)
     state = design.state(order)
     if state not in design.adoptable:

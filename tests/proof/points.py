@@ -25,7 +25,7 @@ BEFORE_RETURN = "before it returns"
 
 
 class Halt:
-    """Kills or stops this very process, once, and says so before."""
+    """Kills or suspends this process once, and reports it before."""
 
     def __init__(self, point: str, name: str) -> None:
         self.point = point

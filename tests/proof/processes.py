@@ -29,12 +29,12 @@ REFUSALS = frozenset({400, 402, 429})
 Told = Mapping[str, Any]
 
 
-# -- what is on record -------------------------------------------------------------------------------------------------
+# -- the journal -------------------------------------------------------------------------------------------------------
 
 
 @mutable
 class Post:
-    """One request line of a create, and what came after it."""
+    """One request line of a create, and the data after it."""
 
     number: int
     key: str
@@ -160,7 +160,7 @@ def check(
             assert orders[order].state in {"accepted", "sending", "uncertain"}, f"{order}: a paid task is forgotten"
     for word in told:
         if word.get("task"):
-            assert word["task"] in orders[word["order"]].task_ids, f"{word}: told, and not on record"
+            assert word["task"] in orders[word["order"]].task_ids, f"{word}: told, and not in the journal"
             assert orders[word["order"]].state == "accepted"
     return posts
 
@@ -296,7 +296,7 @@ class Processes:
         return workers
 
     async def run(self, *lanes: list[list[Any]], **more: Any) -> list[dict[str, Any]]:
-        """What a worker was told, once it has ended."""
+        """The outcomes that a worker received, after its end."""
         return await (await self.start(*lanes, **more)).ended()
 
     async def aclose(self) -> None:

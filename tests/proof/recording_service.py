@@ -1,12 +1,12 @@
 """A service that writes down what reaches it, as a process of its own.
 
 It reads its options as a line of JSON on stdin, says its port on stdout and serves until its stdin ends. Each event is
-one line of JSON in the file ``record``, on disk before the service goes on: what the record says is what happened,
-whoever is killed afterwards. Times are this process's monotonic clock.
+one line of JSON in the file ``record``, on disk before the service continues: the record is what happened,
+whichever process is killed afterwards. Times are this process's monotonic clock.
 
-How the POSTs of an order fare is told by its prompt, ``ORDER: BEHAVIOUR BEHAVIOUR …``: one for each POST, the last one
-for all that follow. A base URL below ``/headers-only`` leads to a door that reads the headers of a create and no more.
-``unread`` is the chance of a reset before the headers are read, and again before the body is.
+The prompt of an order, ``ORDER: BEHAVIOUR BEHAVIOUR …``, determines how its POSTs are handled: one behaviour for each,
+the last one for all that follow. A base URL below ``/headers-only`` leads to a listener that reads only the headers of
+a create. ``unread`` is the probability of a reset before the headers are read, and again before the body is.
 
 Nothing here knows a repeated key: each create that is taken is another task, which shows every POST too many.
 """
@@ -203,7 +203,7 @@ async def serve(options: Options) -> None:
         end = asyncio.StreamReader()
         await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(end), sys.stdin)
         await end.read()
-        os._exit(0)  # whoever hangs is left alone
+        os._exit(0)  # hanging handlers are not awaited
 
 
 def main() -> None:

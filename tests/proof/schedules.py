@@ -67,7 +67,7 @@ class SlowJournal:
 
 @define
 class Play:
-    """Two clients on one journal, and what came of one schedule."""
+    """Two clients on one journal, and the result of one schedule."""
 
     random: Random
     clock: VirtualClock
@@ -90,7 +90,7 @@ class Play:
     """The attempts after which a resend was decided."""
     told: set[str] = Factory(set)
     order: Order | None = None
-    """As it is on record at the end."""
+    """As it is in the journal at the end."""
     passes: list[int] = Factory(list)
 
     @property

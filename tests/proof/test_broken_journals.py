@@ -16,7 +16,7 @@ import pytest
 
 from tests.journal.conftest import MEMORY
 from tests.proof.broken import AT_OPENING, IN_USE, HeldJournal, StruckJournal, directory_not_writable, misread
-from tests.proof.cancelling import FIELDS, NAMESPACE, on_record, posts_of
+from tests.proof.cancelling import FIELDS, NAMESPACE, posts_of, stored_order
 from vidgen_async import Client, JournalError, Receipt
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import ReceiptNotStoredError
@@ -35,7 +35,7 @@ Struck: TypeAlias = tuple[Client, "asyncio.Future[Receipt]"]
 
 @pytest.fixture
 def on_arrival() -> list[Callable[[], object]]:
-    """Called when the head of a create has arrived: its attempt is on record, and its outcome is not."""
+    """Called when the head of a create has arrived: its attempt is in the journal, and its outcome is not."""
     return []
 
 
@@ -61,7 +61,7 @@ def path() -> Iterator[Path]:
 
 @pytest.fixture
 def harm() -> Iterator[ExitStack]:
-    """Mended at the end, whatever comes."""
+    """Repaired at the end, whatever comes."""
     with ExitStack() as stack:
         yield stack
 
@@ -86,7 +86,7 @@ async def create(client: Client, order_id: str):
 
 
 async def refuses(client: Client, service: Sandbox, path: Path, *words: str) -> None:
-    """The create of the order ``o`` fails for want of a journal, says so, and nothing is sent."""
+    """The create of the order ``o`` fails with a JournalError that names the problem, and nothing is sent."""
     with pytest.raises(JournalError) as caught:
         await create(client, "o")
     assert not isinstance(caught.value, ReceiptNotStoredError)
@@ -99,7 +99,7 @@ async def refuses(client: Client, service: Sandbox, path: Path, *words: str) -> 
 
 
 @pytest.mark.parametrize("trouble", AT_OPENING, ids=str)
-async def test_a_journal_that_is_broken_when_it_is_opened_means_no_post_and_once_mended_the_same_client_sends_one(
+async def test_with_a_journal_that_cannot_be_opened_no_post_is_sent_and_after_its_repair_the_same_client_sends_one(
     make_client, service, path, harm, trouble
 ):
     if trouble.harm is not directory_not_writable:
@@ -121,7 +121,7 @@ async def test_a_journal_that_is_broken_when_it_is_opened_means_no_post_and_once
 
 
 @pytest.mark.parametrize("trouble", IN_USE, ids=str)
-async def test_a_journal_that_breaks_while_in_use_means_no_post_and_once_mended_the_same_client_sends_one(
+async def test_with_a_journal_that_fails_while_in_use_no_post_is_sent_and_after_its_repair_the_same_client_sends_one(
     make_client, service, path, harm, trouble
 ):
     client = make_client()
@@ -143,7 +143,7 @@ async def test_a_journal_that_breaks_while_in_use_means_no_post_and_once_mended_
 @pytest.mark.slow
 @pytest.mark.parametrize("operation", ["intend", "turn", "begin"])
 @pytest.mark.parametrize("trouble", [trouble for trouble in IN_USE if trouble.words], ids=str)
-async def test_a_journal_that_breaks_just_before_any_of_its_words_that_a_send_needs_means_no_post(
+async def test_no_post_is_sent_if_the_journal_fails_before_any_operation_of_a_send(
     make_client, service, path, harm, trouble, operation
 ):
     client = make_client(StruckJournal(path, operation, lambda: harm.enter_context(trouble.harm(path))))
@@ -151,13 +151,13 @@ async def test_a_journal_that_breaks_just_before_any_of_its_words_that_a_send_ne
     harm.close()
     receipt = await create(client, "o")
     assert [post.task_id for post in posts_of(service, "o")] == [receipt.task_id]
-    assert (await on_record(path, service, "o")).state is OrderState.ACCEPTED
+    assert (await stored_order(path, service, "o")).state is OrderState.ACCEPTED
 
 
 @pytest.mark.parametrize(
     ("pragma", "word"), [("query_only = ON", "may not write it"), ("max_page_count = 1", "disk is full")]
 )
-async def test_a_file_that_takes_nothing_for_a_moment_means_no_post_and_the_next_call_of_the_same_client_sends_one(
+async def test_with_a_temporarily_unwritable_file_no_post_is_sent_and_the_next_call_of_the_same_client_sends_one(
     make_client, service, path, pragma, word
 ):
     journal = SqliteJournal(path)
@@ -201,7 +201,7 @@ def struck(make_client, path, harm, clock, on_arrival) -> Callable[..., Awaitabl
 
 
 @pytest.mark.parametrize("trouble", IN_USE, ids=str)
-async def test_a_receipt_that_cannot_be_written_is_in_the_exception_and_on_record_once_the_journal_is_mended(
+async def test_a_receipt_that_cannot_be_stored_is_in_the_exception_and_is_stored_after_the_repair_of_the_journal(
     make_client, service, path, harm, clock, struck, trouble
 ):
     client, caller = await struck(trouble.harm)
@@ -215,7 +215,7 @@ async def test_a_receipt_that_cannot_be_written_is_in_the_exception_and_on_recor
     harm.close()
     await clock.sleep(A_WHILE)
 
-    order = await on_record(path, service, "o")
+    order = await stored_order(path, service, "o")
     assert (order.state, order.task_ids) == (OrderState.ACCEPTED, (post.task_id,))
     another = make_client()
     for one in (client, another):
@@ -225,7 +225,7 @@ async def test_a_receipt_that_cannot_be_written_is_in_the_exception_and_on_recor
 
 @pytest.mark.slow
 @pytest.mark.parametrize("trouble", IN_USE, ids=str)
-async def test_a_receipt_is_given_and_on_record_when_the_journal_is_mended_within_half_a_minute(
+async def test_a_receipt_is_returned_and_stored_if_the_journal_is_repaired_within_half_a_minute(
     make_client, service, path, harm, clock, struck, trouble
 ):
     _, caller = await struck(trouble.harm)
@@ -236,14 +236,12 @@ async def test_a_receipt_is_given_and_on_record_when_the_journal_is_mended_withi
 
     receipt = await caller
     assert clock.now() < 30
-    order = await on_record(path, service, "o")
+    order = await stored_order(path, service, "o")
     assert (order.state, order.task_ids) == (OrderState.ACCEPTED, (receipt.task_id,))
     assert [post.task_id for post in posts_of(service, "o")] == [receipt.task_id]
 
 
-async def test_a_receipt_is_in_the_exception_when_what_is_on_record_can_no_longer_be_read(
-    service, path, harm, clock, struck
-):
+async def test_a_receipt_is_in_the_exception_if_the_journal_can_no_longer_be_read(service, path, harm, clock, struck):
     _, caller = await struck(misread)
     (outcome,) = await asyncio.gather(caller, return_exceptions=True)
     (post,) = posts_of(service, "o")
@@ -299,7 +297,7 @@ async def fill(when):
         else:
             with clock.hold():
                 await client.videos.create(**{FIELDS!r}, order_id=when)
-        print("mended", flush=True)
+        print("repaired", flush=True)
         sys.stdin.readline()
 
 for when in moments:
@@ -308,7 +306,7 @@ for when in moments:
 
 
 @pytest.mark.slow
-async def test_a_full_disk_means_no_post_or_a_receipt_in_the_exception_and_with_room_again_all_is_on_record(
+async def test_with_a_full_disk_no_post_is_sent_or_the_receipt_is_in_the_exception_and_is_stored_later(
     service, tmp_path
 ):
     moments = ("at opening", "in use", "between")
@@ -329,10 +327,10 @@ async def test_a_full_disk_means_no_post_or_a_receipt_in_the_exception_and_with_
         assert "disk" in said, when
 
         process.stdin.write(b"\n")
-        assert await process.stdout.readline() == b"mended\n", when
+        assert await process.stdout.readline() == b"repaired\n", when
 
         (post,) = posts_of(service, when)
-        order = await on_record(tmp_path / when, service, when)
+        order = await stored_order(tmp_path / when, service, when)
         assert (order.state, order.task_ids) == (OrderState.ACCEPTED, (post.task_id,)), when
         process.stdin.write(b"\n")
     await process.communicate()

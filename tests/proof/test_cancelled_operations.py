@@ -79,9 +79,7 @@ def written(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
-async def test_an_operation_of_the_journal_whose_caller_goes_at_any_statement_is_carried_out_to_its_end(
-    journal_at, name, tmp_path
-):
+async def test_a_journal_operation_whose_caller_is_cancelled_at_any_statement_is_completed(journal_at, name, tmp_path):
     journal = journal_at(tmp_path / "whole.db")
     await OPERATIONS[name](journal)
     await journal.aclose()
@@ -106,7 +104,7 @@ async def test_an_operation_of_the_journal_whose_caller_goes_at_any_statement_is
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
-async def test_an_operation_of_the_journal_whose_caller_goes_before_its_turn_is_never_begun(journal_at, name, tmp_path):
+async def test_a_journal_operation_whose_caller_is_cancelled_before_it_begins_never_begins(journal_at, name, tmp_path):
     journal = journal_at(path := tmp_path / "orders.db")
     before = written(path)
     pause = Pause(1)
@@ -123,7 +121,7 @@ async def test_an_operation_of_the_journal_whose_caller_goes_before_its_turn_is_
     assert written(path) == before
 
 
-async def test_a_journal_whose_closing_is_cancelled_ends_its_thread_all_the_same(journal_at, tmp_path):
+async def test_a_cancelled_aclose_of_a_journal_still_ends_its_thread(journal_at, tmp_path):
     journal = journal_at(tmp_path / "orders.db")
     pause = Pause(1)
     await journal._run(lambda db: db.set_trace_callback(pause))

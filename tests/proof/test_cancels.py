@@ -28,10 +28,10 @@ from tests.proof.cancelling import (
     comes_true,
     count_moments,
     gist,
-    on_record,
     open_files,
     origin_of,
     posts_of,
+    stored_order,
     threads,
 )
 from vidgen_async import Client, NotSentError, UncertainCreateError
@@ -81,8 +81,8 @@ class Scene:
     order_id: str
 
     async def order(self) -> Order | None:
-        """What is on record."""
-        return await on_record(journal_in(self.place), self.service, self.order_id)
+        """What is in the journal."""
+        return await stored_order(journal_in(self.place), self.service, self.order_id)
 
     async def found(self) -> object:
         return gist(await self.order())
@@ -100,7 +100,7 @@ async def nothing(_: Scene) -> None:
 
 
 async def queued(scene: Scene) -> None:
-    """On record; its process died before it was sent."""
+    """In the journal; its process ended before it was sent."""
     ref = OrderRef(service=origin_of(scene.service), account="default", order_id=scene.order_id)
     key = idempotency_key(NAMESPACE, ref.account, ref.order_id)
     body = create_body(VideoRequest(**FIELDS))
@@ -130,7 +130,7 @@ def resume(client: Client, scene: Scene) -> Coroutine[Any, Any, object]:
 
 
 def resend(client: Client, scene: Scene) -> Coroutine[Any, Any, object]:
-    return client.orders.resend(scene.order_id, expect_attempt=1, reason="nobody knows of a task")
+    return client.orders.resend(scene.order_id, expect_attempt=1, reason="no task is known")
 
 
 def adopt(client: Client, scene: Scene) -> Coroutine[Any, Any, object]:
@@ -163,12 +163,12 @@ CASES = (
 class Outcome:
     is_cancelled: bool
     found: object
-    """What is on record once the client has been closed."""
+    """What is in the journal once the client has been closed."""
     posts: int
 
 
 async def outcome_of(case: Case, way: Way, scene: Scene, moment: int, another: Client) -> Outcome:
-    """What came of the call that was cancelled at this moment. The client that it was made on is closed when what was
+    """The result of the call that was cancelled at this moment. The client that it was made on is closed when what was
     under way has ended; then the next caller has the receipt, and no POST is received beside those of the call."""
     await case.before(scene)
     others = threads()
@@ -207,9 +207,7 @@ SAMPLES = {
         if case.call in SAMPLES[way]
     ],
 )
-async def test_cancelling_the_caller_at_any_moment_changes_nothing_but_the_caller(
-    case, way, service, make_client, tmp_path
-):
+async def test_cancelling_the_caller_at_any_moment_does_not_change_the_order(case, way, service, make_client, tmp_path):
     def scene(name: str) -> Scene:
         return Scene(service, make_client, tmp_path, name)
 
@@ -234,7 +232,7 @@ async def test_cancelling_the_caller_at_any_moment_changes_nothing_but_the_calle
 
 
 @pytest.mark.parametrize("moment", range(1, 40, 6))
-async def test_a_caller_who_goes_at_any_moment_takes_no_other_caller_along(service, make_client, tmp_path, moment):
+async def test_cancelling_a_caller_at_any_moment_does_not_affect_other_callers(service, make_client, tmp_path, moment):
     moments = Moments(moment)
     async with make_client(tmp_path) as client:
         scene = Scene(service, make_client, tmp_path, "o")
@@ -251,7 +249,9 @@ async def test_a_caller_who_goes_at_any_moment_takes_no_other_caller_along(servi
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", [case for case in CASES if case.call in (create, resend)], ids=str)
-async def test_closing_at_any_moment_leaves_the_truth_on_record_and_tells_it(case, service, make_client, tmp_path):
+async def test_closing_the_client_at_any_moment_records_and_raises_the_true_outcome(
+    case, service, make_client, tmp_path
+):
     workers, files = asyncio.all_tasks(), open_files()
     told = set()
     for moment in count(*SAMPLES[by_cancel][case.call]):
@@ -263,7 +263,7 @@ async def test_closing_at_any_moment_leaves_the_truth_on_record_and_tells_it(cas
         order = await scene.order()
         told.add(type(result))
 
-        # A task, or what may be one, is never on record as not sent; and nobody was told that nothing was sent.
+        # An order that may have a task is never recorded as not sent, and no caller was given a NotSentError.
         if scene.posts > posts_before:
             assert order.state in (OrderState.SENDING, OrderState.ACCEPTED)
             assert type(result) in (UncertainCreateError, Receipt)
@@ -328,7 +328,7 @@ class Stopped:
     pause: Pause
 
     async def torn_down(self) -> None:
-        """The client is closed by somebody who does not wait for it, while the journal still stands."""
+        """The client is closed by a caller that does not wait for it, while the journal is blocked."""
         closing = asyncio.ensure_future(self.client.aclose(grace=0))
         await asyncio.sleep(0.01)
         closing.cancel()
@@ -358,7 +358,7 @@ in_the_end = pytest.mark.parametrize("stopped", ["INSERT INTO evidence"], indire
 
 
 @in_the_gate
-async def test_a_send_whose_time_is_over_while_its_attempt_is_written_is_proven_not_sent_and_goes_again(stopped):
+async def test_a_send_that_times_out_while_its_attempt_is_recorded_is_proven_not_sent_and_is_retried(stopped):
     stopped.alarm.ring()
     await asyncio.sleep(0.01)
     assert not stopped.caller.done()
@@ -371,7 +371,7 @@ async def test_a_send_whose_time_is_over_while_its_attempt_is_written_is_proven_
 
 
 @in_the_gate
-async def test_a_client_that_is_torn_down_while_an_attempt_is_written_leaves_on_record_that_nothing_was_sent(stopped):
+async def test_a_client_that_is_closed_while_an_attempt_is_recorded_records_that_nothing_was_sent(stopped):
     await stopped.torn_down()
     with pytest.raises(NotSentError):
         await stopped.caller
@@ -381,7 +381,7 @@ async def test_a_client_that_is_torn_down_while_an_attempt_is_written_leaves_on_
 
 
 @in_the_end
-async def test_a_client_that_is_torn_down_while_a_receipt_is_written_gives_it_and_leaves_it_on_record(stopped):
+async def test_a_client_that_is_closed_while_a_receipt_is_stored_returns_and_stores_it(stopped):
     await stopped.torn_down()
     receipt = await stopped.caller
     assert [post.task_id for post in posts_of(stopped.scene.service, "o")] == [receipt.task_id]

@@ -22,8 +22,8 @@ from tests.proof.cancelling import (
     Shifted,
     comes_true,
     count_moments,
-    on_record,
     posts_of,
+    stored_order,
 )
 from vidgen_async import Client, UncertainCreateError
 from vidgen_async.clock import Clock, VirtualClock
@@ -111,7 +111,7 @@ async def create(client: Client, order_id: str = "o") -> Receipt:
 
 
 @pytest.mark.parametrize(("step", "first"), BEGINNINGS.items())
-async def test_a_calendar_that_is_set_at_any_moment_of_a_create_costs_neither_a_second_post_nor_the_receipt(
+async def test_setting_the_clock_at_any_moment_of_a_create_causes_no_second_post_and_loses_no_receipt(
     make_client, service, path, step, first
 ):
     """Nothing is lost: the client that sends it has its receipt, whatever the calendar says."""
@@ -123,7 +123,7 @@ async def test_a_calendar_that_is_set_at_any_moment_of_a_create_costs_neither_a_
         task = await moments.start(client.videos.generate(**FIELDS, order_id=order_id, timeout=60))
         (post,) = posts_of(service, order_id)
         assert task.id == post.task_id
-        order = await on_record(path, service, order_id)
+        order = await stored_order(path, service, order_id)
         assert (order.state, order.task_ids, len(order.attempts)) == (OrderState.ACCEPTED, (post.task_id,), 1)
         assert (await create(make_client(Shifted()), order_id)).task_id == post.task_id
         assert len(posts_of(service, order_id)) == 1
@@ -134,10 +134,10 @@ async def test_a_calendar_that_is_set_at_any_moment_of_a_create_costs_neither_a_
 
 
 @pytest.mark.parametrize(("step", "first"), BEGINNINGS.items())
-async def test_two_processes_whose_calendars_part_at_any_moment_send_an_order_once(
+async def test_two_processes_whose_clocks_diverge_at_any_moment_send_an_order_once(
     make_client, service, path, step, first
 ):
-    """Lost: the one that only waits may be told *uncertain* too early. The receipt heals it."""
+    """Limitation: the process that only waits may see *uncertain* too early, until the receipt is recorded."""
     for moment in range(first, 40, 12):
         order_id = f"order-{moment}"
         clock, moments = Shifted(), Moments(moment)
@@ -154,23 +154,23 @@ async def test_two_processes_whose_calendars_part_at_any_moment_send_an_order_on
 
 
 @pytest.mark.parametrize(("sender", "other"), [(0, DAY), (0, HOUR), (-HOUR, 0), (-DAY, DAY)])
-async def test_a_deadline_that_comes_early_makes_the_order_uncertain_and_the_late_receipt_heals_it(
+async def test_an_early_deadline_makes_the_order_uncertain_until_its_late_receipt(
     make_client, service, path, sender, other
 ):
-    """Lost: whoever has the later calendar is told *uncertain* although the answer is on its way. Nothing is sent."""
+    """Limitation: the process with the later clock sees *uncertain* before the answer arrives. Nothing is sent."""
     service.faults.add("videos.create", Fault.stall(1.0))
     first, second = make_client(Shifted(sender)), make_client(Shifted(other))
     sending = asyncio.ensure_future(create(first))
     await comes_true(lambda: bool(posts_of(service, "o")))
     with pytest.raises(UncertainCreateError):
         await create(second)
-    assert (await on_record(path, service, "o")).state is OrderState.UNCERTAIN
+    assert (await stored_order(path, service, "o")).state is OrderState.UNCERTAIN
 
     service.clock.advance(1)
 
     receipt = await sending
     assert await create(second) == receipt
-    assert (await on_record(path, service, "o")).state is OrderState.ACCEPTED
+    assert (await stored_order(path, service, "o")).state is OrderState.ACCEPTED
     assert len(service.creates) == 1
 
 
@@ -187,9 +187,7 @@ async def left_behind(service: Sandbox, client: Client) -> None:
         await sending
 
 
-async def test_a_deadline_that_comes_late_only_makes_the_next_process_wait_until_the_calendar_is_right(
-    make_client, service, path
-):
+async def test_a_late_deadline_only_makes_the_next_process_wait_until_the_clock_is_correct(make_client, service, path):
     """Lost: while the calendar is some minutes behind, the next process waits for an outcome that will not come."""
     clock = Calendar()
     with clock.hold():
@@ -202,13 +200,13 @@ async def test_a_deadline_that_comes_late_only_makes_the_next_process_wait_until
 
     clock.seconds = 0
 
-    with pytest.raises(UncertainCreateError, match="gone or stuck"):
+    with pytest.raises(UncertainCreateError, match="ended or hangs"):
         await waiting
     assert len(service.creates) == 1
 
 
 @pytest.mark.parametrize("step", [-HOUR, -DAY])
-async def test_a_send_of_days_that_have_not_come_yet_is_uncertain_at_once(make_client, service, step):
+async def test_a_send_in_the_future_is_uncertain_at_once(make_client, service, step):
     """Lost: a process whose calendar is far behind takes a send for uncertain while it might still be answered."""
     await left_behind(service, make_client(Shifted()))
     with pytest.raises(UncertainCreateError, match="set back"):
@@ -217,7 +215,7 @@ async def test_a_send_of_days_that_have_not_come_yet_is_uncertain_at_once(make_c
 
 
 @pytest.mark.parametrize("first", STEPS)
-async def test_what_is_uncertain_stays_so_however_the_calendar_stands_when_the_journal_is_opened_again(
+async def test_an_uncertain_order_remains_uncertain_whatever_the_clock_shows_when_the_journal_is_reopened(
     make_client, service, first
 ):
     """Lost: the first calendar that is far off takes the send for uncertain while it might still be answered."""
@@ -239,7 +237,7 @@ async def test_what_is_uncertain_stays_so_however_the_calendar_stands_when_the_j
 
 
 @pytest.mark.parametrize(("sender", "person"), [(0, HOUR / 2), (0, DAY), (-DAY, 0)])
-async def test_of_two_receipts_the_first_that_was_written_stays_whatever_the_calendars_say_and_none_is_dropped(
+async def test_the_first_stored_receipt_remains_the_receipt_whatever_the_clocks_show_and_none_is_lost(
     make_client, service, path, sender, person, caplog
 ):
     """Lost: a key that only seems old needs the person's explicit word."""
@@ -264,7 +262,7 @@ async def test_of_two_receipts_the_first_that_was_written_stays_whatever_the_cal
         assert await create(client) == resent
     assert "order.duplicated" in [record.event for record in caplog.records]
     late = posts_of(service, "o")[0].task_id
-    assert set((await on_record(path, service, "o")).task_ids) == {late, "task_two"}
+    assert set((await stored_order(path, service, "o")).task_ids) == {late, "task_two"}
     assert len(posts_of(service, "o")) == 2  # one of them is the person's
 
 
@@ -274,7 +272,7 @@ async def test_of_two_receipts_the_first_that_was_written_stays_whatever_the_cal
 @pytest.mark.parametrize(
     ("step", "longest"), [(HOUR, 0.0), (DAY, 0.0), (-10, 71.0), (-240, 301.0), (-HOUR, 61.0), (-DAY, 61.0)]
 )
-async def test_a_calendar_that_is_set_between_two_creates_only_changes_how_long_the_second_waits(
+async def test_setting_the_clock_between_two_creates_only_changes_how_long_the_second_waits(
     make_client, service, path, step, longest
 ):
     """Lost: set back by some minutes, the slots that are held count as held for so much longer; set forwards, they are
@@ -292,7 +290,7 @@ async def test_a_calendar_that_is_set_between_two_creates_only_changes_how_long_
 
 
 @pytest.mark.parametrize("step", STEPS)
-async def test_a_calendar_that_is_set_while_a_create_waits_for_a_slot_breaks_nothing(make_client, service, path, step):
+async def test_setting_the_clock_while_a_create_waits_for_a_slot_causes_no_failure(make_client, service, path, step):
     """Lost: set back, the wait begins again when it was over; set forwards, it is not shortened."""
     clock = Calendar()
     client = make_client(
@@ -307,7 +305,7 @@ async def test_a_calendar_that_is_set_while_a_create_waits_for_a_slot_breaks_not
     assert [len(posts_of(service, order_id)) for order_id in "ab"] == [1, 1]
 
 
-async def test_no_calendar_makes_a_wait_negative_or_endless():
+async def test_no_clock_setting_makes_a_wait_negative_or_endless():
     for seed in range(20):
         seeded = random.Random(seed)  # noqa: S311 - repeatable, not secret
         journal = MemoryJournal()

@@ -16,9 +16,9 @@ from tests.proof.cancelling import (
     Moments,
     comes_true,
     count_moments,
-    on_record,
     open_files,
     posts_of,
+    stored_order,
 )
 from vidgen_async import Client
 from vidgen_async.journal import SqliteJournal
@@ -124,7 +124,7 @@ async def visit(shop: Shop, order_id: str, moment: int | None = None) -> str:
 
 
 @pytest.mark.slow
-async def test_browsers_that_go_away_at_any_moment_leave_one_post_each_and_the_next_one_is_told_the_task(
+async def test_browsers_that_disconnect_at_any_moment_cause_one_post_each_and_the_next_one_receives_the_task(
     shop, service, tmp_path
 ):
     seeded = random.Random(4)  # noqa: S311 - repeatable, not secret
@@ -139,12 +139,12 @@ async def test_browsers_that_go_away_at_any_moment_leave_one_post_each_and_the_n
         (post,) = posts_of(service, order_id)
         assert again[order_id] == post.task_id
         assert told[order_id] in ("", post.task_id)
-        order = await on_record(tmp_path / "orders.db", service, order_id)
+        order = await stored_order(tmp_path / "orders.db", service, order_id)
         assert (order.state, order.task_ids, len(order.attempts)) == (OrderState.ACCEPTED, (post.task_id,), 1)
     assert len(service.creates) == BROWSERS
 
 
-async def test_the_next_browser_joins_the_order_that_the_one_before_it_left_behind(shop, service):
+async def test_the_next_browser_joins_the_order_of_the_one_that_disconnected(shop, service):
     await visit(shop, "order-0")  # from here on the journal and a connection for reads stay open
     files = open_files()
     for moment in range(1, 40, 4):

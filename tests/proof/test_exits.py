@@ -55,7 +55,7 @@ async def start(on_service: Processes) -> AsyncIterator[Start]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("how", "status"), WAYS.items(), ids=WAYS)
-async def test_a_process_that_leaves_in_the_middle_of_a_create_leaves_soon_and_the_truth_on_disk(
+async def test_a_process_that_exits_during_a_create_exits_soon_and_leaves_the_true_state_on_disk(
     start, on_service, how, status
 ):
     program = await start(how)

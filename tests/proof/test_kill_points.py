@@ -1,4 +1,4 @@
-"""SIGKILL at each instant of a create and of a resend: what is on disk, what was sent, and how it goes on."""
+"""SIGKILL at each instant of a create and of a resend: what is on disk, what was sent, and how it is resumed."""
 
 import pytest
 from attrs import frozen
@@ -22,7 +22,7 @@ class Row:
     """On disk after the kill."""
     posts: int
     then: str
-    """What the next process that creates the order comes to: the receipt on record, a new one, or uncertain."""
+    """What the next process that creates the order comes to: the receipt in the journal, a new one, or uncertain."""
     behaviour: str = "ok"
     door: str = ""
     padding: int = 0
@@ -35,8 +35,8 @@ AFTER_THE_ATTEMPT = (
     Row(BODY_SENT, "sending", 1, "uncertain", behaviour="hang"),
     Row(ANSWER_READ, "sending", 1, "uncertain"),
     Row("before the commit of the outcome", "sending", 1, "uncertain"),
-    Row("after the commit of the outcome", "accepted", 1, "on record"),
-    Row(BEFORE_RETURN, "accepted", 1, "on record"),
+    Row("after the commit of the outcome", "accepted", 1, "in the journal"),
+    Row(BEFORE_RETURN, "accepted", 1, "in the journal"),
 )
 CREATE = (
     Row("before the commit of the intent", None, 0, "sent"),
@@ -71,7 +71,7 @@ def posts(processes: Processes) -> int:
 
 
 @pytest.mark.parametrize("row", CREATE, **NAMES)
-async def test_a_create_killed_at_any_instant_is_not_sent_twice_and_goes_on_as_the_design_says(on_service, row):
+async def test_a_create_killed_at_any_point_is_not_sent_twice_and_is_resumed_as_designed(on_service, row):
     create = ["create", ORDER, f"{ORDER}: {row.behaviour}", row.padding]
     await killed(on_service, row, create)
     found = on_disk(on_service.journal).get(ORDER)
@@ -86,7 +86,7 @@ async def test_a_create_killed_at_any_instant_is_not_sent_twice_and_goes_on_as_t
 
 
 @pytest.mark.parametrize("row", RESEND, **NAMES)
-async def test_a_resend_killed_at_any_instant_is_one_post_more_at_most_and_goes_on_as_the_design_says(on_service, row):
+async def test_a_resend_killed_at_any_point_is_at_most_one_more_post_and_is_resumed_as_designed(on_service, row):
     create = ["create", ORDER, f"{ORDER}: status=503 {row.behaviour}", row.padding]
     first = await on_service.run([create])
     await killed(on_service, row, ["resend", ORDER, "nobody saw a task", 1], posts_before=1)
@@ -103,7 +103,7 @@ async def test_a_resend_killed_at_any_instant_is_one_post_more_at_most_and_goes_
     check(on_service.record, on_service.journal, told=told, resends={ORDER: 1})
 
 
-def outcome(told: dict[str, str], on_record: set[str] | None) -> str:
+def outcome(told: dict[str, str], stored_ids: set[str] | None) -> str:
     if told.get("error") == "UncertainCreateError":
         return "uncertain"
-    return "on record" if told["task"] in (on_record or ()) else "sent"
+    return "in the journal" if told["task"] in (stored_ids or ()) else "sent"

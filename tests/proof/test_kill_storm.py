@@ -32,8 +32,8 @@ def creates(chance: random.Random) -> dict[str, list[object]]:
 
 
 class Storm:
-    """Two processes at a time, each of which has all orders made of which nobody knows the end, one after the other as
-    it pleases. An order that somebody is sending keeps them waiting for a moment only: the sender may be dead."""
+    """Two processes at a time, each of which creates all orders whose outcome is unknown, one after the other as
+    it pleases. An order that is being sent keeps them waiting for a moment only: the sender may be dead."""
 
     def __init__(self, processes: Processes) -> None:
         self._processes = processes
@@ -50,7 +50,7 @@ class Storm:
         left = [create for name, create in self.creates.items() if told[name] < 2 and name not in waiting]
         self._chance.shuffle(left)
         lanes = [left[n::SIDE_BY_SIDE] for n in range(SIDE_BY_SIDE)]
-        return await self._processes.start(*lanes, patience=0.3, create_timeout=1.0) if left else None
+        return await self._processes.start(*lanes, time_limit=0.3, create_timeout=1.0) if left else None
 
     async def run(self) -> None:
         workers = [await self.start(), await self.start()]
@@ -78,7 +78,7 @@ class Storm:
 
 
 @pytest.mark.slow
-async def test_no_storm_of_kills_makes_an_order_twice_or_loses_a_receipt(processes):
+async def test_repeated_kills_duplicate_no_order_and_lose_no_receipt(processes):
     await processes.start_service(unread=0.02, latency=0.02, seed=4)
     storm = Storm(processes)
 
@@ -108,7 +108,7 @@ async def test_no_storm_of_kills_makes_an_order_twice_or_loses_a_receipt(process
 
 
 def tasks_told(storm: Storm) -> dict[str, set[str]]:
-    """The task ids that callers were told, by order."""
+    """The task ids that callers received, by order."""
     told: dict[str, set[str]] = defaultdict(set)
     for word in storm.told:
         if "task" in word:

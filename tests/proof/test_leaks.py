@@ -48,7 +48,7 @@ async def exported(base_url: str, journal: Path) -> tuple[bytes, bytes]:
 
 
 @pytest.mark.slow
-async def test_no_outcome_of_an_order_puts_the_key_on_disk_or_in_a_log(on_service, tmp_path):
+async def test_no_outcome_of_an_order_writes_the_key_to_disk_or_to_a_log(on_service, tmp_path):
     log = tmp_path / "debug.log"
     creates = [[["create", name, f"{name}: {plan}"]] for name, plan in ORDERS.items()]
     told = await on_service.run(*creates, log=str(log), create_timeout=1.0)
@@ -74,7 +74,7 @@ async def test_a_scan_would_find_the_key(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("point", ["before the commit of the attempt", "before the commit of the outcome"])
-async def test_what_a_killed_process_leaves_beside_the_journal_is_its_owners_and_holds_no_key(
+async def test_files_that_a_killed_process_leaves_are_accessible_to_their_owner_only_and_contain_no_key(
     on_service, tmp_path, point
 ):
     worker = await on_service.start([["create", "order", "order: ok"]], at=point, log=str(tmp_path / "debug.log"))

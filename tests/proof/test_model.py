@@ -41,7 +41,7 @@ def test_no_schedule_breaks_an_invariant_of_the_design(sizes, dedup, worlds):
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
-def test_a_design_with_one_rule_broken_is_found_out(mutant):
+def test_a_design_that_breaks_one_rule_is_detected(mutant):
     found = search(mutant(dedup=True))
     assert (found.broken, found.path != ()) == (mutant.dies_by, True)
 
@@ -51,18 +51,18 @@ def test_a_design_that_believes_a_transport_is_found_out(mutant):
     assert search(mutant(workers=1, attempts=3, gated=False)).broken == mutant.dies_by
 
 
-def test_each_invariant_finds_a_mutant_out():
+def test_each_invariant_detects_a_mutant():
     assert {mutant.dies_by for mutant in MUTANTS} == {"I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8"}
 
 
 @pytest.mark.slow
-def test_the_search_comes_through_every_state_of_an_order(whole):
+def test_the_search_reaches_every_state_of_an_order(whole):
     design = Design()
     assert {design.state(world.order) for world in whole.came_from if world.order is not None} == STATES
 
 
 @pytest.mark.slow
-def test_the_search_comes_through_what_is_seldom_seen(whole):
+def test_the_search_reaches_rare_situations(whole):
     orders = {world.order for world in whole.came_from if world.order is not None}
     receipts = {frozenset(order.receipts()) for order in orders}
     assert {MISTAKEN, "task-1"} in receipts, "a late receipt beside an adoption"
@@ -74,7 +74,7 @@ def test_the_search_comes_through_what_is_seldom_seen(whole):
 
 
 @pytest.mark.slow
-def test_the_path_to_a_world_leads_there(whole):
+def test_replaying_the_path_to_a_world_reaches_it(whole):
     design = Design(workers=2, resends=1, attempts=3)
     for world in list(whole.came_from)[::500]:
         reached = {design.start()}

@@ -25,7 +25,7 @@ from vidgen_async.types.orders import SENDABLE, AttemptOutcome, Evidence, Order,
 from vidgen_async.types.resources import VideoTask
 
 #: The rules by which nothing but GETs go out.
-BY_GETS_ALONE = frozenset({"ask", "hear", "unknown", "decide", "confirm", "appear"})
+BY_GETS_ALONE = frozenset({"ask", "receive", "unknown", "decide", "confirm", "appear"})
 MODEL = "gen-2.0"
 
 
@@ -48,16 +48,16 @@ def test_no_schedule_breaks_an_invariant_of_the_design(workers, worlds):
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
-def test_a_design_with_one_rule_broken_is_found_out(mutant):
+def test_a_design_that_breaks_one_rule_is_detected(mutant):
     assert search(mutant()).broken == mutant.dies_by
 
 
-def test_each_invariant_finds_a_mutant_out():
+def test_each_invariant_detects_a_mutant():
     assert {mutant.dies_by for mutant in MUTANTS} == {"C1", "C2", "C3", "C4", "C5"}
 
 
-def test_an_order_whose_answer_is_on_record_can_have_its_receipt_by_gets_alone(whole):
-    """Whoever died, and whenever."""
+def test_an_order_with_a_recorded_answer_can_be_confirmed_by_gets_alone(whole):
+    """Whichever worker ended, and whenever."""
     tried = 0
     for world in whole.came_from:
         for n, order in enumerate(world.orders):
@@ -69,7 +69,7 @@ def test_an_order_whose_answer_is_on_record_can_have_its_receipt_by_gets_alone(w
 
 
 def ends(world: World, n: int) -> set[tuple[model.Order, ...]]:
-    """All that can be on record once somebody has asked for the candidates of order ``n`` to the end."""
+    """All that can be in the journal once all candidates of order ``n`` were queried."""
     found, todo = set(), [(world, False)]
     while todo:
         world, has_asked = todo.pop()
@@ -113,7 +113,7 @@ class Replay:
 
     async def walk(self, path: Path) -> list[str]:
         """What is not as the model says, up to the first step that went wrong: what comes back from each step, and what
-        is on record at the end."""
+        is in the journal at the end."""
         for length, (move, orders) in enumerate(path, start=1):
             self.now += timedelta(seconds=1)
             came_back = await getattr(self, f"_{move.rule}")(move)
@@ -134,7 +134,7 @@ class Replay:
         return View(order.outcome, candidates, order.receipt and self.named(order.receipt))
 
     async def get(self, n: int) -> Order:
-        # No deadline passes unless the model says so.
+        # No deadline passes unless the model has such a move.
         return await self.journal.get(self.ref(n), min(self.now, self.deadlines.get(n, self.now)))
 
     async def _begin(self, move: Move) -> None:
@@ -216,14 +216,14 @@ def late(path: Path) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", JOURNALS)
-async def test_a_journal_leaves_the_record_that_the_model_says_on_every_path(name, paths):
+async def test_a_journal_stores_what_the_model_predicts_on_every_path(name, paths):
     assert len(paths) > 50
     async with opened(name) as journal:
         assert await mismatches(journal, paths) == []
 
 
 class ClaimsIgnored(MemoryJournal):
-    """Wrong: whoever confirms first has the task."""
+    """Wrong: the first order to confirm has the task."""
 
     async def confirm(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
         return await self.settle(ref, n, evidence)
@@ -234,7 +234,7 @@ class CandidatesIgnored(MemoryJournal):
 
     async def confirm(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
         if await self.owner(ref, evidence.task_id) is not None:
-            return self._known(ref)
+            return self._require(ref)
         return await self.settle(ref, n, evidence)
 
 
@@ -242,20 +242,20 @@ class LateAnswerDropped(MemoryJournal):
     """Wrong: after its deadline nothing but a receipt is news."""
 
     async def settle(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
-        order = self._known(ref)
+        order = self._require(ref)
         is_late = order.attempts[n - 1].outcome is AttemptOutcome.UNCERTAIN is evidence.outcome
         return order if is_late else await super().settle(ref, n, evidence)
 
 
 @pytest.mark.parametrize("broken", [ClaimsIgnored, CandidatesIgnored, LateAnswerDropped])
-async def test_a_journal_that_breaks_a_rule_is_found_out_on_some_path(broken, paths):
+async def test_a_journal_that_breaks_a_rule_is_detected_on_some_path(broken, paths):
     assert await mismatches(broken(), paths) != []
 
 
 # -- the code that asks ------------------------------------------------------------------------------------------------
 
 
-async def test_the_code_that_asks_decides_as_the_model_in_every_world(whole):
+async def test_the_confirming_code_decides_as_the_model_in_every_world(whole):
     """A GET is answered as the service of that world would; who died before makes no difference."""
     steps = shortest(whole)
     situations = {

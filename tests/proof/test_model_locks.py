@@ -20,7 +20,7 @@ def test_no_schedule_breaks_an_invariant_of_the_design(processes):
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
-def test_a_design_with_one_rule_broken_is_found_out(mutant):
+def test_a_design_that_breaks_one_rule_is_detected(mutant):
     """Also where only the second request would be noticed, and not the damaged record."""
     for invariant in mutant.dies_by:
         assert search(mutant(invariants=(invariant,))).broken == invariant
@@ -64,7 +64,7 @@ class Replay:
             lock.close()
 
 
-def test_a_lock_lets_in_whom_the_model_lets_in_and_nobody_else(tmp_path):
+def test_a_lock_admits_exactly_whom_the_model_admits(tmp_path):
     design = Design()
     found = search(design)
     refused = 0

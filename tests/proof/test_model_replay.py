@@ -23,7 +23,7 @@ UNGATED = Design(workers=1, resends=1, attempts=2, gated=False)
 
 @pytest.fixture(scope="module")
 def records() -> dict[model.Order, Path]:
-    """All that two workers, a resend and an adoption can leave on record, with a shortest path to each."""
+    """All that two workers, a resend and an adoption can leave in the journal, with a shortest path to each."""
     return shortest(search_all(workers=2, resends=1, attempts=3))
 
 
@@ -33,14 +33,14 @@ def few_records() -> dict[model.Order, Path]:
 
 
 @pytest.mark.parametrize("name", JOURNALS)
-async def test_a_journal_leaves_the_record_that_the_model_says_on_every_path(name, records):
+async def test_a_journal_stores_what_the_model_predicts_on_every_path(name, records):
     assert len(records) > 300
     async with opened(name) as journal:
         assert await mismatches(journal, MEDIUM, longest(records.values())) == []
 
 
 @pytest.mark.parametrize("name", JOURNALS)
-async def test_a_send_without_the_gate_is_on_record_as_the_model_says(name):
+async def test_a_send_without_the_gate_is_stored_as_the_model_predicts(name):
     paths = [path for path in shortest(search(UNGATED)).values() if any(move.rule == "force" for move, _ in path)]
     assert len(paths) > 50
     async with opened(name) as journal:
@@ -48,7 +48,7 @@ async def test_a_send_without_the_gate_is_on_record_as_the_model_says(name):
 
 
 @pytest.mark.needs_dev
-async def test_a_journal_leaves_the_record_that_the_model_says_also_with_one_attempt_more():
+async def test_a_journal_stores_what_the_model_predicts_also_with_one_more_attempt():
     records = shortest(search(LARGE))
     assert len(records) > 1_000
     for name in JOURNALS:
@@ -57,14 +57,14 @@ async def test_a_journal_leaves_the_record_that_the_model_says_also_with_one_att
 
 
 @pytest.mark.parametrize("name", JOURNALS)
-async def test_a_journal_notices_a_deadline_that_nobody_has_looked_at(name, records):
+async def test_a_journal_applies_a_deadline_that_was_not_read_before(name, records):
     late = [path for path in records.values() if len(path) < 9 and any(move.rule == "expire" for move, _ in path)]
     async with opened(name) as journal:
         assert await mismatches(journal, MEDIUM, longest(late), unseen_deadlines=True) == []
 
 
 @pytest.mark.parametrize("name", JOURNALS)
-async def test_what_must_not_change_an_order_changes_it_in_no_state(name, few_records):
+async def test_operations_that_must_not_change_an_order_change_it_in_no_state(name, few_records):
     async with opened(name) as journal:
         assert await mismatches(journal, SMALL, refused(few_records)) == []
 
@@ -88,13 +88,13 @@ class LastAttemptWins(MemoryJournal):
 
 class ClosingHidesReceipt(MemoryJournal):
     async def settle(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
-        order = self._known(ref)
+        order = self._require(ref)
         return order if order.closing else await super().settle(ref, n, evidence)
 
 
 class AdoptionTakesOverTheLastAttempt(MemoryJournal):
     async def adopt(self, ref: OrderRef, attempt: Attempt, states: Collection[OrderState]) -> Order:
-        order = self._current(ref, attempt.sent_at)
+        order = self._read(ref, attempt.sent_at)
         if order.state not in states or attempt.evidence is None:
             return order
         return await self.settle(ref, len(order.attempts), attempt.evidence)
@@ -107,7 +107,7 @@ class DeadlineForgotten(MemoryJournal):
 
 class WritesAfterItAnswers(MemoryJournal):
     async def close_order(self, ref: OrderRef, closing: Closing, states: Collection[OrderState]) -> Order:
-        order = self._current(ref, closing.at)
+        order = self._read(ref, closing.at)
         return evolve(order, closing=closing) if order.state in states else order
 
 
@@ -119,21 +119,21 @@ class WritesAfterItAnswers(MemoryJournal):
         (ClosingHidesReceipt, "'abandoned', not 'accepted'"),
         (AdoptionTakesOverTheLastAttempt, "'adopt'"),
         (DeadlineForgotten, "'sending', not 'uncertain'"),
-        (WritesAfterItAnswers, "not what is on record"),
+        (WritesAfterItAnswers, "not what is in the journal"),
     ],
 )
-async def test_a_journal_that_breaks_a_rule_is_found_out_on_some_path(broken, what, records):
+async def test_a_journal_that_breaks_a_rule_is_detected_on_some_path(broken, what, records):
     paths = [path for path in records.values() if len(path) < 8]
     assert what in " ".join(await mismatches(broken(), MEDIUM, longest(paths)))
 
 
 class LastReceiptWins(MemoryJournal):
     async def settle(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
-        order = self._known(ref)
+        order = self._require(ref)
         attempts = [evolve(attempt, evidence=evidence) if attempt.n == n else attempt for attempt in order.attempts]
-        return self._kept(evolve(order, attempts=tuple(attempts)))
+        return self._store(evolve(order, attempts=tuple(attempts)))
 
 
 @pytest.mark.parametrize("broken", [ExpectedAttemptIgnored, StatesIgnored, LastReceiptWins])
-async def test_a_journal_that_changes_what_it_must_not_is_found_out(broken, few_records):
+async def test_a_journal_that_changes_what_it_must_not_change_is_detected(broken, few_records):
     assert await mismatches(broken(), SMALL, refused(few_records)) != []

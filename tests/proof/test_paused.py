@@ -14,7 +14,7 @@ ORDER = "order-1187"
 BEFORE_THE_FIRST_BYTE = "after the commit of the attempt"
 
 
-async def test_an_owner_that_was_stopped_before_its_first_byte_and_wakes_after_a_resend_sends_its_one_post(on_service):
+async def test_a_process_suspended_before_its_first_byte_and_continued_after_a_resend_sends_its_one_post(on_service):
     owner = await on_service.start([["create", ORDER, f"{ORDER}: ok"]], at=BEFORE_THE_FIRST_BYTE, signal="SIGSTOP")
     assert await owner.next() == {"halted": True}
     seen = await on_service.run([["create", ORDER, f"{ORDER}: ok"]], ahead=LATER)
@@ -27,10 +27,10 @@ async def test_an_owner_that_was_stopped_before_its_first_byte_and_wakes_after_a
     posts = check(on_service.record, on_service.journal, told=[*resent, *told], resends={ORDER: 1})
     assert [post.task_id for post in posts[ORDER]] == ["task-1", "task-2"]
     assert on_disk(on_service.journal)[ORDER].task_ids == {"task-1", "task-2"}
-    assert answers([*resent, *told]) == ["task-1", "task-1"], "a receipt that was told never changes"
+    assert answers([*resent, *told]) == ["task-1", "task-1"], "a receipt never changes"
 
 
-async def test_an_owner_that_slept_past_its_own_time_limit_says_truly_whether_it_sent_when_it_wakes(on_service):
+async def test_a_process_suspended_beyond_its_time_limit_reports_truly_whether_it_sent(on_service):
     limit = 1.0
     more = {"at": BEFORE_THE_FIRST_BYTE, "signal": "SIGSTOP", "create_timeout": limit}
     owner = await on_service.start([["create", ORDER, f"{ORDER}: ok"]], **more)
@@ -47,7 +47,7 @@ async def test_an_owner_that_slept_past_its_own_time_limit_says_truly_whether_it
     assert answers([*resent[1:], *told]) == ["task-1", "task-1"]
 
 
-async def test_the_late_receipt_of_an_owner_that_was_stopped_after_its_first_byte_is_kept(on_service):
+async def test_the_late_receipt_of_a_process_suspended_after_its_first_byte_is_stored(on_service):
     owner = await on_service.start([["create", ORDER, f"{ORDER}: last ok"]])
     await on_service.record.until(lambda record: record.count("body") == 1)
     owner.send(signal.SIGSTOP)
@@ -65,7 +65,7 @@ async def test_the_late_receipt_of_an_owner_that_was_stopped_after_its_first_byt
     assert (before, on_disk(on_service.journal)[ORDER].task_ids) == ({"task-2"}, {"task-1", "task-2"})
 
 
-async def test_an_operator_who_was_stopped_at_the_gate_sends_nothing_after_another_one_has_resent(on_service):
+async def test_a_resend_suspended_at_the_gate_sends_nothing_after_another_resend(on_service):
     await on_service.run([["create", ORDER, f"{ORDER}: status=503"]])
     resend = ["resend", ORDER, "nobody saw a task", 1]
     stopped = await on_service.start([resend], at=CONNECTED, signal="SIGSTOP")
@@ -80,7 +80,7 @@ async def test_an_operator_who_was_stopped_at_the_gate_sends_nothing_after_anoth
 
 
 @pytest.mark.parametrize("behaviour", ["status=402", "status=503", "ok"])
-async def test_a_create_that_was_stopped_at_the_gate_is_told_what_another_one_was_told_meanwhile(on_service, behaviour):
+async def test_a_create_suspended_at_the_gate_returns_the_receipt_of_another_one(on_service, behaviour):
     create = ["create", ORDER, f"{ORDER}: {behaviour}"]
     stopped = await on_service.start([create], at=CONNECTED, signal="SIGSTOP")
     assert await stopped.next() == {"halted": True}
@@ -98,7 +98,7 @@ def answers(told: list[dict[str, str]]) -> list[str]:
 
 
 @pytest.mark.parametrize("point", ["before the commit of the attempt", "before the commit of the outcome"])
-async def test_an_owner_that_was_stopped_in_a_transaction_holds_the_others_up_and_no_more(on_service, point):
+async def test_a_process_suspended_in_a_transaction_only_delays_the_others(on_service, point):
     create = ["create", ORDER, f"{ORDER}: ok"]
     owner = await on_service.start([create], at=point, signal="SIGSTOP")
     assert await owner.next() == {"halted": True}

@@ -21,7 +21,7 @@ def tmp_path(tmp_path_factory) -> Path:
     return tmp_path_factory.mktemp("races")
 
 
-async def test_each_of_many_callers_gets_the_one_answer_to_the_one_post_of_an_order(on_service):
+async def test_all_callers_of_an_order_receive_the_response_to_its_one_post(on_service):
     names = [f"order-{n}" for n in range(ORDERS)]
     chance = random.Random(1187)  # noqa: S311 - a repeatable choice, not a secret
     several = [
@@ -53,7 +53,7 @@ async def uncertain(processes: Processes, *plans: str) -> None:
     assert [word["error"] for word in told] == ["UncertainCreateError"] * len(plans)
 
 
-async def test_of_three_operators_who_resend_at_once_one_sends_and_two_are_refused(on_service):
+async def test_only_one_of_three_concurrent_resends_sends_and_the_others_are_refused(on_service):
     await uncertain(on_service, "status=503")
     resend = ["resend", "order-0", "nobody saw a task", 1]
 
@@ -65,7 +65,7 @@ async def test_of_three_operators_who_resend_at_once_one_sends_and_two_are_refus
     check(on_service.record, on_service.journal, resends={"order-0": 1})
 
 
-async def test_of_three_operators_who_resend_at_once_none_gets_another_receipt_than_the_one(on_service):
+async def test_three_concurrent_resends_never_return_different_receipts(on_service):
     await uncertain(on_service, "status=503 late=0.1")
     resend = ["resend", "order-0", "nobody saw a task", 1]
 
@@ -78,7 +78,7 @@ async def test_of_three_operators_who_resend_at_once_none_gets_another_receipt_t
     check(on_service.record, on_service.journal, told=told, resends={"order-0": 1})
 
 
-async def test_a_resend_that_meets_a_late_receipt_is_one_post_more_at_most_and_the_receipt_is_kept(on_service):
+async def test_a_resend_concurrent_with_a_late_receipt_is_at_most_one_more_post_and_the_receipt_is_stored(on_service):
     names = [f"order-{n}" for n in range(12)]
     creates = [[["create", name, f"{name}: late={0.02 * n:.2f} late=0.1"]] for n, name in enumerate(names)]
     owner = await on_service.start(*creates)
@@ -96,7 +96,7 @@ async def test_a_resend_that_meets_a_late_receipt_is_one_post_more_at_most_and_t
 
 
 @pytest.mark.parametrize("orders", [2, 5])
-async def test_of_several_processes_that_adopt_one_task_for_different_orders_one_wins(on_service, orders):
+async def test_only_one_of_several_processes_adopts_a_task_for_its_order(on_service, orders):
     await uncertain(on_service, *["status=503"] * orders)
 
     several = [[[["adopt", f"order-{n}", "task-found"]]] for n in range(orders)]

@@ -17,7 +17,7 @@ SEEDS = range(60)
 MORE_SEEDS = range(60, 500)
 seeds = pytest.mark.parametrize("seeds", [SEEDS, pytest.param(MORE_SEEDS, marks=pytest.mark.needs_dev)], ids=str)
 
-#: What every caller gets, and what is on record, when this becomes of each create.
+#: What every caller gets, and what is in the journal, when this becomes of each create.
 ENDS = {
     Fate.TAKEN: (Receipt, OrderState.ACCEPTED),
     Fate.ANSWER_LOST: (UncertainCreateError, OrderState.UNCERTAIN),
@@ -53,10 +53,10 @@ def problems(one: Play) -> list[str]:
     if len(set(service.posts)) > 1:
         found.append("I2: another key or another body")
     if one.told and (order is None or not one.told <= set(order.task_ids)):
-        found.append("I3: a receipt that somebody was given is not on record")
+        found.append("I3: a returned receipt is not in the journal")
     nothing_of_it = {OrderState.QUEUED, OrderState.REJECTED, OrderState.WITHDRAWN}
     if service.tasks and (order is None or order.state in nothing_of_it):
-        found.append(f"I4: there is a task, on record is {order and order.state}")
+        found.append(f"I4: there is a task, in the journal is {order and order.state}")
     return found
 
 
@@ -69,19 +69,19 @@ def problems_of_callers(one: Play) -> list[str]:
     if one.lost:
         found.append(f"I12: {one.lost} callers lost the outcome because others went away")
     if one.callers and (one.order is None or one.order.state is not state):
-        found.append(f"I12: on record is {one.order and one.order.state}, not {state}")
+        found.append(f"I12: in the journal is {one.order and one.order.state}, not {state}")
     return found
 
 
 @pytest.mark.slow
 @seeds
-def test_callers_who_come_and_go_are_one_create_with_one_outcome(seeds):
+def test_callers_that_join_and_leave_share_one_create_with_one_outcome(seeds):
     assert {seed: found for seed in seeds if (found := problems_of_callers(play(seed, callers_come_and_go)))} == {}
 
 
 @pytest.mark.slow
 @seeds
-def test_people_who_decide_at_the_same_moment_send_no_more_than_they_decided(seeds):
+def test_concurrent_decisions_of_operators_send_no_more_than_was_decided(seeds):
     plays = {seed: play(seed, people_decide) for seed in seeds}
 
     assert {seed: found for seed, one in plays.items() if (found := problems(one))} == {}
@@ -104,6 +104,6 @@ def test_the_same_seed_gives_the_same_schedule(scene):
 @pytest.mark.parametrize(
     ("broken", "scene"), [(ExpectedAttemptIgnored, people_decide), (StatesIgnored, callers_come_and_go)]
 )
-def test_a_journal_that_lets_two_send_is_found_out(broken, scene):
+def test_a_journal_that_lets_two_senders_send_is_detected(broken, scene):
     plays = (play(seed, scene, broken) for seed in range(200))
     assert any(problem.startswith("I1") for one in plays for problem in problems(one))

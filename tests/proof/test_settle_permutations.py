@@ -17,7 +17,7 @@ SENDING, NOT_SENT, UNCERTAIN, REJECTED, ACCEPTED = AttemptOutcome
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 TOGETHER = 50
 
-#: What is told of which attempt.
+#: The evidence about each attempt.
 News = tuple[int, Evidence]
 Beginning = Callable[[Journal, OrderRef], Awaitable[object]]
 
@@ -73,21 +73,21 @@ async def begin(journal: Journal, ref: OrderRef, kind: str, *, knew: int) -> Non
     assert isinstance(await journal.begin(permission), Attempt)
 
 
-# -- what is told of it ------------------------------------------------------------------------------------------------
+# -- its evidence ------------------------------------------------------------------------------------------------------
 
 Record = tuple[OrderState, tuple[AttemptOutcome, ...], tuple[Evidence | None, ...]]
 
 
 def record(order: Order) -> Record:
     """The evidence is that of the sends: an adopted task is the receipt of one order alone. When a receipt came is left
-    out: of two, the one that is told first counts as the earlier one."""
+    out: of two, the one that is recorded first counts as the earlier one."""
     outcomes = tuple(attempt.outcome for attempt in order.attempts)
     sends = [attempt.evidence for attempt in order.attempts if attempt.kind != "adopt"]
     return order.state, outcomes, tuple(one if one is None else evolve(one, at=after(0)) for one in sends)
 
 
 async def records(journal: Journal, beginning: Beginning, told: list[News]) -> tuple[int, set[Record]]:
-    """How many sequences there are of this, and what is on record at their ends; each on an order of its own."""
+    """How many sequences there are of this, and what is in the journal at their ends; each on an order of its own."""
     sequences = list(dict.fromkeys(permutations(map(told.index, told))))
     case = f"{beginning.__name__} {[(n, evidence.outcome) for n, evidence in told]}"
 
@@ -119,7 +119,7 @@ async def records(journal: Journal, beginning: Beginning, told: list[News]) -> t
     ],
     ids=["sent", "abandoned", "adopted"],
 )
-async def test_what_is_told_of_one_attempt_in_any_sequence_gives_one_record(
+async def test_evidence_about_one_attempt_in_any_sequence_gives_one_result(
     name, beginning, state_unless_accepted, more
 ):
     async with opened(name) as journal:
@@ -140,7 +140,7 @@ TRUTHS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", JOURNALS)
-async def test_what_is_told_of_two_attempts_in_any_sequence_gives_one_record(name):
+async def test_evidence_about_two_attempts_in_any_sequence_gives_one_result(name):
     async with opened(name) as journal:
         for truths in TRUTHS[name]:
             first, second = (news(n, truth) for n, truth in enumerate(truths, start=1))
@@ -152,7 +152,7 @@ async def test_what_is_told_of_two_attempts_in_any_sequence_gives_one_record(nam
 
 
 @pytest.mark.parametrize("name", JOURNALS)
-async def test_a_receipt_of_either_attempt_outlives_whatever_else_is_told_of_both(name):
+async def test_a_receipt_of_either_attempt_survives_any_other_evidence_about_both(name):
     others = (UNCERTAIN, REJECTED, NOT_SENT)
     async with opened(name) as journal:
         for accepted, other in product((1, 2), others):
@@ -163,11 +163,11 @@ async def test_a_receipt_of_either_attempt_outlives_whatever_else_is_told_of_bot
 
 class LatestNewsWin(MemoryJournal):
     async def settle(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
-        attempts = [evolve(one, evidence=evidence) if one.n == n else one for one in self._known(ref).attempts]
-        return self._kept(evolve(self._known(ref), attempts=tuple(attempts)))
+        attempts = [evolve(one, evidence=evidence) if one.n == n else one for one in self._require(ref).attempts]
+        return self._store(evolve(self._require(ref), attempts=tuple(attempts)))
 
 
-async def test_a_journal_in_which_the_latest_news_win_is_found_out():
+async def test_a_journal_in_which_the_latest_evidence_wins_is_detected():
     told = [news(1, UNCERTAIN), news(1, ACCEPTED)]
     count, found = await records(LatestNewsWin(), sent, told)
     assert (count, len(found)) == (2, 2)

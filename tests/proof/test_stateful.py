@@ -34,13 +34,13 @@ MORE_GAMES = settings(GAMES, max_examples=100)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("games", [GAMES, pytest.param(MORE_GAMES, marks=pytest.mark.needs_dev)], ids=["some", "many"])
-def test_no_game_makes_the_service_get_more_than_was_decided(games):
+def test_no_sequence_of_moves_sends_more_than_was_decided(games):
     run_state_machine_as_test(OrderMachine, settings=games)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("broken", [StatesIgnored, LateReceiptDropped])
-def test_a_player_finds_a_journal_out_that_breaks_a_rule(broken):
+def test_random_moves_detect_a_journal_that_breaks_a_rule(broken):
     class Game(OrderMachine):
         make_journal = broken
 
@@ -91,7 +91,7 @@ def one_client() -> Iterator[tuple[asyncio.Runner, Orders, Service]]:
 @pytest.mark.slow
 @given(fields)
 @FIXED
-def test_the_same_request_in_another_sequence_of_keys_is_the_same_order(extra):
+def test_the_same_request_with_its_keys_in_another_sequence_is_the_same_order(extra):
     with one_client() as (runner, orders, service):
         first = runner.run(orders.create(request_of(extra), order_id="o"))
         assert runner.run(orders.create(request_of(turned_round(extra)), order_id="o")) == first
@@ -119,7 +119,7 @@ def test_another_value_under_the_same_order_id_is_refused_before_it_is_sent(extr
 @pytest.mark.slow
 @given(odd_values, st.text() | surrogates)
 @FIXED
-def test_what_json_cannot_hold_is_refused_with_nothing_sent_or_on_record(odd, prompt):
+def test_values_that_json_cannot_represent_are_refused_and_nothing_is_sent_or_stored(odd, prompt):
     request = VideoRequest(model="vendorh3", prompt=prompt, extra={"odd": odd})
     with one_client() as (runner, orders, service):
         refusal = None
@@ -137,7 +137,7 @@ def test_what_json_cannot_hold_is_refused_with_nothing_sent_or_on_record(odd, pr
 
 
 @pytest.mark.parametrize("odd", [float("nan"), float("inf"), "\ud800", {"\ud800": 1}, [b"bytes"], {1}])
-def test_a_value_that_no_json_holds_is_refused(odd):
+def test_a_value_that_json_cannot_represent_is_refused(odd):
     with one_client() as (runner, orders, service):
         with pytest.raises(InvalidRequestError, match="odd: cannot be written as JSON"):
             runner.run(orders.create(request_of({"odd": odd}), order_id="o"))

@@ -1,4 +1,4 @@
-"""An order outlives the version of the SDK that wrote it: its bytes and its key are those on record."""
+"""An order outlives the version of the SDK that wrote it: its bytes and its key are those in the journal."""
 
 import pytest
 
@@ -21,7 +21,7 @@ async def test_a_resend_by_an_upgraded_sdk_sends_the_stored_bytes_under_the_stor
     check(on_service.record, on_service.journal, told=told, resends={ORDER: 1})
 
 
-async def test_a_refused_order_that_an_upgraded_sdk_resumes_goes_out_as_it_is_on_record(on_service):
+async def test_a_rejected_order_that_an_upgraded_sdk_resumes_is_sent_as_stored(on_service):
     prompt = f"{ORDER}: status=402 ok"
     await on_service.run([["create", ORDER, prompt]], namespace="before")
 

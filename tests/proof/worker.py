@@ -1,4 +1,4 @@
-"""One process that orders videos: what it is to do comes as a line of JSON on stdin, what it was told goes to stdout.
+"""One process that orders videos: it reads its steps as a line of JSON from stdin, and writes the outcomes to stdout.
 
 ``lanes`` are lists of steps, carried out side by side; a step is ``[verb, order id, word, number]``: the word
 is the prompt of a create (the number pads its body), the reason of a resend (the number is the attempt that it expects)
@@ -69,10 +69,10 @@ async def step(client: Client, halt: Halt, verb: str, order_id: str, word: str =
     )
 
 
-async def lane(client: Client, halt: Halt, steps: list[list[Any]], patience: float | None) -> None:
+async def lane(client: Client, halt: Halt, steps: list[list[Any]], time_limit: float | None) -> None:
     for verb, order_id, *more in steps:
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(time_limit):
                 receipt = await step(client, halt, verb, order_id, *more)
         except (VidgenError, TimeoutError) as error:
             say(order=order_id, verb=verb, error=type(error).__name__, words=str(error))
@@ -88,7 +88,7 @@ async def work(wanted: dict[str, Any]) -> None:
             await client.orders.get("none")  # the journal is open
             say(ready=True)
             await asyncio.to_thread(sys.stdin.readline)
-        lanes = (lane(client, halt, steps, wanted.get("patience")) for steps in wanted["lanes"])
+        lanes = (lane(client, halt, steps, wanted.get("time_limit")) for steps in wanted["lanes"])
         await asyncio.gather(*lanes)
 
 

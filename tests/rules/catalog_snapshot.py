@@ -1,4 +1,4 @@
-"""Tables of the service description that tests on both sides go through: the catalog snapshot and the prices (2.1)."""
+"""Tables of the service description for the tests of both sides: the catalog snapshot and the prices (2.1)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Which tests show which rule of the service description: read from their marks, so that a part of the suite suffices.
+"""Which tests show which rule of the service description. It is read from their marks, so that no test has to run.
 
 ``@pytest.mark.rule("2.4 rule 2", side="sdk")`` names a rule of :mod:`tests.rules.description`; ``"2.4 rule"`` names
 all rules of that section and kind.
@@ -15,7 +15,7 @@ SIDES = ("sdk", "sandbox")
 
 @frozen
 class Mark:
-    """A test, and the rule (or the group of rules) that it says it shows."""
+    """A test, and the rule or group of rules that it shows."""
 
     test: str
     rule: str
@@ -23,13 +23,13 @@ class Mark:
 
 
 def read_marks(files: Iterable[Path]) -> Iterator[Mark]:
-    """The marks of all tests in the files."""
+    """Yield the marks of all tests in the files."""
     for file in files:
         yield from marks_in(file.read_text("utf-8"), file.as_posix())
 
 
 def marks_in(source: str, file: str) -> Iterator[Mark]:
-    """The marks of all tests in the source of one file."""
+    """Yield the marks of all tests in the source of one file."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
             for decorator in node.decorator_list:
@@ -42,7 +42,7 @@ def marks_in(source: str, file: str) -> Iterator[Mark]:
 def find_problems(
     marks: Iterable[Mark], rules: Mapping[str, str], not_tested: Mapping[tuple[str, str], str]
 ) -> list[str]:
-    """Marks that name no rule or no side, and sides of rules that have no test and no reason; one line each."""
+    """Return a line for each mark without a rule or a side, and for each side of a rule without a test or a reason."""
     problems = []
     missing = {(rule, side) for rule in rules for side in SIDES} - not_tested.keys()
     for mark in marks:
@@ -56,5 +56,5 @@ def find_problems(
 
 
 def group_of(rule: str) -> str:
-    """Section and kind of a rule: ``"2.4 rule"`` of ``"2.4 rule 2"``."""
+    """Return section and kind of a rule: ``"2.4 rule"`` of ``"2.4 rule 2"``."""
     return " ".join(rule.split(" ", 2)[:2])

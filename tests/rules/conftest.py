@@ -13,7 +13,7 @@ from vidgen_async.sandbox import Sandbox
 
 @pytest.fixture
 async def service() -> AsyncIterator[Sandbox]:
-    """A sandbox with the catalog of the description, whose time stands still until the test advances it."""
+    """A sandbox with the catalog of the description, whose time passes only when the test advances it."""
     async with Sandbox(speed=0) as sandbox:
         yield sandbox
 

@@ -1,4 +1,4 @@
-"""What the service description says, rule by rule: its section, the kind of passage and its name, and what it says.
+"""The rules of the service description, each by its section, kind and name, with a summary.
 
 Tests of the SDK and of the sandbox refer to these with ``@pytest.mark.rule("2.4 rule 2", side="sdk")``.
 """

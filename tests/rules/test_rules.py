@@ -21,7 +21,7 @@ def test_every_rule_has_a_test_of_each_side():
 
 
 @pytest.mark.parametrize("removed", ALL_MARKS, ids=str)
-def test_a_rule_whose_only_test_goes_is_reported(removed):
+def test_a_rule_without_a_test_is_reported(removed):
     marks = [mark for mark in ALL_MARKS if mark != removed]
 
     assert find_problems(marks, THREE_RULES, {}) == [f"{removed.rule}: no {removed.side} test"]

@@ -1,4 +1,4 @@
-"""What the description says about the service, asked of the sandbox by a plain HTTP client."""
+"""The rules of the description for the service, checked in the sandbox by a plain HTTP client."""
 
 import asyncio
 import base64
@@ -53,7 +53,7 @@ async def test_a_display_name_cannot_be_ordered(service, api):
 
 @pytest.mark.rule("2.1 field durations", "2.1 model", "2.4 field duration", "8 limit model", side="sandbox")
 @pytest.mark.slow
-async def test_a_model_takes_each_of_its_durations_and_no_other(service, api):
+async def test_a_model_accepts_exactly_its_own_durations(service, api):
     taken = {}
     for row in SNAPSHOT:
         service.change_model(row.code, enabled=True, maintenance=False)
@@ -70,7 +70,7 @@ async def test_a_model_takes_each_of_its_durations_and_no_other(service, api):
 
 @pytest.mark.rule("2.1 field resolutions", "2.4 field resolution", "8 limit model", side="sandbox")
 @pytest.mark.slow
-async def test_a_model_takes_its_own_resolution_and_no_other(service, api):
+async def test_a_model_accepts_exactly_its_own_resolution(service, api):
     taken = {}
     for row in SNAPSHOT:
         service.change_model(row.code, enabled=True, maintenance=False)
@@ -112,7 +112,7 @@ async def test_a_model_takes_its_own_resolution_and_no_other(service, api):
         ("videos", "video_urls", "reference_videos", VIDEO),
     ],
 )
-async def test_a_model_takes_references_up_to_its_limit_however_they_are_given(service, api, kind, urls, objects, url):
+async def test_a_model_accepts_references_up_to_its_limit_in_any_form(service, api, kind, urls, objects, url):
     images = {} if kind == "images" else {"image_urls": [IMAGE]}
     for row in (row for row in SNAPSHOT if row.images is not None):
         service.change_model(row.code, enabled=True, maintenance=False)
@@ -171,7 +171,7 @@ async def test_the_price_that_the_catalog_shows_is_the_one_that_is_charged(servi
     ("enabled", "maintenance", "status"),
     [(True, False, 202), (True, True, 503), (False, False, 503), (False, True, 503)],
 )
-async def test_a_model_takes_tasks_only_when_it_is_enabled_and_not_in_maintenance(
+async def test_a_model_accepts_tasks_only_if_it_is_enabled_and_not_in_maintenance(
     service, api, enabled, maintenance, status
 ):
     service.change_model("gen-2.0", enabled=enabled, maintenance=maintenance)
@@ -200,7 +200,7 @@ async def test_the_limits_are_those_of_the_live_catalog(service, api):
 
 
 @pytest.mark.rule("2.3 note retention", "8 limit retention", side="sandbox")
-async def test_an_asset_can_be_used_for_72_hours_and_not_longer(service, api):
+async def test_an_asset_can_be_used_for_72_hours(service, api):
     asset = (await api.upload(picture())).json
     statuses = []
     for seconds in (0, 72 * HOURS - 1, 1):
@@ -228,7 +228,7 @@ async def test_an_upload_fetches_no_url_of_another_host(api):
 
 
 @pytest.mark.rule("4.3 note no-paths", side="sandbox")
-async def test_a_local_path_is_no_image_data(api):
+async def test_a_local_path_is_not_image_data(api):
     for path in ("/home/me/a.png", "a.png", "C:\\a.png", "file:///home/me/a.png"):
         for field in ("image_url", "image_b64"):
             reply = await api.post("/files", {field: path})
@@ -239,7 +239,7 @@ async def test_a_local_path_is_no_image_data(api):
 
 @pytest.mark.rule("1 bullet 7", "4 note json", "4.3 note no-multipart", "5 item 3", side="sandbox")
 @pytest.mark.parametrize("path", ["/files", "/videos"])
-async def test_a_body_must_be_json_and_say_so(api, path):
+async def test_a_body_must_be_json_and_declare_it(api, path):
     body = (
         b'{"image_b64": "%b", "model": "gen-2.0", "prompt": "x"}' % base64.b64encode(picture())
         if path == "/files"
@@ -287,7 +287,7 @@ BAD_FIELDS = {
     "4.4 body request",
     side="sandbox",
 )
-async def test_each_field_of_a_create_is_taken_and_is_checked(service, api):
+async def test_each_field_of_a_create_is_accepted_and_checked(service, api):
     base = {"model": "sd2_480p_real", "prompt": "x"}
     for name in (*GOOD_FIELDS, "image_ids"):
         good = GOOD_FIELDS.get(name) or [(await api.upload(picture())).json["image_id"]]
@@ -327,7 +327,7 @@ async def test_seconds_means_the_same_as_duration(service, api):
 
 
 @pytest.mark.rule("2.1 note commission", "2.4 rule 1", "9 bullet 5", side="sandbox")
-async def test_what_the_back_office_or_an_upstream_knows_is_no_field(service, api):
+async def test_internal_names_of_the_service_and_its_upstreams_are_not_fields(service, api):
     for name in ("commission", "agent", "price", "images", "audios", "videos"):
         assert (await api.create(**{name: [1]})).status == 400, name
     assert service.tasks == {}
@@ -335,7 +335,7 @@ async def test_what_the_back_office_or_an_upstream_knows_is_no_field(service, ap
 
 @pytest.mark.rule("2.4 rule 1", side="sandbox")
 @pytest.mark.parametrize("name", ["images", "audios", "videos"])
-async def test_an_upstreams_field_is_refused_also_where_unknown_fields_are_taken(session, name):
+async def test_an_upstream_field_is_refused_even_if_unknown_fields_are_accepted(session, name):
     async with Sandbox(allow_unknown_fields=True) as service:
         api = Caller(session, service.base_url, service.api_key)
 
@@ -363,7 +363,7 @@ async def test_an_illustrative_token_opens_no_asset(service, api):
 
 
 @pytest.mark.rule("1 bullet 1", "4.4 response 202", "4.4 unshown body", "4.5 path id", side="sandbox")
-async def test_an_accepted_create_carries_the_id_that_later_queries_take(api):
+async def test_an_accepted_create_returns_the_id_for_later_queries(api):
     created = await api.create()
 
     found = await api.get(f"/videos/{created.json['id']}")
@@ -374,7 +374,7 @@ async def test_an_accepted_create_carries_the_id_that_later_queries_take(api):
 
 @pytest.mark.rule("8 bullet 1", side="sandbox")
 @pytest.mark.slow
-async def test_earlier_tasks_need_not_have_ended(service, api):
+async def test_a_create_does_not_wait_for_earlier_tasks(service, api):
     replies = [await api.create() for _ in range(100)]
 
     assert {reply.status for reply in replies} == {202}
@@ -387,7 +387,7 @@ async def test_earlier_tasks_need_not_have_ended(service, api):
 @pytest.mark.rule(
     "2.5 field", "2.5 unshown provider", "4 endpoint GET /videos/{id}", "4.5 response 200", side="sandbox"
 )
-async def test_a_completed_task_tells_what_it_is_what_it_cost_and_where_its_video_is(service, api):
+async def test_a_completed_task_has_its_id_its_cost_and_its_video_url(service, api):
     created_at = int(service.clock.now())
     task_id = (await api.create(model="vendorh3", image_urls=[IMAGE])).json["id"]
     service.clock.advance(4)
@@ -415,7 +415,7 @@ async def test_a_terminal_state_is_never_left(service, api, prompt, state):
 
 
 @pytest.mark.rule("8 bullet 2", side="sandbox")
-async def test_a_state_may_lag_and_the_same_task_is_right_when_it_is_asked_for_again(service, api):
+async def test_a_state_can_lag_and_is_correct_in_a_later_query(service, api):
     task_id = (await api.create()).json["id"]
     service.clock.advance(4)
     service.faults.add("videos.get", Fault.edit(lambda task: {**task, "status": "running", "video_url": None}))
@@ -427,7 +427,7 @@ async def test_a_state_may_lag_and_the_same_task_is_right_when_it_is_asked_for_a
 
 
 @pytest.mark.rule("2.5 note 7-days", "8 limit link", side="sandbox")
-async def test_a_signed_link_lives_for_7_days_and_its_task_and_video_live_on(service, api):
+async def test_a_signed_link_expires_after_7_days_and_its_task_and_video_do_not(service, api):
     make_short(service, "vendorh3")
     task_id = (await api.create(model="vendorh3")).json["id"]
     service.clock.advance(4)
@@ -455,7 +455,7 @@ async def test_a_signed_link_opens_nothing_but_itself(service, api):
 
 
 @pytest.mark.rule("5 item 2", "5 item 7", side="sandbox")
-async def test_a_refused_key_and_a_refused_link_are_told_apart_by_their_addresses(service, api):
+async def test_a_refused_key_and_a_refused_link_differ_in_their_hosts(service, api):
     task_id = (await api.create()).json["id"]
 
     key = await api.get(f"/videos/{task_id}", bare=True, headers={"Authorization": "Bearer a-channels-key"})
@@ -466,7 +466,7 @@ async def test_a_refused_key_and_a_refused_link_are_told_apart_by_their_addresse
 
 
 @pytest.mark.rule("1 bullet 7", "4.6 note media", side="sandbox")
-async def test_every_answer_but_the_video_is_json(service, api):
+async def test_every_response_except_the_video_is_json(service, api):
     make_short(service, "gen-2.0")
     task_id = (await api.create()).json["id"]
     service.clock.advance(4)

@@ -1,4 +1,4 @@
-"""What the description says to its clients, kept by the SDK: the oracle is what the service received."""
+"""The rules of the description for clients, followed by the SDK: the requests to the service are the oracle."""
 
 import asyncio
 import json
@@ -56,14 +56,14 @@ async def test_a_model_is_read_as_the_snapshot_describes_it(client, service):
 
 @pytest.mark.rule("2.1 unshown prices", "2.1 price", side="sdk")
 @pytest.mark.parametrize(("code", "prices"), PRICES.items())
-async def test_prices_are_kept_under_the_names_they_came_with(client, code, prices):
+async def test_prices_keep_their_wire_names(client, code, prices):
     model = (await client.models.list())[code]
 
     assert model.extra == {"points": prices[0], "memberPoints": prices[1]}
 
 
 @pytest.mark.rule("2.1 note live", "2.1 note own-price", "2.1 note no-guess", "2.5 field points", side="sdk")
-async def test_a_charge_is_what_the_service_says_and_never_what_a_price_list_said(client, service):
+async def test_a_charge_is_read_from_the_task_and_never_from_the_prices(client, service):
     await client.models.list()
     service.change_model("gen-2.0", points=33)
 
@@ -89,7 +89,7 @@ async def test_the_catalog_is_always_the_live_one(client, service):
 
 
 @pytest.mark.rule("1 bullet 8", "2.1 field name", side="sdk")
-async def test_a_display_name_is_no_parameter(client, service):
+async def test_a_display_name_is_not_a_parameter(client, service):
     catalog = await client.models.list()
     name = catalog["gen-2.0"].name
 
@@ -113,7 +113,7 @@ async def test_a_model_that_cannot_be_used_is_not_ordered(client, service, state
 
 
 @pytest.mark.rule("4.4 response 503", side="sdk")
-async def test_a_503_says_nothing_about_the_receipt_and_nothing_is_sent_again(client, service):
+async def test_a_503_does_not_decide_about_the_receipt_and_nothing_is_sent_again(client, service):
     service.change_model("gen-2.0", maintenance=True)
 
     for _ in range(2):
@@ -136,7 +136,7 @@ async def test_a_503_says_nothing_about_the_receipt_and_nothing_is_sent_again(cl
     "4.3 response 200",
     side="sdk",
 )
-async def test_an_asset_is_used_by_its_id_opened_by_its_url_and_reused_by_it(client, service, api):
+async def test_an_asset_is_used_by_its_id_and_opened_and_reused_by_its_url(client, service, api):
     asset = await client.files.upload(picture())
 
     await client.videos.create(**FIELDS, image_ids=[asset.image_id])
@@ -196,7 +196,7 @@ async def test_each_field_of_a_create_reaches_the_service_under_its_name(client,
 
 @pytest.mark.rule("2.1 note commission", "2.4 rule 1", side="sdk")
 @pytest.mark.parametrize("name", ["commission", "images", "audios"])
-async def test_what_the_back_office_or_an_upstream_knows_is_no_field(client, service, name):
+async def test_internal_names_of_the_service_and_its_upstreams_are_not_fields(client, service, name):
     with pytest.raises(InvalidRequestError, match=name):
         await client.videos.create(**FIELDS, **{name: [1]})
     assert service.creates == []
@@ -204,7 +204,7 @@ async def test_what_the_back_office_or_an_upstream_knows_is_no_field(client, ser
 
 @pytest.mark.rule("2.4 rule 1", side="sdk")
 @pytest.mark.parametrize("name", ["images", "audios"])
-async def test_an_upstreams_field_names_cannot_be_slipped_in(client, service, name):
+async def test_upstream_field_names_are_refused_also_in_extra(client, service, name):
     with pytest.raises(InvalidRequestError, match=f"{name}.*not a field of this service"):
         await client.videos.create(**FIELDS, extra={name: [IMAGE]})
     assert service.creates == []
@@ -234,7 +234,7 @@ async def test_an_upstreams_field_names_cannot_be_slipped_in(client, service, na
     ],
     ids=str,
 )
-async def test_what_vendorh3_does_not_take_is_not_sent(client, service, references):
+async def test_parameters_that_vendorh3_does_not_support_are_not_sent(client, service, references):
     with pytest.raises(InvalidRequestError) as caught:
         await client.videos.create(model="vendorh3", prompt="a boat", **references)
 
@@ -254,7 +254,7 @@ async def test_placeholders_are_not_sent(client, service):
 
 @pytest.mark.rule("4.4 response 400", "7 error 400 other", side="sdk")
 @pytest.mark.parametrize("fields", [{"duration": 7}, *PLACEHOLDERS], ids=str)
-async def test_what_the_service_refuses_with_400_is_a_rejection_that_costs_nothing(client, service, fields):
+async def test_a_400_is_a_rejection_without_a_charge(client, service, fields):
     with pytest.raises(BadRequestError) as caught:
         await client.videos.create(**{"model": "sd2_480p_real", "prompt": "x"} | fields, validate=False)
 
@@ -276,7 +276,7 @@ async def test_every_order_has_a_key_of_8_to_100_characters_of_its_own(client, s
 
 
 @pytest.mark.rule("4.4 note one-key", side="sdk")
-async def test_an_order_that_goes_out_again_is_the_same_bytes_under_the_same_key(client, service):
+async def test_an_order_that_is_sent_again_has_the_same_bytes_and_the_same_key(client, service):
     balance, service.balance = service.balance, 0
     with pytest.raises(InsufficientCreditsError):
         await client.videos.create(**FIELDS, order_id="order-1187")
@@ -296,7 +296,7 @@ async def test_an_order_that_goes_out_again_is_the_same_bytes_under_the_same_key
 
 @pytest.mark.rule("8 bullet 1", side="sdk")
 @pytest.mark.slow
-async def test_a_hundred_orders_wait_for_no_earlier_task(client, service):
+async def test_a_hundred_orders_do_not_wait_for_earlier_tasks(client, service):
     receipts = await asyncio.gather(
         *(client.videos.create(**FIELDS, order_id=f"o-{n}", validate=False) for n in range(100))
     )
@@ -325,7 +325,7 @@ async def test_a_hundred_orders_wait_for_no_earlier_task(client, service):
     "9 bullet 1",
     side="sdk",
 )
-async def test_each_endpoint_is_asked_as_described_with_the_key_of_the_service_alone(client, service, tmp_path):
+async def test_each_endpoint_is_requested_as_described_with_the_api_key(client, service, tmp_path):
     make_short(service, "vendorh3")
     await client.models.list()
     await client.account.get()
@@ -363,7 +363,7 @@ async def test_each_endpoint_is_asked_as_described_with_the_key_of_the_service_a
     "4.6 path id",
     side="sdk",
 )
-async def test_tasks_are_asked_for_by_the_services_id_and_by_no_other(client, service, tmp_path):
+async def test_tasks_are_queried_only_by_the_id_of_the_service(client, service, tmp_path):
     make_short(service, "vendorh3")
     receipt = await client.videos.create(model="vendorh3", prompt="a boat", image_urls=[IMAGE])
     service.clock.advance(4)
@@ -396,7 +396,7 @@ async def test_a_wait_reads_the_task_and_does_nothing_else(client, service):
 
 @pytest.mark.rule("3 note terminal", "8 limit polling", side="sdk")
 @pytest.mark.parametrize("terminal", ["completed", "failed"])
-async def test_a_task_is_polled_every_60_seconds_unless_told_otherwise_and_no_more_once_it_has_ended(terminal):
+async def test_a_task_is_polled_every_60_seconds_by_default_until_it_is_terminal(terminal):
     clock = VirtualClock()
     polls = []
 
@@ -419,7 +419,7 @@ async def test_a_task_is_polled_every_60_seconds_unless_told_otherwise_and_no_mo
 @pytest.mark.rule("2.1 note points", "2.5 field", "4.5 response 200", side="sdk")
 @pytest.mark.parametrize("ends", [0, 4])
 @pytest.mark.parametrize("prompt", ["a boat", "a boat [fail: no wind]"])
-async def test_a_task_is_read_as_the_service_shows_it(client, service, api, ends, prompt):
+async def test_a_task_is_returned_as_the_service_describes_it(client, service, api, ends, prompt):
     receipt = await client.videos.create(model="vendorh3", prompt=prompt, image_urls=[IMAGE])
     service.clock.advance(ends)
 
@@ -443,7 +443,7 @@ async def test_a_task_is_read_as_the_service_shows_it(client, service, api, ends
     "8 limit link",
     side="sdk",
 )
-async def test_a_signed_link_is_handed_on_whole_and_outlived_by_asking_again(client, service, api, tmp_path):
+async def test_a_signed_link_is_returned_unchanged_and_renewed_by_a_later_query(client, service, api, tmp_path):
     make_short(service, "vendorh3")
     receipt = await client.videos.create(model="vendorh3", prompt="a boat", image_urls=[IMAGE])
     service.clock.advance(4)
@@ -533,7 +533,7 @@ async def test_each_code_of_section_7_reaches_the_caller_as_its_error(client, se
 
 @pytest.mark.rule("1 bullet 3", "3 state failed", "7 rule 2", side="sdk")
 @pytest.mark.parametrize("refund", [True, False])
-async def test_a_refund_is_never_read_out_of_a_failure_text(client, service, refund):
+async def test_a_refund_is_never_derived_from_a_failure_text(client, service, refund):
     service.fail_next_task("upstream refused; your points were refunded", refund=refund)
     receipt = await client.videos.create(**FIELDS)
     service.clock.advance(4)

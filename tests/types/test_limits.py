@@ -1,4 +1,4 @@
-"""Retry-After, backoff, and the turn of the rolling limit."""
+"""Retry-After, backoff and the rolling limit."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -6,7 +6,7 @@ import pytest
 
 from vidgen_async.clock import backoff
 from vidgen_async.types.http import retry_after
-from vidgen_async.types.limits import Hold, Pacing, Turn, turn
+from vidgen_async.types.limits import Hold, Pacing, Turn, compute_turn
 
 NOW = datetime(2026, 11, 28, 12, 0, 0, tzinfo=UTC)
 
@@ -28,41 +28,41 @@ NOW = datetime(2026, 11, 28, 12, 0, 0, tzinfo=UTC)
         ("", None),
     ],
 )
-def test_retry_after_is_read_as_seconds_or_as_a_date(header, seconds):
+def test_retry_after_is_parsed_as_seconds_or_as_a_date(header, seconds):
     assert retry_after(header, NOW) == seconds
 
 
-def test_backoff_doubles_and_is_bounded_and_spread_over_its_upper_half():
+def test_backoff_doubles_up_to_a_maximum_and_is_spread_over_its_upper_half():
     assert [backoff(tries, 1.0) for tries in (1, 2, 3, 10, 10_000)] == [0.5, 1.0, 2.0, 20.0, 20.0]
     assert backoff(3, 0.0) == 1.0
 
 
 def holds(*seconds: float) -> list[Hold]:
-    """Slots that are free again after so many seconds, and not sooner."""
+    """Slots that become free after these seconds, and not sooner."""
     return [Hold(NOW + timedelta(seconds=second), NOW + timedelta(seconds=second)) for second in seconds]
 
 
-def test_a_slot_is_free_until_the_limit_is_held():
+def test_slots_are_free_until_the_limit_is_reached():
     pacing = Pacing(limit=2, window=60)
-    assert turn(holds(10), pacing, NOW).free == 1
-    assert turn(holds(10, 30), pacing, NOW) == Turn(free=0, wait=10.0)
+    assert compute_turn(holds(10), pacing, NOW).free == 1
+    assert compute_turn(holds(10, 30), pacing, NOW) == Turn(free=0, wait=10.0)
 
 
-def test_with_more_held_than_allowed_the_turn_comes_when_enough_are_free():
-    assert turn(holds(10, 20, 30), Pacing(limit=2), NOW).wait == 20.0
+def test_with_more_slots_in_use_than_allowed_a_create_waits_until_enough_are_free():
+    assert compute_turn(holds(10, 20, 30), Pacing(limit=2), NOW).wait == 20.0
 
 
-def test_slots_of_the_past_are_free():
-    assert turn(holds(-1, 0), Pacing(limit=1), NOW).free == 1
+def test_slots_that_ended_in_the_past_are_free():
+    assert compute_turn(holds(-1, 0), Pacing(limit=1), NOW).free == 1
 
 
-def test_a_slot_that_may_be_free_sooner_than_is_known_is_asked_about_sooner():
+def test_a_slot_without_a_response_is_checked_again_at_the_earliest_possible_time():
     unanswered = Hold(NOW + timedelta(seconds=190), NOW + timedelta(seconds=60))
-    assert turn([unanswered], Pacing(limit=1), NOW) == Turn(free=0, wait=60.0)
-    assert turn([unanswered], Pacing(limit=1), NOW + timedelta(seconds=100)).free == 0
+    assert compute_turn([unanswered], Pacing(limit=1), NOW) == Turn(free=0, wait=60.0)
+    assert compute_turn([unanswered], Pacing(limit=1), NOW + timedelta(seconds=100)).free == 0
 
 
-@pytest.mark.parametrize("settings", [{"limit": 0}, {"window": 0}, {"patience": -1}])
-def test_impossible_pacing_is_refused(settings):
+@pytest.mark.parametrize("settings", [{"limit": 0}, {"window": 0}, {"max_wait": -1}])
+def test_invalid_pacing_is_refused(settings):
     with pytest.raises(ValueError, match=next(iter(settings))):
         Pacing(**settings)

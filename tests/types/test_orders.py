@@ -1,4 +1,4 @@
-"""An order is a fold over its attempts, and knowledge only grows."""
+"""An order is a fold over its attempts, and knowledge about them is only added."""
 
 from datetime import UTC, datetime, timedelta
 from itertools import combinations_with_replacement, permutations, product
@@ -56,7 +56,7 @@ def test_the_state_is_the_most_dangerous_thing_that_may_be_true(outcomes, state)
     assert fold(outcomes) is state
 
 
-def test_the_order_of_attempts_does_not_matter_to_the_state():
+def test_the_state_does_not_depend_on_the_sequence_of_attempts():
     states = {
         outcomes: {fold(permuted) for permuted in permutations(outcomes)}
         for outcomes in combinations_with_replacement(AttemptOutcome, 3)
@@ -66,84 +66,89 @@ def test_the_order_of_attempts_does_not_matter_to_the_state():
 
 def test_a_rejected_resend_does_not_hide_the_uncertain_first_attempt():
     assert order(U, R).state is OrderState.UNCERTAIN
-    late = order(U, R).learned(1, Evidence(outcome=A, at=NOW, task_id="paid"))
+    late = order(U, R).with_evidence(1, Evidence(outcome=A, at=NOW, task_id="paid"))
     assert late.state is OrderState.ACCEPTED
     assert late.receipt.task_id == "paid"
 
 
-def test_evidence_in_any_order_and_any_number_gives_one_record():
+def test_evidence_in_any_sequence_gives_the_same_outcomes():
     for events in permutations([(1, U), (1, A), (2, U), (2, R), (1, U)]):
         settled = order(S, S)
         for n, outcome in events:
-            settled = settled.learned(n, Evidence(outcome=outcome, at=NOW, task_id="t1" if outcome is A else None))
+            settled = settled.with_evidence(
+                n, Evidence(outcome=outcome, at=NOW, task_id="t1" if outcome is A else None)
+            )
         assert [attempt.outcome for attempt in settled.attempts] == [A, R], events
 
 
-def test_knowledge_never_shrinks():
+def test_an_outcome_is_only_replaced_by_one_that_adds_knowledge():
     rank = {S: 0, U: 1, N: 2, R: 2, A: 2}
     rows = list(product(AttemptOutcome, repeat=2))
     assert [(known, news) for known, news in rows if may_become(known, news) is not (rank[news] > rank[known])] == []
 
 
-def test_a_passed_deadline_turns_sending_into_uncertain_and_a_late_receipt_still_wins():
+def test_a_sending_attempt_is_uncertain_after_its_deadline_and_accepts_a_late_receipt():
     before, after = NOW + timedelta(seconds=130), NOW + timedelta(seconds=131)
-    assert order(S).expired(before).state is OrderState.SENDING
-    expired = order(S).expired(after)
+    assert order(S).as_of(before).state is OrderState.SENDING
+    expired = order(S).as_of(after)
     assert expired.state is OrderState.UNCERTAIN
-    assert expired.learned(1, Evidence(outcome=A, at=after, task_id="t")).state is OrderState.ACCEPTED
+    assert expired.with_evidence(1, Evidence(outcome=A, at=after, task_id="t")).state is OrderState.ACCEPTED
 
 
-def test_an_answer_is_news_of_an_uncertain_attempt_also_where_it_stays_uncertain():
+def test_a_response_adds_knowledge_to_an_attempt_that_remains_uncertain():
     silent = Evidence(outcome=U, at=NOW)
     answered = Evidence(outcome=U, at=NOW + timedelta(seconds=9), status=202, answered=True, candidates=("t",))
     other = evolve(answered, status=500, candidates=())
     for evidence in (silent, answered):
-        assert order(S).learned(1, evidence).learned(1, answered).attempts[0].evidence == answered
-        assert order(S).learned(1, answered).learned(1, evidence).attempts[0].evidence == answered
-    assert order(S).learned(1, answered).learned(1, other).attempts[0].evidence == answered
-    assert order(R).learned(1, answered) == order(R)
+        assert order(S).with_evidence(1, evidence).with_evidence(1, answered).attempts[0].evidence == answered
+        assert order(S).with_evidence(1, answered).with_evidence(1, evidence).attempts[0].evidence == answered
+    assert order(S).with_evidence(1, answered).with_evidence(1, other).attempts[0].evidence == answered
+    assert order(R).with_evidence(1, answered) == order(R)
 
 
-def test_a_withdrawn_order_that_was_sent_all_the_same_is_uncertain():
+def test_a_withdrawn_order_that_was_sent_nevertheless_is_uncertain():
     closing = Closing(state=OrderState.WITHDRAWN, at=NOW, reason="")
     states = [order(outcome, closing=closing).state.value for outcome in (N, R, S, U, A)]
     assert states == ["withdrawn", "withdrawn", "sending", "uncertain", "accepted"]
 
 
-def test_an_order_that_was_sent_on_a_day_that_has_not_come_yet_is_uncertain():
-    assert order(S).expired(NOW - timedelta(minutes=5)).state is OrderState.SENDING
-    set_back = order(S).expired(NOW - timedelta(minutes=6))
+def test_an_order_whose_send_lies_in_the_future_is_uncertain():
+    assert order(S).as_of(NOW - timedelta(minutes=5)).state is OrderState.SENDING
+    set_back = order(S).as_of(NOW - timedelta(minutes=6))
     assert set_back.state is OrderState.UNCERTAIN
     assert "the clock was set back" in set_back.attempts[0].evidence.cause
 
 
-def test_how_long_was_waited_is_known_only_of_a_send_that_somebody_waited_for():
+def test_the_wait_time_is_known_only_for_a_send_whose_caller_waited():
     (sent,) = order(U).attempts
 
     def after(seconds: float, status: int | None = None) -> Attempt:
         evidence = Evidence(outcome=U, at=NOW + timedelta(seconds=seconds), status=status)
         return evolve(sent, evidence=evidence)
 
-    assert after(7).waited == 7.0
-    assert after(300, status=503).waited == 300.0
-    assert after(300).waited is None
-    assert after(-1).waited is None
-    assert evolve(sent, kind="adopt").waited is None
-    assert order(S).attempts[0].waited is None
+    assert after(7).wait_time == 7.0
+    assert after(300, status=503).wait_time == 300.0
+    assert after(300).wait_time is None
+    assert after(-1).wait_time is None
+    assert evolve(sent, kind="adopt").wait_time is None
+    assert order(S).attempts[0].wait_time is None
 
 
 def test_an_abandoned_order_with_a_late_receipt_is_accepted():
     closing = Closing(state=OrderState.ABANDONED, at=NOW, reason="given up")
     assert order(U, closing=closing).state is OrderState.ABANDONED
-    assert order(U, closing=closing).learned(1, Evidence(outcome=A, at=NOW, task_id="t")).state is OrderState.ACCEPTED
+    assert (
+        order(U, closing=closing).with_evidence(1, Evidence(outcome=A, at=NOW, task_id="t")).state
+        is OrderState.ACCEPTED
+    )
 
 
-def test_two_receipts_with_different_tasks_are_both_known():
+def test_two_receipts_give_two_task_ids():
     assert order(A, A).task_ids == ("t1", "t2")
 
 
 @pytest.mark.rule("8 limit key-length", side="sdk")
-def test_the_key_is_derived_from_the_order_alone_and_fits_the_service():
+def test_the_key_depends_only_on_the_order_and_has_a_valid_length():
     key = idempotency_key("word", "default", "order-1187")
     assert key == idempotency_key("word", "default", "order-1187")
     assert 8 <= len(key) <= 100

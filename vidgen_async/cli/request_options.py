@@ -7,7 +7,7 @@ from pathlib import Path
 from attrs import field, frozen
 
 from vidgen_async.errors import InvalidRequestError
-from vidgen_async.media.image_types import HEAD, image_type, what_else
+from vidgen_async.media.image_types import SIGNATURE_SIZE, describe_type, image_type
 from vidgen_async.types.resources import VideoRequest
 
 #: Documented fields that have an option of their own, by the name of the field (2.4).
@@ -79,12 +79,12 @@ class Wanted:
 def _file_problem(file: str) -> str | None:
     try:
         with Path(file).open("rb") as opened:
-            head = opened.read(HEAD)
+            head = opened.read(SIGNATURE_SIZE)
     except OSError as error:
         return f"the file {file!r} cannot be read: {error.strerror or error}"
     if not head:
         return f"the file {file!r} is empty"
-    return None if image_type(head) else f"the file {file!r} is not an image: it is {what_else(head)}"
+    return None if image_type(head) else f"the file {file!r} is not an image: it is {describe_type(head)}"
 
 
 def is_url(picture: str) -> bool:

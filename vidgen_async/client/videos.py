@@ -20,16 +20,13 @@ from vidgen_async.service.codec import read_task
 from vidgen_async.service.endpoints import checked_task_id
 from vidgen_async.service.validation import make_request
 from vidgen_async.types.resources import Receipt, TaskLike, VideoFields, VideoRequest, VideoTask, task_id_of
-from vidgen_async.watcher import Outcome
+from vidgen_async.watcher import ONE_DAY, Outcome
 from vidgen_async.watcher.listeners import AT_ONCE
 from vidgen_async.watcher.poll_rules import GRACE
 
 logger = logging.getLogger(__name__)
 
 OnUpdate: TypeAlias = Callable[[VideoTask], Awaitable[None] | None]
-
-#: How long a wait goes on unless told otherwise, in seconds.
-ONE_DAY = 86400.0
 
 
 class Videos:

@@ -1,4 +1,4 @@
-"""Journals: where orders are written before they go out."""
+"""Journals: orders are stored here before they are sent."""
 
 from vidgen_async.journal.base import Journal, RunningPage
 from vidgen_async.journal.memory import MemoryJournal

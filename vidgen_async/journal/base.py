@@ -1,8 +1,7 @@
-"""The journal: where orders are written before they go out.
+"""The interface of journals, in which orders are stored before they are sent.
 
-Every operation is one commit: when it returns, what it wrote survives what the journal promises to survive; when it
-raises, nothing was written. Operations are never stopped half way: a caller who is cancelled leaves the journal as it
-was before or after the operation.
+Every operation is one commit. Once it has returned, its changes are as durable as the journal promises; if it raised,
+nothing was written. Operations are atomic also if the caller is cancelled: carried out completely or not at all.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -25,106 +24,125 @@ from vidgen_async.types.orders import (
     TaskResult,
 )
 
-#: Of how much a page of what is running consists, whether it still runs or not.
+#: Number of receipts that one page covers, whether their tasks are running or not.
 RUNNING_PAGE = 1000
 
 
 @frozen(kw_only=True)
 class RunningPage:
-    """Some of the tasks that were not seen to end."""
+    """A page of the tasks that are not known to be terminal."""
 
     tasks: Sequence[RunningTask]
     after: int | None
-    """What the next page is asked for with; None: this is the last one."""
+    """The argument ``after`` for the next page; None if this is the last one."""
 
 
 class Journal(Protocol):
-    """Keeps orders and their attempts. JournalError from any operation means that it was not carried out."""
+    """Stores orders and their attempts.
+
+    If an operation raises JournalError, it was not carried out.
+    """
 
     @property
     def durable(self) -> bool:
-        """Whether what is written survives the process."""
+        """Whether the stored data survives the process."""
         ...
 
     async def namespace(self, proposed: str) -> str:
-        """The deployment's random word: what is on record, or ``proposed``, which is then kept for ever."""
+        """Return the random namespace of the deployment. If none is stored yet, ``proposed`` is stored for good."""
         ...
 
     async def intend(self, order: Order) -> Order:
-        """Write a new order as *queued*, unless its name is on record already; what is on record comes back."""
+        """Store a new order as *queued*, unless an order of that name exists. Return the stored order."""
         ...
 
     async def turn(self, service: str, account: str, pacing: Pacing, now: datetime) -> Turn:
-        """Whether the rolling limit has a slot now; counts the creates of everybody on this journal."""
+        """Return whether the rolling limit has a free slot. The creates of all users of the journal count."""
         ...
 
     async def begin(self, permission: Permission) -> Attempt | Order | Turn:
-        """Write the next attempt as *sending*, if the order is as the caller saw it and a slot is free.
+        """Record the next attempt as *sending*, if the order is as the caller has read it and a slot is free.
 
-        The attempt: it is on record, a byte may leave now. An Order: it was not as expected; this is how it is.
-        A Turn: no slot is free. In the latter two cases nothing was written.
+        Returns:
+            The attempt, if it was recorded: a byte may be sent now. The order as it is, if it is not as expected. A
+            turn, if no slot is free. In the latter two cases nothing was written.
         """
         ...
 
     async def settle(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
-        """Add evidence about attempt ``n``. Knowledge only grows, so any order and any repetition gives one record."""
+        """Add evidence about attempt ``n`` and return the order. It is idempotent, and the sequence of calls does not
+        change the result, because knowledge is only added."""
         ...
 
     async def confirm(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
-        """Like :meth:`settle`, for a receipt whose task id was a candidate of attempt ``n``. Nothing is written if
-        another order of this service has the task as its receipt, or one of this account as a candidate. The order
-        comes back.
+        """Add a receipt whose task id is a candidate of attempt ``n``, as :meth:`settle` does, and return the order.
+
+        Nothing is written if the task is the receipt of another order of the service, or a candidate of another order
+        of the account.
         """
         ...
 
     async def close_order(self, ref: OrderRef, closing: Closing, states: Collection[OrderState]) -> Order:
-        """Write a person's word about an order that is in one of ``states``; the order as it is comes back."""
+        """Record that an operator abandoned or withdrew an order, if it is in one of ``states``. Return the order."""
         ...
 
     async def adopt(self, ref: OrderRef, attempt: Attempt, states: Collection[OrderState]) -> Order:
-        """Write a person's word that a task is the order's: ``attempt``, of kind ``adopt``, which holds its receipt, as
-        the order's next one (its ``n`` is set here).
+        """Record an operator's decision that a task belongs to the order, if the order is in one of ``states``.
 
-        The order as it is comes back; it was written to if it was in one of ``states``. Another order comes back, and
-        nothing was written, if the task is the receipt of that one, of whatever account of this service.
+        Args:
+            ref: The name of the order.
+            attempt: An attempt of kind ``adopt`` with the receipt; its ``n`` is set here.
+            states: The states in which the order may be changed.
+
+        Returns:
+            The order as it is now. If the task is the receipt of another order, of any account of the service, that
+            order is returned and nothing was written.
         """
         ...
 
     async def owner(self, ref: OrderRef, task_id: str) -> OrderRef | None:
-        """The name of another order, of whatever account of this service, whose receipt is this task."""
+        """Return the name of another order, of any account of the service, whose receipt is this task."""
         ...
 
     async def record(self, service: str, results: Iterable[TaskResult]) -> None:
-        """Write how tasks ended, in one commit. What is on record of a task stays; of a task that is no order's
-        receipt nothing is written."""
+        """Record the terminal states of tasks, in one commit. A state that is recorded already is not changed, and
+        tasks without a receipt are ignored."""
         ...
 
     async def get(self, ref: OrderRef, now: datetime) -> Order | None:
-        """The order; an attempt past its deadline is *uncertain* from here on."""
+        """Return the order, or None. An attempt after its deadline is recorded as *uncertain*."""
         ...
 
     async def list(self, service: str, account: str, now: datetime, *, is_terminal: bool | None = None) -> list[Order]:
-        """The orders of the account, oldest first; deadlines as in :meth:`get`. ``is_terminal``: only those that have
-        a task, all of whose tasks have ended (True), or not all (False).
+        """Return the orders of the account, oldest first, with deadlines as in :meth:`get`.
 
-        Of very many it is read in pieces, between which other operations have their turn; an order that is written
-        meanwhile may be among them or not."""
+        A long list is read in pages, between which other operations are carried out: an order that is added meanwhile
+        may be missing.
+
+        Args:
+            service: The origin of the service.
+            account: The account whose orders are listed.
+            now: The current time.
+            is_terminal: Restricts the list to orders with a task: True to those of which all tasks are terminal, False
+                to all others.
+        """
         ...
 
     async def running(self, service: str, account: str, *, after: int = 0) -> RunningPage:
-        """A page of the tasks of the account's orders that were not seen to end, in the order in which their receipts
-        were written, without the orders. It is short work, however many orders there are and have been.
+        """Return a page of the account's tasks that are not known to be terminal, in the sequence of their receipts.
 
-        A page may be empty without being the last one. A task that several receipts name may come several times. What
-        is accepted between two pages is on a later one.
+        The duration does not depend on the number of orders. A page may be empty without being the last one. A task
+        that is named by several receipts may occur several times. A task that is accepted between two calls is on a
+        later page.
         """
         ...
 
     async def aclose(self) -> None:
-        """Release everything. Twice is fine."""
+        """Release all resources. It can be called several times."""
         ...
 
 
-def unknown_order(ref: OrderRef) -> JournalError:
+def unknown_order_error(ref: OrderRef) -> JournalError:
+    """Return the error for an operation on an order that the journal does not have."""
     message = f"the journal has no order {ref.order_id!r}"
     return JournalError(message)

@@ -1,4 +1,4 @@
-"""A journal in memory: it keeps its promises between the coroutines of one process, and dies with it."""
+"""A journal in memory, for the coroutines of one process; it is lost when the process ends."""
 
 import asyncio
 from bisect import bisect_left, bisect_right, insort
@@ -12,9 +12,9 @@ from attrs import evolve
 from vidgen_async.journal.base import (
     RUNNING_PAGE,
     RunningPage,
-    unknown_order,
+    unknown_order_error,
 )
-from vidgen_async.types.limits import SLOT_MARGIN, Pacing, Turn, hold_of, turn
+from vidgen_async.types.limits import SLOT_MARGIN, Pacing, Turn, compute_turn, make_hold
 from vidgen_async.types.orders import (
     Attempt,
     Closing,
@@ -27,25 +27,25 @@ from vidgen_async.types.orders import (
     TaskResult,
 )
 
-#: Of very many orders, so many are looked at before others have their turn.
-_LISTED_AT_ONCE = 500
+#: Number of orders that a list reads before other tasks run.
+_LIST_BATCH = 500
 
 
 class MemoryJournal:
-    """The default of a bare client. Several clients of one event loop may share one."""
+    """Orders in memory, the default of a client. Several clients of one event loop may share one."""
 
     durable = False
 
     def __init__(self) -> None:
         self._orders: dict[OrderRef, Order] = {}
         self._namespace: str | None = None
-        #: The orders of each task, by service and task id; none ever leaves it.
+        #: The orders of each task, by service and task id. Entries are never removed.
         self._owners: dict[tuple[str, str], list[OrderRef]] = {}
-        #: The orders of each candidate for a task id, by service, account and candidate; none ever leaves it.
+        #: The orders of each candidate for a task id, by service, account and candidate. Entries are never removed.
         self._candidates: dict[tuple[str, str, str], set[OrderRef]] = {}
         self._results: dict[tuple[str, str], TaskResult] = {}
-        #: Per account, the attempts that may still hold a slot.
-        self._counted: dict[tuple[str, str], _Counts] = {}
+        #: The attempts that may hold a slot, by service and account.
+        self._counts: dict[tuple[str, str], _CountTable] = {}
 
     async def namespace(self, proposed: str) -> str:
         if self._namespace is None:
@@ -56,24 +56,24 @@ class MemoryJournal:
         return self._orders.setdefault(order.ref, order)
 
     async def turn(self, service: str, account: str, pacing: Pacing, now: datetime) -> Turn:
-        return self._turn((service, account), pacing, now)
+        return self._compute_turn((service, account), pacing, now)
 
     async def begin(self, permission: Permission) -> Attempt | Order | Turn:
         ref, now = permission.ref, permission.now
-        order = self._current(ref, now)
-        if not permission.suits(order):
+        order = self._read(ref, now)
+        if not permission.matches(order):
             return order
-        available = self._turn((ref.service, ref.account), permission.pacing, now)
+        available = self._compute_turn((ref.service, ref.account), permission.pacing, now)
         if not available.free:
             return available
-        attempt = permission.attempt()
+        attempt = permission.make_attempt()
         self._orders[ref] = order.with_attempt(attempt)
         self._count(ref, attempt)
         return attempt
 
     async def settle(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
-        before = self._known(ref)
-        order = self._kept(before.learned(n, evidence))
+        before = self._require(ref)
+        order = self._store(before.with_evidence(n, evidence))
         for old, new in zip(before.attempts, order.attempts, strict=True):
             if new is not old:
                 self._count(ref, new)
@@ -85,11 +85,11 @@ class MemoryJournal:
         task_id = str(evidence.task_id)
         others = self._candidates.get((ref.service, ref.account, task_id), set()) - {ref}
         if others or await self.owner(ref, task_id) is not None:
-            return self._known(ref)
+            return self._require(ref)
         return await self.settle(ref, n, evidence)
 
     async def close_order(self, ref: OrderRef, closing: Closing, states: Collection[OrderState]) -> Order:
-        order = self._current(ref, closing.at)
+        order = self._read(ref, closing.at)
         if order.state in states:
             order = self._orders[ref] = evolve(order, closing=closing)
         return order
@@ -98,9 +98,9 @@ class MemoryJournal:
         task_id = attempt.evidence.task_id if attempt.evidence else None
         if task_id is not None and (owner := await self.owner(ref, task_id)) is not None:
             return self._orders[owner]
-        order = self._current(ref, attempt.sent_at)
+        order = self._read(ref, attempt.sent_at)
         if order.state in states:
-            order = self._kept(order.with_attempt(evolve(attempt, n=len(order.attempts) + 1)))
+            order = self._store(order.with_attempt(evolve(attempt, n=len(order.attempts) + 1)))
         return order
 
     async def owner(self, ref: OrderRef, task_id: str) -> OrderRef | None:
@@ -112,26 +112,26 @@ class MemoryJournal:
             if task in self._owners and task not in self._results:
                 self._results[task] = result
                 for ref in self._owners[task]:
-                    self._kept(self._orders[ref])
+                    self._store(self._orders[ref])
 
     async def get(self, ref: OrderRef, now: datetime) -> Order | None:
-        return self._current(ref, now) if ref in self._orders else None
+        return self._read(ref, now) if ref in self._orders else None
 
     async def list(self, service: str, account: str, now: datetime, *, is_terminal: bool | None = None) -> list[Order]:
         listed: list[Order] = []
         for number, ref in enumerate(list(self._orders), 1):
             if (ref.service, ref.account) == (service, account):
-                order = self._current(ref, now)
+                order = self._read(ref, now)
                 if is_terminal is None or (order.task_ids and order.is_terminal is is_terminal):
                     listed.append(order)
-            if number % _LISTED_AT_ONCE == 0:
+            if number % _LIST_BATCH == 0:
                 await asyncio.sleep(0)
         return listed
 
     async def running(self, service: str, account: str, *, after: int = 0) -> RunningPage:
         page = list(islice(self._owners.items(), after, after + RUNNING_PAGE))
         tasks = [
-            _running(self._orders[ref], task[1])
+            _make_running_task(self._orders[ref], task[1])
             for task, refs in page
             if task[0] == service and task not in self._results
             for ref in refs
@@ -140,20 +140,20 @@ class MemoryJournal:
         return RunningPage(tasks=tasks, after=after + len(page) if len(page) == RUNNING_PAGE else None)
 
     async def aclose(self) -> None:
-        """Nothing to release; what is written stays readable."""
+        """Do nothing: the orders remain readable."""
 
-    def _known(self, ref: OrderRef) -> Order:
+    def _require(self, ref: OrderRef) -> Order:
         try:
             return self._orders[ref]
         except KeyError:
-            raise unknown_order(ref) from None
+            raise unknown_order_error(ref) from None
 
-    def _current(self, ref: OrderRef, now: datetime) -> Order:
-        order = self._orders[ref] = self._known(ref).expired(now)
+    def _read(self, ref: OrderRef, now: datetime) -> Order:
+        order = self._orders[ref] = self._require(ref).as_of(now)
         return order
 
-    def _kept(self, order: Order) -> Order:
-        """Keep an order whose receipts, or what is known of their tasks, may have changed."""
+    def _store(self, order: Order) -> Order:
+        """Store an order whose receipts, or the results of whose tasks, may have changed."""
         tasks = [(order.ref.service, task_id) for task_id in order.task_ids]
         for task in tasks:
             owners = self._owners.setdefault(task, [])
@@ -164,26 +164,26 @@ class MemoryJournal:
         return order
 
     def _count(self, ref: OrderRef, attempt: Attempt) -> None:
-        counts = self._counted.setdefault((ref.service, ref.account), _Counts())
-        counts.put((ref, attempt.n), attempt.counted_at)
+        counts = self._counts.setdefault((ref.service, ref.account), _CountTable())
+        counts.set((ref, attempt.n), attempt.counted_at)
 
-    def _turn(self, account: tuple[str, str], pacing: Pacing, now: datetime) -> Turn:
-        """Looks at single attempts only when so many hold a slot that none is free."""
-        counts = self._counted.setdefault(account, _Counts())
-        held = counts.later_than(now - timedelta(seconds=pacing.window) - SLOT_MARGIN)
-        if held < pacing.limit:
-            return Turn(pacing.limit - held, 0.0)
+    def _compute_turn(self, account: tuple[str, str], pacing: Pacing, now: datetime) -> Turn:
+        """Compute the turn. Single attempts are read only if no slot is free."""
+        counts = self._counts.setdefault(account, _CountTable())
+        used = counts.count_after(now - timedelta(seconds=pacing.window) - SLOT_MARGIN)
+        if used < pacing.limit:
+            return Turn(pacing.limit - used, 0.0)
         holds = []
-        for (ref, n), counted in counts.items():
+        for (ref, n), counted_at in counts.items():
             attempt = self._orders[ref].attempts[n - 1]
-            anew = attempt.correct_count(counted, now)
-            if anew != counted:
-                counts.put((ref, n), anew)
-            holds.append(hold_of(anew, pacing, now, is_open=attempt.evidence is None))
-        return turn(holds, pacing, now)
+            corrected = attempt.correct_counted_at(counted_at, now)
+            if corrected != counted_at:
+                counts.set((ref, n), corrected)
+            holds.append(make_hold(corrected, pacing, now, is_open=attempt.evidence is None))
+        return compute_turn(holds, pacing, now)
 
 
-def _running(order: Order, task_id: str) -> RunningTask:
+def _make_running_task(order: Order, task_id: str) -> RunningTask:
     receipts = [attempt.evidence for attempt in order.attempts if attempt.evidence is not None]
     accepted_at = min(evidence.at for evidence in receipts if evidence.task_id == task_id)
     return RunningTask(task_id=task_id, order_id=order.order_id, accepted_at=accepted_at)
@@ -192,31 +192,31 @@ def _running(order: Order, task_id: str) -> RunningTask:
 _AttemptKey: TypeAlias = tuple[OrderRef, int]
 
 
-class _Counts:
-    """By when the service has counted each attempt that may still hold a slot."""
+class _CountTable:
+    """The latest times at which the service can have counted the attempts that may hold a slot."""
 
     def __init__(self) -> None:
-        self._counted: dict[_AttemptKey, datetime] = {}
-        self._moments: list[datetime] = []
-        """The same moments, in order."""
+        self._counted_at: dict[_AttemptKey, datetime] = {}
+        self._times: list[datetime] = []
+        """The same times, sorted."""
 
-    def put(self, key: _AttemptKey, counted: datetime | None) -> None:
-        """None: it holds none."""
-        before = self._counted.pop(key, None)
-        if before is not None:
-            del self._moments[bisect_left(self._moments, before)]
-        if counted is not None:
-            self._counted[key] = counted
-            insort(self._moments, counted)
+    def set(self, key: _AttemptKey, counted_at: datetime | None) -> None:
+        """Set the time of an attempt; None if it holds no slot."""
+        previous = self._counted_at.pop(key, None)
+        if previous is not None:
+            del self._times[bisect_left(self._times, previous)]
+        if counted_at is not None:
+            self._counted_at[key] = counted_at
+            insort(self._times, counted_at)
 
-    def later_than(self, since: datetime) -> int:
-        """How many were counted later; now and then the others are forgotten."""
-        past = bisect_right(self._moments, since)
-        if past > len(self._moments) // 2 + 100:
-            self._counted = {key: counted for key, counted in self._counted.items() if counted > since}
-            self._moments = self._moments[past:]
+    def count_after(self, since: datetime) -> int:
+        """Return the number of attempts that were counted after ``since``. Old ones are removed from time to time."""
+        past = bisect_right(self._times, since)
+        if past > len(self._times) // 2 + 100:
+            self._counted_at = {key: counted_at for key, counted_at in self._counted_at.items() if counted_at > since}
+            self._times = self._times[past:]
             past = 0
-        return len(self._moments) - past
+        return len(self._times) - past
 
     def items(self) -> list[tuple[_AttemptKey, datetime]]:
-        return list(self._counted.items())
+        return list(self._counted_at.items())

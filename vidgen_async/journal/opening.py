@@ -1,4 +1,4 @@
-"""A journal by its name, as it stands in VIDGEN_JOURNAL."""
+"""Journals by name, as in VIDGEN_JOURNAL."""
 
 import re
 
@@ -10,23 +10,27 @@ from vidgen_async.journal.sqlite.journal import SqliteJournal
 _ALLOWED = 'allowed are "sqlite:///relative.db", "sqlite:////absolute/path.db" and "memory:"'
 _SQLITE = "sqlite:///"
 
-#: What is shown of a wrong name: a place with a scheme, or what could be a file's. Anything else may be a key.
-_PLACE = re.compile(r"\w{1,20}:(//.*)?", re.DOTALL)
+#: Invalid names that messages may show: URLs, and names of files. Any other text may be a key.
+_URL = re.compile(r"\w{1,20}:(//.*)?", re.DOTALL)
 _FILE = re.compile(r"[\w./ -]{0,200}\.(db|sqlite3?)|memory", re.IGNORECASE)
 
 
 def journal_from(text: str) -> Journal:
-    """The journal that ``text`` names; nothing is opened yet.
+    """Return the journal that ``text`` names. No file is opened yet.
 
-    ``sqlite:///orders.db`` is a file in the working directory, ``sqlite:////var/lib/orders.db`` (four slashes) one with
-    an absolute path, ``memory:`` is this process only. ConfigurationError for anything else.
+    Args:
+        text: ``sqlite:///orders.db`` for a file in the working directory, ``sqlite:////var/lib/orders.db`` (four
+            slashes) for an absolute path, ``memory:`` for orders in memory.
+
+    Raises:
+        ConfigurationError: ``text`` is anything else.
     """
     if text == "memory:":
         return MemoryJournal()
     path = text.removeprefix(_SQLITE)
     if path != text and path and path != ":memory:" and not re.search(r"[?#\0]", path):
         return SqliteJournal(path)
-    message = f"journal {_shown(text)}: {_ALLOWED}"
+    message = f"journal {_describe(text)}: {_ALLOWED}"
     if text.startswith(("postgres:", "postgresql:")):
         message += "; PostgreSQL is not supported yet"
     elif "?" in text:
@@ -34,8 +38,8 @@ def journal_from(text: str) -> Journal:
     raise ConfigurationError(message)
 
 
-def _shown(text: str) -> str:
-    if text and not _PLACE.fullmatch(text) and not _FILE.fullmatch(text):
+def _describe(text: str) -> str:
+    if text and not _URL.fullmatch(text) and not _FILE.fullmatch(text):
         return f"({len(text)} characters)"
-    # Between the slashes and an @ stand a name and a password; after a question mark anything may stand.
+    # A user name and password stand between the slashes and an @; a query may contain anything.
     return repr(re.sub(r"//.*@", "//…@", text, flags=re.DOTALL).partition("?")[0])

@@ -1,1 +1,1 @@
-"""Reference images to the service, and videos from it."""
+"""Uploads of reference images, and downloads of videos."""

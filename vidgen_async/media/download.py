@@ -1,4 +1,4 @@
-"""Videos to files and through proxies (4.6): checked, resumed, and never half a file under the target's name."""
+"""Downloads of videos to files, and streams of videos (4.6). A file at the target is always complete."""
 
 import os
 import random
@@ -11,8 +11,8 @@ from typing import Self
 from vidgen_async.clock import Clock, hold_of, within
 from vidgen_async.errors import DownloadError, InvalidRequestError
 from vidgen_async.media import mp4
-from vidgen_async.media.content import Content, Opened
-from vidgen_async.media.partial_file import PartFile
+from vidgen_async.media.content import Content, ContentResponse
+from vidgen_async.media.partial_file import PartialFile
 from vidgen_async.media.transfer import OnProgress, Transfer
 from vidgen_async.service.endpoints import Endpoints
 from vidgen_async.service.retries import Reads
@@ -20,14 +20,19 @@ from vidgen_async.transports.base import Response
 from vidgen_async.types.http import CHUNK, Headers, make_headers
 from vidgen_async.types.resources import TaskLike
 
-#: The headers of a video that are fit to be handed on to a browser.
-_FIT = ("Content-Type", "Content-Length", "Content-Range", "Accept-Ranges", "ETag", "Last-Modified")
-#: A range unit, then its ranges: which units and forms there are is the channel's affair.
+#: The response headers of a video that may be forwarded to a browser.
+_FORWARDED_HEADERS = ("Content-Type", "Content-Length", "Content-Range", "Accept-Ranges", "ETag", "Last-Modified")
+#: A range unit and its ranges. Which of them are supported depends on the channel.
 _RANGE = re.compile(r"[\w!#$%&'*+.^`|~-]+=[\x21-\x7e]+(?: [\x21-\x7e]+)*")
 
 
 class Downloads:
-    """Fetches videos. ``patience``: seconds without a new byte after which a broken transfer is given up."""
+    """Downloads and streams videos.
+
+    Args:
+        retry_for: Seconds without a new byte after which a failing download is no longer resumed.
+        rng: Returns a random number from 0 to 1, for jitter.
+    """
 
     def __init__(
         self,
@@ -35,15 +40,15 @@ class Downloads:
         endpoints: Endpoints,
         clock: Clock,
         *,
-        patience: float = 120.0,
-        chance: Callable[[], float] = random.random,
+        retry_for: float = 120.0,
+        rng: Callable[[], float] = random.random,
     ) -> None:
         self._reads = reads
         self._endpoints = endpoints
         self._clock = clock
-        self._patience = patience
-        self._chance = chance
-        # While a thread writes, a virtual clock must not take the quiet for idleness.
+        self._retry_for = retry_for
+        self._rng = rng
+        # Virtual time must not advance while a thread writes.
         self._hold = hold_of(clock)
 
     async def download(
@@ -54,28 +59,33 @@ class Downloads:
         on_progress: OnProgress | None = None,
         timeout: float | None = None,
     ) -> Path:
-        """Save the video at ``to``, and return that path.
+        """Save the video as the file ``to``, and return that path.
 
-        The bytes go into a temporary file beside it (``.name.….part``), are checked (media type, MP4 boxes, length),
-        and are moved into place at one go: on any error, and when cancelled before that move, what stood there still
-        stands and the temporary file is gone. A transfer that breaks is resumed under the same strong ETag, else begun
-        anew, for as long as new bytes keep coming; silence is bounded by ``Timeouts.read``, the whole only by
-        ``timeout`` seconds.
+        The video is written to a temporary file beside the target (``.name.….part``) and checked (media type, MP4
+        boxes, length), and then replaces the target atomically. On any error, and if the call is cancelled before that,
+        the target is unchanged and the temporary file is removed. A failing transfer is resumed if the strong ETag is
+        the same, else restarted, for as long as new bytes arrive. ``Timeouts.read`` limits the time between two reads.
 
-        ``on_progress(received, total)`` is called on the event loop, about ten times a second at most; ``received``
-        goes back when the transfer begins anew; what it raises ends the download. A target that cannot be written is
-        a DownloadError before any request. NotReadyError, NotFoundError, AuthenticationError as the service answers;
-        LinkExpiredError, NotVideoError, TruncatedError say what came instead of the video.
+        Args:
+            task: The task, its id or its receipt.
+            to: The target. If it cannot be written, DownloadError is raised before any request.
+            on_progress: Called as ``on_progress(received, total)`` on the event loop, at most about ten times a second.
+                ``received`` decreases if the transfer is restarted. An exception that it raises ends the download.
+            timeout: Limit for the whole download, in seconds.
+
+        Raises:
+            ServiceError: The service refused: NotReadyError, NotFoundError, AuthenticationError …
+            DownloadError: The video was not saved; LinkExpiredError, NotVideoError and TruncatedError state why.
         """
         content = Content(self._reads, self._endpoints, task)
-        part = PartFile(to, hold=self._hold)
+        file = PartialFile(to, hold=self._hold)
 
         async def work() -> None:
-            async with part:
+            async with file:
                 await Transfer(
-                    content, part, self._clock, on_progress=on_progress, patience=self._patience, chance=self._chance
+                    content, file, self._clock, on_progress=on_progress, retry_for=self._retry_for, rng=self._rng
                 ).run()
-                await part.commit()
+                await file.commit()
 
         try:
             await within(self._clock, timeout, work)
@@ -86,7 +96,7 @@ class Downloads:
             if timeout is None:
                 raise
             message = f"the video of task {content.task_id!r} was not saved within {timeout:g} s"
-            raise DownloadError(message, task_id=content.task_id, received=part.length) from error
+            raise DownloadError(message, task_id=content.task_id, received=file.length) from error
         return Path(to)
 
     @asynccontextmanager
@@ -96,81 +106,97 @@ class Downloads:
         *,
         range: str | None = None,  # noqa: A002 - the header's name
     ) -> AsyncIterator["VideoStream"]:
-        """The video without a file in between: ``async with downloads.stream(task, range="bytes=0-") as video``.
+        """Stream the video without a file: ``async with downloads.stream(task, range="bytes=0-") as video``.
 
-        ``range`` goes out as it is; whether 206 comes back is the channel's affair. Redirects are followed bare, and a
-        refused link is renewed once; nothing else goes again. Any status but 200 and 206 raises its ServiceError, a
-        page instead of a video NotVideoError. Leaving the block, or being cancelled in it, releases the connection.
+        Redirects are followed without the key, and a refused link is renewed once; nothing else is retried. Leaving the
+        block, or being cancelled in it, releases the connection.
+
+        Args:
+            task: The task, its id or its receipt.
+            range: The value of the Range header, sent unchanged. Whether the response is 206 depends on the channel.
+
+        Raises:
+            ServiceError: Any status other than 200 and 206.
+            NotVideoError: The response is not a video.
         """
         if range is not None and not (isinstance(range, str) and _RANGE.fullmatch(range)):
             problem = f"range: must be the value of a Range header, such as 'bytes=0-1023': {range!r:.80}"
             raise InvalidRequestError(problem, problems=[problem])
         content = Content(self._reads, self._endpoints, task)
-        opened = await content.open(byte_range=range)
-        async with opened.response as response:
+        result = await content.open(byte_range=range)
+        async with result.response as response:
             if response.status == 416:
-                raise await content.not_video(opened, "is none of the range asked for")
-            pieces = response.chunks(CHUNK)
-            yield VideoStream(response, await _first_streamed(content, opened, pieces), pieces)
+                raise await content.make_not_video_error(result, "does not contain the requested range")
+            chunks = response.chunks(CHUNK)
+            yield VideoStream(response, await _read_first_chunk(content, result, chunks), chunks)
 
 
-async def _first_streamed(content: Content, opened: Opened, pieces: AsyncIterator[bytes]) -> bytes:
-    """What had to be taken of the body to see that it is a video; nothing from the middle of one."""
-    headers = opened.response.headers
-    if opened.response.status == 206:
+async def _read_first_chunk(content: Content, result: ContentResponse, chunks: AsyncIterator[bytes]) -> bytes:
+    """Read and return what is needed of the body to check that it is a video; nothing if it is a later range of one."""
+    headers = result.response.headers
+    if result.response.status == 206:
         if mp4.media_type(headers) == "multipart/byteranges":
             return b""
         span = mp4.content_range(headers)
-        if span is None or span.start != 0 or span.end is None or span.end + 1 < mp4.MAGIC:
-            await content.check_media(opened)
+        if span is None or span.start != 0 or span.end is None or span.end + 1 < mp4.SIGNATURE_SIZE:
+            await content.check_media(result)
             return b""
-    return await content.first_piece(opened, pieces)
+    return await content.read_first_chunk(result, chunks)
 
 
 class VideoStream:
-    """A video on its way: ``status`` (200, or 206 for a range), ``headers`` fit for a browser, ``chunks()``."""
+    """A video that is being received."""
 
-    def __init__(self, response: Response, first: bytes, pieces: AsyncIterator[bytes]) -> None:
+    def __init__(self, response: Response, first: bytes, chunks: AsyncIterator[bytes]) -> None:
         self.status: int = response.status
-        given = response.headers
-        self.headers: Headers = make_headers([(name, given[name]) for name in _FIT if name in given])
-        """Only Content-Type, -Length and -Range, Accept-Ranges, ETag and Last-Modified: no cookie, no address."""
+        """200, or 206 for a range."""
+        headers = response.headers
+        self.headers: Headers = make_headers([(name, headers[name]) for name in _FORWARDED_HEADERS if name in headers])
+        """The headers to forward to a browser: Content-Type, Content-Length, Content-Range, Accept-Ranges, ETag and
+        Last-Modified; no cookies and no URLs."""
         self._rest = first
-        self._pieces = pieces
+        self._pieces = chunks
 
     def chunks(self, size: int = CHUNK) -> AsyncIterator[bytes]:
-        """The body, once, in pieces of at most ``size`` bytes. BodyError when it breaks off."""
+        """Return an iterator over the body in chunks of at most ``size`` bytes. It can be read once.
+
+        Raises:
+            BodyError: The body ended early (raised by the iterator).
+        """
         if size < 1:
             message = f"size must be at least 1: {size}"
             raise ValueError(message)
-        return _Chunks(self._take, size)
+        return _Chunks(self._read, size)
 
-    async def _take(self, size: int) -> bytes:
+    async def _read(self, size: int) -> bytes:
         if not self._rest:
             self._rest = await anext(self._pieces, b"")
-        piece, self._rest = self._rest[:size], self._rest[size:]
-        return piece
+        chunk, self._rest = self._rest[:size], self._rest[size:]
+        return chunk
 
 
 class _Chunks:
-    """Not a generator: leaving an ``async for`` half-way leaves nothing behind for the event loop to finish."""
+    """An iterator instead of a generator, so that an ``async for`` that is left early needs no clean-up."""
 
-    def __init__(self, take: Callable[[int], Awaitable[bytes]], size: int) -> None:
-        self._take = take
+    def __init__(self, read: Callable[[int], Awaitable[bytes]], size: int) -> None:
+        self._read = read
         self._size = size
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> bytes:
-        piece = await self._take(self._size)
-        if not piece:
+        chunk = await self._read(self._size)
+        if not chunk:
             raise StopAsyncIteration
-        return piece
+        return chunk
 
 
 async def check_target(to: str | os.PathLike[str]) -> None:
-    """DownloadError, naming the path, when no video could be saved there: its folder is missing or not writable, or a
-    folder or device stands there. A file is made beside it, and removed."""
-    async with PartFile(to):
+    """Check that a video can be saved as ``to``, by creating and removing a file beside it.
+
+    Raises:
+        DownloadError: The directory is missing or not writable, or ``to`` is a directory or a device.
+    """
+    async with PartialFile(to):
         pass

@@ -1,16 +1,16 @@
-"""What kind of image some bytes are, told from the bytes alone: names and announcements lie."""
+"""The media type of an image, determined from its bytes: file names and declared types can be wrong."""
 
 import re
 
-#: So many bytes are looked at.
-HEAD = 512
+#: Number of bytes that are examined.
+SIGNATURE_SIZE = 512
 
-_MAGIC = (
+_SIGNATURES = (
     (re.compile(rb"\x89PNG\r\n\x1a\n"), "image/png"),
     (re.compile(rb"\xff\xd8\xff"), "image/jpeg"),
     (re.compile(rb"GIF8[79]a"), "image/gif"),
     (re.compile(rb"RIFF....WEBP", re.DOTALL), "image/webp"),
-    # "BM" alone begins many a text; the reserved bytes after the size are zero.
+    # Texts may begin with "BM" too, so the reserved bytes after the size must be zero.
     (re.compile(rb"BM....\0\0\0\0", re.DOTALL), "image/bmp"),
     (re.compile(rb"II\*\0|MM\0\*"), "image/tiff"),
 )
@@ -19,7 +19,7 @@ _HEIF_BRANDS = (
     (frozenset({b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx"}), "image/heic"),
     (frozenset({b"mif1", b"msf1"}), "image/heif"),
 )
-_OTHERS = (
+_OTHER_TYPES = (
     (re.compile(rb"\s*(<!doctype html|<html|<head|<body)", re.IGNORECASE), "an HTML page"),
     (re.compile(rb"\s*(<\?xml.{0,400})?<svg", re.IGNORECASE | re.DOTALL), "an SVG drawing"),
     (re.compile(rb"\s*<"), "XML or HTML"),
@@ -32,9 +32,10 @@ _OTHERS = (
 
 
 def image_type(head: bytes) -> str | None:
-    """The media type of the image that begins with ``head`` (PNG, JPEG, GIF, WebP, BMP, TIFF, HEIC, HEIF, AVIF)."""
-    for magic, mime in _MAGIC:
-        if magic.match(head):
+    """Return the media type of the image that begins with ``head`` (PNG, JPEG, GIF, WebP, BMP, TIFF, HEIC, HEIF, AVIF);
+    None if it is not an image."""
+    for pattern, mime in _SIGNATURES:
+        if pattern.match(head):
             return mime
     if head[4:8] == b"ftyp":
         end = min(int.from_bytes(head[:4], "big"), len(head))
@@ -43,7 +44,7 @@ def image_type(head: bytes) -> str | None:
     return None
 
 
-def what_else(head: bytes) -> str:
-    """What bytes that are no image seem to be."""
+def describe_type(head: bytes) -> str:
+    """Describe the probable type of data that is not an image."""
     plain = head.removeprefix(b"\xef\xbb\xbf")
-    return next((name for magic, name in _OTHERS if magic.match(plain)), "of an unknown kind")
+    return next((name for pattern, name in _OTHER_TYPES if pattern.match(plain)), "of an unknown kind")

@@ -15,9 +15,9 @@ from vidgen_async.errors import DownloadError
 T = TypeVar("T")
 
 
-async def in_thread(call: Callable[..., T], *arguments: Any) -> T:
-    """``call(*arguments)`` in a thread. Cancelled, it waits for the thread before it lets the cancel through, so that
-    nothing is closed under a thread that still writes."""
+async def run_in_thread(call: Callable[..., T], *arguments: Any) -> T:
+    """Run ``call(*arguments)`` in a thread. If it is cancelled, CancelledError is raised only after the thread has
+    ended, so that no file is closed while a thread still writes to it."""
     work = asyncio.get_running_loop().run_in_executor(None, partial(call, *arguments))
     cancelled: asyncio.CancelledError | None = None
     while not work.done():
@@ -27,16 +27,16 @@ async def in_thread(call: Callable[..., T], *arguments: Any) -> T:
             cancelled = error
     if cancelled is None:
         return work.result()
-    work.exception()  # looked at, so that it is not reported as lost
+    work.exception()  # retrieved, so that asyncio does not log it as never retrieved
     raise cancelled
 
 
-class PartFile:
-    """``async with PartFile(target) as part``: a new file in the target's folder; leaving the block removes it unless
-    :meth:`commit` has moved it to the target. All I/O is done in threads, under ``hold()``.
+class PartialFile:
+    """``async with PartialFile(target) as file``: a temporary file in the target's directory. Leaving the block removes
+    it unless :meth:`commit` has moved it to the target.
 
-    A symbolic link at the target is followed: what it points to is replaced. What the system refuses is a
-    DownloadError that names the target.
+    A symbolic link at the target is followed: the file that it points to is replaced. Errors of the system are raised
+    as a DownloadError that names the target. All I/O is done in threads, inside ``hold()``.
     """
 
     def __init__(
@@ -66,23 +66,22 @@ class PartFile:
         await self._run(self._write, data)
 
     async def truncate(self) -> None:
-        """Back to an empty file."""
+        """Make it an empty file again."""
         if self.length:
             await self._run(self._truncate)
 
-    async def examine(self, look: Callable[[BinaryIO, int], T]) -> T:
-        """``look(file, length)`` at what was written."""
-        return await self._run(self._examine, look)
+    async def inspect(self, look: Callable[[BinaryIO, int], T]) -> T:
+        """Return ``look(file, length)``, called in a thread."""
+        return await self._run(self._inspect, look)
 
     async def commit(self) -> None:
-        """Durable on disk, and at the target: whoever looks sees the old file or the whole new one. A cancel comes
-        through when it is done."""
+        """Replace the target atomically; the file is durable then. If it is cancelled, it is completed first."""
         await self._run(self._commit)
 
     async def _run(self, call: Callable[..., T], *arguments: Any) -> T:
         try:
             with self._hold():
-                return await in_thread(call, *arguments)
+                return await run_in_thread(call, *arguments)
         except OSError as error:
             message = f"the video cannot be saved as {os.fspath(self._given)!r}: {_reason(error)}"
             raise DownloadError(message, received=self.length) from error
@@ -116,7 +115,7 @@ class PartFile:
     def _truncate(self) -> None:
         self._opened().truncate()
 
-    def _examine(self, look: Callable[[BinaryIO, int], T]) -> T:
+    def _inspect(self, look: Callable[[BinaryIO, int], T]) -> T:
         file = self._opened().file
         try:
             return look(file, self.length)

@@ -1,4 +1,4 @@
-"""One download under way: what has come, whether it fits together, and how to go on after a break."""
+"""One download: it receives the video, checks that it is complete, and resumes or restarts failing transfers."""
 
 import logging
 from collections.abc import Callable
@@ -9,123 +9,130 @@ from vidgen_async.errors import (
     BodyError,
     NotVideoError,
     ServiceError,
-    TransportClosedError,
     TransportError,
     TruncatedError,
 )
 from vidgen_async.events import Event, report
 from vidgen_async.media import mp4
-from vidgen_async.media.content import Content, Opened
-from vidgen_async.media.partial_file import PartFile
-from vidgen_async.service.status_rules import rule_for
+from vidgen_async.media.content import Content, ContentResponse
+from vidgen_async.media.partial_file import PartialFile
+from vidgen_async.service.retries import retry_delay
 from vidgen_async.transports.base import Response
-from vidgen_async.types.http import CHUNK, Headers, Phase
+from vidgen_async.types.http import CHUNK, Headers
 
 logger = logging.getLogger(__name__)
 
 OnProgress: TypeAlias = Callable[[int, int | None], None]
 
-#: Bytes are gathered up to this many, or for so many seconds, before a thread writes them.
-BATCH = 1 << 20
-_LINGER = 0.25
-#: At most one report of progress in so many seconds, the last aside.
-_REPORT_EVERY = 0.1
+#: A thread writes the buffer when it has this size in bytes, or this age in seconds.
+_BUFFER_SIZE = 1 << 20
+_MAX_BUFFER_TIME = 0.25
+#: Minimum seconds between two reports of progress, except for the last one.
+_PROGRESS_INTERVAL = 0.1
 
 
 class Transfer:
-    """Brings the video into ``part``, whole; or raises. It goes on for as long as new bytes keep coming.
+    """Downloads the complete video to ``file``, or raises. It continues for as long as new bytes arrive.
 
-    New bytes are those beyond the furthest that ever came: a service that always breaks off at the same place is
-    given up ``patience`` seconds after it first did.
+    Only bytes beyond the furthest position so far are new: if the service always ends the transfer at the same
+    position, the download fails ``retry_for`` seconds after it has first reached that position.
     """
 
     def __init__(
         self,
         content: Content,
-        part: PartFile,
+        file: PartialFile,
         clock: Clock,
         *,
         on_progress: OnProgress | None,
-        patience: float,
-        chance: Callable[[], float],
+        retry_for: float,
+        rng: Callable[[], float],
     ) -> None:
         self._content = content
-        self._part = part
+        self._file = file
         self._clock = clock
         self._on_progress = on_progress
-        self._patience = patience
-        self._chance = chance
+        self._retry_for = retry_for
+        self._rng = rng
         self._total: int | None = None
         self._etag: str | None = None
-        self._waiting = bytearray()
+        self._buffer = bytearray()
         self._furthest = 0
-        self._last_news = clock.now()
-        self._reported: float | None = None
-        self._why = ""
+        self._last_progress_at = clock.now()
+        self._reported_at: float | None = None
+        self._problem = ""
         self._is_delimited = False
 
     async def run(self) -> None:
-        """Return when the whole video is there."""
-        tries = 0
+        """Return when the video is complete."""
+        failures = 0
         while True:
             furthest, error = self._furthest, None
             try:
-                if await self._try():
+                if await self._receive():
                     self._report(is_last=True)
                     return
             except (TransportError, ServiceError) as failure:
                 error = failure
             if self._furthest > furthest:
-                tries = 0
+                failures = 0
                 if error is None:
                     continue
-            tries += 1
-            pause = self._pause(error, tries)
-            if pause is None or self._clock.now() + pause > self._last_news + self._patience:
+            failures += 1
+            delay = self._compute_delay(error, failures)
+            if delay is None or self._clock.now() + delay > self._last_progress_at + self._retry_for:
                 self._give_up(error)
             report(
                 logger,
                 logging.INFO,
                 Event.DOWNLOAD_AGAIN,
-                "the download of task %(task_id)s goes on in %(seconds).1f s (%(error)s)",
+                "resuming the download of task %(task_id)s in %(seconds).1f s (%(error)s)",
                 task_id=self._content.task_id,
-                seconds=pause,
-                error=self._why,
+                seconds=delay,
+                error=self._problem,
             )
-            await self._clock.sleep(pause)
+            await self._clock.sleep(delay)
 
-    async def _try(self) -> bool:
-        """One answer, as far as it comes; whether the video is whole now."""
-        part = self._part
-        if part.length and part.length == self._total:
-            return await self._is_whole()
+    def _compute_delay(self, error: TransportError | ServiceError | None, failures: int) -> float | None:
+        """Return the seconds before the next attempt; None if the failure is permanent."""
+        jitter = self._rng()
+        if error is None:
+            return backoff(failures, jitter)
+        self._problem = str(error)
+        return retry_delay(error, failures, jitter)
+
+    async def _receive(self) -> bool:
+        """Request and write the missing bytes. Return whether the video is complete."""
+        file = self._file
+        if file.length and file.length == self._total:
+            return await self._is_complete()
         if self._etag is None:
-            await part.truncate()
-        resume = f"bytes={part.length}-" if part.length else None
-        opened = await self._content.open(byte_range=resume, validator=self._etag if resume else None)
-        async with opened.response as response:
+            await file.truncate()
+        resume = f"bytes={file.length}-" if file.length else None
+        result = await self._content.open(byte_range=resume, validator=self._etag if resume else None)
+        async with result.response as response:
             if response.status == 416:
-                return await self._at_the_end(response)
+                return await self._check_end(response)
             span = None
             if response.status == 206:
-                span = self._continuing(response.headers)
+                span = self._read_continuation(response.headers)
                 if span is None:
-                    return await self._start_over("the service sent another range than was asked for")
+                    return await self._restart("the service sent a range that was not requested")
             else:
-                await part.truncate()
+                await file.truncate()
                 self._total, self._etag = mp4.content_length(response.headers), mp4.strong_etag(response.headers)
             self._is_delimited = self._total is not None or "Transfer-Encoding" in response.headers
-            await self._take(opened)
-        if span is not None and span.end is not None and part.length != span.end + 1:
-            return await self._start_over("the service sent another number of bytes than its Content-Range says")
-        return await self._is_whole()
+            await self._write_body(result)
+        if span is not None and span.end is not None and file.length != span.end + 1:
+            return await self._restart("the number of received bytes differs from the Content-Range")
+        return await self._is_complete()
 
-    def _continuing(self, headers: Headers) -> mp4.Span | None:
-        """The range of a 206 if it goes on exactly where we are, in the same file."""
+    def _read_continuation(self, headers: Headers) -> mp4.ContentRange | None:
+        """Return the range of a 206 if it continues the file exactly, with the same ETag and total; else None."""
         span, etag = mp4.content_range(headers), mp4.strong_etag(headers)
-        if span is None or span.start != self._part.length:
+        if span is None or span.start != self._file.length:
             return None
-        if self._part.length:
+        if self._file.length:
             is_other_file = ("ETag" in headers and etag != self._etag) or (
                 self._total is not None and span.total not in (None, self._total)
             )
@@ -136,114 +143,104 @@ class Transfer:
         self._total = span.total if span.total is not None else self._total
         return span
 
-    async def _at_the_end(self, response: Response) -> bool:
-        """416: there are no bytes after those that we have, if the service's total is the same as ours."""
+    async def _check_end(self, response: Response) -> bool:
+        """Handle a 416: the file is complete if its size is the total that the service states."""
         span = mp4.content_range(response.headers)
         total = self._total if span is None or span.total is None else span.total
-        if total == self._part.length and self._total in (None, total):
+        if total == self._file.length and self._total in (None, total):
             self._total = total
-            return await self._is_whole()
-        return await self._start_over("the service has nothing from there on (416)")
+            return await self._is_complete()
+        return await self._restart("the service has no bytes after the received ones (416)")
 
-    async def _take(self, opened: Opened) -> None:
-        """Write the body; what came before a break is written too."""
-        pieces = opened.response.chunks(CHUNK)
-        self._waiting = bytearray()
-        if self._part.length:
-            await self._content.check_media(opened)
+    async def _write_body(self, result: ContentResponse) -> None:
+        """Write the body to the file, also if it ends early."""
+        chunks = result.response.chunks(CHUNK)
+        self._buffer = bytearray()
+        if self._file.length:
+            await self._content.check_media(result)
         else:
-            self._waiting += await self._content.first_piece(opened, pieces)
+            self._buffer += await self._content.read_first_chunk(result, chunks)
         since = self._clock.now()
         try:
-            async for piece in pieces:
-                self._waiting += piece
-                if len(self._waiting) >= BATCH or self._clock.now() - since >= _LINGER:
-                    await self._write()
+            async for chunk in chunks:
+                self._buffer += chunk
+                if len(self._buffer) >= _BUFFER_SIZE or self._clock.now() - since >= _MAX_BUFFER_TIME:
+                    await self._flush()
                     since = self._clock.now()
         except TransportError:
-            await self._write()
+            await self._flush()
             raise
-        await self._write()
+        await self._flush()
 
-    async def _write(self) -> None:
-        full, self._waiting = self._waiting, bytearray()
+    async def _flush(self) -> None:
+        full, self._buffer = self._buffer, bytearray()
         if not full:
             return
-        await self._part.write(full)
-        if self._part.length > self._furthest:
-            self._furthest = self._part.length
-            self._last_news = self._clock.now()
+        await self._file.write(full)
+        if self._file.length > self._furthest:
+            self._furthest = self._file.length
+            self._last_progress_at = self._clock.now()
         self._report()
 
     def _report(self, *, is_last: bool = False) -> None:
         now = self._clock.now()
         if self._on_progress is None:
             return
-        if is_last or self._reported is None or now - self._reported >= _REPORT_EVERY:
-            self._reported = now
-            self._on_progress(self._part.length, self._total)
+        if is_last or self._reported_at is None or now - self._reported_at >= _PROGRESS_INTERVAL:
+            self._reported_at = now
+            self._on_progress(self._file.length, self._total)
 
-    async def _start_over(self, why: str) -> bool:
-        self._why = why
+    async def _restart(self, problem: str) -> bool:
+        self._problem = problem
         self._total = self._etag = None
-        await self._part.truncate()
+        await self._file.truncate()
         return False
 
-    async def _is_whole(self) -> bool:
-        """After a body that ended well. False: go on. What cannot get better by going on is raised."""
-        length, total = self._part.length, self._total
+    async def _is_complete(self) -> bool:
+        """Return whether the file is complete after a body without a transport error.
+
+        Raises:
+            NotVideoError: The file is not an MP4.
+            TruncatedError: It is incomplete although all announced bytes were received.
+        """
+        length, total = self._file.length, self._total
         if total is not None and length < total:
-            self._why = "it ended early"
+            self._problem = "it ended early"
             return False
         if total is not None and length > total:
-            return await self._start_over("more bytes came than were announced")
+            return await self._restart("more bytes were received than announced")
         try:
-            structure = await self._part.examine(mp4.read_structure)
-        except mp4.MalformedError as error:
-            message = f"what came for task {self._content.task_id!r} is no video: {error}"
+            structure = await self._file.inspect(mp4.read_structure)
+        except mp4.MalformedMP4Error as error:
+            message = f"the data received for task {self._content.task_id!r} is not a video: {error}"
             raise NotVideoError(message, task_id=self._content.task_id, received=length) from error
-        self._why = self._what_lacks(structure)
-        if not self._why:
+        self._problem = self._find_problem(structure)
+        if not self._problem:
             return True
         if total is not None:
             self._give_up(None)
         return False
 
-    def _what_lacks(self, structure: mp4.Structure) -> str:
-        if structure.end > self._part.length:
+    def _find_problem(self, structure: mp4.BoxStructure) -> str:
+        if structure.end > self._file.length:
             return f"its MP4 boxes need at least {structure.end} bytes"
         if not structure.has_moov:
-            return "its index, the MP4 box moov, is missing"
+            return "its index (the MP4 box moov) is missing"
         if not structure.has_mdat:
-            return "its pictures, the MP4 box mdat, are missing"
+            return "its media data (the MP4 box mdat) is missing"
         if structure.is_open and not self._is_delimited:
-            return "nothing tells its length: the service announced none, and its last MP4 box is open"
+            return "its size is unknown: the service did not announce it, and the last MP4 box has no size"
         return ""
 
-    # -- giving up ---------------------------------------------------------------------------------------------------
-
-    def _pause(self, error: TransportError | ServiceError | None, tries: int) -> float | None:
-        """Seconds before the next try; None when the failure is final."""
-        own = backoff(tries, self._chance())
-        if error is None:
-            return own
-        self._why = str(error)
-        if isinstance(error, TransportError):
-            # A request that cannot be built will not be better the next time.
-            return None if isinstance(error, TransportClosedError) or error.phase is Phase.BUILD else own
-        if not rule_for(error.status).is_read_retried:
-            return None
-        return own if error.retry_after is None else max(own, error.retry_after)
-
     def _give_up(self, error: TransportError | ServiceError | None) -> NoReturn:
-        """Raise ``error`` if it says it all; else that the video is not whole."""
+        """Raise ``error`` if it explains the failure, else a TruncatedError."""
         if error is not None and (
-            self._pause(error, 1) is None or not (self._furthest or isinstance(error, BodyError))
+            retry_delay(error, 1, 1.0) is None or not (self._furthest or isinstance(error, BodyError))
         ):
             raise error
         total = "an unknown number of" if self._total is None else self._total
         message = (
-            f"the video of task {self._content.task_id!r} is not whole: {self._furthest} of {total} bytes came, "
-            f"and {self._why}. Nothing was saved; download it again"
+            f"the video of task {self._content.task_id!r} is incomplete: {self._furthest} of {total} bytes were "
+            f"received, and {self._problem}. Nothing was saved; download it again"
         )
         raise TruncatedError(message, task_id=self._content.task_id, received=self._furthest) from error

@@ -52,12 +52,12 @@ def _what_is_known(attempt: Attempt) -> str:
     evidence = attempt.evidence
     if evidence is None:
         return f"{left} and has no outcome yet"
-    if attempt.waited is None:
+    if attempt.wait_time is None:
         return f"{left}; {evidence.cause}"
     request = f", request {evidence.request_id}" if evidence.request_id else ""
     task = f"; its task may be {' or '.join(evidence.candidates)}" if evidence.candidates else ""
     came = f"status {evidence.status} was received" if evidence.status else "no complete answer was received"
-    return f"{left}; after {attempt.waited:.1f} s {came} ({evidence.cause}{request}){task}"
+    return f"{left}; after {attempt.wait_time:.1f} s {came} ({evidence.cause}{request}){task}"
 
 
 def not_sent(order: Order, failure: Exception | None) -> Exception:

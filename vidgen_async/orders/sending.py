@@ -323,7 +323,7 @@ class Sender:
         """Send the order until there is an outcome; at most one send of it is ever unaccounted for. What another
         process or client makes of it meanwhile is the outcome here too: its receipt, and also its refusal."""
         connect_failures = 0
-        max_wait = self._pacing.patience
+        max_wait = self._pacing.max_wait
         settled = sum(attempt.outcome is not AttemptOutcome.SENDING for attempt in order.attempts)
         if self.settlement.unwritten:
             await self.settlement.flush(order.ref)

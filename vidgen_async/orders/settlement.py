@@ -80,7 +80,7 @@ class Settlement:
                     self._late.put((ref, n), evidence)
                     if evidence.task_id is not None:
                         raise self._not_stored(ref, evidence.task_id, error) from error
-                    return order.with_attempt(attempt).learned(n, evidence)
+                    return order.with_attempt(attempt).with_evidence(n, evidence)
             else:
                 await self._report_other_owner(ref, evidence)
                 return settled
@@ -95,7 +95,7 @@ class Settlement:
         """The order with the evidence that is not written yet."""
         for (ref, n), evidence in self.unwritten.items():
             if ref == order.ref:
-                order = order.learned(n, evidence)
+                order = order.with_evidence(n, evidence)
         return order
 
     async def flush(self, ref: OrderRef) -> None:

@@ -43,6 +43,11 @@ class Endpoints:
         """``scheme://host[:port]`` of the service."""
         return str(self.base_url.origin())
 
+    def is_own(self, url: URL) -> bool:
+        """Return whether an absolute URL has the origin of the service."""
+        own = self.base_url
+        return (url.scheme, (url.host or "").lower(), url.port) == (own.scheme, (own.host or "").lower(), own.port)
+
     def _headers(self, more: Mapping[str, str]) -> Headers:
         return make_headers({"Authorization": f"Bearer {self._api_key}", "Accept": "application/json", **more})
 

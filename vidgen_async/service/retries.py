@@ -101,7 +101,7 @@ class Reads:
             try:
                 return await self.once(request, read)
             except (TransportError, ServiceError) as error:
-                pause = self._pause(error, attempts)
+                pause = retry_delay(error, attempts, self._rng())
                 if pause is None or self._clock.now() + pause > give_up_at:
                     raise
                 level = logging.WARNING if attempts == 1 else logging.INFO
@@ -112,15 +112,23 @@ class Reads:
                 )
             await self._clock.sleep(pause)
 
-    def _pause(self, error: TransportError | ServiceError, attempts: int) -> float | None:
-        """Seconds before the next attempt; None if the failure is permanent."""
-        own = backoff(attempts, self._rng())
-        if isinstance(error, TransportError):
-            is_final = isinstance(error, TransportClosedError) or error.phase is Phase.BUILD
-            return None if is_final else own
-        if not rule_for(error.status).is_read_retried:
-            return None
-        return own if error.retry_after is None else max(own, error.retry_after)
+
+def retry_delay(error: TransportError | ServiceError, failures: int, jitter: float) -> float | None:
+    """Return the seconds before a read is retried; None if the failure is permanent.
+
+    Args:
+        error: The latest failure.
+        failures: Number of failed attempts.
+        jitter: A random number from 0 to 1.
+    """
+    delay = backoff(failures, jitter)
+    if isinstance(error, TransportError):
+        # A request that cannot be built fails in every attempt.
+        is_permanent = isinstance(error, TransportClosedError) or error.phase is Phase.BUILD
+        return None if is_permanent else delay
+    if not rule_for(error.status).is_read_retried:
+        return None
+    return delay if error.retry_after is None else max(delay, error.retry_after)
 
 
 async def _read(request: Request, response: Response) -> bytes:

@@ -1,4 +1,4 @@
-"""The values that users of the SDK hold: frozen, and without JSON or I/O."""
+"""The values that users of the SDK hold. They are frozen, and contain no JSON and no I/O."""
 
 from vidgen_async.types.http import Body, BytesBody, Delivery, Headers, Phase, Probe, Request, Timeouts, make_headers
 from vidgen_async.types.limits import Hold, Pacing, Turn

@@ -1,4 +1,4 @@
-"""What goes over a transport: requests, their bodies, time limits, and the evidence of what became of them."""
+"""What transports send: requests, their bodies and time limits, and the evidence of whether a request was delivered."""
 
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
@@ -15,34 +15,34 @@ from vidgen_async.redaction.messages import hide_secrets
 
 Headers: TypeAlias = CIMultiDictProxy[str]
 
-#: Bodies leave in pieces of this size, so that a cancelled send stops soon (aiohttp flushes what it was handed).
+#: Size in bytes of the chunks in which bodies are sent. It bounds what a cancelled send still writes, since aiohttp
+#: flushes the chunk that it has.
 CHUNK = 65536
 
-
-#: Longer JSON answers are not read on, in bytes: an answer without end must not fill the memory.
+#: Maximum size in bytes of a JSON response: an endless response must not exhaust the memory.
 LONGEST_ANSWER = 8 << 20
-#: Bytes of an answer from which on each pass over it has a turn of the event loop of its own.
+#: Size in bytes from which a response is processed in several steps, between which other tasks of the event loop run.
 LONG_ANSWER = 1 << 16
 
 
 def make_headers(items: Mapping[str, str] | Iterable[tuple[str, str]] = ()) -> Headers:
-    """Headers whose names are compared without case; duplicates and order are kept."""
+    """Return headers with case-insensitive names; duplicates and the order are preserved."""
     return CIMultiDictProxy(CIMultiDict(items))
 
 
 class Delivery(StrEnum):
-    """What is known of a request: did it reach the service?"""
+    """What is known about whether a request reached the service."""
 
     NOT_SENT = "not_sent"
-    """Proven: no byte of the request left."""
+    """Proven: no byte of the request was sent."""
     MAYBE_SENT = "maybe_sent"
-    """It cannot be excluded that the service has it."""
+    """The service may have received the request."""
     ANSWERED = "answered"
-    """A status line came back."""
+    """A status line was received."""
 
 
 class Phase(StrEnum):
-    """How far a send got: the last of these that was begun."""
+    """The last phase of a send that was started."""
 
     BUILD = "build"
     POOL = "pool"
@@ -57,24 +57,26 @@ _RANK = {Delivery.NOT_SENT: 0, Delivery.MAYBE_SENT: 1, Delivery.ANSWERED: 2}
 
 
 class Probe:
-    """One send's evidence and its gate, shared by the caller and the transport; never used for a second send.
+    """The gate of one send and the evidence about it, shared by the caller and the transport. Use one probe per send.
 
-    ``gate`` is awaited by the transport exactly once: when the connection is ready and before the first byte leaves.
-    While it waits nothing leaves; when it raises, or is cancelled, nothing ever leaves. From its return on the
-    request counts as maybe sent. A transport that fails before it reaches the gate records that with
-    :meth:`record_not_sent`; without that record, nothing is proven. The evidence stays readable after the send was
-    cancelled.
+    The transport awaits the gate exactly once, when the connection is ready and before it sends the first byte.
+    Nothing is sent while the gate waits, and nothing at all if it raises or is cancelled. Once it has returned, the
+    request counts as *maybe sent*. A transport that fails before the gate calls :meth:`record_not_sent`; without that
+    call nothing is proven. The evidence remains available after the send was cancelled.
+
+    Args:
+        gate: Called without arguments and awaited by :meth:`pass_gate`.
     """
 
-    __slots__ = ("_delivery", "_gate", "_has_failed_early", "_passed", "is_replay", "phase")
+    __slots__ = ("_delivery", "_gate", "_has_failed_early", "_is_gate_used", "is_replay", "phase")
 
     def __init__(self, *, gate: Callable[[], Awaitable[None]] | None = None) -> None:
         self._gate = gate
-        self._passed = False
+        self._is_gate_used = False
         self._has_failed_early = False
         self._delivery = Delivery.NOT_SENT
         self.phase: Phase = Phase.BUILD
-        #: Set by a transport that plays the answer: whoever wraps it, nothing goes out.
+        #: Set by a transport that replays the response: nothing is sent, whichever transports wrap it.
         self.is_replay: bool = False
 
     def __repr__(self) -> str:
@@ -82,24 +84,34 @@ class Probe:
 
     @property
     def delivery(self) -> Delivery:
-        """What is known of whether the request reached the service; see also :attr:`is_proven_not_sent`."""
+        """What is known about whether the request reached the service; see also :attr:`is_proven_not_sent`."""
         return self._delivery
 
     @property
     def is_proven_not_sent(self) -> bool:
-        """Whether there is positive evidence that no byte left: the gate was reached and did not open, or the send
-        failed before it and that was recorded. *Not sent* alone is only the absence of evidence."""
-        return self._delivery is Delivery.NOT_SENT and (self._passed or self._has_failed_early)
+        """Whether there is positive evidence that no byte was sent: the gate was reached and did not return, or a
+        failure before the gate was recorded. A delivery of *not sent* alone only means that there is no evidence."""
+        return self._delivery is Delivery.NOT_SENT and (self._is_gate_used or self._has_failed_early)
 
     def record_not_sent(self, phase: Phase) -> None:
-        """Record that the send failed, or was cancelled, in a phase before the gate: no byte left, and none will.
-        Without effect once the gate has opened."""
+        """Record that the send failed, or was cancelled, before the gate: no byte was sent, and none will be.
+
+        It has no effect once the gate has returned.
+
+        Args:
+            phase: The phase in which the send failed.
+        """
         if self._delivery is Delivery.NOT_SENT:
             self._has_failed_early = True
             self.phase = phase
 
     def learn(self, delivery: Delivery, phase: Phase | None = None) -> None:
-        """Record evidence. It only grows: *answered* is never taken back to *not sent*."""
+        """Record evidence. Evidence is only added: *answered* never becomes *not sent* again.
+
+        Args:
+            delivery: What is known now; it has no effect if more is known already.
+            phase: The phase that was started, if it changed.
+        """
         if _RANK[delivery] > _RANK[self._delivery]:
             self._delivery = delivery
         if phase is not None:
@@ -108,39 +120,40 @@ class Probe:
     async def pass_gate(self) -> None:
         """Await the gate; afterwards the request is *maybe sent*.
 
-        Raises RuntimeError when it is passed twice: one send is one request on the wire, and the second attempt of a
-        library that silently repeats requests must end here, before its first byte.
+        Raises:
+            RuntimeError: It was called before. One send is one request on the wire: if a library retries requests by
+                itself, its second request must fail here, before its first byte.
         """
-        if self._passed:
-            message = "a second request was about to leave for one send; it was held back"
+        if self._is_gate_used:
+            message = "a second request was about to be sent for one send; it was not sent"
             raise RuntimeError(message)
-        self._passed = True
+        self._is_gate_used = True
         if self._gate is not None:
             await self._gate()
         self.learn(Delivery.MAYBE_SENT, Phase.SEND)
 
 
 class Body(Protocol):
-    """A request body that can be opened again and again: one ``open()`` per send."""
+    """A request body that can be read any number of times: each send calls ``open()``."""
 
     @property
     def length(self) -> int:
-        """In bytes: what goes out as Content-Length."""
+        """The size in bytes, sent as Content-Length."""
         ...
 
     @property
     def content_type(self) -> str:
-        """What goes out as Content-Type."""
+        """The media type, sent as Content-Type."""
         ...
 
     def open(self) -> AsyncIterator[bytes]:
-        """All of the body from its beginning, in pieces."""
+        """Return an iterator over the chunks of the whole body."""
         ...
 
 
 @frozen
 class BytesBody:
-    """A body held in memory. Its repr shows the length only."""
+    """A request body in memory. Its ``repr`` does not show the data."""
 
     data: bytes = field(repr=False)
     content_type: str = "application/json"
@@ -150,7 +163,7 @@ class BytesBody:
         return len(self.data)
 
     async def open(self) -> AsyncIterator[bytes]:
-        """The data in pieces of 64 KiB."""
+        """Yield the data in chunks of at most 64 KiB."""
         view = memoryview(self.data)
         for start in range(0, len(view), CHUNK):
             yield bytes(view[start : start + CHUNK])
@@ -158,17 +171,17 @@ class BytesBody:
 
 @frozen(kw_only=True)
 class Timeouts:
-    """Limits in seconds for single requests; None means no limit. How long a *task* may take is not their business."""
+    """Time limits of single requests, in seconds; None is no limit. They do not limit how long a *task* may take."""
 
     connect: float | None = 10.0
-    """For a slot in the pool, the name look-up, the connection and the TLS handshake together."""
+    """Limit for a slot in the pool, DNS, the connection and the TLS handshake together."""
     read: float | None = 60.0
-    """For silence: the longest pause between two reads of an answer."""
+    """Limit between two reads of a response during which no byte arrives."""
     create: float | None = 120.0
-    """For a whole create, from connecting to the last byte of the answer."""
+    """Limit for a whole create, from connecting to the last byte of the response."""
     answer: float | None = 300.0
-    """For every other request and its whole answer, also where each pause is short; not for videos. A poll takes at
-    most a quarter of the interval."""
+    """Limit for any other request with its whole response, except videos. Polls are limited to a quarter of the polling
+    interval as well."""
 
     def __attrs_post_init__(self) -> None:
         for name, seconds in asdict(self).items():
@@ -179,29 +192,35 @@ class Timeouts:
 
 @frozen(kw_only=True)
 class Request:
-    """One request. Its repr shows no header values, no body and no secret query values."""
+    """One HTTP request. Its ``repr`` shows no header values, no body and no secret query parameters."""
 
     op: str
-    """A stable name: ``videos.create``, ``videos.get``, …"""
+    """The stable name of the operation: ``videos.create``, ``videos.get``, …"""
     method: str
     url: URL = field(repr=lambda url: repr(hide_secrets(str(url))))
     headers: Headers = field(factory=make_headers, repr=lambda headers: repr(sorted(set(headers))))
     body: Body | None = None
     timeouts: Timeouts = field(factory=Timeouts)
     pool: Literal["polls", "reads", "streams"] = "reads"
-    """Whose connections it may use, so that none of these waits for another: polls, videos, and everything else."""
+    """The connection pool to use. Polls, videos and all other requests have separate pools, so that none of these waits
+    for another."""
     needs_new_connection: bool = False
-    """No kept-alive connection is to be used: the service has just closed one."""
+    """Whether a connection that was kept alive must not be used: the service has just closed one."""
 
 
-#: The longest Retry-After that is believed, in seconds: one wrong clock must not stop a client for good.
+#: Maximum Retry-After in seconds that is respected: a wrong clock on the other side must not stop a client for good.
 LONGEST_RETRY_AFTER = 3600.0
 
 
 def retry_after(value: str | None, wall: datetime) -> float | None:
-    """The seconds that a Retry-After header asks for: a number of seconds, or an HTTP date compared with ``wall``.
+    """Parse a Retry-After header: a number of seconds, or an HTTP date.
 
-    None without a header that can be read; never negative, at most an hour.
+    Args:
+        value: The value of the header; None if there is none.
+        wall: The current time, which an HTTP date is compared with.
+
+    Returns:
+        Seconds from 0 to 3600; None if there is no header or it cannot be parsed.
     """
     if value is None:
         return None

@@ -1,29 +1,29 @@
-"""The rolling submission limit (section 8): what uses a slot, and how long to wait for one."""
+"""The rolling submission limit (section 8): which attempts hold a slot, and how long to wait for one."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from attrs import field, frozen, validators
 
-#: Slots are held a little longer than the window, for clocks that do not run quite alike.
+#: Slots are held for slightly longer than the window, because the clocks of client and service differ slightly.
 SLOT_MARGIN = timedelta(milliseconds=100)
 
 
 @frozen(kw_only=True)
 class Pacing:
-    """How creates keep to the service's submission limit (section 8).
+    """How creates respect the service's submission limit (section 8).
 
-    A slot is free again ``window`` seconds after the *answer* to the create that used it, not after its send: the
-    service counts a create somewhere in between, so only then is it sure to have left the service's own window.
+    A slot becomes free ``window`` seconds after the *response* to the create that used it, not after its send. The
+    service counts a create at some moment between the two, so only then has the create certainly left its window.
     """
 
     limit: int = field(default=100, validator=validators.ge(1))
-    """Creates in any rolling window."""
+    """Maximum number of creates in any rolling window."""
     window: float = field(default=60.0, validator=validators.gt(0))
-    """Seconds."""
-    patience: float = field(default=0.0, validator=validators.ge(0))
-    """For how many seconds in all a create that the service answered with 429 may wait for its Retry-After and go
-    again, under the same key. 0: the first 429 is raised."""
+    """Length of the window in seconds."""
+    max_wait: float = field(default=0.0, validator=validators.ge(0))
+    """For how many seconds in total a create that was answered with 429 may wait for Retry-After and be retried, with
+    the same key. With 0 the first 429 is raised."""
 
 
 @frozen
@@ -31,36 +31,39 @@ class Hold:
     """One slot in use."""
 
     until: datetime
-    """When it is free again, by what is known now."""
+    """When it becomes free, as far as is known now."""
     soonest: datetime
-    """When it may be free again at the earliest, if an answer comes now."""
+    """When it could become free at the earliest, if the response arrived now."""
 
 
 @frozen
 class Turn:
-    """Whether a create may go now."""
+    """Whether the limit permits a create now."""
 
     free: int
-    """Slots that are free."""
+    """Number of free slots."""
     wait: float
-    """Seconds until it is worth asking again; 0 when a slot is free."""
+    """Seconds until a slot may be free; 0 if one is free."""
 
 
-def turn(holds: Iterable[Hold], pacing: Pacing, now: datetime) -> Turn:
-    """The turn when these slots are held."""
-    held = [hold for hold in holds if hold.until > now]
-    free = pacing.limit - len(held)
+def compute_turn(holds: Iterable[Hold], pacing: Pacing, now: datetime) -> Turn:
+    """Return the turn while these slots are in use."""
+    active = [hold for hold in holds if hold.until > now]
+    free = pacing.limit - len(active)
     if free > 0:
         return Turn(free, 0.0)
-    soonest = sorted(hold.soonest for hold in held)
+    soonest = sorted(hold.soonest for hold in active)
     return Turn(0, (soonest[-free] - now) / timedelta(seconds=1))
 
 
-def hold_of(counted_at: datetime, pacing: Pacing, now: datetime, *, is_open: bool) -> Hold:
-    """The slot that an attempt holds which the service has counted by ``counted_at`` at the latest.
+def make_hold(counted_at: datetime, pacing: Pacing, now: datetime, *, is_open: bool) -> Hold:
+    """Return the slot that an attempt uses: until one window after the service has counted it.
 
-    It is held for a window after that: after the attempt's answer or, without one, its deadline. While nothing is known
-    of the attempt (``is_open``) an answer may free it sooner.
+    Args:
+        counted_at: The latest moment at which the service can have counted the attempt.
+        pacing: The limit that applies.
+        now: The current time.
+        is_open: Whether the outcome of the attempt is still unknown; a response may then free the slot sooner.
     """
     window = timedelta(seconds=pacing.window) + SLOT_MARGIN
     until = counted_at + window

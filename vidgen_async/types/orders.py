@@ -1,12 +1,12 @@
 """An order is a fold over its attempts.
 
-An attempt is one permission to send one POST. What is known of it only grows::
+An attempt is one permission to send one POST. Knowledge about it is only added::
 
     sending ──► not sent | uncertain | rejected | accepted
-    uncertain ──► uncertain, with an answer | not sent | rejected | accepted          (a late receipt always wins)
+    uncertain ──► uncertain, with a response | not sent | rejected | accepted     (a late receipt has precedence)
 
-The order's state is computed from its attempts and is never a field that the last writer sets: a resend that is
-refused does not hide that the first attempt, still uncertain, may have made a task.
+The state of an order is computed from its attempts. It is not a field that the last writer sets: a rejected resend
+does not hide that the first attempt, still uncertain, may have created a task.
 """
 
 import base64
@@ -22,10 +22,10 @@ from vidgen_async.types.resources import Extra, Receipt
 
 
 class AttemptOutcome(StrEnum):
-    """What is known of one attempt."""
+    """What is known about one attempt."""
 
     SENDING = "sending"
-    """A byte may have left; no outcome is known yet. Past its deadline it reads as uncertain."""
+    """A byte may have been sent; the outcome is not known yet. After its deadline the attempt is uncertain."""
     NOT_SENT = "not_sent"
     UNCERTAIN = "uncertain"
     REJECTED = "rejected"
@@ -36,55 +36,57 @@ class OrderState(StrEnum):
     """The state of an order: see :func:`fold`."""
 
     QUEUED = "queued"
-    """On record; no byte has left."""
+    """In the journal; no byte has been sent."""
     SENDING = "sending"
     UNCERTAIN = "uncertain"
     REJECTED = "rejected"
     ACCEPTED = "accepted"
     ABANDONED = "abandoned"
-    """A person gave up an uncertain order: it is never sent again, whatever is learned of it. A late receipt still
-    wins."""
+    """An operator gave up an uncertain order: it is never sent again. A late receipt still has precedence."""
     WITHDRAWN = "withdrawn"
-    """A person took back an order that had not been sent."""
+    """An operator withdrew an order that had not been sent."""
 
 
-#: A time that lies so far ahead is no slow caller's: the clock was set back.
+#: A time that is further in the future than this means that the clock was set back.
 SET_BACK = timedelta(minutes=5)
 
 _INSTANT = timedelta(microseconds=1)
 
-#: It is proven that the service has nothing of such an order: an explicit call may send it.
+#: The states in which the service provably has nothing of the order: an explicit call may send it.
 SENDABLE = frozenset({OrderState.QUEUED, OrderState.REJECTED})
 
-_GROWS_TO = {
+_NEXT_OUTCOMES = {
     AttemptOutcome.SENDING: frozenset(AttemptOutcome) - {AttemptOutcome.SENDING},
     AttemptOutcome.UNCERTAIN: frozenset({AttemptOutcome.NOT_SENT, AttemptOutcome.REJECTED, AttemptOutcome.ACCEPTED}),
 }
 
 
-def may_become(known: AttemptOutcome, news: AttemptOutcome) -> bool:
-    """Whether ``news`` adds knowledge about an attempt of which ``known`` is known."""
-    return news in _GROWS_TO.get(known, ())
+def may_become(known: AttemptOutcome, update: AttemptOutcome) -> bool:
+    """Return whether ``update`` adds knowledge about an attempt whose outcome is ``known`` so far."""
+    return update in _NEXT_OUTCOMES.get(known, ())
 
 
 def fold(outcomes: Iterable[AttemptOutcome]) -> OrderState:
-    """The state of an order with these attempts, in any order: the most dangerous thing that may be true."""
-    seen = set(outcomes)
+    """Return the state of an order whose attempts have these outcomes, in any sequence.
+
+    It is the most dangerous state that may be true.
+    """
+    present = set(outcomes)
     for outcome, state in (
         (AttemptOutcome.ACCEPTED, OrderState.ACCEPTED),
         (AttemptOutcome.SENDING, OrderState.SENDING),
         (AttemptOutcome.UNCERTAIN, OrderState.UNCERTAIN),
         (AttemptOutcome.REJECTED, OrderState.REJECTED),
     ):
-        if outcome in seen:
+        if outcome in present:
             return state
     return OrderState.QUEUED
 
 
 @frozen(kw_only=True)
 class Balance:
-    """What the account held at one moment: all numbers in an answer of GET /account (4.2), whose field names are not
-    documented, by their paths in it."""
+    """The balance of the account at one moment: all numbers in a response of GET /account (4.2), by their paths. The
+    names of its fields are not documented."""
 
     at: datetime
     numbers: Mapping[str, float] = field(hash=False)
@@ -92,61 +94,65 @@ class Balance:
 
 @frozen(kw_only=True)
 class Evidence:
-    """What became of an attempt: written once something is known."""
+    """What is known about the outcome of an attempt, recorded as soon as anything is known."""
 
     outcome: AttemptOutcome
     at: datetime
     status: int | None = None
-    """HTTP status of the answer, if one came."""
+    """HTTP status of the response, if one was received."""
     task_id: str | None = None
     cause: str = ""
     """One sentence, without secrets."""
     body: bytes = field(default=b"", repr=False)
-    """The answer's body as far as it came, for outcomes that only a person can judge."""
+    """The received part of the response body, for outcomes that only an operator can judge."""
     extra: Extra = field(factory=dict, hash=False, repr=False)
-    """What the answer held beside the task id."""
+    """The fields of the response other than the task id."""
     answered: bool = False
-    """An answer came, so the service has counted this create by now."""
+    """Whether a response was received, so that the service has counted this create."""
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    """Of the answer to an uncertain create, without secrets."""
+    """The headers of the response to an uncertain create, without secrets."""
     request_id: str | None = None
-    """The service's own id of the request, if the answer gave one."""
+    """The service's own id of the request, if the response contains one."""
     candidates: tuple[str, ...] = ()
-    """Values in the answer to an uncertain create that may be the id of its task."""
+    """Values in the response to an uncertain create that may be the id of its task."""
     balance_before: Balance | None = None
-    """The last one that was known when an uncertain create was sent."""
+    """The latest balance that was known when an uncertain create was sent."""
     balance_after: Balance | None = None
-    """Read soon after an uncertain create. Other orders of the account, refunds and late charges count in it too: it
-    proves nothing, and nothing is decided by it."""
+    """The balance soon after an uncertain create. Other orders of the account, refunds and late charges change it too:
+    it proves nothing, and no decision depends on it."""
 
 
 @frozen(kw_only=True)
 class Attempt:
-    """One permission to send the order's POST once; or a person's word that a task is the order's (kind ``adopt``),
-    with which nothing is sent and which takes nothing from what is known of the sends."""
+    """One permission to send the POST of an order once, or an operator's decision that a task belongs to the order.
+
+    In the latter case (kind ``adopt``) nothing is sent, and what is known about the sends does not change.
+    """
 
     n: int
-    """1, 2, 3 …"""
+    """Number of the attempt: 1, 2, 3 …"""
     sent_at: datetime
-    """When it was written down, just before the first byte."""
+    """When it was recorded, just before the first byte."""
     deadline_at: datetime
-    """From then on, without an outcome, it is uncertain."""
+    """After this time it is uncertain, if it has no outcome."""
     kind: str = "create"
-    """``create``; ``resend`` or ``adopt`` by a person."""
+    """``create``, or an operator's ``resend`` or ``adopt``."""
     by: str = ""
-    """Who asked for a resend, or adopted a task."""
+    """Who requested the resend or adopted the task."""
     reason: str = ""
     evidence: Evidence | None = None
 
     @property
     def outcome(self) -> AttemptOutcome:
-        """What is known of it; *sending* while nothing is."""
+        """What is known about it; *sending* while nothing is known."""
         return AttemptOutcome.SENDING if self.evidence is None else self.evidence.outcome
 
     @property
-    def waited(self) -> float | None:
-        """For how many seconds an answer was awaited; None while it is, for an adoption, and where whoever waited is
-        gone or the clock was set."""
+    def wait_time(self) -> float | None:
+        """Seconds from the send until the response arrived or the caller gave up waiting.
+
+        None while the caller waits, for an adoption, and if the waiting process ended or the clock was set.
+        """
         evidence = self.evidence
         if evidence is None or self.kind == "adopt":
             return None
@@ -156,8 +162,8 @@ class Attempt:
 
     @property
     def counted_at(self) -> datetime | None:
-        """The latest moment at which the service can have counted it for the rolling limit: its answer, else its
-        deadline; None when nothing of it was sent."""
+        """The latest time at which the service can have counted it for the rolling limit: the time of the response, or
+        else the deadline. None if nothing was sent."""
         evidence = self.evidence
         if evidence is None:
             return self.deadline_at
@@ -165,17 +171,16 @@ class Attempt:
             return None
         return evidence.at if evidence.answered else self.deadline_at
 
-    def correct_count(self, counted_at: datetime, now: datetime) -> datetime:
-        """The stored ``counted_at``, corrected if it lies too far ahead: the clock was set back, and nobody should
-        wait for a day that has not come yet. What was answered was counted by ``now``; what was not, within its
-        deadline."""
+    def correct_counted_at(self, counted_at: datetime, now: datetime) -> datetime:
+        """Return the stored ``counted_at``, corrected if the clock was set back since, so that no create waits for a
+        date in the future. An attempt with a response was counted by ``now``, any other within its time limit."""
         is_answered = self.evidence is not None and self.evidence.answered
         latest = now if is_answered else now + (self.deadline_at - self.sent_at)
         return latest if counted_at > latest + SET_BACK else counted_at
 
-    def learned(self, evidence: Evidence) -> "Attempt":
-        """This attempt with the evidence, if it adds knowledge; else this attempt as it is. To an uncertain attempt an
-        answer adds, even if it is still uncertain with it, and so does the balance."""
+    def with_evidence(self, evidence: Evidence) -> "Attempt":
+        """Return this attempt with the evidence if it adds knowledge, else this attempt unchanged. A response and a
+        balance add knowledge to an uncertain attempt, also if it remains uncertain."""
         if may_become(self.outcome, evidence.outcome):
             return evolve(self, evidence=evidence)
         known = self.evidence
@@ -190,7 +195,7 @@ class Attempt:
 
 @frozen(kw_only=True)
 class OrderRef:
-    """The name of an order: unique for ever."""
+    """The unique name of an order, which is never reused."""
 
     service: str
     """The origin of the service, ``https://host[:port]``."""
@@ -200,7 +205,7 @@ class OrderRef:
 
 @frozen(kw_only=True)
 class Closing:
-    """A person's word about an order: abandoned or withdrawn."""
+    """An operator's decision that an order is abandoned or withdrawn."""
 
     state: OrderState
     at: datetime
@@ -210,7 +215,7 @@ class Closing:
 
 @frozen(kw_only=True)
 class Decision:
-    """What a person decided about an order, as it is on record."""
+    """An operator's decision about an order, as recorded in the journal."""
 
     what: str
     """``resend``, ``adopt``, ``abandoned`` or ``withdrawn``."""
@@ -221,55 +226,55 @@ class Decision:
 
 @frozen(kw_only=True)
 class TaskResult:
-    """How a task ended, as it was seen first."""
+    """The terminal state of a task, as first observed."""
 
     task_id: str
     status: str
     """``completed`` or ``failed``."""
     at: datetime
-    """When it was seen."""
+    """When it was observed."""
     points: int | None = None
     failure_reason: str | None = field(default=None, repr=False)
 
 
 @frozen(kw_only=True)
 class RunningTask:
-    """A task that an order has, and that was not seen to end."""
+    """A task of an order whose terminal state has not been observed."""
 
     task_id: str
     order_id: str
     accepted_at: datetime
-    """When the receipt that names it was learned."""
+    """When the receipt that names it was recorded."""
 
 
 @frozen(kw_only=True)
 class Order:
-    """One order = one Idempotency-Key = one body, for ever."""
+    """One order: one Idempotency-Key and one body, which never change."""
 
     ref: OrderRef
     idempotency_key: str = field(repr=False)
     body: bytes = field(repr=False)
-    """The exact bytes of every send."""
+    """The exact bytes of the request body, the same in every send."""
     created_at: datetime
     attempts: tuple[Attempt, ...] = ()
     closing: Closing | None = None
     results: tuple[TaskResult, ...] = ()
-    """How its tasks ended, of those that were seen to end."""
+    """The terminal states of its tasks, as far as they were observed."""
 
     @property
     def order_id(self) -> str:
-        """The caller's own name for it."""
+        """The name that the caller chose for the order."""
         return self.ref.order_id
 
     @property
     def body_sha256(self) -> str:
-        """Of the bytes of every send, in hex."""
+        """SHA-256 of the request body, in hexadecimal."""
         return hashlib.sha256(self.body).hexdigest()
 
     @property
     def state(self) -> OrderState:
-        """The fold over its attempts, or an operator's decision where they leave room for one. A transport that did not
-        wait for the gate may have sent an order that was withdrawn meanwhile."""
+        """The fold over its attempts, or an operator's decision unless it is accepted or being sent. (A transport that
+        did not wait for the gate may have sent an order that was withdrawn meanwhile.)"""
         state = fold(attempt.outcome for attempt in self.attempts)
         if self.closing is None or state in (OrderState.ACCEPTED, OrderState.SENDING):
             return state
@@ -279,12 +284,12 @@ class Order:
 
     @property
     def task_ids(self) -> tuple[str, ...]:
-        """The distinct task ids of all receipts: more than one means that the service made the order twice."""
+        """The distinct task ids of all receipts. More than one means that the service carried out the order twice."""
         return tuple(dict.fromkeys(str(evidence.task_id) for evidence in self._receipts))
 
     @property
     def receipt(self) -> Receipt | None:
-        """The receipt that was learned first, so that it never changes; None while there is none."""
+        """The receipt that was recorded first, so that it never changes; None while there is none."""
         if not (receipts := self._receipts):
             return None
         first = min(receipts, key=lambda evidence: evidence.at)
@@ -299,88 +304,90 @@ class Order:
 
     @property
     def is_terminal(self) -> bool:
-        """It has a task, and all its tasks were seen to end."""
+        """Whether it has a task, and all its tasks are known to be terminal."""
         return bool(self.task_ids) and not self.running_task_ids
 
     @property
     def running_task_ids(self) -> tuple[str, ...]:
-        """Its tasks that were not seen to end."""
-        ended = {result.task_id for result in self.results}
-        return tuple(task_id for task_id in self.task_ids if task_id not in ended)
+        """The ids of its tasks that are not known to be terminal."""
+        terminal = {result.task_id for result in self.results}
+        return tuple(task_id for task_id in self.task_ids if task_id not in terminal)
 
     @property
     def unclear(self) -> tuple[Attempt, ...]:
-        """The attempts of which nobody knows whether the service took them: each with when it was sent, and its
-        evidence (when it was given up, the status and body that came, the cause)."""
+        """The uncertain attempts: the service may have accepted them. Each has the time of its send, and its evidence
+        (when the caller gave up waiting, the status and body that were received, the cause)."""
         return tuple(attempt for attempt in self.attempts if attempt.outcome is AttemptOutcome.UNCERTAIN)
 
     @property
     def sending_until(self) -> datetime | None:
-        """When it becomes uncertain for want of an outcome, if it is being sent."""
+        """When it becomes uncertain unless its outcome is recorded before; None if it is not being sent."""
         return sending_until(self.attempts)
 
     @property
     def decisions(self) -> tuple[Decision, ...]:
-        """Who decided what about it, when and why; oldest first."""
-        found = [
+        """The operators' decisions about it, oldest first."""
+        decisions = [
             Decision(what=attempt.kind, at=attempt.sent_at, by=attempt.by, reason=attempt.reason)
             for attempt in self.attempts
             if attempt.kind != "create"
         ]
         if (closing := self.closing) is not None:
-            found.append(Decision(what=closing.state, at=closing.at, by=closing.by, reason=closing.reason))
-        return tuple(sorted(found, key=lambda decision: decision.at))
+            decisions.append(Decision(what=closing.state, at=closing.at, by=closing.by, reason=closing.reason))
+        return tuple(sorted(decisions, key=lambda decision: decision.at))
 
     @property
     def _receipts(self) -> list[Evidence]:
-        known = [attempt.evidence for attempt in self.attempts if attempt.outcome is AttemptOutcome.ACCEPTED]
-        return [evidence for evidence in known if evidence is not None and evidence.task_id]
+        accepted = [attempt.evidence for attempt in self.attempts if attempt.outcome is AttemptOutcome.ACCEPTED]
+        return [evidence for evidence in accepted if evidence is not None and evidence.task_id]
 
     def with_attempt(self, attempt: Attempt) -> "Order":
-        """This order with one more attempt."""
+        """Return this order with one more attempt."""
         return evolve(self, attempts=(*self.attempts, attempt))
 
-    def learned(self, n: int, evidence: Evidence) -> "Order":
-        """This order with the evidence about attempt ``n``: idempotent, and in any order it gives the same state.
+    def with_evidence(self, n: int, evidence: Evidence) -> "Order":
+        """Return this order with the evidence about attempt ``n``. It is idempotent, and the sequence of calls does not
+        change the resulting state.
 
-        Of two receipts the one that is learned first stays the receipt, whatever the clocks said: somebody may have
-        been told of it. The other counts as having come just after it.
+        Of two receipts the one recorded first remains the receipt, even if the clocks disagree, because a caller may
+        already have it. The other one is dated just after it.
         """
         if evidence.outcome is AttemptOutcome.ACCEPTED and (receipts := self._receipts):
             evidence = evolve(evidence, at=max(evidence.at, *(known.at + _INSTANT for known in receipts)))
         return evolve(
             self,
-            attempts=tuple(attempt.learned(evidence) if attempt.n == n else attempt for attempt in self.attempts),
+            attempts=tuple(attempt.with_evidence(evidence) if attempt.n == n else attempt for attempt in self.attempts),
         )
 
-    def expired(self, now: datetime) -> "Order":
-        """This order with every *sending* attempt past its deadline as *uncertain*; and one that was sent in days that
-        have not come yet, since nobody knows how long ago that was."""
+    def as_of(self, now: datetime) -> "Order":
+        """Return this order as it is at ``now``: a *sending* attempt after its deadline is *uncertain*. So is one whose
+        send lies in the future, because the time since then is unknown."""
         order = self
         for attempt in self.attempts:
             if attempt.outcome is not AttemptOutcome.SENDING:
                 continue
             if now > attempt.deadline_at:
-                cause = "no outcome was written before the deadline: the process that sent it is gone or stuck"
+                cause = "no outcome was recorded before the deadline: the process that sent it has ended or hangs"
             elif now < attempt.sent_at - SET_BACK:
-                cause = "the clock was set back since it was sent, and no outcome was written"
+                cause = "the clock was set back since it was sent, and no outcome was recorded"
             else:
                 continue
-            order = order.learned(attempt.n, Evidence(outcome=AttemptOutcome.UNCERTAIN, at=now, cause=cause))
+            order = order.with_evidence(attempt.n, Evidence(outcome=AttemptOutcome.UNCERTAIN, at=now, cause=cause))
         return order
 
 
 def sending_until(attempts: Iterable[Attempt]) -> datetime | None:
-    """When the last of those that are being sent becomes uncertain; None when none is."""
+    """Return when the last of those that are being sent becomes uncertain; None if none is being sent."""
     deadlines = [attempt.deadline_at for attempt in attempts if attempt.outcome is AttemptOutcome.SENDING]
     return max(deadlines, default=None)
 
 
 def idempotency_key(namespace: str, account: str, order_id: str) -> str:
-    """The key of an order: derived, so that it is the same after a crash and even after the journal was lost.
+    """Return the Idempotency-Key of an order. It is derived from its arguments, so that it is the same after a crash,
+    and after the loss of the journal if the namespace is the same.
 
-    44 characters (section 8 allows 8 to 100). The namespace is the deployment's own random word; without it two
-    deployments on one account could meet in one key.
+    It has 44 characters (section 8 allows 8 to 100). The namespace is random for each deployment: without it, two
+    deployments that use one account could derive the same key.
     """
     digest = hashlib.sha256("\0".join((namespace, account, order_id)).encode()).digest()
     return "vg1-" + base64.b32encode(digest).decode().lower()[:40]
@@ -388,11 +395,11 @@ def idempotency_key(namespace: str, account: str, order_id: str) -> str:
 
 @frozen(kw_only=True)
 class Permission:
-    """What is asked of :meth:`Journal.begin`: to write attempt ``expect_attempt + 1`` of an order as *sending*."""
+    """A request to :meth:`Journal.begin`: record attempt ``expect_attempt + 1`` of an order as *sending*."""
 
     ref: OrderRef
     expect_attempt: int
-    """How many attempts the caller has seen; another number means that somebody else was faster."""
+    """The number of attempts that the caller has read. If the order has more, another caller was faster."""
     states: Collection[OrderState]
     """The states in which the order may be sent."""
     now: datetime
@@ -402,12 +409,12 @@ class Permission:
     by: str = ""
     reason: str = ""
 
-    def suits(self, order: Order) -> bool:
-        """Whether the order is as the caller saw it."""
+    def matches(self, order: Order) -> bool:
+        """Return whether the order is as the caller has read it."""
         return order.state in self.states and len(order.attempts) == self.expect_attempt
 
-    def attempt(self) -> Attempt:
-        """The attempt that is asked for."""
+    def make_attempt(self) -> Attempt:
+        """Return the attempt to record."""
         return Attempt(
             n=self.expect_attempt + 1,
             sent_at=self.now,

@@ -1,7 +1,7 @@
-"""The service's resources as frozen values (section 2 of the service description). They know no JSON.
+"""The service's resources as frozen values (section 2 of the service description), independent of JSON.
 
-Fields that the description does not name are kept in ``extra`` as they came, under their wire names; so is a value
-that cannot be read as the field's type.
+``extra`` holds, unchanged and under their wire names, the fields that the description does not name, and values that
+cannot be converted to the type of their field.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,17 +34,17 @@ def _show_kind(value: object) -> str:
 
 
 def _show_text(text: object) -> str:
-    """What the service says in its own words: they may hold anything."""
+    """Shorten a text of the service, which may contain anything, and hide secrets in it."""
     return repr(excerpt(text)) if isinstance(text, str) else _show_kind(text)
 
 
 def _show_names(extra: object) -> str:
-    """The names only: nobody knows what an undocumented field holds."""
+    """Show the names only: what undocumented fields contain is unknown."""
     return repr(sorted(map(str, extra))) if isinstance(extra, Mapping) else _show_kind(extra)
 
 
 def _dict(value: Any) -> Any:
-    # Like _tuple: what is none is named by the validation.
+    # As in _tuple, the validation reports values of another type.
     return dict(value) if isinstance(value, Mapping) else value
 
 
@@ -54,10 +54,10 @@ def _extra() -> Any:
 
 @frozen(kw_only=True)
 class CatalogModel:
-    """One entry of the catalog (2.1). A limit of None means that the entry does not say; 0 means not supported."""
+    """One model of the catalog (2.1). A limit of None is not stated by the catalog; 0 means not supported."""
 
     code: str
-    """The model ID: what goes into ``model`` of a create."""
+    """The model ID, the value for ``model`` of a create."""
     name: str = ""
     enabled: bool = False
     maintenance: bool = False
@@ -68,17 +68,20 @@ class CatalogModel:
     max_reference_audios: int | None = None
     max_reference_videos: int | None = None
     extra: Extra = _extra()
-    """Everything else the entry holds, prices among it (their names are not documented)."""
+    """All other fields of the entry, such as prices, whose names are not documented."""
 
     @property
     def is_usable(self) -> bool:
-        """Section 3: enabled, and not under maintenance."""
+        """Whether it is enabled and not under maintenance (section 3)."""
         return self.enabled and not self.maintenance
 
 
 @frozen(kw_only=True)
 class Catalog:
-    """All models of the calling key, in the service's order: iterable, ``len()``, ``catalog["vendorh3"]``, ``in``."""
+    """All models available to the API key, in the service's order.
+
+    It supports iteration, ``len(catalog)``, ``catalog["vendorh3"]`` and ``"vendorh3" in catalog``.
+    """
 
     models: tuple[CatalogModel, ...]
     extra: Extra = _extra()
@@ -93,7 +96,11 @@ class Catalog:
         return any(model.code == code for model in self.models)
 
     def __getitem__(self, code: str) -> CatalogModel:
-        """The model with this ID; a KeyError names the ones there are."""
+        """Return the model with this ID.
+
+        Raises:
+            KeyError: The catalog has no such model; the message lists the models it has.
+        """
         model = self.get(code)
         if model is not None:
             return model
@@ -101,29 +108,29 @@ class Catalog:
         raise KeyError(message)
 
     def get(self, code: str) -> CatalogModel | None:
-        """The model with this ID, of several the one that can be used; None when the catalog has none."""
+        """Return the model with this ID, or None. Of several with the same ID, a usable one is returned."""
         return max((model for model in self.models if model.code == code), key=lambda m: m.is_usable, default=None)
 
     @property
     def usable(self) -> tuple[CatalogModel, ...]:
-        """The models that can be used now."""
+        """The models that are enabled and not under maintenance."""
         return tuple(model for model in self.models if model.is_usable)
 
 
-#: The account's field names are not documented (2.2). ``balance`` reads the first of exactly these that is a number.
+#: The names of the account's fields are not documented (2.2). ``balance`` is the first of these that is a number.
 BALANCE_NAMES = ("balance", "credits", "points", "credit_balance", "creditBalance", "remaining_credits")
-_MOST_NUMBERS = 100
+_MAX_NUMBERS = 100
 
 
 @frozen(kw_only=True)
 class Account:
-    """The account (2.2). Its field names are not documented: ``extra`` holds the whole answer."""
+    """The account (2.2). The names of its fields are not documented: ``extra`` holds the whole response."""
 
     extra: Extra = _extra()
 
     @property
     def balance(self) -> float | None:
-        """Credits (points) left: the first of ``BALANCE_NAMES`` that holds a number, else None."""
+        """The remaining credits (points): the first field of ``BALANCE_NAMES`` that is a number, else None."""
         for name in BALANCE_NAMES:
             value = self.extra.get(name)
             if isinstance(value, int | float) and not isinstance(value, bool):
@@ -137,11 +144,11 @@ class Account:
 
     @property
     def numbers(self) -> dict[str, float]:
-        """The numbers in the answer by their paths, ``{"wallet.credits": 120}``, at most 100; and the balance."""
-        found = dict(islice(_numbers_in(self.extra, ""), _MOST_NUMBERS))
-        if self.balance is not None and found.keys().isdisjoint(BALANCE_NAMES):
-            found["balance"] = self.balance
-        return found
+        """The numbers in the response by their paths, ``{"wallet.credits": 120}``, at most 100, and the balance."""
+        numbers = dict(islice(_numbers_in(self.extra, ""), _MAX_NUMBERS))
+        if self.balance is not None and numbers.keys().isdisjoint(BALANCE_NAMES):
+            numbers["balance"] = self.balance
+        return numbers
 
 
 def _numbers_in(value: object, path: str) -> Iterator[tuple[str, float]]:
@@ -154,13 +161,13 @@ def _numbers_in(value: object, path: str) -> Iterator[tuple[str, float]]:
 
 @frozen(kw_only=True)
 class ReferenceAsset:
-    """An uploaded image (2.3). The service keeps ordinary assets for 72 hours (section 8)."""
+    """An uploaded image (2.3). The service stores ordinary assets for 72 hours (section 8)."""
 
     id: str
     image_id: str
     """The value for ``image_ids`` of a create."""
     url: str | None = field(default=None, repr=_show_url)
-    """Absolute; every query parameter (its token too) as the service sent it, byte for byte."""
+    """The absolute URL; its query, including the token, is exactly as the service sent it."""
     mime: str | None = None
     name: str | None = None
     extra: Extra = _extra()
@@ -189,7 +196,7 @@ class VideoFields(TypedDict, total=False):
 
 
 def _tuple(value: Any) -> Any:
-    # A str is iterable too; the check that names the field comes with the validation.
+    # A str is iterable too; the validation reports it with the name of the field.
     is_list = isinstance(value, Iterable) and not isinstance(value, str | bytes | bytearray | Mapping | PurePath)
     return tuple(value) if is_list else value
 
@@ -200,7 +207,7 @@ def _show_count(items: object) -> str:
 
 @frozen(kw_only=True)
 class VideoRequest:
-    """What a create asks for (2.4). Fields left at None are not sent. Its repr shows neither prompt nor URLs."""
+    """The fields of a create (2.4). Fields that are None are not sent. The ``repr`` shows no prompt and no secrets."""
 
     model: str
     prompt: str = field(repr=lambda prompt: f"<{len(prompt)} characters>" if isinstance(prompt, str) else "<…>")
@@ -221,77 +228,81 @@ class VideoRequest:
     reference_audios: Sequence[Mapping[str, Any]] | None = field(default=None, converter=_tuple, repr=_show_count)
     audio_urls: Sequence[str] | None = field(default=None, converter=_tuple, repr=_show_urls)
     extra: Extra = _extra()
-    """Undocumented fields, sent as they are beside the others."""
+    """Undocumented fields, which are sent unchanged in addition to the others."""
 
     @classmethod
     def field_names(cls) -> tuple[str, ...]:
-        """The documented fields, in the description's order."""
+        """Return the names of the documented fields, in the order of the description."""
         return _VIDEO_FIELDS
 
 
 _VIDEO_FIELDS = tuple(attribute.name for attribute in fields(VideoRequest) if attribute.name != "extra")
 
-#: Section 3: the states that are never left again.
+#: The states that never change again (section 3).
 TERMINAL_STATES = frozenset({"completed", "failed"})
 KNOWN_STATES = TERMINAL_STATES | {"queued", "running"}
 
 
 @frozen(kw_only=True)
 class VideoTask:
-    """A video task as one answer showed it (2.5)."""
+    """A video task as returned by one response (2.5)."""
 
     id: str
     status: str | None = field(default=None, repr=_show_text)
-    """queued, running, completed, failed; anything else is kept as it came and is not terminal."""
+    """``queued``, ``running``, ``completed`` or ``failed``; any other value is unchanged, and not terminal."""
     model: str | None = None
     points: int | None = None
-    """Credits charged."""
+    """The charged credits."""
     video_url: str | None = field(default=None, repr=_show_url)
-    """The complete result address; its ``exp`` and ``sig`` are kept byte for byte."""
+    """The complete URL of the video; its ``exp`` and ``sig`` are unchanged."""
     failure_reason: str | None = field(default=None, repr=_show_text)
-    """As the service said it; messages and ``repr`` show it shortened, and without secrets."""
+    """The service's text; messages and ``repr`` show it shortened, and without secrets."""
     upstream_task_id: str | None = None
-    """For diagnosis only; never for queries."""
+    """For diagnosis only, never for queries."""
     provider: Any = field(default=None, repr=_show_text, hash=False)
-    """Its type is not documented: kept as it came."""
+    """Unchanged, because its type is not documented."""
     created_at: datetime | None = None
     updated_at: datetime | None = None
     request_id: str | None = field(default=None, repr=_show_text, eq=False)
-    """The service's own id of the request that showed it, if the answer gave one."""
+    """The service's own id of the request that returned it, if the response contains one."""
     extra: Extra = _extra()
 
     @property
     def is_terminal(self) -> bool:
-        """Section 3: completed or failed, and never anything else again."""
+        """Whether it is completed or failed, which never changes again (section 3)."""
         return self.status in TERMINAL_STATES
 
 
 @frozen(kw_only=True)
 class Receipt:
-    """Proof that the service took an order: it holds the task id."""
+    """Proof that the service accepted an order. It contains the task id."""
 
     order_id: str
     idempotency_key: str = field(repr=False)
     task_id: str
     accepted_at: datetime
     request_id: str | None = field(default=None, eq=False)
-    """The service's own id of the create, if its answer gave one."""
+    """The service's own id of the create, if the response contains one."""
     extra: Extra = _extra()
-    """What else the answer to the create held."""
+    """All other fields of the response to the create."""
 
 
 TaskLike: TypeAlias = str | Receipt | VideoTask
-"""Wherever a task is meant: its id, its receipt, or the task itself."""
+"""How calls accept a task: its id, its receipt, or the task itself."""
 
 
 def task_id_of(task: TaskLike) -> str:
-    """The id of what was given; other types are a TypeError that names what is accepted."""
+    """Return the id of a task.
+
+    Raises:
+        TypeError: The argument is of another type; the message names the accepted ones.
+    """
     if isinstance(task, str):
         return task
     if isinstance(task, Receipt):
         return task.task_id
     if isinstance(task, VideoTask):
         return task.id
-    # Users without a type checker come here.
+    # Reached by users without a type checker.
     message = f"a task is a task id, a Receipt or a VideoTask, not {type(task).__name__}"
     raise TypeError(message)

@@ -6,6 +6,6 @@ a failed look means in :mod:`vidgen_async.watcher.poll_rules`.
 
 from vidgen_async.watcher.listeners import Outcome
 from vidgen_async.watcher.stats import WatcherStats
-from vidgen_async.watcher.watcher import Watcher
+from vidgen_async.watcher.watcher import ONE_DAY, Watcher
 
-__all__ = ["Outcome", "Watcher", "WatcherStats"]
+__all__ = ["ONE_DAY", "Outcome", "Watcher", "WatcherStats"]

@@ -151,7 +151,7 @@ def a_client() -> Client:
         account="studio",
         namespace="heron",
         max_connections=20,
-        pacing=Pacing(limit=50, patience=30),
+        pacing=Pacing(limit=50, max_wait=30),
         retry_reads_for=30,
     )
 

@@ -103,7 +103,7 @@ def _attempt(attempt: Attempt) -> str:
     if evidence is None:
         known = f", counts as being sent until {moment(attempt.deadline_at)}"
     else:
-        known = "" if attempt.waited is None else f", after {attempt.waited:.1f} s"
+        known = "" if attempt.wait_time is None else f", after {attempt.wait_time:.1f} s"
         cause += f" (request {evidence.request_id})" if evidence.request_id else ""
         cause += f"; its task may be {', '.join(evidence.candidates)}" if evidence.candidates else ""
     return f"{attempt.outcome}, {kind} {moment(attempt.sent_at)}{known}{cause}"

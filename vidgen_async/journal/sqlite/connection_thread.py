@@ -1,4 +1,4 @@
-"""A connection in a thread of its own: the event loop never waits for the disk."""
+"""A database connection in its own thread, so that the event loop never waits for the disk."""
 
 import asyncio
 import logging
@@ -22,11 +22,11 @@ T = TypeVar("T")
 
 
 class ConnectionThread:
-    """Carries out operations, one after the other, until it is closed.
+    """Carries out operations one after the other until it is closed.
 
-    An operation that has begun is carried out to its end; one whose caller was cancelled before that never begins.
-    The thread is a daemon: a process that ends without closing it does not wait, and what was not committed is undone
-    by whoever opens the file next.
+    An operation that has begun is completed; one whose caller is cancelled before never begins. The thread is a daemon:
+    a process that ends without closing it does not wait for it, and SQLite rolls back an uncommitted transaction when
+    the file is opened again.
     """
 
     def __init__(self, file: JournalFile) -> None:
@@ -34,14 +34,17 @@ class ConnectionThread:
         self._file = file
         self._steps: SimpleQueue[Callable[[_Connection], None] | None] = SimpleQueue()
         self._tickets = 0
-        """How many operations were submitted: each has the next number."""
+        """Number of operations submitted so far; the number of the latest one."""
         self._lock = threading.Lock()
         self._end: Future[None] = Future()
         self._thread = threading.Thread(target=self._work, name=f"journal {file.path.name}", daemon=True)
         self._thread.start()
 
     def submit(self, operation: Callable[[sqlite3.Connection], T]) -> Future[T]:
-        """Its result, or JournalError. Cancelling the future keeps an operation from beginning, never from ending."""
+        """Queue an operation and return the future of its result, or of a JournalError.
+
+        Cancelling the future has an effect only on an operation that has not begun.
+        """
         future: Future[T] = Future()
         with self._lock:
             self._tickets += 1
@@ -53,8 +56,8 @@ class ConnectionThread:
     ) -> None:
         if not future.set_running_or_notify_cancel():
             return
-        if connection.timed_out is not None and ticket <= connection.timed_out[0]:
-            future.set_exception(connection.timed_out[1])
+        if connection.timeout is not None and ticket <= connection.timeout[0]:
+            future.set_exception(connection.timeout[1])
             return
         try:
             result = operation(connection.get())
@@ -62,61 +65,63 @@ class ConnectionThread:
             future.set_exception(error)
         except (sqlite3.Error, OSError, ValueError, OverflowError, RecursionError) as error:
             connection.close()
-            explained = connection.file.explain(error)
-            explained.__cause__ = error
+            journal_error = connection.file.explain(error)
+            journal_error.__cause__ = error
             if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
-                # What was submitted meanwhile has waited as long as it had to wait for its own turn.
-                connection.time_out(self._tickets, explained)
-            future.set_exception(explained)
-        except BaseException as error:  # noqa: BLE001 - whatever it is, the caller is waiting for it
+                # Operations that were submitted meanwhile have waited for the lock just as long: they fail too.
+                connection.time_out(self._tickets, journal_error)
+            future.set_exception(journal_error)
+        except BaseException as error:  # noqa: BLE001 - any error must reach the waiting caller
             future.set_exception(error)
         else:
-            connection.timed_out = None
+            connection.timeout = None
             future.set_result(result)
 
     async def aclose(self) -> None:
-        """Wait for the operations so far, and for the end of the thread. It ends also when the caller is cancelled."""
+        """Wait until all queued operations are carried out and the thread has ended. The thread also ends if the caller
+        is cancelled."""
         self._steps.put(None)
         await asyncio.wrap_future(self._end)
         self._thread.join()
 
     def _work(self) -> None:
-        # The connection is held by this frame alone. A forked child has no such thread, so nothing there can close
-        # it: that would undo, in the file, what the parent is just writing.
+        # Only this frame refers to the connection. A forked child does not have this thread, so it cannot close the
+        # connection, which would roll back the parent's transaction in the file.
         connection = _Connection(self._file)
         while (step := self._steps.get()) is not None:
             step(connection)
-            del step  # an idle thread keeps no result alive
+            del step  # an idle thread must not keep a result in memory
         connection.close()
         if self._end.set_running_or_notify_cancel():
             self._end.set_result(None)
 
 
 class _Connection:
-    """Opened when it is first needed, and again after an error."""
+    """The connection, opened when it is first needed and again after an error."""
 
     def __init__(self, file: JournalFile) -> None:
         self.file = file
-        self._opened: sqlite3.Connection | None = None
-        self.timed_out: tuple[int, JournalError] | None = None
-        """The last operation that was submitted before the journal turned out to be locked, and the error; None after
-        an operation that came through."""
+        self._db: sqlite3.Connection | None = None
+        self.timeout: tuple[int, JournalError] | None = None
+        """The number of the last operation that fails because the journal is locked, and the error; None after a
+        successful operation."""
 
     def time_out(self, ticket: int, error: JournalError) -> None:
-        """The journal is locked: operations up to this one fail at once. One warning while it stays so."""
-        if self.timed_out is None:
-            message = "journal %(path)s: it is locked by another program; what waits for it fails"
+        """Let the operations up to ``ticket`` fail, because the journal is locked. A single warning is logged until an
+        operation succeeds again."""
+        if self.timeout is None:
+            message = "journal %(path)s: locked by another program; the waiting operations fail"
             report(logger, logging.WARNING, Event.JOURNAL_LOCKED, message, path=str(self.file.path))
-        self.timed_out = (ticket, error)
+        self.timeout = (ticket, error)
 
     def get(self) -> sqlite3.Connection:
-        if self._opened is None:
-            self._opened = self.file.open()
-        self.file.check_still_there()
-        return self._opened
+        if self._db is None:
+            self._db = self.file.open()
+        self.file.check_identity()
+        return self._db
 
     def close(self) -> None:
-        opened, self._opened = self._opened, None
-        if opened is not None:
+        db, self._db = self._db, None
+        if db is not None:
             with suppress(sqlite3.Error):
-                opened.close()
+                db.close()

@@ -1,8 +1,8 @@
-"""A lock on a file beside the journal's.
+"""A lock on a file beside the journal.
 
 SQLite's own locks belong to the process and the file: closing any other descriptor of the file, as copying it does,
-drops them all. A ``flock`` belongs to the one descriptor that took it, so it also holds where the file is copied or
-read by other code of the process.
+releases them all. A ``flock`` belongs to the descriptor that acquired it, so other code of the process may copy or read
+the journal.
 """
 
 import os
@@ -17,14 +17,18 @@ try:
 except ImportError:  # not on Windows, whose locks belong to the descriptor anyway
     fcntl = None  # type: ignore[assignment]
 
-#: Seconds between two attempts to take a lock that another process holds.
+#: Seconds between two attempts to acquire a lock that another process holds.
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.02
 
 
 class FileLock:
-    """Taken and released by one thread; it may be taken again while it is held.
+    """A reentrant lock between processes, for use by one thread.
 
-    ``time_limit`` in seconds; then sqlite3.OperationalError (SQLITE_BUSY), as where SQLite waited in vain itself.
+    Args:
+        path: The file that is locked; it is created if it does not exist.
+        time_limit: Seconds to wait for the lock before sqlite3.OperationalError (SQLITE_BUSY) is raised, as SQLite
+            raises it for its own locks.
+        mode: The permissions of a new file.
     """
 
     def __init__(self, path: Path, *, time_limit: float, mode: int) -> None:
@@ -36,7 +40,7 @@ class FileLock:
 
     @contextmanager
     def hold(self, *, exclusive: bool) -> Iterator[None]:
-        """Hold the lock: exclusive for a write, else shared with other readers."""
+        """Hold the lock inside the ``with`` block: exclusively to write, else shared with other readers."""
         if fcntl is None or self._depth:
             self._depth += 1
         else:
@@ -73,19 +77,19 @@ class FileLock:
                 continue
             if self._is_in_place(self._descriptor):
                 return
-            self.close()  # another file is there now, which other processes lock
+            self.close()  # the file was replaced, and other processes lock the new one
 
     def _is_in_place(self, descriptor: int) -> bool:
-        held = os.fstat(descriptor)
+        locked = os.fstat(descriptor)
         try:
-            found = self.path.stat()
+            current = self.path.stat()
         except FileNotFoundError:
             return False
-        return (found.st_dev, found.st_ino) == (held.st_dev, held.st_ino)
+        return (current.st_dev, current.st_ino) == (locked.st_dev, locked.st_ino)
 
 
 class LockedConnection(sqlite3.Connection):
-    """A connection whose transactions hold the lock; closing it closes the lock's file."""
+    """A connection whose transactions hold the lock. Closing it closes the lock's file too."""
 
     lock: FileLock | None = None
 

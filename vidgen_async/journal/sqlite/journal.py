@@ -1,4 +1,4 @@
-"""A journal in a file: it survives the process, and any number of processes of one machine may share it."""
+"""A journal in a file: it survives the process, and all processes of one machine can share it."""
 
 import asyncio
 import os
@@ -13,7 +13,7 @@ from typing import TypeVar
 from attrs import evolve
 
 from vidgen_async.errors import ConfigurationError
-from vidgen_async.journal.base import RUNNING_PAGE, RunningPage, unknown_order
+from vidgen_async.journal.base import RUNNING_PAGE, RunningPage, unknown_order_error
 from vidgen_async.journal.sqlite import queries
 from vidgen_async.journal.sqlite.backup import write_backup
 from vidgen_async.journal.sqlite.connection_thread import ConnectionThread
@@ -24,22 +24,25 @@ from vidgen_async.types.orders import Attempt, Closing, Evidence, Order, OrderRe
 
 T = TypeVar("T")
 
-#: So many orders are read at one go.
+#: Number of orders that are read in one transaction.
 _LIST_PAGE = 250
 
 
 class SqliteJournal:
-    """Orders in an SQLite file. What an operation wrote survives a kill and a loss of power.
+    """Orders in an SQLite file. Completed operations survive a killed process and a loss of power.
 
-    ``path``  of the file. It is made by the first operation, for its owner alone (mode 0600), in a directory that
-        exists. A file that was deleted or replaced while in use is not written again.
-    ``busy_timeout``  seconds for which an operation waits while another process writes.
-    ``allow_network_file_system``  for those who know that its locks hold across all machines that use the file.
+    The file is not opened before the first operation. All work is done in a thread of the journal's own, so that the
+    event loop never waits for the disk. Clients, event loops and threads can share a journal. A forked child can use it
+    only if it was not used before the fork. Nothing is ever deleted: every evidence and every closing remains in the
+    journal, with its time and its texts. If an operation raises JournalError, the message states the problem with the
+    file and what to do.
 
-    Nothing is opened before the first operation; JournalError says what is wrong with the file and what to do. All
-    work is done in one thread of the journal's own, so the event loop never waits for the disk. Several clients, event
-    loops and threads may share one. In a forked child it can be used only if it had not been in use before the fork.
-    Nothing is ever deleted: every piece of evidence and every closing stays on record, with its time and its words.
+    Args:
+        path: The file. The first operation creates it, for its owner only (mode 0600); its directory must exist. A file
+            that was deleted or replaced while in use is not written any more.
+        busy_timeout: Seconds for which an operation waits while another process writes.
+        allow_network_file_system: Permits a network file system. Use it only if its locks work across all machines that
+            use the file.
     """
 
     durable = True
@@ -53,29 +56,29 @@ class SqliteJournal:
     ) -> None:
         name = os.fspath(path)
         if not name or name == ":memory:" or "\0" in name:
-            message = f"a journal needs the path of a file, not {name!r}; for orders in memory take a MemoryJournal"
+            message = f"a journal needs the path of a file, not {name!r}; for orders in memory use a MemoryJournal"
             raise ConfigurationError(message)
         self._file = JournalFile(name, busy_timeout=busy_timeout, allow_network_file_system=allow_network_file_system)
         self._thread: ConnectionThread | None = None
         self._lock = threading.Lock()
         self._closings = 0
-        """How often it was closed."""
+        """Number of calls of :meth:`aclose`."""
 
     def __repr__(self) -> str:
         return f"SqliteJournal({str(self.path)!r})"
 
     @property
     def path(self) -> Path:
-        """Where the file is, absolute."""
+        """The absolute path of the file."""
         return self._file.path
 
     async def namespace(self, proposed: str) -> str:
         def operation(db: sqlite3.Connection) -> str:
             with transaction(db, "IMMEDIATE"):
-                word = queries.read_namespace(db)
-                if word is None:
+                namespace = queries.read_namespace(db)
+                if namespace is None:
                     queries.add_namespace(db, proposed)
-                return word or proposed
+                return namespace or proposed
 
         return await self._run(operation)
 
@@ -83,7 +86,7 @@ class SqliteJournal:
         def operation(db: sqlite3.Connection) -> Order:
             with transaction(db, "IMMEDIATE"):
                 queries.add_order(db, order)
-                return _known(db, order.ref)
+                return _require_order(db, order.ref)
 
         return await self._run(operation)
 
@@ -94,7 +97,7 @@ class SqliteJournal:
             if available is not None:
                 return available
             with transaction(db, "IMMEDIATE"):
-                return _turn(db, service, account, pacing, now)
+                return _read_turn(db, service, account, pacing, now)
 
         return await self._run(operation)
 
@@ -103,13 +106,13 @@ class SqliteJournal:
 
         def operation(db: sqlite3.Connection) -> Attempt | Order | Turn:
             with transaction(db, "IMMEDIATE"):
-                order = _expired(db, _known(db, ref), now)
-                if not permission.suits(order):
+                order = _update_expired(db, _require_order(db, ref), now)
+                if not permission.matches(order):
                     return order
-                available = _turn(db, ref.service, ref.account, permission.pacing, now)
+                available = _read_turn(db, ref.service, ref.account, permission.pacing, now)
                 if not available.free:
                     return available
-                attempt = permission.attempt()
+                attempt = permission.make_attempt()
                 queries.add_attempt(db, ref, attempt)
                 return attempt
 
@@ -118,25 +121,25 @@ class SqliteJournal:
     async def settle(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
         def operation(db: sqlite3.Connection) -> Order:
             with transaction(db, "IMMEDIATE"):
-                order = _known(db, ref)
-                return _written(db, order, order.learned(n, evidence))
+                order = _require_order(db, ref)
+                return _write_evidence(db, order, order.with_evidence(n, evidence))
 
         return await self._run(operation)
 
     async def confirm(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
         def operation(db: sqlite3.Connection) -> Order:
             with transaction(db, "IMMEDIATE"):
-                order = _known(db, ref)
+                order = _require_order(db, ref)
                 if queries.is_claimed(db, ref, str(evidence.task_id)):
                     return order
-                return _written(db, order, order.learned(n, evidence))
+                return _write_evidence(db, order, order.with_evidence(n, evidence))
 
         return await self._run(operation)
 
     async def close_order(self, ref: OrderRef, closing: Closing, states: Collection[OrderState]) -> Order:
         def operation(db: sqlite3.Connection) -> Order:
             with transaction(db, "IMMEDIATE"):
-                order = _expired(db, _known(db, ref), closing.at)
+                order = _update_expired(db, _require_order(db, ref), closing.at)
                 if order.state not in states:
                     return order
                 queries.add_closing(db, ref, closing)
@@ -150,14 +153,14 @@ class SqliteJournal:
                 if attempt.evidence is not None and attempt.evidence.task_id is not None:
                     owner = queries.read_owner(db, ref, attempt.evidence.task_id)
                     if owner is not None:
-                        return _known(db, owner)
-                order = _expired(db, _known(db, ref), attempt.sent_at)
+                        return _require_order(db, owner)
+                order = _update_expired(db, _require_order(db, ref), attempt.sent_at)
                 if order.state not in states:
                     return order
                 empty = evolve(attempt, n=len(order.attempts) + 1, evidence=None)
                 queries.add_attempt(db, ref, empty)
                 before, after = order.with_attempt(empty), order.with_attempt(evolve(attempt, n=empty.n))
-                return _written(db, before, after)
+                return _write_evidence(db, before, after)
 
         return await self._run(operation)
 
@@ -180,25 +183,25 @@ class SqliteJournal:
             order = queries.read_order(db, ref)
             return [] if order is None else [order]
 
-        found = await self._run(lambda db: _current(db, read, now))
+        found = await self._run(lambda db: _read_as_of(db, read, now))
         return found[0] if found else None
 
     async def list(self, service: str, account: str, now: datetime, *, is_terminal: bool | None = None) -> list[Order]:
         def page(db: sqlite3.Connection, after: int) -> tuple[list[Order], int | None]:
-            until = queries.end_of_page(db, "orders", after, _LIST_PAGE)
+            until = queries.find_end_of_page(db, "orders", after, _LIST_PAGE)
 
             def read(db: sqlite3.Connection) -> list[Order]:
                 return queries.read_orders(db, service, account, after, until, is_terminal=is_terminal)
 
-            return _current(db, read, now), until
+            return _read_as_of(db, read, now), until
 
         listed: list[Order] = []
         after: int | None = 0
         closings = self._closings
         while after is not None:
             if closings != self._closings:
-                what = "it was closed while its orders were being listed"
-                raise self._file.error(what)
+                problem = "it was closed while its orders were being listed"
+                raise self._file.make_error(problem)
             orders, after = await self._run(partial(page, after=after))
             listed.extend(orders)
         return listed
@@ -206,17 +209,25 @@ class SqliteJournal:
     async def running(self, service: str, account: str, *, after: int = 0) -> RunningPage:
         def operation(db: sqlite3.Connection) -> RunningPage:
             with transaction(db, "DEFERRED"):
-                until = queries.end_of_page(db, "evidence", after, RUNNING_PAGE)
+                until = queries.find_end_of_page(db, "evidence", after, RUNNING_PAGE)
                 return RunningPage(tasks=queries.read_running(db, service, account, after, until), after=until)
 
         return await self._run(operation)
 
     async def backup(self, path: str | os.PathLike[str]) -> Path:
-        """Copy the journal, as it is at one moment, to another file, and return its absolute path. Any number of
-        processes may use the journal meanwhile. A file at ``path`` is replaced atomically.
+        """Write a consistent copy of the journal to another file. All processes can use the journal meanwhile.
 
-        JournalError, with ``path`` as it was, when the copy cannot be written or is the journal itself. Copy a journal
-        in use by this only: a copied file may mix two moments. Cancelling leaves the old file or the whole copy.
+        Use this to copy a journal that is in use: a copy of the file itself may contain half of a transaction. If the
+        call is cancelled, ``path`` has the old file or the complete copy.
+
+        Args:
+            path: The file to write; an existing file is replaced atomically.
+
+        Returns:
+            The absolute path of the copy.
+
+        Raises:
+            JournalError: The copy cannot be written, or ``path`` is the journal itself; ``path`` is unchanged.
         """
 
         def operation(db: sqlite3.Connection) -> Path:
@@ -226,8 +237,10 @@ class SqliteJournal:
         return await self._run(operation)
 
     async def aclose(self) -> None:
-        """Wait for the operations so far, then close the file and end the thread. Twice is fine; an operation after
-        that opens the file again."""
+        """Wait for the operations so far, then close the file and end the thread.
+
+        It can be called several times. An operation after that opens the file again.
+        """
         self._closings += 1
         with self._lock:
             thread, self._thread = self._thread, None
@@ -235,47 +248,49 @@ class SqliteJournal:
             await thread.aclose()
 
     async def _run(self, operation: Callable[[sqlite3.Connection], T]) -> T:
-        """When the caller is cancelled, the operation is carried out to its end, or was never begun."""
+        """Carry out the operation. If the caller is cancelled, it is carried out completely or not at all."""
         if self._thread is not None and self._thread.process != os.getpid():
-            what = "it was in use before this process was forked; make a new client with a new journal after the fork"
-            raise self._file.error(what)
-        with self._lock:  # nothing is handed to a thread that is told to end in between
+            problem = "it was used before this process was forked; make a new client with a new journal after the fork"
+            raise self._file.make_error(problem)
+        with self._lock:  # so that aclose cannot end the thread between these lines
             if self._thread is None:
                 self._thread = ConnectionThread(self._file)
             future = self._thread.submit(operation)
         return await asyncio.wrap_future(future)
 
 
-def _known(db: sqlite3.Connection, ref: OrderRef) -> Order:
+def _require_order(db: sqlite3.Connection, ref: OrderRef) -> Order:
     order = queries.read_order(db, ref)
     if order is None:
-        raise unknown_order(ref)
+        raise unknown_order_error(ref)
     return order
 
 
-def _turn(db: sqlite3.Connection, service: str, account: str, pacing: Pacing, now: datetime) -> Turn:
-    """Of a transaction that writes."""
+def _read_turn(db: sqlite3.Connection, service: str, account: str, pacing: Pacing, now: datetime) -> Turn:
+    """Read the turn in a transaction that writes."""
     available = queries.read_turn(db, service, account, pacing, now)
     if available is None:
-        queries.count_anew(db, service, account, now)
-        return _turn(db, service, account, pacing, now)
+        queries.correct_counts(db, service, account, now)
+        return _read_turn(db, service, account, pacing, now)
     return available
 
 
-def _expired(db: sqlite3.Connection, order: Order, now: datetime) -> Order:
-    return _written(db, order, order.expired(now))
+def _update_expired(db: sqlite3.Connection, order: Order, now: datetime) -> Order:
+    return _write_evidence(db, order, order.as_of(now))
 
 
-def _written(db: sqlite3.Connection, before: Order, after: Order) -> Order:
-    queries.add_news(db, before, after)
+def _write_evidence(db: sqlite3.Connection, before: Order, after: Order) -> Order:
+    queries.add_evidence(db, before, after)
     return after
 
 
-def _current(db: sqlite3.Connection, read: Callable[[sqlite3.Connection], list[Order]], now: datetime) -> list[Order]:
-    """What is read, as it is now; only a deadline that has passed makes it a write."""
+def _read_as_of(
+    db: sqlite3.Connection, read: Callable[[sqlite3.Connection], list[Order]], now: datetime
+) -> list[Order]:
+    """Return the orders as of ``now``. The transaction writes only if a deadline has passed."""
     with transaction(db, "DEFERRED"):
         orders = read(db)
-    if all(order.expired(now) is order for order in orders):
+    if all(order.as_of(now) is order for order in orders):
         return orders
     with transaction(db, "IMMEDIATE"):
-        return [_expired(db, order, now) for order in read(db)]
+        return [_update_expired(db, order, now) for order in read(db)]

@@ -1,4 +1,4 @@
-"""Orders to rows and back. Every function expects to be inside a transaction."""
+"""Converts orders to rows and back. Every function must be called inside a transaction."""
 
 import json
 import sqlite3
@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from attrs import asdict, evolve
 
-from vidgen_async.types.limits import SLOT_MARGIN, Pacing, Turn, hold_of, turn
+from vidgen_async.types.limits import SLOT_MARGIN, Pacing, Turn, compute_turn, make_hold
 from vidgen_async.types.orders import (
     Attempt,
     AttemptOutcome,
@@ -67,12 +67,12 @@ _ADD_RESULT = """
     ON CONFLICT (service, task_id) DO NOTHING
 """
 
-# Only what adds knowledge is written, so the latest evidence is what is known.
+# Evidence is written only if it adds knowledge, so the latest evidence is the one that counts.
 _LATEST_EVIDENCE = """
     LEFT JOIN evidence ON evidence.id = (
-        SELECT max(news.id) FROM evidence AS news
-        WHERE news.service = attempts.service AND news.account = attempts.account
-        AND news.order_id = attempts.order_id AND news.n = attempts.n
+        SELECT max(latest.id) FROM evidence AS latest
+        WHERE latest.service = attempts.service AND latest.account = attempts.account
+        AND latest.order_id = attempts.order_id AND latest.n = attempts.n
     )
 """
 _OWNER = """
@@ -96,8 +96,8 @@ _RESULTS = """
 _OF_ACCOUNT = "WHERE {0}.service = :service AND {0}.account = :account"
 _OF_ORDER = _OF_ACCOUNT + " AND {0}.order_id = :order_id"
 _NOT_ENDED = "NOT EXISTS (SELECT 1 FROM results WHERE service = evidence.service AND task_id = evidence.task_id)"
-# A page is a stretch of a table by its ids, and costs no more than that (an index would lead through all that the
-# account has): so it is short work also where nearly all that is on record has ended long ago.
+# A page is a range of ids of a table, and reads only these rows, also if nearly all stored tasks are terminal. (With an
+# index SQLite would go through all rows of the account.)
 _END_OF_PAGE = "SELECT id FROM {0} WHERE id > :after ORDER BY id LIMIT 1 OFFSET :size - 1"
 _PAGE = """
     SELECT order_id FROM orders AS page NOT INDEXED
@@ -108,9 +108,9 @@ _HAS_TASK = """
     WHERE service = page.service AND account = page.account AND order_id = page.order_id AND outcome = 'accepted'
 """
 _HAS_RUNNING_TASK = f"EXISTS ({_HAS_TASK} AND {_NOT_ENDED})"
-_WHICH = {
-    which: f"{_OF_ACCOUNT} AND {{0}}.order_id IN ({_PAGE} {condition})"
-    for which, condition in (
+_ORDERS_OF_PAGE = {
+    is_terminal: f"{_OF_ACCOUNT} AND {{0}}.order_id IN ({_PAGE} {condition})"
+    for is_terminal, condition in (
         (None, ""),
         (False, f"AND {_HAS_RUNNING_TASK}"),
         (True, f"AND EXISTS ({_HAS_TASK}) AND NOT {_HAS_RUNNING_TASK}"),
@@ -136,13 +136,13 @@ _MAY_HOLD_A_SLOT = f"""
 
 
 def read_order(db: sqlite3.Connection, ref: OrderRef) -> Order | None:
-    """The order as it is on record; None when it is not."""
+    """Return the stored order, or None."""
     orders = _read(db, _OF_ORDER, asdict(ref))
     return orders[0] if orders else None
 
 
-def end_of_page(db: sqlite3.Connection, table: str, after: int, size: int) -> int | None:
-    """The id with which a page of ``size`` rows after the given one ends; None when there are fewer."""
+def find_end_of_page(db: sqlite3.Connection, table: str, after: int, size: int) -> int | None:
+    """Return the last id of the page of ``size`` rows that follow the id ``after``; None if fewer rows follow."""
     row = db.execute(_END_OF_PAGE.format(table), {"after": after, "size": size}).fetchone()
     return None if row is None else int(row["id"])
 
@@ -150,41 +150,41 @@ def end_of_page(db: sqlite3.Connection, table: str, after: int, size: int) -> in
 def read_orders(
     db: sqlite3.Connection, service: str, account: str, after: int, until: int | None, *, is_terminal: bool | None
 ) -> list[Order]:
-    """The orders of the account on that page, in the order in which they were written."""
-    return _read(db, _WHICH[is_terminal], _of_page(service, account, after, until))
+    """Return the account's orders of the page, oldest first."""
+    return _read(db, _ORDERS_OF_PAGE[is_terminal], _page_parameters(service, account, after, until))
 
 
 def read_running(
     db: sqlite3.Connection, service: str, account: str, after: int, until: int | None
 ) -> list[RunningTask]:
-    """The tasks on that page of the evidence which were not seen to end."""
+    """Return the account's tasks of the page that are not known to be terminal."""
     return [
         RunningTask(task_id=row["task_id"], order_id=row["order_id"], accepted_at=_at(row["at"]))
-        for row in db.execute(_RUNNING, _of_page(service, account, after, until))
+        for row in db.execute(_RUNNING, _page_parameters(service, account, after, until))
     ]
 
 
-def _of_page(service: str, account: str, after: int, until: int | None) -> dict[str, str | int]:
+def _page_parameters(service: str, account: str, after: int, until: int | None) -> dict[str, str | int]:
     return {"service": service, "account": account, "after": after, "until": _LAST_ID if until is None else until}
 
 
 def read_owner(db: sqlite3.Connection, ref: OrderRef, task_id: str) -> OrderRef | None:
-    """The name of another order, of any account of the service, whose receipt is this task."""
+    """Return the name of another order, of any account of the service, whose receipt is this task."""
     row = db.execute(_OWNER, asdict(ref) | {"task_id": _text(task_id)}).fetchone()
     return None if row is None else OrderRef(service=ref.service, account=row["account"], order_id=row["order_id"])
 
 
-def _read(db: sqlite3.Connection, where: str, whose: Mapping[str, str | int]) -> list[Order]:
-    service, account = str(whose["service"]), str(whose["account"])
+def _read(db: sqlite3.Connection, where: str, parameters: Mapping[str, str | int]) -> list[Order]:
+    service, account = str(parameters["service"]), str(parameters["account"])
     attempts: dict[str, list[Attempt]] = defaultdict(list)
-    for row in db.execute(f"{_ATTEMPTS} {where.format('attempts')} ORDER BY attempts.n", whose):
+    for row in db.execute(f"{_ATTEMPTS} {where.format('attempts')} ORDER BY attempts.n", parameters):
         attempts[row["order_id"]].append(_attempt(row))
     closings = {
         row["order_id"]: _closing(row)
-        for row in db.execute(f"{_CLOSINGS} {where.format('closings')} ORDER BY id", whose)
+        for row in db.execute(f"{_CLOSINGS} {where.format('closings')} ORDER BY id", parameters)
     }
     results: dict[str, list[TaskResult]] = defaultdict(list)
-    for row in db.execute(f"{_RESULTS} {where.format('evidence')}", whose):
+    for row in db.execute(f"{_RESULTS} {where.format('evidence')}", parameters):
         results[row["order_id"]].append(_result(row))
     orders = [
         Order(
@@ -195,43 +195,43 @@ def _read(db: sqlite3.Connection, where: str, whose: Mapping[str, str | int]) ->
             attempts=tuple(attempts[row["order_id"]]),
             closing=closings.get(row["order_id"]),
         )
-        for row in db.execute(f"{_ORDERS} {where.format('orders')} ORDER BY id", whose)
+        for row in db.execute(f"{_ORDERS} {where.format('orders')} ORDER BY id", parameters)
     ]
     return [_with_results(order, results[order.order_id]) if order.order_id in results else order for order in orders]
 
 
-def _with_results(order: Order, found: list[TaskResult]) -> Order:
-    return evolve(order, results=tuple(sorted(found, key=lambda result: order.task_ids.index(result.task_id))))
+def _with_results(order: Order, results: list[TaskResult]) -> Order:
+    return evolve(order, results=tuple(sorted(results, key=lambda result: order.task_ids.index(result.task_id))))
 
 
 def read_turn(db: sqlite3.Connection, service: str, account: str, pacing: Pacing, now: datetime) -> Turn | None:
-    """The turn by the attempts on record; looks at no more of them than can hold a slot, and only counts them while
-    they are fewer than the limit. None when the clock was set back: then :func:`count_anew` comes first."""
+    """Return the turn. Only attempts that can hold a slot are read, and they are only counted while there are fewer
+    than the limit. None if the clock was set back: call :func:`correct_counts` first."""
     since = now - timedelta(seconds=pacing.window) - SLOT_MARGIN
-    whose = {"service": service, "account": account, "since": _micros(since), "limit": pacing.limit}
-    (held,) = db.execute(_HELD, whose).fetchone()
-    if held < pacing.limit:
-        return Turn(pacing.limit - held, 0.0)
+    parameters = {"service": service, "account": account, "since": _micros(since), "limit": pacing.limit}
+    (used,) = db.execute(_HELD, parameters).fetchone()
+    if used < pacing.limit:
+        return Turn(pacing.limit - used, 0.0)
     holds = []
-    for row in _may_hold(db, service, account, since):
-        attempt, counted = _attempt_in_line(row), _at(row["counted_at"])
-        if attempt.correct_count(counted, now) != counted:
+    for row in _read_holders(db, service, account, since):
+        attempt, counted_at = _attempt_for_pacing(row), _at(row["counted_at"])
+        if attempt.correct_counted_at(counted_at, now) != counted_at:
             return None
-        holds.append(hold_of(counted, pacing, now, is_open=attempt.evidence is None))
-    return turn(holds, pacing, now)
+        holds.append(make_hold(counted_at, pacing, now, is_open=attempt.evidence is None))
+    return compute_turn(holds, pacing, now)
 
 
-def count_anew(db: sqlite3.Connection, service: str, account: str, now: datetime) -> None:
-    """Bring what is counted in days that have not come yet back to now."""
-    for row in _may_hold(db, service, account, now):
-        counted = _attempt_in_line(row).correct_count(_at(row["counted_at"]), now)
-        whose = {"service": service, "account": account, "order_id": row["order_id"], "n": row["n"]}
-        db.execute(_COUNT, whose | {"counted_at": _micros(counted)})
+def correct_counts(db: sqlite3.Connection, service: str, account: str, now: datetime) -> None:
+    """Correct the ``counted_at`` of attempts that lie in the future because the clock was set back."""
+    for row in _read_holders(db, service, account, now):
+        counted_at = _attempt_for_pacing(row).correct_counted_at(_at(row["counted_at"]), now)
+        parameters = {"service": service, "account": account, "order_id": row["order_id"], "n": row["n"]}
+        db.execute(_COUNT, parameters | {"counted_at": _micros(counted_at)})
 
 
-def _may_hold(db: sqlite3.Connection, service: str, account: str, since: datetime) -> list[sqlite3.Row]:
-    whose = {"service": service, "account": account, "since": _micros(since)}
-    return db.execute(_MAY_HOLD_A_SLOT, whose).fetchall()
+def _read_holders(db: sqlite3.Connection, service: str, account: str, since: datetime) -> list[sqlite3.Row]:
+    parameters = {"service": service, "account": account, "since": _micros(since)}
+    return db.execute(_MAY_HOLD_A_SLOT, parameters).fetchall()
 
 
 def read_namespace(db: sqlite3.Connection) -> str | None:
@@ -239,22 +239,22 @@ def read_namespace(db: sqlite3.Connection) -> str | None:
     return None if row is None else str(row["word"])
 
 
-def add_namespace(db: sqlite3.Connection, word: str) -> None:
-    db.execute("INSERT INTO namespace (id, word) VALUES (1, ?)", (word,))
+def add_namespace(db: sqlite3.Connection, namespace: str) -> None:
+    db.execute("INSERT INTO namespace (id, word) VALUES (1, ?)", (namespace,))
 
 
 def add_order(db: sqlite3.Connection, order: Order) -> None:
-    """Write a new order; one that is on record stays as it is."""
-    facts = {
+    """Write a new order. An order that is stored already is not changed."""
+    values = {
         "idempotency_key": order.idempotency_key,
         "body": order.body,
         "created_at": _micros(order.created_at),
     }
-    db.execute(_ADD_ORDER, asdict(order.ref) | facts)
+    db.execute(_ADD_ORDER, asdict(order.ref) | values)
 
 
 def add_attempt(db: sqlite3.Connection, ref: OrderRef, attempt: Attempt) -> None:
-    facts = {
+    values = {
         "n": attempt.n,
         "sent_at": _micros(attempt.sent_at),
         "deadline_at": _micros(attempt.deadline_at),
@@ -263,11 +263,11 @@ def add_attempt(db: sqlite3.Connection, ref: OrderRef, attempt: Attempt) -> None
         "reason": _text(attempt.reason),
         "counted_at": _counted_at(attempt),
     }
-    db.execute(_ADD_ATTEMPT, asdict(ref) | facts)
+    db.execute(_ADD_ATTEMPT, asdict(ref) | values)
 
 
-def add_news(db: sqlite3.Connection, before: Order, after: Order) -> None:
-    """Write the evidence by which ``after`` knows more than ``before``."""
+def add_evidence(db: sqlite3.Connection, before: Order, after: Order) -> None:
+    """Write the evidence that ``after`` has and ``before`` does not have."""
     for old, new in zip(before.attempts, after.attempts, strict=True):
         if new.evidence is not None and new.evidence is not old.evidence:
             attempt = asdict(after.ref) | {"n": new.n}
@@ -278,17 +278,17 @@ def add_news(db: sqlite3.Connection, before: Order, after: Order) -> None:
 
 
 def add_closing(db: sqlite3.Connection, ref: OrderRef, closing: Closing) -> None:
-    facts = {
+    values = {
         "state": closing.state.value,
         "at": _micros(closing.at),
         "reason": _text(closing.reason),
         "by": _text(closing.by),
     }
-    db.execute(_ADD_CLOSING, asdict(ref) | facts)
+    db.execute(_ADD_CLOSING, asdict(ref) | values)
 
 
 def add_results(db: sqlite3.Connection, service: str, results: Iterable[TaskResult]) -> None:
-    """Write how tasks ended that are receipts; what is on record stays."""
+    """Write the terminal states of tasks that have a receipt. States that are stored already are not changed."""
     rows = [
         {
             "service": service,
@@ -304,9 +304,9 @@ def add_results(db: sqlite3.Connection, service: str, results: Iterable[TaskResu
 
 
 def is_claimed(db: sqlite3.Connection, ref: OrderRef, task_id: str) -> bool:
-    """Whether another order of the account has the task as a candidate, or one of the service as its receipt."""
-    named = asdict(ref) | {"task_id": _text(task_id)}
-    return db.execute(_IS_CANDIDATE, named).fetchone() is not None or read_owner(db, ref, task_id) is not None
+    """Return whether the task is a candidate of another order of the account, or the receipt of another order."""
+    parameters = asdict(ref) | {"task_id": _text(task_id)}
+    return db.execute(_IS_CANDIDATE, parameters).fetchone() is not None or read_owner(db, ref, task_id) is not None
 
 
 def _attempt(row: sqlite3.Row) -> Attempt:
@@ -338,8 +338,8 @@ def _attempt(row: sqlite3.Row) -> Attempt:
     )
 
 
-def _attempt_in_line(row: sqlite3.Row) -> Attempt:
-    """No more of an attempt than the rolling limit asks for."""
+def _attempt_for_pacing(row: sqlite3.Row) -> Attempt:
+    """Return an attempt with only those fields that the rolling limit needs."""
     evidence = None
     if row["outcome"] is not None:
         evidence = Evidence(outcome=AttemptOutcome(row["outcome"]), at=_at(row["at"]), answered=bool(row["answered"]))
@@ -403,10 +403,10 @@ def _at(micros: int) -> datetime:
 
 
 def _integer(number: int | None) -> int | None:
-    """None also for one that is too large for a column."""
+    """Return the number, or None if it is too large for a column."""
     return number if number is not None and -(2**63) <= number < 2**63 else None
 
 
 def _text(text: str) -> str:
-    """A lone surrogate, which JSON of a confused service can hold, is no text to SQLite: written as ``\\udc80``."""
+    """Return the text with lone surrogates escaped (``\\udc80``): JSON can contain them, but SQLite rejects them."""
     return text.encode("utf-8", "backslashreplace").decode()

@@ -1,8 +1,7 @@
 """The tables of a journal file.
 
-Nothing in them is ever deleted, and nothing that anybody said is overwritten: an attempt's knowledge is its latest
-evidence, an order's closing is its latest closing, and an order's state is computed from these. Times are microseconds
-since 1970, UTC.
+Nothing is ever deleted, and no evidence or decision is overwritten: the latest evidence of an attempt and the latest
+closing of an order count, and the state of the order is computed from these. Times are microseconds since 1970, UTC.
 """
 
 import sqlite3
@@ -12,7 +11,7 @@ from contextlib import contextmanager, nullcontext
 from vidgen_async.errors import JournalError
 from vidgen_async.journal.sqlite.file_lock import LockedConnection
 
-#: Marks the file as a journal, in SQLite's header field for that.
+#: The application id in SQLite's file header, which identifies the file as a journal.
 APPLICATION = int.from_bytes(b"vgjr")
 
 _FIRST = (
@@ -34,8 +33,8 @@ _FIRST = (
         UNIQUE (service, account, order_id)
     ) STRICT
     """,
-    # counted_at: from when the rolling limit's window runs, by what is known; NULL: nothing of it was sent. It is
-    # computed from the evidence, and kept so that pacing looks at no more attempts than can hold a slot.
+    # counted_at is the start of the rolling limit's window for the attempt, NULL if nothing was sent. It is computed
+    # from the evidence, and stored so that pacing only reads attempts that can hold a slot.
     """
     CREATE TABLE attempts (
         service      TEXT NOT NULL,
@@ -107,7 +106,7 @@ _CONFIRMATION = (
     "ALTER TABLE evidence ADD COLUMN headers TEXT NOT NULL DEFAULT '[]'",
     "ALTER TABLE evidence ADD COLUMN request_id TEXT",
     "ALTER TABLE evidence ADD COLUMN candidates TEXT NOT NULL DEFAULT '[]'",
-    # What may be the task id of an uncertain attempt, by order; nothing ever leaves it.
+    # The values that may be the task id of an uncertain attempt, by order. Rows are never deleted.
     """
     CREATE TABLE candidates (
         service   TEXT NOT NULL,
@@ -124,14 +123,19 @@ _BALANCES = (
     "ALTER TABLE evidence ADD COLUMN balance_after TEXT",
 )
 
-#: The statements that lead from each version to the next; a new file goes through all of them.
+#: The statements that upgrade each version to the next. All of them are executed for a new file.
 MIGRATIONS = (_FIRST, _RESULTS, _CONFIRMATION, _BALANCES)
 VERSION = len(MIGRATIONS)
 
 
 @contextmanager
 def transaction(db: sqlite3.Connection, kind: str) -> Iterator[None]:
-    """``DEFERRED``: all that is read is of one moment. ``IMMEDIATE``: nothing else writes meanwhile; one commit."""
+    """Execute the ``with`` block in one transaction.
+
+    Args:
+        db: The connection.
+        kind: ``DEFERRED`` to read a consistent state, ``IMMEDIATE`` to write, with no other writer meanwhile.
+    """
     lock = db.lock if isinstance(db, LockedConnection) else None
     with nullcontext() if lock is None else lock.hold(exclusive=kind == "IMMEDIATE"):
         db.execute(f"BEGIN {kind}")
@@ -144,32 +148,36 @@ def transaction(db: sqlite3.Connection, kind: str) -> Iterator[None]:
             raise
 
 
-def version_of(db: sqlite3.Connection, path: str) -> int:
-    """0 for a new file. JournalError when it is a newer version's, or something else's; nothing is changed."""
+def read_version(db: sqlite3.Connection, path: str) -> int:
+    """Return the version of the schema; 0 for a new file.
+
+    Raises:
+        JournalError: The file has a newer version, or is not a journal; it is not changed.
+    """
     with transaction(db, "DEFERRED"):
-        return _version(db, path)
+        return _read_version(db, path)
 
 
 def upgrade(db: sqlite3.Connection, path: str) -> None:
-    """Bring the file to this version, in one commit."""
+    """Upgrade the file to this version, in one commit."""
     with transaction(db, "IMMEDIATE"):
-        for statements in MIGRATIONS[_version(db, path) :]:  # another process may have been faster
+        for statements in MIGRATIONS[_read_version(db, path) :]:  # another process may have upgraded it meanwhile
             for statement in statements:
                 db.execute(statement)
         db.execute(f"PRAGMA application_id = {APPLICATION}")
         db.execute(f"PRAGMA user_version = {VERSION}")
 
 
-def _version(db: sqlite3.Connection, path: str) -> int:
+def _read_version(db: sqlite3.Connection, path: str) -> int:
     (application,) = db.execute("PRAGMA application_id").fetchone()
     (version,) = db.execute("PRAGMA user_version").fetchone()
     (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if application != APPLICATION and (application or version or tables):
-        message = f"{path} is a database of something else, not a journal; give another path. Nothing was written."
+        message = f"{path} is a database of another program, not a journal; give another path. Nothing was written."
         raise JournalError(message)
     if version > VERSION:
         message = (
-            f"the journal {path} was written by a newer vidgen_async (its version is {version}; this one knows "
+            f"the journal {path} was written by a newer vidgen_async (schema version {version}; this release supports "
             f"{VERSION}): upgrade vidgen_async. Nothing was written."
         )
         raise JournalError(message)
