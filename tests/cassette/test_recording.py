@@ -245,7 +245,7 @@ async def test_a_redirect_is_two_interactions_and_the_key_goes_to_the_first_orig
             recording = RecordingTransport(DirectTransport(), path)
             base = service.url("/openapi/v1")
             async with client_on(recording, base=base) as client:
-                with pytest.raises(Exception, match="no video"):
+                with pytest.raises(Exception, match="not a video"):
                     await client.videos.download("task-1", tmp_path / "x.mp4")
 
     assert (len(service.requests), len(host.requests)) == (1, 1)
