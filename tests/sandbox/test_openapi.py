@@ -8,6 +8,7 @@ import pytest
 from attrs import fields
 
 from vidgen_async.sandbox.create_validation import FIELDS
+from vidgen_async.sandbox.media.video_content import RATIOS
 from vidgen_async.sandbox.routes import PATHS
 from vidgen_async.sandbox.web.openapi import describe
 from vidgen_async.types.resources import ReferenceAsset, VideoRequest, VideoTask
@@ -33,7 +34,8 @@ def examples_of(op: str) -> list[Any]:
 
 
 def names_of(resource: type[Any]) -> set[str]:
-    return {attribute.name for attribute in fields(resource)} - {"extra"}
+    """The fields that the service sends; ``request_id`` is a response header."""
+    return {attribute.name for attribute in fields(resource)} - {"extra", "request_id"}
 
 
 @pytest.mark.needs_dev
@@ -91,6 +93,7 @@ def test_only_what_the_service_closes_is_closed():
     without_more = {name for name, schema in SCHEMAS.items() if schema.get("additionalProperties") is False}
 
     assert enumerated == {"ratio", "aspect_ratio"}
+    assert set(SCHEMAS["VideoRequest"]["properties"]["ratio"]["enum"]) == RATIOS.keys()
     assert without_more == {"VideoRequest"}
 
 
