@@ -212,7 +212,7 @@ def test_what_is_wrong_with_an_option_is_said_in_one_sentence(here):
         "'b=x': the credits must be a whole number": ["--account", "b=x"],
         "an account is given twice": ["--account", "b", "--account", "b=3"],
         "there is an account 'account-1' already": ["--account", "account-1"],
-        "the state /nowhere/at/all/x.db cannot be opened: No such file": ["--state", "/nowhere/at/all/x.db"],
+        "the state /nowhere/at/all/x.db cannot be read or written: No such file": ["--state", "/nowhere/at/all/x.db"],
     }.items():
         code, out, err = here("sandbox", *arguments)
         assert (code, out) == (2, ""), arguments

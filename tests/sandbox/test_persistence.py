@@ -1,10 +1,12 @@
 """A sandbox with a state goes on where the last one was, however that ended."""
 
 import asyncio
+import hashlib
 import json
 import math
 import os
 import random
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -20,7 +22,7 @@ from attrs import evolve
 
 from tests.sandbox.conftest import Caller, picture
 from vidgen_async.sandbox import Sandbox, SandboxClock, StateError
-from vidgen_async.sandbox.store.state_file import Batch, StateFile
+from vidgen_async.sandbox.store.state_file import APPLICATION_ID, StateFile, _checksum
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -208,7 +210,7 @@ async def test_a_second_sandbox_on_the_same_state_is_refused_while_the_first_run
         assert list(second.tasks) == [created.json["id"]]
 
 
-async def test_a_file_of_something_else_is_refused_and_left_as_it_is(tmp_path):
+async def test_a_file_of_another_program_is_refused_and_not_changed(tmp_path):
     text, database = tmp_path / "notes.txt", tmp_path / "other.db"
     text.write_text("my notes, which are long enough to be more than a header of a database would need " * 9)
     with sqlite3.connect(database) as db:
@@ -216,64 +218,125 @@ async def test_a_file_of_something_else_is_refused_and_left_as_it_is(tmp_path):
     db.close()
     before = [text.read_bytes(), database.read_bytes()]
 
-    assert await opening(text) == f"{text} is a file of something else, not the state of a sandbox, or it is damaged"
-    assert await opening(database) == f"{database} is a file of something else, not the state of a sandbox"
+    assert await opening(text) == f"{text} is not the state of a sandbox but another file, or is damaged"
+    assert await opening(database) == f"{database} is not the state of a sandbox but another file; pass another path"
     assert [text.read_bytes(), database.read_bytes()] == before
 
 
-def change(state: Path, statement: str) -> None:
+def change(state: Path, *statements: str, seal: bool = False) -> None:
+    """Run SQL on a state; ``seal`` gives the records the checksums of their new contents."""
     db = sqlite3.connect(state)
-    db.execute(statement)
+    db.create_function("checksum", 3, _checksum)
+    for statement in (*statements, *(["UPDATE records SET crc = checksum(kind, id, record)"] if seal else [])):
+        db.execute(statement)
     db.commit()
     db.close()
 
 
-async def test_a_newer_format_is_refused_by_its_number(state):
-    async with Sandbox(state=state):
-        pass
-    change(state, "PRAGMA user_version = 2")
+@pytest.mark.parametrize("version", [1, 3])
+async def test_a_state_of_another_format_is_refused_with_what_to_do_and_not_changed(state, version):
+    change(
+        state,
+        "CREATE TABLE facts (n INTEGER PRIMARY KEY, kind TEXT NOT NULL, record TEXT NOT NULL)",
+        "INSERT INTO facts VALUES (1, 'account', '{}')",
+        f"PRAGMA application_id = {APPLICATION_ID}",
+        f"PRAGMA user_version = {version}",
+    )
+    before = state.read_bytes()
 
     assert await opening(state) == (
-        f"the state {state} was written by a newer version: its format is 2, this one reads up to 1"
+        f"the state {state} has format {version}, and this version of vidgen_async reads format 2 only. The file was "
+        "not changed: pass another path to start with a new state, or open this one with the version of vidgen_async "
+        "that wrote it"
     )
+    assert state.read_bytes() == before
 
 
+#: Changes of records whose checksums are right.
 DAMAGES = [
-    "UPDATE facts SET record = '{'",
-    "UPDATE facts SET record = '{}'",
-    "UPDATE facts SET record = '[]'",
-    "UPDATE facts SET kind = 'gift' WHERE kind = 'entry'",
-    "DELETE FROM facts WHERE kind = 'account'",
-    "UPDATE facts SET record = '7'",
-    "UPDATE facts SET record = json_set(record, '$.points', 'x') WHERE kind = 'task'",
-    "UPDATE facts SET record = json_set(record, '$.created_at', json('[]')) WHERE kind = 'task'",
-    "UPDATE facts SET record = json_set(record, '$.film[0]', 7) WHERE kind = 'task'",
-    "UPDATE facts SET record = json_set(record, '$.balance', 'x') WHERE kind = 'entry'",
-    "UPDATE facts SET record = json_set(record, '$.task_id', 'task_0') WHERE kind = 'key'",
-    "UPDATE assets SET record = '[]'",
-    "UPDATE assets SET record = json_set(record, '$.expires_at', null)",
-    "UPDATE bytes SET content = 7",
-    "DELETE FROM facts",
-    "DELETE FROM named",
-    "DELETE FROM named WHERE name = 'secret'",
-    "UPDATE named SET value = '7'",
-    "DROP TABLE facts",
+    "UPDATE records SET record = '{'",
+    "UPDATE records SET record = '{}'",
+    "UPDATE records SET record = '[]'",
+    "UPDATE records SET record = '7'",
+    "UPDATE records SET kind = 'gift' WHERE kind = 'entry'",
+    "UPDATE records SET record = json_set(record, '$.points', 'x') WHERE kind = 'task'",
+    "UPDATE records SET record = json_set(record, '$.created_at', json('[]')) WHERE kind = 'task'",
+    "UPDATE records SET record = json_set(record, '$.gift', 1) WHERE kind = 'task'",
+    "UPDATE records SET record = json_set(record, '$.account', 'ann') WHERE kind = 'task'",
+    "UPDATE records SET record = json_set(record, '$[1].balance', 'x') WHERE kind = 'entry'",
+    "UPDATE records SET record = json_set(record, '$[1][1].task_id', 'task_0') WHERE kind = 'key'",
+    "UPDATE records SET record = json_set(record, '$.expires_at', null) WHERE kind = 'asset'",
+    "UPDATE records SET record = json_set(record, '$.content', '../sandbox.db') WHERE kind = 'asset'",
+    "DELETE FROM records WHERE kind = 'account'",
+    "DELETE FROM records WHERE kind = 'task'",
+    "DELETE FROM records WHERE kind = 'settings'",
+    "DELETE FROM records WHERE kind = 'time'",
 ]
 
 
-async def test_a_damaged_record_is_an_error_that_names_the_file(session, state, tmp_path):
-    async with Sandbox(state=state) as first:
-        await caller(session, first).upload(picture())
-        await caller(session, first).create("key-of-order")
+@pytest.fixture
+async def full_state(session, state) -> Path:
+    """A state with a record of every kind, and a blob."""
+    async with Sandbox(state=state) as sandbox:
+        await caller(session, sandbox).upload(picture())
+        await caller(session, sandbox).create("key-of-order")
+    return state
 
+
+async def test_a_damaged_record_is_an_error_that_names_the_file(full_state, tmp_path):
     for n, damage in enumerate(DAMAGES):
         damaged = tmp_path / f"damaged-{n}.db"
-        damaged.write_bytes(state.read_bytes())
-        change(damaged, damage)
+        damaged.write_bytes(full_state.read_bytes())
+        shutil.copytree(f"{full_state}.blobs", f"{damaged}.blobs")
+        change(damaged, damage, seal=True)
         before = damaged.read_bytes()
 
-        assert str(damaged) in await opening(damaged), damage
+        assert (await opening(damaged)).startswith(f"the state {damaged} is damaged: "), damage
         assert damaged.read_bytes() == before, damage
+
+
+@pytest.mark.parametrize("changed", ["kind = kind || ' '", "id = id || ' '", "record = record || ' '", "crc = 'x'"])
+async def test_a_record_that_does_not_fit_its_checksum_is_an_error(full_state, changed):
+    change(full_state, f"UPDATE records SET {changed} WHERE kind = 'task'")  # noqa: S608 - our own damage
+
+    assert "is damaged: the checksum of task" in await opening(full_state)
+
+
+async def test_a_table_that_is_missing_is_an_error_that_names_the_file(full_state):
+    change(full_state, "DROP TABLE records")
+
+    assert await opening(full_state) == f"the state {full_state} cannot be read or written: no such table: records"
+
+
+def blobs_of(state: Path) -> list[Path]:
+    return list(Path(f"{state}.blobs").iterdir())
+
+
+@pytest.mark.parametrize("content", [None, b"", b"another picture"])
+async def test_a_blob_that_is_missing_or_changed_is_an_error_that_names_it(full_state, content):
+    (blob,) = blobs_of(full_state)
+    blob.unlink()
+    if content is not None:
+        blob.write_bytes(content)
+
+    message = await opening(full_state)
+
+    assert message.startswith(f"the state {full_state} is damaged: ")
+    assert str(blob) in message
+
+
+async def test_only_blobs_that_records_refer_to_remain_after_the_next_opening(full_state):
+    (blob,) = blobs_of(full_state)
+    for name in ("0" * 64, "1" * 64 + ".part", "notes.txt"):
+        blob.with_name(name).write_bytes(b"left")
+    async with Sandbox(state=full_state) as sandbox:
+        remaining = {path.name for path in blobs_of(full_state)}
+        sandbox.reset()
+    async with Sandbox(state=full_state):
+        after_reset = {path.name for path in blobs_of(full_state)}
+
+    assert remaining == {hashlib.sha256(picture()).hexdigest(), "notes.txt"}
+    assert after_reset == {"notes.txt"}
 
 
 @pytest.mark.slow
@@ -316,7 +379,7 @@ async def test_damaged_pages_are_an_error_that_names_the_file(session, state):
 async def test_a_place_that_is_not_there_is_an_error_that_names_it(tmp_path):
     nowhere = tmp_path / "not" / "there.db"
 
-    assert await opening(nowhere) == f"the state {nowhere} cannot be opened: No such file or directory"
+    assert await opening(nowhere) == f"the state {nowhere} cannot be read or written: No such file or directory"
 
 
 async def test_another_key_for_an_account_on_record_is_refused(state):
@@ -331,13 +394,13 @@ async def test_another_key_for_an_account_on_record_is_refused(state):
 async def test_a_create_that_cannot_be_kept_is_no_202_and_is_kept_once_that_is_possible(session, state):
     async with Sandbox(state=state) as first:
         api = caller(session, first)
-        database = first._keeper._file._connection
+        database = first._persistence._file._connection
         database.execute("PRAGMA max_page_count = 1")
         refused = await api.create("key-of-order", prompt="long" * 10_000)
         database.execute("PRAGMA max_page_count = 1000000")
         accepted = await api.create("key-of-order", prompt="long" * 10_000)
 
-    assert (refused.status, refused.code) == (503, "STATE_NOT_KEPT")
+    assert (refused.status, refused.code) == (503, "STATE_NOT_STORED")
     assert refused.json["error"]["message"].startswith(f"the state {state} cannot be read or written: database or disk")
     assert accepted.status == 202
     async with Sandbox(state=state) as second:
@@ -345,14 +408,14 @@ async def test_a_create_that_cannot_be_kept_is_no_202_and_is_kept_once_that_is_p
         assert [entry.kind for entry in second.ledger] == ["opening", "charge"]
 
 
-def test_of_a_batch_that_cannot_be_written_nothing_is_on_record(state):
+def test_of_records_that_cannot_all_be_written_none_is_stored(state):
     file = StateFile(state)
     file.open()
+    file.write([("time", "", 1)])
     with pytest.raises(TypeError):
-        file.write(Batch(facts=[("entry", {})], values={"clock": object()}))
-    file.write(Batch(values={"clock": 1}))
+        file.write([("time", "", 2), ("time", "", object())], replace_all=True)
 
-    assert (list(file.facts()), file.values()) == ([], {"clock": 1})
+    assert list(file.records()) == [("time", "", 1)]
     file.close()
 
 

@@ -162,11 +162,11 @@ async def test_a_body_that_is_too_large_is_answered_as_it_is_described(path, nam
 )
 async def test_what_could_not_be_kept_is_answered_as_it_is_described(tmp_path, path, method, given):
     async with Sandbox(speed=0, state=tmp_path) as service:
-        database = service._keeper._file._connection
+        database = service._persistence._file._connection
         database.execute("PRAGMA max_page_count = 1")
         service.fail_next_task("x" * 100_000)
         answer = await send(service, path, method, **given)
         database.execute("PRAGMA max_page_count = 1000000")
 
-    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "STATE_NOT_KEPT")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "STATE_NOT_STORED")
     assert "503" in describe("http://service.test/openapi/v1")["paths"][path][method.lower()]["responses"]

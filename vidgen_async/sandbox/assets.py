@@ -7,7 +7,6 @@ import re
 import secrets
 from collections.abc import Iterator
 from functools import cache
-from itertools import islice
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -105,8 +104,8 @@ class AssetStore:
     base: str
     signer: LinkSigner
     retention: float = RETENTION
-    #: Grows with every change.
-    revision: int = 0
+    #: How often assets were deleted.
+    deletions: int = 0
     _assets: dict[str, Asset] = field(factory=dict)
 
     def add(self, account: Account, image: DecodedImage, now: float) -> Asset:
@@ -120,7 +119,6 @@ class AssetStore:
     def put(self, asset: Asset) -> None:
         """Keep an asset that is made already."""
         self._assets[asset.id] = asset
-        self.revision += 1
 
     def __iter__(self) -> Iterator[Asset]:
         return iter(tuple(self._assets.values()))
@@ -128,19 +126,18 @@ class AssetStore:
     def __len__(self) -> int:
         return len(self._assets)
 
-    def newest(self, limit: int) -> list[Asset]:
-        """The last ``limit`` uploads, newest last."""
-        return list(islice(reversed(self._assets.values()), limit))[::-1]
+    def __reversed__(self) -> Iterator[Asset]:
+        return reversed(self._assets.values())
 
     def delete(self, asset_id: str) -> None:
         """Delete an asset before its time, as the service may."""
         del self._assets[asset_id]
-        self.revision += 1
+        self.deletions += 1
 
     def clear(self) -> None:
         """Delete all of them."""
         self._assets.clear()
-        self.revision += 1
+        self.deletions += 1
 
     def as_json(self, asset: Asset) -> dict[str, Any]:
         """What POST /files answers. The url starts with ``/``: the caller puts the host in front (2.3)."""

@@ -93,7 +93,7 @@ class Exchanges:
         try:
             self.keep()
         except StateError as error:
-            return Answer.error(503, "STATE_NOT_KEPT", str(error))
+            return Answer.error(503, "STATE_NOT_STORED", str(error))
         return answer
 
     async def _show(self, request: web.BaseRequest, found: FoundPage, query: str) -> web.StreamResponse:

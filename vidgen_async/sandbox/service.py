@@ -24,7 +24,7 @@ from vidgen_async.sandbox.request_handler import Exchanges
 from vidgen_async.sandbox.request_log import OnRequest, OriginName, ReceivedCreate, ReceivedRequest
 from vidgen_async.sandbox.routes import PREFIX
 from vidgen_async.sandbox.signed_links import WEEK, LinkSigner
-from vidgen_async.sandbox.store.persistence import Keeper
+from vidgen_async.sandbox.store.persistence import Persistence
 from vidgen_async.sandbox.store.state_file import StateError, StateFile
 from vidgen_async.sandbox.tasks import Failure, Outcome, Refunds, SandboxTask, outcome_by_prompt
 from vidgen_async.sandbox.web.pages import own_pages
@@ -106,13 +106,13 @@ class Sandbox:
             signer=signer,
             projector=Projector(),
         )
-        self._keeper = None if state is None else Keeper(StateFile(Path(state)), self._endpoints)
+        self._persistence = None if state is None else Persistence(StateFile(Path(state)), self._endpoints)
         self._exchanges = Exchanges(
             clock=self.clock,
             endpoints=self._endpoints,
             faults=self.faults,
             pages=own_pages(self),
-            keep=self._keeper.save if self._keeper else (lambda: None),
+            keep=self._persistence.save if self._persistence else (lambda: None),
             on_request=on_request or (lambda _: None),
         )
         self._service = Origin(host, port, partial(self._answer, "service"))
@@ -121,11 +121,11 @@ class Sandbox:
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
-            if self._keeper is not None:
-                self._keeper.open()
-                stack.callback(self._keeper.close)
+            if self._persistence is not None:
+                self._persistence.open()
+                stack.callback(self._persistence.close)
                 if self._given_key not in (None, self.api_key):
-                    message = f"the state {self._keeper.path} has another API key for {self._account.name!r}"
+                    message = f"the state {self._persistence.path} has another API key for {self._account.name!r}"
                     raise StateError(message)
             stack.push_async_callback(self._endpoints.projector.aclose)
             for origin in (self._links, self._service):
@@ -252,8 +252,6 @@ class Sandbox:
         self._exchanges.forget()
         for account in self.accounts.values():
             account.start_over(self.clock.now())
-        if self._keeper:
-            self._keeper.start_over()
 
     def new_link(self, task_id: str, *, lifetime: float | None = None) -> str:
         """A signed link to a task's video; with a ``lifetime`` of its own, e.g. a negative one for an expired link."""

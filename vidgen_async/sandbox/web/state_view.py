@@ -42,7 +42,7 @@ def state_of(sandbox: "Sandbox", limit: int) -> dict[str, Any]:
                 "expires_at": asset.expires_at,
                 "is_expired": now >= asset.expires_at,
             }
-            for asset in sandbox.assets.newest(limit)
+            for asset in list(islice(reversed(sandbox.assets), limit))[::-1]
         ],
         "creates": [
             create_view(create) for create in islice(sandbox.creates, max(0, len(sandbox.creates) - limit), None)
