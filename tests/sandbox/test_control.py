@@ -308,13 +308,13 @@ async def test_headers_and_bodies_of_a_status_are_sent_as_given(api, control):
         (
             {"op": "*", "fault": "status", "args": {"code": 99, "made": "yes", "headers": {"A": "b\r\nc"}, "y": 1}},
             [
-                "args of status: code: must be a whole number of 200 to 999, not 99",
-                'args of status: made: must be true or false, not "yes"',
-                "args of status: headers: must be an object, each name a header's name, each value",
-                'args of status: "y": there is no such field; there are: code, body, headers, content_type, made',
+                "args.code: must be a whole number of 200 to 999, not 99",
+                'args.made: must be true or false, not "yes"',
+                "args.headers: must be an object, each name a header's name, each value",
+                'args: "y": there is no such field; there are: code, body, headers, content_type, made',
             ],
         ),
-        ({"op": "*", "fault": "drip", "args": {}}, ["args of drip: bytes_per_second: required"]),
+        ({"op": "*", "fault": "drip", "args": {}}, ["args.bytes_per_second: required"]),
         ({"op": "*", "fault": "drip", "args": {"bytes_per_second": 0}}, ["must be a number of 0.1 to 1e+09, not 0"]),
         (
             {"op": "*", "fault": "stall", "args": {"seconds": True}},
@@ -462,13 +462,13 @@ async def test_a_new_model_appears_and_takes_tasks(api, control):
     ("asked", "problems"),
     [
         ({}, ["code: required", "durations: required"]),
-        ({"code": "gen-2.0", "durations": [5]}, ["there is a model 'gen-2.0' already"]),
+        ({"code": "gen-2.0", "durations": [5]}, ["there is already a model 'gen-2.0'"]),
         (
             {"code": "a/b", "durations": [], "resolutions": ["9p"], "enabled": 1, "delivery": "x", "max": 1},
             [
                 'code: must be 1 to 100 visible ASCII characters without a slash, not "a/b"',
                 "durations: must be an array, not empty, each item a whole number of 1 to 600, not []",
-                "resolutions: must be an array, not empty, each item auto or 100p to 2199p",
+                'resolutions[0]: must be auto or 100p to 2199p, not "9p"',
                 "enabled: must be true or false, not 1",
                 "delivery: must be one of ranges, no ranges, signed link",
                 '"max": there is no such field',
@@ -643,6 +643,15 @@ async def test_pages_are_for_this_moment_and_this_origin_and_no_preflight_allows
     assert preflight.status == 405
 
 
-def test_every_argument_of_every_fault_has_a_kind():
+def test_every_argument_of_every_fault_has_a_form():
     for form in FORMS.values():
         assert json.loads(json.dumps(form.as_json()))["name"] == form.name
+
+
+async def test_a_key_of_another_type_is_refused_and_not_shown(control):
+    reply = await control.call("POST", "/sandbox/accounts", {"name": 7, "api_key": ["se cret"]})
+
+    assert reply.json["error"]["message"] == (
+        "name: must be 1 to 100 printable characters, without a blank at either end, or null, not 7; "
+        "api_key: must be 8 to 200 visible ASCII characters, or null"
+    )

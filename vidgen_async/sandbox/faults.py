@@ -1,12 +1,14 @@
 """Misbehaviour on request: what may go wrong with one exchange, and when it shall."""
 
 import json
+import re
 import secrets
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from attrs import define, evolve, field, frozen
 
+from vidgen_async.sandbox.input_rules import ANYTHING, Rule, number, string, whole_number
 from vidgen_async.sandbox.responses import JSON_TYPE, Answer
 
 Op = Literal[
@@ -25,6 +27,29 @@ Op = Literal[
 OPS: tuple[str, ...] = get_args(Op)
 
 Change = Callable[[Answer], Answer]
+
+# The types of the arguments of faults. Their rules hold for faults that are planned by name, over HTTP and on the
+# command line: a status below 200 is not the end of an answer, and a header is one line.
+HEADER_NAME = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+HEADER_VALUE = r"[^\x00-\x1f\x7f\ud800-\udfff]*"
+Status = Annotated[int, whole_number(200, 999)]
+HeaderValue = Annotated[str, string(HEADER_VALUE, "a header's value, in one line")]
+Headers = Annotated[
+    Mapping[str, str],
+    Rule(
+        "an object, each name a header's name, each value a header's value, in one line",
+        lambda value: (
+            type(value) is dict
+            and all(re.fullmatch(HEADER_NAME, name) for name in value)
+            and all(type(text) is str and re.fullmatch(HEADER_VALUE, text) for text in value.values())
+        ),
+    ),
+]
+Body = Annotated[object, ANYTHING]
+Seconds = Annotated[float, number(0, 1e9)]
+Share = Annotated[float, number(0, 1 << 32)]
+Rate = Annotated[float, number(0.1, 1e9)]
+Size = Annotated[int, whole_number(0, 1 << 32)]
 
 
 def _unchanged(answer: Answer) -> Answer:
@@ -64,11 +89,11 @@ class Fault:
     @classmethod
     def status(
         cls,
-        code: int,
-        body: object = None,
+        code: Status,
+        body: Body = None,
         *,
-        headers: Mapping[str, str] | None = None,
-        content_type: str | None = None,
+        headers: Headers | None = None,
+        content_type: HeaderValue | None = None,
         made: bool = False,
     ) -> "Fault":
         """Answer with any status and any body (bytes and str as they are, anything else as JSON; None: an error body).
@@ -78,14 +103,14 @@ class Fault:
         return cls(name=f"status {code}", made=made, changes=lambda _: answer)
 
     @classmethod
-    def html(cls, status: int = 200, *, made: bool = True) -> "Fault":
+    def html(cls, status: Status = 200, *, made: bool = True) -> "Fault":
         """A page instead of JSON or a video, as a proxy would send."""
         page = "<!doctype html><html><title>Gateway</title><h1>Please try again</h1></html>"
         fault = cls.status(status, page, content_type="text/html; charset=utf-8", made=made)
         return evolve(fault, name=f"html {status}")
 
     @classmethod
-    def redirect(cls, location: str, status: int = 307, *, made: bool = False) -> "Fault":
+    def redirect(cls, location: HeaderValue, status: Status = 307, *, made: bool = False) -> "Fault":
         """Redirect to ``location``."""
         fault = cls.status(status, b"", headers={"Location": location}, made=made)
         return evolve(fault, name=f"redirect {status}")
@@ -111,7 +136,7 @@ class Fault:
         return cls(name="reset after body", made=made, ends="reset")
 
     @classmethod
-    def stall(cls, seconds: float | None = None, *, made: bool = True) -> "Fault":
+    def stall(cls, seconds: Seconds | None = None, *, made: bool = True) -> "Fault":
         """Read everything, be silent for ``seconds`` of the sandbox, then answer; None: until the caller goes away."""
         return cls(name="stall", made=made, stalls=seconds)
 
@@ -121,13 +146,13 @@ class Fault:
         return cls(name="not http", made=made, raw=raw)
 
     @classmethod
-    def cut(cls, after: float = 0.5, *, made: bool = True) -> "Fault":
+    def cut(cls, after: Share = 0.5, *, made: bool = True) -> "Fault":
         """The real answer with its full Content-Length, but the connection is closed after ``after`` bytes of the body
         (an int) or that share of it (a float below 1)."""
         return cls(name="cut", made=made, cuts=after)
 
     @classmethod
-    def drip(cls, bytes_per_second: float, *, made: bool = True) -> "Fault":
+    def drip(cls, bytes_per_second: Rate, *, made: bool = True) -> "Fault":
         """The real answer, with a body that comes slowly, in real time."""
         return cls(name="drip", made=made, rate=bytes_per_second)
 
@@ -165,11 +190,11 @@ class Fault:
     def rewrite(
         cls,
         *,
-        status: int | None = None,
+        status: Status | None = None,
         body: bytes | None = None,
-        headers: Mapping[str, str] | None = None,
-        content_type: str | None = None,
-        length: int | None = None,
+        headers: Headers | None = None,
+        content_type: HeaderValue | None = None,
+        length: Size | None = None,
         made: bool = True,
     ) -> "Fault":
         """The real answer with some of it replaced, e.g. ``body=b""`` for an empty video. ``length`` is claimed as
@@ -192,7 +217,7 @@ class Fault:
         return cls(name="ignore range", ranges="ignored")
 
     @classmethod
-    def wrong_range(cls, first: int = 0) -> "Fault":
+    def wrong_range(cls, first: Size = 0) -> "Fault":
         """Answer a Range with 206 and the part from byte ``first`` on, whatever was asked for; Content-Range says so.
         For a Content-Range that lies about the bytes, use :meth:`rewrite` with ``headers``."""
         return cls(name="wrong range", ranges=first)

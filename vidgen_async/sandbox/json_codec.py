@@ -33,6 +33,15 @@ def written(value: Any) -> bytes:
         return json.dumps(_without_infinity(value), allow_nan=False).encode()
 
 
+def is_strict(value: Any) -> bool:
+    """Return whether a value that was read holds neither NaN nor infinite numbers."""
+    try:
+        json.dumps(value, allow_nan=False)
+    except ValueError:
+        return False
+    return True
+
+
 def _loaded(raw: bytes | str, **ways: Any) -> Any:
     try:
         return json.loads(raw, **ways)

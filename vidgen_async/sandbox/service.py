@@ -26,7 +26,7 @@ from vidgen_async.sandbox.routes import PREFIX
 from vidgen_async.sandbox.signed_links import WEEK, LinkSigner
 from vidgen_async.sandbox.store.persistence import Persistence
 from vidgen_async.sandbox.store.state_file import StateError, StateFile
-from vidgen_async.sandbox.tasks import Failure, Outcome, Refunds, SandboxTask, outcome_by_prompt
+from vidgen_async.sandbox.tasks import DEFAULT_REASON, Failure, Outcome, Refunds, SandboxTask, outcome_by_prompt
 from vidgen_async.sandbox.web.pages import own_pages
 
 
@@ -236,7 +236,7 @@ class Sandbox:
         """Change fields of an entry, e.g. ``enabled=False`` or ``maintenance=True``."""
         self.models[code] = evolve(self.models[code], **changes)
 
-    def fail_next_task(self, reason: str = "the sandbox was told to fail this task", *, refund: bool = True) -> None:
+    def fail_next_task(self, reason: str = DEFAULT_REASON, *, refund: bool = True) -> None:
         """Let the next task that is created end as failed; may be called several times for several tasks."""
         self._desk.next_outcomes.append(Failure(reason, refund))
 

@@ -12,6 +12,8 @@ from vidgen_async.sandbox.media.video_content import Film
 
 Status = Literal["queued", "running", "completed", "failed"]
 
+DEFAULT_REASON = "the sandbox failed this task on request"
+
 
 @frozen
 class Failure:

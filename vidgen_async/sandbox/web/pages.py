@@ -7,6 +7,7 @@ from urllib.parse import unquote
 
 from attrs import field, frozen
 
+from vidgen_async.sandbox.input_rules import InvalidInputError
 from vidgen_async.sandbox.responses import Answer, Refusal
 from vidgen_async.sandbox.web import access_control
 from vidgen_async.sandbox.web.console import console_pages
@@ -63,7 +64,10 @@ class Pages:
         if page is None:
             refused = Answer.error(405, "METHOD_NOT_ALLOWED", f"here are: {', '.join(methods)}")
             return refused.with_headers({"Allow": ", ".join(methods)})
-        answer = page(PageCall(call.method, call.query, call.headers, call.body, names))
+        try:
+            answer = page(PageCall(call.method, call.query, call.headers, call.body, names))
+        except InvalidInputError as error:
+            return Answer.error(400, "INVALID_PARAMETER", str(error))
         return await answer if isawaitable(answer) else answer
 
 
