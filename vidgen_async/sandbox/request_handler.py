@@ -12,7 +12,7 @@ from vidgen_async.sandbox.clock import SandboxClock
 from vidgen_async.sandbox.endpoints import Call, Endpoints
 from vidgen_async.sandbox.faults import Fault, FaultPlan, lookalike
 from vidgen_async.sandbox.listener import Origin
-from vidgen_async.sandbox.request_log import OnRequest, OriginName, ReceivedCreate, ReceivedRequest
+from vidgen_async.sandbox.request_log import OnRequest, OriginName, ReceivedRequest, RequestLog
 from vidgen_async.sandbox.responses import Answer, Refusal
 from vidgen_async.sandbox.routes import Route, find_route
 from vidgen_async.sandbox.store.state_file import StateError
@@ -22,7 +22,6 @@ from vidgen_async.sandbox.wire import hang_up, read_body, send
 
 WELL_BEHAVED = Fault(name="none")
 DROPPED = Fault(name="drop after", made=False, ends="close")
-KEPT_REQUESTS = 20_000
 #: Bytes of a body, for the sandbox's own pages too. The sandbox's own: the description sets no limit.
 BODY_LIMIT = 1 << 20
 #: Of an upload, which is a whole picture in Base64.
@@ -40,8 +39,7 @@ class Exchanges:
     #: Called before an answer goes out; raises StateError when what was made could not be kept.
     keep: Callable[[], None]
     on_request: OnRequest
-    creates: list[ReceivedCreate] = field(factory=list)
-    requests: list[ReceivedRequest] = field(factory=list)
+    log: RequestLog
     _poisoned: set[RequestHandler] = field(factory=set)
 
     async def answer(self, origin: Origin, name: OriginName, request: web.BaseRequest) -> web.StreamResponse:
@@ -50,7 +48,8 @@ class Exchanges:
         if name == "service" and (found := self.pages.find(path)) is not None:
             return await self._show(request, found, query)
         route = find_route(name, request.method, path)
-        received = self._record(name, route.op, request)
+        received = ReceivedRequest(name, route.op, request.method, request.raw_path, self.clock.now(), request.headers)
+        self.log.add(received)
         fault = self._fault(request, route.op)
         self._note_fault(received, fault)
         self.on_request(received)
@@ -59,11 +58,6 @@ class Exchanges:
         finally:
             received.is_over = True
             self.on_request(received)
-
-    def forget(self) -> None:
-        """Everything that was received."""
-        self.creates.clear()
-        self.requests.clear()
 
     async def _serve(
         self, origin: Origin, request: web.BaseRequest, received: ReceivedRequest, route: Route, fault: Fault
@@ -135,18 +129,6 @@ class Exchanges:
             if received.create:
                 received.create.status = answer.status
         return await send(request, answer, fault)
-
-    def _record(self, origin: OriginName, op: str, request: web.BaseRequest) -> ReceivedRequest:
-        now = self.clock.now()
-        if len(self.requests) >= 2 * KEPT_REQUESTS:
-            del self.requests[:KEPT_REQUESTS]
-        received = ReceivedRequest(origin, op, request.method, request.raw_path, now, request.headers)
-        self.requests.append(received)
-        if op == "videos.create":
-            key = request.headers.get("Idempotency-Key")
-            received.create = ReceivedCreate(len(self.creates) + 1, key, request.headers, now)
-            self.creates.append(received.create)
-        return received
 
 
 def _parsed(raw: bytes) -> Any:

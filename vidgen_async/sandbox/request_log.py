@@ -7,6 +7,8 @@ from typing import Any, Literal
 from attrs import define, field
 
 OriginName = Literal["service", "links"]
+#: How many of the latest requests stay, at least.
+LOGGED_REQUESTS = 20_000
 
 
 @define(eq=False)
@@ -59,6 +61,29 @@ class ReceivedCreate:
     def sha256(self) -> str:
         """Of the bytes of the body."""
         return hashlib.sha256(self.raw).hexdigest()
+
+
+@define
+class RequestLog:
+    """Every create in order of arrival, and the latest requests."""
+
+    creates: list[ReceivedCreate] = field(factory=list)
+    requests: list[ReceivedRequest] = field(factory=list)
+
+    def add(self, request: ReceivedRequest) -> None:
+        """Add a request whose head has arrived, with a record of its create if it is one."""
+        if len(self.requests) >= 2 * LOGGED_REQUESTS:
+            del self.requests[:LOGGED_REQUESTS]
+        self.requests.append(request)
+        if request.op == "videos.create":
+            key = request.headers.get("Idempotency-Key")
+            request.create = ReceivedCreate(len(self.creates) + 1, key, request.headers, request.at)
+            self.creates.append(request.create)
+
+    def clear(self) -> None:
+        """Remove everything."""
+        self.creates.clear()
+        self.requests.clear()
 
 
 #: Is told of every request when it has arrived, and again when it is over.

@@ -8,15 +8,12 @@ from collections.abc import Mapping
 from functools import cache, partial
 from importlib.resources import files
 from pathlib import PurePath
-from typing import TYPE_CHECKING
 
 from attrs import field, frozen
 
 from vidgen_async.sandbox.responses import Answer, Refusal
-
-if TYPE_CHECKING:
-    from vidgen_async.sandbox.service import Sandbox
-    from vidgen_async.sandbox.web.pages import Page, PageCall
+from vidgen_async.sandbox.state import SandboxState
+from vidgen_async.sandbox.web.pages import Page, PageCall
 
 PAGE = "index.html"
 _TYPES = {
@@ -35,7 +32,7 @@ class ConsoleFile:
     content_type: str
 
 
-def console_pages(sandbox: "Sandbox") -> Mapping[str, Mapping[str, "Page"]]:
+def console_pages(sandbox: SandboxState) -> Mapping[str, Mapping[str, Page]]:
     """The page and its files, by path and method."""
     return {
         "/": {"GET": partial(_page, sandbox)},
@@ -44,18 +41,18 @@ def console_pages(sandbox: "Sandbox") -> Mapping[str, Mapping[str, "Page"]]:
     }
 
 
-def _page(sandbox: "Sandbox", _: "PageCall") -> Answer:
+def _page(sandbox: SandboxState, _: PageCall) -> Answer:
     return _answer(sandbox, PAGE)
 
 
-def _file(sandbox: "Sandbox", call: "PageCall") -> Answer:
+def _file(sandbox: SandboxState, call: PageCall) -> Answer:
     name = call.names["file"]
     if name not in _files():
         raise Refusal(404, "NOT_FOUND", f"the console has no file {name!r}")
     return _answer(sandbox, name)
 
 
-async def _video(sandbox: "Sandbox", call: "PageCall") -> Answer:
+async def _video(sandbox: SandboxState, call: PageCall) -> Answer:
     """For saving: a browser saves only what the page's own origin sends, and signed links lead to another."""
     task = sandbox.tasks.get(call.names["task"])
     if task is None or task.status_at(sandbox.clock.now()) != "completed":
@@ -65,7 +62,7 @@ async def _video(sandbox: "Sandbox", call: "PageCall") -> Answer:
     return Answer(200, content, {"Content-Type": "video/mp4", **name})
 
 
-def _answer(sandbox: "Sandbox", name: str) -> Answer:
+def _answer(sandbox: SandboxState, name: str) -> Answer:
     file = _files()[name]
     headers = {
         "Content-Type": file.content_type,

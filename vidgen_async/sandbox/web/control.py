@@ -4,7 +4,7 @@ They stand outside ``/openapi/v1`` and take no key. What is wrong with a call is
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+from typing import Annotated, Any, TypedDict
 from urllib.parse import parse_qs
 
 from attrs import frozen
@@ -14,9 +14,11 @@ from vidgen_async.sandbox.faults import OPS
 from vidgen_async.sandbox.input_rules import STRING, Rule, number, read_body, show, string, structure, whole_number
 from vidgen_async.sandbox.ledger import DEFAULT_BALANCE, KEY_RULE, NAME_RULE
 from vidgen_async.sandbox.responses import JSON_TYPE, Answer, Refusal
+from vidgen_async.sandbox.state import SandboxState
 from vidgen_async.sandbox.tasks import DEFAULT_REASON
 from vidgen_async.sandbox.web.catalog_input import changed_entry, new_entry
 from vidgen_async.sandbox.web.fault_input import FORMS, plan, planned_as_json
+from vidgen_async.sandbox.web.pages import Page, PageCall
 from vidgen_async.sandbox.web.state_view import (
     account_view,
     counts_of,
@@ -25,10 +27,6 @@ from vidgen_async.sandbox.web.state_view import (
     request_view,
     state_of,
 )
-
-if TYPE_CHECKING:
-    from vidgen_async.sandbox.service import Sandbox
-    from vidgen_async.sandbox.web.pages import Page, PageCall
 
 DEFAULT_LIMIT = 200
 Balance = Annotated[int, whole_number(0, 1_000_000_000_000)]
@@ -66,7 +64,7 @@ class PlannedFailure(TypedDict, total=False):
     refund: bool
 
 
-def control_pages(sandbox: "Sandbox") -> Mapping[str, Mapping[str, "Page"]]:
+def control_pages(sandbox: SandboxState) -> Mapping[str, Mapping[str, Page]]:
     """Every control path with its methods."""
     control = _Control(sandbox)
     paths: Mapping[str, Mapping[str, Page]] = {
@@ -96,13 +94,13 @@ def control_pages(sandbox: "Sandbox") -> Mapping[str, Mapping[str, "Page"]]:
 class _Control:
     """Each takes a call and gives an answer; Wrong is raised for a bad call, a Refusal for what is not there."""
 
-    sandbox: "Sandbox"
+    sandbox: SandboxState
 
-    def show_state(self, call: "PageCall") -> Answer:
+    def show_state(self, call: PageCall) -> Answer:
         query = structure(_query(call), StateQuery)
         return _shown(200, state_of(self.sandbox, int(query.get("limit", DEFAULT_LIMIT))))
 
-    def show_ledger(self, call: "PageCall") -> Answer:
+    def show_ledger(self, call: PageCall) -> Answer:
         fields, account, problems = _query(call), None, []
         try:
             account = self.sandbox.account(fields["account"]) if "account" in fields else None
@@ -111,42 +109,42 @@ class _Control:
         structure(fields, LedgerQuery, problems)
         return _shown(200, {"ledger": ledger_view(self.sandbox, account=account)})
 
-    def show_creates(self, _: "PageCall") -> Answer:
+    def show_creates(self, _: PageCall) -> Answer:
         return _shown(200, {"creates": [create_view(create) for create in self.sandbox.creates]})
 
-    def show_requests(self, _: "PageCall") -> Answer:
+    def show_requests(self, _: PageCall) -> Answer:
         return _shown(200, {"requests": [request_view(request) for request in self.sandbox.requests]})
 
-    def show_faults(self, _: "PageCall") -> Answer:
+    def show_faults(self, _: PageCall) -> Answer:
         available = [form.as_json() for form in FORMS.values()]
         return _shown(200, {**self._planned(), "ops": list(OPS), "available": available})
 
-    def plan_fault(self, call: "PageCall") -> Answer:
+    def plan_fault(self, call: PageCall) -> Answer:
         return _shown(201, planned_as_json(plan(self.sandbox.faults, read_body(call.body))))
 
-    def clear_faults(self, _: "PageCall") -> Answer:
+    def clear_faults(self, _: PageCall) -> Answer:
         self.sandbox.faults.clear()
         return _shown(200, self._planned())
 
-    def remove_fault(self, call: "PageCall") -> Answer:
+    def remove_fault(self, call: PageCall) -> Answer:
         try:
             self.sandbox.faults.remove(call.names["id"])
         except KeyError:
             raise _missing("fault", call.names["id"], [fault.id for fault in self.sandbox.faults.planned]) from None
         return _shown(200, self._planned())
 
-    def set_clock(self, call: "PageCall") -> Answer:
+    def set_clock(self, call: PageCall) -> Answer:
         fields, clock = read_body(call.body), self.sandbox.clock
         change = structure(fields, ClockChange, [] if fields else ["speed or advance: required"])
         clock.speed = change.get("speed", clock.speed)
         clock.advance(change.get("advance", 0))
         return _shown(200, {"now": clock.now(), "speed": clock.speed})
 
-    def show_accounts(self, _: "PageCall") -> Answer:
+    def show_accounts(self, _: PageCall) -> Answer:
         self.sandbox.settle()
         return _shown(200, {"accounts": [account_view(account) for account in self.sandbox.accounts.values()]})
 
-    def add_account(self, call: "PageCall") -> Answer:
+    def add_account(self, call: PageCall) -> Answer:
         fields = read_body(call.body)
         name, api_key = (
             value if isinstance(value := fields.get(field), str) else None for field in ("name", "api_key")
@@ -156,7 +154,7 @@ class _Control:
         account = self.sandbox.add_account(name=name, api_key=api_key, balance=balance)
         return _shown(201, account_view(account))
 
-    def set_balance(self, call: "PageCall") -> Answer:
+    def set_balance(self, call: PageCall) -> Answer:
         try:
             account = self.sandbox.account(call.names["name"])
         except LookupError as error:
@@ -164,12 +162,12 @@ class _Control:
         self.sandbox.set_balance(account, structure(read_body(call.body), BalanceChange)["balance"])
         return _shown(200, account_view(account))
 
-    def add_model(self, call: "PageCall") -> Answer:
+    def add_model(self, call: PageCall) -> Answer:
         entry = new_entry(read_body(call.body), self.sandbox.models)
         self.sandbox.add_model(entry)
         return _shown(201, entry.as_json())
 
-    def change_model(self, call: "PageCall") -> Answer:
+    def change_model(self, call: PageCall) -> Answer:
         code = call.names["code"]
         if code not in self.sandbox.models:
             raise _missing("model", code, list(self.sandbox.models))
@@ -177,13 +175,13 @@ class _Control:
         self.sandbox.add_model(entry)
         return _shown(200, entry.as_json())
 
-    def fail_next(self, call: "PageCall") -> Answer:
+    def fail_next(self, call: PageCall) -> Answer:
         asked = structure(read_body(call.body), PlannedFailure)
         reason, refund = asked.get("reason", DEFAULT_REASON), asked.get("refund", True)
         self.sandbox.fail_next_task(reason, refund=refund)
         return _shown(201, {"reason": reason, "refund": refund})
 
-    def delete_asset(self, call: "PageCall") -> Answer:
+    def delete_asset(self, call: PageCall) -> Answer:
         asset_id = call.names["id"]
         try:
             self.sandbox.delete_asset(asset_id)
@@ -191,7 +189,7 @@ class _Control:
             raise Refusal(404, "NOT_FOUND", f"there is no asset {show(asset_id)}") from None
         return _shown(200, {"deleted": asset_id})
 
-    def reset(self, call: "PageCall") -> Answer:
+    def reset(self, call: PageCall) -> Answer:
         structure(read_body(call.body), NoFields)
         self.sandbox.reset()
         return _shown(200, {"counts": counts_of(self.sandbox)})
@@ -205,7 +203,7 @@ def _shown(status: int, value: Any) -> Answer:
     return Answer(status, json_codec.written(value), {"Content-Type": JSON_TYPE})
 
 
-def _query(call: "PageCall") -> dict[str, str]:
+def _query(call: PageCall) -> dict[str, str]:
     """Return the fields of the query; of a repeated field the last value."""
     return {name: values[-1] for name, values in parse_qs(call.query, keep_blank_values=True).items()}
 

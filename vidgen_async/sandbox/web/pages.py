@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from inspect import isawaitable
-from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from attrs import field, frozen
@@ -10,12 +9,6 @@ from attrs import field, frozen
 from vidgen_async.sandbox.input_rules import InvalidInputError
 from vidgen_async.sandbox.responses import Answer, Refusal
 from vidgen_async.sandbox.web import access_control
-from vidgen_async.sandbox.web.console import console_pages
-from vidgen_async.sandbox.web.control import control_pages
-from vidgen_async.sandbox.web.openapi import describe
-
-if TYPE_CHECKING:
-    from vidgen_async.sandbox.service import Sandbox
 
 
 @frozen
@@ -69,18 +62,6 @@ class Pages:
         except InvalidInputError as error:
             return Answer.error(400, "INVALID_PARAMETER", str(error))
         return await answer if isawaitable(answer) else answer
-
-
-def own_pages(sandbox: "Sandbox") -> Pages:
-    """Everything that the sandbox shows beside the service."""
-    return Pages(
-        {
-            **console_pages(sandbox),
-            "/openapi.json": {"GET": lambda _: Answer.json(200, describe(sandbox.base_url))},
-            **control_pages(sandbox),
-        },
-        sandbox.host,
-    )
 
 
 def _match(shape: Sequence[str], given: Sequence[str]) -> dict[str, str] | None:

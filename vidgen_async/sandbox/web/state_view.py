@@ -2,20 +2,18 @@
 
 from collections.abc import Iterator
 from itertools import accumulate, islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vidgen_async.sandbox.ledger import Account, LedgerEntry
 from vidgen_async.sandbox.request_log import ReceivedCreate, ReceivedRequest
+from vidgen_async.sandbox.state import SandboxState
 from vidgen_async.sandbox.web.fault_input import planned_as_json
-
-if TYPE_CHECKING:
-    from vidgen_async.sandbox.service import Sandbox
 
 #: Headers whose values are for the service alone.
 HIDDEN_HEADERS = ("authorization", "proxy-authorization", "cookie")
 
 
-def state_of(sandbox: "Sandbox", limit: int) -> dict[str, Any]:
+def state_of(sandbox: SandboxState, limit: int) -> dict[str, Any]:
     """Everything at a glance; of what there may be very many of, the newest ``limit``, and how many there are.
 
     Times are seconds since 1970 on the sandbox's clock.
@@ -51,7 +49,7 @@ def state_of(sandbox: "Sandbox", limit: int) -> dict[str, Any]:
     }
 
 
-def counts_of(sandbox: "Sandbox") -> dict[str, int]:
+def counts_of(sandbox: SandboxState) -> dict[str, int]:
     """How many there are of what may be shown in part."""
     return {
         "tasks": len(sandbox.tasks),
@@ -67,7 +65,7 @@ def account_view(account: Account) -> dict[str, Any]:
 
 
 def ledger_view(
-    sandbox: "Sandbox", *, account: Account | None = None, limit: int | None = None
+    sandbox: SandboxState, *, account: Account | None = None, limit: int | None = None
 ) -> list[dict[str, Any]]:
     """The entries of one account or of all, in the order of their time; those of one account stay as they were booked,
     since a refund may be booked after its time."""
@@ -119,7 +117,7 @@ def request_view(request: ReceivedRequest) -> dict[str, Any]:
     }
 
 
-def _task(sandbox: "Sandbox", task_id: str, now: float) -> dict[str, Any]:
+def _task(sandbox: SandboxState, task_id: str, now: float) -> dict[str, Any]:
     """As GET /videos/{id} shows it, with what only the sandbox knows. The video needs no key here."""
     task = sandbox.tasks[task_id]
     return {
