@@ -1,4 +1,4 @@
-"""The sandbox: the service of the description, for real and alone."""
+"""The sandbox: the whole service of the description on local sockets."""
 
 import os
 from collections.abc import AsyncIterator, Mapping
@@ -13,12 +13,12 @@ from aiohttp import web
 from vidgen_async.sandbox.assets import RETENTION, AssetStore
 from vidgen_async.sandbox.catalog import SNAPSHOT
 from vidgen_async.sandbox.clock import SandboxClock
-from vidgen_async.sandbox.creates import CreateDesk
+from vidgen_async.sandbox.creates import CreateHandler
 from vidgen_async.sandbox.endpoints import Endpoints
 from vidgen_async.sandbox.ledger import DEFAULT_BALANCE, Accounts
 from vidgen_async.sandbox.listener import Origin
-from vidgen_async.sandbox.media.render_cache import Projector
-from vidgen_async.sandbox.request_handler import Exchanges
+from vidgen_async.sandbox.media.render_cache import RenderCache
+from vidgen_async.sandbox.request_handler import RequestDispatcher
 from vidgen_async.sandbox.request_log import OnRequest, OriginName
 from vidgen_async.sandbox.responses import Answer
 from vidgen_async.sandbox.signed_links import WEEK, LinkSigner
@@ -33,29 +33,42 @@ from vidgen_async.sandbox.web.pages import Pages
 
 
 class Sandbox(SandboxState):
-    """The whole service on one machine, on real sockets, without the SDK.
+    """The whole service on local sockets, without the SDK.
 
-    ``async with Sandbox() as service:`` listens at ``service.base_url`` and takes ``service.api_key``; signed links
-    live on a second origin, ``service.links_url``. Leaving it ends every handler where it is and leaves no
-    socket, thread or worker behind. A sandbox is opened once.
+    ``async with Sandbox() as service:`` listens at ``service.base_url`` and accepts ``service.api_key``. Signed links
+    are on a second origin, ``service.links_url``. Leaving the block cancels every handler and leaves no socket, thread
+    or worker open. A sandbox can be opened once.
 
-    Times (``queued_for``, ``running_for``, ``link_lifetime``, ``retention``) are seconds of ``service.clock``, which
-    runs ``speed`` times as fast as real time, or is ``clock`` if one is given. ``outcome`` decides how a new task will
-    end; by default one whose prompt holds ``[fail: reason]`` fails, with a refund. A field that section 2.4 does not
-    know is refused, unless ``allow_unknown_fields``.
+    Args:
+        api_key: The key of the first account; a random one by default.
+        balance: The credits of the first account.
+        host: The address to listen on.
+        port: The port of the service; 0 is a free port.
+        links_port: The port of the signed links; 0 is a free port.
+        clock: The clock to use; by default a new one with ``speed``.
+        speed: Seconds of the sandbox's time per second of real time; 0 stops the clock.
+        queued_for: Seconds for which a task is queued. This and the next times are in the sandbox's time.
+        running_for: Seconds for which a task then runs.
+        submission_limit: Creates per account within 60 seconds; more are answered with 429.
+        link_lifetime: Seconds for which a signed link is valid.
+        retention: Seconds for which an upload can be used.
+        outcome: Decides how a new task ends. By default a task fails, with a refund, if its prompt contains
+            ``[fail: reason]``.
+        allow_unknown_fields: Accept creates with fields that section 2.4 does not have.
+        accounts: More accounts: their names and credits.
+        state: A file, or a directory for it, that stores accounts, ledgers, tasks, uploads, the catalog, the time and
+            the secret of the links. A sandbox that is opened with it again continues where the last one ended, even if
+            that was killed. The changes of a request are stored before its answer is sent (503 if that fails), and
+            changes from Python with the next answer or on closing. Stored accounts keep their credits; those of the
+            arguments are added to them. Ports, faults and received requests are not stored.
+        on_request: Called in the event loop with every request when it arrives, and again when it has been handled. It
+            must not raise.
 
-    Bodies are taken up to 1 MiB, uploads up to 64 MiB and 50 megapixels.
+    Bodies may have 1 MiB, uploads 64 MiB and 50 megapixels.
 
-    There is one account, with ``balance`` credits, and one more for each of ``accounts``, which gives their names and
-    credits. ``on_request`` is called, in the event loop, with every request when it has arrived and again when it is
-    over; it must not raise.
-
-    ``state`` is a file, or a directory for it, that keeps accounts, ledgers, tasks, uploads, the catalog, the time and
-    the secret of the links: a sandbox that is opened on it again goes on where the last one was, even if that was
-    killed. What a request brought about is written before its answer goes out (503 if it cannot be); what was changed
-    from Python is written with the next answer or on closing. Accounts on record keep their credits, and those given
-    here are added to them. Ports, faults and received creates are not kept. Opening raises StateError for a file
-    that is damaged, written by a newer version, something else, or in use by another sandbox.
+    Raises:
+        StateError: On opening: the state is damaged, has another format, belongs to another program, or is in use by
+            another sandbox.
     """
 
     def __init__(
@@ -81,7 +94,7 @@ class Sandbox(SandboxState):
     ) -> None:
         clock = clock or SandboxClock(speed)
         signer = LinkSigner(link_lifetime)
-        desk = CreateDesk(
+        creates = CreateHandler(
             models={entry.code: entry for entry in SNAPSHOT},
             assets=AssetStore("", signer, retention),
             tasks={},
@@ -92,19 +105,21 @@ class Sandbox(SandboxState):
             allow_unknown_fields=allow_unknown_fields,
             outcome=outcome,
         )
-        endpoints = Endpoints(clock=clock, accounts=Accounts(), desk=desk, signer=signer, projector=Projector())
+        endpoints = Endpoints(
+            clock=clock, accounts=Accounts(), create_handler=creates, signer=signer, render_cache=RenderCache()
+        )
         super().__init__(host, endpoints)
-        self._given_key = api_key
+        self._api_key_argument = api_key
         self.add_account(api_key=api_key, balance=balance)
-        for name, credits_of_it in (accounts or {}).items():
-            self.add_account(name=name, balance=credits_of_it)
+        for name, credits_left in (accounts or {}).items():
+            self.add_account(name=name, balance=credits_left)
         self._persistence = None if state is None else Persistence(StateFile(Path(state)), endpoints)
-        self._exchanges = Exchanges(
+        self._dispatcher = RequestDispatcher(
             clock=self.clock,
             endpoints=endpoints,
             faults=self.faults,
             pages=self._pages(),
-            keep=self._persistence.save if self._persistence else (lambda: None),
+            save=self._persistence.save if self._persistence else (lambda: None),
             on_request=on_request or (lambda _: None),
             log=self.log,
         )
@@ -117,10 +132,12 @@ class Sandbox(SandboxState):
             if self._persistence is not None:
                 self._persistence.open()
                 stack.callback(self._persistence.close)
-                if self._given_key not in (None, self.api_key):
-                    message = f"the state {self._persistence.path} has another API key for {self._account.name!r}"
+                if self._api_key_argument not in (None, self.api_key):
+                    message = (
+                        f"the state {self._persistence.path} has another API key for the account {self._account.name!r}"
+                    )
                     raise StateError(message)
-            stack.push_async_callback(self._endpoints.projector.aclose)
+            stack.push_async_callback(self._endpoints.render_cache.aclose)
             for origin in (self._links, self._service):
                 await origin.open()
                 stack.push_async_callback(origin.aclose)
@@ -135,21 +152,21 @@ class Sandbox(SandboxState):
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close at once; a second time does nothing."""
+        """Close the sandbox immediately. May be called twice."""
         await self._stack.aclose()
 
     async def refuse(self) -> None:
-        """Close the service's port for real, and the connections to it: who connects is refused. The second origin
-        goes on."""
+        """Close the service's port and the connections to it: new connections are refused. The origin of the signed
+        links stays open."""
         await self._service.refuse()
 
     async def accept(self) -> None:
-        """Listen again, on the same port."""
+        """Listen again on the same port."""
         await self._service.accept()
 
     @asynccontextmanager
     async def refusing(self) -> AsyncIterator[None]:
-        """:meth:`refuse` for the length of a block."""
+        """Refuse connections while the block runs, as :meth:`refuse` does."""
         await self.refuse()
         try:
             yield
@@ -158,7 +175,7 @@ class Sandbox(SandboxState):
 
     async def _answer(self, name: OriginName, request: web.BaseRequest) -> web.StreamResponse:
         origin = self._service if name == "service" else self._links
-        return await self._exchanges.answer(origin, name, request)
+        return await self._dispatcher.answer(origin, name, request)
 
     def _pages(self) -> Pages:
         """Return the pages beside the paths of the service."""

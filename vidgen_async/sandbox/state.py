@@ -1,4 +1,4 @@
-"""What a sandbox holds, and what can be done with it from Python: everything except its sockets."""
+"""What a sandbox holds and offers in Python, apart from its sockets."""
 
 from typing import Any
 
@@ -22,25 +22,25 @@ class SandboxState:
         self.host = host
         self.clock: SandboxClock = endpoints.clock
         self.accounts: Accounts = endpoints.accounts
-        self.models: dict[str, CatalogEntry] = endpoints.desk.models
-        self.tasks: dict[str, SandboxTask] = endpoints.desk.tasks
+        self.models: dict[str, CatalogEntry] = endpoints.create_handler.models
+        self.tasks: dict[str, SandboxTask] = endpoints.create_handler.tasks
         self.faults: FaultPlan = FaultPlan()
         self.log: RequestLog = RequestLog()
         self._endpoints = endpoints
 
     @property
     def base_url(self) -> str:
-        """Where the six endpoints are; ends in ``/openapi/v1``."""
+        """The URL of the six endpoints; ends in ``/openapi/v1``."""
         return self._endpoints.service_url + PREFIX.rstrip("/")
 
     @property
     def links_url(self) -> str:
-        """The second origin, where signed links lead."""
+        """The second origin, to which signed links lead."""
         return self._endpoints.links_url
 
     @property
     def console_url(self) -> str:
-        """Where a browser sees what the sandbox holds; the control paths are below ``/sandbox/`` on the same origin."""
+        """The URL of the web console; the control paths are below ``/sandbox/`` on the same origin."""
         return self._endpoints.service_url + "/"
 
     @property
@@ -54,41 +54,41 @@ class SandboxState:
 
     @property
     def creates(self) -> list[ReceivedCreate]:
-        """Every POST /videos whose head arrived, in order, whatever became of it."""
+        """Every POST /videos whose head arrived, in order, whatever its outcome."""
         return self.log.creates
 
     @property
     def requests(self) -> list[ReceivedRequest]:
-        """Every request on either origin, in order; of very many, the latest ones."""
+        """The requests at both origins, in order; only the latest if there are more than 20,000."""
         return self.log.requests
 
     @property
     def assets(self) -> AssetStore:
-        """The uploads of all accounts; iterates over every one that was not deleted, expired ones too."""
-        return self._endpoints.desk.assets
+        """The uploads of all accounts. Iterating returns those that were not deleted, also expired ones."""
+        return self._endpoints.create_handler.assets
 
     @property
     def rendered(self) -> int:
         """How many videos were rendered."""
-        return self._endpoints.projector.rendered
+        return self._endpoints.render_cache.rendered
 
     @property
     def ledger(self) -> list[LedgerEntry]:
-        """The credit ledger of the first account, with the refunds that are due by now."""
+        """The credit ledger of the first account, with the refunds that are due."""
         return self.ledger_of(self._account.name)
 
     def ledger_of(self, name: str) -> list[LedgerEntry]:
-        """The credit ledger of the account of this name, with the refunds that are due by now."""
+        """Return the credit ledger of the account of this name, with the refunds that are due."""
         self.settle()
         return self.account(name).ledger
 
     def account(self, name: str) -> Account:
-        """The account of this name; LookupError lists the names that there are."""
-        return self.accounts.named(name)
+        """Return the account of this name; a LookupError lists the names that exist."""
+        return self.accounts.by_name(name)
 
     @property
     def balance(self) -> int:
-        """The credits of the first account; setting it books an adjustment."""
+        """The credits of the first account. Setting them adds an adjustment to the ledger."""
         self.settle()
         return self._account.balance
 
@@ -97,22 +97,22 @@ class SandboxState:
         self.set_balance(self._account, credits_left)
 
     def set_balance(self, account: Account, credits_left: int) -> None:
-        """Book the adjustment that leaves an account with these credits."""
+        """Set the credits of an account, with an adjustment in its ledger."""
         self.settle()
         account.book(self.clock.now(), "adjustment", credits_left - account.balance)
 
     def settle(self) -> None:
-        """Book the refunds that are due by now; every look at a ledger or a balance above does it."""
-        self._endpoints.desk.refunds.settle(self.clock.now())
+        """Book the refunds that are due. Reading a ledger or a balance of the sandbox does this too."""
+        self._endpoints.create_handler.refunds.settle(self.clock.now())
 
     def add_account(
         self, *, name: str | None = None, api_key: str | None = None, balance: int = DEFAULT_BALANCE
     ) -> Account:
-        """Another user, with a key and a ledger of its own. ValueError for a name or a key that is taken already."""
+        """Add an account with its own key and ledger. ValueError if the name or the key is invalid or in use."""
         return self.accounts.open(name, api_key, balance, self.clock.now())
 
     def add_model(self, entry: CatalogEntry) -> None:
-        """Put an entry into the catalog, or another in the place of the one with its code."""
+        """Add an entry to the catalog, or replace the entry with its code."""
         self.models[entry.code] = entry
 
     def change_model(self, code: str, **changes: Any) -> None:
@@ -120,26 +120,26 @@ class SandboxState:
         self.models[code] = evolve(self.models[code], **changes)
 
     def fail_next_task(self, reason: str = DEFAULT_REASON, *, refund: bool = True) -> None:
-        """Let the next task that is created end as failed; may be called several times for several tasks."""
-        self._endpoints.desk.next_outcomes.append(Failure(reason, refund))
+        """Let the next task fail. Each call affects one more task."""
+        self._endpoints.create_handler.next_outcomes.append(Failure(reason, refund))
 
     def delete_asset(self, asset_id: str) -> None:
-        """Delete an uploaded image before its retention is over; KeyError if there is none."""
-        self._endpoints.desk.assets.delete(asset_id)
+        """Delete an uploaded image before it expires; KeyError if there is none with this id."""
+        self._endpoints.create_handler.assets.delete(asset_id)
 
     def reset(self) -> None:
-        """As if nothing had been asked of it yet: no tasks, uploads, faults, planned failures, received creates and
-        requests; every ledger is its opening entry. The accounts with their keys, the catalog and the clock stay."""
-        self._endpoints.desk.clear()
+        """Remove all tasks, uploads, faults, planned failures and received requests, and reduce every ledger to its
+        opening entry. The accounts with their keys, the catalog and the clock stay."""
+        self._endpoints.create_handler.clear()
         self.faults.clear()
         self.log.clear()
         for account in self.accounts.values():
-            account.start_over(self.clock.now())
+            account.reset(self.clock.now())
 
     def new_link(self, task_id: str, *, lifetime: float | None = None) -> str:
-        """A signed link to a task's video; with a ``lifetime`` of its own, e.g. a negative one for an expired link."""
+        """Return a signed link to a task's video. A negative ``lifetime`` makes an expired link."""
         return self._endpoints.link(self.tasks[task_id], self.clock.now(), lifetime)
 
     async def video(self, task_id: str) -> bytes:
-        """The MP4 of a task, whatever its state; it is rendered once. KeyError when there is no such task."""
-        return (await self._endpoints.projector.video(self.tasks[task_id].film)).content
+        """Return the MP4 of a task in any state; it is rendered once. KeyError if there is no such task."""
+        return (await self._endpoints.render_cache.video(self.tasks[task_id].film)).content

@@ -101,7 +101,7 @@ class Persistence:
         # Records name an account by its name, and bytes by the digest of a blob.
         self._converter = Converter(forbid_extra_keys=True)
         self._converter.register_unstructure_hook(Account, lambda account: account.name)
-        self._converter.register_structure_hook(Account, lambda name, _: endpoints.accounts.named(name))
+        self._converter.register_structure_hook(Account, lambda name, _: endpoints.accounts.by_name(name))
         self._converter.register_unstructure_hook(bytes, file.put_blob)
         self._converter.register_structure_hook(bytes, lambda digest, _: self._read_blob(digest))
 
@@ -155,19 +155,21 @@ class Persistence:
 
     def _progress(self, stored_time: StoredTime | None) -> Progress:
         """Return what the file holds once everything is stored."""
-        endpoints, desk, clock = self._endpoints, self._endpoints.desk, self._endpoints.clock
+        endpoints, creates, clock = self._endpoints, self._endpoints.create_handler, self._endpoints.clock
         now = StoredTime(clock.now(), time.time(), clock.speed)
         if stored_time and abs(now.sandbox - stored_time.now()) <= TOLERANCE and now.speed == stored_time.speed:
             now = stored_time
         return Progress(
             deletions=endpoints.assets.deletions,
             sizes={(series.kind, series.prefix): series.size for series in self._series()},
-            settings=Settings(endpoints.signer.secret.hex(), tuple(desk.models.values()), tuple(desk.next_outcomes)),
+            settings=Settings(
+                endpoints.signer.secret.hex(), tuple(creates.models.values()), tuple(creates.next_outcomes)
+            ),
             time=now,
         )
 
     def _series(self) -> Iterator[Series]:
-        accounts, tasks, assets = self._endpoints.accounts, self._endpoints.desk.tasks, self._endpoints.assets
+        accounts, tasks, assets = self._endpoints.accounts, self._endpoints.create_handler.tasks, self._endpoints.assets
         yield Series("account", None, len(accounts), [(account.name, account.api_key) for account in accounts.values()])
         for account in accounts.values():
             yield Series("entry", account, len(account.ledger), account.ledger)
@@ -213,26 +215,26 @@ class Persistence:
                 while account.submitted_at[0] <= at - WINDOW:
                     account.submitted_at.popleft()
             case "task", task:
-                self._endpoints.desk.tasks[task.id] = task
+                self._endpoints.create_handler.tasks[task.id] = task
             case "asset", asset:
                 self._endpoints.assets.put(asset)
 
     def _restore_settings(self, settings: Settings, stored_time: StoredTime) -> None:
         """Restore the settings, the time, and what follows from all records together."""
-        desk = self._endpoints.desk
+        creates = self._endpoints.create_handler
         self._endpoints.signer.secret = bytes.fromhex(settings.link_secret)
-        desk.models.clear()
-        desk.models.update((entry.code, entry) for entry in settings.models)
-        desk.next_outcomes[:] = settings.next_outcomes
+        creates.models.clear()
+        creates.models.update((entry.code, entry) for entry in settings.models)
+        creates.next_outcomes[:] = settings.next_outcomes
         refunded, newest = set(), stored_time.now()
         for account in self._endpoints.accounts.values():
-            if missing := {create.task_id for create in account.keys.values()} - desk.tasks.keys():
+            if missing := {create.task_id for create in account.keys.values()} - creates.tasks.keys():
                 raise ValueError(f"an Idempotency-Key belongs to tasks that are not stored: {', '.join(missing)}")
             refunded |= {entry.task_id for entry in account.ledger if entry.kind == "refund"}
             newest = max([newest, *(entry.at for entry in account.ledger)])
-        for task in desk.tasks.values():
+        for task in creates.tasks.values():
             if task.id not in refunded:
-                desk.refunds.expect(task)
+                creates.refunds.expect(task)
         self._endpoints.clock.start_at(newest)
         self._stored = self._progress(stored_time)
 

@@ -21,7 +21,7 @@ Durations = Annotated[tuple[Annotated[int, SECONDS], ...], array_of(SECONDS)]
 Limit = Annotated[int, whole_number(0, 1000)]
 Points = Annotated[int, whole_number(0, 1_000_000_000)]
 
-Changes = TypedDict(  # noqa: UP013 - these are names of the wire, not of variables
+Changes = TypedDict(  # noqa: UP013 - the names are those of the wire
     "Changes",
     {
         "name": Name,

@@ -1,6 +1,6 @@
-"""The control paths: what the sandbox does beside the service is asked for here, over HTTP, by anybody on the machine.
+"""The control paths: read and change a sandbox over HTTP.
 
-They stand outside ``/openapi/v1`` and take no key. What is wrong with a call is told all at once (400).
+They are outside ``/openapi/v1`` and need no key. A 400 names every problem of a request.
 """
 
 from collections.abc import Mapping
@@ -65,7 +65,7 @@ class PlannedFailure(TypedDict, total=False):
 
 
 def control_pages(sandbox: SandboxState) -> Mapping[str, Mapping[str, Page]]:
-    """Every control path with its methods."""
+    """Return every control path with its methods."""
     control = _Control(sandbox)
     paths: Mapping[str, Mapping[str, Page]] = {
         "/sandbox/state": {"GET": control.show_state},
@@ -92,13 +92,13 @@ def control_pages(sandbox: SandboxState) -> Mapping[str, Mapping[str, Page]]:
 
 @frozen
 class _Control:
-    """Each takes a call and gives an answer; Wrong is raised for a bad call, a Refusal for what is not there."""
+    """The control paths. Its methods raise InvalidInputError for invalid requests, a Refusal for unknown names."""
 
     sandbox: SandboxState
 
     def show_state(self, call: PageCall) -> Answer:
         query = structure(_query(call), StateQuery)
-        return _shown(200, state_of(self.sandbox, int(query.get("limit", DEFAULT_LIMIT))))
+        return _json_answer(200, state_of(self.sandbox, int(query.get("limit", DEFAULT_LIMIT))))
 
     def show_ledger(self, call: PageCall) -> Answer:
         fields, account, problems = _query(call), None, []
@@ -107,42 +107,42 @@ class _Control:
         except LookupError as error:
             problems.append(f"account: {error.args[0]}")
         structure(fields, LedgerQuery, problems)
-        return _shown(200, {"ledger": ledger_view(self.sandbox, account=account)})
+        return _json_answer(200, {"ledger": ledger_view(self.sandbox, account=account)})
 
     def show_creates(self, _: PageCall) -> Answer:
-        return _shown(200, {"creates": [create_view(create) for create in self.sandbox.creates]})
+        return _json_answer(200, {"creates": [create_view(create) for create in self.sandbox.creates]})
 
     def show_requests(self, _: PageCall) -> Answer:
-        return _shown(200, {"requests": [request_view(request) for request in self.sandbox.requests]})
+        return _json_answer(200, {"requests": [request_view(request) for request in self.sandbox.requests]})
 
     def show_faults(self, _: PageCall) -> Answer:
         available = [form.as_json() for form in FORMS.values()]
-        return _shown(200, {**self._planned(), "ops": list(OPS), "available": available})
+        return _json_answer(200, {**self._planned(), "ops": list(OPS), "available": available})
 
     def plan_fault(self, call: PageCall) -> Answer:
-        return _shown(201, planned_as_json(plan(self.sandbox.faults, read_body(call.body))))
+        return _json_answer(201, planned_as_json(plan(self.sandbox.faults, read_body(call.body))))
 
     def clear_faults(self, _: PageCall) -> Answer:
         self.sandbox.faults.clear()
-        return _shown(200, self._planned())
+        return _json_answer(200, self._planned())
 
     def remove_fault(self, call: PageCall) -> Answer:
         try:
             self.sandbox.faults.remove(call.names["id"])
         except KeyError:
             raise _missing("fault", call.names["id"], [fault.id for fault in self.sandbox.faults.planned]) from None
-        return _shown(200, self._planned())
+        return _json_answer(200, self._planned())
 
     def set_clock(self, call: PageCall) -> Answer:
         fields, clock = read_body(call.body), self.sandbox.clock
         change = structure(fields, ClockChange, [] if fields else ["speed or advance: required"])
         clock.speed = change.get("speed", clock.speed)
         clock.advance(change.get("advance", 0))
-        return _shown(200, {"now": clock.now(), "speed": clock.speed})
+        return _json_answer(200, {"now": clock.now(), "speed": clock.speed})
 
     def show_accounts(self, _: PageCall) -> Answer:
         self.sandbox.settle()
-        return _shown(200, {"accounts": [account_view(account) for account in self.sandbox.accounts.values()]})
+        return _json_answer(200, {"accounts": [account_view(account) for account in self.sandbox.accounts.values()]})
 
     def add_account(self, call: PageCall) -> Answer:
         fields = read_body(call.body)
@@ -152,7 +152,7 @@ class _Control:
         checked = structure(fields, NewAccount, self.sandbox.accounts.problems(name, api_key))
         balance = checked.get("balance", DEFAULT_BALANCE)
         account = self.sandbox.add_account(name=name, api_key=api_key, balance=balance)
-        return _shown(201, account_view(account))
+        return _json_answer(201, account_view(account))
 
     def set_balance(self, call: PageCall) -> Answer:
         try:
@@ -160,12 +160,12 @@ class _Control:
         except LookupError as error:
             raise Refusal(404, "NOT_FOUND", error.args[0]) from None
         self.sandbox.set_balance(account, structure(read_body(call.body), BalanceChange)["balance"])
-        return _shown(200, account_view(account))
+        return _json_answer(200, account_view(account))
 
     def add_model(self, call: PageCall) -> Answer:
         entry = new_entry(read_body(call.body), self.sandbox.models)
         self.sandbox.add_model(entry)
-        return _shown(201, entry.as_json())
+        return _json_answer(201, entry.as_json())
 
     def change_model(self, call: PageCall) -> Answer:
         code = call.names["code"]
@@ -173,13 +173,13 @@ class _Control:
             raise _missing("model", code, list(self.sandbox.models))
         entry = changed_entry(read_body(call.body), self.sandbox.models[code])
         self.sandbox.add_model(entry)
-        return _shown(200, entry.as_json())
+        return _json_answer(200, entry.as_json())
 
     def fail_next(self, call: PageCall) -> Answer:
-        asked = structure(read_body(call.body), PlannedFailure)
-        reason, refund = asked.get("reason", DEFAULT_REASON), asked.get("refund", True)
+        failure = structure(read_body(call.body), PlannedFailure)
+        reason, refund = failure.get("reason", DEFAULT_REASON), failure.get("refund", True)
         self.sandbox.fail_next_task(reason, refund=refund)
-        return _shown(201, {"reason": reason, "refund": refund})
+        return _json_answer(201, {"reason": reason, "refund": refund})
 
     def delete_asset(self, call: PageCall) -> Answer:
         asset_id = call.names["id"]
@@ -187,20 +187,20 @@ class _Control:
             self.sandbox.delete_asset(asset_id)
         except KeyError:
             raise Refusal(404, "NOT_FOUND", f"there is no asset {show(asset_id)}") from None
-        return _shown(200, {"deleted": asset_id})
+        return _json_answer(200, {"deleted": asset_id})
 
     def reset(self, call: PageCall) -> Answer:
         structure(read_body(call.body), NoFields)
         self.sandbox.reset()
-        return _shown(200, {"counts": counts_of(self.sandbox)})
+        return _json_answer(200, {"counts": counts_of(self.sandbox)})
 
     def _planned(self) -> dict[str, Any]:
         return {"planned": [planned_as_json(planned) for planned in self.sandbox.faults.planned]}
 
 
-def _shown(status: int, value: Any) -> Answer:
-    """JSON that every parser takes, whatever stands in prompts and headers."""
-    return Answer(status, json_codec.written(value), {"Content-Type": JSON_TYPE})
+def _json_answer(status: int, value: Any) -> Answer:
+    """Return JSON in ASCII, which every parser accepts, also with lone surrogates in prompts and headers."""
+    return Answer(status, json_codec.encode(value), {"Content-Type": JSON_TYPE})
 
 
 def _query(call: PageCall) -> dict[str, str]:
@@ -208,5 +208,5 @@ def _query(call: PageCall) -> dict[str, str]:
     return {name: values[-1] for name, values in parse_qs(call.query, keep_blank_values=True).items()}
 
 
-def _missing(what: str, name: str, there: list[str]) -> Refusal:
-    return Refusal(404, "NOT_FOUND", f"there is no {what} {show(name)}; there are: {', '.join(there) or 'none'}")
+def _missing(what: str, name: str, existing: list[str]) -> Refusal:
+    return Refusal(404, "NOT_FOUND", f"there is no {what} {show(name)}; there are: {', '.join(existing) or 'none'}")

@@ -1,4 +1,4 @@
-"""Faults by name, over HTTP and on the command line. The arguments of a fault are those of its method of ``Fault``."""
+"""Faults by name, for HTTP and the command line. The arguments of a fault are those of its method of ``Fault``."""
 
 import inspect
 import re
@@ -69,7 +69,7 @@ class FaultForm:
         """Return what an input form needs: each argument with its type, and its default unless it is required."""
         return {
             "name": self.name,
-            "says": _plain(inspect.getdoc(self.make) or ""),
+            "description": _plain(inspect.getdoc(self.make) or ""),
             "args": [
                 {
                     "name": name,
