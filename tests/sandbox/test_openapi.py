@@ -111,6 +111,7 @@ async def test_the_document_is_served_beside_the_service_without_a_key(service, 
 
     assert (reply.status, reply.headers["content-type"]) == (200, "application/json; charset=utf-8")
     assert reply.json == describe(service.base_url)
+    assert reply.json["servers"] == [{"url": service.base_url}]
     assert service.requests == []
 
 

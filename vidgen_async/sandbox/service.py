@@ -121,7 +121,7 @@ class Sandbox(SandboxState):
             pages=self._pages(),
             save=self._persistence.save if self._persistence else (lambda: None),
             on_request=on_request or (lambda _: None),
-            log=self.log,
+            log=self._log,
         )
         self._service = Origin(host, port, partial(self._answer, "service"))
         self._links = Origin(host, links_port, partial(self._answer, "links"))

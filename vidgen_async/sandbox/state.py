@@ -25,7 +25,7 @@ class SandboxState:
         self.models: dict[str, CatalogEntry] = endpoints.create_handler.models
         self.tasks: dict[str, SandboxTask] = endpoints.create_handler.tasks
         self.faults: FaultPlan = FaultPlan()
-        self.log: RequestLog = RequestLog()
+        self._log: RequestLog = RequestLog()
         self._endpoints = endpoints
 
     @property
@@ -55,12 +55,12 @@ class SandboxState:
     @property
     def creates(self) -> list[ReceivedCreate]:
         """Every POST /videos whose head arrived, in order, whatever its outcome."""
-        return self.log.creates
+        return self._log.creates
 
     @property
     def requests(self) -> list[ReceivedRequest]:
         """The requests at both origins, in order; only the latest if there are more than 20,000."""
-        return self.log.requests
+        return self._log.requests
 
     @property
     def assets(self) -> AssetStore:
@@ -132,7 +132,7 @@ class SandboxState:
         opening entry. The accounts with their keys, the catalog and the clock stay."""
         self._endpoints.create_handler.clear()
         self.faults.clear()
-        self.log.clear()
+        self._log.clear()
         for account in self.accounts.values():
             account.reset(self.clock.now())
 
