@@ -210,9 +210,9 @@ def test_what_is_wrong_with_an_option_is_said_in_one_sentence(here):
         "fault: must be one of": ["--fault", "a=stall", "--fault", "*=edit"],
         "code: must be a whole number of 200 to 999, not 1": ["--fault", "*=status,code=1"],
         "'b=x': the credits must be a whole number": ["--account", "b=x"],
-        "an account is given twice": ["--account", "b", "--account", "b=3"],
-        "there is an account 'account-1' already": ["--account", "account-1"],
-        "the state /nowhere/at/all/x.db cannot be opened: No such file": ["--state", "/nowhere/at/all/x.db"],
+        "two accounts have the same name": ["--account", "b", "--account", "b=3"],
+        "there is already an account 'account-1'": ["--account", "account-1"],
+        "the state /nowhere/at/all/x.db cannot be read or written: No such file": ["--state", "/nowhere/at/all/x.db"],
     }.items():
         code, out, err = here("sandbox", *arguments)
         assert (code, out) == (2, ""), arguments

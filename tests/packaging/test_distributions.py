@@ -27,7 +27,7 @@ def test_the_wheel_holds_every_file_of_the_package_and_no_other(distributions):
     with zipfile.ZipFile(distributions.wheel) as wheel:
         names = {name for name in wheel.namelist() if ".dist-info/" not in name}
     assert names == distributions.files("vidgen_async")
-    assert {"vidgen_async/py.typed", "vidgen_async/client/client.py", "vidgen_async/sandbox/service.py"} <= names
+    assert {"vidgen_async/py.typed", "vidgen_async/client/client.py", "vidgen_async/sandbox/web/openapi.json"} <= names
 
 
 def test_the_sdist_holds_all_that_it_was_built_from(distributions):

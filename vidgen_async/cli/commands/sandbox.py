@@ -16,7 +16,7 @@ DEFAULT_BALANCE = 100_000
 
 
 class _Account(click.ParamType):  # type: ignore[type-arg] # older ones are not generic
-    """A further account: its name, and its credits if they are not the usual ones."""
+    """Another account: its name, and its credits if they differ from the default."""
 
     name = "account"
 
@@ -33,11 +33,15 @@ class _Account(click.ParamType):  # type: ignore[type-arg] # older ones are not 
 
 @click.command(name="sandbox", epilog=EXIT_CODES)
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
-@click.option("--port", type=PORT, default=0, help="The port; a free one if none is given.")
-@click.option("--links-port", type=PORT, default=0, help="The port of signed links; a free one if none is given.")
-@click.option("--speed", type=SECONDS, default=1.0, help="Seconds of the sandbox in a real one; 0 stops its clock.")
+@click.option("--port", type=PORT, default=0, help="The port; by default a free one.")
+@click.option("--links-port", type=PORT, default=0, help="The port of signed links; by default a free one.")
+@click.option("--speed", type=SECONDS, default=1.0, help="Seconds of the sandbox per real second; 0 stops its clock.")
 @click.option(
-    "--balance", type=click.IntRange(min=0), default=DEFAULT_BALANCE, show_default=True, help="Credits to begin with."
+    "--balance",
+    type=click.IntRange(min=0),
+    default=DEFAULT_BALANCE,
+    show_default=True,
+    help="Credits of the first account.",
 )
 @click.option(
     "--account",
@@ -45,24 +49,24 @@ class _Account(click.ParamType):  # type: ignore[type-arg] # older ones are not 
     type=_Account(),
     multiple=True,
     metavar="NAME[=CREDITS]",
-    help="A further account, with a key of its own; may be repeated.",
+    help="Another account with its own key. May be repeated.",
 )
-@click.option("--state", metavar="PATH", help="A file, or a directory for it, that keeps everything for the next time.")
+@click.option("--state", metavar="PATH", help="A file, or a directory for it, that stores the state for the next run.")
 @click.option("--queued-for", type=SECONDS, default=1.0, show_default=True, help="Seconds for which a task is queued.")
-@click.option("--running-for", type=SECONDS, default=3.0, show_default=True, help="Seconds for which it runs then.")
+@click.option("--running-for", type=SECONDS, default=3.0, show_default=True, help="Seconds for which a task then runs.")
 @click.option(
     "--submission-limit",
     type=click.IntRange(min=0),
     default=100,
     show_default=True,
-    help="Creates of an account in 60 seconds; more get a 429.",
+    help="Creates per account in 60 seconds; more are answered with 429.",
 )
 @click.option(
     "--fault",
     "faults",
     multiple=True,
     metavar="OP=NAME[,ARG=VALUE…][:TIMES]",
-    help="Misbehave at the next request of an operation (* for any), or at the next TIMES, or always. May be repeated.",
+    help="A fault for the next request, the next TIMES, or all (always) of an operation (*: any). May be repeated.",
 )
 @click.option("--json", "is_json", is_flag=True, help=JSON_HELP)
 @click.option("--debug", envvar="VIDGEN_DEBUG", is_flag=True, help="Show tracebacks.")
@@ -83,20 +87,20 @@ def run_sandbox(
 ) -> int:
     """Run a sandbox of the service until Ctrl-C.
 
-    It needs no key and charges nothing. It prints what to export to use it, alone on stdout, and on stderr a line for
-    everything that it is asked. A browser shows what it holds at the address of the console.
+    It needs no key and charges nothing. It prints the lines to export on stdout, and one line per request on stderr.
+    The web console shows its state.
 
     \b
       vidgen sandbox --speed 60 --account b=500 --state sandbox.db
       vidgen sandbox --fault videos.create=close_after_body
       vidgen sandbox --fault videos.get=status,code=503:3 --fault account.get=stall:always
 
-    The first account's key is made, or read from VIDGEN_SANDBOX_KEY. --json prints one line with base_url, api_key,
+    The first account's key is random, or that in VIDGEN_SANDBOX_KEY. --json prints one line with base_url, api_key,
     accounts (name, api_key, balance), console and links_url.
     """
     named = dict(accounts)
     if len(named) < len(accounts):
-        raise click.BadParameter("an account is given twice", param_hint="--account")
+        raise click.BadParameter("two accounts have the same name", param_hint="--account")
     settings = Settings(
         host=host,
         port=port,
