@@ -27,6 +27,7 @@ from vidgen_async.cli.app import run_app
 from vidgen_async.cli.command_runner import SIGNALS
 from vidgen_async.cli.terminal.exit_reports import Report
 from vidgen_async.cli.terminal.result_output import Document, Shown, plain_lines
+from vidgen_async.cli.terminal.status_display import Render
 from vidgen_async.sandbox import Failure, Fault, ReceivedCreate, Sandbox, SandboxTask, outcome_by_prompt
 from vidgen_async.sandbox.media import render_cache
 from vidgen_async.sandbox.media.renderer import render
@@ -407,7 +408,7 @@ class FakeScreen:
     def trouble(self, report: Report, code: int) -> None:
         self.report, self.code = report, code
 
-    def canvas(self) -> None:
+    def live(self, render: Render) -> None:
         pass
 
     def close(self) -> None:

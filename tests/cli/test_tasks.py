@@ -103,7 +103,7 @@ def test_a_watch_shows_a_line_for_each_change_until_all_are_over(here, service, 
     assert code == 1
     assert re.search(rf"^\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\dZ {good} completed 20 points$", out, re.MULTILINE)
     assert re.search(rf" {bad} failed too dark$", out, re.MULTILINE)
-    assert "1 of 2 tasks did not end as completed" in err
+    assert "1 of 2 tasks did not complete" in err
     assert len(service.creates) == 2
 
 
@@ -188,20 +188,20 @@ def test_an_id_in_the_place_of_a_record_is_wrong_usage_that_says_where_ids_go(he
 
 
 @pytest.mark.slow
-def test_on_a_terminal_a_watch_is_a_picture_that_leaves_what_failed(terminal, service, order):
+def test_on_a_terminal_a_watch_is_a_live_view_and_a_summary(terminal, service, order):
     for width in (80, 120):
         service.set_speed(0)
         good, bad = order(), order("x [fail: too dark]")
         code, shown = terminal("watch", good, bad, *FAST, width=width, when={"2 queued": partial(service.set_speed, 9)})
         assert code == 1
-        before, picture, after = re.split(r"\x1b\[\?1049[hl]", shown)
+        before, view, after = re.split(r"\x1b\[\?1049[hl]", shown)
         assert before == ""
-        assert all(task_id in picture for task_id in (good, bad))
+        assert all(task_id in view for task_id in (good, bad))
         lines = text_of(after)
         assert max(map(len, lines)) <= width
         assert f"{bad}  failed  too dark" in lines
         assert any(line.startswith("2 tasks: 1 completed, 1 failed; watched for ") for line in lines)
-        assert "vidgen: 1 of 2 tasks did not end as completed." in lines
+        assert "vidgen: 1 of 2 tasks did not complete." in lines
         assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l"), "the cursor is given back"
 
 

@@ -1,5 +1,6 @@
 """``vidgen get``, ``wait``, ``watch`` and ``download``: tasks that were ordered already, at no cost."""
 
+import asyncio
 import sys
 from contextlib import aclosing
 from pathlib import Path
@@ -101,7 +102,8 @@ def watch(settings: Settings, task_ids: tuple[str, ...]) -> int:
     if where and ":" not in where:
         message = f"--journal takes sqlite:///FILE, or nothing: give the ids of tasks before it ({where!r})."
         raise click.UsageError(message)
-    named, updates = _ids(task_ids), Updates()
+    named = _ids(task_ids)
+    updates: Updates = asyncio.Queue()
     is_live = stdout_is_terminal()
 
     async def work(errand: Errand) -> None:
@@ -119,7 +121,7 @@ def watch(settings: Settings, task_ids: tuple[str, ...]) -> int:
     settings = evolve(settings, journal=where or None)
     journey = Journey(options=(*settings.options, *(("--journal",) if where == "" else ())))
     access = Access.NONE if where is None else Access.EXISTING
-    return start(settings, journey, work, orders=access, on_update=updates.heard, only_prints=True)
+    return start(settings, journey, work, orders=access, on_update=updates.put_nowait, only_prints=True)
 
 
 @click.command(epilog=EXIT_CODES)

@@ -3,10 +3,12 @@
 import json
 import time
 from collections import deque
-from typing import Protocol
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
 
 import click
-from rich.console import Console
+from rich.console import Console, RenderableType
+from rich.live import Live
 from rich.progress import (
     BarColumn,
     DownloadColumn,
@@ -20,14 +22,16 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from vidgen_async.cli.terminal.alternate_screen import Canvas
 from vidgen_async.cli.terminal.detection import stderr_is_terminal
 from vidgen_async.cli.terminal.exit_reports import Report
 from vidgen_async.cli.terminal.formatting import clean, seconds, size
 from vidgen_async.cli.terminal.result_output import Document, JsonOutput, Output, PlainOutput, Shown, make_output
 
-#: What is said while something covers the terminal is kept up to so many lines, the last.
-MOST_HELD = 20
+#: At most this many lines, the latest, are held back while a live view covers the terminal.
+MAX_HELD = 20
+
+#: Renders what is shown in a terminal of this width and height.
+Render: TypeAlias = Callable[[int, int], RenderableType]
 
 
 class Screen(Protocol):
@@ -54,9 +58,9 @@ class Screen(Protocol):
     def trouble(self, report: Report, code: int) -> None:
         """How it did not end well, and with which exit code."""
 
-    def canvas(self) -> Canvas | None:
-        """The whole terminal, until it is closed; None where nothing can be drawn on. What is said meanwhile comes
-        when it is closed."""
+    def live(self, render: Render) -> Live | None:
+        """A live view that covers the terminal while it is started; None where the output cannot show one. Other lines
+        are held back until :meth:`close`."""
 
     def close(self) -> None:
         """Nothing is being done any more; twice is fine."""
@@ -107,8 +111,8 @@ class PlainScreen:
         for line, _ in below:
             _echo(f"  {line}")
 
-    def canvas(self) -> None:
-        """A log is no terminal."""
+    def live(self, render: Render) -> None:
+        """A log cannot show a live view."""
 
     def close(self) -> None:
         """There is nothing to stop."""
@@ -149,7 +153,7 @@ class JsonScreen:
         about = {"order_id": report.order_id, "task_id": report.task_id, "commands": list(report.commands)}
         self._tell({"error": {**error, **{name: value for name, value in about.items() if value}}})
 
-    def canvas(self) -> None:
+    def live(self, render: Render) -> None:
         """Of no use to a machine."""
 
     def close(self) -> None:
@@ -166,8 +170,8 @@ class RichScreen:
         self._console = console or Console(stderr=True, highlight=False, markup=False, emoji=False)
         self._output = output or PlainOutput()
         self._progress: Progress | None = None
-        self._canvas: Canvas | None = None
-        self._held: deque[tuple[Text, bool]] = deque(maxlen=MOST_HELD)
+        self._live: Live | None = None
+        self._held: deque[tuple[Text, bool]] = deque(maxlen=MAX_HELD)
         self._row = TaskID(0)
         self._is_state = self._is_receiving = False
 
@@ -208,28 +212,35 @@ class RichScreen:
             # Never wrapped: it is there to be copied.
             self._console.print(Text(f"  {clean(line)}", style="bold" if is_command else ""), soft_wrap=True)
 
-    def canvas(self) -> Canvas | None:
+    def live(self, render: Render) -> Live | None:
         self.close()
         if self._console.legacy_windows or not self._console.encoding.startswith("utf"):
             return None
-        self._canvas = Canvas(self._console)
-        return self._canvas
+        self._live = Live(
+            get_renderable=lambda: render(*self._console.size),
+            console=self._console,
+            screen=True,
+            auto_refresh=False,  # rich would render in a thread
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+        return self._live
 
     def close(self) -> None:
         progress, self._progress = self._progress, None
-        canvas, self._canvas = self._canvas, None
+        live, self._live = self._live, None
         self._is_state = self._is_receiving = False
         if progress is not None:
             progress.stop()
-        if canvas is not None:
-            canvas.close()
+        if live is not None:
+            live.stop()
         while self._held:
             text, is_whole = self._held.popleft()
             self._print(text, is_whole=is_whole)
 
     def _print(self, text: Text, *, is_whole: bool = False) -> None:
         """``is_whole``: never wrapped."""
-        if self._canvas is None:
+        if self._live is None:
             self._console.print(text, soft_wrap=is_whole)
         else:
             self._held.append((text, is_whole))
