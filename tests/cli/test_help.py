@@ -27,7 +27,7 @@ def test_these_are_the_commands():
         "", "generate", "create", "get", "wait", "watch", "download", "models", "account", "upload", "sandbox",
         "completion", "orders", "orders ls", "orders show", "orders resume", "orders resend", "orders adopt",
         "orders abandon", "orders withdraw", "orders export", "cassette", "cassette ls", "cassette show",
-        "cassette diff", "cassette check", "cassette recover",
+        "cassette check", "cassette recover",
     }  # fmt: skip
 
 

@@ -1,13 +1,15 @@
 """The cassettes that a command was given, and where a recovered one goes."""
 
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
+
+from attrs import evolve
 
 from vidgen_async.cassette import Document, Interaction, Recovered, load
 from vidgen_async.cassette.body_decoding import BLOBS
 from vidgen_async.cassette.body_encoding import Blob
 from vidgen_async.cassette.checks import blob_names, cassettes_below, folders_below, is_cassette
-from vidgen_async.cassette.diff import is_older_state
 from vidgen_async.cassette.secret_scan import refuse_secrets
 from vidgen_async.cassette.storage import store
 from vidgen_async.errors import CassetteError, CassetteInvalidError, CassetteNotFoundError
@@ -62,9 +64,15 @@ def refuse_to_replace(recovered: Recovered) -> None:
     except CassetteInvalidError as error:
         message = f"{error.message.rstrip('.')}. Nothing was written; --force replaces it."
         raise CassetteError(message) from error
-    if not is_older_state(old, recovered.document):
+    missing = Counter(map(_content, old.interactions)) - Counter(map(_content, recovered.document.interactions))
+    if missing:
         message = f"{target} holds what was not recovered, or other answers. Nothing was written; --force replaces it."
         raise CassetteError(message)
+
+
+def _content(one: Interaction) -> str:
+    """An interaction without its number and its times: another recording of the same has others."""
+    return repr(evolve(one, n=0, started=0.0, answered=None, ended=None))
 
 
 def publish(recovered: Recovered, part: Path) -> list[str]:

@@ -1,5 +1,5 @@
-"""``vidgen cassette``: what is on cassettes, how two differ, whether they may be committed, and what a killed recording
-had finished. Nothing of it asks the service for anything."""
+"""``vidgen cassette``: what cassettes contain, whether they may be committed, and how to recover a killed recording.
+Nothing here connects to the service."""
 
 import re
 import sys
@@ -16,19 +16,9 @@ from attrs import evolve
 from vidgen_async.cassette import Document, Interaction, load
 from vidgen_async.cassette import recover as read_part
 from vidgen_async.cassette.checks import cassettes_here, check_cassette, orphans
-from vidgen_async.cassette.diff import differences
 from vidgen_async.cli.cassette_files import find, folders_of, interaction, publish, refuse_to_replace
 from vidgen_async.cli.options import JSON_HELP, InOrder
-from vidgen_async.cli.prompt_masking import Curtain, NoCurtain
 from vidgen_async.cli.run_state import Journey
-from vidgen_async.cli.terminal.cassette_reports import (
-    difference_documents,
-    differences_table,
-    problem_document,
-    problems_table,
-    recovered_document,
-    recovered_facts,
-)
 from vidgen_async.cli.terminal.cassette_views import (
     Listed,
     body_texts,
@@ -37,6 +27,10 @@ from vidgen_async.cli.terminal.cassette_views import (
     interaction_document,
     interaction_facts,
     interactions_table,
+    problem_document,
+    problems_table,
+    recovered_document,
+    recovered_facts,
 )
 from vidgen_async.cli.terminal.exit_reports import error_report
 from vidgen_async.cli.terminal.formatting import clean
@@ -48,7 +42,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Ending(IntEnum):
-    """The exit codes, as diff(1) and grep(1) have them."""
+    """The exit codes, like those of grep(1)."""
 
     WELL = 0
     FOUND = 1
@@ -57,11 +51,11 @@ class Ending(IntEnum):
 
 EXIT_CODES = """\b
 Exit codes:
-  0    done; diff: no difference; check: nothing found;
-       recover: written, with everything that was begun
-  1    diff: they differ; check: something was found;
-       recover: written, without what was not finished or is damaged
-  2    trouble: wrong usage, no cassette there, or one that cannot be read
+  0    done; check: no problem found;
+       recover: written, with all interactions
+  1    check: problems found;
+       recover: written, without unfinished or damaged interactions
+  2    error: wrong usage, no cassette, or a cassette that cannot be read
   130  interrupted (Ctrl-C); 143 terminated (SIGTERM)"""
 
 
@@ -82,15 +76,14 @@ class Age(click.ParamType):  # type: ignore[type-arg] # older ones are not gener
 
 @click.group(cls=InOrder, epilog=EXIT_CODES)
 def cassette() -> None:
-    """Look at recorded cassettes, compare and check them.
+    """Show, check and recover cassettes.
 
-    A cassette is what was recorded of a service, to be played back in tests. This needs no key and no network, and
-    writes no file, except for recover.
+    A cassette is a recording of requests and responses, which tests replay. These commands need neither a key nor a
+    network connection; only recover writes files.
 
     \b
       vidgen cassette ls
       vidgen cassette show tests/cassettes/boat.json --n 3
-      vidgen cassette diff old.json new.json
       vidgen cassette check tests --orphans --max-age 90d
       vidgen cassette recover tests/cassettes/boat.json.part
     """
@@ -139,15 +132,14 @@ def ls(paths: tuple[Path, ...], is_json: bool, is_debug: bool) -> int:
 
 @cassette.command(epilog=EXIT_CODES)
 @_file
-@click.option("--n", "n", type=click.IntRange(min=1), metavar="N", help="All of the interaction with this number.")
-@click.option("--with-bodies", is_flag=True, help="All bodies as they were recorded, with the prompts in them.")
+@click.option("--n", "n", type=click.IntRange(min=1), metavar="N", help="Show everything about this interaction.")
+@click.option("--with-bodies", is_flag=True, help="Show bodies too; they may contain prompts.")
 @_common
 def show(path: Path, n: int | None, with_bodies: bool, is_json: bool, is_debug: bool) -> int:
     """Show the interactions on a cassette.
 
-    A line for each: what was asked, what came of it, and when, in seconds since the recording began. --n shows all of
-    one: headers and bodies, as they were recorded, which is without secrets. Of prompts only the length is shown,
-    unless --with-bodies asks for them.
+    Each line shows the request, its outcome, and its time since the recording began. --n shows one interaction with its
+    headers. Bodies are shown only with --with-bodies: they may contain prompts, but no secrets, as recorded.
 
     With --json: an object on a line for each interaction.
 
@@ -159,43 +151,14 @@ def show(path: Path, n: int | None, with_bodies: bool, is_json: bool, is_debug: 
     def work(screen: Screen) -> Ending:
         document = load(path)
         chosen = document.interactions if n is None else (interaction(path, document, n),)
-        curtain = NoCurtain() if with_bodies else Curtain(document)
         if is_json:
-            screen.show("", *(interaction_document(path, one, curtain) for one in chosen))
+            screen.show("", *(interaction_document(path, one, with_bodies=with_bodies) for one in chosen))
         elif n is None and not with_bodies:
-            screen.show(interactions_table(document, curtain))
+            screen.show(interactions_table(document))
         else:
             for at, one in enumerate(chosen):
-                _show_whole(screen, document, one, curtain, is_first=at == 0)
+                _show_whole(screen, document, one, with_bodies=with_bodies, is_first=at == 0)
         return Ending.WELL
-
-    return _run(work, is_json=is_json, is_debug=is_debug)
-
-
-@cassette.command(epilog=EXIT_CODES)
-@click.argument("a", metavar="A", type=_PATH)
-@click.argument("b", metavar="B", type=_PATH)
-@_common
-def diff(a: Path, b: Path, is_json: bool, is_debug: bool) -> int:
-    """Compare what is on two cassettes.
-
-    Interactions belong together by operation, method, address and turn: the third look at a task is compared with the
-    third. Shown is what only one of them has, and what has changed: the status, headers, and fields of JSON bodies
-    under their JSON pointers. The times, the recorder and how bodies are kept do not count, and the service's own
-    addresses are compared without its origin. Of prompts only the length is shown.
-
-    With --json: an object on a line for each interaction that differs.
-
-    \b
-      vidgen cassette diff old.json new.json
-    """
-
-    def work(screen: Screen) -> Ending:
-        documents = (load(a), load(b))
-        found, curtain = differences(*documents), Curtain(*documents)
-        shown = differences_table(found, documents, curtain)
-        screen.show(shown, *difference_documents(found, documents, curtain))
-        return Ending.FOUND if shown.rows else Ending.WELL
 
     return _run(work, is_json=is_json, is_debug=is_debug)
 
@@ -253,7 +216,7 @@ def recover(part: Path, output: Path | None, force: bool, is_json: bool, is_debu
         if output is not None:
             recovered = evolve(recovered, target=output)
         if not is_json:
-            screen.show(interactions_table(recovered.document, Curtain(recovered.document)))
+            screen.show(interactions_table(recovered.document))
             screen.show(recovered_facts(recovered))
         if not recovered.document.interactions:
             message = f"no interaction was finished in {part}; nothing was written"
@@ -269,15 +232,14 @@ def recover(part: Path, output: Path | None, force: bool, is_json: bool, is_debu
     return _run(work, is_json=is_json, is_debug=is_debug)
 
 
-def _show_whole(screen: Screen, document: Document, one: Interaction, curtain: Curtain, *, is_first: bool) -> None:
-    """One interaction with its bodies, below an empty line where another was shown before."""
+def _show_whole(screen: Screen, document: Document, one: Interaction, *, with_bodies: bool, is_first: bool) -> None:
+    """Show one interaction, after an empty line unless it is the first."""
     if not is_first:
         click.echo()
-    screen.show(interaction_facts(document, one, curtain))
-    for name, text in body_texts(one, curtain):
+    screen.show(interaction_facts(document, one))
+    for name, text in body_texts(one) if with_bodies else ():
         screen.show(f"{name}:")
         for line in text.splitlines():
-            # Indented, as nothing else that is shown.
             click.echo(f"  {' ' * (len(line) - len(line.lstrip(' ')))}{clean(line)}")
 
 

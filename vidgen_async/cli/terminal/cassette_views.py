@@ -1,4 +1,5 @@
-"""What is on cassettes, as people read it and as JSON. Prompts are shown only where that was asked for."""
+"""What cassettes contain and the problems found in them, for people and as JSON. Bodies, which may contain prompts, are
+shown only on request."""
 
 import json
 from collections.abc import Sequence
@@ -8,11 +9,9 @@ from typing import Any
 
 from attrs import field, frozen
 
-from vidgen_async.cassette import Document, Interaction
+from vidgen_async.cassette import Document, Interaction, Recovered
 from vidgen_async.cassette.body_decoding import BLOBS, body_length
-from vidgen_async.cassette.checks import blob_names
-from vidgen_async.cassette.diff import address
-from vidgen_async.cli.prompt_masking import Curtain
+from vidgen_async.cassette.checks import Problem, blob_names
 from vidgen_async.cli.terminal.formatting import moment, seconds, size
 from vidgen_async.cli.terminal.result_output import Document as JsonDocument
 from vidgen_async.cli.terminal.result_output import Facts, Table, columns, facts_of
@@ -84,7 +83,7 @@ def cassette_document(one: Listed) -> JsonDocument:
 # -- show ------------------------------------------------------------------------------------------------------------
 
 
-def interactions_table(document: Document, curtain: Curtain) -> Table:
+def interactions_table(document: Document) -> Table:
     """A line for each interaction."""
     return Table(
         columns=columns(
@@ -103,7 +102,7 @@ def interactions_table(document: Document, curtain: Curtain) -> Table:
                 str(one.n),
                 one.op,
                 one.request.method,
-                curtain.text(address(one.request.url, document.meta.base_url)),
+                _short_url(one.request.url, document.meta.base_url),
                 outcome(one),
                 seconds(one.started),
             )
@@ -113,7 +112,7 @@ def interactions_table(document: Document, curtain: Curtain) -> Table:
     )
 
 
-def interaction_facts(document: Document, one: Interaction, curtain: Curtain) -> Facts:
+def interaction_facts(document: Document, one: Interaction) -> Facts:
     """All about one interaction, but for its bodies."""
     began_at = document.meta.recorded_at.astimezone(UTC) + timedelta(seconds=one.started)
     request, failure = one.request, one.failure
@@ -123,29 +122,27 @@ def interaction_facts(document: Document, one: Interaction, curtain: Curtain) ->
         ("began", f"{moment(began_at)}, {seconds(one.started)} after the recording did"),
         ("answered after", None if one.answered is None else seconds(one.answered - one.started)),
         ("ended after", None if one.ended is None else seconds(one.ended - one.started)),
-        ("request", f"{request.method} {curtain.text(request.url)}"),
-        *(("request header", f"{name}: {curtain.text(value)}") for name, value in request.headers),
+        ("request", f"{request.method} {request.url}"),
+        *(("request header", f"{name}: {value}") for name, value in request.headers),
         ("request body", _body(request.body)),
         ("answer", one.status),
-        *(("answer header", f"{name}: {curtain.text(value)}") for name, value in one.headers),
+        *(("answer header", f"{name}: {value}") for name, value in one.headers),
         ("answer body", None if one.status is None else _body(one.body)),
     ]
     if failure is not None:
         received = f", after {size(failure.received)} of the body" if failure.received else ""
-        message = f": {curtain.text(failure.message)}" if failure.message else ""
+        message = f": {failure.message}" if failure.message else ""
         pairs.append(("failure", f"{_evidence(one)}{received}{message}"))
     return facts_of(pairs)
 
 
-def body_texts(one: Interaction, curtain: Curtain) -> tuple[tuple[str, str], ...]:
+def body_texts(one: Interaction) -> tuple[tuple[str, str], ...]:
     """The bodies that can be read, under their names: JSON is indented."""
     named = (("request body", one.request.body), ("answer body", one.body))
-    return tuple(
-        (name, _readable(body, curtain)) for name, body in named if body and ("json" in body or "text" in body)
-    )
+    return tuple((name, _readable(body)) for name, body in named if body and ("json" in body or "text" in body))
 
 
-def interaction_document(path: Path, one: Interaction, curtain: Curtain) -> JsonDocument:
+def interaction_document(path: Path, one: Interaction, *, with_bodies: bool) -> JsonDocument:
     return {
         "path": str(path),
         "n": one.n,
@@ -155,18 +152,22 @@ def interaction_document(path: Path, one: Interaction, curtain: Curtain) -> Json
         "ended": one.ended,
         "request": {
             "method": one.request.method,
-            "url": curtain.text(one.request.url),
-            "headers": curtain.value(one.request.headers),
-            "body": curtain.value(one.request.body),
+            "url": one.request.url,
+            "headers": one.request.headers,
+            "body": _body_document(one.request.body, with_bodies=with_bodies),
         },
         "status": one.status,
-        "headers": curtain.value(one.headers),
-        "body": curtain.value(one.body),
-        "failure": _failure_document(one, curtain),
+        "headers": one.headers,
+        "body": _body_document(one.body, with_bodies=with_bodies),
+        "failure": _failure_document(one),
     }
 
 
-def _failure_document(one: Interaction, curtain: Curtain) -> JsonDocument | None:
+def _body_document(body: dict[str, Any] | None, *, with_bodies: bool) -> JsonDocument | None:
+    return body if body is None or with_bodies else {"bytes": body_length(body)}
+
+
+def _failure_document(one: Interaction) -> JsonDocument | None:
     failure = one.failure
     if failure is None:
         return None
@@ -174,9 +175,15 @@ def _failure_document(one: Interaction, curtain: Curtain) -> JsonDocument | None
         "type": failure.type,
         "delivery": failure.delivery,
         "phase": failure.phase,
-        "message": curtain.text(failure.message),
+        "message": failure.message,
         "received": failure.received,
     }
+
+
+def _short_url(url: str, base_url: str | None) -> str:
+    """The path and query of the service's own URLs; other URLs whole."""
+    origin = "/".join((base_url or "").split("/")[:3])
+    return url.removeprefix(origin) if origin and url.startswith(f"{origin}/") else url
 
 
 def outcome(one: Interaction) -> str:
@@ -203,7 +210,47 @@ def _body(body: dict[str, Any] | None) -> str:
     return f"{length}, not kept; sha256 {body.get('sha256', 'unknown')}"
 
 
-def _readable(body: dict[str, Any], curtain: Curtain) -> str:
+def _readable(body: dict[str, Any]) -> str:
     if "json" in body:
-        return json.dumps(curtain.value(body["json"]), indent=2, ensure_ascii=False)
-    return curtain.text(str(body["text"]))
+        return json.dumps(body["json"], indent=2, ensure_ascii=False)
+    return str(body["text"])
+
+
+# -- check and recover -----------------------------------------------------------------------------------------------
+
+
+def problems_table(problems: Sequence[Problem], count: int) -> Table:
+    """A line for each problem; ``count`` cassettes were looked at."""
+    return Table(
+        columns=columns("file", "problem", "where", "what", long=("file", "where", "what")),
+        rows=tuple((str(one.path), str(one.kind), one.where or "—", one.message) for one in problems),
+        empty=f"{counted(count, 'cassette')} checked, nothing found",
+    )
+
+
+def problem_document(one: Problem) -> JsonDocument:
+    return {"path": str(one.path), "problem": str(one.kind), "where": one.where, "message": one.message}
+
+
+def recovered_facts(recovered: Recovered) -> Facts:
+    return facts_of(
+        (
+            ("finished", counted(len(recovered.document.interactions), "interaction")),
+            *(("not finished", line) for line in recovered.unfinished),
+            ("damaged", counted(recovered.damaged, "line") if recovered.damaged else None),
+        )
+    )
+
+
+def recovered_document(recovered: Recovered, part: Path) -> JsonDocument:
+    return {
+        "path": str(recovered.target),
+        "part": str(part),
+        "interactions": len(recovered.document.interactions),
+        "unfinished": list(recovered.unfinished),
+        "damaged": recovered.damaged,
+    }
+
+
+def counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
