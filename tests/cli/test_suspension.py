@@ -20,7 +20,7 @@ from vidgen_async.cli.watch.display import _suspendable
 
 async def main():
     live = Live("the view", console=Console(force_terminal=True), screen=True, auto_refresh=False)
-    with live, _suspendable(live):
+    with _suspendable(live), live:
         live.refresh()
         await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
         live.refresh()

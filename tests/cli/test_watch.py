@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager
 import pytest
 from rich.console import Console
 
-from vidgen_async.cli.operations import Errand
-from vidgen_async.cli.run_state import Journey, Stage
+from vidgen_async.cli.operations import CommandRun
+from vidgen_async.cli.run_state import RunState, Stage
 from vidgen_async.cli.terminal.exit_reports import Exit, TasksFailedError, interrupt_report
 from vidgen_async.cli.terminal.result_output import TerminalOutput
 from vidgen_async.cli.terminal.standard_streams import GuardedStream
@@ -65,11 +65,11 @@ class WatchSetup:
         self.screen = screen or FakeScreen()
         self.service = Service()
         self.clock = VirtualClock(quiet_passes=5)
-        self.journey = Journey()
+        self.state = RunState()
         self.interval = interval
 
     @asynccontextmanager
-    async def errand(self, updates: Updates, timeout: float) -> AsyncIterator[Errand]:
+    async def open_run(self, updates: Updates, timeout: float) -> AsyncIterator[CommandRun]:
         async with Client(
             "key",
             base_url="http://127.0.0.1:1/openapi/v1",
@@ -79,15 +79,15 @@ class WatchSetup:
             poll_interval=self.interval,
             on_update=updates.put_nowait,
         ) as client:
-            yield Errand(
-                client=client, journey=self.journey, screen=self.screen, timeout=timeout, begun_at=time.monotonic()
+            yield CommandRun(
+                client=client, state=self.state, screen=self.screen, timeout=timeout, started_at=time.monotonic()
             )
 
     async def watch(self, count: int, *, is_live: bool = False, timeout: float = 3600) -> None:
         updates: Updates = asyncio.Queue()
-        async with self.errand(updates, timeout) as errand:
+        async with self.open_run(updates, timeout) as run:
             orders = {f"task_{n}": None for n in range(count)}
-            await watch(errand, orders, updates, is_live=is_live, clock=self.clock)
+            await watch(run, orders, updates, is_live=is_live, clock=self.clock)
 
 
 def on_a_terminal(width: int = 80, height: int = 24) -> tuple[RichScreen, io.StringIO]:
@@ -245,11 +245,11 @@ async def test_an_interrupted_live_view_restores_the_terminal_and_the_report_say
         await watching
     assert "\x1b[?25h\x1b[?1049l" in file.getvalue()
     assert "40 tasks: 40 running; watched for" in capsys.readouterr().out
-    assert setup.journey.stage is Stage.WATCH
-    report = interrupt_report(setup.journey, "Interrupted")
+    assert setup.state.stage is Stage.WATCH
+    report = interrupt_report(setup.state, "Interrupted")
     assert report.text == (
-        "Interrupted while watching the tasks. The 40 tasks were not seen to end; an interruption does not stop them. "
-        "The same command goes on watching."
+        "Interrupted while watching the tasks. The 40 tasks may still be running; an interruption does not stop them. "
+        "The same command resumes the watch."
     )
 
 

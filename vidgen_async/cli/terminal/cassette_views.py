@@ -22,8 +22,8 @@ CREATE = "videos.create"
 
 
 @frozen
-class Listed:
-    """A cassette in a list."""
+class ListedCassette:
+    """A cassette and the size of its files."""
 
     path: Path
     document: Document
@@ -31,7 +31,7 @@ class Listed:
 
     @length.default
     def _count(self) -> int:
-        """Of the file and its blobs, as far as they are there."""
+        """The bytes of the cassette and its existing blobs."""
         files = (self.path, *(self.path.parent / BLOBS / name for name in blob_names(self.document)))
         return sum(file.stat().st_size for file in files if file.is_file())
 
@@ -44,8 +44,8 @@ class Listed:
         return sum(interaction.failure is not None for interaction in self.document.interactions)
 
 
-def cassettes_table(found: Sequence[Listed], where: str) -> Table:
-    """A line for each cassette; ``where`` they were looked for."""
+def cassettes_table(found: Sequence[ListedCassette], where: str) -> Table:
+    """A row for each cassette; ``where`` says which directories were searched."""
     return Table(
         columns=columns(
             "cassette", "recorded (UTC)", "interactions", "creates", "failures", "size",
@@ -66,7 +66,7 @@ def cassettes_table(found: Sequence[Listed], where: str) -> Table:
     )  # fmt: skip
 
 
-def cassette_document(one: Listed) -> JsonDocument:
+def cassette_document(one: ListedCassette) -> JsonDocument:
     meta = one.document.meta
     return {
         "path": str(one.path),
@@ -84,7 +84,7 @@ def cassette_document(one: Listed) -> JsonDocument:
 
 
 def interactions_table(document: Document) -> Table:
-    """A line for each interaction."""
+    """A row for each interaction."""
     return Table(
         columns=columns(
             "n",
@@ -108,26 +108,26 @@ def interactions_table(document: Document) -> Table:
             )
             for one in document.interactions
         ),
-        empty="there is no interaction on it",
+        empty="the cassette has no interactions",
     )
 
 
 def interaction_facts(document: Document, one: Interaction) -> Facts:
-    """All about one interaction, but for its bodies."""
-    began_at = document.meta.recorded_at.astimezone(UTC) + timedelta(seconds=one.started)
+    """One interaction without the content of its bodies."""
+    started_at = document.meta.recorded_at.astimezone(UTC) + timedelta(seconds=one.started)
     request, failure = one.request, one.failure
     pairs: list[tuple[str, object]] = [
         ("interaction", one.n),
         ("operation", one.op),
-        ("began", f"{moment(began_at)}, {seconds(one.started)} after the recording did"),
-        ("answered after", None if one.answered is None else seconds(one.answered - one.started)),
+        ("started", f"{moment(started_at)}, {seconds(one.started)} into the recording"),
+        ("response after", None if one.answered is None else seconds(one.answered - one.started)),
         ("ended after", None if one.ended is None else seconds(one.ended - one.started)),
         ("request", f"{request.method} {request.url}"),
         *(("request header", f"{name}: {value}") for name, value in request.headers),
         ("request body", _body(request.body)),
-        ("answer", one.status),
-        *(("answer header", f"{name}: {value}") for name, value in one.headers),
-        ("answer body", None if one.status is None else _body(one.body)),
+        ("status", one.status),
+        *(("response header", f"{name}: {value}") for name, value in one.headers),
+        ("response body", None if one.status is None else _body(one.body)),
     ]
     if failure is not None:
         received = f", after {size(failure.received)} of the body" if failure.received else ""
@@ -137,8 +137,8 @@ def interaction_facts(document: Document, one: Interaction) -> Facts:
 
 
 def body_texts(one: Interaction) -> tuple[tuple[str, str], ...]:
-    """The bodies that can be read, under their names: JSON is indented."""
-    named = (("request body", one.request.body), ("answer body", one.body))
+    """The text and JSON bodies by name; JSON is indented."""
+    named = (("request body", one.request.body), ("response body", one.body))
     return tuple((name, _readable(body)) for name, body in named if body and ("json" in body or "text" in body))
 
 
@@ -205,9 +205,9 @@ def _body(body: dict[str, Any] | None) -> str:
     if "b64" in body:
         return f"binary, {length}"
     if "blob" in body:
-        kept = "in" if body.get("stored") == "all" else "both ends of it in"
-        return f"{length}, {kept} {BLOBS}/{body['blob']}"
-    return f"{length}, not kept; sha256 {body.get('sha256', 'unknown')}"
+        part = "in" if body.get("stored") == "all" else "its beginning and end in"
+        return f"{length}, {part} {BLOBS}/{body['blob']}"
+    return f"{length}, not stored; sha256 {body.get('sha256', 'unknown')}"
 
 
 def _readable(body: dict[str, Any]) -> str:
@@ -220,11 +220,11 @@ def _readable(body: dict[str, Any]) -> str:
 
 
 def problems_table(problems: Sequence[Problem], count: int) -> Table:
-    """A line for each problem; ``count`` cassettes were looked at."""
+    """A row for each problem; ``count`` cassettes were checked."""
     return Table(
         columns=columns("file", "problem", "where", "what", long=("file", "where", "what")),
         rows=tuple((str(one.path), str(one.kind), one.where or "—", one.message) for one in problems),
-        empty=f"{counted(count, 'cassette')} checked, nothing found",
+        empty=f"{counted(count, 'cassette')} checked, no problems found",
     )
 
 

@@ -12,8 +12,8 @@ from typing import TypeAlias
 from rich.console import RenderableType
 from rich.live import Live
 
-from vidgen_async.cli.operations import Errand
-from vidgen_async.cli.run_state import Stage, Watched
+from vidgen_async.cli.operations import CommandRun
+from vidgen_async.cli.run_state import Stage, WatchResult
 from vidgen_async.cli.terminal.exit_reports import Exit, TasksFailedError
 from vidgen_async.cli.terminal.json_documents import change_document, kind_of
 from vidgen_async.cli.terminal.result_output import Document
@@ -33,7 +33,7 @@ Updates: TypeAlias = "asyncio.Queue[VideoTask | Outcome | None]"
 
 
 async def watch(
-    errand: Errand,
+    run: CommandRun,
     orders: Mapping[str, str | None],
     updates: Updates,
     *,
@@ -44,7 +44,7 @@ async def watch(
     else as lines.
 
     Args:
-        errand: The run of the command.
+        run: The run of the command.
         orders: The task ids, each with its order id where that is known.
         updates: The queue that the client's ``on_update`` fills.
         is_live: Whether results go to a terminal.
@@ -53,22 +53,22 @@ async def watch(
     Raises:
         TasksFailedError: Some tasks failed, or could not be watched to their end.
     """
-    errand.journey.stage = Stage.WATCH
+    run.state.stage = Stage.WATCH
     progress, clock = WatchProgress.of(orders), clock or LoopClock()
-    interval = errand.client.watcher.stats.interval_now
+    interval = run.client.watcher.stats.interval_now
 
     def render(width: int, height: int) -> RenderableType:
-        stats = errand.client.watcher.stats
+        stats = run.client.watcher.stats
         pause = 0.0 if stats.paused_until is None else max(stats.paused_until - clock.now(), 0.0)
         return live_view(progress, stats, interval, pause, (width, height), clock.wall())
 
-    live = errand.screen.live(render) if is_live else None
-    errand.journey.shows_trouble = live is not None
+    live = run.screen.live(render) if is_live else None
+    run.state.shows_failed_polls = live is not None
     try:
         async with asyncio.TaskGroup() as group:
-            group.create_task(_collect(errand, orders, updates))
+            group.create_task(_collect(run, orders, updates))
             if live is None:
-                await _print(errand.screen, progress, updates, clock)
+                await _print(run.screen, progress, updates, clock)
             else:
                 await _refresh(live, progress, updates, clock)
     except BaseExceptionGroup as errors:
@@ -78,18 +78,18 @@ async def watch(
             if (update := updates.get_nowait()) is not None:
                 progress.record(update, clock.wall())
         unfinished = [row.task_id for row in progress.rows.values() if not row.is_finished and row.order_id is None]
-        errand.journey.watched = Watched(progress.finished, len(progress.rows), unfinished)
+        run.state.watch_result = WatchResult(progress.finished, len(progress.rows), unfinished)
         if live is not None:
-            errand.screen.show(summary(progress, time.monotonic() - errand.begun_at))
+            run.screen.show(summary(progress, time.monotonic() - run.started_at))
     if progress.failed:
         message = f"{len(progress.failed):,} of {len(progress.rows):,} tasks did not complete"
         codes = progress.exit_codes
         raise TasksFailedError(message, code=next(iter(codes)) if len(codes) == 1 else Exit.FAILED)
 
 
-async def _collect(errand: Errand, orders: Mapping[str, str | None], updates: Updates) -> None:
+async def _collect(run: CommandRun, orders: Mapping[str, str | None], updates: Updates) -> None:
     """Add how each watch ended to the updates, and None after the last."""
-    async with aclosing(errand.client.videos.as_completed(orders, timeout=errand.timeout)) as outcomes:
+    async with aclosing(run.client.videos.as_completed(orders, timeout=run.timeout)) as outcomes:
         async for outcome in outcomes:
             updates.put_nowait(outcome)
     updates.put_nowait(None)
@@ -116,7 +116,7 @@ def _document(update: VideoTask | Outcome, row: TaskRow, clock: Clock) -> Docume
 async def _refresh(live: Live, progress: WatchProgress, updates: Updates, clock: Clock) -> None:
     """Keep the live view up to date: it is drawn a few times per second at most, however many changes there are."""
     drawn_at, size, has_changed = clock.now(), None, True
-    with live, _suspendable(live):
+    with _suspendable(live), live:
         while True:
             while not updates.empty():
                 if (update := updates.get_nowait()) is None:
@@ -134,9 +134,11 @@ def _suspendable(live: Live) -> Iterator[None]:
     """Restore the terminal while the process is suspended (Ctrl-Z)."""
 
     def suspend() -> None:
+        is_started = live.is_started
         live.stop()
         os.kill(os.getpid(), signal.SIGSTOP)
-        live.start()  # here the process continues
+        if is_started:  # the process continues here
+            live.start(refresh=True)
 
     is_default = hasattr(signal, "SIGTSTP") and signal.getsignal(signal.SIGTSTP) is signal.SIG_DFL
     if not is_default or threading.current_thread() is not threading.main_thread():

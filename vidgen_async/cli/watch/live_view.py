@@ -11,7 +11,7 @@ from rich.text import Text
 
 from vidgen_async.cli.terminal import result_output
 from vidgen_async.cli.terminal.formatting import clean, seconds
-from vidgen_async.cli.terminal.result_output import Shown, style_of
+from vidgen_async.cli.terminal.result_output import View, style_of
 from vidgen_async.cli.watch.progress import NOT_POLLED, TaskRow, WatchProgress
 from vidgen_async.watcher import WatcherStats
 
@@ -29,8 +29,8 @@ def live_view(
     size: tuple[int, int],
     now: datetime,
 ) -> Group:
-    """How many tasks are finished, how the polling goes, and as many tasks as fit. ``interval`` is the polling interval
-    that was asked for; ``pause`` the seconds left of a pause after a 429, 0 without one."""
+    """How many tasks are finished, how the polling goes, and as many tasks as fit. ``interval`` is the requested
+    polling interval; ``pause`` the seconds left of a pause after a 429, 0 without one."""
     width, height = size
     head: list[RenderableType] = [_progress_line(progress), _counts_line(progress)]
     head += [_line(text, style) for text, style in _polling_lines(stats, interval, pause, now)]
@@ -104,7 +104,7 @@ def _table(rows: Sequence[TaskRow], width: int, now: datetime) -> Table:
     return table
 
 
-def summary(progress: WatchProgress, duration: float) -> Shown:
+def summary(progress: WatchProgress, duration: float) -> View:
     """What is printed when the watch ends: how many tasks are in each state, and why tasks failed."""
     count = f"{progress}; watched for {seconds(duration)}"
     failed = list(islice(progress.failed.values(), MAX_LISTED))
