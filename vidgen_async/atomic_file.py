@@ -1,4 +1,4 @@
-"""Replace a file atomically: whoever reads it gets the old content or all of the new one."""
+"""Replace a file atomically: a reader gets the old content or all of the new one."""
 
 import os
 import secrets

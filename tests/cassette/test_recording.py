@@ -171,6 +171,21 @@ async def test_an_upload_arrives_whole_and_its_digest_is_on_the_cassette(path):
     assert len(body.opened) == 2
 
 
+async def test_an_interaction_with_an_outcome_is_not_held_in_memory(path):
+    refused = ConnectError("refused", delivery=Delivery.NOT_SENT, phase=Phase.CONNECT)
+    inner = in_turn(lambda: says({}), lambda: video(b"x" * 5000), refused, asyncio.CancelledError(), KeyError())
+    transport = RecordingTransport(inner, path)
+    await read(transport, ask())
+    async with await transport.send(ask()):
+        pass
+    for error in (ConnectError, asyncio.CancelledError, KeyError):
+        with pytest.raises(error):
+            await transport.send(ask())
+
+    assert transport._active == set()
+    transport.give_up()
+
+
 async def test_what_is_left_early_is_recorded_as_far_as_it_was_read(path):
     data = noise(256_000)
     transport = RecordingTransport(in_turn(lambda: video(data, size=1000)), path)

@@ -1,4 +1,4 @@
-"""A cassette takes its place at one go, after a look for secrets; if not, what stood there still stands."""
+"""A cassette is stored atomically, after a scan for secrets; otherwise the old one is unchanged."""
 
 import base64
 import errno
@@ -257,7 +257,7 @@ async def test_a_good_recording_is_never_refused_and_a_scan_of_it_finds_nothing(
     assert scan(load(path)) == []
 
 
-# -- at one go ---------------------------------------------------------------------------------------------------------
+# -- atomically --------------------------------------------------------------------------------------------------------
 
 
 def _no_space(*_: Any, **__: Any) -> None:

@@ -316,7 +316,7 @@ ROWS = [
             "cut body": raw.says(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nab"),
             "cut chunked body": raw.says(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab"),
             "garbled gzip": raw.says(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\nabcd"),
-            "body falls silent": raw.says_and_hangs(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nab"),
+            "body times out": raw.says_and_hangs(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nab"),
         }.items()
     ],
 ]
@@ -346,7 +346,7 @@ async def _service(row: Row, certificate: Certificate) -> AsyncIterator[RawServi
 
 
 def request_bytes(service: RawService | None) -> bytes:
-    """What came of the request itself: neither a TLS greeting nor the CONNECT to a proxy is part of it."""
+    """What was received of the request itself: neither a TLS greeting nor the CONNECT to a proxy is part of it."""
     data = b"".join(service.received) if service else b""
     return b"" if data.startswith((b"\x16\x03", b"CONNECT ")) else data
 

@@ -1,4 +1,4 @@
-"""The contract of every transport, and the proof that it tells a broken one."""
+"""The contract of every transport, and the proof that it detects a broken one."""
 
 import os
 import re
@@ -131,7 +131,7 @@ class TestReplay(TransportContract):
         assert harness.transport.misses == []
 
 
-# -- the proof that it tells -------------------------------------------------------------------------------------------
+# -- the proof that it detects violations ------------------------------------------------------------------------------
 
 ONE_REQUEST = "test_with_a_probe_a_lost_connection_is_one_request_that_may_have_arrived"
 
