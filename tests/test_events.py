@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import vidgen_async
-from vidgen_async.events import Event, report, report_failure
+from vidgen_async.events import OUTCOMES, Event, report, report_failure
 
 PACKAGE = Path(vidgen_async.__file__).parent
 SDK = [path for path in PACKAGE.rglob("*.py") if not {"sandbox", "cli"} & set(path.relative_to(PACKAGE).parts)]
@@ -36,7 +36,7 @@ def test_a_record_has_its_event_and_its_fields_as_attributes(caplog):
 
     (record,) = caplog.records
     assert record.getMessage() == "task t: failed"
-    assert (record.event, record.task_id, record.state) == ("task.ended", "t", "failed")
+    assert (record.event_name, record.task_id, record.state) == ("task.ended", "t", "failed")
     assert (record.levelname, record.filename) == ("INFO", "test_events.py")
 
 
@@ -44,13 +44,13 @@ def test_a_failure_has_its_traceback(caplog):
     report_failure(logger, Event.HOOK_FAILED, "%(hook)s failed", ValueError("broken"), hook="on_update")
 
     (record,) = caplog.records
-    assert (record.levelname, record.event, record.hook) == ("ERROR", "hook.failed", "on_update")
+    assert (record.levelname, record.event_name, record.hook) == ("ERROR", "hook.failed", "on_update")
     assert record.exc_info[1].args == ("broken",)
 
 
 def test_a_message_without_fields_may_hold_a_percent_sign(caplog):
     with caplog.at_level(logging.INFO, "vidgen_async.test"):
-        report(logger, logging.INFO, Event.WATCHER_BROKE, "100%")
+        report(logger, logging.INFO, Event.WATCHER_FAILED, "100%")
     assert caplog.records[0].getMessage() == "100%"
 
 
@@ -63,21 +63,22 @@ def record_factory():
 
 
 def log_twice() -> None:
-    report(logger, logging.ERROR, Event.ORDER_UNSETTLED, "%(order_id)s: %(task_id)s", order_id="o", task_id="t")
+    report(logger, logging.ERROR, Event.ORDER_WRITE_FAILED, "%(order_id)s: %(task_id)s", order_id="o", task_id="t")
     report_failure(logger, Event.HOOK_FAILED, "%(hook)s", ValueError("broken"), hook="on_update", task_id="t")
 
 
 def test_a_record_is_logged_whatever_the_factory_of_records_sets(caplog, record_factory):
     def with_fields(*args, **more):
         record = logging.LogRecord(*args, **more)
-        vars(record).update(dict.fromkeys({*FIELDS, "event"}, "theirs"), request_id="r")
+        vars(record).update(dict.fromkeys({*FIELDS, "event_name"}, "theirs"), request_id="r")
         return record
 
     record_factory(with_fields)
     log_twice()
     first, second = caplog.records
-    assert (first.getMessage(), first.event, first.order_id, first.task_id) == ("o: t", "order.unsettled", "o", "t")
-    assert (second.getMessage(), second.event, second.task_id) == ("on_update", "hook.failed", "t")
+    assert (first.getMessage(), first.event_name) == ("o: t", "order.write_failed")
+    assert (first.order_id, first.task_id) == ("o", "t")
+    assert (second.getMessage(), second.event_name, second.task_id) == ("on_update", "hook.failed", "t")
     assert [record.request_id for record in caplog.records] == ["r", "r"]
 
 
@@ -122,4 +123,4 @@ def test_every_event_is_logged_somewhere():
         for argument in call.args
         if isinstance(argument, ast.Attribute) and isinstance(argument.value, ast.Name) and argument.value.id == "Event"
     }
-    assert used == set(Event.__members__)
+    assert used | {event.name for event in OUTCOMES} == set(Event.__members__)

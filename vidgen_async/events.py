@@ -1,7 +1,6 @@
-"""What is logged. Every record of the loggers below ``vidgen_async`` says in fields what its message says in words:
-``event`` is one of :class:`Event`, and ``order_id``, ``task_id``, ``attempt``, ``error`` … are attributes of the record
-where they are known, ready for a structured formatter, also where an application's own factory of records sets the
-same names.
+"""Log events. Each record of the loggers below ``vidgen_async`` has the facts of its message as attributes too:
+``event_name`` is one of :class:`Event`, and ``order_id``, ``task_id``, ``attempt``, ``error`` … are set where they are
+known, for structured formatters. They win over attributes of the same names that an application's record factory sets.
 
 No record at any level holds a key, a token, a signed link, a prompt or image data.
 """
@@ -14,94 +13,102 @@ from enum import StrEnum
 
 
 class Event(StrEnum):
-    """The kinds of records, with the fields of each."""
+    """The kinds of records, with the level and the fields of each."""
 
-    ORDER_NAMED = "order.named"
-    """INFO: no order id was given, so a new one was made. ``order_id``"""
+    ORDER_ID_CREATED = "order.id_created"
+    """INFO: no order id was given, so one was created. ``order_id``"""
     ORDER_PACED = "order.paced"
     """INFO: the order waits for the submission limit. ``order_id``, ``seconds``"""
-    ORDER_CONFIRMED = "order.confirmed"
     ORDER_AWAITED = "order.awaited"
-    """INFO: somebody else is sending the order; what comes of that is awaited. ``order_id``, ``until``"""
-    ORDER_SETTLED = "order.settled"
-    """INFO: what became of an attempt is on record. ``order_id``, ``attempt``, ``outcome``, ``status``, ``task_id``"""
-    ORDER_UNSETTLED = "order.unsettled"
-    """ERROR: what became of an attempt could not be written. ``order_id``, ``outcome``, ``task_id``, ``error``"""
-    ORDER_SETTLED_LATE = "order.settled_late"
-    """WARNING: now it is written. ``order_id``, ``outcome``, ``task_id``"""
+    """INFO: another process or client is sending the order; its outcome is awaited. ``order_id``, ``until``"""
+    ORDER_ACCEPTED = "order.accepted"
+    """INFO: the outcome of an attempt, like the three below: ``order_id``, ``attempt``, ``outcome``, ``status``,
+    ``task_id``, ``request_id``"""
+    ORDER_REJECTED = "order.rejected"
+    ORDER_UNCERTAIN = "order.uncertain"
+    ORDER_NOT_SENT = "order.not_sent"
+    ORDER_CONFIRMED = "order.confirmed"
+    """INFO: a candidate was confirmed as the task of an uncertain order. ``order_id``, ``task_id``"""
+    ORDER_WRITE_FAILED = "order.write_failed"
+    """ERROR: the outcome of an attempt could not be written. ``order_id``, ``outcome``, ``task_id``, ``error``"""
+    ORDER_WRITTEN_LATE = "order.written_late"
+    """WARNING: the outcome was written after such a failure. ``order_id``, ``outcome``, ``task_id``"""
     ORDER_DUPLICATED = "order.duplicated"
-    """ERROR: the service made the order more than once. ``order_id``, ``task_ids``"""
+    """ERROR: the journal has more than one task for the order. ``order_id``, ``task_ids``"""
     TASK_SHARED = "task.shared"
     """ERROR: one task is the receipt of two orders. ``task_id``, ``order_id``, ``other_order_id``"""
-    RESULTS_UNWRITTEN = "results.unwritten"
-    """WARNING at first, then INFO: how tasks ended could not be written. ``count``, ``error``"""
-    ORDER_UNGUARDED = "order.unguarded"
-    """ERROR: a transport let the order leave without passing the gate. ``order_id``"""
-    ORDER_UNREAD = "order.unread"
-    """WARNING: a closing client could not ask the journal about the order. ``order_id``, ``error``"""
+    RESULTS_WRITE_FAILED = "results.write_failed"
+    """WARNING the first time, then INFO: how tasks ended could not be written. ``count``, ``error``"""
+    ORDER_GATE_BYPASSED = "order.gate_bypassed"
+    """ERROR: a transport may have sent the order without waiting for the gate. ``order_id``"""
+    ORDER_READ_FAILED = "order.read_failed"
+    """WARNING: a closing client could not read the order from the journal. ``order_id``, ``error``"""
     ORDERS_UNANSWERED = "orders.unanswered"
     """WARNING: a client was closed with orders under way. ``count``"""
-    BALANCE_UNREAD = "balance.unread"
-    """INFO: the balance could not be read, or not be written, after uncertain creates. ``count``, ``error``"""
+    BALANCE_READ_FAILED = "balance.read_failed"
+    """INFO: the balance after uncertain creates could not be read or written. ``count``, ``error``"""
     JOURNAL_LOCKED = "journal.locked"
-    JOURNAL_READABLE = "journal.readable"
-    """WARNING: everybody on this machine may read the journal's file. ``path``, ``mode``"""
-    CATALOG_MISSING = "catalog.missing"
+    """WARNING: another process holds the lock of the journal for longer than the time limit. ``path``"""
+    JOURNAL_WORLD_READABLE = "journal.world_readable"
+    """WARNING: every user of this machine may read the journal's file. ``path``, ``mode``"""
+    CATALOG_FETCH_FAILED = "catalog.fetch_failed"
     """WARNING: a request could not be checked against the live catalog. ``model``, ``error``"""
-    READ_AGAIN = "read.again"
-    """WARNING at first, then INFO: a read failed and goes again. ``op``, ``error``, ``seconds``"""
-    DOWNLOAD_AGAIN = "download.again"
-    """INFO: a download that broke off goes on. ``task_id``, ``seconds``, ``error``"""
+    REQUEST_RETRIED = "request.retried"
+    """WARNING the first time, then INFO: a read is retried. ``op``, ``error``, ``seconds``, ``request_id``"""
+    DOWNLOAD_RETRIED = "download.retried"
+    """INFO: an interrupted download is resumed. ``task_id``, ``seconds``, ``error``"""
     TASK_CHANGED = "task.changed"
     """DEBUG: a watched task has changed. ``task_id``, ``state``"""
     TASK_ENDED = "task.ended"
     """INFO: a watched task is terminal. ``task_id``, ``state``"""
-    TASK_FAULT = "task.fault"
-    """INFO: a look at a task failed and is repeated. ``task_id``, ``error``, ``fault``"""
-    TASK_LOST = "task.lost"
+    TASK_UNKNOWN_STATE = "task.unknown_state"
+    """WARNING: a state that section 3 does not name; polling continues. ``task_id``, ``state``"""
+    POLL_FAILED = "poll.failed"
+    """INFO: a poll failed; polling continues. ``task_id``, ``error``, ``fault``, ``request_id``"""
+    WATCH_FAILED = "watch.failed"
     """INFO: the watch of a task ends with an error. ``task_id``, ``error``"""
-    TASK_STATE_UNKNOWN = "task.state_unknown"
-    """WARNING: a state that section 3 does not name; the task is watched on. ``task_id``, ``state``"""
     WATCHER_PAUSED = "watcher.paused"
     """WARNING: a 429 pauses all polls. ``task_id``, ``seconds``"""
     WATCHER_RESUMED = "watcher.resumed"
-    """INFO: the pause is over, polls go on. ``seconds``, for which there were none"""
+    """INFO: the pause is over. ``seconds``"""
     WATCHER_LATE = "watcher.late"
-    """WARNING: polls are behind, so each task is looked at less often. ``late``, ``count``, ``seconds``, ``interval``,
+    """WARNING: polls are late, so each task is polled less often. ``late``, ``count``, ``seconds``, ``interval``,
     ``concurrency``"""
     WATCHER_ON_TIME = "watcher.on_time"
-    """INFO: they have caught up. ``interval``"""
-    WATCHER_BROKE = "watcher.broke"
-    """ERROR: the scheduler broke; every wait ends with the error."""
-    TELEMETRY_BROKE = "telemetry.broke"
-    """WARNING, once for each transport or meter provider: telemetry raised; nothing but telemetry is lost. ``error``"""
-    CASSETTE_BROKE = "cassette.broke"
-    """WARNING: a recording cannot be written on; nothing of it will be published. ``path``, ``error``"""
-    CASSETTE_KEPT = "cassette.kept"
-    """WARNING: a recording was not published; what was finished is in its part file. ``path``"""
+    """INFO: polls are on time again. ``interval``"""
+    WATCHER_FAILED = "watcher.failed"
+    """ERROR: the scheduler failed; every wait ends with its error."""
+    TELEMETRY_FAILED = "telemetry.failed"
+    """WARNING, once for each transport or meter provider: telemetry raised; only telemetry is lost. ``error``"""
+    CASSETTE_WRITE_FAILED = "cassette.write_failed"
+    """WARNING: a recording cannot be written any more; nothing of it is published. ``path``, ``error``"""
+    CASSETTE_NOT_PUBLISHED = "cassette.not_published"
+    """WARNING: a recording was not published; its part file has the finished interactions. ``path``"""
     CASSETTE_LIVE_CREATE = "cassette.live_create"
-    """WARNING: an appending transport makes an order that is not on the cassette; no journal keeps it. ``path``"""
+    """WARNING: an appending transport sends a create that is not on the cassette; no journal stores it. ``path``"""
     CASSETTE_UNFINISHED = "cassette.unfinished"
     """WARNING: requests without an outcome are not on the cassette. ``path``, ``count``"""
     HOOK_FAILED = "hook.failed"
-    """ERROR: a caller's ``on_receipt`` or ``on_update`` raised. ``hook``, ``order_id``, ``task_id``, ``error``"""
+    """ERROR: an ``on_receipt`` or ``on_update`` raised. ``hook``, ``order_id``, ``task_id``, ``error``"""
     HOOK_CANCELLED = "hook.cancelled"
-    """WARNING: a caller's hook was cancelled or took too long. ``hook``, ``order_id``, ``task_id``, ``count``,
-    ``seconds``"""
+    """WARNING: a hook was cancelled or took too long. ``hook``, ``order_id``, ``task_id``, ``count``, ``seconds``"""
     HOOK_BEHIND = "hook.behind"
-    """WARNING, once: as many calls of ``on_update`` are under way as may be; changes wait. ``hook``, ``count``"""
+    """WARNING, once: the maximum of ``on_update`` calls is running; changes wait. ``hook``, ``count``"""
 
 
-#: Called with every event and its fields, whether it is logged or not. They return at once.
+#: The outcomes of attempts at a create.
+OUTCOMES = frozenset({Event.ORDER_ACCEPTED, Event.ORDER_REJECTED, Event.ORDER_UNCERTAIN, Event.ORDER_NOT_SENT})
+
+#: Called with every event and its fields, whether it is logged or not. They must return at once.
 listeners: list[Callable[[Event, Mapping[str, object]], None]] = []
 
-# Nothing that a listener, a log handler or a filter raises comes out of here: it would strike who reports, amid a
-# create or a poll. A handler on a stream that was closed is enough.
+# Nothing that a listener, a log handler or a filter raises propagates from here: it would interrupt a create or a poll.
+# A handler on a closed stream is enough.
 
 
 def report(logger: logging.Logger, level: int, event: Event, message: str, /, **fields: object) -> None:
     """Log ``message``, formatted with the fields by their names, as a record that has them as attributes."""
-    _tell(event, fields)
+    _notify(event, fields)
     with suppress(Exception):
         if logger.isEnabledFor(level):
             _log(logger, level, event, message, fields)
@@ -111,7 +118,7 @@ def report_failure(
     logger: logging.Logger, event: Event, message: str, error: BaseException, /, **fields: object
 ) -> None:
     """Like :func:`report`, as an ERROR with the traceback of ``error``."""
-    _tell(event, fields)
+    _notify(event, fields)
     with suppress(Exception):
         if logger.isEnabledFor(logging.ERROR):
             _log(logger, logging.ERROR, event, message, fields, error)
@@ -125,8 +132,8 @@ def _log(
     fields: Mapping[str, object],
     error: BaseException | None = None,
 ) -> None:
-    """The fields are set on the finished record: as ``extra`` they would raise KeyError, and there would be no record,
-    where the factory of records has set an attribute of the same name."""
+    """The fields are set on the finished record: as ``extra`` they would raise KeyError, and lose the record, if the
+    record factory has set an attribute of the same name."""
     file, line, function, _ = logger.findCaller(stacklevel=3)
     args = (fields,) if fields else ()
     raised = None if error is None else (type(error), error, error.__traceback__)
@@ -135,14 +142,14 @@ def _log(
         record = logger.makeRecord(*facts)
     except Exception:  # noqa: BLE001 - the factory's: it may need a context that the SDK's own workers do not have
         record = logging.LogRecord(*facts)
-    vars(record).update(fields, event=str(event))
+    vars(record).update(fields, event_name=str(event))
     logger.handle(record)
 
 
 @contextmanager
 def contain_hook(logger: logging.Logger, hook: str, /, **fields: object) -> Iterator[None]:
-    """Log what a caller's ``hook`` raises in this block, a CancelledError too. Only the cancellation of the running
-    task itself, a KeyboardInterrupt and a SystemExit propagate."""
+    """Log every exception of a caller's ``hook`` in this block, a CancelledError too. Only the cancellation of the
+    running task itself, a KeyboardInterrupt and a SystemExit propagate."""
     of = "".join(f" {name.removesuffix('_id')} %({name})s" for name in fields)
     try:
         yield
@@ -159,7 +166,7 @@ def contain_hook(logger: logging.Logger, hook: str, /, **fields: object) -> Iter
         report_failure(logger, Event.HOOK_FAILED, message, error, hook=hook, error=name, **fields)
 
 
-def _tell(event: Event, fields: Mapping[str, object]) -> None:
+def _notify(event: Event, fields: Mapping[str, object]) -> None:
     for listener in listeners:
         with suppress(Exception):
             listener(event, fields)

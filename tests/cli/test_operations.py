@@ -392,7 +392,7 @@ def test_failed_polls_cause_one_warning_after_the_second_and_are_in_the_final_re
 
 def report_failed_poll(task_id: str) -> None:
     logger = logging.getLogger("vidgen_async.watcher")
-    logger.info("", extra={"event": Event.TASK_FAULT, "task_id": task_id, "error": "ConnectError"})
+    logger.info("", extra={"event_name": Event.POLL_FAILED, "task_id": task_id, "error": "ConnectError"})
 
 
 def test_warnings_about_failed_polls_name_a_few_tasks(setup):

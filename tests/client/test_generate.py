@@ -153,7 +153,10 @@ async def test_what_its_hooks_raise_is_logged_and_the_paid_video_is_saved_all_th
         task = await client.videos.generate(**FIELDS, on_receipt=hook, on_update=hook, to=target)
         assert task.status == "completed"
         assert target.stat().st_size > 0
-    assert {record.event for record in caplog.records if hasattr(record, "hook")} == {"hook.failed", "hook.cancelled"}
+    assert {record.event_name for record in caplog.records if hasattr(record, "hook")} == {
+        "hook.failed",
+        "hook.cancelled",
+    }
 
 
 async def test_a_caller_who_is_cancelled_while_its_hook_runs_is_cancelled(client, service):

@@ -43,8 +43,8 @@ async def test_receipts_tasks_and_logs_name_it(header: str, caplog: pytest.LogCa
     assert (waited.request_id, got.request_id) == ("req-2", "req-3")
     assert waited == got  # it says nothing about the task
     assert waited.extra == {"request_id": "of the body"}
-    named = {record.event: record.request_id for record in caplog.records if hasattr(record, "request_id")}
-    assert named == {"order.settled": "req-0", "task.fault": "req-1"}
+    named = {record.event_name: record.request_id for record in caplog.records if hasattr(record, "request_id")}
+    assert named == {"order.accepted": "req-0", "poll.failed": "req-1"}
     assert all(name in caplog.text for name in ("req-0", "req-1"))
 
 

@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 from vidgen_async import Client, RejectedError, TaskFailedError, UncertainCreateError, VidgenError
+from vidgen_async.events import OUTCOMES
 from vidgen_async.sandbox import Fault, Sandbox
 
 PROMPT = "the secret plan of the paper boat"
@@ -92,10 +93,17 @@ async def test_every_record_of_the_sdk_names_its_event(service, picture, tmp_pat
         await walk(client, service, picture, tmp_path)
 
     records = [record for record in caplog.records if record.name.startswith("vidgen_async.")]
-    events = {getattr(record, "event", None) for record in records}
+    events = {getattr(record, "event_name", None) for record in records}
     assert None not in events
-    assert events >= {"order.named", "order.settled", "read.again", "task.ended", "task.state_unknown"}
-    settled = [record for record in records if getattr(record, "event", "") == "order.settled"]
+    assert events >= {
+        "order.id_created",
+        "order.accepted",
+        "order.uncertain",
+        "request.retried",
+        "task.ended",
+        "task.unknown_state",
+    }
+    settled = [record for record in records if getattr(record, "event_name", "") in set(OUTCOMES)]
     assert [record.outcome for record in settled[:4]] == ["accepted", "rejected", "rejected", "uncertain"]
     assert settled[-1].outcome == "accepted"
     assert all(record.order_id for record in settled)

@@ -177,7 +177,7 @@ async def test_operations_that_wait_behind_a_timed_out_one_fail_at_once_with_a_s
     assert {type(error) for error in found} == {JournalError}
     assert all("locked" in str(error) for error in found)
     assert 30 <= sum(waits) <= 31
-    assert [record.event for record in caplog.records] == ["journal.locked"]
+    assert [record.event_name for record in caplog.records] == ["journal.locked"]
 
 
 async def test_a_later_operation_waits_again_and_an_unlocked_journal_is_used_again(open_file, path, waits, caplog):
@@ -187,12 +187,12 @@ async def test_a_later_operation_waits_again_and_an_unlocked_journal_is_used_aga
         with holder.hold(exclusive=True), pytest.raises(JournalError):
             await journal.intend(order_of("a"))
     assert sum(waits) >= 60
-    assert [record.event for record in caplog.records] == ["journal.locked"]
+    assert [record.event_name for record in caplog.records] == ["journal.locked"]
 
     assert (await journal.intend(order_of("a"))).state is OrderState.QUEUED
     with holder.hold(exclusive=True), pytest.raises(JournalError):
         await journal.intend(order_of("b"))
-    assert [record.event for record in caplog.records] == ["journal.locked"] * 2
+    assert [record.event_name for record in caplog.records] == ["journal.locked"] * 2
     holder.close()
 
 

@@ -219,7 +219,7 @@ async def test_a_receipt_that_is_given_up_is_in_the_log(make_orders, service, ca
         await orders.create(REQUEST, order_id="o")
     caplog.clear()
     await orders.aclose()
-    (last,) = [record for record in caplog.records if record.event == "order.unsettled"]
+    (last,) = [record for record in caplog.records if record.event_name == "order.write_failed"]
     assert (last.order_id, last.task_id) == ("o", "task-1")
 
 
@@ -242,9 +242,9 @@ async def test_a_refusal_that_cannot_be_written_is_told_and_then_written(make_or
 async def test_a_task_that_is_the_receipt_of_two_orders_is_reported(make_orders, caplog):
     orders = make_orders()
     await orders.create(REQUEST, order_id="o")
-    assert "task.shared" not in [record.event for record in caplog.records]
+    assert "task.shared" not in [record.event_name for record in caplog.records]
     await orders.create(REQUEST, order_id="p")
-    (told,) = [record for record in caplog.records if record.event == "task.shared"]
+    (told,) = [record for record in caplog.records if record.event_name == "task.shared"]
     assert (told.order_id, told.other_order_id, told.task_id) == ("p", "o", "task-1")
 
 

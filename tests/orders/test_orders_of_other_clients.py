@@ -65,7 +65,7 @@ async def test_who_waits_for_somebody_elses_send_says_so_and_until_when(make_ord
     service.script[:] = slowly(clock, accepted)
     with caplog.at_level("INFO"):
         await both(make_orders, clock)
-    (told,) = [record for record in caplog.records if record.event == "order.awaited"]
+    (told,) = [record for record in caplog.records if record.event_name == "order.awaited"]
     assert (told.order_id, told.until) == ("o", "2030-01-01 00:02:10 UTC")
 
 

@@ -207,7 +207,7 @@ async def test_a_journal_that_fails_is_asked_again_until_it_takes_them(make_orde
         await clock.sleep(120)
     assert (await orders.get("o")).is_terminal
     assert journal.commits == 6
-    levels = [record.levelname for record in caplog.records if record.event == "results.unwritten"]
+    levels = [record.levelname for record in caplog.records if record.event_name == "results.write_failed"]
     assert levels == ["WARNING", "INFO", "INFO", "INFO", "INFO"]
 
 
@@ -225,7 +225,7 @@ async def test_a_close_with_a_journal_that_fails_ends_and_says_so(make_orders, c
     orders = make_orders(on=Broken(failures=10**6))
     orders.results.saw("task-1", ended())
     await orders.aclose()
-    assert [record.count for record in caplog.records if record.event == "results.unwritten"][-1] == 1
+    assert [record.count for record in caplog.records if record.event_name == "results.write_failed"][-1] == 1
 
 
 class BrokenHandler(logging.Handler):

@@ -103,8 +103,8 @@ async def test_what_became_of_creates_is_counted_whatever_is_logged(numbers):
 async def test_a_create_that_is_settled_late_is_not_counted_again(make_client, numbers):
     late = {"order_id": "o", "outcome": "accepted", "task_id": "t"}
     with observe(make_client(), numbers.provider):
-        events.report(LOGGER, logging.INFO, events.Event.ORDER_SETTLED, "", **late)
-        events.report(LOGGER, logging.INFO, events.Event.ORDER_SETTLED_LATE, "", **late)
+        events.report(LOGGER, logging.INFO, events.Event.ORDER_ACCEPTED, "", **late)
+        events.report(LOGGER, logging.INFO, events.Event.ORDER_WRITTEN_LATE, "", **late)
         assert numbers.values("vidgen.creates", "vidgen.outcome") == {("accepted",): 1}
 
 
@@ -134,7 +134,7 @@ async def test_a_closed_client_reports_nothing_further(make_client, numbers):
     client = make_client()
     with observe(client, numbers.provider):
         await client.aclose()
-        events.report(LOGGER, logging.INFO, events.Event.ORDER_SETTLED, "", outcome="accepted")
+        events.report(LOGGER, logging.INFO, events.Event.ORDER_ACCEPTED, "", outcome="accepted")
         assert list(numbers.found()) == []
 
 

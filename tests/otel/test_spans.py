@@ -392,6 +392,6 @@ async def test_telemetry_that_raises_changes_no_outcome_and_is_said_once(
 
     assert (receipt.task_id, task.status, dict(errors)) == ("task-1", "completed", {})
     assert processor.calls >= 2
-    (told,) = [record for record in caplog.records if getattr(record, "event", "") == "telemetry.broke"]
+    (told,) = [record for record in caplog.records if getattr(record, "event_name", "") == "telemetry.failed"]
     assert "RuntimeError" in told.getMessage()
     assert PROMPT not in caplog.text

@@ -260,7 +260,7 @@ async def test_the_first_stored_receipt_remains_the_receipt_whatever_the_clocks_
     assert await sending == resent
     for client in (first, second):
         assert await create(client) == resent
-    assert "order.duplicated" in [record.event for record in caplog.records]
+    assert "order.duplicated" in [record.event_name for record in caplog.records]
     late = posts_of(service, "o")[0].task_id
     assert set((await stored_order(path, service, "o")).task_ids) == {late, "task_two"}
     assert len(posts_of(service, "o")) == 2  # one of them is the person's

@@ -139,7 +139,7 @@ async def test_its_exception_is_logged_with_the_task_and_stops_nothing(
         await settle()
 
     assert task.status == "completed"
-    told = [(record.event, record.hook, record.task_id, type(record.exc_info[1])) for record in caplog.records]
+    told = [(record.event_name, record.hook, record.task_id, type(record.exc_info[1])) for record in caplog.records]
     assert told == [("hook.failed", "on_update", "a", ValueError)] * 2
 
 
@@ -179,5 +179,5 @@ async def test_closing_the_client_waits_no_longer_than_its_grace(
     await client.aclose(**told)
 
     assert clock.now() == began + grace
-    (record,) = [record for record in caplog.records if record.event == "hook.cancelled"]
+    (record,) = [record for record in caplog.records if record.event_name == "hook.cancelled"]
     assert (record.levelname, record.hook, record.count, record.seconds) == ("WARNING", "on_update", 1, grace)

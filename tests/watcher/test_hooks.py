@@ -190,7 +190,7 @@ async def test_whatever_it_raises_is_logged_and_loses_no_task(
     assert (await watcher.wait("t", timeout=600.0)).status == "completed"
     await settle()
 
-    assert [record.event.split(".")[0] for record in caplog.records if hasattr(record, "hook")] == ["hook"] * 3
+    assert [record.event_name.split(".")[0] for record in caplog.records if hasattr(record, "hook")] == ["hook"] * 3
     assert {record.task_id for record in caplog.records if hasattr(record, "hook")} == {"t"}
 
 
@@ -231,7 +231,7 @@ async def test_of_calls_that_never_end_only_the_latest_change_of_each_task_is_ke
     alive = [thing for thing in gc.get_objects() if isinstance(thing, VideoTask) and thing.status in states]
     assert heard == [("a", "state-0"), ("b", "state-0")]
     assert len(alive) <= 2
-    assert [record.event for record in caplog.records if hasattr(record, "hook")] == ["hook.behind"]
+    assert [record.event_name for record in caplog.records if hasattr(record, "hook")] == ["hook.behind"]
 
     release.set()
     await settle()

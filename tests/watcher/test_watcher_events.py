@@ -15,7 +15,7 @@ from .conftest import FakeService, settle
 
 MakeWatcher = Callable[..., Watcher]
 #: What every record has.
-OWN = set(vars(logging.makeLogRecord({}))) | {"message", "asctime", "event", "taskName"}
+OWN = set(vars(logging.makeLogRecord({}))) | {"message", "asctime", "event_name", "taskName"}
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +28,7 @@ def told(caplog: pytest.LogCaptureFixture, event: str) -> list[tuple[str, dict[s
     return [
         (record.levelname, {name: value for name, value in vars(record).items() if name not in OWN})
         for record in caplog.records
-        if record.event == event
+        if record.event_name == event
     ]
 
 
@@ -53,7 +53,7 @@ async def test_a_look_that_failed_tells_the_error_and_what_is_made_of_it(
     service.script("t", lost, busy, "completed")
     await watcher.wait("t")
 
-    assert told(caplog, "task.fault") == [
+    assert told(caplog, "poll.failed") == [
         ("INFO", {"task_id": "t", "error": "ConnectionLostError", "fault": "transient"}),
         ("INFO", {"task_id": "t", "error": "ServiceUnavailableError", "fault": "transient"}),
     ]
@@ -66,7 +66,7 @@ async def test_the_end_of_a_watch_by_an_error_tells_the_error(
     with pytest.raises(NotFoundError):
         await watcher.wait("t")
 
-    assert told(caplog, "task.lost") == [("INFO", {"task_id": "t", "error": "NotFoundError"})]
+    assert told(caplog, "watch.failed") == [("INFO", {"task_id": "t", "error": "NotFoundError"})]
 
 
 async def test_an_unknown_state_is_a_warning(
@@ -75,7 +75,7 @@ async def test_an_unknown_state_is_a_warning(
     service.script("t", "dreaming", "completed")
     await watcher.wait("t")
 
-    assert told(caplog, "task.state_unknown") == [("WARNING", {"task_id": "t", "state": "dreaming"})]
+    assert told(caplog, "task.unknown_state") == [("WARNING", {"task_id": "t", "state": "dreaming"})]
 
 
 async def test_a_pause_is_told_once_with_its_length_and_so_is_its_end(
@@ -96,7 +96,7 @@ async def test_a_pause_is_told_once_with_its_length_and_so_is_its_end(
     assert first[0] == second[0] == "INFO"
     assert set(first[1]) == {"seconds"}
     assert first[1]["seconds"] >= 100.0
-    paused = [record.event for record in caplog.records if record.event.startswith("watcher.")]
+    paused = [record.event_name for record in caplog.records if record.event_name.startswith("watcher.")]
     assert paused == ["watcher.paused", "watcher.resumed"] * 2
 
 
@@ -107,7 +107,7 @@ async def test_a_busy_answer_without_a_time_pauses_nothing(
     await watcher.wait("t")
 
     assert told(caplog, "watcher.paused") == told(caplog, "watcher.resumed") == []
-    assert told(caplog, "task.fault") == [("INFO", {"task_id": "t", "error": "RateLimitError", "fault": "busy"})]
+    assert told(caplog, "poll.failed") == [("INFO", {"task_id": "t", "error": "RateLimitError", "fault": "busy"})]
 
 
 async def test_falling_behind_and_catching_up_are_told_once_each_with_the_numbers(
@@ -139,7 +139,7 @@ async def test_a_bug_of_the_scheduler_is_an_error_with_its_traceback(
     with pytest.raises(ZeroDivisionError):
         await watcher.wait("t")
 
-    (record,) = [record for record in caplog.records if record.event == "watcher.broke"]
+    (record,) = [record for record in caplog.records if record.event_name == "watcher.failed"]
     assert (record.levelname, record.exc_info[0]) == ("ERROR", ZeroDivisionError)
 
 
@@ -152,7 +152,7 @@ async def test_a_look_that_shows_nothing_new_is_no_event(
     await settle()
 
     assert len(service.times()) == 6
-    assert [record.event for record in caplog.records] == ["task.changed"]
+    assert [record.event_name for record in caplog.records] == ["task.changed"]
 
 
 async def collect(watcher: Watcher, count: int) -> None:

@@ -162,7 +162,7 @@ class Recorder:
         if self._broken is None and not self._is_over:
             self._broken = error
             message = "the recording at %(path)s is incomplete: %(error)s"
-            report(logger, logging.WARNING, Event.CASSETTE_BROKE, message, path=self.part.path, error=error)
+            report(logger, logging.WARNING, Event.CASSETTE_WRITE_FAILED, message, path=self.part.path, error=error)
 
     def publish(self) -> Path:
         """Replace the cassette by the finished interactions. CassetteError: the old cassette is unchanged."""

@@ -114,7 +114,7 @@ class RecordingTransport(WrappingTransport):
         if self._recorder.is_begun:
             self._recorder.close()
             message = "the recording was not published; its finished interactions are in %(path)s"
-            report(logger, logging.WARNING, Event.CASSETTE_KEPT, message, path=self.part)
+            report(logger, logging.WARNING, Event.CASSETTE_NOT_PUBLISHED, message, path=self.part)
 
     async def aclose(self) -> None:
         """Close the inner transport, then publish the recording (see above). May be called twice."""

@@ -157,12 +157,12 @@ class _FailedPollHandler(logging.Handler):
         self._named = 0
 
     def emit(self, record: logging.LogRecord) -> None:
-        event, task_id = getattr(record, "event", None), str(getattr(record, "task_id", ""))
+        event, task_id = getattr(record, "event_name", None), str(getattr(record, "task_id", ""))
         if event in (Event.TASK_CHANGED, Event.TASK_ENDED):
             self._failed.pop(task_id, None)
             self._run_state.last_poll_error = None
             self._named = self._named if self._failed else 0
-        elif event == Event.TASK_FAULT:
+        elif event == Event.POLL_FAILED:
             self._run_state.last_poll_error = str(getattr(record, "error", ""))
             count = self._failed[task_id] = self._failed.get(task_id, 0) + 1
             if count == 2 and self._named <= MAX_NAMED_TASKS and not self._run_state.shows_failed_polls:

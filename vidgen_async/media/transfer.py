@@ -85,7 +85,7 @@ class Transfer:
             report(
                 logger,
                 logging.INFO,
-                Event.DOWNLOAD_AGAIN,
+                Event.DOWNLOAD_RETRIED,
                 "resuming the download of task %(task_id)s in %(seconds).1f s (%(error)s)",
                 task_id=self._content.task_id,
                 seconds=delay,

@@ -78,4 +78,4 @@ class Balances:
             except Exception as error:  # noqa: BLE001 - only additional evidence: neither the service nor a journal may raise here
                 message = "the balance after %(count)d uncertain creates could not be recorded: %(error)s"
                 name = type(error).__name__
-                report(logger, logging.INFO, Event.BALANCE_UNREAD, message, count=len(waiting), error=name)
+                report(logger, logging.INFO, Event.BALANCE_READ_FAILED, message, count=len(waiting), error=name)

@@ -64,7 +64,7 @@ class Confirmation:
             except Exception as error:  # noqa: BLE001 - whatever a journal raises: the create is not called off by it
                 message = "order %(order_id)r: task %(task_id)s is its receipt, which could not be written: %(error)s"
                 fields = {"order_id": order.order_id, "task_id": task.id, "error": type(error).__name__}
-                report(logger, logging.ERROR, Event.ORDER_UNSETTLED, message, **fields)
+                report(logger, logging.ERROR, Event.ORDER_WRITE_FAILED, message, **fields)
                 break
             if order.receipt is not None:
                 message = "order %(order_id)r: task %(task_id)s was confirmed as its receipt"

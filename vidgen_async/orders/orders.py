@@ -103,7 +103,7 @@ class Orders:
         if order_id is None:
             order_id = str(uuid.uuid4())
             message = "order %(order_id)s: created a new order id, since none was given"
-            report(logger, logging.INFO, Event.ORDER_NAMED, message, order_id=order_id)
+            report(logger, logging.INFO, Event.ORDER_ID_CREATED, message, order_id=order_id)
         ref, body = self._ref(order_id), create_body(request)
         check = self._check_of(request) if validate else None
         return await self._sender.submit(ref, body, check=check, on_receipt=on_receipt, usable=self._check_usable)

@@ -143,4 +143,6 @@ class Results:
 
     def _report(self, level: int, items: Items[str, TaskResult], error: Exception) -> None:
         message = "how %(count)d tasks ended could not be written: %(error)s"
-        report(logger, level, Event.RESULTS_UNWRITTEN, message, count=len(self._late.unwritten), error=self._why(error))
+        report(
+            logger, level, Event.RESULTS_WRITE_FAILED, message, count=len(self._late.unwritten), error=self._why(error)
+        )

@@ -510,7 +510,7 @@ class Sender:
         if not isinstance(begun, Attempt) and send.is_handed_over and not probe.is_proven_not_sent:
             probe.learn(Delivery.MAYBE_SENT)
             message = "order %(order_id)r: the transport may have sent it without waiting for the gate"
-            report(logger, logging.ERROR, Event.ORDER_UNGUARDED, message, order_id=send.order.order_id)
+            report(logger, logging.ERROR, Event.ORDER_GATE_BYPASSED, message, order_id=send.order.order_id)
             try:
                 begun = await self._begin_after_sending(submission, send)
             except Exception as error:
@@ -529,7 +529,7 @@ class Sender:
         report(
             logger,
             logging.INFO,
-            Event.ORDER_SETTLED,
+            Event(f"order.{evidence.outcome}"),
             "order %(order_id)r: attempt %(attempt)d is %(outcome)s (status %(status)s, task %(task_id)s, "
             "request %(request_id)s)",
             order_id=order.order_id,
@@ -650,7 +650,7 @@ class Sender:
             except JournalError as error:
                 message = "order %(order_id)r: the journal could not be read: %(error)s"
                 fields = {"order_id": submission.ref.order_id, "error": self.settlement.describe(error)}
-                report(logger, logging.WARNING, Event.ORDER_UNREAD, message, **fields)
+                report(logger, logging.WARNING, Event.ORDER_READ_FAILED, message, **fields)
             else:
                 submission.order = order or submission.order
 

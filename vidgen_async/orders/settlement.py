@@ -121,7 +121,7 @@ class Settlement:
             await self._journal.settle(ref, n, evidence)
             message = "order %(order_id)r: its outcome (%(outcome)s, task %(task_id)s) is written after all"
             fields = {"order_id": ref.order_id, "outcome": str(evidence.outcome), "task_id": evidence.task_id}
-            report(logger, logging.WARNING, Event.ORDER_SETTLED_LATE, message, **fields)
+            report(logger, logging.WARNING, Event.ORDER_WRITTEN_LATE, message, **fields)
             await self._report_other_owner(ref, evidence)
 
     def _report_late(self, _level: int, items: Items[_Key, Evidence], error: Exception) -> None:
@@ -146,7 +146,7 @@ class Settlement:
         report(
             logger,
             logging.ERROR,
-            Event.ORDER_UNSETTLED,
+            Event.ORDER_WRITE_FAILED,
             "order %(order_id)r: its outcome (%(outcome)s, task %(task_id)s) could not be written: %(error)s",
             order_id=ref.order_id,
             outcome=str(evidence.outcome),

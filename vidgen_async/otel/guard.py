@@ -25,5 +25,5 @@ class Guard:
         if not self._has_logged:
             self._has_logged = True
             message = "telemetry raised %(error)s; requests continue without it, and this is logged once"
-            report(logger, logging.WARNING, Event.TELEMETRY_BROKE, message, error=type(error).__name__)
+            report(logger, logging.WARNING, Event.TELEMETRY_FAILED, message, error=type(error).__name__)
         return True

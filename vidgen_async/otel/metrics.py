@@ -124,7 +124,7 @@ class _Instruments:
                 yield metrics.Observation(value, {**observer.attributes, **facts})
 
     def _on_event(self, event: events.Event, fields: Mapping[str, object]) -> None:
-        if event is events.Event.ORDER_SETTLED and any(one.watcher is not None for one in self._observers):
+        if event in events.OUTCOMES and any(one.watcher is not None for one in self._observers):
             with self._guard:
                 self._creates.add(1, {"vidgen.outcome": str(fields["outcome"])})
 

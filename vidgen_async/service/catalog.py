@@ -80,7 +80,7 @@ class LiveCatalog:
         if catalog is None:
             message = "could not fetch the catalog; skipping validation of model %(model)s against it: %(error)s"
             fields = {"model": excerpt(request.model, limit=80), "error": self._failure}
-            report(logger, logging.WARNING, Event.CATALOG_MISSING, message, **fields)
+            report(logger, logging.WARNING, Event.CATALOG_FETCH_FAILED, message, **fields)
             return RequestCheck(problems=tuple(problems), catalog_error=self._failure)
         wrong = {field_of(problem) for problem in problems}
         problems += [problem for problem in found if field_of(problem) not in wrong]

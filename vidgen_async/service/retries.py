@@ -108,7 +108,12 @@ class Reads:
                 message = "%(error)s; retrying for up to %(seconds)g s"
                 fields = {"op": request.op, "error": error, "seconds": retry_for}
                 report(
-                    logger, level, Event.READ_AGAIN, message, **fields, request_id=getattr(error, "request_id", None)
+                    logger,
+                    level,
+                    Event.REQUEST_RETRIED,
+                    message,
+                    **fields,
+                    request_id=getattr(error, "request_id", None),
                 )
             await self._clock.sleep(pause)
 

@@ -190,7 +190,7 @@ class PollLoop:
                 self.wake(max(due, self._rested_at))
         error = None if worker.cancelled() else worker.exception()
         if error is not None:
-            report_failure(self._logger, Event.WATCHER_BROKE, "the watcher failed", error)
+            report_failure(self._logger, Event.WATCHER_FAILED, "the watcher failed", error)
             self._broke(error if isinstance(error, Exception) else _stopped())
         elif worker is self._alarm:
             self._wake.set()

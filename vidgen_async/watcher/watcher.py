@@ -416,14 +416,14 @@ class Watcher:
         is_new = entry.is_new(now)
         if ends_watch(fault, in_a_row, is_new=is_new, is_outage=is_outage):
             message = "task %(task_id)s: the watch ends with %(error)s"
-            self._report(logging.INFO, Event.TASK_LOST, message, task_id=entry.task_id, error=trouble)
+            self._report(logging.INFO, Event.WATCH_FAILED, message, task_id=entry.task_id, error=trouble)
             return self._end(entry, final_error(error, fault, entry.task_id))
         message = "task %(task_id)s: %(error)s (%(fault)s), polling again"
         facts = {"task_id": entry.task_id, "error": trouble, "fault": str(fault)}
         if isinstance(error, ServiceError) and error.request_id:
             message += " (request %(request_id)s)"
             facts["request_id"] = error.request_id
-        self._report(logging.INFO, Event.TASK_FAULT, message, **facts)
+        self._report(logging.INFO, Event.POLL_FAILED, message, **facts)
         retry_after = error.retry_after if isinstance(error, ServiceError) and fault is Fault.BUSY else None
         if retry_after is not None:
             was_paused = now < self._schedule.paused_until
@@ -441,7 +441,7 @@ class Watcher:
         if status not in KNOWN_STATES and state not in entry.make_details().warned:
             entry.make_details().warned += (state,)
             message = "task %(task_id)s: state %(state)r is unknown; polling continues"
-            self._report(logging.WARNING, Event.TASK_STATE_UNKNOWN, message, task_id=entry.task_id, state=state)
+            self._report(logging.WARNING, Event.TASK_UNKNOWN_STATE, message, task_id=entry.task_id, state=state)
 
     def _notify(self, task: VideoTask) -> None:
         if self._hooks is not None:

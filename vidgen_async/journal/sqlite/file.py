@@ -190,7 +190,9 @@ class JournalFile:
                 mode = Path(target).stat().st_mode & 0o777
                 if mode & 0o007:
                     message = "journal %(path)s: all users of this machine can access it (mode %(mode)o)"
-                    report(logger, logging.WARNING, Event.JOURNAL_READABLE, message, path=str(self.path), mode=mode)
+                    report(
+                        logger, logging.WARNING, Event.JOURNAL_WORLD_READABLE, message, path=str(self.path), mode=mode
+                    )
 
 
 def find_network_file_system(path: Path, mounts: Path = MOUNTS) -> str | None:
