@@ -233,7 +233,7 @@ def streams(bench: Bench) -> str:
             for mode in ("record", "replay"):
                 stream = fresh.submit(carry, name, mode, path, url).result()
                 rows.append((f"{name}: {mode}", *_stream_columns(stream, megabytes, path.parent)))
-    return table(("recorder", "MB grown", "per MB", "came", "of MB", "on disk MB", "seconds"), rows)
+    return table(("recorder", "MB grown", "per MB", "received", "of MB", "on disk MB", "seconds"), rows)
 
 
 def _stream_columns(stream: Stream, megabytes: int, place: Path) -> tuple[str, ...]:
@@ -241,9 +241,9 @@ def _stream_columns(stream: Stream, megabytes: int, place: Path) -> tuple[str, .
     if stream.grown is not None:
         grown, per_megabyte = f"{stream.grown / MEGABYTE:.1f}", f"{stream.grown / megabytes / MEGABYTE:.2f}"
     is_whole = stream.received == megabytes * MEGABYTE
-    came = stream.raised or ("all" if is_whole else f"{stream.received / MEGABYTE:.1f} MB")
+    received = stream.raised or ("all" if is_whole else f"{stream.received / MEGABYTE:.1f} MB")
     on_disk = sum(path.stat().st_size for path in place.rglob("*") if path.is_file()) / MEGABYTE
-    return (grown, per_megabyte, came, str(megabytes), f"{on_disk:.2f}", f"{stream.seconds:.2f}")
+    return (grown, per_megabyte, received, str(megabytes), f"{on_disk:.2f}", f"{stream.seconds:.2f}")
 
 
 def secrets(bench: Bench) -> str:

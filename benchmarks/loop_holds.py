@@ -266,7 +266,7 @@ async def _gather_until_late(holds: Holds, _: int, tasks: int) -> None:
 
 async def _gather_until_the_end(holds: Holds, _: int, tasks: int) -> None:
     poll = Polls()
-    async with _watcher(poll, first_looks=10 * tasks, concurrency=1000) as watcher:
+    async with _watcher(poll, first_polls=10 * tasks, concurrency=1000) as watcher:
         poll.status = "completed"
         ids = task_ids(tasks)
         async with holds.measured():

@@ -92,7 +92,7 @@ async def watcher(tasks: int, interval: float, polls: int) -> dict[str, float]:
 
 
 async def schedule(tasks: int, interval: float, polls: int) -> dict[str, float]:
-    planned = Schedule(interval, first_looks=32)
+    planned = Schedule(interval, first_polls=32)
     before = resident_bytes()
     begun_at = time.process_time()
     for item in range(tasks):

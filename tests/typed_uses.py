@@ -23,33 +23,42 @@ from vidgen_async.cassette import Mode
 from vidgen_async.clock import Clock
 from vidgen_async.journal import MemoryJournal
 from vidgen_async.pytest_plugin import VidgenCassette
-from vidgen_async.transports import BufferedResponse, DirectTransport, Probe, Request, Response, Transport
+from vidgen_async.transports import (
+    BufferedResponse,
+    DirectTransport,
+    Probe,
+    Request,
+    Response,
+    Transport,
+    WrappingTransport,
+)
 from vidgen_async.types.orders import Order, OrderState
 
 
-class Logged:
+class LoggingTransport(WrappingTransport):
     """A transport of a user's own."""
 
-    honours_gate = True
-
     def __init__(self, inner: Transport) -> None:
-        self.inner = inner
-        self.seen: list[str] = []
+        super().__init__(inner)
+        self.log: list[str] = []
 
     async def send(self, request: Request, *, probe: Probe | None = None) -> Response:
-        response = await self.inner.send(request, probe=probe)
-        self.seen.append(f"{request.op} {response.status}")
+        response = await super().send(request, probe=probe)
+        self.log.append(f"{request.op} {response.status}")
         return response
 
-    async def aclose(self) -> None:
-        await self.inner.aclose()
+
+class UngatedTransport(WrappingTransport):
+    """One that does not pass the gate itself."""
+
+    honours_gate = False
 
 
 async def uses(receipts: list[Receipt]) -> None:
     client = Client(
         "key",
         base_url="https://h/openapi/v1",
-        transport=Logged(DirectTransport(trust_env=True)),
+        transport=LoggingTransport(DirectTransport(trust_env=True)),
         journal=MemoryJournal(),
         timeouts=Timeouts(connect=5, read=None),
         pacing=Pacing(limit=50, max_wait=30),

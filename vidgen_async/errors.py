@@ -176,7 +176,7 @@ class UnsupportedReferenceURLError(BadRequestError):
 
 
 class AuthenticationError(ServiceError):
-    """401: the API key or a link was refused, see ``source``."""
+    """401: not authorized; ``source`` names what was refused."""
 
     def __init__(self, message: str = "", *, source: str = "service key", **facts: Any) -> None:
         super().__init__(message, **facts)

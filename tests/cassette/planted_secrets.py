@@ -381,11 +381,11 @@ def _readings(data: bytes) -> list[str]:
     pieces += [inner for piece in pieces if _GZIP in piece for inner in _unzipped(piece)]
     texts = {piece.decode(codec, "replace") for piece in pieces for codec in ("utf-8", "latin-1")}
     for text in list(texts):
-        texts.update(_resolved(text))
+        texts.update(_resolve_mode(text))
     return [text.lower() for text in texts]
 
 
-def _resolved(text: str) -> Iterable[str]:
+def _resolve_mode(text: str) -> Iterable[str]:
     for _ in range(6):
         read = html.unescape(unquote(text))
         read = re.sub(r"(?:\\+u[0-9a-fA-F]{4})+", _units, read)

@@ -168,7 +168,7 @@ def noise(length: int, seed: int = 1) -> bytes:
     return random.Random(seed).randbytes(length)  # noqa: S311 - nothing secret
 
 
-async def streamed(data: bytes, size: int = CHUNK) -> AsyncIterator[bytes]:
+async def stream_body(data: bytes, size: int = CHUNK) -> AsyncIterator[bytes]:
     for start in range(0, len(data), size):
         yield data[start : start + size]
 
@@ -177,4 +177,4 @@ def video(data: bytes, status: int = 200, *, size: int = CHUNK, **headers: str) 
     """Bytes on their way, in pieces."""
     named = {name.replace("_", "-"): text for name, text in headers.items()}
     given = make_headers({"Content-Type": "video/mp4", "Content-Length": str(len(data))} | named)
-    return BufferedResponse(status, streamed(data, size), headers=given)
+    return BufferedResponse(status, stream_body(data, size), headers=given)

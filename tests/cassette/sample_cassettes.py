@@ -42,7 +42,7 @@ def create(n: int = 1, *, prompt: str = PROMPT, answer: Any = None, **fields: An
 
 
 def look(n: int, state: str = "queued", **fields: Any) -> Interaction:
-    """A look at the task."""
+    """A poll of the task."""
     usual: dict[str, Any] = {
         "request": RecordedRequest("GET", f"{BASE}/videos/task_1"),
         "started": 60.0 * n,
@@ -56,7 +56,7 @@ def look(n: int, state: str = "queued", **fields: Any) -> Interaction:
 
 
 def broken(n: int) -> Interaction:
-    """A look that got no answer."""
+    """A poll without a response."""
     failure = Failure("ConnectionLostError", "maybe_sent", "wait", "the service closed the connection")
     return look(n, answered=None, status=None, headers=(), body=None, failure=failure)
 
@@ -81,7 +81,7 @@ def document(*interactions: Interaction, **meta: Any) -> Document:
 
 
 def boat(**meta: Any) -> Document:
-    """A whole order: created, looked at three times, of which one look failed, and downloaded."""
+    """A whole order: created, polled three times, once without a response, and downloaded."""
     return document(create(), broken(2), look(3), look(4, "completed"), download(5), **meta)
 
 

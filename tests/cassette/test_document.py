@@ -436,5 +436,5 @@ def test_times_that_cannot_be_reckoned_with_are_told(tmp_path, times):
 
 def test_what_is_no_file_is_no_cassette(tmp_path):
     os.mkfifo(tmp_path / "pipe.json")
-    with pytest.raises(CassetteInvalidError, match="no regular file"):
+    with pytest.raises(CassetteInvalidError, match="not a regular file"):
         load(tmp_path / "pipe.json")

@@ -18,7 +18,7 @@ from yarl import URL
 from tests.cassette.planted_secrets import answered, files_in, leaks
 from tests.cassette.recording_child import KEY, request
 from tests.transports.raw_service import Connection, raw_service
-from vidgen_async.cassette import Cassette, Recovered, load, recover
+from vidgen_async.cassette import Cassette, RecoveredRecording, load, recover
 from vidgen_async.errors import CassetteBusyError
 from vidgen_async.transports import (
     AppendingTransport,
@@ -103,7 +103,7 @@ def check_left(directory: Path, count: int) -> None:
     assert not leaks(everything, KEY)
 
 
-def numbers_of(recovered: Recovered) -> list[int]:
+def numbers_of(recovered: RecoveredRecording) -> list[int]:
     return [interaction.request.body["json"]["n"] for interaction in recovered.document.interactions]
 
 
@@ -226,7 +226,7 @@ async def test_all_that_was_finished_is_recovered_and_tells_no_secret(at, count,
     check_left(left.parent, 4)
 
 
-def check_unfinished(recovered: Recovered, number: int) -> None:
+def check_unfinished(recovered: RecoveredRecording, number: int) -> None:
     (line,) = recovered.unfinished
     assert line.startswith("POST http://127.0.0.1:")
     assert f"/videos/{number}?token=REDACTED-token-" in line

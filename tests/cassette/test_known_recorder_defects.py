@@ -248,7 +248,7 @@ def problems_of(rows: Sequence[Row]) -> list[str]:
     """Everything that is wrong with the table, one line each."""
     times = Counter(row.n for row in rows)
     problems = [f"{n}: stands {times[n]} times" for n in sorted({*NUMBERS, *times}) if times[n] != (n in NUMBERS)]
-    problems += [f"{row.n}: says nothing" for row in rows if not row.says]
+    problems += [f"{row.n}: has no statement" for row in rows if not row.says]
     problems += [f"{row.n}: no test" for row in rows if not row.tests]
     return problems + [
         f"{row.n}: there is no {test}"
@@ -268,7 +268,7 @@ def test_every_report_has_its_row_and_every_row_its_tests():
         (ROWS[1:], "1: stands 0 times"),
         ((*ROWS, ROWS[0]), "1: stands 2 times"),
         ((*ROWS, evolve(ROWS[0], n=52)), "52: stands 1 times"),
-        ((evolve(ROWS[0], says=""), *ROWS[1:]), "1: says nothing"),
+        ((evolve(ROWS[0], says=""), *ROWS[1:]), "1: has no statement"),
         ((evolve(ROWS[0], tests=()), *ROWS[1:]), "1: no test"),
         (
             (evolve(ROWS[0], tests=("test_replay.py::test_gone",)), *ROWS[1:]),

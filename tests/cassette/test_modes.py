@@ -582,7 +582,7 @@ async def test_an_order_whose_recording_cannot_be_begun_was_not_sent(path, monke
 
 @define
 class Disk:
-    """The disk below a recording: full after so many writes; ``torn``: so many bytes of the next one still fit."""
+    """The disk of a recording: full after ``left`` more writes; ``torn`` bytes of the next one are still written."""
 
     descriptor: int
     left: int
@@ -651,10 +651,10 @@ async def test_a_disk_that_gets_full_afterwards_never_costs_the_answer(path, fil
 
     assert await where_from(transport, ask("/account")) == "live 2"
 
-    with pytest.raises(CassetteError, match=r"No space left|not whole"):
+    with pytest.raises(CassetteError, match=r"No space left|incomplete"):
         await transport.aclose()
     assert path.read_bytes() == before
-    assert "not whole" in caplog.text
+    assert "incomplete" in caplog.text
 
 
 async def test_a_line_that_was_torn_spoils_no_other_although_it_is_no_cassette_any_more(path, fill):
@@ -677,15 +677,15 @@ async def test_a_line_that_was_torn_spoils_no_other_although_it_is_no_cassette_a
 
 async def test_a_receipt_is_never_lost_by_a_recording_that_cannot_be_written(path, fill):
     transport = RecordingTransport(in_turn(says([]), says({"id": "task-1", "status": "queued"}, 202)), path)
-    heard = []
+    receipts = []
     async with client_on(transport) as client:
         await client._transport.send(ask())
         fill(transport, after=1)
 
-        receipt = await client.videos.create(**FIELDS, order_id="order-1", on_receipt=heard.append, validate=False)
+        receipt = await client.videos.create(**FIELDS, order_id="order-1", on_receipt=receipts.append, validate=False)
 
         assert receipt.task_id == "task-1"
-        assert heard == [receipt]
+        assert receipts == [receipt]
         assert (await client.orders.get("order-1")).receipt == receipt
         with pytest.raises(CassetteError):
             await transport.aclose()

@@ -8,6 +8,7 @@ from tests.cassette.recording_harness import KEY
 from vidgen_async import Client
 from vidgen_async.cassette import load, recover
 from vidgen_async.errors import CassetteBusyError, CassetteError, ConfigurationError
+from vidgen_async.otel import TracedTransport
 from vidgen_async.sandbox import Sandbox
 from vidgen_async.transports import (
     AppendingTransport,
@@ -16,6 +17,7 @@ from vidgen_async.transports import (
     ReplayTransport,
     Response,
     Transport,
+    WrappingTransport,
 )
 from vidgen_async.types.http import Probe, Request
 from vidgen_async.types.orders import OrderState
@@ -129,20 +131,38 @@ async def test_a_create_that_goes_out_beside_played_ones_is_warned_about(service
         async with Client(service.api_key, base_url=service.base_url, transport=appending) as client:
             await client.videos.create(**{**VIDEO, "prompt": "another"}, order_id="order-2", validate=False)
 
-    assert "a create goes out for real" not in before
-    assert "a create goes out for real" in caplog.text
+    assert "a create is sent to the service" not in before
+    assert "a create is sent to the service" in caplog.text
     assert len(service.creates) == 2
 
 
-async def test_a_journal_that_the_environment_names_is_not_passed_over_beside_played_creates(
-    service, tmp_path, monkeypatch
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda appending, path: appending,
+        lambda appending, path: WrappingTransport(appending),
+        lambda appending, path: TracedTransport(appending),
+        RecordingTransport,
+        lambda appending, path: TracedTransport(WrappingTransport(appending)),
+    ],
+    ids=["raw", "wrapped", "traced", "recorded", "traced and wrapped"],
+)
+async def test_a_journal_named_by_the_environment_is_refused_where_creates_are_replayed_and_sent(
+    service, tmp_path, monkeypatch, wrap
 ):
     path = tmp_path / "one.json"
     await create(service, RecordingTransport(DirectTransport(), path), "order-1")
     monkeypatch.setenv("VIDGEN_JOURNAL", f"sqlite:///{tmp_path}/orders.db")
 
+    transport = wrap(AppendingTransport(DirectTransport(), path), tmp_path / "two.json")
     with pytest.raises(ConfigurationError, match="VIDGEN_JOURNAL"):
-        Client(service.api_key, base_url=service.base_url, transport=AppendingTransport(DirectTransport(), path))
+        Client(service.api_key, base_url=service.base_url, transport=transport)
+
+
+async def test_a_journal_named_by_the_environment_is_ignored_in_a_replay(service, tmp_path, monkeypatch):
+    path = tmp_path / "one.json"
+    await create(service, RecordingTransport(DirectTransport(), path), "order-1")
+    monkeypatch.setenv("VIDGEN_JOURNAL", f"sqlite:///{tmp_path}/orders.db")
 
     assert await create(service, ReplayTransport(path), "order-1") == service.creates[0].task_id
 

@@ -25,7 +25,7 @@ from tests.cassette.recording_harness import (
     read,
     record,
     says,
-    streamed,
+    stream_body,
     task,
     value,
     video,
@@ -169,6 +169,21 @@ async def test_an_upload_arrives_whole_and_its_digest_is_on_the_cassette(path):
     assert kept == {"bytes": 256_000, "sha256": hashlib.sha256(body.data).hexdigest()}
     # Once to be looked at, once to be sent.
     assert len(body.opened) == 2
+
+
+async def test_an_interaction_with_an_outcome_is_not_held_in_memory(path):
+    refused = ConnectError("refused", delivery=Delivery.NOT_SENT, phase=Phase.CONNECT)
+    inner = in_turn(lambda: says({}), lambda: video(b"x" * 5000), refused, asyncio.CancelledError(), KeyError())
+    transport = RecordingTransport(inner, path)
+    await read(transport, ask())
+    async with await transport.send(ask()):
+        pass
+    for error in (ConnectError, asyncio.CancelledError, KeyError):
+        with pytest.raises(error):
+            await transport.send(ask())
+
+    assert transport._active == set()
+    transport.give_up()
 
 
 async def test_what_is_left_early_is_recorded_as_far_as_it_was_read(path):
@@ -395,7 +410,7 @@ async def test_fifty_at_a_time_are_recorded_each_with_its_own_answer(path):
     async def handle(request: Request) -> BufferedResponse:
         n = int(request.url.path.rpartition("/")[2])
         await clock.sleep((n * 7) % 50 + 1)
-        return BufferedResponse(200, streamed(b"%d" % n * 100, 7))
+        return BufferedResponse(200, stream_body(b"%d" % n * 100, 7))
 
     recording = RecordingTransport(FakeTransport(handle), path)
     requests = [ask(f"/videos/{n}") for n in range(50)]

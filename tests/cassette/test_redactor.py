@@ -15,10 +15,10 @@ from tests.media.sites import video
 from vidgen_async import Client
 from vidgen_async.cassette import Cassette, Document, load
 from vidgen_async.cassette.body_decoding import body_bytes
-from vidgen_async.cassette.body_encoding import Tee, answer_body
+from vidgen_async.cassette.body_encoding import BodyCapture, answer_body
 from vidgen_async.cassette.redactor import FOREVER, Redactor
 from vidgen_async.clock import VirtualClock
-from vidgen_async.redaction.secret_names import look_of
+from vidgen_async.redaction.secret_names import find_secret_form
 from vidgen_async.transports import BufferedResponse, FakeTransport, RecordingTransport, ReplayTransport
 from vidgen_async.types.http import Request, make_headers
 
@@ -294,9 +294,9 @@ JSON = st.recursive(
 @given(JSON, st.sampled_from([{}, {"indent": 2}, {"separators": (",", ":")}, {"ensure_ascii": False}]))
 def test_any_json_without_telling_names_is_kept_byte_for_byte(value, style):
     data = json.dumps(value, **style).encode("utf-8", "surrogatepass")
-    tee = Tee(1 << 20)
-    tee.take(data)
-    body, _ = answer_body(tee, make_headers({"Content-Type": "application/octet-stream"}), Redactor())
+    capture = BodyCapture(1 << 20)
+    capture.add(data)
+    body, _ = answer_body(capture, make_headers({"Content-Type": "application/octet-stream"}), Redactor())
     assert body_bytes(json.loads(json.dumps(body))) == data
 
 
@@ -461,5 +461,5 @@ def test_a_hostile_text_takes_time_in_proportion_to_its_length():
 
 
 def test_a_pseudonym_beside_other_letters_is_not_taken_for_a_key():
-    assert look_of("REDACTED-key-1AAAABBBBCCCCDDDDEEEE") is None
-    assert look_of("key-1AAAABBBBCCCCDDDDEEEE") == "key"
+    assert find_secret_form("REDACTED-key-1AAAABBBBCCCCDDDDEEEE") is None
+    assert find_secret_form("key-1AAAABBBBCCCCDDDDEEEE") == "key"

@@ -65,7 +65,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def no_network(monkeypatch):
-    """Whoever makes a socket from now on, or looks a name up, is found out."""
+    """From now on, opening a socket or resolving a name fails the test."""
 
     class Refused(socket.socket):
         def __new__(cls, *_: object, **__: object):

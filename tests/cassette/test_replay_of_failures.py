@@ -97,7 +97,7 @@ LIVE_FAILURES = {
     "a body that breaks off": (half(10, b"half"), BodyError),
     "a body that breaks off at once": (half(10, b""), BodyError),
     "a long body that breaks off": (half(1 << 20, noise(256_000)), BodyError),
-    "a body that falls silent": (
+    "a body that times out": (
         raw.says_and_hangs(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf"), BodyError
     ),
 }  # fmt: skip
@@ -212,7 +212,7 @@ async def test_a_cassette_with_failures_is_valid_and_names_them(path):
 
 
 async def create(client: Client) -> tuple[object, ...]:
-    """How a create ends, with all that is on record about it."""
+    """How a create ends, with everything that is recorded about it."""
     try:
         receipt = await client.videos.create(**FIELDS, order_id="order-1", validate=False)
     except CreateError as error:
@@ -419,13 +419,13 @@ async def test_nobody_waits_for_ever_for_what_was_given_up_when_it_was_recorded(
     sending.cancel()
     await asyncio.wait([sending])
     await recording.aclose()
-    monkeypatch.setattr("vidgen_async.cassette.replay._PATIENCE", 0.01)
+    monkeypatch.setattr("vidgen_async.cassette.replay._CANCEL_TIMEOUT", 0.01)
     replay = ReplayTransport(path)
 
-    with pytest.raises(CassetteError, match="given up by its caller"):
+    with pytest.raises(CassetteError, match="is not cancelled now"):
         await replay.send(ask())
 
-    with pytest.raises(CassetteError, match="given up by its caller"):
+    with pytest.raises(CassetteError, match="is not cancelled now"):
         replay.check()
 
 

@@ -15,7 +15,7 @@ TASK = {"id": "task-1", "status": "running"}
 
 
 class Slow(FakeTransport):
-    """Answers each request after so many seconds of its own clock, or fails after them."""
+    """Answers each request after a time of its own clock, or fails after it."""
 
     def __init__(self, *seconds: float, fails: bool = False) -> None:
         self.clock = VirtualClock()

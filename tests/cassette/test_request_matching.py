@@ -293,7 +293,7 @@ async def test_one_poll_too_many_names_the_lane_and_what_was_played_of_it(path):
     assert caught.value.lane == f"GET {ask().url}"
     assert caught.value.played == 3
     assert str(path) in str(caught.value)
-    assert "3 were played, the last with 200" in str(caught.value)
+    assert "3 replayed, the last one with 200" in str(caught.value)
     assert "repeat-last" in str(caught.value)
 
 

@@ -1,4 +1,4 @@
-"""A cassette takes its place at one go, after a look for secrets; if not, what stood there still stands."""
+"""A cassette is stored atomically, after a scan for secrets; otherwise the old one is unchanged."""
 
 import base64
 import errno
@@ -257,7 +257,7 @@ async def test_a_good_recording_is_never_refused_and_a_scan_of_it_finds_nothing(
     assert scan(load(path)) == []
 
 
-# -- at one go ---------------------------------------------------------------------------------------------------------
+# -- atomically --------------------------------------------------------------------------------------------------------
 
 
 def _no_space(*_: Any, **__: Any) -> None:
@@ -268,11 +268,11 @@ def fail_at(step: str, monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
     if step == "flush":
         monkeypatch.setattr(os, "fsync", _no_space)
     elif step == "open":
-        real_open = Path.open
+        real_open = os.open
         monkeypatch.setattr(
-            Path,
+            os,
             "open",
-            lambda self, mode="r", *rest, **more: _no_space() if "x" in mode else real_open(self, mode, *rest, **more),
+            lambda path, flags, *rest: _no_space() if flags & os.O_EXCL else real_open(path, flags, *rest),
         )
     else:
         real_replace = Path.replace
@@ -326,7 +326,7 @@ async def test_a_blob_that_cannot_be_written_costs_no_answer_and_nothing_is_publ
     with monkeypatch.context() as broken:
         fail_at(step, broken, path)
         transport = await recording(path, Exchange(asked(), answered(data, kind="image/png")))
-    with pytest.raises(CassetteError, match="not whole"):
+    with pytest.raises(CassetteError, match="incomplete"):
         transport.publish()
     assert path.read_bytes() == old
     assert transport.part.exists()

@@ -1,4 +1,4 @@
-"""The command line: a sandbox in a thread, and the command as a process or in this one."""
+"""Fixtures of the command line: a sandbox in a thread, and the command as a process or in this one."""
 
 import asyncio
 import fcntl
@@ -26,7 +26,8 @@ from tests.signals import accept_signals
 from vidgen_async.cli.app import run_app
 from vidgen_async.cli.command_runner import SIGNALS
 from vidgen_async.cli.terminal.exit_reports import Report
-from vidgen_async.cli.terminal.result_output import Document, Shown, plain_lines
+from vidgen_async.cli.terminal.result_output import Document, View, plain_lines
+from vidgen_async.cli.terminal.status_display import Render
 from vidgen_async.sandbox import Failure, Fault, ReceivedCreate, Sandbox, SandboxTask, outcome_by_prompt
 from vidgen_async.sandbox.media import render_cache
 from vidgen_async.sandbox.media.renderer import render
@@ -35,7 +36,7 @@ from vidgen_async.sandbox.media.video_content import Film
 ROOT = Path(__file__).resolve().parents[2]
 PICTURE = str(ROOT / "examples" / "boat.png")
 
-#: No command of a test may find or leave orders in the user's own data directory.
+#: No command of a test may read or store orders in the user's own data directory.
 NOWHERE = "/dev/null/data"
 
 #: The command as a process.
@@ -43,15 +44,15 @@ VIDGEN = (sys.executable, "-m", "vidgen_async")
 
 
 class Service:
-    """A sandbox on an event loop and a thread of its own, so that tests and commands may block. What a test changes is
-    changed on that loop. Tasks are completed at once, unless :meth:`set_speed` lets time run slower."""
+    """A sandbox on its own event loop and thread, so that tests and commands may block; all changes are made on that
+    loop. Tasks are completed at once, unless :meth:`set_speed` slows the clock down."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._sandbox = Sandbox(queued_for=1, running_for=1, outcome=self._made)
         self._made_tasks: queue.SimpleQueue[str] = queue.SimpleQueue()
         self.on_task: Callable[[], object] = lambda: None
-        """Is called, on the sandbox's thread, when an order has become a task and nothing was answered yet."""
+        """Called on the sandbox's thread when a task was created and the response was not sent yet."""
 
     async def serve(self, ready: threading.Event, done: asyncio.Event) -> None:
         async with self._sandbox as sandbox:
@@ -70,7 +71,7 @@ class Service:
         return self._sandbox.creates
 
     def asked(self, op: str) -> int:
-        """How many requests of this operation it has received."""
+        """The number of received requests of this operation."""
         return sum(request.op == op for request in self._sandbox.requests)
 
     def asset_ids(self) -> list[str]:
@@ -85,7 +86,7 @@ class Service:
         self._do(partial(self._sandbox.faults.add, times=times), op, fault)
 
     def behave(self) -> None:
-        """As if nothing had been asked of it yet."""
+        """Reset everything to the initial state."""
         self._do(self._sandbox.faults.clear)
         self._do(self._sandbox.creates.clear)
         self._do(self._sandbox.requests.clear)
@@ -95,7 +96,7 @@ class Service:
         self.set_speed(1000)
 
     def wait_for_task(self) -> str:
-        """The id of the next task, as soon as its order has arrived."""
+        """Wait until an order arrives, and return the id of its task."""
         return self._made_tasks.get(timeout=20)
 
     def refuse(self) -> None:
@@ -103,7 +104,7 @@ class Service:
         self._do(self._sandbox.refuse)
 
     def accept(self) -> None:
-        """Take them again, on the same port."""
+        """Accept connections again, on the same port."""
         self._do(self._sandbox.accept)
 
     def _do(self, function: Callable[..., object], *arguments: object) -> None:
@@ -136,7 +137,7 @@ def shared_service() -> Iterator[Service]:
 
 
 def render_small(film: Film, stopped: Callable[[], bool]) -> bytes:
-    """A short and small film: how it looks is not the point here."""
+    """A short and small film: the content does not matter here."""
     return render(evolve(film, seconds=1, width=320, height=180), stopped)
 
 
@@ -147,14 +148,14 @@ def service(shared_service: Service) -> Service:
 
 
 def environment(service: Service | None, **more: str) -> dict[str, str]:
-    """Of a process: nothing of the caller's but where programs are."""
+    """The environment of a process: only PATH is inherited."""
     mine = {} if service is None else {"VIDGEN_BASE_URL": service.base_url, "VIDGEN_API_KEY": service.api_key}
     python = {"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error", "PYTHONUTF8": "1"}
     return {"PATH": os.environ["PATH"], **python, "COLUMNS": "200", "XDG_DATA_HOME": NOWHERE, **mine, **more}
 
 
 class Command:
-    """``vidgen …`` as a process, and what it has shown so far."""
+    """``vidgen …`` as a process, and its stderr so far."""
 
     def __init__(self, *arguments: str, env: dict[str, str], cwd: Path) -> None:
         self.shown = ""
@@ -172,7 +173,7 @@ class Command:
         self._watchdog.start()
 
     def until(self, text: str) -> str:
-        """Read what it shows until there is a line with ``text``."""
+        """Read its stderr until a line contains ``text``."""
         for line in self.process.stderr:
             self.shown += line
             if text in line:
@@ -192,7 +193,7 @@ class Command:
         return self.process.returncode, out, self.shown
 
     def kill(self) -> None:
-        """End it, unless it has ended, and let go of it."""
+        """Kill the process if it runs, and close its pipes."""
         self._watchdog.cancel()
         self.process.kill()
         self.process.wait(20)
@@ -202,14 +203,14 @@ class Command:
 
 @pytest.fixture
 def data_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where a test's commands keep their orders."""
+    """The data directory of a test's commands."""
     return tmp_path_factory.mktemp("data")
 
 
 @pytest.fixture
 def vidgen(service: Service, tmp_path: Path, data_home: Path) -> Iterator[Callable[..., Command]]:
-    """Starts ``vidgen …`` as a process, in an empty folder, with the sandbox in the environment. For what is about the
-    process: all else runs ``here``."""
+    """Starts ``vidgen …`` as a process in an empty directory, with the sandbox in the environment. Only for tests of
+    the process itself: everything else runs ``here``."""
     started = []
 
     def start(*arguments: str, **env: str) -> Command:
@@ -223,7 +224,7 @@ def vidgen(service: Service, tmp_path: Path, data_home: Path) -> Iterator[Callab
 
 
 def run_on_a_terminal(*arguments: str, env: dict[str, str], cwd: Path, width: int = 80) -> tuple[int, str]:
-    """The exit code of a process ``vidgen …`` on a real terminal, and all that the terminal was sent."""
+    """Run ``vidgen …`` as a process on a real terminal; return the exit code and everything sent to the terminal."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, width, 0, 0))
     env = {"TERM": "xterm-256color", **env}
@@ -249,7 +250,7 @@ def run_on_a_terminal(*arguments: str, env: dict[str, str], cwd: Path, width: in
 
 
 def text_of(shown: str) -> list[str]:
-    """The lines of what a terminal was sent, without the control sequences."""
+    """The lines sent to a terminal, without control sequences."""
     return [line.rstrip() for line in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown).replace("\r", "\n").splitlines()]
 
 
@@ -257,8 +258,8 @@ When = Mapping[str, Callable[[], object]]
 
 
 class Stream(io.TextIOWrapper):
-    """What a command in this process writes. When one of the texts of ``when`` is written first, its function is
-    called: what a person does who reads that."""
+    """The output of a command in this process. A function of ``when`` is called when its text is written for the first
+    time, as a user would react to it."""
 
     def __init__(self, when: dict[str, Callable[[], object]], *, is_terminal: bool = False) -> None:
         super().__init__(io.BytesIO(), encoding="utf-8", newline="", write_through=True)
@@ -280,7 +281,7 @@ class Stream(io.TextIOWrapper):
 
 
 class Input(io.StringIO):
-    """What is typed on a terminal."""
+    """The input typed on a terminal."""
 
     def isatty(self) -> bool:
         return True
@@ -288,7 +289,7 @@ class Input(io.StringIO):
 
 @pytest.fixture
 def run_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
-    """Runs ``vidgen …`` in this process, in an empty folder. Signals that it is sent, on purpose, are its own."""
+    """Runs ``vidgen …`` in this process, in an empty directory; it may be sent signals."""
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments: str, stdin: io.StringIO, stdout: Stream, stderr: Stream) -> int:
@@ -311,7 +312,7 @@ def in_service(service: Service, data_home: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.fixture
 def here(run_here: Callable[..., int], in_service: None) -> Callable[..., tuple[int, str, str]]:
-    """Runs ``vidgen …`` in this process, without a terminal: the exit code, stdout and stderr."""
+    """Runs ``vidgen …`` in this process without a terminal; returns the exit code, stdout and stderr."""
 
     def run(*arguments: str, stdin: str = "", when: When | None = None) -> tuple[int, str, str]:
         acts = dict(when or {})
@@ -325,7 +326,7 @@ def here(run_here: Callable[..., int], in_service: None) -> Callable[..., tuple[
 
 @pytest.fixture
 def saved(here: Callable[..., tuple[int, str, str]], service: Service, tmp_path: Path) -> Callable[[str], None]:
-    """Runs the command that an interrupted run has shown last; it must save the video of the only order."""
+    """Runs the last command shown by an interrupted run; it must save the video of the only order."""
 
     def resume(shown: str) -> None:
         command = shlex.split(shown.splitlines()[-1], comments=True)
@@ -343,7 +344,7 @@ def saved(here: Callable[..., tuple[int, str, str]], service: Service, tmp_path:
 
 @pytest.fixture
 def on_a_terminal(run_here: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, str]]:
-    """Runs ``vidgen …`` in this process, on what looks like a terminal: the exit code and all that it was sent."""
+    """Runs ``vidgen …`` in this process on a simulated terminal; returns the exit code and everything sent to it."""
 
     def run(*arguments: str, width: int = 80, typed: str = "", when: When | None = None, **env: str) -> tuple[int, str]:
         acts = dict(when or {})
@@ -377,7 +378,7 @@ def vidgen_cassette(run_here: Callable[..., int]) -> Callable[..., tuple[int, st
 
 
 class FakeScreen:
-    """Keeps what it was told, as lines."""
+    """Collects everything as lines."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -385,29 +386,29 @@ class FakeScreen:
         self.code: int | None = None
         self.report: Report | None = None
 
-    def say(self, label: str, text: str) -> None:
+    def print_fact(self, label: str, text: str) -> None:
         self.lines.append(f"{label}: {text}")
 
     def warn(self, text: str) -> None:
         self.lines.append(f"warning: {text}")
 
-    def busy(self, text: str) -> None:
+    def start_step(self, text: str) -> None:
         self.lines.append(text)
 
-    def state(self, state: str) -> None:
+    def show_state(self, state: str) -> None:
         self.lines.append(f"state: {state}")
 
-    def received(self, received: int, total: int | None) -> None:
+    def show_received(self, received: int, total: int | None) -> None:
         pass
 
-    def show(self, shown: Shown, *documents: Document) -> None:
-        self.lines += [f"result: {line}" for line in plain_lines(shown)]
+    def show(self, view: View, *documents: Document) -> None:
+        self.lines += [f"result: {line}" for line in plain_lines(view)]
         self.documents += documents
 
-    def trouble(self, report: Report, code: int) -> None:
+    def show_error(self, report: Report, code: int) -> None:
         self.report, self.code = report, code
 
-    def canvas(self) -> None:
+    def live(self, render: Render) -> None:
         pass
 
     def close(self) -> None:

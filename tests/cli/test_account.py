@@ -9,7 +9,7 @@ from .conftest import PICTURE, text_of
 USABLE = ["tierb-video-345b30093bb2", "vendorh3", "sd2_480p_real", "sd_2_5_once_720p", "gen-2.0"]
 
 
-def test_the_models_that_can_be_used_are_aligned_lines_with_their_limits_and_prices(here):
+def test_usable_models_are_aligned_lines_with_their_limits_and_prices(here):
     code, out, err = here("models")
     assert (code, err) == (0, "")
     head, *lines = out.splitlines()
@@ -25,7 +25,7 @@ def test_the_models_that_can_be_used_are_aligned_lines_with_their_limits_and_pri
     }
 
 
-def test_all_models_come_with_the_reason_why_some_cannot_be_used_and_those_last(here):
+def test_all_lists_unavailable_models_last_with_the_reason(here):
     code, out, _ = here("models", "--all")
     assert code == 0
     lines = out.splitlines()[1:]
@@ -35,7 +35,7 @@ def test_all_models_come_with_the_reason_why_some_cannot_be_used_and_those_last(
     assert " disabled " in reasons["promo_gen25_discount_720p"]
 
 
-def test_models_as_json_are_one_document_that_tells_none_from_not_told(here):
+def test_models_as_json_are_one_document_that_distinguishes_none_from_unknown(here):
     code, out, err = here("models", "--all", "--json")
     assert (code, err) == (0, "")
     models = {model["code"]: model for model in json.loads(out)["models"]}
@@ -57,7 +57,7 @@ def test_models_as_json_are_one_document_that_tells_none_from_not_told(here):
     assert models["gen-2.5"]["is_usable"] is False
 
 
-def test_one_model_is_shown_with_all_that_is_known_of_it(here):
+def test_one_model_is_shown_with_all_its_fields(here):
     code, out, _ = here("models", "vendorh3")
     assert code == 0
     facts = dict(line.split(":", 1) for line in out.splitlines())
@@ -67,7 +67,7 @@ def test_one_model_is_shown_with_all_that_is_known_of_it(here):
     assert json.loads(here("models", "vendorh3", "--json")[1])["code"] == "vendorh3"
 
 
-def test_a_model_that_is_not_there_is_code_2_with_the_nearest_name(here):
+def test_an_unknown_model_is_exit_code_2_with_the_nearest_name(here):
     code, out, err = here("models", "vendorh4")
     assert (code, out) == (2, "")
     assert "did you mean 'vendorh3'?" in err
@@ -81,16 +81,16 @@ def test_the_table_fits_the_terminal(terminal):
         assert max(map(len, lines)) <= width
         assert any(line.startswith(first) for line in lines[:2])
         assert sum(line.startswith(tuple(USABLE)) for line in lines) == 5
-        assert lines[-1].startswith("5 more cannot be used now; --all")
+        assert lines[-1].startswith("5 more are unavailable; --all")
         assert ("Vendor H3 2K" in shown) is (width != 80)
 
 
-def test_an_empty_catalog_says_so(here, service):
+def test_an_empty_catalog_is_reported(here, service):
     service.play("models.list", Fault.status(200, body=b'{"models": []}'))
     assert here("models")[1] == "the catalog is empty\n"
 
 
-def test_the_account_is_shown_as_it_came(here):
+def test_the_account_is_shown_with_all_its_fields(here):
     code, out, err = here("account")
     assert (code, err) == (0, "")
     facts = dict(line.split(": ", 1) for line in out.splitlines())
@@ -100,7 +100,7 @@ def test_the_account_is_shown_as_it_came(here):
     assert document["balance"] == document["extra"]["credits"]
 
 
-def test_a_refused_key_is_code_4_and_names_the_variable(here, monkeypatch):
+def test_a_rejected_key_is_exit_code_4_and_names_the_variable(here, monkeypatch):
     monkeypatch.setenv("VIDGEN_API_KEY", "not-the-right-key")
     for command in ("models", "account"):
         code, out, err = here(command)
@@ -115,7 +115,7 @@ def test_a_refused_key_is_code_4_and_names_the_variable(here, monkeypatch):
         assert "not-the-right-key" not in err
 
 
-def test_a_base_url_without_the_prefix_is_warned_about_once(here, service, monkeypatch):
+def test_a_base_url_without_the_prefix_causes_one_warning(here, service, monkeypatch):
     wrong = service.base_url.removesuffix("/v1")
     code, _, err = here("account", "--base-url", wrong)
     assert code == 1
@@ -127,13 +127,13 @@ def test_a_base_url_without_the_prefix_is_warned_about_once(here, service, monke
     assert err.count("does not end in /openapi/v1") == 1
 
 
-def test_nothing_is_kept_on_the_disk_by_commands_that_order_nothing(here, data_home):
+def test_commands_that_order_nothing_store_nothing_on_the_disk(here, data_home):
     for command in (("models",), ("account",), ("upload", PICTURE), ("get", "x"), ("watch", "x")):
         here(*command)
     assert list(data_home.iterdir()) == []
 
 
-def test_an_upload_prints_the_ids_alone_in_the_order_given(here, service):
+def test_an_upload_prints_only_the_ids_in_the_order_given(here, service):
     code, out, err = here("upload", PICTURE, PICTURE)
     assert code == 0, err
     ids = out.split()
@@ -142,7 +142,7 @@ def test_an_upload_prints_the_ids_alone_in_the_order_given(here, service):
     assert "token" not in out + err
 
 
-def test_an_upload_tells_the_address_only_where_it_is_asked_for(here):
+def test_an_upload_prints_the_url_only_on_request(here):
     image_id, url = here("upload", PICTURE, "--url")[1].split()
     assert f"/{image_id}/" in url
     assert "?token=" in url
@@ -153,7 +153,7 @@ def test_an_upload_tells_the_address_only_where_it_is_asked_for(here):
     assert "?token=" in document["url"]
 
 
-def test_a_file_that_is_no_picture_is_code_2_and_what_was_uploaded_before_it_is_told(here, service, tmp_path):
+def test_a_file_that_is_not_an_image_is_exit_code_2_after_the_ids_of_earlier_uploads(here, service, tmp_path):
     (tmp_path / "no.png").write_text("not a picture")
     before = service.asked("files.create")
     code, out, err = here("upload", PICTURE, "no.png")
@@ -163,7 +163,7 @@ def test_a_file_that_is_no_picture_is_code_2_and_what_was_uploaded_before_it_is_
     assert service.asked("files.create") == before + 1
 
 
-def test_a_file_that_is_missing_is_code_2_before_anything_is_sent(here, service):
+def test_a_missing_file_is_exit_code_2_before_anything_is_sent(here, service):
     code, out, err = here("upload", PICTURE, "missing.png")
     assert (code, out) == (2, "")
     assert "there is no such file: missing.png" in err

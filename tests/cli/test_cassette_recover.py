@@ -1,4 +1,4 @@
-"""``vidgen cassette recover``: a cassette of what a killed recording had finished."""
+"""``vidgen cassette recover``: a cassette from a killed recording."""
 
 import io
 import json
@@ -6,7 +6,6 @@ import json
 import pytest
 
 from tests.cassette.sample_cassettes import (
-    BASE,
     BLOB,
     VIDEO,
     boat,
@@ -18,7 +17,7 @@ from tests.cassette.sample_cassettes import (
     save,
     save_part,
 )
-from vidgen_async.cassette import RecordedRequest, load
+from vidgen_async.cassette import load
 
 from .conftest import Stream
 
@@ -28,7 +27,7 @@ WHOLE = document(create(), look(2), look(3, "completed"))
 
 @pytest.fixture
 def part(tmp_path) -> str:
-    """What a recording has left that was killed while it looked for the second time."""
+    """The file left by a recording that was killed during the second poll."""
     save_part(tmp_path / "boat.json.part", WHOLE, unfinished=1)
     return "boat.json.part"
 
@@ -41,7 +40,7 @@ def message(err: str) -> str:
     return json.loads(err)["error"]["message"]
 
 
-def test_what_was_finished_becomes_the_cassette_and_what_was_not_is_told(vidgen_cassette, tmp_path, part):
+def test_finished_interactions_become_the_cassette_and_unfinished_ones_are_listed(vidgen_cassette, tmp_path, part):
     before = (tmp_path / part).read_bytes()
     code, out, err = vidgen_cassette("recover", part)
     assert (code, err) == (1, "")
@@ -55,7 +54,7 @@ def test_what_was_finished_becomes_the_cassette_and_what_was_not_is_told(vidgen_
     assert (tmp_path / part).read_bytes() == before
 
 
-def test_the_cassette_is_written_also_where_nobody_reads_what_is_shown(run_here, tmp_path, part):
+def test_the_cassette_is_written_even_if_the_output_pipe_is_closed(run_here, tmp_path, part):
     class Unread(Stream):
         def write(self, text: str) -> int:
             raise BrokenPipeError
@@ -64,7 +63,7 @@ def test_the_cassette_is_written_also_where_nobody_reads_what_is_shown(run_here,
     assert load(tmp_path / "boat.json") == document(*WHOLE.interactions[:2])
 
 
-def test_a_recording_of_which_nothing_is_missing_is_all_well(vidgen_cassette, tmp_path):
+def test_a_complete_recording_is_exit_code_0(vidgen_cassette, tmp_path):
     save_part(tmp_path / "boat.json.part", WHOLE)
     assert vidgen_cassette("recover", "boat.json.part")[0] == 0
     assert load(tmp_path / "boat.json") == WHOLE
@@ -89,16 +88,7 @@ def test_recovered_as_json_is_one_object(vidgen_cassette, part):
     }
 
 
-def test_a_prompt_that_is_quoted_is_not_shown(vidgen_cassette, tmp_path):
-    quoting = look(2, request=RecordedRequest("GET", f"{BASE}/videos?q=A%20secret%20paper%20boat%20sails%20at%20dawn"))
-    save_part(tmp_path / "boat.json.part", document(create(), quoting))
-    code, out, _ = vidgen_cassette("recover", "boat.json.part")
-    assert code == 0
-    assert "/openapi/v1/videos?q=" in out
-    assert "secret" not in out
-
-
-def test_where_nothing_was_finished_nothing_is_written(vidgen_cassette, tmp_path):
+def test_a_recording_without_finished_interactions_writes_nothing(vidgen_cassette, tmp_path):
     save_part(tmp_path / "boat.json.part", document(create()), unfinished=1)
     code, out, err = vidgen_cassette("recover", "boat.json.part")
     assert code == 2
@@ -107,11 +97,11 @@ def test_where_nothing_was_finished_nothing_is_written(vidgen_cassette, tmp_path
     assert names(tmp_path) == ["boat.json.part"]
 
 
-def test_what_is_no_recording_is_trouble(vidgen_cassette, tmp_path):
+def test_a_file_that_is_not_a_recording_is_an_error(vidgen_cassette, tmp_path):
     for made, words in (
         (None, "there is no recording at one.part"),
-        ("{}", "is no recording"),
-        ("\0", "is no recording"),
+        ("{}", "is not a recording"),
+        ("\0", "is not a recording"),
     ):
         if made is not None:
             (tmp_path / "one.part").write_text(made)
@@ -120,8 +110,8 @@ def test_what_is_no_recording_is_trouble(vidgen_cassette, tmp_path):
         assert words in message(err)
 
 
-def test_an_older_state_of_the_cassette_is_replaced(vidgen_cassette, tmp_path, part):
-    save(tmp_path / "boat.json", document(create(), recorder="older"))
+def test_a_cassette_with_only_recovered_interactions_is_replaced(vidgen_cassette, tmp_path, part):
+    save(tmp_path / "boat.json", changed(document(create(), recorder="older"), 1, started=9.0, ended=9.5))
     assert vidgen_cassette("recover", part)[0] == 1
     assert load(tmp_path / "boat.json") == document(*WHOLE.interactions[:2])
 
@@ -131,11 +121,11 @@ def test_an_older_state_of_the_cassette_is_replaced(vidgen_cassette, tmp_path, p
     [boat(), changed(document(create()), 1, status=202)],
     ids=["more on it", "another answer"],
 )
-def test_a_cassette_that_is_not_an_older_state_is_replaced_only_by_force(vidgen_cassette, tmp_path, part, old):
+def test_a_cassette_with_other_interactions_is_replaced_only_by_force(vidgen_cassette, tmp_path, part, old):
     save(tmp_path / "boat.json", old)
     code, _, err = vidgen_cassette("recover", part, "--json")
     assert code == 2
-    assert "boat.json holds what was not recovered, or other answers. Nothing was written; --force" in message(err)
+    assert "boat.json has interactions that were not recovered. Nothing was written; --force" in message(err)
     assert load(tmp_path / "boat.json") == old
 
     assert vidgen_cassette("recover", part, "--force")[0] == 1
@@ -149,21 +139,21 @@ def test_a_damaged_cassette_is_replaced_only_by_force(vidgen_cassette, tmp_path,
     assert vidgen_cassette("recover", part, "--force")[0] == 1
 
 
-def test_recovering_twice_is_fine(vidgen_cassette, tmp_path, part):
+def test_recovering_twice_is_idempotent(vidgen_cassette, tmp_path, part):
     vidgen_cassette("recover", part)
     before = (tmp_path / "boat.json").read_bytes()
     assert vidgen_cassette("recover", part)[0] == 1
     assert (tmp_path / "boat.json").read_bytes() == before
 
 
-def test_an_appending_recording_is_joined_to_its_cassette(vidgen_cassette, tmp_path):
+def test_an_appending_recording_is_added_to_its_cassette(vidgen_cassette, tmp_path):
     save(tmp_path / "boat.json", document(create(), look(2)))
     save_part(tmp_path / "boat.json.part", document(look(3, "completed")), is_append=True)
     assert vidgen_cassette("recover", "boat.json.part")[0] == 0
     assert load(tmp_path / "boat.json") == WHOLE
 
 
-def test_an_appending_recording_is_joined_once(vidgen_cassette, tmp_path):
+def test_an_appending_recording_is_added_once(vidgen_cassette, tmp_path):
     save(tmp_path / "boat.json", document(create(), look(2)))
     save_part(tmp_path / "boat.json.part", document(look(3, "completed")), is_append=True)
     vidgen_cassette("recover", "boat.json.part")
@@ -172,7 +162,7 @@ def test_an_appending_recording_is_joined_once(vidgen_cassette, tmp_path):
     assert load(tmp_path / "boat.json") == WHOLE
 
 
-def test_the_output_may_be_elsewhere_and_the_blobs_go_along(vidgen_cassette, tmp_path):
+def test_the_blobs_are_copied_to_another_output_directory(vidgen_cassette, tmp_path):
     save_part(tmp_path / "boat.json.part", document(create(), download(2)))
     (tmp_path / "blobs").mkdir()
     (tmp_path / "blobs" / BLOB).write_bytes(VIDEO)
@@ -184,7 +174,7 @@ def test_the_output_may_be_elsewhere_and_the_blobs_go_along(vidgen_cassette, tmp
     assert vidgen_cassette("check", "kept", "--orphans")[0] == 0
 
 
-def test_a_blob_that_is_there_already_is_not_lost(vidgen_cassette, tmp_path):
+def test_an_existing_blob_is_not_lost(vidgen_cassette, tmp_path):
     save_part(tmp_path / "boat.json.part", document(download(1)))
     (tmp_path / "kept" / "blobs").mkdir(parents=True)
     (tmp_path / "kept" / "blobs" / BLOB).write_bytes(VIDEO)
@@ -192,14 +182,14 @@ def test_a_blob_that_is_there_already_is_not_lost(vidgen_cassette, tmp_path):
     assert (code, err) == (0, "")
 
 
-def test_a_blob_that_is_lost_is_told(vidgen_cassette, tmp_path):
+def test_a_lost_blob_is_reported(vidgen_cassette, tmp_path):
     save_part(tmp_path / "boat.json.part", document(download(1)))
     code, _, err = vidgen_cassette("recover", "boat.json.part")
     assert code == 1
-    assert err == f"warning: the blob {BLOB} is lost: what it held cannot be played\n"
+    assert err == f"warning: the blob {BLOB} is lost: its body cannot be replayed\n"
 
 
-def test_a_secret_keeps_anything_from_being_written_and_is_not_shown(vidgen_cassette, tmp_path):
+def test_with_a_secret_nothing_is_written_and_the_secret_is_not_shown(vidgen_cassette, tmp_path):
     made = document(download(1), look(2, body={"text": f"your token is {TOKEN}"}))
     save_part(tmp_path / "boat.json.part", made)
     (tmp_path / "blobs").mkdir()
@@ -208,12 +198,12 @@ def test_a_secret_keeps_anything_from_being_written_and_is_not_shown(vidgen_cass
     (tmp_path / "kept").mkdir()
     code, out, err = vidgen_cassette("recover", "boat.json.part", "-o", "kept/boat.json", "--force")
     assert code == 2
-    assert "/interactions/1/response/body/text holds what looks like a secret" in err
+    assert "/interactions/1/response/body/text contains what looks like a secret" in err
     assert TOKEN[:10] not in out + err
     assert names(tmp_path) == before
 
 
-def test_a_place_that_cannot_be_written_is_trouble(vidgen_cassette, tmp_path, part):
+def test_an_output_that_cannot_be_written_is_an_error(vidgen_cassette, tmp_path, part):
     (tmp_path / "taken.json").mkdir()
     code, _, err = vidgen_cassette("recover", part, "-o", "taken.json", "--force", "--json")
     assert code == 2

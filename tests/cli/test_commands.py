@@ -1,4 +1,4 @@
-"""The commands against the sandbox, in this process: what is printed, what is saved, which code it ends with."""
+"""The commands against the sandbox, in this process: output, saved files and exit codes."""
 
 import io
 import os
@@ -19,7 +19,7 @@ BOAT = ("generate", "A paper boat", "--model", "gen-2.0", "--duration", "5", "--
 
 
 @pytest.mark.slow
-def test_a_prompt_and_a_picture_become_a_video_in_the_sandbox(here, monkeypatch, tmp_path):
+def test_a_prompt_and_an_image_become_a_video_in_the_sandbox(here, monkeypatch, tmp_path):
     monkeypatch.setattr(render_cache, "render", render)
     monkeypatch.setattr(vidgen_async.cli.service_connection, "SANDBOX_TIMES", (0.0, 0.1))
     monkeypatch.delenv("VIDGEN_API_KEY")
@@ -35,7 +35,7 @@ def test_a_prompt_and_a_picture_become_a_video_in_the_sandbox(here, monkeypatch,
     assert "model: vendorh3" in err
 
 
-def test_a_video_of_the_service_is_made_once_and_its_points_are_told(here, service, tmp_path):
+def test_a_video_is_created_once_and_its_cost_is_shown(here, service, tmp_path):
     code, out, err = here(*BOAT, "--order-id", "order-1187", "-o", "boat.mp4")
     assert code == 0, err
     assert "order: order-1187" in err
@@ -45,7 +45,7 @@ def test_a_video_of_the_service_is_made_once_and_its_points_are_told(here, servi
     assert len(service.creates) == 1
 
 
-def test_the_task_can_be_looked_at_waited_for_and_saved_later(here, service, tmp_path):
+def test_a_task_can_be_shown_awaited_and_saved_later(here, service, tmp_path):
     code, _, err = here(*BOAT, "-o", "boat.mp4")
     assert code == 0, err
     task_id = service.creates[0].task_id
@@ -59,7 +59,7 @@ def test_the_task_can_be_looked_at_waited_for_and_saved_later(here, service, tmp
 
     code, _, err = here("wait", task_id, "-o", "boat.mp4")
     assert code == 2
-    assert "the file boat.mp4 exists already; --force replaces it" in err
+    assert "the file boat.mp4 already exists; --force replaces it" in err
 
     code, out, _ = here("wait", task_id, "-o", "boat.mp4", "--force")
     assert code == 0
@@ -67,13 +67,13 @@ def test_the_task_can_be_looked_at_waited_for_and_saved_later(here, service, tmp
     assert len(service.creates) == 1
 
 
-def test_a_failed_task_is_code_1_with_its_reason(here):
+def test_a_failed_task_is_exit_code_1_with_its_reason(here):
     code, out, err = here("generate", "x [fail: too dark]", *BOAT[2:], "-o", "boat.mp4")
     assert (code, out) == (1, "")
     assert "vidgen: the task failed: too dark; check the refund in the credit ledger" in err
 
 
-def test_a_wrong_key_is_code_4_and_is_not_shown(here, monkeypatch):
+def test_a_wrong_key_is_exit_code_4_and_is_not_shown(here, monkeypatch):
     monkeypatch.setenv("VIDGEN_API_KEY", "not-the-right-key")
     code, _, err = here("generate", "x", "-o", "boat.mp4")
     assert code == 4
@@ -83,14 +83,14 @@ def test_a_wrong_key_is_code_4_and_is_not_shown(here, monkeypatch):
 
 
 @pytest.mark.slow
-def test_no_connection_is_code_3(here, service):
+def test_a_refused_connection_is_exit_code_3(here, service):
     code, _, err = here(*BOAT, "-o", "boat.mp4", "--base-url", "http://127.0.0.1:9/openapi/v1")
     assert code == 3
     assert "was not sent" in err
-    assert "without --order-id would be another order" in err
+    assert "without --order-id would create another order" in err
 
 
-def test_what_the_service_answers_to_an_order_decides_the_code(here, service):
+def test_the_response_to_the_create_decides_the_exit_code(here, service):
     service.play("videos.create", Fault.status(402))
     code, _, err = here(*BOAT, "-o", "boat.mp4")
     assert (code, len(service.creates)) == (4, 1)
@@ -99,20 +99,20 @@ def test_what_the_service_answers_to_an_order_decides_the_code(here, service):
     service.play("videos.create", Fault.status(503))
     code, _, err = here(*BOAT, "-o", "boat.mp4")
     assert (code, len(service.creates)) == (5, 2)
-    assert "Look into the service's own console, then decide" in err
+    assert "Check the service's own console, then decide" in err
 
 
-def test_a_wait_that_takes_too_long_is_code_6_and_says_how_to_go_on(here, service):
+def test_a_wait_that_times_out_is_exit_code_6_and_shows_how_to_resume(here, service):
     service.set_speed(0)
     code, _, err = here(*BOAT, "--timeout", "0.2", "-o", "boat.mp4")
     assert code == 6
     task_id = service.creates[0].task_id
-    assert f"task {task_id} (last seen queued) still runs at the service and is charged" in err
+    assert f"task {task_id} (last state queued) still runs at the service and is charged" in err
     order_id = err.partition("order: ")[2].split()[0]
     assert err.splitlines()[-1] == f"  vidgen generate --resume {order_id} -o boat.mp4 --poll-interval 0.05"
 
 
-def test_a_page_instead_of_a_video_is_code_7_and_keeps_what_was_there(here, service, tmp_path):
+def test_html_instead_of_a_video_is_exit_code_7_and_keeps_the_existing_file(here, service, tmp_path):
     (tmp_path / "boat.mp4").write_bytes(b"an older film")
     service.play("videos.content", Fault.html(200), times=None)
     code, _, err = here(*BOAT, "--force", "-o", "boat.mp4")
@@ -121,7 +121,7 @@ def test_a_page_instead_of_a_video_is_code_7_and_keeps_what_was_there(here, serv
     assert (tmp_path / "boat.mp4").read_bytes() == b"an older film"
 
 
-def test_several_models_that_fit_are_offered_and_nothing_is_ordered(here, service):
+def test_several_matching_models_are_listed_and_nothing_is_ordered(here, service):
     code, _, err = here("generate", "x", "-o", "boat.mp4")
     assert code == 2
     assert "choose one with --model" in err
@@ -131,25 +131,25 @@ def test_several_models_that_fit_are_offered_and_nothing_is_ordered(here, servic
 
 def test_a_missing_setting_is_named(here, monkeypatch):
     monkeypatch.delenv("VIDGEN_BASE_URL")
-    assert "set VIDGEN_BASE_URL or give --base-url" in here("generate", "x", "-o", "a.mp4")[2]
+    assert "set VIDGEN_BASE_URL or use --base-url" in here("generate", "x", "-o", "a.mp4")[2]
     monkeypatch.delenv("VIDGEN_API_KEY")
     code, _, err = here("generate", "x", "-o", "a.mp4")
     assert code == 2
-    assert "set VIDGEN_API_KEY (it never goes onto the command line), or try generate with --sandbox" in err
+    assert "set VIDGEN_API_KEY (it is never an option), or try generate with --sandbox" in err
 
 
-def test_a_base_url_without_the_prefix_is_a_warning_in_one_line(here, service):
+def test_a_base_url_without_the_prefix_is_a_warning_of_one_line(here, service):
     _, _, err = here("get", "x", "--base-url", service.base_url.removesuffix("/v1"))
     assert err.startswith("warning: base_url ")
     assert "UserWarning" not in err
 
 
-def test_wrong_usage_is_code_2_and_says_what_is_wrong(here):
+def test_wrong_usage_is_exit_code_2_and_names_the_mistake(here):
     for words, arguments in {
         "Missing option '-o'": ("generate", "x"),
         "there is no such file: missing.png": ("generate", "x", "-o", "a.mp4", "--image", "missing.png"),
         "--ratio": ("generate", "x", "-o", "a.mp4", "--ratio", "2:1"),
-        "exclude each other": ("generate", "x", "-o", "a.mp4", "--sandbox", "--base-url", "http://h/openapi/v1"),
+        "cannot be combined": ("generate", "x", "-o", "a.mp4", "--sandbox", "--base-url", "http://h/openapi/v1"),
         "--timeout": ("generate", "x", "-o", "a.mp4", "--timeout", "0"),
         "No such command 'fly'": ("fly",),
     }.items():
@@ -158,13 +158,13 @@ def test_wrong_usage_is_code_2_and_says_what_is_wrong(here):
         assert words in err
 
 
-def test_a_reader_that_goes_away_is_told_in_one_line(run_here, in_service):
+def test_a_closed_output_pipe_is_reported_in_one_line(run_here, in_service):
     ours, theirs = os.pipe()
     os.close(ours)
     stderr = Stream({})
     with open(theirs, "w", encoding="utf-8", closefd=True) as stdout:  # noqa: PTH123 - a pipe has no path
         code = run_here("models", stdin=io.StringIO(), stdout=stdout, stderr=stderr)
-    assert (code, stderr.text) == (1, "vidgen: nobody reads the output any more.\n")
+    assert (code, stderr.text) == (1, "vidgen: the output pipe was closed by its reader.\n")
 
 
 def test_the_debug_option_shows_the_traceback(here):
@@ -174,18 +174,18 @@ def test_the_debug_option_shows_the_traceback(here):
     assert "vidgen: videos.get: 404" in err
 
 
-def test_the_version_is_the_packages(here):
+def test_the_version_is_that_of_the_package(here):
     assert here("--version")[:2] == (0, f"vidgen {vidgen_async.__version__}\n")
 
 
-def test_the_entry_point_ends_with_the_code(here, monkeypatch):
+def test_the_entry_point_exits_with_the_exit_code(here, monkeypatch):
     monkeypatch.setattr("vidgen_async.cli.app.run_app", lambda: 5)
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 5
 
 
-def test_ctrl_c_before_a_command_has_begun_is_130_and_one_line(monkeypatch, capsys):
+def test_ctrl_c_before_a_command_starts_is_exit_code_130_and_one_line(monkeypatch, capsys):
     def interrupted():
         raise KeyboardInterrupt
 

@@ -1,4 +1,4 @@
-"""``vidgen create``: what is asked for, what is checked before anything is spent, and what is printed."""
+"""``vidgen create``: the request, the checks before anything is charged, and the output."""
 
 import json
 
@@ -9,7 +9,7 @@ from .conftest import PICTURE
 BOAT = ("create", "A paper boat", "--model", "gen-2.0", "--duration", "5")
 
 
-def test_a_create_prints_the_task_id_alone_and_the_order_id_beside_it(here, service):
+def test_create_prints_only_the_task_id_to_stdout_and_the_order_id_to_stderr(here, service):
     code, out, err = here(*BOAT, "--order-id", "order-1187")
     assert code == 0, err
     assert out == f"{service.creates[0].task_id}\n"
@@ -17,7 +17,7 @@ def test_a_create_prints_the_task_id_alone_and_the_order_id_beside_it(here, serv
     assert len(service.creates) == 1
 
 
-def test_the_same_order_id_again_is_the_same_task_in_every_process(here, service):
+def test_the_same_order_id_again_is_the_same_task(here, service):
     first = here(*BOAT, "--order-id", "order-1187")
     second = here(*BOAT, "--order-id", "order-1187")
     assert first[0] == second[0] == 0
@@ -25,7 +25,7 @@ def test_the_same_order_id_again_is_the_same_task_in_every_process(here, service
     assert len(service.creates) == 1
 
 
-def test_a_create_as_json_is_one_document_and_tells_the_order_id_before(here, service):
+def test_create_as_json_prints_one_document_after_the_order_id(here, service):
     code, out, err = here(*BOAT, "--order-id", "order-1187", "--json")
     assert code == 0
     document = json.loads(out)
@@ -34,7 +34,7 @@ def test_a_create_as_json_is_one_document_and_tells_the_order_id_before(here, se
     assert {"order": "order-1187"} in [json.loads(line) for line in err.splitlines()]
 
 
-def test_every_option_becomes_the_field_of_the_request(here, service):
+def test_every_option_sets_its_field_of_the_request(here, service):
     code, _, err = here(
         "create", "A boat", "--model", "sd2_480p_real", "--duration", "15", "--ratio", "9:16", "--resolution", "720p",
         "--mode", "calm", "--image", "https://pics.test/a.png?size=2", "--image-id", "asset-9",
@@ -58,7 +58,7 @@ def test_every_option_becomes_the_field_of_the_request(here, service):
     }
 
 
-def test_a_picture_is_uploaded_and_its_id_is_sent_after_those_that_were_given(here, service):
+def test_an_image_is_uploaded_and_its_id_is_sent_after_the_given_ids(here, service):
     uploaded = here("upload", PICTURE)[1].strip()
     code, _, err = here("create", "A boat", "--model", "vendorh3", "--image", PICTURE, "--image-id", uploaded)
     assert code == 0, err
@@ -77,15 +77,15 @@ def test_a_prompt_can_be_read_from_stdin_or_a_file(here, service, tmp_path):
     assert len(service.creates) == 3
 
 
-def test_what_cannot_be_ordered_is_code_2_and_nothing_is_sent(here, service):
+def test_invalid_options_are_exit_code_2_and_nothing_is_sent(here, service):
     for words, arguments in {
         "Missing argument 'PROMPT'": (),
-        "exclude each other": ("x", "--prompt-file", "p.txt"),
-        "the prompt cannot be read from p.txt: No such file": ("--prompt-file", "p.txt"),
+        "cannot be combined": ("x", "--prompt-file", "p.txt"),
+        "cannot read the prompt from p.txt: No such file": ("--prompt-file", "p.txt"),
         "it is not UTF-8 text": ("--prompt-file", PICTURE),
         "NAME=JSON": ("x", "--field", "seed"),
         "the field seed is not JSON": ("x", "--field", "seed=x"),
-        "the field duration is given with --duration": ("x", "--field", "duration=5"),
+        "the field duration has its own option: --duration": ("x", "--field", "duration=5"),
         "--duration": ("x", "--duration", "0"),
         "sqlite:///": ("x", "--journal", "mysql://u:not-for-others@h/d"),
         "must not be empty": ("x", "--order-id", " "),
@@ -97,7 +97,7 @@ def test_what_cannot_be_ordered_is_code_2_and_nothing_is_sent(here, service):
         assert service.creates == [], arguments
 
 
-def test_what_the_catalog_does_not_allow_is_refused_before_it_is_uploaded_or_sent(here, service):
+def test_a_request_that_the_catalog_excludes_is_refused_before_any_upload(here, service):
     for words, arguments in {
         "duration: 7 is none of the durations of gen-2.0: 5, 10, 15": ("--model", "gen-2.0", "--duration", "7"),
         "model: 'gen-2.5' is in maintenance": ("--model", "gen-2.5"),
@@ -112,7 +112,7 @@ def test_what_the_catalog_does_not_allow_is_refused_before_it_is_uploaded_or_sen
         assert service.creates == [], arguments
 
 
-def test_without_checks_the_service_decides(here, service):
+def test_with_no_validate_the_service_decides(here, service):
     code, _, err = here("create", "x", "--model", "gen-2.0", "--duration", "7", "--no-validate")
     assert code == 4
     assert "duration" in err
@@ -120,23 +120,23 @@ def test_without_checks_the_service_decides(here, service):
     assert len(service.creates) == 1
 
 
-def test_a_check_says_that_it_is_fine_with_the_prices_and_sends_nothing(here, service, data_home):
+def test_check_of_a_valid_request_shows_the_prices_and_sends_nothing(here, service, data_home):
     code, out, err = here("create", "x", "--model", "vendorh3", "--image", PICTURE, "--check")
     assert code == 0, err
     facts = dict(line.split(":", 1) for line in out.splitlines())
-    assert facts["answer"].strip() == "fine"
+    assert facts["request"].strip() == "valid"
     assert (facts["points"].strip(), facts["memberPoints"].strip()) == ("15", "12")
     assert service.asked("files.create") == 0
     assert service.creates == []
     assert list(data_home.iterdir()) == []
 
 
-def test_a_check_tells_all_that_speaks_against_it(here, service):
+def test_check_lists_all_problems(here, service):
     arguments = ("create", "x", "--model", "vendorh3", "--duration", "4", "--video-url", "https://pics.test/v.mp4")
     code, out, err = here(*arguments, "--check")
     assert code == 2
-    assert out.startswith("answer:")
-    assert "refused" in out.splitlines()[0]
+    assert out.startswith("request:")
+    assert "invalid" in out.splitlines()[0]
     for words in ("duration: 4", "at least 1 image", "takes no reference videos"):
         assert words in err
 
@@ -148,14 +148,14 @@ def test_a_check_tells_all_that_speaks_against_it(here, service):
     assert service.creates == []
 
 
-def test_a_check_without_a_catalog_is_no_answer(here, service):
+def test_check_fails_without_a_catalog(here, service):
     service.play("models.list", Fault.status(403), times=None)
     code, out, err = here("create", "x", "--model", "gen-2.0", "--check")
     assert (code, out) == (4, "")
     assert "403" in err
 
 
-def test_what_became_of_an_order_is_in_the_error_and_in_the_exit_code(here, service):
+def test_the_outcome_of_an_order_is_in_the_error_and_in_the_exit_code(here, service):
     for n, (fault, code, kind) in enumerate(
         (
             (Fault.status(402), 4, "rejected_insufficient_credits"),
@@ -173,7 +173,7 @@ def test_what_became_of_an_order_is_in_the_error_and_in_the_exit_code(here, serv
         assert len(service.creates) == n
 
 
-def test_an_uncertain_order_is_never_sent_again_by_the_same_command(here, service):
+def test_an_uncertain_order_is_never_resent_by_the_same_command(here, service):
     service.play("videos.create", Fault.close_after_body())
     assert here(*BOAT, "--order-id", "order-1187")[0] == 5
     code, out, err = here(*BOAT, "--order-id", "order-1187")
@@ -184,7 +184,7 @@ def test_an_uncertain_order_is_never_sent_again_by_the_same_command(here, servic
     assert len(service.creates) == 1
 
 
-def test_another_request_under_the_same_order_id_is_code_2(here, service):
+def test_another_request_with_the_same_order_id_is_exit_code_2(here, service):
     assert here(*BOAT, "--order-id", "order-1187")[0] == 0
     code, out, err = here("create", "Another boat", *BOAT[2:], "--order-id", "order-1187")
     assert (code, out) == (2, "")
@@ -193,30 +193,30 @@ def test_another_request_under_the_same_order_id_is_code_2(here, service):
     assert len(service.creates) == 1
 
 
-def test_the_pictures_of_an_order_on_record_are_not_uploaded_again_and_its_task_is_told(here, service):
+def test_the_images_of_a_stored_order_are_not_uploaded_again_and_its_task_id_is_printed(here, service):
     arguments = ("create", "x", "--model", "vendorh3", "--image", PICTURE, "--order-id", "order-1187")
     first = here(*arguments)
     code, out, err = here(*arguments)
     assert first[0] == code == 0
     assert out == first[1] == f"{service.creates[0].task_id}\n"
-    message = "order 'order-1187' is on record already; its pictures were not uploaded again and nothing was sent"
+    message = "order 'order-1187' is already stored; its images were not uploaded again and nothing was sent"
     assert message in err
     assert service.asked("files.create") == 1
     assert len(service.creates) == 1
 
 
-def test_another_request_with_pictures_under_the_same_order_id_uploads_and_sends_nothing(here, service):
+def test_another_request_with_images_and_the_same_order_id_uploads_and_sends_nothing(here, service):
     rest = ("--image", PICTURE, "--order-id", "order-1187")
     assert here("create", "x", "--model", "vendorh3", *rest)[0] == 0
     for changed in (("y",), ("x", "--duration", "8"), ("x", "--image", PICTURE)):
         code, out, err = here("create", *changed, "--model", "vendorh3", *rest)
         assert (code, out) == (2, ""), changed
-        assert "is on record already, accepted, for a different request" in err
+        assert "is already stored (accepted) with a different request" in err
         assert service.asked("files.create") == 1, changed
         assert len(service.creates) == 1, changed
 
 
-def test_a_refused_order_with_pictures_is_sent_again_without_another_upload(here, service):
+def test_a_rejected_order_with_images_is_resent_without_another_upload(here, service):
     arguments = ("create", "x", "--model", "vendorh3", "--image", PICTURE, "--order-id", "order-1187")
     service.play("videos.create", Fault.status(402))
     assert here(*arguments)[0] == 4
@@ -226,15 +226,15 @@ def test_a_refused_order_with_pictures_is_sent_again_without_another_upload(here
     assert service.creates[0].raw == service.creates[1].raw
 
 
-def test_an_accepted_order_is_not_said_to_be_sent_again(here, service):
+def test_an_accepted_order_is_not_reported_as_sent_again(here, service):
     assert here(*BOAT, "--order-id", "order-1187")[0] == 0
     code, _, err = here(*BOAT, "--order-id", "order-1187")
     assert code == 0
-    assert "order order-1187 was on record already: nothing is sent" in err
+    assert "order order-1187 was already accepted: nothing is sent" in err
     assert "sending the order" not in err
 
 
-def test_an_empty_order_id_is_not_taken_for_none(here, service):
+def test_an_empty_order_id_is_refused(here, service):
     for given in ("", "  "):
         for command, option in ((BOAT, "--order-id"), (("generate", "-o", "a.mp4"), "--resume")):
             code, out, err = here(*command, option, given)
@@ -243,7 +243,7 @@ def test_an_empty_order_id_is_not_taken_for_none(here, service):
     assert service.creates == []
 
 
-def test_a_check_looks_at_the_files_too(here, service, tmp_path):
+def test_check_validates_the_files_too(here, service, tmp_path):
     (tmp_path / "notes.png").write_text("no picture at all")
     for more in (("--check",), ()):
         code, _, err = here("create", "x", "--model", "vendorh3", "--image", "notes.png", *more)
@@ -252,13 +252,13 @@ def test_a_check_looks_at_the_files_too(here, service, tmp_path):
     assert (service.asked("files.create"), service.creates) == (0, [])
 
 
-def test_a_name_that_is_too_long_is_one_sentence_and_nothing_is_ordered(here, service):
+def test_a_file_name_that_is_too_long_is_one_sentence_and_nothing_is_ordered(here, service):
     name = "x" * 300 + ".mp4"
     for arguments in (("-o", name), ("--image", name, "-o", "a.mp4")):
         code, out, err = here("generate", *BOAT[1:], *arguments, "--force")
         assert (code, out) == (2, "")
         assert "File name too long" in err
-        assert "fault of vidgen" not in err
+        assert "bug in vidgen" not in err
     assert service.creates == []
 
 
@@ -269,14 +269,14 @@ def test_two_accounts_have_their_own_orders(here, service):
     assert len(set(keys)) == 2
 
 
-def test_the_record_is_for_the_user_alone(here, data_home):
+def test_only_the_user_can_read_the_journal(here, data_home):
     assert here(*BOAT)[0] == 0
     file = data_home / "vidgen" / "orders.db"
     assert file.stat().st_mode & 0o777 == 0o600
     assert file.parent.stat().st_mode & 0o777 == 0o700
 
 
-def test_the_record_can_be_elsewhere(here, data_home, tmp_path, monkeypatch):
+def test_the_journal_can_be_another_file(here, data_home, tmp_path, monkeypatch):
     option = ("--journal", "sqlite:///mine.db")
     for options, name in ((option, "mine.db"), ((), "other.db")):
         monkeypatch.setenv("VIDGEN_JOURNAL", "sqlite:///other.db")
@@ -287,7 +287,7 @@ def test_the_record_can_be_elsewhere(here, data_home, tmp_path, monkeypatch):
         assert (tmp_path / "other.db").exists() is (name == "other.db")
 
 
-def test_without_a_record_an_uncertain_order_is_looked_for_in_the_account(here, service, data_home):
+def test_without_a_journal_the_report_of_an_uncertain_order_points_to_the_console(here, service, data_home):
     service.play("videos.create", Fault.close_after_body())
     code, _, err = here(*BOAT, "--journal", "memory:")
     assert code == 5
@@ -296,10 +296,10 @@ def test_without_a_record_an_uncertain_order_is_looked_for_in_the_account(here, 
     assert list(data_home.iterdir()) == []
 
 
-def test_a_data_directory_that_cannot_be_made_is_one_sentence_and_nothing_is_sent(here, service, monkeypatch):
+def test_a_data_directory_that_cannot_be_created_is_one_sentence_and_nothing_is_sent(here, service, monkeypatch):
     monkeypatch.setenv("XDG_DATA_HOME", "/dev/null/data")
     code, out, err = here(*BOAT)
     assert (code, out) == (2, "")
-    assert "the folder /dev/null/data/vidgen for the record of orders cannot be made" in err
+    assert "cannot create the directory /dev/null/data/vidgen for the journal" in err
     assert "--journal" in err
     assert service.creates == []

@@ -1,16 +1,16 @@
-"""What a person is told: exit codes, reports of errors and interruptions. Pure."""
+"""Exit codes, and reports of errors and interruptions. Pure."""
 
 from datetime import UTC, datetime
 
 from vidgen_async import errors
-from vidgen_async.cli.run_state import Fate, Journey, Stage, Watched
+from vidgen_async.cli.run_state import Charge, RunState, Stage, WatchResult
 from vidgen_async.cli.terminal.exit_reports import Exit, TasksFailedError, error_report, exit_code, interrupt_report
 from vidgen_async.orders import WHAT_TO_DO
 from vidgen_async.types.orders import Attempt
 from vidgen_async.types.resources import VideoTask
 
 ORDER = "order-1187"
-LASTING = {"is_lasting": True}
+DURABLE = {"is_durable": True}
 REJECTED = errors.RejectedInsufficientCreditsError("no credits", status=402)
 
 
@@ -35,95 +35,95 @@ CODES = [
     (ZeroDivisionError("x"), Stage.DOWNLOAD, Exit.FAILED),
     (errors.NotReadyError("x", status=409), Stage.DOWNLOAD, Exit.FAILED),
     (errors.NotFoundError("x", status=404), Stage.DOWNLOAD, Exit.FAILED),
-    (errors.OrderStateError("x"), Stage.RECORD, Exit.USAGE),
-    (errors.JournalError("x"), Stage.RECORD, Exit.NOT_SENT),
-    (errors.AuthenticationError("x", status=401), Stage.LOOK, Exit.REFUSED),
+    (errors.OrderStateError("x"), Stage.JOURNAL, Exit.USAGE),
+    (errors.JournalError("x"), Stage.JOURNAL, Exit.NOT_SENT),
+    (errors.AuthenticationError("x", status=401), Stage.QUERY, Exit.REFUSED),
     (TasksFailedError("x", code=Exit.TIMEOUT), Stage.WATCH, Exit.TIMEOUT),
 ]
 
 
-def test_the_exit_code_says_whether_it_arrived():
+def test_the_exit_code_depends_on_the_error_and_the_stage():
     assert [(error, stage, code) for error, stage, code in CODES if exit_code(error, stage) is not code] == []
 
 
-def on_its_way(fate: Fate, stage: Stage, **more) -> Journey:
-    task_id = "task_1" if fate is Fate.TASK else None
-    return Journey(stage=stage, fate=fate, order_id=ORDER, task_id=task_id, output="hero.mp4", **more)
+def make_state(charge: Charge, stage: Stage, **more) -> RunState:
+    task_id = "task_1" if charge is Charge.TASK_EXISTS else None
+    return RunState(stage=stage, charge=charge, order_id=ORDER, task_id=task_id, output="hero.mp4", **more)
 
 
-def test_an_interruption_before_the_order_costs_nothing():
-    report = interrupt_report(on_its_way(Fate.NOTHING, Stage.UPLOAD), "Interrupted")
-    assert report.text == "Interrupted while uploading the pictures. Nothing was ordered or charged."
+def test_an_interruption_before_the_order_reports_that_nothing_was_charged():
+    report = interrupt_report(make_state(Charge.NOTHING_ORDERED, Stage.UPLOAD), "Interrupted")
+    assert report.text == "Interrupted while uploading the images. Nothing was ordered or charged."
     assert report.commands == ()
 
 
-def test_an_interruption_of_a_wait_says_that_the_task_runs_on_is_charged_and_how_to_resume():
-    report = interrupt_report(on_its_way(Fate.TASK, Stage.WAIT, status="running"), "Interrupted")
+def test_an_interruption_of_a_wait_reports_that_the_task_runs_and_is_charged_and_how_to_resume():
+    report = interrupt_report(make_state(Charge.TASK_EXISTS, Stage.WAIT, status="running"), "Interrupted")
     assert "while waiting for the task" in report.text
     assert "task_1 still runs at the service and is charged" in report.text
     assert report.commands == ("vidgen wait task_1 -o hero.mp4",)
 
 
-def test_an_interruption_of_a_download_says_that_the_task_is_completed():
-    report = interrupt_report(on_its_way(Fate.TASK, Stage.DOWNLOAD, status="completed"), "Terminated")
+def test_an_interruption_of_a_download_reports_that_the_task_is_completed():
+    report = interrupt_report(make_state(Charge.TASK_EXISTS, Stage.DOWNLOAD, status="completed"), "Terminated")
     assert report.text.startswith("Terminated while downloading the video.")
     assert "is completed and charged" in report.text
     assert report.commands
 
 
-def test_an_interruption_just_after_a_failure_points_to_the_ledger():
-    report = interrupt_report(on_its_way(Fate.TASK, Stage.WAIT, status="failed"), "Interrupted")
+def test_an_interruption_after_a_failure_points_to_the_ledger():
+    report = interrupt_report(make_state(Charge.TASK_EXISTS, Stage.WAIT, status="failed"), "Interrupted")
     assert "check the refund in the credit ledger" in report.text
 
 
-def test_an_interrupted_order_without_an_answer_is_uncertain_and_warns_of_a_second_run():
-    report = interrupt_report(on_its_way(Fate.UNCERTAIN, Stage.CREATE), "Interrupted")
-    assert "while the order was being sent" in report.text
-    assert f"Nobody knows whether the service took order {ORDER}" in report.text
+def test_an_interrupted_order_without_a_response_is_uncertain_and_the_report_warns_of_a_second_run():
+    report = interrupt_report(make_state(Charge.UNCERTAIN, Stage.CREATE), "Interrupted")
+    assert "while sending the order" in report.text
+    assert f"It is unknown whether the service accepted order {ORDER}" in report.text
     assert "a second run is a second order" in report.text
     assert report.commands[0].startswith("vidgen wait TASK_ID -o hero.mp4")
 
 
 def test_in_the_sandbox_nothing_is_charged_and_nothing_can_be_resumed():
-    for fate, stage in ((Fate.UNCERTAIN, Stage.CREATE), (Fate.TASK, Stage.WAIT)):
-        journey = on_its_way(fate, stage, is_sandbox=True)
-        for report in (interrupt_report(journey, "Interrupted"), error_report(errors.VidgenError("x"), journey)):
+    for charge, stage in ((Charge.UNCERTAIN, Stage.CREATE), (Charge.TASK_EXISTS, Stage.WAIT)):
+        run_state = make_state(charge, stage, is_sandbox=True)
+        for report in (interrupt_report(run_state, "Interrupted"), error_report(errors.VidgenError("x"), run_state)):
             assert "nothing was charged" in report.text
             assert report.commands == ()
 
 
 def test_the_command_to_resume_can_be_pasted_into_a_shell():
-    journey = on_its_way(Fate.TASK, Stage.WAIT, options=("--base-url", "https://h/openapi/v1", "--force"))
-    journey.output = "my film; rm -rf.mp4"
-    assert interrupt_report(journey, "Interrupted").commands == (
+    run_state = make_state(Charge.TASK_EXISTS, Stage.WAIT, options=("--base-url", "https://h/openapi/v1", "--force"))
+    run_state.output = "my film; rm -rf.mp4"
+    assert interrupt_report(run_state, "Interrupted").commands == (
         "vidgen wait task_1 -o 'my film; rm -rf.mp4' --base-url https://h/openapi/v1 --force",
     )
 
 
-def test_an_uncertain_order_is_explained_in_words_for_a_person():
-    error = errors.UncertainCreateError("order 'x': nobody knows whether the service took it.", advice=WHAT_TO_DO)
-    report = error_report(error, on_its_way(Fate.UNCERTAIN, Stage.CREATE))
+def test_an_uncertain_order_is_explained_without_names_of_the_api():
+    error = errors.UncertainCreateError("order 'x': it is unknown whether the service accepted it.", advice=WHAT_TO_DO)
+    report = error_report(error, make_state(Charge.UNCERTAIN, Stage.CREATE))
     assert "orders." not in report.text
-    assert report.text.count("Look into the service's own console") == 1
+    assert report.text.count("Check the service's own console") == 1
 
 
-def test_an_unexpected_error_around_an_order_does_not_hide_that_it_is_uncertain():
-    report = error_report(ZeroDivisionError(), on_its_way(Fate.UNCERTAIN, Stage.CREATE))
-    assert "fault of vidgen" in report.text
-    assert "Nobody knows" in report.text
+def test_an_unexpected_error_does_not_hide_that_an_order_is_uncertain():
+    report = error_report(ZeroDivisionError(), make_state(Charge.UNCERTAIN, Stage.CREATE))
+    assert "bug in vidgen" in report.text
+    assert "It is unknown" in report.text
 
 
-def test_an_order_with_an_id_of_its_own_making_has_one_next_step():
-    journey = on_its_way(Fate.NOTHING, Stage.CREATE, is_lasting=True, is_named=False)
-    report = error_report(errors.NotSentError("order 'x' was not sent: refused."), journey)
+def test_an_order_with_a_generated_id_has_one_next_command():
+    run_state = make_state(Charge.NOTHING_ORDERED, Stage.CREATE, is_durable=True, has_given_order_id=False)
+    report = error_report(errors.NotSentError("order 'x' was not sent: refused."), run_state)
     assert "again is safe" not in report.text
-    assert "without --order-id would be another order" in report.text
+    assert "without --order-id would create another order" in report.text
     assert report.commands == (f"vidgen generate --resume {ORDER} -o hero.mp4",)
 
 
-def test_commands_hold_no_words_that_a_shell_would_run():
-    for fate, more in ((Fate.UNCERTAIN, LASTING), (Fate.UNCERTAIN, {})):
-        report = interrupt_report(on_its_way(fate, Stage.CREATE, **more), "Interrupted")
+def test_commands_contain_no_words_that_a_shell_would_run():
+    for charge, more in ((Charge.UNCERTAIN, DURABLE), (Charge.UNCERTAIN, {})):
+        report = interrupt_report(make_state(charge, Stage.CREATE, **more), "Interrupted")
         assert len(report.notes) == len(report.commands) > 0
         assert all("#" not in command for command in report.commands)
         lines = report.lines()[1]
@@ -131,56 +131,61 @@ def test_commands_hold_no_words_that_a_shell_would_run():
         assert lines[1] == (report.commands[0], True)
 
 
-def test_an_order_id_that_looks_like_an_option_is_an_argument_all_the_same():
-    journey = Journey(stage=Stage.CREATE, fate=Fate.UNCERTAIN, order_id="-x", connection=("--account", "a"), **LASTING)
-    commands = interrupt_report(journey, "Interrupted").commands
+def test_an_order_id_that_begins_with_a_dash_is_still_an_argument():
+    run_state = RunState(
+        stage=Stage.CREATE, charge=Charge.UNCERTAIN, order_id="-x", connection=("--account", "a"), **DURABLE
+    )
+    commands = interrupt_report(run_state, "Interrupted").commands
     assert "vidgen orders show --account a -- -x" in commands
     assert "vidgen orders resume --account a -- -x" in commands
-    journey.output = "a.mp4"
-    assert "vidgen generate --resume=-x -o a.mp4" in interrupt_report(journey, "Interrupted").commands
+    run_state.output = "a.mp4"
+    assert "vidgen generate --resume=-x -o a.mp4" in interrupt_report(run_state, "Interrupted").commands
 
 
-def test_of_an_abandoned_order_only_a_task_that_is_found_can_be_adopted():
+def test_an_abandoned_order_can_only_adopt_a_task():
     error = errors.UncertainCreateError("order 'x' was abandoned and is not sent again")
-    report = error_report(error, on_its_way(Fate.UNCERTAIN, Stage.CREATE, is_abandoned=True, **LASTING))
+    report = error_report(error, make_state(Charge.UNCERTAIN, Stage.CREATE, is_abandoned=True, **DURABLE))
     assert report.commands == (f"vidgen orders adopt {ORDER} TASK_ID",)
 
 
-def test_an_order_that_counts_as_being_sent_is_waited_for_first_and_decided_about_from_its_deadline_on():
+def test_an_order_that_counts_as_being_sent_is_awaited_first_and_decided_after_its_deadline():
     until = datetime(2030, 1, 1, 10, 38, 21, tzinfo=UTC)
     attempt = Attempt(n=1, sent_at=until, deadline_at=until)
-    journey = on_its_way(Fate.UNCERTAIN, Stage.CREATE, attempts=(attempt,), **LASTING)
-    report = interrupt_report(journey, "Interrupted")
+    run_state = make_state(Charge.UNCERTAIN, Stage.CREATE, attempts=(attempt,), **DURABLE)
+    report = interrupt_report(run_state, "Interrupted")
     assert "Until 10:38:21 UTC it counts as being sent." in report.text
     assert report.commands[0] == f"vidgen generate --resume {ORDER} -o hero.mp4"
     assert [note for note in report.notes if note.startswith("From 10:38:21 UTC on")] == list(report.notes[-2:])
 
 
-def test_a_task_that_was_never_seen_is_not_said_to_run_or_to_be_charged():
+def test_a_task_of_unknown_state_is_not_reported_as_running_or_charged():
     error = errors.WaitTimeoutError("x", task_id="task_1")
-    text = error_report(error, on_its_way(Fate.TASK, Stage.WAIT, trouble="ConnectError")).text
-    assert "task task_1 was never seen: the last look failed with ConnectError" in text
+    text = error_report(error, make_state(Charge.TASK_EXISTS, Stage.WAIT, last_poll_error="ConnectError")).text
+    assert "the state of task task_1 is unknown; the last poll failed with ConnectError" in text
     assert "charged" not in text
 
 
-def test_a_refused_request_needs_another_order_id_once_it_is_mended():
+def test_a_corrected_request_needs_another_order_id():
     error = errors.RejectedBadRequestError("x", status=400)
-    text = error_report(error, on_its_way(Fate.NOTHING, Stage.CREATE, **LASTING)).text
-    assert "A mended request needs another --order-id." in text
+    text = error_report(error, make_state(Charge.NOTHING_ORDERED, Stage.CREATE, **DURABLE)).text
+    assert "A corrected request needs another --order-id." in text
 
 
-def test_an_order_that_was_not_sent_may_be_run_again():
+def test_after_an_order_that_was_not_sent_the_command_can_be_run_again():
     error = errors.NotSentError("order 'x' was not sent: refused.", advice="Calling again is safe.")
-    assert "Running this again is safe" in error_report(error, on_its_way(Fate.NOTHING, Stage.CREATE)).text
+    assert (
+        "Running this command again is safe"
+        in error_report(error, make_state(Charge.NOTHING_ORDERED, Stage.CREATE)).text
+    )
 
 
-def test_a_failure_before_the_order_says_that_nothing_was_ordered():
-    journey = on_its_way(Fate.NOTHING, Stage.UPLOAD)
-    assert error_report(errors.ConnectError("no connection"), journey).text == "no connection. Nothing was ordered."
+def test_a_failure_before_the_order_reports_that_nothing_was_ordered():
+    run_state = make_state(Charge.NOTHING_ORDERED, Stage.UPLOAD)
+    assert error_report(errors.ConnectError("no connection"), run_state).text == "no connection. Nothing was ordered."
 
 
-def test_how_to_go_on_is_told_where_one_can_go_on():
-    for error, stage, can_go_on in (
+def test_errors_that_can_be_resumed_have_commands():
+    for error, stage, has_commands in (
         (errors.WaitTimeoutError("x", task_id="task_1"), Stage.WAIT, True),
         (errors.AuthenticationError("x"), Stage.WAIT, True),
         (errors.TruncatedError("x"), Stage.DOWNLOAD, True),
@@ -188,17 +193,17 @@ def test_how_to_go_on_is_told_where_one_can_go_on():
         (errors.NotFoundError("x"), Stage.WAIT, False),
         (errors.DownloadError("exists"), Stage.CHECK, False),
     ):
-        assert bool(error_report(error, on_its_way(Fate.TASK, stage)).commands) is can_go_on, error
+        assert bool(error_report(error, make_state(Charge.TASK_EXISTS, stage)).commands) is has_commands, error
 
 
-def test_an_order_on_record_is_resumed_by_its_id():
-    journey = on_its_way(Fate.TASK, Stage.WAIT, **LASTING)
-    assert interrupt_report(journey, "Interrupted").commands == (f"vidgen generate --resume {ORDER} -o hero.mp4",)
+def test_a_stored_order_is_resumed_by_its_id():
+    run_state = make_state(Charge.TASK_EXISTS, Stage.WAIT, **DURABLE)
+    assert interrupt_report(run_state, "Interrupted").commands == (f"vidgen generate --resume {ORDER} -o hero.mp4",)
 
 
-def test_an_uncertain_order_on_record_is_decided_by_a_person_in_commands():
-    journey = on_its_way(Fate.UNCERTAIN, Stage.CREATE, connection=("--account", "left"), **LASTING)
-    report = interrupt_report(journey, "Interrupted")
+def test_an_uncertain_stored_order_has_commands_for_each_decision():
+    run_state = make_state(Charge.UNCERTAIN, Stage.CREATE, connection=("--account", "left"), **DURABLE)
+    report = interrupt_report(run_state, "Interrupted")
     assert "a second run is a second order" not in report.text
     verbs = [command.split()[1:3] for command in report.commands]
     assert verbs == [
@@ -207,88 +212,95 @@ def test_an_uncertain_order_on_record_is_decided_by_a_person_in_commands():
     assert all("--account left" in command for command in report.commands if "orders" in command)
 
 
-def test_the_resend_that_is_proposed_names_the_last_attempt():
+def test_the_proposed_resend_has_the_number_of_the_last_attempt():
     error = errors.UncertainCreateError("lost", attempts=(object(), object()))
-    report = error_report(error, on_its_way(Fate.UNCERTAIN, Stage.CREATE, **LASTING))
+    report = error_report(error, make_state(Charge.UNCERTAIN, Stage.CREATE, **DURABLE))
     assert "--expect-attempt 2" in report.commands[-1]
 
 
-def test_a_refused_key_names_its_variable():
+def test_a_rejected_key_names_its_variable():
     error = errors.AuthenticationError("the API key was refused", status=401, advice="Check api_key.")
-    report = error_report(error, on_its_way(Fate.NOTHING, Stage.CATALOG))
+    report = error_report(error, make_state(Charge.NOTHING_ORDERED, Stage.CATALOG))
     assert "VIDGEN_API_KEY" in report.text
     assert "api_key." not in report.text
     link = errors.AuthenticationError("the signed link was refused", status=401, source="signed link")
-    assert "VIDGEN_API_KEY" not in error_report(link, on_its_way(Fate.TASK, Stage.DOWNLOAD)).text
+    assert "VIDGEN_API_KEY" not in error_report(link, make_state(Charge.TASK_EXISTS, Stage.DOWNLOAD)).text
 
 
-def test_an_order_that_can_fare_better_another_time_may_be_resumed():
-    for error, may_go_again in (
+def test_only_an_order_that_may_succeed_later_can_be_resumed():
+    for error, is_resumable in (
         (errors.NotSentError("x"), True),
         (errors.RejectedInsufficientCreditsError("x", status=402), True),
         (errors.RejectedRateLimitError("x", status=429), True),
         (errors.RejectedBadRequestError("x", status=400), False),
     ):
-        report = error_report(error, on_its_way(Fate.NOTHING, Stage.CREATE, **LASTING))
-        assert (report.commands == (f"vidgen generate --resume {ORDER} -o hero.mp4",)) is may_go_again, error
+        report = error_report(error, make_state(Charge.NOTHING_ORDERED, Stage.CREATE, **DURABLE))
+        assert (report.commands == (f"vidgen generate --resume {ORDER} -o hero.mp4",)) is is_resumable, error
 
 
-def test_a_receipt_that_could_not_be_written_is_put_on_record_by_hand():
+def test_a_receipt_that_was_not_stored_is_recorded_with_adopt():
     error = errors.ReceiptNotStoredError("accepted", order_id=ORDER, task_id="task_1")
-    report = error_report(error, on_its_way(Fate.TASK, Stage.CREATE))
+    report = error_report(error, make_state(Charge.TASK_EXISTS, Stage.CREATE))
     assert f"vidgen orders adopt {ORDER} task_1" in report.text
     assert report.commands == ("vidgen wait task_1 -o hero.mp4",)
 
 
-def test_a_report_knows_what_it_is_about_for_machines():
-    report = error_report(REJECTED, on_its_way(Fate.NOTHING, Stage.CREATE))
+def test_a_report_has_its_kind_order_and_task_for_programs():
+    report = error_report(REJECTED, make_state(Charge.NOTHING_ORDERED, Stage.CREATE))
     assert (report.kind, report.order_id, report.task_id) == ("rejected_insufficient_credits", ORDER, None)
-    assert error_report(ZeroDivisionError(), Journey()).kind == "unexpected"
-    assert interrupt_report(on_its_way(Fate.TASK, Stage.WAIT), "Terminated").kind == "terminated"
+    assert error_report(ZeroDivisionError(), RunState()).kind == "unexpected"
+    assert interrupt_report(make_state(Charge.TASK_EXISTS, Stage.WAIT), "Terminated").kind == "terminated"
 
 
-def test_nobody_reading_the_output_is_no_fault_of_ours():
-    assert error_report(BrokenPipeError(), Journey(stage=Stage.RECORD)).text == "nobody reads the output any more."
+def test_a_closed_output_pipe_is_not_reported_as_a_bug():
+    assert (
+        error_report(BrokenPipeError(), RunState(stage=Stage.JOURNAL)).text
+        == "the output pipe was closed by its reader."
+    )
 
 
-def test_an_interrupted_watch_tells_how_many_tasks_go_on_and_how_to_watch_those():
+def test_an_interrupted_watch_reports_the_unfinished_tasks_and_how_to_resume():
     for watched, text in (
-        (Watched(0, 1, ["a"]), "The task was not seen to end; an interruption does not stop it."),
-        (Watched(0, 2, ["a"]), "The 2 tasks were not seen to end; an interruption does not stop them."),
-        (Watched(1, 2, ["a"]), "1 of the 2 tasks was not seen to end; an interruption does not stop it."),
-        (Watched(7, 9, ["a"]), "2 of the 9 tasks were not seen to end; an interruption does not stop them."),
+        (WatchResult(0, 1, ["a"]), "The task may still be running; an interruption does not stop it."),
+        (WatchResult(0, 2, ["a"]), "The 2 tasks may still be running; an interruption does not stop them."),
+        (WatchResult(1, 2, ["a"]), "1 of the 2 tasks may still be running; an interruption does not stop it."),
+        (WatchResult(7, 9, ["a"]), "2 of the 9 tasks may still be running; an interruption does not stop them."),
     ):
-        report = interrupt_report(Journey(stage=Stage.WATCH, watched=watched, options=("--journal",)), "Interrupted")
+        report = interrupt_report(
+            RunState(stage=Stage.WATCH, watch_result=watched, options=("--journal",)), "Interrupted"
+        )
         assert report.text == f"Interrupted while watching the tasks. {text}"
         assert report.commands == ("vidgen watch a --journal",)
 
 
-def test_a_watch_of_many_tasks_is_gone_on_with_by_the_same_command():
-    journey = Journey(stage=Stage.WATCH, watched=Watched(0, 5000, [str(n) for n in range(5000)]))
-    report = interrupt_report(journey, "Interrupted")
+def test_a_watch_of_many_tasks_is_resumed_by_the_same_command():
+    run_state = RunState(stage=Stage.WATCH, watch_result=WatchResult(0, 5000, [str(n) for n in range(5000)]))
+    report = interrupt_report(run_state, "Interrupted")
     assert report.text.endswith(
-        "The 5,000 tasks were not seen to end; an interruption does not stop them. The same command goes on watching."
+        "The 5,000 tasks may still be running; an interruption does not stop them. The same command resumes the watch."
     )
     assert report.commands == ()
 
 
-def test_a_watch_that_was_over_when_it_was_interrupted_leaves_nothing_to_do():
-    report = interrupt_report(Journey(stage=Stage.WATCH, watched=Watched(2, 2, ())), "Interrupted")
-    assert report.text == "Interrupted while watching the tasks. All tasks were over."
+def test_an_interruption_after_all_tasks_finished_has_no_next_command():
+    report = interrupt_report(RunState(stage=Stage.WATCH, watch_result=WatchResult(2, 2, ())), "Interrupted")
+    assert report.text == "Interrupted while watching the tasks. All tasks were finished."
 
 
-def test_an_interrupted_wait_for_several_tasks_leaves_them_running():
-    report = interrupt_report(Journey(stage=Stage.WATCH), "Interrupted")
+def test_an_interrupted_wait_for_several_tasks_does_not_stop_them():
+    report = interrupt_report(RunState(stage=Stage.WATCH), "Interrupted")
     assert report.text == "Interrupted while watching the tasks. An interruption does not stop the tasks."
 
 
-def test_no_more_is_said_of_a_task_than_is_known():
+def test_a_task_is_reported_as_running_only_if_its_last_poll_showed_that():
     running, unknown = VideoTask(id="task_1", status="running"), VideoTask(id="task_1", status="expired")
     texts = [
-        interrupt_report(on_its_way(Fate.TASK, Stage.WAIT, status="expired"), "Interrupted").text,
-        error_report(errors.WaitTimeoutError(task=running), on_its_way(Fate.TASK, Stage.WAIT)).text,
-        error_report(errors.WaitTimeoutError(task=unknown), on_its_way(Fate.TASK, Stage.WAIT)).text,
-        error_report(errors.WaitTimeoutError(task=running), on_its_way(Fate.TASK, Stage.WAIT, trouble="a 502")).text,
+        interrupt_report(make_state(Charge.TASK_EXISTS, Stage.WAIT, status="expired"), "Interrupted").text,
+        error_report(errors.WaitTimeoutError(task=running), make_state(Charge.TASK_EXISTS, Stage.WAIT)).text,
+        error_report(errors.WaitTimeoutError(task=unknown), make_state(Charge.TASK_EXISTS, Stage.WAIT)).text,
+        error_report(
+            errors.WaitTimeoutError(task=running), make_state(Charge.TASK_EXISTS, Stage.WAIT, last_poll_error="a 502")
+        ).text,
     ]
     assert ["still runs at the service and is charged" in text for text in texts] == [False, True, False, False]
-    assert ["was not seen to end" in text for text in texts] == [True, False, True, True]
+    assert ["may still be running" in text for text in texts] == [True, False, True, True]

@@ -1,4 +1,4 @@
-"""What a newcomer learns from: every command's help; and the ways in which the key cannot be given."""
+"""The help of every command, completion, and the refusal of a key as an option."""
 
 import io
 import json
@@ -27,7 +27,7 @@ def test_these_are_the_commands():
         "", "generate", "create", "get", "wait", "watch", "download", "models", "account", "upload", "sandbox",
         "completion", "orders", "orders ls", "orders show", "orders resume", "orders resend", "orders adopt",
         "orders abandon", "orders withdraw", "orders export", "cassette", "cassette ls", "cassette show",
-        "cassette diff", "cassette check", "cassette recover",
+        "cassette check", "cassette recover",
     }  # fmt: skip
 
 
@@ -46,8 +46,8 @@ def test_every_help_has_an_example(helps):
     assert [path for path, out in helps.items() if not has_example(path, out)] == []
 
 
-def test_every_help_tells_the_exit_codes(helps):
-    line = "  5    uncertain: the order may have arrived and be charged; look first\n"
+def test_every_help_lists_the_exit_codes(helps):
+    line = "  5    uncertain: the order may have arrived and be charged; check first\n"
     silent = {path for path, out in helps.items() if line not in out}
     assert silent == {path for path in COMMANDS if "cassette" in path}
 
@@ -85,7 +85,7 @@ def test_no_option_takes_a_secret():
     assert [(path, name) for path, name in names if any(word in name for word in secret)] == []
 
 
-def test_every_command_that_asks_the_service_takes_the_same_options():
+def test_every_command_that_connects_to_the_service_has_the_same_options():
     for path, command in COMMANDS.items():
         options = {option for parameter in command.params for option in parameter.opts}
         if path and path[0] != "cassette" and path[-1] not in ("orders", "sandbox", "completion"):
@@ -103,7 +103,7 @@ def test_a_key_given_as_an_option_is_refused_without_showing_it(here, service):
     assert service.asked("account.get") == 0
 
 
-def test_there_is_a_completion_for_every_shell(here):
+def test_every_shell_has_a_completion_script(here):
     for shell in ("bash", "zsh", "fish"):
         code, out, err = here("completion", shell)
         assert (code, err) == (0, "")
@@ -113,7 +113,7 @@ def test_there_is_a_completion_for_every_shell(here):
 
 @pytest.fixture
 def completed(run_here, in_service, monkeypatch):
-    """What bash is told to complete at the end of these words."""
+    """Returns the completions of bash at the end of these words."""
 
     def complete(words: str, **env: str) -> list[str]:
         stdout, stderr = Stream({}), Stream({})
@@ -130,13 +130,13 @@ def completed(run_here, in_service, monkeypatch):
     return complete
 
 
-def test_the_completion_knows_commands_and_options(completed):
+def test_completion_offers_commands_and_options(completed):
     assert completed("vidgen orders a") == ["adopt", "abandon"]
     assert "--resume" in completed("vidgen generate --re")
     assert set(completed("vidgen create --ratio 1")) == {"1:1", "16:9"}
 
 
-def test_the_completion_knows_the_orders_on_record_newest_first(completed, here, data_home):
+def test_completion_offers_the_stored_orders_newest_first(completed, here, data_home):
     assert completed("vidgen orders show ") == []
     assert list(data_home.iterdir()) == []
     for order_id in ("order-1", "other", "order-2"):
@@ -146,14 +146,14 @@ def test_the_completion_knows_the_orders_on_record_newest_first(completed, here,
     assert completed("vidgen orders show ord", VIDGEN_JOURNAL="nonsense") == []
 
 
-def test_the_script_for_bash_is_one(here, tmp_path):
+def test_the_bash_script_is_valid(here, tmp_path):
     script = tmp_path / "completion.bash"
     script.write_text(here("completion", "bash")[1])
     ran = subprocess.run(["bash", "-n", script], env=environment(None), check=False, capture_output=True)  # noqa: S603, S607 - bash is the one of the system
     assert (ran.returncode, ran.stderr) == (0, b"")
 
 
-def test_wrong_usage_is_an_object_where_json_is_asked_for(here):
+def test_wrong_usage_with_json_is_an_object(here):
     for arguments, words in {
         ("account", "--json", "--nope"): "No such option",
         ("get", "--json"): "Missing argument",

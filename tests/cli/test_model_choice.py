@@ -1,4 +1,4 @@
-"""Which model is taken when none was named."""
+"""The choice of a model if none is given."""
 
 import pytest
 
@@ -22,15 +22,15 @@ CATALOG = Catalog(
 )
 
 
-def test_where_nothing_is_charged_the_shortest_video_is_made():
+def test_where_nothing_is_charged_the_shortest_video_is_chosen():
     assert choose_model(CATALOG, None, None, 0, is_free=True) == "vague"
 
 
-def test_with_pictures_a_model_that_says_it_takes_them_comes_first():
+def test_with_images_a_model_that_states_its_limit_comes_first():
     assert choose_model(CATALOG, None, None, 1, is_free=True) == "vendorh3"
 
 
-def test_where_money_is_at_stake_a_person_chooses_between_several():
+def test_where_videos_are_charged_the_user_chooses_between_several_models():
     with pytest.raises(InvalidRequestError, match="--model") as caught:
         choose_model(CATALOG, None, None, 1, is_free=False)
     for code in ("long", "vague", "vendorh3"):
@@ -38,27 +38,27 @@ def test_where_money_is_at_stake_a_person_chooses_between_several():
     assert "off" not in str(caught.value)
 
 
-def test_the_only_one_that_fits_is_taken():
+def test_the_only_model_that_fits_is_chosen():
     assert choose_model(CATALOG, 30, None, 2, is_free=False) == "long"
     assert choose_model(CATALOG, 12, "768p", 1, is_free=False) == "vendorh3"
 
 
-def test_a_model_that_needs_a_picture_is_not_taken_without_one():
+def test_a_model_that_needs_an_image_does_not_fit_without_one():
     with pytest.raises(InvalidRequestError, match="no model of the catalog fits"):
         choose_model(CATALOG, 12, None, 0, is_free=True)
 
 
-def test_more_pictures_than_a_model_takes_rule_it_out():
+def test_a_model_does_not_fit_more_images_than_its_limit():
     assert choose_model(CATALOG, 15, None, 9, is_free=False) == "long"
 
 
-def test_a_catalog_without_usable_models_says_so():
-    with pytest.raises(InvalidRequestError, match="usable are: none"):
+def test_a_catalog_without_usable_models_is_reported():
+    with pytest.raises(InvalidRequestError, match="usable models: none"):
         choose_model(Catalog(models=()), None, None, 0, is_free=True)
 
 
-def test_a_model_is_described_in_a_few_words():
-    assert describe(CATALOG["vendorh3"]) == "vendorh3: 5-15 s, 768p, up to 8 pictures"
-    assert describe(CATALOG["long"]) == "long: 15,30 s, 720p, up to 9 pictures"
-    assert describe(model("none", images=0)) == "none: no pictures"
-    assert describe(model("new")) == "new: no limits told"
+def test_a_model_is_described_with_its_limits():
+    assert describe(CATALOG["vendorh3"]) == "vendorh3: 5-15 s, 768p, up to 8 images"
+    assert describe(CATALOG["long"]) == "long: 15,30 s, 720p, up to 9 images"
+    assert describe(model("none", images=0)) == "none: no images"
+    assert describe(model("new")) == "new: no known limits"

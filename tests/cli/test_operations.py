@@ -1,4 +1,4 @@
-"""What the commands do, without a network: the order of things, and that nothing is spent before it may be."""
+"""The operations of the commands without a network: their order, and that nothing is sent before all checks."""
 
 import asyncio
 import json
@@ -14,10 +14,10 @@ from types import SimpleNamespace
 import pytest
 
 from tests.signals import accept_signals, interrupt
-from vidgen_async.cli.command_runner import MOST_TOLD, SIGNALS, _Interruption, _OnScreen, run
-from vidgen_async.cli.operations import Errand, Target
-from vidgen_async.cli.request_options import Wanted
-from vidgen_async.cli.run_state import Fate, Journey, Stage
+from vidgen_async.cli.command_runner import MAX_NAMED_TASKS, SIGNALS, _Interruption, _ScreenHandler, run_command
+from vidgen_async.cli.operations import CommandRun, Target
+from vidgen_async.cli.request_options import RequestOptions
+from vidgen_async.cli.run_state import Charge, RunState, Stage
 from vidgen_async.client import Client
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import (
@@ -40,7 +40,8 @@ ORDER = "order-1187"
 
 
 class Service:
-    """Answers as the service would, and keeps what was on the screen when it was asked. ``states`` are told in turn."""
+    """Answers like the service and stores what the screen showed at each first request. ``states`` are answered in
+    turn."""
 
     def __init__(self, screen: FakeScreen, *states: str) -> None:
         self.screen = screen
@@ -72,34 +73,36 @@ class Service:
         return BufferedResponse(200, json.dumps(answer).encode())
 
 
-class Scene:
+class CommandSetup:
     """A command, a fake service and a virtual clock."""
 
     def __init__(self, *states: str) -> None:
         self.screen = FakeScreen()
         self.service = Service(self.screen, *states)
         self.transport = FakeTransport(self.service)
-        self.journey = Journey(order_id=ORDER, output="out.mp4")
+        self.state = RunState(order_id=ORDER, output="out.mp4")
         self.clock = VirtualClock()
         self.journal = MemoryJournal()
 
     @asynccontextmanager
-    async def errand(self):
+    async def open_run(self):
         async with Client(
             "key", base_url=BASE, transport=self.transport, journal=self.journal, clock=self.clock, poll_interval=1
         ) as client:
-            yield Errand(client=client, journey=self.journey, screen=self.screen, timeout=60, begun_at=time.monotonic())
+            yield CommandRun(
+                client=client, state=self.state, screen=self.screen, timeout=60, started_at=time.monotonic()
+            )
 
-    async def generate(self, wanted: Wanted, target: Target, *, validate: bool = False) -> None:
-        async with self.errand() as errand:
-            await errand.generate(wanted, target, validate=validate)
+    async def generate(self, request_options: RequestOptions, target: Target, *, validate: bool = False) -> None:
+        async with self.open_run() as run:
+            await run.generate(request_options, target, validate=validate)
 
     async def resume(self, target: Target, *, validate: bool = True) -> None:
-        async with self.errand() as errand:
-            await errand.resume(target, validate=validate)
+        async with self.open_run() as run:
+            await run.resume(target, validate=validate)
 
-    async def has_on_record(self, *, is_being_sent: bool) -> None:
-        """Put the order on record, as another run has left it."""
+    async def store_order(self, *, is_being_sent: bool) -> None:
+        """Store the order as another run has left it."""
         ref = OrderRef(service="http://127.0.0.1:1", account="default", order_id=ORDER)
         now = self.clock.wall()
         await self.journal.intend(Order(ref=ref, idempotency_key="vg1-key", body=b'{"model":"m"}', created_at=now))
@@ -114,9 +117,9 @@ class Scene:
             )
             assert isinstance(await self.journal.begin(permission), Attempt)
 
-    def run(self, wanted: Wanted, target: Target) -> int:
+    def run(self, request_options: RequestOptions, target: Target) -> int:
         with accept_signals(*SIGNALS):
-            return run(lambda: self.generate(wanted, target), self.journey, self.screen, is_debug=False)
+            return run_command(lambda: self.generate(request_options, target), self.state, self.screen, is_debug=False)
 
     @property
     def ops(self) -> list[str]:
@@ -128,8 +131,8 @@ class Scene:
 
 
 @pytest.fixture
-def scene() -> Scene:
-    return Scene("queued", "running", "failed")
+def setup() -> CommandSetup:
+    return CommandSetup("queued", "running", "failed")
 
 
 @pytest.fixture
@@ -137,107 +140,109 @@ def target(tmp_path) -> Target:
     return Target(path=tmp_path / "out.mp4")
 
 
-async def test_the_order_id_is_shown_before_the_order_and_the_task_id_before_the_wait(scene, target):
+async def test_the_order_id_is_shown_before_the_order_and_the_task_id_before_the_wait(setup, target):
     with pytest.raises(Exception, match="no good"):
-        await scene.generate(Wanted(prompt="a boat", model="m", pictures=(PICTURE,)), target)
-    assert scene.ops[:3] == ["files.create", "videos.create", "videos.get"]
-    assert f"order: {ORDER}" in scene.service.shown["videos.create"]
-    assert "task: task_1" in scene.service.shown["videos.get"]
-    assert [line for line in scene.screen.lines if "state" in line] == [
+        await setup.generate(RequestOptions(prompt="a boat", model="m", images=(PICTURE,)), target)
+    assert setup.ops[:3] == ["files.create", "videos.create", "videos.get"]
+    assert f"order: {ORDER}" in setup.service.shown["videos.create"]
+    assert "task: task_1" in setup.service.shown["videos.get"]
+    assert [line for line in setup.screen.lines if "state" in line] == [
         "state: queued",
         "state: running",
         "state: failed",
     ]
 
 
-async def test_files_are_uploaded_and_urls_are_handed_on(scene, target):
+async def test_files_are_uploaded_and_urls_are_sent_unchanged(setup, target):
     url = "https://pics.test/a.png?token=1"
     with pytest.raises(Exception, match="no good"):
-        await scene.generate(Wanted(prompt="p", model="m", duration=8, ratio="1:1", pictures=(url, PICTURE)), target)
-    assert scene.body("videos.create") == {
+        await setup.generate(
+            RequestOptions(prompt="p", model="m", duration=8, ratio="1:1", images=(url, PICTURE)), target
+        )
+    assert setup.body("videos.create") == {
         "model": "m", "prompt": "p", "duration": 8, "ratio": "1:1", "image_urls": [url], "image_ids": ["image-1"],
     }  # fmt: skip
 
 
 @pytest.mark.parametrize("path", ["missing/out.mp4", "."])
-async def test_a_target_that_cannot_be_written_stops_everything_before_anything_is_sent(scene, tmp_path, path):
+async def test_a_target_that_cannot_be_written_is_an_error_before_anything_is_sent(setup, tmp_path, path):
     with pytest.raises(DownloadError):
-        await scene.generate(Wanted(prompt="p", model="m"), Target(path=tmp_path / path))
-    assert scene.ops == []
+        await setup.generate(RequestOptions(prompt="p", model="m"), Target(path=tmp_path / path))
+    assert setup.ops == []
 
 
-async def test_a_file_that_exists_is_kept_unless_it_may_be_replaced(scene, target):
+async def test_an_existing_file_is_kept_without_force(setup, target):
     target.path.write_bytes(b"an older film")
     with pytest.raises(DownloadError, match="--force"):
-        await scene.generate(Wanted(prompt="p", model="m"), target)
-    assert scene.ops == []
+        await setup.generate(RequestOptions(prompt="p", model="m"), target)
+    assert setup.ops == []
     assert target.path.read_bytes() == b"an older film"
 
 
 async def test_a_file_that_appears_during_the_wait_is_not_replaced(target):
-    scene = Scene("running", "completed")
-    scene.service.on_get = lambda: target.path.write_bytes(b"made by another run")
-    with pytest.raises(DownloadError, match="exists already"):
-        await scene.generate(Wanted(prompt="p", model="m"), target)
+    setup = CommandSetup("running", "completed")
+    setup.service.on_get = lambda: target.path.write_bytes(b"made by another run")
+    with pytest.raises(DownloadError, match="already exists"):
+        await setup.generate(RequestOptions(prompt="p", model="m"), target)
     assert target.path.read_bytes() == b"made by another run"
-    assert scene.journey.stage is Stage.DOWNLOAD
-    assert scene.journey.fate is Fate.TASK
+    assert setup.state.stage is Stage.DOWNLOAD
+    assert setup.state.charge is Charge.TASK_EXISTS
 
 
-async def test_an_impossible_request_is_refused_before_the_upload(scene, target):
+async def test_an_impossible_request_is_refused_before_the_upload(setup, target):
     with pytest.raises(InvalidRequestError):
-        await scene.generate(Wanted(prompt=" ", model="m", pictures=(PICTURE,)), target, validate=True)
-    assert scene.ops == ["models.list"]
+        await setup.generate(RequestOptions(prompt=" ", model="m", images=(PICTURE,)), target, validate=True)
+    assert setup.ops == ["models.list"]
 
 
-async def test_a_key_that_the_catalog_refuses_stops_everything_before_the_upload(scene, target):
+async def test_a_key_that_is_rejected_for_the_catalog_is_an_error_before_the_upload(setup, target):
     async def refused():
         return BufferedResponse(401, b"{}")
 
-    scene.service.models_list = refused
+    setup.service.models_list = refused
     with pytest.raises(AuthenticationError):
-        await scene.generate(Wanted(prompt="p", model="m", pictures=(PICTURE,)), target, validate=True)
-    assert scene.ops == ["models.list"]
-    assert scene.journey.fate is Fate.NOTHING
+        await setup.generate(RequestOptions(prompt="p", model="m", images=(PICTURE,)), target, validate=True)
+    assert setup.ops == ["models.list"]
+    assert setup.state.charge is Charge.NOTHING_ORDERED
 
 
-async def test_an_order_that_was_never_sent_is_sent_by_resume_as_it_is_on_record(scene, target):
-    await scene.has_on_record(is_being_sent=False)
+async def test_resume_sends_a_stored_order_that_was_never_sent(setup, target):
+    await setup.store_order(is_being_sent=False)
     with pytest.raises(Exception, match="no good"):
-        await scene.resume(target, validate=False)
-    assert scene.ops[0] == "videos.create"
-    assert scene.body("videos.create") == {"model": "m"}
+        await setup.resume(target, validate=False)
+    assert setup.ops[0] == "videos.create"
+    assert setup.body("videos.create") == {"model": "m"}
 
 
-async def test_an_order_that_was_never_sent_is_looked_at_before_resume_sends_it(scene, target):
-    await scene.has_on_record(is_being_sent=False)
+async def test_resume_validates_an_order_before_it_sends_it(setup, target):
+    await setup.store_order(is_being_sent=False)
     with pytest.raises(InvalidRequestError, match="prompt"):
-        await scene.resume(target)
-    assert "videos.create" not in scene.ops
+        await setup.resume(target)
+    assert "videos.create" not in setup.ops
 
 
-async def test_an_order_that_another_run_was_sending_is_waited_for_and_never_sent_again(scene, target):
-    await scene.has_on_record(is_being_sent=True)
-    before = scene.clock.now()
+async def test_an_order_that_another_run_was_sending_is_awaited_and_never_resent(setup, target):
+    await setup.store_order(is_being_sent=True)
+    before = setup.clock.now()
     with pytest.raises(UncertainCreateError):
-        await scene.resume(target)
-    assert scene.ops == []
-    assert 130 <= scene.clock.now() - before < 140
-    assert scene.journey.fate is Fate.UNCERTAIN
-    assert any("the order was being sent; waiting for what became of it, until 2030-01-01" in line
-               for line in scene.screen.lines)  # fmt: skip
+        await setup.resume(target)
+    assert setup.ops == []
+    assert 130 <= setup.clock.now() - before < 140
+    assert setup.state.charge is Charge.UNCERTAIN
+    assert any("an earlier run was sending the order; waiting for its outcome until 2030-01-01" in line
+               for line in setup.screen.lines)  # fmt: skip
 
 
-async def test_a_resume_that_cannot_write_the_record_does_not_call_an_uncertain_order_nothing(scene, target):
-    await scene.has_on_record(is_being_sent=True)
-    scene.journal.get = _fails_from_the_second_time(scene.journal.get)
+async def test_a_resume_with_a_failing_journal_does_not_report_an_uncertain_order_as_not_ordered(setup, target):
+    await setup.store_order(is_being_sent=True)
+    setup.journal.get = _fail_from_second_call(setup.journal.get)
     with pytest.raises(JournalError):
-        await scene.resume(target)
-    await scene.journey.create_ended()
-    assert scene.journey.fate is Fate.UNCERTAIN
+        await setup.resume(target)
+    await setup.state.await_create()
+    assert setup.state.charge is Charge.UNCERTAIN
 
 
-def _fails_from_the_second_time(get):
+def _fail_from_second_call(get):
     calls = []
 
     async def fail(*arguments):
@@ -250,178 +255,178 @@ def _fails_from_the_second_time(get):
     return fail
 
 
-def test_a_failed_task_ends_with_its_reason(scene, target):
-    assert scene.run(Wanted(prompt="p", model="m"), target) == 1
-    assert "no good" in scene.screen.report.text
-    assert "check the refund in the credit ledger" in scene.screen.report.text
+def test_a_failed_task_is_reported_with_its_reason(setup, target):
+    assert setup.run(RequestOptions(prompt="p", model="m"), target) == 1
+    assert "no good" in setup.screen.report.text
+    assert "check the refund in the credit ledger" in setup.screen.report.text
 
 
-def test_an_unexpected_error_is_a_paragraph(scene, target):
+def test_an_unexpected_error_is_a_paragraph(setup, target):
     async def breaks():
         raise ZeroDivisionError
 
-    assert run(breaks, scene.journey, scene.screen, is_debug=False) == 1
-    assert "ZeroDivisionError" in scene.screen.report.text
+    assert run_command(breaks, setup.state, setup.screen, is_debug=False) == 1
+    assert "ZeroDivisionError" in setup.screen.report.text
 
 
-def test_an_interrupted_order_is_waited_for_and_its_task_id_is_told(target):
-    scene = Scene()
+def test_an_interrupted_order_is_awaited_and_its_task_id_is_reported(target):
+    setup = CommandSetup()
 
     async def interrupted():
         interrupt()
-        await scene.clock.sleep(2)
+        await setup.clock.sleep(2)
 
-    scene.service.on_create = interrupted
-    assert scene.run(Wanted(prompt="p", model="m"), target) == 130
-    assert any("waiting a few seconds for its answer" in line for line in scene.screen.lines)
-    assert "task_1 was accepted and is charged; an interruption does not stop it" in scene.screen.report.text
-    assert scene.screen.report.commands == ("vidgen wait task_1 -o out.mp4",)
-    assert scene.ops == ["videos.create"]
+    setup.service.on_create = interrupted
+    assert setup.run(RequestOptions(prompt="p", model="m"), target) == 130
+    assert any("waiting a few seconds for the response" in line for line in setup.screen.lines)
+    assert "task_1 was accepted and is charged; an interruption does not stop it" in setup.screen.report.text
+    assert setup.screen.report.commands == ("vidgen wait task_1 -o out.mp4",)
+    assert setup.ops == ["videos.create"]
 
 
-def test_an_interrupted_order_without_an_answer_is_uncertain_after_the_grace(target):
-    scene = Scene()
+def test_an_interrupted_order_without_a_response_is_uncertain_after_the_grace_period(target):
+    setup = CommandSetup()
 
     async def interrupted():
         interrupt(signal.SIGTERM)
-        await scene.clock.sleep(60)
+        await setup.clock.sleep(60)
 
-    scene.service.on_create = interrupted
-    assert scene.run(Wanted(prompt="p", model="m"), target) == 143
-    assert scene.screen.report.text.startswith("Terminated while the order was being sent.")
-    assert "Nobody knows" in scene.screen.report.text
-    assert scene.ops == ["videos.create"]
+    setup.service.on_create = interrupted
+    assert setup.run(RequestOptions(prompt="p", model="m"), target) == 143
+    assert setup.screen.report.text.startswith("Terminated while sending the order.")
+    assert "It is unknown" in setup.screen.report.text
+    assert setup.ops == ["videos.create"]
 
 
-def test_an_interruption_before_the_first_byte_says_that_nothing_was_ordered(target):
-    scene = Scene()
+def test_an_interruption_before_the_first_byte_reports_that_nothing_was_ordered(target):
+    setup = CommandSetup()
 
     async def not_yet(_):
         interrupt()
-        await scene.clock.sleep(60)
+        await setup.clock.sleep(60)
 
-    scene.transport = FakeTransport(scene.service, before_gate=not_yet)
-    assert scene.run(Wanted(prompt="p", model="m"), target) == 130
-    assert scene.screen.report.text.endswith("Nothing was ordered or charged.")
-    assert scene.ops == []
+    setup.transport = FakeTransport(setup.service, before_gate=not_yet)
+    assert setup.run(RequestOptions(prompt="p", model="m"), target) == 130
+    assert setup.screen.report.text.endswith("Nothing was ordered or charged.")
+    assert setup.ops == []
 
 
-def test_a_second_signal_ends_the_process_at_once_and_tells_what_is_known(monkeypatch):
+def test_a_second_signal_exits_the_process_at_once_with_a_report(monkeypatch):
     left = []
     monkeypatch.setattr(os, "_exit", left.append)
-    screen, journey = FakeScreen(), Journey(order_id=ORDER, stage=Stage.CREATE, fate=Fate.UNCERTAIN)
+    screen, run_state = FakeScreen(), RunState(order_id=ORDER, stage=Stage.CREATE, charge=Charge.UNCERTAIN)
 
     class Worker:
         def cancel(self):
             pass
 
-    interruption = _Interruption(Worker(), journey, screen)
-    interruption.came(signal.SIGINT)
+    interruption = _Interruption(Worker(), run_state, screen)
+    interruption.handle(signal.SIGINT)
     assert left == []
-    interruption.came(signal.SIGTERM)
+    interruption.handle(signal.SIGTERM)
     assert left == [143]
-    assert screen.report.text.startswith("Terminated while the order was being sent. Nobody knows")
+    assert screen.report.text.startswith("Terminated while sending the order. It is unknown")
 
 
-def test_where_the_loop_takes_no_signals_an_interruption_works_too(target, monkeypatch):
+def test_an_interruption_works_on_a_loop_without_signal_handlers(target, monkeypatch):
     def not_here(*_):
         raise NotImplementedError
 
     monkeypatch.setattr(asyncio.SelectorEventLoop, "add_signal_handler", not_here)
     monkeypatch.setattr(asyncio.SelectorEventLoop, "remove_signal_handler", not_here)
-    scene = Scene("running")
-    scene.service.on_get = interrupt
-    assert scene.run(Wanted(prompt="p", model="m"), target) == 130
-    assert "task_1 was accepted and is charged" in scene.screen.report.text
+    setup = CommandSetup("running")
+    setup.service.on_get = interrupt
+    assert setup.run(RequestOptions(prompt="p", model="m"), target) == 130
+    assert "task_1 was accepted and is charged" in setup.screen.report.text
 
 
-def test_signals_are_as_they_were_afterwards(scene, target):
+def test_signal_handlers_are_restored(setup, target):
     with accept_signals(*SIGNALS):
         before = [signal.getsignal(which) for which in SIGNALS]
-        scene.run(Wanted(prompt="p", model="m"), target)
+        setup.run(RequestOptions(prompt="p", model="m"), target)
         assert [signal.getsignal(which) for which in SIGNALS] == before
 
 
 @pytest.mark.parametrize("which", SIGNALS)
-def test_an_ignored_signal_stays_ignored(scene, which):
+def test_an_ignored_signal_stays_ignored(setup, which):
     async def work():
         interrupt(which)
         await asyncio.sleep(0.01)
 
     before = signal.signal(which, signal.SIG_IGN)
     try:
-        assert run(work, scene.journey, scene.screen, is_debug=False) == 0
+        assert run_command(work, setup.state, setup.screen, is_debug=False) == 0
     finally:
         signal.signal(which, before)
 
 
 @pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_hangup_is_nobody_who_asks_once_more(monkeypatch, first):
+def test_a_hangup_does_not_count_as_a_second_signal(monkeypatch, first):
     left, cancels = [], []
     monkeypatch.setattr(os, "_exit", left.append)
-    interruption = _Interruption(SimpleNamespace(cancel=partial(cancels.append, 1)), Journey(), FakeScreen())
+    interruption = _Interruption(SimpleNamespace(cancel=partial(cancels.append, 1)), RunState(), FakeScreen())
     for which in (first, signal.SIGHUP, signal.SIGHUP):
-        interruption.came(which)
+        interruption.handle(which)
     assert (left, cancels, interruption.signal) == ([], [1], first)
     if first is signal.SIGHUP:  # the session's own end, after its terminal's
-        interruption.came(signal.SIGTERM)
+        interruption.handle(signal.SIGTERM)
         assert left == []
-    interruption.came(signal.SIGTERM)
+    interruption.handle(signal.SIGTERM)
     assert left == [143]
 
 
-def test_looks_that_fail_are_told_once_after_the_second_and_at_the_end(target):
-    scene = Scene()
+def test_failed_polls_cause_one_warning_after_the_second_and_are_in_the_final_report(target):
+    setup = CommandSetup()
 
     async def no_connection():
         message = "refused"
         raise ConnectError(message)
 
-    scene.service.videos_get = no_connection
-    assert scene.run(Wanted(prompt="p", model="m"), target) == 6
-    told = [line for line in scene.screen.lines if "no answer about the task" in line]
-    assert told == ["warning: no answer about the task (ConnectError), still trying"]
-    assert "task task_1 was never seen: the last look failed with ConnectError" in scene.screen.report.text
-    assert scene.ops.count("videos.get") > 2
+    setup.service.videos_get = no_connection
+    assert setup.run(RequestOptions(prompt="p", model="m"), target) == 6
+    warnings = [line for line in setup.screen.lines if "polls of the task fail" in line]
+    assert warnings == ["warning: polls of the task fail (ConnectError); polling continues"]
+    assert "the state of task task_1 is unknown; the last poll failed with ConnectError" in setup.screen.report.text
+    assert setup.ops.count("videos.get") > 2
 
 
-def fault_of(task_id: str) -> None:
+def report_failed_poll(task_id: str) -> None:
     logger = logging.getLogger("vidgen_async.watcher")
     logger.info("", extra={"event": Event.TASK_FAULT, "task_id": task_id, "error": "ConnectError"})
 
 
-def test_of_very_many_tasks_without_an_answer_a_few_are_told_by_name(scene):
+def test_warnings_about_failed_polls_name_a_few_tasks(setup):
     async def work():
         for n in range(1000):
-            fault_of(f"task_{n}")
-            fault_of(f"task_{n}")
+            report_failed_poll(f"task_{n}")
+            report_failed_poll(f"task_{n}")
 
-    run(work, scene.journey, scene.screen, is_debug=False)
-    named = [f"warning: no answer about task task_{n} (ConnectError), still trying" for n in range(MOST_TOLD)]
-    rest = "warning: no answer about more tasks, which are not named (ConnectError), still trying"
-    assert scene.screen.lines == [*named, rest]
+    run_command(work, setup.state, setup.screen, is_debug=False)
+    named = [f"warning: polls of task task_{n} fail (ConnectError); polling continues" for n in range(MAX_NAMED_TASKS)]
+    rest = "warning: polls of more tasks fail (ConnectError); polling continues"
+    assert setup.screen.lines == [*named, rest]
 
 
-def test_looks_that_fail_are_not_told_beside_a_picture_that_counts_them(scene):
+def test_failed_polls_cause_no_warnings_beside_the_live_view(setup):
     async def work():
-        scene.journey.shows_trouble = True
-        fault_of("task_1")
-        fault_of("task_1")
+        setup.state.shows_failed_polls = True
+        report_failed_poll("task_1")
+        report_failed_poll("task_1")
 
-    run(work, scene.journey, scene.screen, is_debug=False)
-    assert scene.screen.lines == []
+    run_command(work, setup.state, setup.screen, is_debug=False)
+    assert setup.screen.lines == []
 
 
-def test_what_the_sdk_warns_of_is_on_the_screen(scene):
+def test_warnings_of_the_sdk_are_shown(setup):
     async def work():
         logging.getLogger("vidgen_async.watcher").warning("an unknown state %r", "paused")
 
-    run(work, scene.journey, scene.screen, is_debug=False)
-    assert scene.screen.lines == ["warning: an unknown state 'paused'"]
+    run_command(work, setup.state, setup.screen, is_debug=False)
+    assert setup.screen.lines == ["warning: an unknown state 'paused'"]
 
 
-def test_a_library_that_logs_what_cannot_be_formatted_is_not_struck_by_that(scene, capsys):
+def test_a_log_record_that_cannot_be_formatted_raises_nothing(setup, capsys):
     record = logging.makeLogRecord({"msg": "%d", "args": ("none",), "levelno": logging.WARNING})
-    _OnScreen(scene.screen, logging.WARNING).handle(record)
-    assert scene.screen.lines == []
+    _ScreenHandler(setup.screen, logging.WARNING).handle(record)
+    assert setup.screen.lines == []
     assert "--- Logging error ---" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The command as a process: what only a process shows of signals, pipes, a terminal, and what is not installed."""
+"""The command as a process: signals, pipes, a terminal, and missing extras."""
 
 import json
 import re
@@ -30,7 +30,7 @@ BOAT = (
 
 
 @pytest.mark.slow
-def test_a_second_ctrl_c_leaves_at_once_and_a_person_decides_about_the_order(vidgen, here, service):
+def test_a_second_ctrl_c_exits_at_once_and_an_operator_decides_the_order(vidgen, here, service):
     service.set_speed(0)
     service.play("videos.create", Fault.stall(1))
     command = vidgen(*BOAT, "--order-id", "order-1187")
@@ -41,11 +41,11 @@ def test_a_second_ctrl_c_leaves_at_once_and_a_person_decides_about_the_order(vid
     command.interrupt()
     with suppress(subprocess.TimeoutExpired):
         command.process.wait(3)
-    service.set_speed(1000)  # now the answer comes, for one that did not leave
+    service.set_speed(1000)  # now the response arrives, for a process that did not exit
     code, out, err = command.end()
 
     assert (code, out) == (130, "")
-    assert "Nobody knows whether the service took order order-1187" in err
+    assert "It is unknown whether the service accepted order order-1187" in err
     commands = [line.split("  #")[0].split() for line in err.splitlines() if line.startswith("  vidgen ")]
     assert [command[:3] for command in commands] == [
         ["vidgen", "generate", "--resume"],
@@ -64,7 +64,7 @@ def test_a_second_ctrl_c_leaves_at_once_and_a_person_decides_about_the_order(vid
 
 
 @pytest.mark.slow
-def test_killed_while_waiting_the_order_is_still_on_record(vidgen, service, saved):
+def test_after_a_kill_while_waiting_the_order_is_still_stored(vidgen, service, saved):
     service.set_speed(0)
     command = vidgen(*BOAT, "--order-id", "order-1187")
     command.until("queued")
@@ -74,7 +74,7 @@ def test_killed_while_waiting_the_order_is_still_on_record(vidgen, service, save
 
 
 @pytest.mark.slow
-def test_on_a_terminal_there_is_motion_and_colour_unless_no_color_is_set(terminal, tmp_path, data_home, service):
+def test_a_terminal_shows_animation_and_colours_unless_no_color_is_set(terminal, tmp_path, data_home, service):
     env = environment(service, XDG_DATA_HOME=str(data_home))
     code, colourful = run_on_a_terminal(*BOAT, env=env, cwd=tmp_path)
     assert code == 0, colourful
@@ -95,7 +95,7 @@ def test_on_a_terminal_there_is_motion_and_colour_unless_no_color_is_set(termina
 
 
 @pytest.mark.slow
-def test_a_table_fits_the_terminal_that_there_is(service, tmp_path):
+def test_a_table_fits_the_real_terminal(service, tmp_path):
     code, shown = run_on_a_terminal("models", env=environment(service), cwd=tmp_path, width=50)
     lines = [line for line in text_of(shown) if line]
     assert code == 0, shown
@@ -104,7 +104,7 @@ def test_a_table_fits_the_terminal_that_there_is(service, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_sandbox_tells_what_to_export_logs_what_it_is_asked_and_ends_cleanly(vidgen):
+def test_the_sandbox_prints_its_variables_logs_requests_and_stops_cleanly(vidgen):
     sandbox = vidgen("sandbox", "--speed", "100")
     exported = dict(sandbox.process.stdout.readline().removeprefix("export ").strip().split("=", 1) for _ in range(2))
     assert set(exported) == {"VIDGEN_BASE_URL", "VIDGEN_API_KEY"}
@@ -115,24 +115,24 @@ def test_the_sandbox_tells_what_to_export_logs_what_it_is_asked_and_ends_cleanly
     assert "\x1b" not in err
     assert "\r" not in err
     line = sandbox.until("create 1")
-    assert re.search(r"create 1: model gen-2\.0, answered 202, task task_\w+$", line)
+    assert re.search(r"create 1: model gen-2\.0, status 202, task task_\w+$", line)
     assert "A paper boat" not in sandbox.shown
 
     sandbox.interrupt()
     code, _, err = sandbox.end()
     assert code == 0
-    assert err.splitlines()[-1] == "sandbox: ended"
+    assert err.splitlines()[-1] == "sandbox: stopped"
 
 
 @pytest.mark.slow
-def test_ctrl_c_while_modules_are_loaded_is_130_and_one_line(tmp_path):
+def test_ctrl_c_during_imports_is_exit_code_130_and_one_line(tmp_path):
     loads = """
         import os, signal, sys
         class Interrupts:
             def find_spec(self, name, path, target=None):
                 if name == 'rich.table':
                     try: os.kill(os.getpid(), signal.SIGINT)
-                    except KeyboardInterrupt: raise RuntimeError('as out of the making of a class')
+                    except KeyboardInterrupt: raise RuntimeError('as raised by the creation of a class')
         sys.meta_path.insert(0, Interrupts())
         from vidgen_async.cli import main
         main()
@@ -145,17 +145,17 @@ def test_ctrl_c_while_modules_are_loaded_is_130_and_one_line(tmp_path):
     assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "vidgen: interrupted\n")
 
 
-#: Runs ``vidgen`` once for each of the JSON lists of its arguments, each time with one module that is not installed.
+#: Runs ``vidgen`` once for each of the JSON lists of arguments, each time without one module.
 WITHOUT = """
     import json, os, signal, sys
     from vidgen_async.cli import main
     for module, *arguments in json.loads(sys.argv[1]):
         if module not in ("click", "rich"):
-            import aiohttp.web, vidgen_async.cli.app  # once, for all that come
+            import aiohttp.web, vidgen_async.cli.app  # once, for all runs
         print(end=f"== {module}, {arguments[0]}: ", file=sys.stderr, flush=True)
         pid = os.fork()
         if pid == 0:
-            signal.alarm(40)  # ends it, should it hang
+            signal.alarm(40)  # ends a hanging process
             sys.modules[module] = None
             sys.argv = ["vidgen", *arguments]
             main()
@@ -165,7 +165,7 @@ WITHOUT = """
 
 
 @pytest.mark.slow
-def test_without_an_extra_one_sentence_names_it(tmp_path):
+def test_a_missing_extra_is_named_in_one_sentence(tmp_path):
     base = [[module, "--version"] for module in ("click", "rich")]
     embedded = [[module, "generate", "x", "--sandbox", "-o", "a.mp4"] for module in ("av", "PIL")]
     alone = [[module, "sandbox"] for module in ("av", "PIL")]
@@ -186,11 +186,11 @@ def test_without_an_extra_one_sentence_names_it(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_reader_that_goes_away_is_told_in_one_line(vidgen, here, service):
+def test_a_closed_output_pipe_is_reported_in_one_line(vidgen, here, service):
     service.set_speed(0)
     created = here("create", "x", "--model", "gen-2.0")[1].strip()
     command = vidgen("watch", created, "--poll-interval", "0.05")
     command.process.stdout.close()
     err = command.process.stderr.read()
     assert command.process.wait(20) == 1
-    assert err == "vidgen: nobody reads the output any more.\n"
+    assert err == "vidgen: the output pipe was closed by its reader.\n"

@@ -1,4 +1,4 @@
-"""Tables, facts and lines: what is shown on a terminal of any width, in a pipe, and to a machine."""
+"""Tables, facts and lines on a terminal of any width, in a pipe, and as JSON."""
 
 import io
 import json
@@ -37,7 +37,7 @@ def on_a_terminal(shown, width: int) -> list[str]:
     return [line.rstrip() for line in file.getvalue().splitlines()]
 
 
-def test_in_a_pipe_a_table_is_aligned_lines_under_its_head(capsys):
+def test_in_a_pipe_a_table_is_aligned_lines_with_column_names(capsys):
     PlainOutput().show(TABLE, {"not": "shown"})
     assert capsys.readouterr().out.splitlines() == [
         "model       name       memberPoints  cause",
@@ -46,28 +46,28 @@ def test_in_a_pipe_a_table_is_aligned_lines_under_its_head(capsys):
     ]
 
 
-def test_a_wide_terminal_shows_the_table_whole():
+def test_a_wide_terminal_shows_the_complete_table():
     head, first, *_, note = on_a_terminal(TABLE, 100)
     assert head.split() == ["model", "name", "memberPoints", "cause"]
     assert first.endswith("it was too dark to see anything at all")
     assert note == "one more"
 
 
-def test_a_narrower_one_leaves_out_what_is_optional_and_wraps_what_is_long():
+def test_a_narrower_terminal_omits_optional_columns_and_wraps_long_ones():
     lines = on_a_terminal(TABLE, 48)
     assert lines[0].split() == ["model", "memberPoints", "cause"]
     assert max(map(len, lines)) <= 48
     assert sum("dark" in line or "anything" in line for line in lines) == 2
 
 
-def test_a_narrow_one_breaks_the_heads():
+def test_a_narrow_terminal_wraps_the_column_names():
     lines = on_a_terminal(TABLE, 40)
     assert lines[0].split() == ["member"]
     assert lines[1].split() == ["model", "Points", "cause"]
     assert max(map(len, lines)) <= 40
 
 
-def test_a_very_narrow_one_shows_each_row_as_a_paragraph():
+def test_a_very_narrow_terminal_shows_each_row_as_a_paragraph():
     for width in (12, 20, 30):
         lines = on_a_terminal(TABLE, width)
         assert lines[0] == "first"
@@ -75,22 +75,22 @@ def test_a_very_narrow_one_shows_each_row_as_a_paragraph():
         assert "second�[2J" in lines
 
 
-def test_a_table_without_rows_says_so_everywhere():
+def test_a_table_without_rows_shows_its_empty_text():
     empty = Table(columns=TABLE.columns, rows=(), empty="nothing here")
     assert plain_lines(empty) == on_a_terminal(empty, 80) == ["nothing here"]
 
 
-def test_facts_are_a_line_each_and_never_wrapped():
+def test_facts_are_one_per_line_and_never_wrapped():
     facts = Facts((("video", "https://h/" + "x" * 100), ("id", "7\x07")))
     assert plain_lines(facts) == ["video: https://h/" + "x" * 100, "id:    7�"]
     assert on_a_terminal(facts, 20) == ["video  https://h/" + "x" * 100, "id     7�"]
 
 
-def test_facts_that_are_not_known_are_left_out():
+def test_unknown_facts_are_omitted():
     assert facts_of((("a", None), ("b", ""), ("c", 0))) == Facts((("c", "0"),))
 
 
-def test_a_machine_gets_a_document_on_a_line_in_plain_ascii(capsys):
+def test_json_output_is_one_ascii_document_per_line(capsys):
     JsonOutput().show(TABLE, {"name": "früh"}, {"n": 2})
     out = capsys.readouterr().out
     assert out.isascii()

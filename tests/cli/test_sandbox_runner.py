@@ -1,4 +1,4 @@
-"""``vidgen sandbox`` in this process: what it logs of what it is asked."""
+"""``vidgen sandbox`` in this process: its options, its output and its log."""
 
 import asyncio
 import builtins
@@ -24,14 +24,14 @@ FIELDS = {"model": "gen-2.0", "prompt": "a secret plan", "duration": 5}
 
 
 @pytest.fixture
-def told() -> list[str]:
+def log_lines() -> list[str]:
     """The lines of the log."""
     return []
 
 
 @pytest.fixture
-async def logged(told):
-    async with Sandbox(on_request=SandboxLog(told.append).saw) as sandbox:
+async def logged(log_lines):
+    async with Sandbox(on_request=SandboxLog(log_lines.append).handle_request) as sandbox:
         yield sandbox
 
 
@@ -42,55 +42,55 @@ async def session(logged):
         yield made
 
 
-async def test_each_request_is_one_line_with_its_answer(logged, session, told):
+async def test_each_request_is_one_line_with_its_status(logged, session, log_lines):
     logged.faults.add("videos.get", Fault.status(503))
     made = await (await session.post(f"{logged.base_url}/videos", json=FIELDS)).json()
     for _ in range(2):
         (await session.get(f"{logged.base_url}/videos/{made['id']}")).release()
 
-    assert told == [
-        f"create 1: model gen-2.0, answered 202, task {made['id']}",
+    assert log_lines == [
+        f"create 1: model gen-2.0, status 202, task {made['id']}",
         f"GET /openapi/v1/videos/{made['id']}: 503, fault: status 503",
         f"GET /openapi/v1/videos/{made['id']}: 200",
     ]
 
 
-async def test_a_create_without_an_answer_is_told_when_it_is_overdue_and_when_it_is_over(
-    logged, session, told, monkeypatch
+async def test_a_create_without_a_response_is_logged_when_it_is_overdue_and_when_it_is_finished(
+    logged, session, log_lines, monkeypatch
 ):
-    monkeypatch.setattr(sandbox_runner, "PATIENCE", 0.05)
+    monkeypatch.setattr(sandbox_runner, "OVERDUE_AFTER", 0.05)
     logged.faults.add("videos.create", Fault.stall())
     creating = asyncio.create_task(session.post(f"{logged.base_url}/videos", json=FIELDS))
-    while not told:  # noqa: ASYNC110 - the log has no event
+    while not log_lines:  # noqa: ASYNC110 - the log has no event
         await asyncio.sleep(0.01)
 
-    assert len(told) == 1
-    assert told[0].startswith("create 1: model gen-2.0, no answer, task task_")
-    assert told[0].endswith(", fault: stall")
+    assert len(log_lines) == 1
+    assert log_lines[0].startswith("create 1: model gen-2.0, no response, task task_")
+    assert log_lines[0].endswith(", fault: stall")
     await logged.aclose()
     with pytest.raises(aiohttp.ClientError):
         await creating
-    assert told[1:] == told[:1]
+    assert log_lines[1:] == log_lines[:1]
 
 
-async def test_a_signed_link_is_told_without_its_signature(logged, session, told):
+async def test_a_signed_link_is_logged_without_its_signature(logged, session, log_lines):
     answer = await session.get(f"{logged.links_url}/v/up-1.mp4?exp=99&sig=secret")
     answer.release()
 
-    assert told == ["links: GET /v/up-1.mp4?exp=…&sig=…: 401"]
+    assert log_lines == ["links: GET /v/up-1.mp4?exp=…&sig=…: 401"]
 
 
 def test_a_create_is_described_without_its_prompt():
     create = ReceivedCreate(3, "key-of-order", {}, 0.0, status=400)
-    assert describe_create(create) == "create 3: no readable body, answered 400, no task"
+    assert describe_create(create) == "create 3: no readable body, status 400, no task"
     create.body, create.status, create.task_id, create.replayed = {"model": "m", "prompt": "secret"}, 202, "t", True
-    assert describe_create(create) == "create 3: model m, answered 202, task t, made by an earlier create"
+    assert describe_create(create) == "create 3: model m, status 202, task t, created by an earlier request"
 
 
 @pytest.fixture
 def served(here):
-    """Runs ``vidgen sandbox`` in this process. Once it is ready, ``use`` is called with it, on another thread; then it
-    is interrupted. What ``use`` returned, and the exit code, stdout and stderr."""
+    """Runs ``vidgen sandbox`` in this process. When it is ready, ``use`` is called with it on another thread; then it
+    is interrupted. Returns the result of ``use``, the exit code, stdout and stderr."""
 
     def run(use, *arguments: str, which: signal.Signals = signal.SIGINT):
         opened: list[Sandbox] = []
@@ -119,7 +119,7 @@ def served(here):
     return run
 
 
-def test_it_prints_what_to_export_serves_and_ends_cleanly(served):
+def test_it_prints_the_variables_serves_and_stops_cleanly(served):
     for which in (signal.SIGINT, signal.SIGTERM):
         status, code, out, err = served(lambda sandbox: asked(f"{sandbox.base_url}/models")[0], which=which)
         assert status == 401
@@ -127,7 +127,7 @@ def test_it_prints_what_to_export_serves_and_ends_cleanly(served):
         assert out.startswith("export VIDGEN_BASE_URL=http://127.0.0.1:")
         assert "\nexport VIDGEN_API_KEY=sandbox-key-" in out
         assert ": GET /openapi/v1/models: 401" in err
-        assert err.splitlines()[-1] == "sandbox: ended"
+        assert err.splitlines()[-1] == "sandbox: stopped"
 
 
 def asked(url: str, key: str = "", **body: object) -> tuple[int, dict]:
@@ -144,7 +144,7 @@ def asked(url: str, key: str = "", **body: object) -> tuple[int, dict]:
             return error.code, json.load(error)
 
 
-def test_stdout_is_what_a_shell_evaluates_with_further_accounts_as_comments(served, monkeypatch):
+def test_stdout_can_be_evaluated_by_a_shell_and_has_additional_accounts_as_comments(served, monkeypatch):
     monkeypatch.setenv("VIDGEN_SANDBOX_KEY", "key-of-mine")
     _, code, out, err = served(lambda _: None, "--account", "b=500", "--account", "c")
 
@@ -157,7 +157,7 @@ def test_stdout_is_what_a_shell_evaluates_with_further_accounts_as_comments(serv
     assert len(out.splitlines()) == 4
 
 
-def test_with_json_one_line_tells_addresses_and_accounts_and_their_keys_work(served):
+def test_with_json_one_line_has_the_urls_and_the_accounts_with_working_keys(served):
     def use(sandbox: Sandbox):
         with urllib.request.urlopen(sandbox.console_url, timeout=20) as page:  # noqa: S310 - our own sandbox
             kind = page.headers["Content-Type"]
@@ -167,21 +167,21 @@ def test_with_json_one_line_tells_addresses_and_accounts_and_their_keys_work(ser
 
     seen, code, out, err = served(use, "--json", "--balance", "7", "--account", "b=500")
     (line,) = out.splitlines()
-    told = json.loads(line)
+    document = json.loads(line)
     console, kind, keys, balances, link = seen
-    assert [(account["name"], account["balance"]) for account in told["accounts"]] == [("account-1", 7), ("b", 500)]
-    assert [account["api_key"] for account in told["accounts"]] == keys
-    assert told["api_key"] == keys[0]
+    assert [(account["name"], account["balance"]) for account in document["accounts"]] == [("account-1", 7), ("b", 500)]
+    assert [account["api_key"] for account in document["accounts"]] == keys
+    assert document["api_key"] == keys[0]
     assert balances == [7, 500]
-    assert told["console"] == console
+    assert document["console"] == console
     assert kind.startswith("text/html")
-    assert told["console"].startswith(told["base_url"].removesuffix("openapi/v1"))
+    assert document["console"].startswith(document["base_url"].removesuffix("openapi/v1"))
     assert link == 401
     assert code == 0
-    assert [json.loads(line) for line in err.splitlines()][-1] == {"sandbox": "ended"}
+    assert [json.loads(line) for line in err.splitlines()][-1] == {"sandbox": "stopped"}
 
 
-def test_limits_times_and_faults_are_what_was_asked_for(served):
+def test_limits_times_and_faults_are_those_of_the_options(served):
     def use(sandbox: Sandbox):
         url, key, console = sandbox.base_url, sandbox.api_key, sandbox.console_url
         with pytest.raises(json.JSONDecodeError):
@@ -203,16 +203,16 @@ def test_limits_times_and_faults_are_what_was_asked_for(served):
     assert (task["starts_at"] - state["now"], task["ends_at"] - state["now"]) == (10, 30)
 
 
-def test_what_is_wrong_with_an_option_is_said_in_one_sentence(here):
+def test_a_wrong_option_is_reported_in_one_sentence(here):
     for words, arguments in {
         "must be OP=NAME": ["--fault", "videos.create"],
         "op: must be one of": ["--fault", "a=stall", "--fault", "*=edit"],
         "fault: must be one of": ["--fault", "a=stall", "--fault", "*=edit"],
         "code: must be a whole number of 200 to 999, not 1": ["--fault", "*=status,code=1"],
         "'b=x': the credits must be a whole number": ["--account", "b=x"],
-        "an account is given twice": ["--account", "b", "--account", "b=3"],
-        "there is an account 'account-1' already": ["--account", "account-1"],
-        "the state /nowhere/at/all/x.db cannot be opened: No such file": ["--state", "/nowhere/at/all/x.db"],
+        "the same account name is given twice": ["--account", "b", "--account", "b=3"],
+        "there is already an account 'account-1'": ["--account", "account-1"],
+        "the state /nowhere/at/all/x.db cannot be read or written: No such file": ["--state", "/nowhere/at/all/x.db"],
     }.items():
         code, out, err = here("sandbox", *arguments)
         assert (code, out) == (2, ""), arguments
@@ -228,14 +228,14 @@ def test_a_bad_key_is_named_by_its_variable_and_not_shown(here, monkeypatch):
     assert "with blanks" not in err
 
 
-def test_on_an_address_that_others_reach_it_says_what_they_see(here):
+def test_listening_on_a_public_address_causes_a_warning(here):
     for host, is_warned in {"0.0.0.0": True, "127.0.0.1": False, "localhost": False}.items():  # noqa: S104
         code, _, err = here("sandbox", "--host", host, when={"Ctrl-C": interrupt})
         assert code == 0
-        assert ("whoever reaches it sees the keys" in err) == is_warned, host
+        assert ("every client sees the keys" in err) == is_warned, host
 
 
-def test_a_port_of_links_that_is_taken_is_named(here, service):
+def test_a_links_port_in_use_is_named(here, service):
     taken = service.base_url.split(":")[2].split("/")[0]
     code, _, err = here("sandbox", "--links-port", taken)
 
@@ -243,13 +243,13 @@ def test_a_port_of_links_that_is_taken_is_named(here, service):
     assert f"the sandbox cannot listen on 127.0.0.1, port {taken}: Address already in use" in err
 
 
-def test_a_port_that_is_taken_is_one_sentence(here, service):
+def test_a_port_in_use_is_reported_in_one_sentence(here, service):
     code, _, err = here("sandbox", "--port", str(service.base_url.split(":")[2].split("/")[0]))
     assert code == 2
     assert "the sandbox cannot listen on 127.0.0.1, port" in err
 
 
-def test_a_sandbox_that_lacks_a_library_names_the_extra(monkeypatch):
+def test_a_missing_library_of_the_sandbox_names_the_extra(monkeypatch):
     real = builtins.__import__
 
     def without_pillow(name, *facts):
@@ -263,7 +263,7 @@ def test_a_sandbox_that_lacks_a_library_names_the_extra(monkeypatch):
     assert str(caught.value) == 'the sandbox needs PIL, which is not installed: pip install "vidgen-async[sandbox]"'
 
 
-def test_a_fault_of_the_sandbox_itself_is_not_taken_for_a_missing_library(monkeypatch):
+def test_a_bug_in_the_sandbox_is_not_reported_as_a_missing_library(monkeypatch):
     real = builtins.__import__
 
     def broken(name, *facts):

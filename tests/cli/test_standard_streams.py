@@ -1,5 +1,4 @@
-"""What stdout and stderr cannot take changes nothing but what is shown: the run of a paid order goes on, and its exit
-code says what became of the order."""
+"""Output that cannot be written never changes the outcome of a paid order or its exit code."""
 
 import errno
 import io
@@ -39,7 +38,7 @@ CLOSED = ValueError("I/O operation on closed file")
 
 
 class Failing(Stream):
-    """Fails from the moment on when a text is written."""
+    """Fails from the first write of a text on."""
 
     def __init__(self, error: Exception, since: str = "", *, is_terminal: bool = False) -> None:
         super().__init__({}, is_terminal=is_terminal)
@@ -61,7 +60,7 @@ class Failing(Stream):
 
 @pytest.fixture
 def failing(run_here, in_service):
-    """Runs ``vidgen …`` in this process, where both streams fail."""
+    """Runs ``vidgen …`` in this process with two failing streams."""
 
     def run(*arguments: str, error: Exception, **how: object) -> int:
         streams = {name: Failing(error, **how) for name in ("stdout", "stderr")}
@@ -71,7 +70,7 @@ def failing(run_here, in_service):
 
 
 def states(here) -> list[str]:
-    """Those of all orders on record."""
+    """The states of all stored orders."""
     return [json.loads(line)["state"] for line in here("orders", "ls", "--json")[1].splitlines()]
 
 
@@ -86,7 +85,7 @@ def states(here) -> list[str]:
         (HUNG_UP, "waiting", True, ()),
     ],
 )
-def test_a_video_is_saved_whatever_becomes_of_the_output(
+def test_a_video_is_saved_even_if_the_output_fails(
     failing, here, service, tmp_path, error, since, is_terminal, options
 ):
     assert failing(*BOAT, *options, error=error, since=since, is_terminal=is_terminal) == 0
@@ -102,7 +101,7 @@ def test_the_exit_code_is_that_of_the_order(failing, here, service):
     assert states(here) == ["uncertain", "rejected", "uncertain"]
 
 
-def test_what_a_command_has_done_counts_and_not_that_it_cannot_be_shown(failing, here, service, tmp_path):
+def test_the_result_of_a_command_counts_even_if_it_cannot_be_printed(failing, here, service, tmp_path):
     assert failing("create", "x", "--model", "gen-2.0", "--order-id", "a", error=GONE) == 0
     task_id = service.creates[0].task_id
     assert failing("orders", "resume", "a", error=FULL) == 0
@@ -118,20 +117,20 @@ def test_what_a_command_has_done_counts_and_not_that_it_cannot_be_shown(failing,
     assert states(here) == ["accepted", "accepted", "abandoned"]
 
 
-def test_that_a_result_cannot_be_shown_is_a_warning(run_here, in_service):
+def test_a_result_that_cannot_be_printed_is_a_warning(run_here, in_service):
     stderr = Stream({})
     create = ("create", "x", "--model", "gen-2.0")
     assert run_here(*create, stdin=io.StringIO(), stdout=Failing(FULL), stderr=stderr) == 0
     assert stderr.text.splitlines()[-1] == (
-        "warning: done, but not all of it could be shown on stdout: No space left on device"
+        "warning: done, but some output could not be written to stdout: No space left on device"
     )
     stderr = Stream({})
     assert run_here(*create, stdin=io.StringIO(), stdout=Failing(GONE), stderr=stderr) == 0
     assert "warning" not in stderr.text
 
 
-def test_a_command_that_only_prints_fails_where_it_cannot(run_here, in_service):
-    cannot = "vidgen: the output cannot be written: No space left on device"
+def test_a_command_that_only_prints_fails_if_the_output_fails(run_here, in_service):
+    cannot = "vidgen: cannot write the output: No space left on device"
     for arguments, code in {
         ("models",): 1,
         ("account", "--json"): 1,
@@ -146,7 +145,7 @@ def test_a_command_that_only_prints_fails_where_it_cannot(run_here, in_service):
         assert code == 0 or "--json" in arguments or stderr.text.startswith(cannot)
 
 
-def test_what_the_encoding_does_not_have_is_escaped(run_here, in_service, tmp_path):
+def test_characters_that_the_encoding_does_not_have_are_escaped(run_here, in_service, tmp_path):
     streams = []
     for _ in range(2):
         streams.append(Stream({}))
@@ -157,7 +156,7 @@ def test_what_the_encoding_does_not_have_is_escaped(run_here, in_service, tmp_pa
     assert streams[0].buffer.getvalue().startswith(rb"saved \u0142" + "ód".encode("latin-1") + rb"\u017a\u2026.mp4: ")
 
 
-def test_a_guarded_stream_is_strict_only_where_it_was_asked_to_be():
+def test_a_guarded_stream_raises_only_if_it_is_strict():
     dropping, strict = GuardedStream(Failing(FULL)), GuardedStream(Failing(FULL), is_strict=True)
     assert dropping.write("text") == 4
     dropping.flush()
@@ -167,22 +166,22 @@ def test_a_guarded_stream_is_strict_only_where_it_was_asked_to_be():
     with pytest.raises(BrokenPipeError):
         GuardedStream(Failing(GONE), is_strict=True).write("text")
     with pytest.raises(TypeError):
-        GuardedStream(Failing(FULL)).write(b"bytes")  # so is it known for a text stream
+        GuardedStream(Failing(FULL)).write(b"bytes")  # as any text stream
     assert dropping.buffer.write(b"bytes") == 5
 
 
-def test_the_streams_are_as_they_were_afterwards():
+def test_the_streams_are_restored():
     before = sys.stdin, sys.stdout, sys.stderr
     with guarded_streams(), guarded_streams():
         assert isinstance(sys.stdout, GuardedStream)
     assert (sys.stdin, sys.stdout, sys.stderr) == before
 
 
-#: Runs ``vidgen`` once for each of the JSON lists of where its stdout and its stderr lead to, and its arguments; prints
-#: the exit codes. The standard streams are made as Python makes them when it starts.
+#: Runs ``vidgen`` once for each of the JSON lists of a target for stdout, one for stderr, and the arguments; prints the
+#: exit codes. The standard streams are created as Python creates them at its start.
 LED_TO = """
     import json, os, signal, sys
-    import aiohttp, vidgen_async.cli.app  # once, for all that come
+    import aiohttp, vidgen_async.cli.app  # once, for all runs
     from vidgen_async.cli import main
 
     def lead(number, to):
@@ -197,19 +196,19 @@ LED_TO = """
     for stdout, stderr, *arguments in json.loads(sys.argv[1]):
         pid = os.fork()
         if pid == 0:
-            signal.alarm(40)  # ends it, should it hang
+            signal.alarm(40)  # ends a hanging process
             sys.stdout, sys.stderr = lead(1, stdout), lead(2, stderr)
             sys.argv = ["vidgen", *arguments]
             try:
                 main()
             finally:
-                os.fstat(1), os.fstat(2)  # neither became that of a file or a socket, which are closed
+                os.fstat(1), os.fstat(2)  # neither became the number of a file or socket
         print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
 """
 
 
 @pytest.mark.slow
-def test_a_process_leaves_with_its_own_exit_code_and_without_a_noise(service, here, data_home, tmp_path):
+def test_a_process_with_failing_output_exits_with_its_own_exit_code(service, here, data_home, tmp_path):
     paid = ("create", "x", "--model", "gen-2.0", "--order-id")
     cases = {
         ("gone", "gone", *BOAT): 0,
@@ -228,15 +227,15 @@ def test_a_process_leaves_with_its_own_exit_code_and_without_a_noise(service, he
     assert ran.stdout.split() == [str(code) for code in cases.values()]
     assert ran.stderr == ""
     assert [(tmp_path / f"{n}.txt").read_text() for n in (1, 2, 3)] == [
-        "vidgen: the output cannot be written: No space left on device.\n",
-        "vidgen: nobody reads the output any more.\n",
+        "vidgen: cannot write the output: No space left on device.\n",
+        "vidgen: the output pipe was closed by its reader.\n",
         "",
     ]
     assert states(here) == ["accepted"] * 3
 
 
 @pytest.mark.slow
-def test_a_terminal_that_is_closed_leaves_no_order_behind_as_being_sent(service, here, data_home, tmp_path):
+def test_a_closed_terminal_leaves_no_order_in_the_state_sending(service, here, data_home, tmp_path):
     service.set_speed(0)
     service.play("videos.create", Fault.stall(1))
     ours, theirs = pty.openpty()

@@ -1,4 +1,4 @@
-"""The two screens: what a person sees on a terminal and in a log."""
+"""The screens for terminals, logs and programs."""
 
 import io
 import json
@@ -18,22 +18,22 @@ def on_a_terminal(width: int = 60) -> tuple[RichScreen, io.StringIO]:
 
 
 def use(screen) -> None:
-    screen.say("order", "order-1187")
-    screen.busy("uploading [red]hero.png")
-    screen.state("queued")
-    screen.state("running")
-    screen.busy("downloading")
-    screen.received(500, 2_500_000)
-    screen.received(2_500_000, 2_500_000)
+    screen.print_fact("order", "order-1187")
+    screen.start_step("uploading [red]hero.png")
+    screen.show_state("queued")
+    screen.show_state("running")
+    screen.start_step("downloading")
+    screen.show_received(500, 2_500_000)
+    screen.show_received(2_500_000, 2_500_000)
     screen.warn("careful")
     screen.show("saved hero.mp4")
-    screen.trouble(
+    screen.show_error(
         Report("it broke", ("vidgen wait task_1 -o 'a very long name that is longer than the screen.mp4'",)), 1
     )
     screen.close()
 
 
-def test_without_a_terminal_each_thing_is_one_plain_line(capsys):
+def test_without_a_terminal_each_event_is_one_plain_line(capsys):
     use(PlainScreen())
     out, err = capsys.readouterr()
     assert out == "saved hero.mp4\n"
@@ -43,20 +43,20 @@ def test_without_a_terminal_each_thing_is_one_plain_line(capsys):
         "queued (0.0 s)",
         "running (0.0 s)",
         "downloading",
-        "the video has 2.5 MB",
+        "size: 2.5 MB",
         "warning: careful",
         "vidgen: it broke",
         "  vidgen wait task_1 -o 'a very long name that is longer than the screen.mp4'",
     ]
 
 
-def test_on_a_terminal_there_is_motion_and_facts_stay(capsys):
+def test_a_terminal_shows_progress_and_facts_stay(capsys):
     screen, file = on_a_terminal()
     use(screen)
     shown = file.getvalue()
     for text in ("order-1187", "uploading [red]hero.png", "queued", "running", "2.5/2.5 MB", "careful", "it broke"):
         assert text in shown
-    assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l"), "the cursor is given back"
+    assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l"), "the cursor is restored"
     assert capsys.readouterr().out == "saved hero.mp4\n"
 
 
@@ -69,15 +69,15 @@ def test_the_command_to_resume_is_never_wrapped():
 def test_no_color_is_honoured(monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
     screen, file = on_a_terminal()
-    screen.trouble(Report("it broke"), 1)
+    screen.show_error(Report("it broke"), 1)
     assert "\x1b[31m" not in file.getvalue()
     assert "it broke" in file.getvalue()
 
 
 @pytest.mark.parametrize("make", [PlainScreen, lambda: on_a_terminal()[0]])
-def test_what_the_service_says_cannot_control_the_terminal(make, capsys):
+def test_text_of_the_service_cannot_control_the_terminal(make, capsys):
     screen = make()
-    screen.trouble(Report("bad \x1b[2J\x07 words\r\nin two lines"), 1)
+    screen.show_error(Report("bad \x1b[2J\x07 words\r\nin two lines"), 1)
     screen.show("a\x1b]0;title\x07b")
     out, err = capsys.readouterr()
     assert "\x1b" not in out
@@ -85,7 +85,7 @@ def test_what_the_service_says_cannot_control_the_terminal(make, capsys):
     assert clean("bad \x1b[2J words\r\nin two lines") == "bad �[2J words in two lines"
 
 
-def test_sizes_and_times_are_for_people():
+def test_sizes_and_durations_are_formatted_for_people():
     assert [size(count) for count in (12, 1_500, 2_500_000, 3_000_000_000)] == [
         "12 bytes",
         "1.5 kB",
@@ -95,7 +95,7 @@ def test_sizes_and_times_are_for_people():
     assert [seconds(count) for count in (1.234, 75, 3725)] == ["1.2 s", "1 min 15 s", "1 h 02 min"]
 
 
-def test_for_a_machine_every_line_is_an_object(capsys):
+def test_with_json_every_line_is_an_object(capsys):
     use(JsonScreen())
     out, err = capsys.readouterr()
     assert out == ""
@@ -115,6 +115,6 @@ def test_for_a_machine_every_line_is_an_object(capsys):
     ]
 
 
-def test_for_a_machine_a_result_is_its_document(capsys):
+def test_with_json_a_result_is_its_document(capsys):
     JsonScreen().show("saved hero.mp4", {"path": "hero.mp4"})
     assert json.loads(capsys.readouterr().out) == {"path": "hero.mp4"}

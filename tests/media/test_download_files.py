@@ -65,10 +65,14 @@ async def test_an_unwritable_target_is_reported_before_any_request(kind, downloa
 
 
 async def test_an_unwritable_directory_is_reported_before_any_request(downloads_of, target, monkeypatch):
-    def refuse(*args: object, **options: object) -> None:
-        raise PermissionError(errno.EACCES, "Permission denied")
+    real_open = os.open
 
-    monkeypatch.setattr(Path, "open", refuse)
+    def refuse(path: object, flags: int, *rest: object) -> int:
+        if flags & os.O_EXCL:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return real_open(path, flags, *rest)
+
+    monkeypatch.setattr(os, "open", refuse)
     async with site(Says(body=VIDEO)) as service:
         with pytest.raises(DownloadError, match="permission denied"):
             await downloads_of(service).download("task-1", target.path)

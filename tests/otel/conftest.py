@@ -1,4 +1,4 @@
-"""Providers that keep what they are told, and a client whose service is a script on a clock of its own."""
+"""Providers that keep what is reported, and a client whose service is a script on a clock of its own."""
 
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -72,7 +72,7 @@ def clock() -> VirtualClock:
 
 
 class ScriptedService:
-    """Answers each look at a task with what ``answer(task_id)`` gives: a state, or an answer."""
+    """Answers each poll of a task with what ``answer(task_id)`` returns: a state, or a response."""
 
     def __init__(self, clock: VirtualClock) -> None:
         self.answer: Callable[[str], str | BufferedResponse] = lambda task_id: "running"

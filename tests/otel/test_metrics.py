@@ -1,4 +1,4 @@
-"""``observe``: what the watcher does, as numbers that are read when somebody collects them."""
+"""``observe``: what the watcher does, as metrics that are computed when they are collected."""
 
 import asyncio
 import gc

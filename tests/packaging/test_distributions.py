@@ -27,14 +27,14 @@ def test_the_wheel_holds_every_file_of_the_package_and_no_other(distributions):
     with zipfile.ZipFile(distributions.wheel) as wheel:
         names = {name for name in wheel.namelist() if ".dist-info/" not in name}
     assert names == distributions.files("vidgen_async")
-    assert {"vidgen_async/py.typed", "vidgen_async/client/client.py", "vidgen_async/sandbox/service.py"} <= names
+    assert {"vidgen_async/py.typed", "vidgen_async/client/client.py", "vidgen_async/sandbox/web/openapi.json"} <= names
 
 
 def test_the_sdist_holds_all_that_it_was_built_from(distributions):
     with tarfile.open(distributions.sdist) as sdist:
         names = {member.name.partition("/")[2] for member in sdist.getmembers() if member.isfile()}
     assert names == distributions.files(".") | {"PKG-INFO"}
-    assert {"pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE", "tests/__main__.py"} <= names
+    assert {"pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE", "docs/creates.md", "tests/__main__.py"} <= names
 
 
 def installed_files(environment) -> dict[str, str]:

@@ -89,7 +89,7 @@ def test_what_was_recorded_from_the_sandbox_without_a_key_is_played_without_anyt
     )
     assert dict(told) == {path.name: str(len(ops(path))) for path in directory.iterdir()}
 
-    assert list(project.home.glob("orders.db*")) == [], "no order of a test is on record"
+    assert list(project.home.glob("orders.db*")) == [], "no order of a test is stored"
 
     played = project.pytest()
 

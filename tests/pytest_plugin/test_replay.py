@@ -152,8 +152,8 @@ def test_a_test_without_a_loop_may_play_a_cassette_on_its_own(project):
 
     assert ran.outcomes == {"test_one": {"PASSED"}, "test_two": {"ERROR"}, "test_three": {"ERROR"}}
     for fixture, test in (("vidgen_client", "two"), ("vidgen_sandbox", "three")):
-        said = f"{fixture} needs an event loop, and test_shop.py::test_{test} runs on none: make it an async test"
-        assert f"\n{said} of pytest-asyncio or anyio" in ran.text
+        said = f"{fixture} needs an event loop, and test_shop.py::test_{test} has none: make it an async test of"
+        assert f"\n{said} pytest-asyncio or anyio" in ran.text
 
 
 def test_an_environment_with_orders_on_disk_and_a_key_is_left_alone(project):

@@ -192,7 +192,7 @@ def test_an_excerpt_takes_no_longer_the_longer_the_answer_is(text, monkeypatch):
 #: Of what patterns could be tried on again and again.
 PIECES = [
     "token", '"token', "\\", "\\u0041", "&amp;", "&", "%25", "a", "://", "a://b:", "data:", "sig=", "?token",
-    "prompt 'a", "prompt",
+    "prompt 'a", "prompt", "a: [", "exp: [", "exp: {\"", "tokens: 1", "token: [", 'pwd\\": \\"', "policy: a ", "k=[",
 ]  # fmt: skip
 
 

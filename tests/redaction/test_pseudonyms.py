@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.cassette.planted_secrets import SECRETS, SPELLINGS, in_base64, in_utf8
-from vidgen_async.redaction.pseudonyms import PSEUDONYM, Secrets, loosened, unescaped
+from vidgen_async.redaction.pseudonyms import PSEUDONYM, Secrets, unescape, unify_pseudonyms
 
 SECRET = "Zq7-a key/with+22=kX9"
 
@@ -57,7 +57,7 @@ def test_pseudonyms_that_are_on_a_cassette_already_are_not_given_again():
 
 
 def test_loosened_texts_tell_no_more_which_secret_it_was():
-    assert loosened("a=REDACTED-sig-1&b=REDACTED-key") == loosened("a=REDACTED-sig-22&b=REDACTED-key-1")
+    assert unify_pseudonyms("a=REDACTED-sig-1&b=REDACTED-key") == unify_pseudonyms("a=REDACTED-sig-22&b=REDACTED-key-1")
 
 
 # -- forms -------------------------------------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ def test_escapes_are_read_however_deep_they_are_nested(depth, secrets):
     "text", ["%", "%%%2", "\\", "\\u", "\\u12", "\\ud800", "&#;", "&#x110000;", "&#99999999999;", "\ud800%ff"]
 )
 def test_broken_escapes_are_read_as_they_are(text, secrets):
-    assert isinstance(unescaped(text), str)
+    assert isinstance(unescape(text), str)
     assert not secrets.is_in(text)
 
 
@@ -141,21 +141,21 @@ def test_broken_escapes_are_read_as_they_are(text, secrets):
 def test_a_value_that_was_written_before_it_was_known_is_told_in_whatever_spelling():
     for spelling, spell in SPELLINGS.items():
         secrets = Secrets()
-        secrets.wrote(f"say {spell(SECRET)} now")
+        secrets.note_written(f"say {spell(SECRET)} now")
         secrets.hide(SECRET, "key")
         assert secrets.late == [SECRET], spelling
 
 
 def test_a_value_that_was_written_at_the_end_of_a_long_text_is_told_too():
     secrets = Secrets()
-    secrets.wrote("x" * 300_000 + SECRET)
+    secrets.note_written("x" * 300_000 + SECRET)
     secrets.hide(SECRET, "key")
     assert secrets.late == [SECRET]
 
 
 def test_a_value_that_was_not_written_is_not_late():
     secrets = Secrets()
-    secrets.wrote("quite another text")
+    secrets.note_written("quite another text")
     secrets.hide(SECRET, "key")
     assert secrets.late == []
 

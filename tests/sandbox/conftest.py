@@ -1,4 +1,4 @@
-"""The sandbox seen by a plain HTTP client that knows nothing of the SDK."""
+"""A plain HTTP client for the sandbox, without the SDK."""
 
 import base64
 import io
@@ -17,7 +17,7 @@ from vidgen_async.sandbox import Sandbox
 
 @frozen
 class Reply:
-    """An answer that was read to its end."""
+    """An answer that was read completely."""
 
     status: int
     headers: dict[str, str]
@@ -34,14 +34,14 @@ class Reply:
 
 @define
 class Caller:
-    """Sends requests with the account's key, or bare."""
+    """Sends requests with the account's key, or without one (``bare``)."""
 
     session: aiohttp.ClientSession
     base_url: str
     key: str
 
     async def send(self, method: str, target: str, *, bare: bool = False, **given: Any) -> Reply:
-        """``target`` is a path below the base URL, or a whole URL that is sent as it is."""
+        """``target`` is a path below the base URL, or a complete URL that is sent unchanged."""
         headers = given.pop("headers", {}) | ({} if bare else {"Authorization": f"Bearer {self.key}"})
         url = URL(target if target.startswith("http") else self.base_url + target, encoded=True)
         options = {"allow_redirects": False, **given}
@@ -56,7 +56,7 @@ class Caller:
         return await self.send("POST", target, json=body, **given)
 
     async def create(self, key: str | None = None, **changes: Any) -> Reply:
-        """A valid create with these fields changed; None takes a field out."""
+        """Send a valid create with these fields changed; None removes a field."""
         body = {"model": "gen-2.0", "prompt": "A paper boat at dawn"} | changes
         headers = {"Idempotency-Key": key} if key is not None else {}
         sent = {name: value for name, value in body.items() if value is not None}
@@ -68,7 +68,7 @@ class Caller:
 
 @pytest.fixture
 async def service() -> AsyncIterator[Sandbox]:
-    """A sandbox whose time stands still until the test advances it, and whose gen-2.0 makes short videos."""
+    """A sandbox whose clock is stopped until the test advances it, and whose gen-2.0 makes short videos."""
     async with Sandbox(speed=0) as sandbox:
         sandbox.add_model(evolve(sandbox.models["gen-2.0"], durations=(1, 2, 5)))
         yield sandbox
@@ -87,12 +87,12 @@ def api(service, session) -> Caller:
 
 @pytest.fixture
 def stranger(service, session) -> Caller:
-    """A caller with an account of its own."""
+    """A caller with another account."""
     return Caller(session, service.base_url, service.add_account().api_key)
 
 
 def picture(colour: str = "crimson", size: tuple[int, int] = (64, 48), kind: str = "PNG") -> bytes:
-    """The bytes of a real image."""
+    """Return the bytes of a real image."""
     file = io.BytesIO()
     Image.new("RGB", size, colour).save(file, kind)
     return file.getvalue()

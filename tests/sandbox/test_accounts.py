@@ -1,4 +1,4 @@
-"""Several accounts: names and keys are unique, and each sees what is its own (2.2, 4.6)."""
+"""Several accounts: names and keys are unique, and each account has its own tasks and uploads (2.2, 4.6)."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from tests.sandbox.conftest import Caller, picture
 from vidgen_async.sandbox import Sandbox
 
 
-async def test_accounts_are_made_with_the_sandbox_and_while_it_runs(session):
+async def test_accounts_can_be_added_on_creation_and_later(session):
     async with Sandbox(balance=7, accounts={"ann": 30, "ben": 40}) as sandbox:
         sandbox.add_account(name="cleo", api_key="key-of-cleo", balance=50)
         sandbox.add_account()
@@ -55,34 +55,34 @@ def test_an_unknown_name_is_a_lookup_error_that_lists_the_names():
 
 
 @pytest.mark.parametrize("name", ["", " ann", "a\nb", "x" * 101])
-def test_a_name_that_no_line_can_show_is_refused(name):
+def test_a_name_that_is_not_printable_is_refused(name):
     with pytest.raises(ValueError, match="name: must be 1 to 100 printable characters"):
         Sandbox().add_account(name=name)
 
 
 @pytest.mark.parametrize("key", ["short", "with a blank", "schlüssel", "tab\tbed-key", "x" * 201, ""])
-def test_a_key_that_no_header_carries_whole_is_refused_and_not_shown(key):
+def test_a_key_that_a_header_cannot_hold_is_refused_and_not_shown(key):
     with pytest.raises(ValueError, match="api_key: must be 8 to 200 visible ASCII characters") as caught:
         Sandbox(api_key=key)
 
     assert not key or key not in str(caught.value)
 
 
-def test_a_name_or_a_key_is_given_once():
+def test_names_and_keys_are_unique():
     sandbox = Sandbox(api_key="key-of-mine", accounts={"ann": 1})
 
-    with pytest.raises(ValueError, match="name: there is an account 'ann' already; api_key: it is the key of"):
+    with pytest.raises(ValueError, match="name: there is already an account 'ann'; api_key: this is the key of"):
         sandbox.add_account(name="ann", api_key="key-of-mine")
     assert sandbox.accounts.names == ["account-1", "ann"]
 
 
-def test_a_made_up_name_steps_aside_for_one_that_was_given():
+def test_a_generated_name_is_never_one_that_is_in_use():
     sandbox = Sandbox(accounts={"account-2": 1})
 
     assert [sandbox.add_account().name for _ in range(2)] == ["account-3", "account-4"]
 
 
-async def test_one_account_sees_neither_tasks_nor_uploads_nor_keys_of_another(service, api, stranger):
+async def test_an_account_cannot_use_tasks_uploads_or_keys_of_another(service, api, stranger):
     mine = (await api.create("key-of-order")).json["id"]
     image_id = (await api.upload(picture())).json["image_id"]
 
@@ -93,7 +93,7 @@ async def test_one_account_sees_neither_tasks_nor_uploads_nor_keys_of_another(se
     assert (await stranger.create(image_ids=[image_id])).code == "REFERENCE_ASSET_EXPIRED"
 
 
-async def test_the_submission_limit_is_each_accounts_own(session):
+async def test_each_account_has_its_own_submission_limit(session):
     async with Sandbox(submission_limit=1, speed=0, accounts={"ann": 100}) as sandbox:
         callers = [Caller(session, sandbox.base_url, account.api_key) for account in sandbox.accounts.values()]
 

@@ -1,4 +1,4 @@
-"""The console: what a person sees at ``/``, in a real browser, and what the page's buttons do to the sandbox.
+"""The console at ``/`` in a real browser: what it shows, and what its buttons do.
 
 The browser is the system's Chromium, or what VIDGEN_CHROMIUM names. Without one these tests fail.
 """
@@ -23,56 +23,56 @@ from attrs import define, evolve, field
 from tests.sandbox.conftest import picture
 from vidgen_async.sandbox import Fault, Sandbox
 
-#: One event loop, one browser and one page in it for all of them: each takes its time to start.
+#: One event loop, one browser and one page for all tests, because they are slow to start.
 pytestmark = [pytest.mark.needs_dev, pytest.mark.asyncio(loop_scope="module")]
 in_module = pytest_asyncio.fixture(loop_scope="module")
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-PATIENCE = 20_000
+TIMEOUT = 20_000
 DESK = {"width": 1400, "height": 900}
 MINUS, TIMES = "\N{MINUS SIGN}", "\N{MULTIPLICATION SIGN}"
-#: The page asks again after a tenth of its second: nobody waits for it here.
-IMPATIENT = "{ const real = setTimeout; setTimeout = (work, after) => real(work, after === 1000 ? 100 : after); }"
+#: Shortens the polling interval of the page from 1 s to 0.1 s.
+FAST_POLLING = "{ const real = setTimeout; setTimeout = (work, after) => real(work, after === 1000 ? 100 : after); }"
 
 
-@define(slots=False)  # playwright marks the methods that it is handed
+@define(slots=False)  # playwright sets attributes on the methods that it is passed
 class Console:
-    """The page in a browser, and everything about it that would be wrong."""
+    """The page in a browser, with its errors and warnings and the URLs that it requested."""
 
     page: Any
     origins: set[str]
-    complaints: list[str] = field(factory=list)
+    messages: list[str] = field(factory=list)
     asked: list[str] = field(factory=list)
 
     def listeners(self) -> dict[str, Callable[[Any], None]]:
         return {
-            "console": self._said,
-            "pageerror": lambda error: self.complaints.append(str(error)),
+            "console": self._add_message,
+            "pageerror": lambda error: self.messages.append(str(error)),
             "request": lambda request: self.asked.append(request.url),
         }
 
-    def _said(self, message: Any) -> None:
+    def _add_message(self, message: Any) -> None:
         if message.type in ("error", "warning"):
-            self.complaints.append(message.text)
+            self.messages.append(message.text)
 
-    async def looks(self, times: int = 2) -> None:
-        """Return when the page has looked at the sandbox so many times more."""
+    async def wait_for_polls(self, times: int = 2) -> None:
+        """Return after ``times`` more polls of the page."""
         for _ in range(times):
             await self.page.wait_for_event("response", lambda answer: "/sandbox/state" in answer.url)
 
     def row(self, place: str, text: str | re.Pattern[str] = "") -> Any:
-        """The one row of a list that holds the text."""
+        """Return the row of a list that contains the text."""
         return self.page.locator(f"#{place} [data-row]").filter(has_text=text)
 
     @property
     def elsewhere(self) -> list[str]:
-        """What was asked of any other place than the sandbox."""
+        """The requested URLs of other hosts than the sandbox."""
         return [url for url in self.asked if "{0.scheme}://{0.netloc}".format(urlsplit(url)) not in self.origins]
 
 
 @in_module
 async def service() -> AsyncIterator[Sandbox]:
-    """As for all tests of the sandbox, in the browser's loop."""
+    """As for all tests of the sandbox, in the browser's event loop."""
     async with Sandbox(speed=0) as sandbox:
         sandbox.add_model(evolve(sandbox.models["gen-2.0"], durations=(1, 2, 5)))
         yield sandbox
@@ -86,32 +86,32 @@ async def session() -> AsyncIterator[aiohttp.ClientSession]:
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
 async def browser_page() -> AsyncIterator[Any]:
-    """One page for all tests; each has a sandbox of its own, which is another origin."""
+    """One page for all tests; each test has its own sandbox, which is another origin."""
     from playwright import async_api as playwright  # noqa: PLC0415 - of the extra dev; the other tests do without
 
     named = os.environ.get("VIDGEN_CHROMIUM")
     found = next(filter(None, map(shutil.which, [named] if named else BROWSERS)), None)
     if found is None:
-        missing = f"VIDGEN_CHROMIUM={named} is no program" if named else "there is no Chromium here"
+        missing = f"VIDGEN_CHROMIUM={named} is not a program" if named else "no Chromium was found"
         pytest.fail(f"{missing}: install the package 'chromium', or let VIDGEN_CHROMIUM name a browser like it")
     needs = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
     async with playwright.async_playwright() as driver:
         started = await driver.chromium.launch(executable_path=found, args=needs)
         context = await started.new_context(viewport=DESK)
-        await context.add_init_script(IMPATIENT)
-        context.set_default_timeout(PATIENCE)
-        playwright.expect.set_options(timeout=PATIENCE)
+        await context.add_init_script(FAST_POLLING)
+        context.set_default_timeout(TIMEOUT)
+        playwright.expect.set_options(timeout=TIMEOUT)
         yield await context.new_page()
         await started.close()
 
 
 @in_module
 async def open_console(service, browser_page) -> AsyncIterator[Callable[..., Any]]:
-    """Opens the page; at the end of the test nothing may have gone wrong in it, and nobody else been asked."""
+    """Opens the page. After the test it must have no errors and no requests to other hosts."""
     origin = service.base_url.removesuffix("/openapi/v1")
     console = Console(browser_page, {origin, service.links_url})
 
-    async def open_it() -> Console:
+    async def open_page() -> Console:
         await browser_page.goto(f"{origin}/")
         await expect(browser_page.locator("#link-state")).to_have_text("live")
         return console
@@ -119,11 +119,11 @@ async def open_console(service, browser_page) -> AsyncIterator[Callable[..., Any
     listeners = console.listeners()
     for event, listener in listeners.items():
         browser_page.on(event, listener)
-    yield open_it
+    yield open_page
     for event, listener in listeners.items():
         browser_page.remove_listener(event, listener)
     await browser_page.goto("about:blank")
-    assert console.complaints == []
+    assert console.messages == []
     assert console.elsewhere == []
 
 
@@ -133,15 +133,15 @@ async def console(open_console) -> Console:
 
 
 def expect(shown: Any) -> Any:
-    """Playwright's, which takes its time to be imported."""
+    """Return playwright's assertions, which are slow to import."""
     from playwright.async_api import expect as playwrights  # noqa: PLC0415 - see above
 
     return playwrights(shown)
 
 
 async def reaches(video: Any, seconds: float) -> None:
-    """Return when a video has played so far."""
-    async with asyncio.timeout(PATIENCE / 1000):
+    """Return when a video has played up to a position."""
+    async with asyncio.timeout(TIMEOUT / 1000):
         await video.evaluate(
             """(video, seconds) => new Promise(done => {
                 const see = () => video.currentTime >= seconds && done();
@@ -152,7 +152,7 @@ async def reaches(video: Any, seconds: float) -> None:
         )
 
 
-async def test_a_created_task_appears_and_changes_its_state_as_time_passes_without_a_reload(service, api, console):
+async def test_a_created_task_appears_and_changes_its_state_without_a_reload(service, api, console):
     row = console.row("tasks")
     await expect(console.page.locator("#tasks .empty")).to_contain_text("vidgen generate")
 
@@ -184,7 +184,7 @@ async def test_a_failed_task_shows_its_reason_and_the_ledger_its_refund(service,
     await expect(console.row("ledger", "opening").locator("td.number")).to_have_text(["+100,000", "100,000"])
 
 
-async def test_an_upload_shows_its_picture_and_how_long_it_is_kept(service, api, console):
+async def test_an_upload_shows_its_picture_and_when_it_expires(service, api, console):
     asset = (await api.upload(picture(size=(64, 48)))).json
     row = console.row("uploads", asset["id"])
 
@@ -198,7 +198,7 @@ async def test_an_upload_shows_its_picture_and_how_long_it_is_kept(service, api,
     await expect(row).to_contain_text("expired")
 
 
-async def test_received_creates_show_what_was_answered_and_what_became_of_them(service, api, console):
+async def test_received_creates_show_their_answers_and_tasks(service, api, console):
     made = (await api.create("key-of-the-first")).json["id"]
     await api.create("key-of-the-first")
     await api.create(model="gen-2.5")
@@ -220,7 +220,7 @@ async def test_received_creates_show_what_was_answered_and_what_became_of_them(s
     assert json.loads(body) == service.creates[0].body
 
 
-async def test_a_create_that_got_no_answer_says_so(service, session, api, console):
+async def test_a_create_without_an_answer_is_shown_as_such(service, session, api, console):
     service.faults.add("videos.create", Fault.close_before_body())
 
     with pytest.raises(Exception, match="disconnected"):
@@ -244,7 +244,7 @@ async def test_planned_faults_are_listed_and_can_be_removed(service, console):
     assert [planned.op for planned in service.faults.planned] == ["link"]
 
 
-async def test_a_fault_is_added_with_its_arguments_and_then_played(service, api, console):
+async def test_a_fault_is_added_with_its_arguments_and_applied(service, api, console):
     form = console.page.locator("#add-fault")
 
     await form.locator("[name=op]").select_option("videos.create")
@@ -260,7 +260,7 @@ async def test_a_fault_is_added_with_its_arguments_and_then_played(service, api,
     assert (refused.status, refused.json) == (418, {"a": [1]})
 
 
-async def test_what_is_wrong_with_a_fault_is_said_beside_the_form(service, console):
+async def test_the_problems_of_a_fault_are_shown_beside_the_form(service, console):
     form = console.page.locator("#add-fault")
 
     await form.locator("[name=fault]").select_option("status")
@@ -270,8 +270,8 @@ async def test_what_is_wrong_with_a_fault_is_said_beside_the_form(service, conso
     await expect(form.get_by_role("alert")).to_contain_text("code")
     await expect(form.get_by_role("alert")).to_contain_text("12")
     assert service.faults.planned == []
-    assert any("400" in complaint for complaint in console.complaints)
-    console.complaints.clear()
+    assert any("400" in message for message in console.messages)
+    console.messages.clear()
 
 
 async def test_the_video_of_a_completed_task_plays_in_the_page_and_can_be_saved(service, api, console):
@@ -294,7 +294,7 @@ async def test_the_video_of_a_completed_task_plays_in_the_page_and_can_be_saved(
         assert (container.streams.video[0].width, container.streams.video[0].height) == size
 
 
-async def test_a_playing_video_goes_on_while_the_page_looks_again_and_new_tasks_come(service, api, console):
+async def test_a_playing_video_continues_while_the_page_polls_and_new_tasks_appear(service, api, console):
     watched = (await api.create(duration=5, ratio="1:1")).json["id"]
     service.clock.advance(4)
     await console.page.get_by_role("button", name=f"Play the video of task {watched}").click()
@@ -304,7 +304,7 @@ async def test_a_playing_video_goes_on_while_the_page_looks_again_and_new_tasks_
 
     await api.create(prompt="The next one")
     service.clock.advance(30)
-    await console.looks()
+    await console.wait_for_polls()
     before = await video.evaluate("video => [video.currentTime, video.isConnected, video.paused]")
     await reaches(video, before[0] + 0.1)
 
@@ -314,24 +314,24 @@ async def test_a_playing_video_goes_on_while_the_page_looks_again_and_new_tasks_
     await expect(console.page.locator("video")).to_have_count(0)
 
 
-async def test_a_video_that_does_not_come_says_so_and_can_be_asked_for_again(service, api, console):
+async def test_a_video_that_cannot_be_loaded_is_reported_and_can_be_retried(service, api, console):
     service.faults.add("link", Fault.status(502))
     task_id = (await api.create(duration=1)).json["id"]
     service.clock.advance(4)
 
     await console.page.get_by_role("button", name=f"Play the video of task {task_id}").click()
-    await expect(console.row("tasks").get_by_role("alert")).to_contain_text("did not come")
+    await expect(console.row("tasks").get_by_role("alert")).to_contain_text("could not be loaded")
     await console.page.get_by_role("button", name="Play the latest link").click()
 
     await expect(console.page.locator("video")).to_have_js_property("videoWidth", 1280)
     await expect(console.row("tasks").get_by_role("alert")).to_have_count(0)
-    console.complaints.clear()
+    console.messages.clear()
 
 
 HOSTILE = '<img src=x onerror="document.title=1"><script>document.title=2</script>"\'&amp;\u202e'
 
 
-async def test_markup_in_what_was_sent_is_shown_as_text_and_does_nothing(service, api, console):
+async def test_markup_in_requests_is_shown_as_text_and_has_no_effect(service, api, console):
     await api.create(HOSTILE[:40], prompt=f"{HOSTILE}[fail: {HOSTILE}]", ratio="1:1")
     service.clock.advance(4)
 
@@ -346,9 +346,9 @@ async def test_markup_in_what_was_sent_is_shown_as_text_and_does_nothing(service
     assert await console.page.title() == "vidgen sandbox"
 
 
-async def test_open_details_focus_and_a_selection_survive_looking_again(service, api, console):
-    await api.create(prompt="A text that somebody selects")
-    row = console.row("tasks", "somebody selects")
+async def test_open_details_focus_and_a_selection_stay_after_a_poll(service, api, console):
+    await api.create(prompt="A text to select")
+    row = console.row("tasks", "to select")
     await row.get_by_role("button", name="Details of task").click()
     prompt = row.locator("dd.text")
     await prompt.select_text()
@@ -356,25 +356,25 @@ async def test_open_details_focus_and_a_selection_survive_looking_again(service,
     await api.create(prompt="The next one")
     await expect(console.row("tasks")).to_have_count(2)
     service.clock.advance(2)
-    await console.looks()
+    await console.wait_for_polls()
 
-    assert await console.page.evaluate("getSelection().toString()") == "A text that somebody selects"
+    assert await console.page.evaluate("getSelection().toString()") == "A text to select"
     await expect(prompt).to_be_visible()
     await expect(row.get_by_role("button", name="Details of task")).to_be_focused()
 
 
-async def test_the_clock_can_be_moved(service, console):
+async def test_the_clock_can_be_advanced_and_its_speed_set(service, console):
     before = service.clock.now()
 
     await console.page.get_by_role("button", name="+1 h").click()
     await console.page.get_by_label("Speed").select_option(f"60{TIMES}")
-    await console.looks()
+    await console.wait_for_polls()
 
     assert service.clock.now() >= before + 3600
     assert service.clock.speed == 60
 
 
-async def test_a_balance_is_set_and_the_next_task_fails_as_asked(service, api, console):
+async def test_a_balance_is_set_and_the_next_task_fails_as_planned(service, api, console):
     accounts = console.page.locator(".accounts")
     await accounts.locator("summary").click()
     await accounts.get_by_label("Balance").fill("500")
@@ -385,7 +385,7 @@ async def test_a_balance_is_set_and_the_next_task_fails_as_asked(service, api, c
     form = console.page.locator("#fail-next")
     await form.get_by_label("Reason").fill("out of film")
     await form.get_by_label("with a refund").uncheck()
-    await form.get_by_role("button", name="Fail the next").click()
+    await form.get_by_role("button", name="Fail the next task").click()
     await expect(form.get_by_role("status")).to_contain_text("will fail")
     await api.create()
     service.clock.advance(4)
@@ -402,7 +402,7 @@ async def test_an_upload_is_deleted_and_the_whole_sandbox_reset(service, api, co
     assert [*service.assets] == []
 
     await console.page.get_by_role("button", name="Reset the sandbox…").click()
-    await console.page.get_by_role("button", name="Keep everything").click()
+    await console.page.get_by_role("button", name="Cancel").click()
     assert len(service.tasks) == 1
     await console.page.get_by_role("button", name="Reset the sandbox…").click()
     await console.page.get_by_role("button", name="Reset", exact=True).click()
@@ -412,7 +412,7 @@ async def test_an_upload_is_deleted_and_the_whole_sandbox_reset(service, api, co
     assert service.tasks == {}
 
 
-async def test_with_several_accounts_one_can_be_chosen(service, api, stranger, console):
+async def test_one_of_several_accounts_can_be_selected(service, api, stranger, console):
     await api.create(prompt="Of the first account")
     await stranger.create(prompt="Of the second account")
     await stranger.create(model="gen-2.5", prompt="Refused")
@@ -439,7 +439,7 @@ async def test_the_two_lines_to_export_are_copied_for_a_shell(service, open_cons
     )
 
 
-async def test_a_sandbox_that_is_gone_is_said_to_be_gone_and_comes_back_by_itself(service, api, console):
+async def test_a_sandbox_that_does_not_answer_is_reported_and_reconnected(service, api, console):
     await api.create(prompt="Still to be seen")
     await expect(console.row("tasks")).to_have_count(1)
 
@@ -452,13 +452,13 @@ async def test_a_sandbox_that_is_gone_is_said_to_be_gone_and_comes_back_by_itsel
     await expect(console.row("tasks", "Made after the outage")).to_be_visible()
     await expect(console.page.locator("#gone")).to_be_hidden()
     await expect(console.page.locator("#announcements")).to_have_text("The sandbox answers again.")
-    console.complaints.clear()
+    console.messages.clear()
 
 
-async def test_a_page_that_nobody_sees_does_not_look(console):
+async def test_a_hidden_page_does_not_poll(console):
     await console.page.clock.install()
     await console.page.reload()
-    await console.looks(1)
+    await console.wait_for_polls(1)
 
     await console.page.evaluate(
         "Object.defineProperty(document, 'hidden', {value: true, configurable: true});"
@@ -468,10 +468,10 @@ async def test_a_page_that_nobody_sees_does_not_look(console):
     await console.page.clock.run_for(10_000)
     assert console.asked == []
     await console.page.evaluate("delete document.hidden; document.dispatchEvent(new Event('visibilitychange'))")
-    await console.looks(1)
+    await console.wait_for_polls(1)
 
 
-async def test_nothing_has_to_be_scrolled_sideways(service, api, open_console):
+async def test_the_page_never_scrolls_sideways(service, api, open_console):
     await api.upload(picture())
     await api.create("k" * 100, prompt="w" * 2000)
     await api.create(prompt=f"[fail: {'r' * 500}]")
@@ -495,7 +495,7 @@ async def test_nothing_has_to_be_scrolled_sideways(service, api, open_console):
     await console.page.set_viewport_size(DESK)
 
 
-async def test_it_is_dark_where_a_person_likes_it_dark(console):
+async def test_the_page_follows_the_colour_scheme_of_the_system(console):
     shades = {}
     for scheme in ("dark", "light"):
         await console.page.emulate_media(color_scheme=scheme)
@@ -508,7 +508,7 @@ async def test_it_is_dark_where_a_person_likes_it_dark(console):
     assert shades["dark"][0] < 200 < 600 < shades["dark"][1]
 
 
-async def test_everything_has_a_name_for_those_who_do_not_see_it(service, api, console):
+async def test_every_element_has_a_name_for_screen_readers(service, api, console):
     await api.upload(picture())
     await api.create()
     service.faults.add("link", Fault.status(500))
@@ -530,7 +530,7 @@ async def test_everything_has_a_name_for_those_who_do_not_see_it(service, api, c
     await expect(console.page.get_by_role("table", name="Tasks, the newest first").get_by_role("row")).to_have_count(2)
 
 
-async def test_of_very_many_tasks_the_newest_are_shown_and_more_if_asked(service, api, open_console):
+async def test_the_newest_of_many_tasks_are_shown_and_more_on_request(service, api, open_console):
     first = service.tasks[(await api.create()).json["id"]]
     service.tasks.update({f"task_{at:05}": evolve(first, id=f"task_{at:05}") for at in range(9_999)})
     console = await open_console()
@@ -542,7 +542,7 @@ async def test_of_very_many_tasks_the_newest_are_shown_and_more_if_asked(service
     await expect(console.row("tasks")).to_have_count(300)
 
 
-async def test_a_row_that_somebody_reads_stays_when_newer_ones_push_it_out(service, api, console):
+async def test_a_row_with_open_details_stays_when_newer_rows_exceed_the_limit(service, api, console):
     read = service.tasks[(await api.create(prompt="Still read")).json["id"]]
     await console.row("tasks").get_by_role("button", name="Details of task").click()
 

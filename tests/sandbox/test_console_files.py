@@ -1,4 +1,4 @@
-"""The console as files: what is served at ``/`` and below, and under which policy. No browser is needed."""
+"""The files of the console and their Content-Security-Policy. No browser is needed."""
 
 import re
 from typing import Any
@@ -14,7 +14,7 @@ def home(service: Any) -> str:
     return service.base_url.removesuffix("/openapi/v1")
 
 
-async def test_the_page_needs_no_key_is_never_kept_and_may_load_nothing_from_elsewhere(service, api):
+async def test_the_page_needs_no_key_is_not_cached_and_loads_nothing_from_other_hosts(service, api):
     answer = await api.get(f"{home(service)}/", bare=True)
 
     policy = dict(part.split(" ", 1) for part in answer.headers["content-security-policy"].split("; "))
@@ -27,7 +27,7 @@ async def test_the_page_needs_no_key_is_never_kept_and_may_load_nothing_from_els
     assert policy["script-src"] == "'self'"
 
 
-async def test_everything_that_the_page_is_made_of_is_served_and_names_no_other_place(service, api):
+async def test_every_file_of_the_page_is_served_and_names_no_other_host(service, api):
     waiting, seen = ["/"], {}
 
     while waiting:
@@ -45,13 +45,13 @@ async def test_everything_that_the_page_is_made_of_is_served_and_names_no_other_
 
 
 @pytest.mark.parametrize("name", ["nothing.js", "console.py", "..%2fconsole.py", "index.html%00"])
-async def test_what_is_no_file_of_the_console_is_not_served(service, api, name):
+async def test_other_files_are_not_served(service, api, name):
     answer = await api.get(f"{home(service)}/sandbox/console/{name}", bare=True)
 
     assert (answer.status, answer.code) == (404, "NOT_FOUND")
 
 
-async def test_looking_at_the_console_is_not_counted_among_what_the_service_received(service, api):
+async def test_requests_of_the_console_are_not_logged(service, api):
     service.faults.add("*", Fault.status(500))
 
     looked = await api.send("HEAD", f"{home(service)}/", bare=True)
@@ -61,7 +61,7 @@ async def test_looking_at_the_console_is_not_counted_among_what_the_service_rece
     assert len(service.faults.planned) == 1
 
 
-async def test_only_a_completed_task_has_a_video_to_save(service, api):
+async def test_only_a_completed_task_has_a_video_to_download(service, api):
     task_id = (await api.create()).json["id"]
 
     early = await api.get(f"{home(service)}/sandbox/console/videos/{task_id}", bare=True)

@@ -1,4 +1,4 @@
-"""The control paths: each shows its effect through the endpoints of the service, and none listens to a foreign page."""
+"""The control paths: their effects on the endpoints of the service, and their protection against foreign pages."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ def control(service, session) -> Control:
     return Control(session, service.console_url.rstrip("/"), "")
 
 
-async def test_they_need_no_key_are_on_no_record_and_play_no_fault(service, control):
+async def test_control_paths_need_no_key_are_not_logged_and_have_no_faults(service, control):
     service.faults.add("*", Fault.status(500), times=None)
 
     replies = [await control.call("GET", f"/sandbox/{path}") for path in ("state", "ledger", "creates", "requests")]
@@ -36,7 +36,7 @@ async def test_they_need_no_key_are_on_no_record_and_play_no_fault(service, cont
     assert service.requests == []
 
 
-async def test_a_path_that_is_not_there_is_404_and_lists_those_that_are(control):
+async def test_an_unknown_path_is_404_with_a_list_of_the_paths(control):
     reply = await control.call("POST", "/sandbox/nothing", {})
 
     assert (reply.status, reply.code) == (404, "NOT_FOUND")
@@ -45,7 +45,7 @@ async def test_a_path_that_is_not_there_is_404_and_lists_those_that_are(control)
     assert (await control.call("GET", "/sandbox")).status == 404
 
 
-async def test_a_method_that_a_control_path_does_not_take_is_405(control):
+async def test_a_method_that_a_control_path_does_not_support_is_405(control):
     reply = await control.call("PUT", "/sandbox/clock", {})
 
     assert (reply.status, reply.headers["allow"]) == (405, "POST")
@@ -54,7 +54,7 @@ async def test_a_method_that_a_control_path_does_not_take_is_405(control):
 # The state.
 
 
-async def test_the_state_shows_what_came_about_newest_last(service, api, control):
+async def test_the_state_shows_everything_with_the_newest_last(service, api, control):
     upload = (await api.upload(picture())).json
     task_id = (await api.create("key-of-order", prompt="boat 0")).json["id"]
     await api.create("key-of-order", prompt="boat 1")
@@ -75,7 +75,7 @@ async def test_the_state_shows_what_came_about_newest_last(service, api, control
     assert (state["base_url"], state["now"], state["speed"]) == (service.base_url, service.clock.now(), 0)
 
 
-async def test_of_very_many_the_state_shows_the_newest_and_counts_all(service, api, control):
+async def test_the_state_shows_the_newest_members_of_long_lists_and_counts_all(service, api, control):
     for n in range(3):
         await api.create(prompt=f"boat {n}")
         await api.upload(picture(size=(8 + n, 8)))
@@ -91,14 +91,14 @@ async def test_of_very_many_the_state_shows_the_newest_and_counts_all(service, a
 
 
 @pytest.mark.parametrize("limit", ["-1", "x", "1.5", "", "9" * 5000])
-async def test_a_limit_that_is_no_number_is_400(control, limit):
+async def test_a_limit_that_is_not_a_number_is_400(control, limit):
     reply = await control.call("GET", f"/sandbox/state?limit={limit}")
 
     assert reply.status == 400
     assert "limit: must be a whole number of 0 to 999999, not " in reply.json["error"]["message"]
 
 
-async def test_what_is_no_text_still_comes_as_json_that_every_parser_takes(api, control):
+async def test_lone_surrogates_are_shown_as_json_in_ascii(api, control):
     await api.send(
         "POST",
         "/videos",
@@ -125,7 +125,7 @@ async def test_ten_thousand_tasks_do_not_make_the_state_slow_or_long(service, ap
     assert state["counts"]["tasks"] == 10_001
 
 
-async def test_the_ledger_is_that_of_one_account_or_of_all(service, api, stranger, control):
+async def test_the_ledger_has_one_account_or_all(service, api, stranger, control):
     await api.create()
     await stranger.create(model="sd2_480p_real")
 
@@ -140,7 +140,7 @@ async def test_the_ledger_is_that_of_one_account_or_of_all(service, api, strange
     assert '"x": there is no such field; there are: account' in unknown.json["error"]["message"]
 
 
-async def test_the_ledger_of_all_accounts_is_in_the_order_of_its_time(service, api, stranger, control):
+async def test_the_ledger_of_all_accounts_is_in_order_of_time(service, api, stranger, control):
     for caller in (api, stranger, api):
         service.clock.advance(1)
         await caller.create()
@@ -160,8 +160,8 @@ async def test_the_ledger_shows_a_refund_as_soon_as_it_is_due(service, api, cont
     assert [entry["kind"] for entry in ledger] == ["opening", "charge", "refund"]
 
 
-async def test_received_requests_are_shown_with_their_answers_but_never_a_key(service, api, control):
-    service.faults.add("account.get", Fault.close_after_body(), times=None)  # aiohttp may ask twice
+async def test_received_requests_are_shown_with_their_answers_and_without_keys(service, api, control):
+    service.faults.add("account.get", Fault.close_after_body(), times=None)  # aiohttp may send it twice
     await api.create("key-of-order")
     with pytest.raises(aiohttp.ClientError):
         await api.get("/account", headers={"X-Mine": "1"})
@@ -186,7 +186,7 @@ async def test_received_requests_are_shown_with_their_answers_but_never_a_key(se
 # Faults.
 
 
-async def test_a_planned_fault_is_played_and_then_gone(service, api, control):
+async def test_a_planned_fault_is_applied_once_and_removed(service, api, control):
     asked = {"op": "videos.create", "fault": "status", "args": {"code": 503, "made": True}}
     planned = await control.call("POST", "/sandbox/faults", asked)
     listed = (await control.call("GET", "/sandbox/faults")).json["planned"]
@@ -206,14 +206,14 @@ async def test_a_planned_fault_is_played_and_then_gone(service, api, control):
     assert (await control.state())["faults"] == []
 
 
-async def test_times_and_after_are_kept(api, control):
+async def test_times_and_after_of_a_fault_are_respected(api, control):
     asked = {"op": "account.get", "fault": "html", "times": 2, "after": 1, "args": {"status": 502}}
     await control.call("POST", "/sandbox/faults", asked)
 
     assert [(await api.get("/account")).status for _ in range(4)] == [200, 502, 502, 200]
 
 
-async def test_one_fault_or_all_are_taken_back(api, control):
+async def test_one_fault_or_all_faults_can_be_removed(api, control):
     ids = []
     for fault in ("html", "garble", "without_id"):
         asked = {"op": "*", "fault": fault, "times": None}
@@ -238,7 +238,7 @@ async def test_every_fault_with_plain_arguments_is_available_with_what_a_form_ne
     available = {fault["name"]: fault for fault in shown["available"]}
     methods = {name for name, found in vars(Fault).items() if isinstance(found, classmethod)}
     assert set(available) == methods - {"edit"}
-    assert all(fault["says"] for fault in available.values())
+    assert all(fault["description"] for fault in available.values())
     assert available["cut"]["args"] == [
         {"name": "after", "type": "number", "default": 0.5, "required": False},
         {"name": "made", "type": "boolean", "default": True, "required": False},
@@ -267,7 +267,7 @@ async def test_every_available_fault_can_be_planned_with_its_defaults(control):
         assert reply.status == 201, reply.body
 
 
-async def test_arguments_that_are_bytes_are_given_as_text_and_come_back_unchanged(api, control):
+async def test_arguments_that_are_bytes_can_be_sent_as_text_without_loss(api, control):
     (garble,) = [f for f in (await control.call("GET", "/sandbox/faults")).json["available"] if f["name"] == "garble"]
     body = garble["args"][0]["default"]
     await control.call("POST", "/sandbox/faults", {"op": "*", "fault": "garble", "args": {"body": body}})
@@ -278,7 +278,7 @@ async def test_arguments_that_are_bytes_are_given_as_text_and_come_back_unchange
     assert bodies == [b'{"id": "task_\xff\xfe', "é".encode()[:1]]
 
 
-async def test_headers_and_bodies_of_a_status_are_sent_as_given(api, control):
+async def test_headers_and_body_of_a_status_are_sent_unchanged(api, control):
     args = {"code": 429, "body": {"a": [1, None]}, "headers": {"Retry-After": "7"}, "content_type": "text/x"}
     await control.call("POST", "/sandbox/faults", {"op": "account.get", "fault": "status", "args": args})
 
@@ -308,13 +308,13 @@ async def test_headers_and_bodies_of_a_status_are_sent_as_given(api, control):
         (
             {"op": "*", "fault": "status", "args": {"code": 99, "made": "yes", "headers": {"A": "b\r\nc"}, "y": 1}},
             [
-                "args of status: code: must be a whole number of 200 to 999, not 99",
-                'args of status: made: must be true or false, not "yes"',
-                "args of status: headers: must be an object, each name a header's name, each value",
-                'args of status: "y": there is no such field; there are: code, body, headers, content_type, made',
+                "args.code: must be a whole number of 200 to 999, not 99",
+                'args.made: must be true or false, not "yes"',
+                "args.headers: must be an object, each name a header's name, each value",
+                'args: "y": there is no such field; there are: code, body, headers, content_type, made',
             ],
         ),
-        ({"op": "*", "fault": "drip", "args": {}}, ["args of drip: bytes_per_second: required"]),
+        ({"op": "*", "fault": "drip", "args": {}}, ["args.bytes_per_second: required"]),
         ({"op": "*", "fault": "drip", "args": {"bytes_per_second": 0}}, ["must be a number of 0.1 to 1e+09, not 0"]),
         (
             {"op": "*", "fault": "stall", "args": {"seconds": True}},
@@ -326,7 +326,7 @@ async def test_headers_and_bodies_of_a_status_are_sent_as_given(api, control):
         ({"op": ["*"], "fault": {}}, ["op: must be one of", "fault: must be one of"]),
     ],
 )
-async def test_everything_that_is_wrong_with_a_fault_is_told_at_once_and_nothing_is_planned(control, asked, problems):
+async def test_every_problem_of_a_fault_is_reported_and_nothing_is_planned(control, asked, problems):
     reply = await control.call("POST", "/sandbox/faults", asked)
 
     assert (reply.status, reply.code) == (400, "INVALID_PARAMETER")
@@ -345,7 +345,7 @@ async def test_everything_that_is_wrong_with_a_fault_is_told_at_once_and_nothing
         ("link=redirect,location=/a,b=c:3", None),
     ],
 )
-async def test_a_fault_is_written_in_one_word_for_the_command_line(service, written, fault):
+async def test_a_fault_can_be_written_as_one_argument_of_the_command_line(service, written, fault):
     if fault is None:
         with pytest.raises(ValueError, match="there is no such field"):
             plan_text(service.faults, written)
@@ -378,7 +378,7 @@ async def test_the_clock_is_advanced_and_its_speed_set(service, api, control):
         ({"advance": 1, "speed": None}, "speed: must be a number"),
     ],
 )
-async def test_a_clock_that_is_set_wrongly_stays_as_it_is(service, control, asked, problem):
+async def test_an_invalid_change_leaves_the_clock_unchanged(service, control, asked, problem):
     before = service.clock.now()
 
     reply = await control.call("POST", "/sandbox/clock", asked)
@@ -406,15 +406,15 @@ async def test_a_new_account_has_a_key_that_works_and_a_balance(session, service
     ]
 
 
-async def test_a_name_or_key_that_is_taken_or_bad_is_refused_without_showing_the_key(service, control):
+async def test_a_name_or_key_that_is_in_use_or_invalid_is_refused_without_showing_the_key(service, control):
     asked = {"name": "account-1", "api_key": service.api_key, "balance": -1}
     taken = (await control.call("POST", "/sandbox/accounts", asked)).json["error"]["message"]
     bad = (await control.call("POST", "/sandbox/accounts", {"name": " ", "api_key": "se cret"})).json["error"][
         "message"
     ]
 
-    assert "name: there is an account 'account-1' already" in taken
-    assert "api_key: it is the key of the account 'account-1'" in taken
+    assert "name: there is already an account 'account-1'" in taken
+    assert "api_key: this is the key of the account 'account-1'" in taken
     assert "balance: must be a whole number of 0 to 1000000000000, not -1" in taken
     assert service.api_key not in taken
     assert "name: must be 1 to 100 printable characters" in bad
@@ -437,7 +437,7 @@ async def test_a_balance_is_set_by_an_adjustment_in_the_ledger(service, api, con
     assert (await control.call("PATCH", "/sandbox/accounts/account-1", {})).status == 400
 
 
-async def test_a_model_is_changed_by_the_names_of_the_wire(api, control):
+async def test_a_model_is_changed_with_the_field_names_of_the_wire(api, control):
     changes = {"enabled": False, "maxReferenceImages": None, "durations": [3, 4], "name": "Else", "memberPoints": 1}
     reply = await control.call("PATCH", "/sandbox/models/vendorh3", changes)
 
@@ -451,7 +451,7 @@ async def test_a_model_is_changed_by_the_names_of_the_wire(api, control):
     assert (await control.call("PATCH", "/sandbox/models/nothing", {})).status == 404
 
 
-async def test_a_new_model_appears_and_takes_tasks(api, control):
+async def test_a_new_model_appears_in_the_catalog_and_accepts_tasks(api, control):
     reply = await control.call("POST", "/sandbox/models", {"code": "new-1", "durations": [2], "points": 3})
 
     assert (reply.status, reply.json["name"]) == (201, "new-1")
@@ -462,13 +462,13 @@ async def test_a_new_model_appears_and_takes_tasks(api, control):
     ("asked", "problems"),
     [
         ({}, ["code: required", "durations: required"]),
-        ({"code": "gen-2.0", "durations": [5]}, ["there is a model 'gen-2.0' already"]),
+        ({"code": "gen-2.0", "durations": [5]}, ["there is already a model 'gen-2.0'"]),
         (
             {"code": "a/b", "durations": [], "resolutions": ["9p"], "enabled": 1, "delivery": "x", "max": 1},
             [
                 'code: must be 1 to 100 visible ASCII characters without a slash, not "a/b"',
                 "durations: must be an array, not empty, each item a whole number of 1 to 600, not []",
-                "resolutions: must be an array, not empty, each item auto or 100p to 2199p",
+                'resolutions[0]: must be auto or 100p to 2199p, not "9p"',
                 "enabled: must be true or false, not 1",
                 "delivery: must be one of ranges, no ranges, signed link",
                 '"max": there is no such field',
@@ -476,7 +476,7 @@ async def test_a_new_model_appears_and_takes_tasks(api, control):
         ),
     ],
 )
-async def test_everything_that_is_wrong_with_a_model_is_told_at_once(service, control, asked, problems):
+async def test_every_problem_of_a_model_is_reported(service, control, asked, problems):
     reply = await control.call("POST", "/sandbox/models", asked)
 
     assert reply.status == 400
@@ -485,7 +485,7 @@ async def test_everything_that_is_wrong_with_a_model_is_told_at_once(service, co
     assert len(service.models) == 10
 
 
-async def test_the_next_task_fails_as_asked_with_or_without_a_refund(service, api, control):
+async def test_the_next_task_fails_with_or_without_a_refund(service, api, control):
     await control.call("POST", "/sandbox/fail-next", {"reason": "too dark", "refund": False})
     await control.call("POST", "/sandbox/fail-next", {})
     ids = [(await api.create()).json["id"] for _ in range(3)]
@@ -501,7 +501,7 @@ async def test_the_next_task_fails_as_asked_with_or_without_a_refund(service, ap
     assert "refund: must be" in wrong.json["error"]["message"]
 
 
-async def test_a_deleted_upload_cannot_be_used_any_more(api, control):
+async def test_a_deleted_upload_cannot_be_used(api, control):
     image_id = (await api.upload(picture())).json["image_id"]
 
     reply = await control.call("DELETE", f"/sandbox/assets/{image_id}")
@@ -511,7 +511,7 @@ async def test_a_deleted_upload_cannot_be_used_any_more(api, control):
     assert (await control.call("DELETE", f"/sandbox/assets/{image_id}")).status == 404
 
 
-async def test_after_a_reset_nothing_was_asked_of_it_yet_but_keys_catalog_and_time_stay(service, api, control):
+async def test_a_reset_removes_everything_except_keys_catalog_and_time(service, api, control):
     await control.call("PATCH", "/sandbox/models/gen-2.0", {"points": 7})
     first = (await api.create("key-of-order", prompt="[fail]")).json["id"]
     image_id = (await api.upload(picture())).json["id"]
@@ -535,7 +535,7 @@ async def test_after_a_reset_nothing_was_asked_of_it_yet_but_keys_catalog_and_ti
     assert [entry.kind for entry in service.ledger] == ["opening", "charge"]
 
 
-async def test_a_reset_frees_the_submission_window(session):
+async def test_a_reset_clears_the_submission_window(session):
     async with Sandbox(submission_limit=1, speed=0) as sandbox:
         api = Caller(session, sandbox.base_url, sandbox.api_key)
         before = [(await api.create()).status for _ in range(2)]
@@ -555,7 +555,7 @@ async def test_a_reset_frees_the_submission_window(session):
         (b'{"limit": 1}', '"limit": there is no such field'),
     ],
 )
-async def test_a_body_that_is_no_object_or_has_unknown_fields_is_400(control, body, problem):
+async def test_a_body_that_is_not_an_object_or_has_unknown_fields_is_400(control, body, problem):
     headers = {"Content-Type": "application/json"}
     for path in ("reset", "fail-next", "clock", "faults", "accounts", "models"):
         reply = await control.call("POST", f"/sandbox/{path}", data=body, headers=headers)
@@ -564,7 +564,7 @@ async def test_a_body_that_is_no_object_or_has_unknown_fields_is_400(control, bo
         assert problem in reply.json["error"]["message"], path
 
 
-# Who may ask.
+# Protection against foreign pages.
 
 CHANGES = [
     ("POST", "/sandbox/reset"),
@@ -575,7 +575,7 @@ CHANGES = [
 
 
 @pytest.mark.parametrize(("method", "path"), CHANGES)
-async def test_a_page_of_another_origin_changes_nothing(service, api, control, method, path):
+async def test_a_page_of_another_origin_cannot_change_anything(service, api, control, method, path):
     await api.create()
     service.faults.add("*", Fault.html())
 
@@ -587,7 +587,7 @@ async def test_a_page_of_another_origin_changes_nothing(service, api, control, m
 
 
 @pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "LOCALHOST"])
-async def test_its_own_origin_may_by_every_name_it_has(service, control, name):
+async def test_its_own_origin_is_accepted_with_every_name_of_the_sandbox(service, control, name):
     host = f"{name}:{service.console_url.split(':')[2].rstrip('/')}"
 
     headers = {"Host": host, "Origin": f"http://{host.lower()}"}
@@ -597,7 +597,7 @@ async def test_its_own_origin_may_by_every_name_it_has(service, control, name):
 
 
 @pytest.mark.parametrize(("method", "path"), CHANGES)
-async def test_what_a_form_of_any_page_can_send_changes_nothing(service, api, control, method, path):
+async def test_an_html_form_cannot_change_anything(service, api, control, method, path):
     await api.create()
 
     for media_type in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"):
@@ -607,12 +607,12 @@ async def test_what_a_form_of_any_page_can_send_changes_nothing(service, api, co
         assert len(service.tasks) == 1, media_type
 
 
-async def test_a_post_without_a_body_or_type_is_refused_too(service, control):
+async def test_a_post_without_a_body_and_type_is_refused(service, control):
     assert (await control.call("POST", "/sandbox/reset")).status == 415
 
 
 @pytest.mark.parametrize(("method", "path"), [("GET", "/sandbox/state"), ("GET", "/"), *CHANGES])
-async def test_under_a_name_that_somebody_else_gave_it_it_shows_and_does_nothing(service, control, method, path):
+async def test_a_request_with_a_foreign_host_is_refused(service, control, method, path):
     for host in ("evil.test", "evil.test:80", "127.0.0.1.evil.test", "localhost.evil.test", "[::1", ""):
         reply = await control.call(method, path, {} if method != "GET" else None, headers={"Host": host})
 
@@ -621,18 +621,18 @@ async def test_under_a_name_that_somebody_else_gave_it_it_shows_and_does_nothing
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "10.1.2.3:80", "[::1]:80", "localhost:1"])
-async def test_addresses_and_localhost_are_always_its_own_names(control, host):
+async def test_ip_addresses_and_localhost_are_always_accepted_as_host(control, host):
     assert (await control.call("GET", "/sandbox/state", headers={"Host": host})).status == 200
 
 
-async def test_the_name_that_it_was_given_is_its_own(session):
+async def test_the_host_of_the_sandbox_is_accepted(session):
     async with Sandbox(host="localhost") as sandbox:
         control = Control(session, sandbox.console_url.rstrip("/"), "")
 
         assert (await control.state())["base_url"].startswith("http://localhost:")
 
 
-async def test_pages_are_for_this_moment_and_this_origin_and_no_preflight_allows_another(control):
+async def test_pages_are_not_cached_and_not_readable_by_other_origins(control):
     shown = await control.call("GET", "/sandbox/state", headers={"Origin": "https://evil.test"})
     preflight = await control.call("OPTIONS", "/sandbox/reset", headers={"Origin": "https://evil.test"})
 
@@ -643,6 +643,15 @@ async def test_pages_are_for_this_moment_and_this_origin_and_no_preflight_allows
     assert preflight.status == 405
 
 
-def test_every_argument_of_every_fault_has_a_kind():
+def test_every_argument_of_every_fault_has_a_form():
     for form in FORMS.values():
         assert json.loads(json.dumps(form.as_json()))["name"] == form.name
+
+
+async def test_a_key_of_another_type_is_refused_and_not_shown(control):
+    reply = await control.call("POST", "/sandbox/accounts", {"name": 7, "api_key": ["se cret"]})
+
+    assert reply.json["error"]["message"] == (
+        "name: must be 1 to 100 printable characters, without a space at either end, or null, not 7; "
+        "api_key: must be 8 to 200 visible ASCII characters, or null"
+    )

@@ -1,4 +1,4 @@
-"""POST /videos: what is refused, what is charged, and what a key is good for (2.4, 4.4, section 8)."""
+"""POST /videos: validation, charges, and Idempotency-Keys (2.4, 4.4, section 8)."""
 
 import asyncio
 import re
@@ -84,7 +84,7 @@ TAKEN = [
     "7 error 400 other",
     side="sandbox",
 )
-async def test_a_body_that_breaks_a_rule_is_refused_and_nothing_is_charged(service, api):
+async def test_an_invalid_body_is_refused_and_nothing_is_charged(service, api):
     before = service.balance
 
     for changes, message in REFUSED:
@@ -104,7 +104,7 @@ async def test_a_body_that_breaks_a_rule_is_refused_and_nothing_is_charged(servi
     "2.4 field attachments",
     side="sandbox",
 )
-async def test_a_body_within_the_rules_is_taken(service, api):
+async def test_a_valid_body_is_accepted(service, api):
     for n, changes in enumerate(TAKEN):
         reply = await api.create(**changes)
 
@@ -117,13 +117,13 @@ async def test_a_body_within_the_rules_is_taken(service, api):
     ("data", "content_type"),
     [(b"{", "application/json"), (b"[]", "application/json"), (b"", "application/json"), (b"{}", "text/plain")],
 )
-async def test_a_body_that_is_no_json_object_sent_as_json_is_refused(api, data, content_type):
+async def test_a_body_that_is_not_a_json_object_sent_as_json_is_refused(api, data, content_type):
     reply = await api.send("POST", "/videos", data=data, headers={"Content-Type": content_type})
 
     assert reply.status == 400
 
 
-async def test_unknown_fields_are_taken_if_the_sandbox_is_told_so(session):
+async def test_unknown_fields_are_accepted_with_allow_unknown_fields(session):
     async with Sandbox(allow_unknown_fields=True) as service:
         headers = {"Authorization": f"Bearer {service.api_key}"}
         body = {"model": "gen-2.0", "prompt": "x", "style": "noir"}
@@ -168,7 +168,7 @@ async def test_too_few_credits_are_402(service, api):
 
 
 @pytest.mark.rule("1 bullet 4", "2.3 field image_id", side="sandbox")
-async def test_an_own_upload_is_taken_by_its_id_and_by_its_url(service, api):
+async def test_an_own_upload_is_accepted_by_its_id_and_by_its_url(service, api):
     asset = (await api.upload(picture())).json
     url = service.base_url.removesuffix("/openapi/v1") + asset["url"]
 
@@ -197,7 +197,7 @@ async def test_an_upload_that_is_expired_deleted_foreign_or_lacks_its_token_is_r
 
 @pytest.mark.rule("4.4 response 429", "7 error 429", "8 limit submissions", side="sandbox")
 @pytest.mark.slow
-async def test_submission_101_within_a_minute_is_429_and_says_when_to_come_back(service, api):
+async def test_submission_101_within_a_minute_is_429_with_retry_after(service, api):
     first = [(await api.create()).status for _ in range(60)]
     service.clock.advance(30)
     second = [(await api.create()).status for _ in range(40)]
@@ -211,7 +211,7 @@ async def test_submission_101_within_a_minute_is_429_and_says_when_to_come_back(
 
 
 @pytest.mark.rule("8 limit submissions", side="sandbox")
-async def test_the_submission_limit_is_each_users_own(session):
+async def test_each_user_has_its_own_submission_limit(session):
     async with Sandbox(speed=0, submission_limit=3) as service:
         api, stranger = (
             Caller(session, service.base_url, key) for key in (service.api_key, service.add_account().api_key)
@@ -221,7 +221,7 @@ async def test_the_submission_limit_is_each_users_own(session):
         assert (statuses, (await stranger.create()).status) == ([202, 202, 202, 429], 202)
 
 
-async def test_a_limit_of_none_at_all_refuses_everything(session):
+async def test_a_submission_limit_of_0_refuses_every_create(session):
     async with Sandbox(submission_limit=0) as service:
         headers = {"Authorization": f"Bearer {service.api_key}"}
         async with session.post(f"{service.base_url}/videos", json={}, headers=headers) as answer:
@@ -229,7 +229,7 @@ async def test_a_limit_of_none_at_all_refuses_everything(session):
 
 
 @pytest.mark.rule("4.4 note one-key", side="sandbox")
-async def test_the_same_key_and_body_again_is_the_same_answer_and_no_new_charge(service, api):
+async def test_the_same_key_and_body_return_the_same_answer_without_a_new_charge(service, api):
     first = await api.create("order-1187")
     balance = service.balance
 
@@ -251,21 +251,21 @@ async def test_the_same_key_with_another_body_is_409(service, api):
     assert (reply.status, reply.code, len(service.tasks)) == (409, "IDEMPOTENCY_KEY_REUSED", 1)
 
 
-async def test_a_key_is_its_accounts_own(service, api, stranger):
+async def test_each_account_has_its_own_keys(service, api, stranger):
     mine, theirs = await api.create("order-1187"), await stranger.create("order-1187")
 
     assert mine.json["id"] != theirs.json["id"]
 
 
 @pytest.mark.rule("4.4 header Idempotency-Key", side="sandbox")
-async def test_without_a_key_every_create_makes_a_task(service, api):
+async def test_without_a_key_every_create_creates_a_task(service, api):
     await asyncio.gather(api.create(), api.create())
 
     assert len(service.tasks) == 2
 
 
 @pytest.mark.rule("4.4 note one-key", side="sandbox")
-async def test_many_creates_with_one_key_at_the_same_moment_make_one_task(service, api):
+async def test_concurrent_creates_with_one_key_create_one_task(service, api):
     replies = await asyncio.gather(*(api.create("order-1187") for _ in range(20)))
 
     assert len({reply.json["id"] for reply in replies}) == 1
@@ -280,11 +280,11 @@ async def test_a_key_that_is_too_short_or_too_long_is_400(api, length):
 
 @pytest.mark.rule("4.4 header Idempotency-Key", "8 limit key-length", side="sandbox")
 @pytest.mark.parametrize("length", [8, 100])
-async def test_a_key_of_8_to_100_characters_is_taken(api, length):
+async def test_a_key_of_8_to_100_characters_is_accepted(api, length):
     assert (await api.create("k" * length)).status == 202
 
 
-async def test_a_refused_create_does_not_use_up_its_key(service, api):
+async def test_a_refused_create_does_not_use_its_key(service, api):
     service.balance = 0
     service.change_model("gen-2.0", maintenance=True)
     refused = [(await api.create("order-1187")).status]
@@ -296,7 +296,7 @@ async def test_a_refused_create_does_not_use_up_its_key(service, api):
     assert (await api.create("order-1187")).status == 202
 
 
-async def test_the_record_holds_what_came_and_what_was_answered(service, api):
+async def test_the_log_of_creates_has_requests_and_answers(service, api):
     await api.create("order-1187", prompt="Ünïcode ⛵")
     service.faults.add("videos.create", Fault.status(503))
     await api.create()

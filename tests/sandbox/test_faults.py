@@ -1,4 +1,4 @@
-"""Each fault does on the wire what it says, and a create is made or not as asked."""
+"""Each fault on the wire, and whether the create is handled."""
 
 import asyncio
 import json
@@ -15,7 +15,7 @@ LOST = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError)
 
 @define
 class Wire:
-    """A bare socket to the service."""
+    """A socket connected to the service."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -26,7 +26,7 @@ class Wire:
         await self.writer.drain()
 
     async def end(self) -> bytes | type[OSError]:
-        """All that comes until the connection ends; ConnectionResetError if it ends with a RST."""
+        """Return all bytes until the connection is closed; ConnectionResetError if it is reset."""
         try:
             return await self.reader.read()
         except ConnectionResetError:
@@ -47,7 +47,7 @@ async def wire(service):
 @pytest.mark.parametrize(
     ("fault", "end"), [(Fault.close_after_body, b""), (Fault.reset_after_body, ConnectionResetError)]
 )
-async def test_after_the_body_the_connection_ends_with_a_fin_or_a_rst(service, wire, fault, end, made):
+async def test_the_connection_is_closed_or_reset_after_the_body(service, wire, fault, end, made):
     service.faults.add("videos.create", fault(made=made))
 
     await wire.post()
@@ -61,7 +61,7 @@ async def test_after_the_body_the_connection_ends_with_a_fin_or_a_rst(service, w
 @pytest.mark.parametrize(
     ("fault", "end"), [(Fault.close_before_body(), b""), (Fault.reset_before_body(), ConnectionResetError)]
 )
-async def test_before_the_body_the_connection_ends_though_only_the_head_was_sent(service, wire, fault, end):
+async def test_the_connection_is_closed_or_reset_after_the_head(service, wire, fault, end):
     service.faults.add("videos.create", fault)
 
     await wire.post(b"", length=35)
@@ -71,7 +71,7 @@ async def test_before_the_body_the_connection_ends_though_only_the_head_was_sent
     assert (create.body_arrived, create.status, create.task_id, create.fault) == (False, None, None, fault.name)
 
 
-async def test_a_create_whose_body_never_ends_is_on_record_as_one_that_did_not_arrive(service, wire):
+async def test_a_create_with_an_incomplete_body_is_logged_without_it(service, wire):
     await wire.post(b"{", length=35)
     await asyncio.sleep(0.05)
     wire.writer.close()
@@ -82,7 +82,7 @@ async def test_a_create_whose_body_never_ends_is_on_record_as_one_that_did_not_a
     assert service.tasks == {}
 
 
-async def test_a_create_whose_caller_is_gone_before_the_answer_is_made_all_the_same(service, wire):
+async def test_a_create_is_handled_even_if_the_caller_disconnects_before_the_answer(service, wire):
     await wire.post()
     wire.writer.transport.abort()
     for _ in range(100):
@@ -95,7 +95,7 @@ async def test_a_create_whose_caller_is_gone_before_the_answer_is_made_all_the_s
 
 
 @pytest.mark.rule("4.4 note no-resend", side="sandbox")
-async def test_silence_lasts_until_the_caller_goes_away_and_the_task_is_made(service, wire):
+async def test_a_stall_lasts_until_the_caller_disconnects_and_the_task_is_created(service, wire):
     service.faults.add("videos.create", Fault.stall())
     await wire.post()
 
@@ -105,7 +105,7 @@ async def test_silence_lasts_until_the_caller_goes_away_and_the_task_is_made(ser
     assert (len(service.tasks), service.creates[0].status) == (1, None)
 
 
-async def test_silence_can_end_after_some_seconds_of_the_sandbox_with_the_real_answer(service, api):
+async def test_a_stall_of_some_seconds_ends_with_the_real_answer(service, api):
     service.faults.add("videos.create", Fault.stall(90))
     call = asyncio.create_task(api.create())
     while not call.done():
@@ -117,7 +117,7 @@ async def test_silence_can_end_after_some_seconds_of_the_sandbox_with_the_real_a
 
 @pytest.mark.parametrize("made", [True, False])
 @pytest.mark.parametrize("after", [0, 5, 0.5])
-async def test_an_answer_is_cut_after_some_bytes_or_a_share_of_its_full_length(service, wire, after, made):
+async def test_an_answer_is_cut_off_after_bytes_or_a_share_of_its_length(service, wire, after, made):
     service.faults.add("videos.create", Fault.cut(after, made=made))
 
     await wire.post()
@@ -129,7 +129,7 @@ async def test_an_answer_is_cut_after_some_bytes_or_a_share_of_its_full_length(s
     assert len(service.tasks) == made
 
 
-async def test_something_that_is_no_http_comes_where_a_status_line_should_be(service, wire):
+async def test_bytes_that_are_not_http_are_sent_instead_of_an_answer(service, wire):
     service.faults.add("videos.create", Fault.not_http(b"SSH-2.0-x\r\n"))
 
     await wire.post()
@@ -138,7 +138,7 @@ async def test_something_that_is_no_http_comes_where_a_status_line_should_be(ser
     assert service.creates[0].status is None
 
 
-async def test_an_answer_can_drip(service, api):
+async def test_an_answer_can_be_sent_slowly(service, api):
     service.faults.add("videos.create", Fault.drip(1000))
     began = time.monotonic()
 
@@ -148,7 +148,7 @@ async def test_an_answer_can_drip(service, api):
     assert time.monotonic() - began > len(reply.body) / 1000 * 0.5
 
 
-async def test_a_drip_ends_when_the_caller_has_gone(service, api):
+async def test_a_slow_answer_ends_when_the_caller_disconnects(service, api):
     service.faults.add("videos.create", Fault.drip(5))
 
     with pytest.raises(TimeoutError):
@@ -179,7 +179,7 @@ async def test_any_status_can_be_answered_with_any_body(service, api, body, cont
 
 
 @pytest.mark.rule("4.4 note no-resend", "7 error 503", "7 error 502 504", side="sandbox")
-async def test_a_status_of_failure_may_hide_a_task_that_was_made_and_charged(service, api):
+async def test_an_error_status_can_hide_a_task_that_was_created_and_charged(service, api):
     before = service.balance
     service.faults.add("videos.create", Fault.status(504, content_type="text/html", made=True))
 
@@ -190,7 +190,7 @@ async def test_a_status_of_failure_may_hide_a_task_that_was_made_and_charged(ser
 
 
 @pytest.mark.rule("7 error 502 504", side="sandbox")
-async def test_a_page_comes_instead_of_json(service, api):
+async def test_an_html_page_can_be_answered_instead_of_json(service, api):
     service.faults.add("videos.create", Fault.html(502))
 
     reply = await api.create()
@@ -199,7 +199,7 @@ async def test_a_page_comes_instead_of_json(service, api):
     assert reply.body.startswith(b"<!doctype html>")
 
 
-async def test_a_redirect_is_answered_and_nothing_is_made(service, api):
+async def test_a_redirect_can_be_answered_and_nothing_is_created(service, api):
     service.faults.add("videos.create", Fault.redirect("https://elsewhere.test/", 302))
 
     reply = await api.create()
@@ -207,7 +207,7 @@ async def test_a_redirect_is_answered_and_nothing_is_made(service, api):
     assert (reply.status, reply.headers["location"], service.tasks) == (302, "https://elsewhere.test/", {})
 
 
-async def test_a_success_can_be_no_json(service, api):
+async def test_a_success_can_have_a_body_that_is_not_json(service, api):
     service.faults.add("videos.create", Fault.garble())
 
     reply = await api.create()
@@ -218,7 +218,7 @@ async def test_a_success_can_be_no_json(service, api):
 
 
 @pytest.mark.parametrize("made", [True, False])
-async def test_a_success_can_be_without_an_id(service, api, made):
+async def test_a_success_can_have_no_id(service, api, made):
     service.faults.add("videos.create", Fault.without_id(made=made))
 
     reply = await api.create()
@@ -236,7 +236,7 @@ async def test_an_answer_can_be_edited(service, api):
     assert (odd["status"], odd["points"], honest["status"]) == ("dreaming", "20", "queued")
 
 
-async def test_an_upload_that_was_not_kept_can_be_answered_as_if_it_were(service, api):
+async def test_an_upload_that_was_not_stored_can_be_answered_with_success(service, api):
     service.faults.add("files.create", Fault.cut(10, made=False))
 
     with pytest.raises(aiohttp.ClientPayloadError):
@@ -257,7 +257,7 @@ async def test_a_kept_alive_connection_is_closed_when_the_next_request_has_been_
     assert len(service.tasks) == 1
 
 
-async def test_faults_wait_for_their_op_let_others_pass_and_are_played_as_often_as_asked(service, api):
+async def test_faults_are_applied_to_their_op_after_others_and_as_often_as_planned(service, api):
     service.faults.add("models.list", Fault.status(500), times=2, after=1)
     service.faults.add("*", Fault.status(503), times=None)
 
@@ -277,7 +277,7 @@ async def video(service, api) -> str:
     return f"/videos/{task_id}/content"
 
 
-async def test_a_video_can_come_with_another_type_or_empty(service, api, video):
+async def test_a_video_can_be_empty_or_have_another_media_type(service, api, video):
     service.faults.add("videos.content", Fault.rewrite(content_type="application/json"))
     service.faults.add("videos.content", Fault.rewrite(body=b"", status=206))
 
@@ -287,7 +287,7 @@ async def test_a_video_can_come_with_another_type_or_empty(service, api, video):
     assert (empty.status, empty.body) == (206, b"")
 
 
-async def test_a_video_can_claim_a_wrong_length(service, api, video):
+async def test_a_video_can_have_a_wrong_content_length(service, api, video):
     size = len((await api.get(video)).body)
     service.faults.add("videos.content", Fault.rewrite(length=size + 1))
     service.faults.add("videos.content", Fault.rewrite(length=size - 1))
@@ -312,7 +312,7 @@ async def test_a_range_can_be_ignored_or_answered_with_other_bytes(service, api,
     assert (lying.headers["content-range"], lying.body) == ("bytes 0-9/10", whole[100:200])
 
 
-async def test_the_second_origin_has_faults_of_its_own(service, api):
+async def test_the_origin_of_signed_links_has_its_own_faults(service, api):
     service.faults.add("link", Fault.close_before_body(), times=None)
 
     with pytest.raises(LOST):
@@ -325,7 +325,7 @@ async def test_a_caller_that_waits_for_100_continue_gets_it(service, api):
     assert reply.status == 202
 
 
-async def test_a_fault_that_never_answers_does_not_hold_up_closing(session):
+async def test_a_fault_that_never_answers_does_not_delay_closing(session):
     async with Sandbox(speed=0) as service:
         service.faults.add("models.list", Fault.stall(1e9))
         call = asyncio.create_task(session.get(f"{service.base_url}/models"))
@@ -335,6 +335,6 @@ async def test_a_fault_that_never_answers_does_not_hold_up_closing(session):
         await call
 
 
-async def test_a_misspelt_operation_is_refused_and_the_operations_are_named(service):
+async def test_an_unknown_operation_is_refused_with_a_list_of_the_operations(service):
     with pytest.raises(ValueError, match=r"video\.create.*videos\.create"):
         service.faults.add("video.create", Fault.stall())

@@ -1,4 +1,4 @@
-"""POST /files: uploads, their four errors, their addresses and their end (2.3, 4.3, section 7)."""
+"""POST /files: uploads, their four errors, URLs and expiry (2.3, 4.3, section 7)."""
 
 import base64
 import io
@@ -17,7 +17,7 @@ def b64(content: bytes) -> str:
 
 @pytest.mark.rule("2.3 field mime", "4 endpoint POST /files", "4.3 body image_b64", "4.3 note format", side="sandbox")
 @pytest.mark.parametrize(("kind", "mime"), [("PNG", "image/png"), ("JPEG", "image/jpeg"), ("WEBP", "image/webp")])
-async def test_the_format_is_recognised_from_the_content_whatever_the_data_uri_says(api, kind, mime):
+async def test_the_format_is_detected_from_the_content_not_from_the_data_uri(api, kind, mime):
     content = picture(kind=kind)
 
     replies = [
@@ -37,7 +37,7 @@ async def test_the_format_is_recognised_from_the_content_whatever_the_data_uri_s
     "4.3 response 200",
     side="sandbox",
 )
-async def test_an_asset_has_its_id_twice_and_a_url_below_the_root_with_a_token(api):
+async def test_an_asset_has_two_equal_ids_and_a_url_with_a_token(api):
     asset = (await api.upload(picture())).json
 
     assert asset["id"] == asset["image_id"]
@@ -45,7 +45,7 @@ async def test_an_asset_has_its_id_twice_and_a_url_below_the_root_with_a_token(a
 
 
 @pytest.mark.rule("2.3 field url", side="sandbox")
-async def test_an_assets_url_serves_the_picture_to_whoever_has_the_whole_token(service, api):
+async def test_the_url_of_an_asset_returns_the_picture_with_the_complete_token_only(service, api):
     asset = (await api.upload(picture())).json
     url = service.base_url.removesuffix("/openapi/v1") + asset["url"]
 
@@ -78,7 +78,7 @@ async def test_an_assets_url_serves_the_picture_to_whoever_has_the_whole_token(s
         ({"image_b64": "bm8gaW1hZ2U="}, "INVALID_REFERENCE_IMAGE"),
         ({"image_b64": "§§§"}, "INVALID_REFERENCE_IMAGE"),
         ({"image_b64": "abc"}, "INVALID_REFERENCE_IMAGE"),
-        # Pillow would hand it to another program.
+        # Pillow would start another program for it.
         (
             {"image_b64": b64(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\n%%EOF\n")},
             "INVALID_REFERENCE_IMAGE",
@@ -94,13 +94,13 @@ async def test_an_assets_url_serves_the_picture_to_whoever_has_the_whole_token(s
         (["x"], "INVALID_PARAMETER"),
     ],
 )
-async def test_what_is_no_upload_is_refused_with_its_code(api, body, code):
+async def test_an_invalid_upload_is_refused_with_its_code(api, body, code):
     reply = await api.post("/files", body)
 
     assert (reply.status, reply.code) == (400, code)
 
 
-async def test_a_picture_of_more_than_50_megapixels_is_refused_however_small_its_file(service, api):
+async def test_a_picture_of_more_than_50_megapixels_is_refused_even_if_its_file_is_small(service, api):
     file = io.BytesIO()
     Image.new("1", (7100, 7100)).save(file, "PNG")
 
@@ -112,14 +112,14 @@ async def test_a_picture_of_more_than_50_megapixels_is_refused_however_small_its
     assert len(service.assets) == 0
 
 
-async def test_what_only_looks_like_an_address_is_refused(api):
+async def test_an_invalid_url_is_refused(api):
     replies = [await api.post("/files", {field: "//["}) for field in ("image_b64", "image_url")]
     replies.append(await api.post("/files", {"image_url": "http://["}))
 
     assert [reply.status for reply in replies] == [400, 400, 400]
 
 
-async def test_an_own_asset_is_known_by_its_url_in_any_case_of_scheme(service, api):
+async def test_the_scheme_of_an_own_url_is_case_insensitive(service, api):
     asset = (await api.upload(picture())).json
     url = service.base_url.removesuffix("/openapi/v1").replace("http:", "HTTP:") + asset["url"]
 
@@ -132,7 +132,7 @@ async def test_an_own_asset_is_known_by_its_url_in_any_case_of_scheme(service, a
 
 
 @pytest.mark.rule("4.3 note no-multipart", side="sandbox")
-async def test_what_is_no_json_is_refused(api):
+async def test_a_body_that_is_not_json_is_refused(api):
     assert (await api.send("POST", "/files", data=b"\x89PNG")).status == 400
 
 
@@ -148,7 +148,7 @@ async def test_an_own_asset_is_reused_by_its_full_url(service, api, field):
 
 
 @pytest.mark.rule("4.3 note old-habit", side="sandbox")
-async def test_an_own_assets_path_is_accepted_where_older_clients_put_it(api):
+async def test_the_path_of_an_own_asset_is_accepted_as_image_b64(api):
     asset = (await api.upload(picture())).json
 
     assert (await api.post("/files", {"image_b64": asset["url"]})).json == asset
@@ -166,7 +166,7 @@ async def test_an_asset_that_is_expired_foreign_or_lacks_its_token_cannot_be_reu
     assert {(reply.status, reply.code) for reply in replies} == {(400, "REFERENCE_ASSET_EXPIRED")}
 
 
-async def test_a_large_upload_is_taken(api):
+async def test_a_large_upload_is_accepted(api):
     file = io.BytesIO()
     Image.frombytes("RGB", (1200, 1000), os.urandom(3_600_000)).save(file, "PNG", compress_level=0)
     body = io.BytesIO(json.dumps({"image_b64": b64(file.getvalue())}).encode())

@@ -1,4 +1,4 @@
-"""Input of the kind that nobody sends by accident: it is refused in words, and breaks nothing for those who look on."""
+"""Hostile input: it is refused with a message, and has no effect on other requests."""
 
 import io
 import json
@@ -22,7 +22,7 @@ def nested(depth: int) -> str:
 
 
 def strict(text: bytes):
-    """What a browser makes of it: NaN and Infinity are errors."""
+    """Parse JSON as a browser does: NaN and Infinity are errors."""
 
     def refused(name: str) -> float:
         raise ValueError(name)
@@ -31,7 +31,7 @@ def strict(text: bytes):
 
 
 async def sent(size: int) -> AsyncIterator[bytes]:
-    """A body in pieces, whose length is not told before."""
+    """A body in chunks, without a Content-Length."""
     for _ in range(0, size, MIB // 4):
         yield b" " * (MIB // 4)
 
@@ -41,12 +41,12 @@ def root(service) -> str:
     return service.console_url.rstrip("/")
 
 
-# What is no JSON, or too deep.
+# Bodies that are not JSON, or nested too deep.
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "1e400", nested(100), nested(980), nested(100_000)])
 @pytest.mark.parametrize("bare", [True, False])
-async def test_a_create_with_what_is_no_json_is_refused_and_the_state_stays_json(service, api, root, value, bare):
+async def test_a_create_that_is_not_json_is_refused_and_the_state_stays_json(service, api, root, value, bare):
     body = f'{{"model": "gen-2.0", "prompt": {value}}}'
 
     reply = await api.send("POST", "/videos", data=body, headers=JSON, bare=bare)
@@ -59,7 +59,7 @@ async def test_a_create_with_what_is_no_json_is_refused_and_the_state_stays_json
     assert service.tasks == {}
 
 
-async def test_a_create_as_deep_as_is_taken_is_answered_and_shown(api, root):
+async def test_a_create_with_the_maximum_depth_is_answered_and_shown(api, root):
     body = {"model": "gen-2.0", "prompt": "x", "attachments": [{"deep": json.loads(nested(DEEPEST - 3))}]}
 
     reply = await api.post("/videos", body)
@@ -70,14 +70,14 @@ async def test_a_create_as_deep_as_is_taken_is_answered_and_shown(api, root):
 
 
 @pytest.mark.parametrize("reading", [read, read_strictly])
-def test_json_is_read_to_a_depth_and_no_deeper(reading):
+def test_json_beyond_the_maximum_depth_is_refused(reading):
     assert reading(nested(DEEPEST)) == json.loads(nested(DEEPEST))
     for depth in (DEEPEST + 1, 100_000):
         with pytest.raises(ValueError, match="too deep"):
             reading(nested(depth))
 
 
-async def test_lifetimes_without_an_end_are_shown_as_null(session):
+async def test_infinite_times_are_shown_as_null(session):
     async with Sandbox(queued_for=math.inf) as service:
         await Caller(session, service.base_url, service.api_key).create()
         async with session.get(f"{service.console_url}sandbox/state") as answer:
@@ -86,7 +86,7 @@ async def test_lifetimes_without_an_end_are_shown_as_null(session):
     assert [(task["starts_at"], task["ends_at"]) for task in state["tasks"]] == [(None, None)]
 
 
-# Numbers beyond everything.
+# Numbers beyond every limit.
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ async def test_lifetimes_without_an_end_are_shown_as_null(session):
         ("/sandbox/faults", '{"op": "*", "fault": "stall", "times": %s}', "times"),
     ],
 )
-async def test_a_number_beyond_all_limits_is_refused_by_its_field(service, api, root, path, body, field):
+async def test_a_number_beyond_every_limit_is_refused_with_its_field(service, api, root, path, body, field):
     for value in (HUGE, "-" + HUGE, "9" * 5000, "1e400", "NaN", "Infinity"):
         reply = await api.send("POST", f"{root}{path}", data=body % value, headers=JSON, bare=True)
 
@@ -109,14 +109,14 @@ async def test_a_number_beyond_all_limits_is_refused_by_its_field(service, api, 
 
 
 @pytest.mark.parametrize("beyond", [math.inf, math.nan, -1.0])
-def test_a_clock_runs_at_a_finite_speed_and_is_advanced_by_finite_times(beyond):
+def test_speed_and_advance_must_be_finite_and_not_negative(beyond):
     with pytest.raises(ValueError, match="speed must be"):
         SandboxClock(beyond)
-    with pytest.raises(ValueError, match="time does not"):
+    with pytest.raises(ValueError, match="seconds must be 0 or more, and finite"):
         SandboxClock().advance(beyond)
 
 
-async def test_a_range_with_thousands_of_digits_is_a_range_like_any_other(service, api):
+async def test_a_range_with_thousands_of_digits_is_handled_as_a_range(service, api):
     service.add_model(evolve(service.models["gen-2.0"], durations=(1,), resolutions=("180p",)))
     task_id = (await api.create(duration=1, ratio="1:1")).json["id"]
     service.clock.advance(10)
@@ -131,10 +131,10 @@ async def test_a_range_with_thousands_of_digits_is_a_range_like_any_other(servic
     assert (zeros.status, zeros.body) == (206, whole[:2])
 
 
-# Bodies beyond everything.
+# Bodies beyond every limit.
 
 
-async def test_a_body_above_its_limit_is_413_and_none_of_it_is_kept(service, api):
+async def test_a_body_above_its_limit_is_413_and_discarded(service, api):
     replies = [
         await api.send("POST", "/videos", data=sent(2 * MIB), headers=JSON, bare=True),
         await api.send("POST", "/videos", data=io.BytesIO(b" " * (MIB + 1)), headers=JSON),
@@ -153,7 +153,7 @@ async def test_a_body_of_exactly_its_limit_is_read(service, api):
 
 
 @pytest.mark.slow
-async def test_an_upload_may_be_64_mib_and_no_more(api):
+async def test_an_upload_may_have_at_most_64_mib(api):
     body = json.dumps({"image_b64": "bm8gaW1hZ2U="}).encode()
 
     taken = await api.send("POST", "/files", data=io.BytesIO(body.ljust(64 * MIB)), headers=JSON)
@@ -163,7 +163,7 @@ async def test_an_upload_may_be_64_mib_and_no_more(api):
     assert (refused.status, refused.code) == (413, "BODY_TOO_LARGE")
 
 
-async def test_a_body_of_a_control_path_is_limited_and_a_foreign_one_is_not_read_at_all(service, api, root):
+async def test_a_body_of_a_control_path_is_limited_and_not_read_if_it_is_foreign(service, api, root):
     foreign = {"Content-Type": "text/plain", "Origin": "http://evil.test"}
 
     refused = await api.send("POST", f"{root}/sandbox/clock", data=sent(2 * MIB), headers=JSON, bare=True)
@@ -176,7 +176,7 @@ async def test_a_body_of_a_control_path_is_limited_and_a_foreign_one_is_not_read
 # The ledger.
 
 
-async def test_each_balance_in_the_ledger_is_the_sum_up_to_it_though_refunds_are_booked_late(service, api, root):
+async def test_each_balance_in_the_ledger_is_a_running_sum_even_if_refunds_are_booked_late(service, api, root):
     await api.create(prompt="[fail]")
     service.clock.advance(10)
     service.account("account-1").book(service.clock.now(), "adjustment", 5)

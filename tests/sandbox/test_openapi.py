@@ -1,4 +1,4 @@
-"""The OpenAPI document of the service: valid, complete, served, and true of the sandbox and the SDK."""
+"""The OpenAPI document: it is valid, complete and served, and agrees with the sandbox and the SDK."""
 
 import json
 import re
@@ -8,6 +8,7 @@ import pytest
 from attrs import fields
 
 from vidgen_async.sandbox.create_validation import FIELDS
+from vidgen_async.sandbox.media.video_content import RATIOS
 from vidgen_async.sandbox.routes import PATHS
 from vidgen_async.sandbox.web.openapi import describe
 from vidgen_async.types.resources import ReferenceAsset, VideoRequest, VideoTask
@@ -24,7 +25,7 @@ OPERATIONS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def body_of(op: str) -> dict[str, Any]:
-    """What is described of the JSON body that an operation takes."""
+    """Return the description of the JSON body of an operation."""
     return OPERATIONS[op][1]["requestBody"]["content"]["application/json"]
 
 
@@ -33,7 +34,8 @@ def examples_of(op: str) -> list[Any]:
 
 
 def names_of(resource: type[Any]) -> set[str]:
-    return {attribute.name for attribute in fields(resource)} - {"extra"}
+    """Return the fields that the service sends; ``request_id`` is a response header."""
+    return {attribute.name for attribute in fields(resource)} - {"extra", "request_id"}
 
 
 @pytest.mark.needs_dev
@@ -67,7 +69,7 @@ def test_the_paths_and_methods_of_the_sandbox_are_described_and_nothing_else():
 
 
 @pytest.mark.parametrize("op", OPERATIONS)
-def test_every_operation_says_what_a_missing_key_and_a_fault_of_the_gateway_get(op):
+def test_every_operation_describes_401_and_gateway_faults(op):
     _, described = OPERATIONS[op]
 
     assert described["responses"].keys() >= {"401", "502", "504"}
@@ -86,15 +88,16 @@ def test_a_task_and_an_asset_are_described_with_the_fields_of_the_sdk():
     assert SCHEMAS["ReferenceAsset"]["properties"].keys() == names_of(ReferenceAsset)
 
 
-def test_only_what_the_service_closes_is_closed():
+def test_only_what_the_description_closes_is_closed():
     enumerated = set(re.findall(r'"(\w+)": {[^{}]*"enum"', json.dumps(SCHEMAS)))
     without_more = {name for name, schema in SCHEMAS.items() if schema.get("additionalProperties") is False}
 
     assert enumerated == {"ratio", "aspect_ratio"}
+    assert set(SCHEMAS["VideoRequest"]["properties"]["ratio"]["enum"]) == RATIOS.keys()
     assert without_more == {"VideoRequest"}
 
 
-def test_changing_a_document_changes_no_other():
+def test_each_document_is_a_new_copy():
     changed = describe("http://one.test/openapi/v1")
 
     changed["components"]["schemas"].clear()
@@ -108,11 +111,12 @@ async def test_the_document_is_served_beside_the_service_without_a_key(service, 
 
     assert (reply.status, reply.headers["content-type"]) == (200, "application/json; charset=utf-8")
     assert reply.json == describe(service.base_url)
+    assert reply.json["servers"] == [{"url": service.base_url}]
     assert service.requests == []
 
 
 @pytest.mark.parametrize(("op", "status"), [("files.create", 200), ("videos.create", 202)])
-async def test_the_examples_of_the_document_are_taken(api, op, status):
+async def test_the_examples_of_the_document_are_accepted(api, op, status):
     path, _ = OPERATIONS[op]
 
     replies = [await api.post(path, example) for example in examples_of(op)]
@@ -120,7 +124,7 @@ async def test_the_examples_of_the_document_are_taken(api, op, status):
     assert [reply.status for reply in replies] == [status]
 
 
-async def test_the_described_way_from_an_upload_to_a_video_of_it_can_be_gone(service, api):
+async def test_the_link_from_an_upload_to_a_create_works(service, api):
     (upload,) = examples_of("files.create")
     asset = (await api.post("/files", upload)).json
 

@@ -1,10 +1,12 @@
-"""A sandbox with a state goes on where the last one was, however that ended."""
+"""A sandbox with a state continues where the last one ended, even if that was killed."""
 
 import asyncio
+import hashlib
 import json
 import math
 import os
 import random
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -20,7 +22,7 @@ from attrs import evolve
 
 from tests.sandbox.conftest import Caller, picture
 from vidgen_async.sandbox import Sandbox, SandboxClock, StateError
-from vidgen_async.sandbox.store.state_file import Batch, StateFile
+from vidgen_async.sandbox.store.state_file import APPLICATION_ID, StateFile, _checksum
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -34,7 +36,7 @@ def caller(session, sandbox: Sandbox, name: str = "account-1") -> Caller:
     return Caller(session, sandbox.base_url, sandbox.account(name).api_key)
 
 
-async def test_tasks_ledgers_keys_and_balances_are_there_again(session, state):
+async def test_tasks_ledgers_keys_and_balances_are_restored(session, state):
     async with Sandbox(state=state, speed=0, accounts={"ann": 60}) as first:
         keys = list(first.accounts)
         created = await caller(session, first, "ann").create("key-of-ö", prompt="A boat ö \ud800", ratio="1:1")
@@ -54,7 +56,7 @@ async def test_tasks_ledgers_keys_and_balances_are_there_again(session, state):
         assert (await ann.get("/account")).json["credits"] == 40
 
 
-async def test_a_finished_video_is_the_same_bytes_again_also_with_a_picture_that_was_deleted(session, state):
+async def test_a_restored_task_has_the_same_video_even_if_its_picture_was_deleted(session, state):
     async with Sandbox(state=state, speed=0) as first:
         api = caller(session, first)
         first.add_model(evolve(first.models["gen-2.0"], durations=(1,), resolutions=("180p",)))
@@ -70,7 +72,7 @@ async def test_a_finished_video_is_the_same_bytes_again_also_with_a_picture_that
         assert list(second.assets) == []
 
 
-async def test_uploads_and_signed_links_work_again(session, state):
+async def test_restored_uploads_and_signed_links_work(session, state):
     async with Sandbox(state=state, speed=0) as first:
         api = caller(session, first)
         asset = (await api.upload(content := picture("gold"))).json
@@ -88,7 +90,7 @@ async def test_uploads_and_signed_links_work_again(session, state):
         assert (opened.status, opened.headers["content-type"]) == (200, "video/mp4")
 
 
-async def test_a_refund_that_falls_due_while_it_is_closed_is_booked_once(session, state):
+async def test_a_refund_that_becomes_due_while_the_sandbox_is_closed_is_booked_once(session, state):
     async with Sandbox(state=state, speed=0) as first:
         ids = [(await caller(session, first).create(prompt="[fail: dark]")).json["id"] for _ in range(2)]
         first.clock.advance(3.5)
@@ -102,7 +104,7 @@ async def test_a_refund_that_falls_due_while_it_is_closed_is_booked_once(session
             assert sandbox.balance == 100_000
 
 
-async def test_the_submission_window_and_planned_failures_go_on(session, state):
+async def test_the_submission_window_and_planned_failures_are_restored(session, state):
     async with Sandbox(state=state, speed=0, submission_limit=2) as first:
         await caller(session, first).create()
         first.fail_next_task("too dark", refund=False)
@@ -117,7 +119,7 @@ async def test_the_submission_window_and_planned_failures_go_on(session, state):
         assert [task.failure and task.failure.reason for task in second.tasks.values()] == [None, "too dark", None]
 
 
-async def test_time_goes_on_from_where_it_was_never_back_and_stands_still_if_it_stood(state):
+async def test_time_continues_from_the_stored_time_and_stays_stopped_at_speed_0(state):
     async with Sandbox(state=state, speed=0) as first:
         first.clock.advance(500_000)
         stood = first.clock.now()
@@ -134,7 +136,7 @@ async def test_time_goes_on_from_where_it_was_never_back_and_stands_still_if_it_
     assert 0 <= again - ended < 20_000
 
 
-async def test_what_was_changed_from_python_is_there_after_closing(state):
+async def test_changes_from_python_are_stored_on_closing(state):
     async with Sandbox(state=state) as first:
         first.add_account(name="ann", balance=3)
         first.change_model("gen-2.0", maintenance=True)
@@ -146,7 +148,7 @@ async def test_what_was_changed_from_python_is_there_after_closing(state):
         assert second.balance == 8
 
 
-async def test_after_a_reset_only_the_opening_state_is_on_record(session, state):
+async def test_after_a_reset_only_later_changes_are_restored(session, state):
     async with Sandbox(state=state, speed=0, accounts={"ann": 60}) as first:
         api = caller(session, first)
         await api.create("key-of-order", image_ids=[(await api.upload(picture())).json["id"]])
@@ -160,7 +162,7 @@ async def test_after_a_reset_only_the_opening_state_is_on_record(session, state)
         assert second.accounts.names == ["account-1", "ann"]
 
 
-async def test_accounts_on_record_keep_their_credits_and_new_ones_are_added(state):
+async def test_stored_accounts_keep_their_credits_and_new_ones_are_added(state):
     async with Sandbox(state=state, balance=7, accounts={"ann": 60}) as first:
         keys = list(first.accounts)
 
@@ -171,7 +173,7 @@ async def test_accounts_on_record_keep_their_credits_and_new_ones_are_added(stat
         assert list(second.accounts)[:2] == keys
 
 
-async def test_a_directory_takes_the_file_and_only_its_owner_may_read_it(tmp_path):
+async def test_a_directory_gets_a_file_that_only_its_owner_may_read(tmp_path):
     async with Sandbox(state=str(tmp_path)):
         mode = (tmp_path / "sandbox.db").stat().st_mode
 
@@ -187,10 +189,10 @@ async def test_reads_at_the_usual_speed_write_nothing(session, state):
         assert {path: path.stat().st_mtime_ns for path in state.parent.iterdir()} == before
 
 
-# What goes wrong.
+# Failures.
 
 
-async def opening(state: Path, **options) -> str:
+async def error_of_opening(state: Path, **options) -> str:
     """The message of the StateError."""
     with pytest.raises(StateError) as caught:
         async with Sandbox(state=state, **options):
@@ -200,7 +202,7 @@ async def opening(state: Path, **options) -> str:
 
 async def test_a_second_sandbox_on_the_same_state_is_refused_while_the_first_runs(session, state):
     async with Sandbox(state=state) as first:
-        refusals = [await opening(state) for _ in range(2)]
+        refusals = [await error_of_opening(state) for _ in range(2)]
         created = await caller(session, first).create()
 
     assert refusals == [f"the state {state} is in use by another sandbox"] * 2
@@ -208,7 +210,7 @@ async def test_a_second_sandbox_on_the_same_state_is_refused_while_the_first_run
         assert list(second.tasks) == [created.json["id"]]
 
 
-async def test_a_file_of_something_else_is_refused_and_left_as_it_is(tmp_path):
+async def test_a_file_of_another_program_is_refused_and_not_changed(tmp_path):
     text, database = tmp_path / "notes.txt", tmp_path / "other.db"
     text.write_text("my notes, which are long enough to be more than a header of a database would need " * 9)
     with sqlite3.connect(database) as db:
@@ -216,77 +218,144 @@ async def test_a_file_of_something_else_is_refused_and_left_as_it_is(tmp_path):
     db.close()
     before = [text.read_bytes(), database.read_bytes()]
 
-    assert await opening(text) == f"{text} is a file of something else, not the state of a sandbox, or it is damaged"
-    assert await opening(database) == f"{database} is a file of something else, not the state of a sandbox"
+    assert await error_of_opening(text) == f"{text} is not the state of a sandbox but another file, or is damaged"
+    assert (
+        await error_of_opening(database)
+        == f"{database} is not the state of a sandbox but another file; pass another path"
+    )
     assert [text.read_bytes(), database.read_bytes()] == before
 
 
-def change(state: Path, statement: str) -> None:
+def change(state: Path, *statements: str, seal: bool = False) -> None:
+    """Run SQL on a state; ``seal`` gives the records the checksums of their new contents."""
     db = sqlite3.connect(state)
-    db.execute(statement)
+    db.create_function("checksum", 3, _checksum)
+    for statement in (*statements, *(["UPDATE records SET crc = checksum(kind, id, record)"] if seal else [])):
+        db.execute(statement)
     db.commit()
     db.close()
 
 
-async def test_a_newer_format_is_refused_by_its_number(state):
-    async with Sandbox(state=state):
-        pass
-    change(state, "PRAGMA user_version = 2")
-
-    assert await opening(state) == (
-        f"the state {state} was written by a newer version: its format is 2, this one reads up to 1"
+@pytest.mark.parametrize("version", [1, 3])
+async def test_a_state_of_another_format_is_refused_with_what_to_do_and_not_changed(state, version):
+    change(
+        state,
+        "CREATE TABLE facts (n INTEGER PRIMARY KEY, kind TEXT NOT NULL, record TEXT NOT NULL)",
+        "INSERT INTO facts VALUES (1, 'account', '{}')",
+        f"PRAGMA application_id = {APPLICATION_ID}",
+        f"PRAGMA user_version = {version}",
     )
+    before = state.read_bytes()
+
+    assert await error_of_opening(state) == (
+        f"the state {state} has format {version}, and this version of vidgen_async reads format 2 only. The file was "
+        "not changed: pass another path to start with a new state, or open this one with the version of vidgen_async "
+        "that wrote it"
+    )
+    assert state.read_bytes() == before
 
 
+#: Changes of records whose checksums are right.
 DAMAGES = [
-    "UPDATE facts SET record = '{'",
-    "UPDATE facts SET record = '{}'",
-    "UPDATE facts SET record = '[]'",
-    "UPDATE facts SET kind = 'gift' WHERE kind = 'entry'",
-    "DELETE FROM facts WHERE kind = 'account'",
-    "UPDATE facts SET record = '7'",
-    "UPDATE facts SET record = json_set(record, '$.points', 'x') WHERE kind = 'task'",
-    "UPDATE facts SET record = json_set(record, '$.created_at', json('[]')) WHERE kind = 'task'",
-    "UPDATE facts SET record = json_set(record, '$.film[0]', 7) WHERE kind = 'task'",
-    "UPDATE facts SET record = json_set(record, '$.balance', 'x') WHERE kind = 'entry'",
-    "UPDATE facts SET record = json_set(record, '$.task_id', 'task_0') WHERE kind = 'key'",
-    "UPDATE assets SET record = '[]'",
-    "UPDATE assets SET record = json_set(record, '$.expires_at', null)",
-    "UPDATE bytes SET content = 7",
-    "DELETE FROM facts",
-    "DELETE FROM named",
-    "DELETE FROM named WHERE name = 'secret'",
-    "UPDATE named SET value = '7'",
-    "DROP TABLE facts",
+    "UPDATE records SET record = '{'",
+    "UPDATE records SET record = '{}'",
+    "UPDATE records SET record = '[]'",
+    "UPDATE records SET record = '7'",
+    "UPDATE records SET kind = 'gift' WHERE kind = 'entry'",
+    "UPDATE records SET record = json_set(record, '$.points', 'x') WHERE kind = 'task'",
+    "UPDATE records SET record = json_set(record, '$.created_at', json('[]')) WHERE kind = 'task'",
+    "UPDATE records SET record = json_set(record, '$.gift', 1) WHERE kind = 'task'",
+    "UPDATE records SET record = json_set(record, '$.account', 'ann') WHERE kind = 'task'",
+    "UPDATE records SET record = json_set(record, '$[1].balance', 'x') WHERE kind = 'entry'",
+    "UPDATE records SET record = json_set(record, '$[1][1].task_id', 'task_0') WHERE kind = 'key'",
+    "UPDATE records SET record = json_set(record, '$.expires_at', null) WHERE kind = 'asset'",
+    "UPDATE records SET record = json_set(record, '$.content', '../sandbox.db') WHERE kind = 'asset'",
+    "DELETE FROM records WHERE kind = 'account'",
+    "DELETE FROM records WHERE kind = 'task'",
+    "DELETE FROM records WHERE kind = 'settings'",
+    "DELETE FROM records WHERE kind = 'time'",
 ]
 
 
-async def test_a_damaged_record_is_an_error_that_names_the_file(session, state, tmp_path):
-    async with Sandbox(state=state) as first:
-        await caller(session, first).upload(picture())
-        await caller(session, first).create("key-of-order")
+@pytest.fixture
+async def full_state(session, state) -> Path:
+    """A state with a record of every kind, and a blob."""
+    async with Sandbox(state=state) as sandbox:
+        await caller(session, sandbox).upload(picture())
+        await caller(session, sandbox).create("key-of-order")
+    return state
 
+
+async def test_a_damaged_record_is_an_error_that_names_the_file(full_state, tmp_path):
     for n, damage in enumerate(DAMAGES):
         damaged = tmp_path / f"damaged-{n}.db"
-        damaged.write_bytes(state.read_bytes())
-        change(damaged, damage)
+        damaged.write_bytes(full_state.read_bytes())
+        shutil.copytree(f"{full_state}.blobs", f"{damaged}.blobs")
+        change(damaged, damage, seal=True)
         before = damaged.read_bytes()
 
-        assert str(damaged) in await opening(damaged), damage
+        assert (await error_of_opening(damaged)).startswith(f"the state {damaged} is damaged: "), damage
         assert damaged.read_bytes() == before, damage
 
 
+@pytest.mark.parametrize("changed", ["kind = kind || ' '", "id = id || ' '", "record = record || ' '", "crc = 'x'"])
+async def test_a_record_that_does_not_fit_its_checksum_is_an_error(full_state, changed):
+    change(full_state, f"UPDATE records SET {changed} WHERE kind = 'task'")  # noqa: S608 - our own damage
+
+    assert "is damaged: the checksum of task" in await error_of_opening(full_state)
+
+
+async def test_a_table_that_is_missing_is_an_error_that_names_the_file(full_state):
+    change(full_state, "DROP TABLE records")
+
+    assert (
+        await error_of_opening(full_state)
+        == f"the state {full_state} cannot be read or written: no such table: records"
+    )
+
+
+def blobs_of(state: Path) -> list[Path]:
+    return list(Path(f"{state}.blobs").iterdir())
+
+
+@pytest.mark.parametrize("content", [None, b"", b"another picture"])
+async def test_a_blob_that_is_missing_or_changed_is_an_error_that_names_it(full_state, content):
+    (blob,) = blobs_of(full_state)
+    blob.unlink()
+    if content is not None:
+        blob.write_bytes(content)
+
+    message = await error_of_opening(full_state)
+
+    assert message.startswith(f"the state {full_state} is damaged: ")
+    assert str(blob) in message
+
+
+async def test_only_blobs_that_records_refer_to_remain_after_the_next_opening(full_state):
+    (blob,) = blobs_of(full_state)
+    for name in ("0" * 64, "1" * 64 + ".part", "notes.txt"):
+        blob.with_name(name).write_bytes(b"left")
+    async with Sandbox(state=full_state) as sandbox:
+        remaining = {path.name for path in blobs_of(full_state)}
+        sandbox.reset()
+    async with Sandbox(state=full_state):
+        after_reset = {path.name for path in blobs_of(full_state)}
+
+    assert remaining == {hashlib.sha256(picture()).hexdigest(), "notes.txt"}
+    assert after_reset == {"notes.txt"}
+
+
 @pytest.mark.slow
-async def test_bytes_flipped_anywhere_are_a_state_error_or_do_no_harm(session, tmp_path):
+async def test_flipped_bytes_are_a_state_error_or_have_no_effect(session, tmp_path):
     good = tmp_path / "good.db"
     async with Sandbox(state=good) as first:
         await caller(session, first).create("key-of-order")
-    data, dice = good.read_bytes(), random.Random(5)  # noqa: S311 - the same damage every time
+    data, rng = good.read_bytes(), random.Random(5)  # noqa: S311 - the same damage every time
 
     for n in range(30):
         flipped = bytearray(data)
-        for _ in range(dice.choice([1, 3, 50, 500])):
-            flipped[dice.randrange(len(flipped))] = dice.randrange(256)
+        for _ in range(rng.choice([1, 3, 50, 500])):
+            flipped[rng.randrange(len(flipped))] = rng.randrange(256)
         state = tmp_path / f"flipped-{n}.db"
         state.write_bytes(flipped)
         with suppress(StateError):
@@ -294,7 +363,7 @@ async def test_bytes_flipped_anywhere_are_a_state_error_or_do_no_harm(session, t
                 assert (await caller(session, sandbox).get("/account")).status == 200
 
 
-async def test_a_task_that_waits_for_ever_is_on_record(session, state):
+async def test_a_task_with_an_infinite_queue_time_is_restored(session, state):
     async with Sandbox(state=state, queued_for=math.inf) as first:
         task_id = (await caller(session, first).create()).json["id"]
 
@@ -310,34 +379,39 @@ async def test_damaged_pages_are_an_error_that_names_the_file(session, state):
     data[4096:12288] = os.urandom(8192)
     state.write_bytes(data)
 
-    assert (await opening(state)).startswith(f"the state {state} is damaged")
+    assert (await error_of_opening(state)).startswith(f"the state {state} is damaged")
 
 
-async def test_a_place_that_is_not_there_is_an_error_that_names_it(tmp_path):
+async def test_a_missing_directory_is_an_error_that_names_the_file(tmp_path):
     nowhere = tmp_path / "not" / "there.db"
 
-    assert await opening(nowhere) == f"the state {nowhere} cannot be opened: No such file or directory"
+    assert (
+        await error_of_opening(nowhere) == f"the state {nowhere} cannot be read or written: No such file or directory"
+    )
 
 
-async def test_another_key_for_an_account_on_record_is_refused(state):
+async def test_another_key_for_a_stored_account_is_refused(state):
     async with Sandbox(state=state, api_key="key-of-mine"):
         pass
 
-    assert await opening(state, api_key="key-of-else") == f"the state {state} has another API key for 'account-1'"
+    assert (
+        await error_of_opening(state, api_key="key-of-else")
+        == f"the state {state} has another API key for the account 'account-1'"
+    )
     async with Sandbox(state=state, api_key="key-of-mine") as again:
         assert again.api_key == "key-of-mine"
 
 
-async def test_a_create_that_cannot_be_kept_is_no_202_and_is_kept_once_that_is_possible(session, state):
+async def test_a_create_that_cannot_be_stored_is_503_and_is_stored_as_soon_as_possible(session, state):
     async with Sandbox(state=state) as first:
         api = caller(session, first)
-        database = first._keeper._file._connection
+        database = first._persistence._file._connection
         database.execute("PRAGMA max_page_count = 1")
         refused = await api.create("key-of-order", prompt="long" * 10_000)
         database.execute("PRAGMA max_page_count = 1000000")
         accepted = await api.create("key-of-order", prompt="long" * 10_000)
 
-    assert (refused.status, refused.code) == (503, "STATE_NOT_KEPT")
+    assert (refused.status, refused.code) == (503, "STATE_NOT_STORED")
     assert refused.json["error"]["message"].startswith(f"the state {state} cannot be read or written: database or disk")
     assert accepted.status == 202
     async with Sandbox(state=state) as second:
@@ -345,18 +419,18 @@ async def test_a_create_that_cannot_be_kept_is_no_202_and_is_kept_once_that_is_p
         assert [entry.kind for entry in second.ledger] == ["opening", "charge"]
 
 
-def test_of_a_batch_that_cannot_be_written_nothing_is_on_record(state):
+def test_of_records_that_cannot_all_be_written_none_is_stored(state):
     file = StateFile(state)
     file.open()
+    file.write([("time", "", 1)])
     with pytest.raises(TypeError):
-        file.write(Batch(facts=[("entry", {})], values={"clock": object()}))
-    file.write(Batch(values={"clock": 1}))
+        file.write([("time", "", 2), ("time", "", object())], replace_all=True)
 
-    assert (list(file.facts()), file.values()) == ([], {"clock": 1})
+    assert list(file.records()) == [("time", "", 1)]
     file.close()
 
 
-async def test_a_port_that_is_taken_leaves_the_state_free(service, state):
+async def test_a_port_in_use_leaves_the_state_unlocked(service, state):
     taken = int(service.console_url.split(":")[2].rstrip("/"))
     with pytest.raises(OSError, match="in use"):
         async with Sandbox(state=state, port=taken):
@@ -371,8 +445,8 @@ async def test_a_port_that_is_taken_leaves_the_state_free(service, state):
 
 @pytest.fixture
 def start(state):
-    """Starts ``vidgen sandbox --state`` and gives the process with what it printed."""
-    started = []
+    """Starts ``vidgen sandbox --state`` and returns the process and the JSON that it printed."""
+    processes = []
 
     def begin(*arguments: str) -> tuple[subprocess.Popen, dict]:
         command = [sys.executable, "-m", "vidgen_async", "sandbox", "--state", str(state), "--json", *arguments]
@@ -380,21 +454,21 @@ def start(state):
         process = subprocess.Popen(  # noqa: S603 - our own command
             command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, text=True
         )
-        started.append(process)
+        processes.append(process)
         return process, json.loads(process.stdout.readline())
 
     yield begin
-    for process in started:
+    for process in processes:
         with process:
             process.kill()
 
 
 @pytest.mark.slow
-async def test_after_a_kill_every_accepted_create_its_task_charge_and_key_are_still_there(session, start):
+async def test_after_a_kill_every_accepted_create_is_restored_with_its_task_charge_and_key(session, start):
     """One process for all that comes before the kill, and one for all that comes after it."""
-    process, told = start("--account", "ann=60", "--speed", "60", "--fault", "videos.create=close_after_body")
-    api = Caller(session, told["base_url"], told["api_key"])
-    ann = Caller(session, told["base_url"], told["accounts"][1]["api_key"])
+    process, started = start("--account", "ann=60", "--speed", "60", "--fault", "videos.create=close_after_body")
+    api = Caller(session, started["base_url"], started["api_key"])
+    ann = Caller(session, started["base_url"], started["accounts"][1]["api_key"])
     with pytest.raises(aiohttp.ServerDisconnectedError):
         await api.create("key-of-the-lost-answer")
     image_id = (await ann.upload(picture("olive"))).json["image_id"]
@@ -413,26 +487,26 @@ async def test_after_a_kill_every_accepted_create_its_task_charge_and_key_are_st
     await asyncio.gather(*(order(worker) for worker in range(8)))
     assert process.wait(20) == -signal.SIGKILL
 
-    _, told_again = start()
-    again = Caller(session, told_again["base_url"], ann.key)
-    mine = Caller(session, told_again["base_url"], api.key)
+    _, restarted = start()
+    again = Caller(session, restarted["base_url"], ann.key)
+    mine = Caller(session, restarted["base_url"], api.key)
     task = (await again.get(f"/videos/{created.json['id']}")).json
-    ledger = (await again.get(f"{told_again['console']}sandbox/ledger?account=ann", bare=True)).json["ledger"]
-    state = (await api.get(f"{told_again['console']}sandbox/state?limit=999999", bare=True)).json
+    ledger = (await again.get(f"{restarted['console']}sandbox/ledger?account=ann", bare=True)).json["ledger"]
+    state = (await api.get(f"{restarted['console']}sandbox/state?limit=999999", bare=True)).json
     key, task_id = list(accepted.items())[-1]
 
-    # What was accepted and seen to its end.
+    # Creates that were accepted and whose tasks completed.
     assert (task["status"], task["created_at"]) == ("completed", seen["created_at"])
     assert [(entry["kind"], entry["points"]) for entry in ledger] == [("opening", 60), ("charge", -20)]
     assert (await again.create("key-of-order", image_ids=[image_id])).json["id"] == created.json["id"]
     assert (await again.create("key-of-order")).status == 409
-    assert told_again["accounts"][1] == {"name": "ann", "api_key": ann.key, "balance": 40}
-    # What was accepted until the last moment, in the middle of many.
+    assert restarted["accounts"][1] == {"name": "ann", "api_key": ann.key, "balance": 40}
+    # Creates that were accepted until the kill, with others in flight.
     assert 40 <= len(accepted) < 100
     assert set(accepted.values()) < {task["id"] for task in state["tasks"]}
     assert len(state["ledger"]) == 2 + len(state["tasks"])
     assert (await mine.create(key)).json["id"] == task_id
-    # What was made although its answer was lost.
+    # A create that was handled although its answer was lost.
     lost = (await mine.create("key-of-the-lost-answer")).json["id"]
     assert lost in {task["id"] for task in state["tasks"]} - set(accepted.values())
 

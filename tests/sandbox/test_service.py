@@ -1,4 +1,4 @@
-"""Being there: addresses, keys, catalog, account, opening and closing (sections 2.1, 2.2, 5, 9)."""
+"""Addresses, keys, catalog, account, opening and closing (sections 2.1, 2.2, 5, 9)."""
 
 import asyncio
 import re
@@ -31,7 +31,7 @@ WITH_LIMITS = {
 
 @pytest.mark.rule("4 note key", "4.6 response 401", "4.6 note key", "5 item 1", "7 error 401", side="sandbox")
 @pytest.mark.parametrize(("method", "path"), ENDPOINTS)
-async def test_every_endpoint_asks_for_the_key(api, method, path):
+async def test_every_endpoint_requires_the_key(api, method, path):
     reply = await api.send(method, path, bare=True)
 
     assert (reply.status, reply.code) == (401, "INVALID_API_KEY")
@@ -39,7 +39,7 @@ async def test_every_endpoint_asks_for_the_key(api, method, path):
 
 @pytest.mark.rule("5 item 1", side="sandbox")
 @pytest.mark.parametrize("header", ["Bearer", "Bearer wrong", "Basic {key}", "{key}", "Bearer {key}x"])
-async def test_only_the_whole_key_as_a_bearer_token_is_accepted(api, header):
+async def test_only_the_complete_key_as_a_bearer_token_is_accepted(api, header):
     reply = await api.get("/models", bare=True, headers={"Authorization": header.format(key=api.key)})
 
     assert reply.status == 401
@@ -52,7 +52,7 @@ async def test_a_key_in_the_url_is_not_accepted(api):
     assert reply.status == 401
 
 
-async def test_the_catalog_is_the_snapshot_and_what_an_entry_does_not_say_is_absent(api):
+async def test_the_catalog_is_the_snapshot_and_unknown_fields_are_absent(api):
     entries = {entry["code"]: entry for entry in (await api.get("/models")).json["models"]}
 
     assert len(entries) == 10
@@ -117,7 +117,7 @@ async def test_a_path_without_the_prefix_is_404(service, api):
     assert [(await api.get(f"{root}{path}")).status for path in ("/models", "/v1/models", "/v1")] == [404, 404, 404]
 
 
-async def test_a_method_that_a_path_does_not_take_is_405(api):
+async def test_a_method_that_a_path_does_not_support_is_405(api):
     reply = await api.send("DELETE", "/videos/task_1")
 
     assert (reply.status, reply.headers["allow"]) == (405, "GET")
@@ -131,12 +131,12 @@ async def test_errors_have_a_code_and_a_message_and_every_answer_a_request_id(ap
     assert len({reply.headers["x-request-id"] for reply in replies}) == 2
 
 
-async def test_the_key_is_told_apart_as_a_sandbox_key_and_shown_in_no_repr(service):
+async def test_the_key_is_recognisable_as_a_sandbox_key_and_not_in_any_repr(service):
     assert service.api_key.startswith("sandbox-key-")
     assert service.api_key not in repr(service.accounts.values())
 
 
-async def test_all_requests_are_on_record_with_their_origin_and_whether_a_key_came_along(service, api):
+async def test_all_requests_are_logged_with_their_origin_and_whether_they_had_a_key(service, api):
     await api.get("/models?x=%2F")
     await api.get(f"{service.links_url}/v/nothing.mp4", bare=True)
 
@@ -147,11 +147,11 @@ async def test_all_requests_are_on_record_with_their_origin_and_whether_a_key_ca
     ]
 
 
-async def test_whoever_listens_is_told_of_each_request_when_it_has_arrived_and_when_it_is_over(session):
-    told = []
+async def test_on_request_is_called_when_a_request_arrives_and_when_it_is_over(session):
+    calls = []
 
     def listen(request):
-        told.append((request.op, request.status, request.create and request.create.status, request.is_over))
+        calls.append((request.op, request.status, request.create and request.create.status, request.is_over))
 
     async with Sandbox(on_request=listen) as service:
         api = Caller(session, service.base_url, service.api_key)
@@ -161,7 +161,7 @@ async def test_whoever_listens_is_told_of_each_request_when_it_has_arrived_and_w
             await api.get("/videos/task_1")
         await api.get(f"{service.console_url}sandbox/state", bare=True)
 
-    assert told == [
+    assert calls == [
         ("videos.create", None, None, False),
         ("videos.create", 202, 202, True),
         ("videos.get", None, None, False),
@@ -169,7 +169,7 @@ async def test_whoever_listens_is_told_of_each_request_when_it_has_arrived_and_w
     ]
 
 
-async def test_while_it_refuses_connections_are_refused_and_afterwards_the_same_port_answers(service, api):
+async def test_refusing_refuses_connections_and_keeps_the_port(service, api):
     await api.get("/models")
 
     async with service.refusing():
@@ -179,7 +179,7 @@ async def test_while_it_refuses_connections_are_refused_and_afterwards_the_same_
     assert (await api.get("/models")).status == 200
 
 
-async def test_refusing_closes_connections_that_are_kept_alive(service):
+async def test_refusing_closes_idle_connections(service):
     reader, writer = await asyncio.open_connection("127.0.0.1", int(service.base_url.split(":")[2].split("/")[0]))
     await service.refuse()
 
@@ -190,7 +190,7 @@ async def test_refusing_closes_connections_that_are_kept_alive(service):
     await service.accept()
 
 
-async def test_closing_ends_stalled_handlers_and_open_connections_at_once():
+async def test_closing_ends_stalled_handlers_and_open_connections_immediately():
     async with Sandbox() as service, aiohttp.ClientSession() as session:
         api = Caller(session, service.base_url, service.api_key)
         service.faults.add("*", Fault.stall(), times=None)
@@ -205,7 +205,7 @@ async def test_closing_ends_stalled_handlers_and_open_connections_at_once():
         assert all(isinstance(end, aiohttp.ClientError) for end in await asyncio.gather(*calls, return_exceptions=True))
 
 
-async def test_closing_while_connections_arrive_leaves_nothing_behind():
+async def test_closing_while_connections_arrive_leaves_nothing_open():
     async with Sandbox() as service:
         host, port = re.fullmatch(r"http://(.+):(\d+)/openapi/v1", service.base_url).groups()
         arriving = [asyncio.create_task(asyncio.open_connection(host, int(port))) for _ in range(50)]
@@ -217,7 +217,7 @@ async def test_closing_while_connections_arrive_leaves_nothing_behind():
             end[1].close()
 
 
-async def test_an_address_that_is_taken_is_an_os_error_that_leaves_nothing_behind(service):
+async def test_an_address_in_use_is_an_os_error_and_leaves_nothing_open(service):
     taken = int(service.base_url.split(":")[2].split("/")[0])
 
     with pytest.raises(OSError, match="in use"):
@@ -226,13 +226,13 @@ async def test_an_address_that_is_taken_is_an_os_error_that_leaves_nothing_behin
 
 
 @pytest.mark.rule("8 bullet 3", side="sandbox")
-async def test_many_reads_at_once_are_answered(service, api):
+async def test_many_concurrent_reads_are_answered(service, api):
     replies = await asyncio.gather(*(api.get("/account") for _ in range(120)))
 
     assert {reply.status for reply in replies} == {200}
 
 
-async def test_time_runs_as_fast_as_asked_jumps_when_told_and_never_back():
+async def test_time_runs_at_its_speed_can_be_advanced_and_never_runs_backwards():
     clock = SandboxClock(speed=0, start=1000.0)
     sleeper = asyncio.create_task(clock.sleep(60))
     await asyncio.sleep(0)
@@ -246,7 +246,7 @@ async def test_time_runs_as_fast_as_asked_jumps_when_told_and_never_back():
     clock.speed = 10_000
     await clock.sleep(20)
     assert clock.now() >= 1080
-    with pytest.raises(ValueError, match="backwards"):
+    with pytest.raises(ValueError, match="seconds must be 0 or more"):
         clock.advance(-1)
     with pytest.raises(ValueError, match="speed"):
         SandboxClock(speed=-1)
@@ -254,7 +254,7 @@ async def test_time_runs_as_fast_as_asked_jumps_when_told_and_never_back():
         clock.speed = float("nan")
 
 
-def test_without_its_extra_the_import_error_says_how_to_get_it(monkeypatch):
+def test_without_its_extra_the_import_error_has_the_pip_command(monkeypatch):
     for name in [name for name in sys.modules if name.startswith("vidgen_async.sandbox")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "av", None)

@@ -1,4 +1,4 @@
-"""The life of a task, its video, and the links to it (2.5, section 3, 4.5, 4.6, 5.5)."""
+"""The states of a task, its video, and the links to it (2.5, section 3, 4.5, 4.6, 5.5)."""
 
 import asyncio
 from urllib.parse import parse_qs, urlsplit
@@ -24,7 +24,7 @@ FIELDS = {
 
 
 async def made(api, service, model: str = "gen-2.0", **changes) -> str:
-    """The id of a completed task of one small second whose video is delivered as the model's are."""
+    """Return the id of a completed task with a small video of one second, delivered as its model's videos are."""
     small = evolve(service.models[model], durations=(1,), resolutions=("180p",), min_reference_images=0)
     service.add_model(small)
     created = (await api.create(model=model, **changes)).json
@@ -82,7 +82,7 @@ async def test_a_failed_task_has_a_reason_no_video_and_its_refund_in_the_ledger(
 
 
 @pytest.mark.rule("1 bullet 3", "7 rule 2", side="sandbox")
-async def test_a_failed_task_may_stay_charged_only_the_ledger_tells(service, api):
+async def test_a_failed_task_may_stay_charged_as_only_the_ledger_shows(service, api):
     service.fail_next_task(refund=False)
     await api.create()
     service.clock.advance(4)
@@ -90,7 +90,7 @@ async def test_a_failed_task_may_stay_charged_only_the_ledger_tells(service, api
     assert [entry.kind for entry in service.ledger] == ["opening", "charge"]
 
 
-async def test_a_prompt_can_ask_for_a_failure(service, api):
+async def test_a_prompt_can_request_a_failure(service, api):
     task_id = (await api.create(prompt="A boat [fail: no wind]")).json["id"]
     service.clock.advance(4)
 
@@ -146,7 +146,7 @@ async def test_the_content_of_a_task_that_is_not_completed_is_409(service, api):
     "4.6 response 206",
     side="sandbox",
 )
-async def test_a_streamed_video_comes_whole_or_in_ranges_from_the_address_that_the_task_shows(service, api):
+async def test_a_streamed_video_is_sent_whole_or_in_ranges_from_its_video_url(service, api):
     task_id = await made(api, service)
     url = (await api.get(f"/videos/{task_id}")).json["video_url"]
 
@@ -164,7 +164,7 @@ async def test_a_streamed_video_comes_whole_or_in_ranges_from_the_address_that_t
     assert (beyond.status, beyond.headers["content-range"]) == (416, f"bytes */{size}")
 
 
-async def test_a_range_that_is_none_or_of_another_video_gets_the_whole_one(service, api):
+async def test_an_invalid_range_or_one_of_another_video_gets_the_whole_video(service, api):
     url = f"/videos/{await made(api, service)}/content"
     etag = (await api.get(url)).headers["etag"]
 
@@ -251,7 +251,7 @@ async def test_a_valid_link_to_nothing_is_404(service, api):
 
 
 @pytest.mark.rule("5 item 6", side="sandbox")
-async def test_a_player_may_ask_for_the_head_of_a_link_only(service, api):
+async def test_a_link_supports_head(service, api):
     link = service.new_link(await made(api, service, "vendorh3"))
 
     reply = await api.send("HEAD", link, bare=True)
@@ -259,7 +259,7 @@ async def test_a_player_may_ask_for_the_head_of_a_link_only(service, api):
     assert (reply.status, reply.headers["content-type"], reply.body) == (200, "video/mp4", b"")
 
 
-async def test_a_video_is_rendered_once_however_many_ask_at_once(service, api):
+async def test_a_video_is_rendered_once_for_concurrent_requests(service, api):
     task_id = await made(api, service)
 
     replies = await asyncio.gather(*(api.get(f"/videos/{task_id}/content") for _ in range(10)))
@@ -269,7 +269,7 @@ async def test_a_video_is_rendered_once_however_many_ask_at_once(service, api):
     assert service.rendered == 1
 
 
-async def test_closing_stops_a_rendering_that_nobody_waits_for_any_more(session):
+async def test_closing_stops_a_rendering_whose_callers_disconnected(session):
     async with Sandbox(queued_for=0, running_for=0) as service:
         headers = {"Authorization": f"Bearer {service.api_key}"}
         body = {"model": "sd_2_5_once_720p", "prompt": "x"}

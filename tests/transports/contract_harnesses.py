@@ -19,7 +19,16 @@ from vidgen_async.errors import (
     TransportError,
 )
 from vidgen_async.transports.base import BufferedResponse
-from vidgen_async.transports.contract import ANSWERS, FIRST, REST, Answer, Asked, Scene, Stage, TransportContract
+from vidgen_async.transports.contract import (
+    FIRST,
+    RESPONSES,
+    REST,
+    CannedResponse,
+    Harness,
+    ReceivedRequest,
+    Scenario,
+    TransportContract,
+)
 from vidgen_async.transports.fake import FakeTransport
 from vidgen_async.types.http import Body, Delivery, Phase, Request, make_headers
 
@@ -38,51 +47,51 @@ def only(*words: str) -> Callable[[Contract], Contract]:
     return select
 
 
-class FakeStage(Stage):
+class FakeHarness(Harness):
     """The handler of a FakeTransport plays the service."""
 
     def __init__(self) -> None:
-        self._received: list[Asked] = []
+        self._received: list[ReceivedRequest] = []
         super().__init__(
             FakeTransport(self._play, before_gate=self._connect), URL("http://service.test"), self._received
         )
         self._going = asyncio.Event()
 
-    def let_go(self) -> None:
+    def resume(self) -> None:
         self._going.set()
 
     async def _connect(self, request: Request) -> None:
-        if request.url.path == Scene.REFUSED:
+        if request.url.path == Scenario.REFUSED:
             raise broken(ConnectError, request, Delivery.NOT_SENT)
 
     async def _play(self, request: Request) -> BufferedResponse:
         body = b"" if request.body is None else await joined(request.body)
-        self._received.append(Asked(request.method, request.url.path, body))
+        self._received.append(ReceivedRequest(request.method, request.url.path, body))
         match request.url.path:
-            case Scene.SILENT:
+            case Scenario.SILENT:
                 await silence(request)
                 raise broken(ResponseTimeoutError, request)
-            case Scene.GARBAGE:
+            case Scenario.GARBAGE:
                 raise broken(ProtocolError, request)
-            case Scene.DROPPED | Scene.RESET | Scene.HALF:
+            case Scenario.DROPPED | Scenario.RESET | Scenario.HALF:
                 raise broken(ConnectionLostError, request)
         answer, pieces = self._answer(request, body)
         return BufferedResponse(answer.status, pieces, headers=make_headers(answer.headers), url=request.url)
 
-    def _answer(self, request: Request, body: bytes) -> tuple[Answer, AsyncIterator[bytes]]:
+    def _answer(self, request: Request, body: bytes) -> tuple[CannedResponse, AsyncIterator[bytes]]:
         path = request.url.path
         match path:
-            case Scene.HEADERS:
-                return Answer(), once("\n".join(lines_of(request)).encode())
-            case Scene.DIGEST:
-                return Answer(), once(hashlib.sha256(body).hexdigest().encode())
-            case Scene.SLOW:
-                return Answer(), self._slow()
-            case Scene.CUT:
-                return Answer(), self._cut(request)
-            case Scene.ENDLESS:
-                return Answer(), endless(request)
-        return ANSWERS[path], once(ANSWERS[path].body)
+            case Scenario.HEADERS:
+                return CannedResponse(), once("\n".join(lines_of(request)).encode())
+            case Scenario.DIGEST:
+                return CannedResponse(), once(hashlib.sha256(body).hexdigest().encode())
+            case Scenario.SLOW:
+                return CannedResponse(), self._slow()
+            case Scenario.CUT:
+                return CannedResponse(), self._cut(request)
+            case Scenario.ENDLESS:
+                return CannedResponse(), endless(request)
+        return RESPONSES[path], once(RESPONSES[path].body)
 
     async def _slow(self) -> AsyncIterator[bytes]:
         yield FIRST
@@ -126,16 +135,16 @@ def lines_of(request: Request) -> Iterator[str]:
 
 
 def broken(kind: type[TransportError], request: Request, delivery: Delivery = Delivery.MAYBE_SENT) -> TransportError:
-    message = f"{request.op}: as the stage plays it"
+    message = f"{request.op}: as the harness plays it"
     return kind(message, delivery=delivery, phase=Phase.WAIT, op=request.op)
 
 
 def body_broke(request: Request) -> NoReturn:
-    message = f"{request.op}: as the stage plays it"
+    message = f"{request.op}: as the harness plays it"
     raise BodyError(message, op=request.op, received=len(FIRST))
 
 
-class ReplayStage(Stage):
+class ReplayHarness(Harness):
     """A cassette plays the service. What was played is what it received."""
 
     def __init__(self, cassette: Path, url: Callable[[str], URL]) -> None:
@@ -148,10 +157,10 @@ class ReplayStage(Stage):
         return self._url(path)
 
     @property
-    def asked(self) -> Sequence[Asked]:
+    def received(self) -> Sequence[ReceivedRequest]:
         played = [self._interactions[n].request for n in self._replay.played]
-        asked = [Asked(request.method, URL(request.url).path, body_of(request.body)) for request in played]
-        return [one for one in asked if one.path != Scene.REFUSED]
+        asked = [ReceivedRequest(request.method, URL(request.url).path, body_of(request.body)) for request in played]
+        return [one for one in asked if one.path != Scenario.REFUSED]
 
 
 def body_of(recorded: dict[str, object] | None) -> bytes:

@@ -22,7 +22,7 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 @define
 class Connection:
-    """One accepted connection: what came over it, and the means to answer."""
+    """One accepted connection: what was received on it, and methods to answer."""
 
     number: int
     reader: asyncio.StreamReader

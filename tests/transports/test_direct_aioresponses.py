@@ -46,7 +46,7 @@ async def test_a_status_comes_through_and_nothing_is_followed(transport, service
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "kind"),
     [
         (aiohttp.ConnectionTimeoutError(), ConnectError),
         (aiohttp.SocketTimeoutError(), ResponseTimeoutError),
@@ -59,13 +59,13 @@ async def test_a_status_comes_through_and_nothing_is_followed(transport, service
     ids=lambda value: getattr(value, "__name__", type(value).__name__),
 )
 @pytest.mark.parametrize("probe", [False, True], ids=["lean", "careful"])
-async def test_an_exception_alone_proves_nothing(transport, service, error: Exception, told: type, probe: bool) -> None:
+async def test_an_exception_alone_proves_nothing(transport, service, error: Exception, kind: type, probe: bool) -> None:
     service.post(LINK, exception=error)
     evidence = Probe() if probe else None
-    with pytest.raises(told) as caught:
+    with pytest.raises(kind) as caught:
         await transport.send(create(LINK), probe=evidence)
 
-    assert type(caught.value) is told
+    assert type(caught.value) is kind
     assert caught.value.delivery is Delivery.MAYBE_SENT
     assert evidence is None or evidence.delivery is Delivery.MAYBE_SENT
 

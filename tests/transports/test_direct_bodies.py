@@ -147,7 +147,7 @@ async def test_an_upload_that_moves_is_not_silent_however_long_it_takes(transpor
 
 async def test_an_upload_that_nobody_takes_times_out(transport: DirectTransport) -> None:
     async with raw_service(raw.reads_nothing) as service:
-        with pytest.raises(ResponseTimeoutError, match="took no more of the body within") as caught:
+        with pytest.raises(ResponseTimeoutError, match="read no more of the body within") as caught:
             await transport.send(create(service.url(), body=BytesBody(b"x" * MANY), timeouts=SHORT))
     assert caught.value.phase is Phase.SEND
 
@@ -246,7 +246,7 @@ async def test_a_body_that_falls_silent_is_an_error(transport: DirectTransport) 
         raw_service(raw.says_and_hangs(HEAD % 9 + b"abc")) as service,
         await transport.send(read(service.url(), timeouts=SHORT)) as response,
     ):
-        with pytest.raises(BodyError, match="fell silent"):
+        with pytest.raises(BodyError, match="sent no more of the body within"):
             await response.read()
         with pytest.raises(BodyError):
             await response.read()

@@ -34,7 +34,7 @@ def test_a_transport_can_be_made_without_an_event_loop() -> None:
 async def test_a_closed_transport_refuses(probe: Probe | None) -> None:
     transport = DirectTransport()
     await transport.aclose()
-    with pytest.raises(TransportClosedError, match="no byte of the request left") as caught:
+    with pytest.raises(TransportClosedError, match="no byte of the request was sent") as caught:
         await transport.send(create(raw.RawService(1).url()), probe=probe)
     assert (caught.value.delivery, caught.value.phase) == (Delivery.NOT_SENT, Phase.BUILD)
 

@@ -124,7 +124,7 @@ async def test_closing_the_transport_ends_a_create_at_its_gate(transport: Direct
         sending = asyncio.create_task(swallowed(transport, create(service.url()), probe))
         await gate.reached.wait()
         await transport.aclose()
-        with pytest.raises(TransportClosedError, match="no byte of the request left") as caught:
+        with pytest.raises(TransportClosedError, match="no byte of the request was sent") as caught:
             await sending
         await service.quiet()
 

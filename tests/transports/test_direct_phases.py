@@ -92,7 +92,7 @@ ROWS = [
             raises=TransportError,
             delivery=NOT_SENT,
             phase=BUILD,
-            says="no byte of the request left",
+            says="no byte of the request was sent",
         )
         for name, url in {
             "a URL without a host": "http:///x",
@@ -136,7 +136,7 @@ ROWS = [
         **UNSENT | {"phase": DNS, "raises": TransportClosedError},
     ),
     # 6: connection
-    Row(name="refused", url=DEAD, **UNSENT, says="refused; no byte of the request left"),
+    Row(name="refused", url=DEAD, **UNSENT, says="refused; no byte of the request was sent"),
     Row(name="connecting hangs", timeouts=SHORT_CONNECT, url=FULL, **UNSENT, says="no connection to 127.0.0.1"),
     Row(
         name="connecting hangs, cancelled",
@@ -203,7 +203,9 @@ ROWS = [
     ),
     Row(name="proxy drops a plain request", service=raw.reads_and_closes, url=NAMED, proxy=PROXY, **LOST),
     # 12-14: the request goes out
-    Row(name="closed as soon as accepted", service=raw.closes_at_once, url=HTTP, **LOST | {"arrives": "anything"}),
+    Row(
+        name="closed as time_limit as accepted", service=raw.closes_at_once, url=HTTP, **LOST | {"arrives": "anything"}
+    ),
     Row(
         name="a large body that breaks at once",
         service=raw.hangs,
@@ -227,7 +229,7 @@ ROWS = [
         url=HTTP,
         body=BytesBody(b"x" * 30_000_000),
         **SENT | {"raises": ResponseTimeoutError, "phase": SEND, "arrives": "anything", "requests": 0},
-        says="took no more",
+        says="read no more",
     ),
     Row(
         name="cancelled in a large body nobody reads",
@@ -314,7 +316,7 @@ ROWS = [
             "cut body": raw.says(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nab"),
             "cut chunked body": raw.says(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab"),
             "garbled gzip": raw.says(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\nabcd"),
-            "body falls silent": raw.says_and_hangs(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nab"),
+            "body times out": raw.says_and_hangs(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nab"),
         }.items()
     ],
 ]
@@ -344,7 +346,7 @@ async def _service(row: Row, certificate: Certificate) -> AsyncIterator[RawServi
 
 
 def request_bytes(service: RawService | None) -> bytes:
-    """What came of the request itself: neither a TLS greeting nor the CONNECT to a proxy is part of it."""
+    """What was received of the request itself: neither a TLS greeting nor the CONNECT to a proxy is part of it."""
     data = b"".join(service.received) if service else b""
     return b"" if data.startswith((b"\x16\x03", b"CONNECT ")) else data
 

@@ -160,7 +160,7 @@ async def test_an_answer_before_the_gate_of_a_create_is_no_receipt_and_nothing_i
     async with raw_service(behaviour) as service:
         probe = Probe(gate=pytest.fail)
         transport = DirectTransport()
-        with pytest.raises(ConnectError, match=r"before the request.*no byte of the request left"):
+        with pytest.raises(ConnectError, match=r"before the request.*no byte of the request was sent"):
             await transport.send(create(service.url()), probe=probe)
         await service.quiet()
         await transport.aclose()

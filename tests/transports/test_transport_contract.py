@@ -1,4 +1,4 @@
-"""The contract of every transport, and the proof that it tells a broken one."""
+"""The contract of every transport, and the proof that it detects a broken one."""
 
 import os
 import re
@@ -12,34 +12,29 @@ import grimp
 import pytest
 
 from tests.transports import broken_transports as broken
-from tests.transports.contract_harnesses import FakeStage, ReplayStage, only
+from tests.transports.contract_harnesses import FakeHarness, ReplayHarness, only
 from vidgen_async.cassette.appending import AppendingTransport
 from vidgen_async.cassette.recording import RecordingTransport
 from vidgen_async.cassette.replay import ReplayTransport
-from vidgen_async.transports.base import Response, Transport
-from vidgen_async.transports.contract import Stage, TransportContract, harness
+from vidgen_async.transports.base import Response, Transport, WrappingTransport
+from vidgen_async.transports.contract import Harness, TransportContract, harness
 from vidgen_async.transports.direct.transport import DirectTransport
 from vidgen_async.types.http import Probe, Request
 
 ROOT = Path(__file__).parents[2]
 
 
-class Logged:
-    """A user's own transport."""
-
-    honours_gate = True
+class LoggingTransport(WrappingTransport):
+    """The example of the documentation."""
 
     def __init__(self, inner: Transport) -> None:
-        self.inner = inner
+        super().__init__(inner)
         self.log: list[str] = []
 
     async def send(self, request: Request, *, probe: Probe | None = None) -> Response:
-        response = await self.inner.send(request, probe=probe)
+        response = await super().send(request, probe=probe)
         self.log.append(f"{request.op} {response.status}")
         return response
-
-    async def aclose(self) -> None:
-        await self.inner.aclose()
 
 
 class TestDirect(TransportContract):
@@ -47,15 +42,15 @@ class TestDirect(TransportContract):
         return DirectTransport()
 
 
-@only("gate", "probe_a_lost", "cancelled", "breaks_off", "closing", "handed_on")
-class TestLogged(TransportContract):
+@only("gate", "probe_a_lost", "cancelled", "incomplete_body", "closing", "as_it_is_received")
+class TestWrapping(TransportContract):
     """What a transport around another one can spoil; the rest is shown on the one inside."""
 
     def make_transport(self) -> Transport:
-        return Logged(DirectTransport())
+        return LoggingTransport(DirectTransport())
 
 
-class Ungated(Logged):
+class Ungated(LoggingTransport):
     """A user's own transport that takes no part in the gate."""
 
     honours_gate = False
@@ -73,12 +68,12 @@ class TestFake(TransportContract):
     """Its handler plays the service."""
 
     @asynccontextmanager
-    async def stage(self) -> AsyncIterator[Stage]:
-        yield FakeStage()
+    async def harness(self) -> AsyncIterator[Harness]:
+        yield FakeHarness()
 
     # What a handler has begun is its own to end.
-    test_closing_ends_the_sends_that_are_under_way = None
-    test_closing_ends_the_bodies_that_are_still_coming = None
+    test_closing_ends_the_sends_in_progress = None
+    test_closing_ends_the_bodies_that_are_incomplete = None
 
 
 class Recorded(TransportContract):
@@ -91,14 +86,14 @@ class Recorded(TransportContract):
         return RecordingTransport(DirectTransport(), self.cassette)
 
     @asynccontextmanager
-    async def stage(self) -> AsyncIterator[Stage]:
-        async with super().stage() as stage:
-            self.url = stage.url
+    async def harness(self) -> AsyncIterator[Harness]:
+        async with super().harness() as harness:
+            self.url = harness.url
             # Where a sentence sends nothing, there must be something that could have been played.
-            async with await stage.send(stage.request()) as response:
+            async with await harness.send(harness.request()) as response:
                 await response.read()
-            stage.asked.clear()
-            yield stage
+            harness.received.clear()
+            yield harness
 
 
 class TestRecording(TransportContract):
@@ -110,7 +105,7 @@ class TestRecording(TransportContract):
         return RecordingTransport(DirectTransport(), self.path)
 
 
-@only("gate", "probe_a_lost", "cancelled", "breaks_off", "closing", "handed_on", "no_status", "leaves")
+@only("gate", "probe_a_lost", "cancelled", "incomplete_body", "closing", "as_it_is_received", "no_status", "leaves")
 class TestAppending(TestRecording):
     """What goes out is recorded as above; this is about what stands before it."""
 
@@ -129,61 +124,61 @@ class TestReplay(TransportContract):
         await getattr(self.recorded, request.node.originalname)(**(spec.params if spec else {}))
 
     @asynccontextmanager
-    async def stage(self) -> AsyncIterator[Stage]:
-        stage = ReplayStage(self.recorded.cassette, self.recorded.url)
-        yield stage
-        await stage.transport.aclose()
-        assert stage.transport.misses == []
+    async def harness(self) -> AsyncIterator[Harness]:
+        harness = ReplayHarness(self.recorded.cassette, self.recorded.url)
+        yield harness
+        await harness.transport.aclose()
+        assert harness.transport.misses == []
 
 
-# -- the proof that it tells -------------------------------------------------------------------------------------------
+# -- the proof that it detects violations ------------------------------------------------------------------------------
 
 ONE_REQUEST = "test_with_a_probe_a_lost_connection_is_one_request_that_may_have_arrived"
 
 BROKEN = [
     (
         broken.SwallowsTheProbe,
-        "test_the_gate_is_passed_once_and_before_the_service_hears_anything",
+        "test_the_gate_is_passed_once_and_before_the_service_receives_anything",
         {},
-        "one passing of the gate",
+        "the gate is passed once",
     ),
     (
         broken.PassesTheGateTooLate,
-        "test_the_gate_is_passed_once_and_before_the_service_hears_anything",
+        "test_the_gate_is_passed_once_and_before_the_service_receives_anything",
         {},
-        "nothing of the request at the service by then",
+        "before the service has received anything",
     ),
     (
         broken.PassesTheGateUnsaid,
-        "test_an_answer_has_status_headers_url_and_body",
+        "test_a_response_has_status_headers_url_and_body",
         {"is_probed": True},
         "honours_gate = True",
     ),
     (broken.TriesAgain, ONE_REQUEST, {}, "GET /dropped: one send is one request"),
     (
         broken.FollowsRedirects,
-        "test_no_status_is_raised_followed_or_tried_again",
+        "test_no_status_is_raised_followed_or_retried",
         {"is_probed": False},
         r"(?s)GET /found: .*200.* == .*302",
     ),
     (
         broken.WaitsForTheBody,
-        "test_send_returns_before_the_body_has_come",
+        "test_send_returns_before_the_body_was_received",
         {"is_probed": False},
         "send.* for /slow must return or raise; it has not within 0.2 s",
     ),
     (
         broken.EndsBrokenBodies,
-        "test_a_body_that_breaks_off_is_a_body_error_with_what_was_received",
+        "test_an_incomplete_body_is_a_body_error_with_what_was_received",
         {"is_probed": True},
-        "a body that is not whole must end with a BodyError",
+        "an incomplete body must end with a BodyError",
     ),
-    (broken.LosesHeaders, "test_headers_that_come_twice_are_kept_twice", {}, "10;w=1"),
+    (broken.LosesHeaders, "test_headers_that_are_received_twice_are_returned_twice", {}, "10;w=1"),
     (
         broken.RaisesWhatItLikes,
         "test_a_refused_connection_is_a_transport_error_and_nothing_was_sent",
         {"is_probed": True},
-        "^OSError came out; a transport makes a TransportError of it",
+        "^the transport raised OSError instead of a TransportError",
     ),
     (broken.TakesEvidenceBack, ONE_REQUEST, {}, "GET /dropped: the error and the probe say the same of the delivery"),
     (
@@ -200,7 +195,7 @@ async def test_a_broken_transport_fails_the_sentence_that_it_breaks(
     kind: type[broken.Faultless], sentence: str, facts: dict[str, object], says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if kind is broken.WaitsForTheBody:
-        monkeypatch.setattr(harness, "PATIENCE", 0.2)
+        monkeypatch.setattr(harness, "TIME_LIMIT", 0.2)
 
     class Contract(TransportContract):
         def make_transport(self) -> Transport:
@@ -228,12 +223,12 @@ async def test_a_contract_without_a_transport_says_what_is_missing() -> None:
     class Contract(TransportContract):
         pass
 
-    with pytest.raises(NotImplementedError, match=r"^Contract has neither a make_transport\(\) nor a stage\(\)$"):
+    with pytest.raises(NotImplementedError, match=r"^Contract has neither a make_transport\(\) nor a harness\(\)$"):
         await Contract().test_an_empty_body_has_no_chunks()
 
 
 def test_the_shipped_transports_pass_the_gate_themselves(tmp_path: Path) -> None:
-    made = [DirectTransport(), FakeStage().transport, Logged(DirectTransport())]
+    made = [DirectTransport(), FakeHarness().transport, LoggingTransport(DirectTransport())]
     made += [kind(DirectTransport(), tmp_path / "cassette.json") for kind in (RecordingTransport, AppendingTransport)]
     assert all(transport.honours_gate for transport in [*made, ReplayTransport])
 
@@ -275,7 +270,17 @@ def test_it_runs_in_a_project_of_somebody_else(plugins: tuple[str, ...], tmp_pat
     # pytest-asyncio in its auto mode is what runs this very suite.
     (tmp_path / "test_transports.py").write_text(PROJECT)
     (tmp_path / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\naddopts = --strict-markers\n")
-    command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugins, "-k", "hears or no_status")
+    command = (
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        *plugins,
+        "-k",
+        "receives_anything or no_status",
+    )
     facts = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(ROOT)}
     facts.pop("PYTEST_ADDOPTS", None)
 
@@ -285,5 +290,5 @@ def test_it_runs_in_a_project_of_somebody_else(plugins: tuple[str, ...], tmp_pat
 
     assert re.search(r"^1 failed, 5 passed, \d+ deselected in", ran.stdout, re.MULTILINE), ran.stdout + ran.stderr
     # What was compared is shown: asserts are rewritten there too.
-    assert "AssertionError: one passing of the gate, and nothing of the request at the service by then" in ran.stdout
+    assert "AssertionError: the gate is passed once, before the service has received anything" in ran.stdout
     assert "assert [] == [0]" in ran.stdout

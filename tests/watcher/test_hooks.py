@@ -267,7 +267,7 @@ async def test_a_call_that_is_cancelled_before_it_began_leaves_no_warning(
         await clock.sleep(1.0)
 
     watcher = make_watcher(on_update=late)
-    watcher._hooks.tell(VideoTask(id="t", status="running"))
+    watcher._hooks.notify(VideoTask(id="t", status="running"))
     (call,) = [task for task in asyncio.all_tasks() if task.get_name() == "vidgen on_update"]
     call.cancel()
     await settle()

@@ -57,7 +57,7 @@ async def test_a_first_look_is_at_once(watcher: Watcher, service: FakeService, c
 
 @pytest.mark.slow
 async def test_many_at_once_make_no_burst(make_watcher: MakeWatcher, service: FakeService) -> None:
-    watcher = make_watcher(first_looks=32)
+    watcher = make_watcher(first_polls=32)
     await watch_all(watcher, 480, 119.0)
 
     mean = 480 / 60
@@ -71,7 +71,7 @@ async def test_many_at_once_make_no_burst(make_watcher: MakeWatcher, service: Fa
 async def test_after_a_blocked_loop_there_is_no_burst(
     make_watcher: MakeWatcher, service: FakeService, clock: VirtualClock
 ) -> None:
-    watcher = make_watcher(first_looks=0)
+    watcher = make_watcher(first_polls=0)
     watching = asyncio.ensure_future(watch_all(watcher, 240, 280.0))
     await clock.sleep(100.0)
 
@@ -92,7 +92,7 @@ async def test_polls_under_way_are_bounded_and_the_interval_stretches_with_one_w
     make_watcher: MakeWatcher, service: FakeService, clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "vidgen_async.watcher")
-    watcher = make_watcher(concurrency=4, first_looks=0)
+    watcher = make_watcher(concurrency=4, first_polls=0)
     service.latency = 8.0  # one look in two seconds, where one per second is asked for
     watching = asyncio.ensure_future(watch_all(watcher, 60, 1000.0))
 
@@ -138,7 +138,7 @@ async def test_hanging_polls_hold_up_no_others_while_there_is_room(
 async def test_nothing_is_started_per_watched_task(
     make_watcher: MakeWatcher, service: FakeService, clock: VirtualClock
 ) -> None:
-    watcher = make_watcher(first_looks=0)
+    watcher = make_watcher(first_polls=0)
     watching = asyncio.ensure_future(watch_all(watcher, 1_000, 3.0))
     await clock.sleep(1.0)
     await settle()

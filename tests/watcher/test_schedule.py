@@ -18,7 +18,7 @@ def drive(schedule: Schedule, start: float, end: float) -> list[tuple[float, int
     while now <= end:
         while (item := schedule.take(now)) is not None:
             looks.append((now, item))
-            schedule.again(item, now)
+            schedule.reschedule(item, now)
         wake = schedule.wake_at()
         if wake is None:
             break
@@ -89,7 +89,7 @@ def test_an_allowance_gives_its_size_at_once_and_its_size_per_second() -> None:
 
 
 def test_new_items_are_due_at_once_while_the_allowance_lasts() -> None:
-    schedule = Schedule(60.0, first_looks=3)
+    schedule = Schedule(60.0, first_polls=3)
     for item in range(10):
         schedule.add(item, 1000.0)
 
@@ -100,7 +100,7 @@ def test_new_items_are_due_at_once_while_the_allowance_lasts() -> None:
 
 @pytest.mark.parametrize("count", [10, 100, 2_000, 10_000])
 def test_the_others_are_spread_evenly_over_one_interval(count: int) -> None:
-    schedule = Schedule(60.0, first_looks=0)
+    schedule = Schedule(60.0, first_polls=0)
     for item in range(count):
         schedule.add(item, 12_345.6)
 
@@ -108,7 +108,7 @@ def test_the_others_are_spread_evenly_over_one_interval(count: int) -> None:
 
 
 def test_they_are_spread_evenly_too_when_they_come_in_groups_at_odd_moments() -> None:
-    schedule = Schedule(60.0, first_looks=0)
+    schedule = Schedule(60.0, first_polls=0)
     chance = random.Random(1)  # noqa: S311 - the same numbers in every run
     now = 0.0
     for group in range(40):
@@ -122,14 +122,14 @@ def test_they_are_spread_evenly_too_when_they_come_in_groups_at_odd_moments() ->
 
 
 def test_the_next_look_is_one_interval_after_the_start_of_the_last() -> None:
-    schedule = Schedule(60.0, first_looks=1)
+    schedule = Schedule(60.0, first_polls=1)
     item = 0
     schedule.add(item, 10.0)
 
     assert schedule.take(10.0) == item
     assert schedule.take(10.0) is None  # under way
     assert schedule.wake_at() is None
-    schedule.again(item, 25.0)  # the look took 15 s
+    schedule.reschedule(item, 25.0)  # the look took 15 s
 
     assert schedule.wake_at() == 70.0
     assert schedule.take(69.999) is None
@@ -141,7 +141,7 @@ def test_it_is_never_sooner_by_a_rounding_error() -> None:
     for _ in range(2_000):
         interval = chance.choice([60.0, 0.1, 59.9, 1 / 3])
         start = chance.random() * 10 ** chance.randint(0, 6)
-        schedule = Schedule(interval, first_looks=1)
+        schedule = Schedule(interval, first_polls=1)
         if chance.random() < 0.5:
             schedule.pause(start - chance.random(), chance.random())
             start = max(start, schedule.paused_until)
@@ -151,7 +151,7 @@ def test_it_is_never_sooner_by_a_rounding_error() -> None:
         while schedule.take(now) is None:
             now = max(schedule.wake_at() or 0.0, math.nextafter(now, math.inf))
         begun = now
-        schedule.again(item, now)
+        schedule.reschedule(item, now)
         now = schedule.wake_at() or 0.0
         while schedule.take(now) is None:
             now = math.nextafter(now, math.inf)
@@ -159,17 +159,17 @@ def test_it_is_never_sooner_by_a_rounding_error() -> None:
 
 
 def test_an_item_whose_own_look_outlasts_the_interval_is_due_at_its_end_and_shifts_nobody() -> None:
-    schedule = Schedule(60.0, first_looks=2)
+    schedule = Schedule(60.0, first_polls=2)
     slow, other = 0, 1
     schedule.add(slow, 0.0)
     schedule.add(other, 0.0)
     schedule.take(0.0)
     schedule.take(0.0)
-    schedule.again(other, 0.0)
+    schedule.reschedule(other, 0.0)
     assert schedule.take(60.0) == other
-    schedule.again(other, 60.0)
+    schedule.reschedule(other, 60.0)
 
-    schedule.again(slow, 90.0)
+    schedule.reschedule(slow, 90.0)
 
     assert schedule.take(90.0) == slow
     assert schedule.wake_at() == 120.0
@@ -177,18 +177,18 @@ def test_an_item_whose_own_look_outlasts_the_interval_is_due_at_its_end_and_shif
 
 
 def test_such_an_item_shifts_nobody_in_a_pause_either() -> None:
-    schedule = Schedule(60.0, first_looks=2)
+    schedule = Schedule(60.0, first_polls=2)
     slow, other = 0, 1
     schedule.add(slow, 0.0)
     schedule.add(other, 0.0)
     schedule.take(0.0)
     schedule.take(0.0)
-    schedule.again(other, 0.0)
+    schedule.reschedule(other, 0.0)
     schedule.take(60.0)
-    schedule.again(other, 60.0)
+    schedule.reschedule(other, 60.0)
     schedule.pause(90.0, 100.0)
 
-    schedule.again(slow, 100.0)
+    schedule.reschedule(slow, 100.0)
 
     assert schedule.take(190.0) == slow
     assert schedule.wake_at() == 220.0
@@ -197,16 +197,16 @@ def test_such_an_item_shifts_nobody_in_a_pause_either() -> None:
 
 def test_soon_is_five_seconds_or_the_interval_when_that_is_shorter() -> None:
     for interval, expected in [(60.0, 5.0), (2.0, 2.0)]:
-        schedule = Schedule(interval, first_looks=1)
+        schedule = Schedule(interval, first_polls=1)
         item = 0
         schedule.add(item, 0.0)
         schedule.take(0.0)
-        schedule.again(item, 0.0, soon=True)
+        schedule.reschedule(item, 0.0, soon=True)
         assert schedule.wake_at() == expected
 
 
 def test_a_pause_shifts_all_by_its_length_and_keeps_their_spacing() -> None:
-    schedule = Schedule(60.0, first_looks=0)
+    schedule = Schedule(60.0, first_polls=0)
     for item in range(60):
         schedule.add(item, 0.0)
     before = [moment for moment, _ in drive(schedule, 0.0, 59.9)]
@@ -220,7 +220,7 @@ def test_a_pause_shifts_all_by_its_length_and_keeps_their_spacing() -> None:
 
 
 def test_pauses_overlap_instead_of_adding_up_and_are_bounded() -> None:
-    schedule = Schedule(60.0, first_looks=1)
+    schedule = Schedule(60.0, first_polls=1)
     schedule.add(0, 0.0)
 
     assert schedule.pause(0.0, 30.0)
@@ -236,7 +236,7 @@ def test_pauses_overlap_instead_of_adding_up_and_are_bounded() -> None:
 
 
 def test_an_item_added_during_a_pause_is_due_when_it_ends_and_shifts_nobody() -> None:
-    schedule = Schedule(60.0, first_looks=1)
+    schedule = Schedule(60.0, first_polls=1)
     schedule.pause(0.0, 100.0)
     item = 0
     schedule.add(item, 50.0)
@@ -249,7 +249,7 @@ def test_an_item_added_during_a_pause_is_due_when_it_ends_and_shifts_nobody() ->
 @pytest.mark.parametrize("freeze", [10.0, 45.0, 8 * 3600.0])
 def test_after_a_freeze_nothing_is_caught_up_in_a_burst(freeze: float) -> None:
     count = 600
-    schedule = Schedule(60.0, first_looks=0)
+    schedule = Schedule(60.0, first_polls=0)
     for item in range(count):
         schedule.add(item, 0.0)
     drive(schedule, 0.0, 119.9)
@@ -265,7 +265,7 @@ def test_after_a_freeze_nothing_is_caught_up_in_a_burst(freeze: float) -> None:
 
 
 def test_with_too_little_capacity_the_interval_of_all_stretches_alike() -> None:
-    schedule = Schedule(60.0, first_looks=0)
+    schedule = Schedule(60.0, first_polls=0)
     for item in range(600):
         schedule.add(item, 0.0)
     starts: dict[int, list[float]] = {}
@@ -275,7 +275,7 @@ def test_with_too_little_capacity_the_interval_of_all_stretches_alike() -> None:
         taken = schedule.take(now)
         if taken is not None:
             starts.setdefault(taken, []).append(now)
-            schedule.again(taken, now)
+            schedule.reschedule(taken, now)
         now += 0.2
 
     gaps = [later - sooner for times in starts.values() for sooner, later in pairwise(times[2:])]
@@ -291,7 +291,7 @@ def test_with_too_little_capacity_the_interval_of_all_stretches_alike() -> None:
 
 
 def test_lateness_quantiles() -> None:
-    schedule = Schedule(60.0, first_looks=3)
+    schedule = Schedule(60.0, first_polls=3)
     assert schedule.lateness.quantiles(0.0, 0.5, 0.99) == (0.0, 0.0)
     for item in range(3):
         schedule.add(item, 0.0)

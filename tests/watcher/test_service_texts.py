@@ -75,7 +75,7 @@ async def test_an_unknown_state_is_named_where_it_is_a_plain_word(status, told, 
     await watcher.aclose()
 
     logged = "\n".join(f"{record.getMessage()} {vars(record)}" for record in caplog.records)
-    assert f"state {told} is not known here" in logged
+    assert f"state {told} is unknown" in logged
     assert f"the last state seen was {told}" in str(caught.value)
     assert caught.value.task.status == status
     assert "hush" not in logged + str(caught.value)

@@ -39,7 +39,7 @@ async def test_an_answer_that_came_before_anybody_wanted_the_task_is_read_again_
     make_watcher: MakeWatcher, service: FakeService, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listeners, "MOST_KEPT", 10)
-    watcher = make_watcher(first_looks=100)
+    watcher = make_watcher(first_polls=100)
     crowd = asyncio.ensure_future(anext(watcher.as_completed(f"t{number}" for number in range(11))))
     await clock.sleep(130.0)  # each was looked at twice, and none is kept
 

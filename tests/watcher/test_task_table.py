@@ -12,14 +12,14 @@ from vidgen_async.types.resources import VideoTask
 from vidgen_async.watcher import Outcome, Watcher, listeners
 from vidgen_async.watcher.listeners import Listener
 from vidgen_async.watcher.poll_rules import GRACE, Fault
-from vidgen_async.watcher.task_table import Entries
+from vidgen_async.watcher.task_table import TaskTable
 
 from .conftest import FakeService, settle
 
 
 class TestRows:
     def test_a_row_is_used_again_and_knows_nothing_of_its_last_task(self) -> None:
-        entries = Entries()
+        entries = TaskTable()
         kept = entries.add("kept")
         first = entries.add("first")
         first.add(Listener(("first",), None))
@@ -31,12 +31,12 @@ class TestRows:
         second = entries.add("second")
 
         assert second.row == first.row != kept.row
-        assert second.seen() == ("second", None, None, None)
-        assert (second.mark, second.rest, second.is_deserted) == (None, None, True)
+        assert second.last_state() == ("second", None, None, None)
+        assert (second.mark, second.details, second.is_deserted) == (None, None, True)
         assert [entry.task_id for entry in entries] == ["kept", "second"]
 
     async def test_of_a_dropped_entry_the_poller_can_be_asked_also_when_all_are_gone(self) -> None:
-        entries = Entries()
+        entries = TaskTable()
         entry = entries.add("only")
         entry.poller = asyncio.current_task()
         entries.leave(entry)
@@ -47,21 +47,21 @@ class TestRows:
         assert entries.add("next").row == 0
 
     def test_what_only_trouble_needs_is_let_go_when_it_is_over(self) -> None:
-        entries = Entries()
+        entries = TaskTable()
         entry = entries.add("t")
         entry.accepted(100.0)
-        entry.strike(Fault.BUSY, "RateLimitError", 0.0)
+        entry.count_fault(Fault.BUSY, "RateLimitError", 0.0)
 
-        entry.well(110.0)
-        assert (entry.is_new(110.0), entry.seen().trouble) == (True, None)
-        assert entry.strike(Fault.BUSY, "RateLimitError", 7.0) == (1, 0.0)
+        entry.clear_fault(110.0)
+        assert (entry.is_new(110.0), entry.last_state().trouble) == (True, None)
+        assert entry.count_fault(Fault.BUSY, "RateLimitError", 7.0) == (1, 0.0)
 
-        entry.well(100.0 + GRACE)
-        assert entry.rest is None
+        entry.clear_fault(100.0 + GRACE)
+        assert entry.details is None
         assert not entry.is_new(100.0 + GRACE)
 
     def test_what_left_keeps_its_row_until_it_is_dropped(self) -> None:
-        entries = Entries()
+        entries = TaskTable()
         left = entries.add("left")
         left.state = "running"
         entries.leave(left)
@@ -71,7 +71,7 @@ class TestRows:
         assert other.row != left.row
 
         entries.come_back(left)
-        assert [entry.seen().state for entry in entries] == [None, "running"]
+        assert [entry.last_state().state for entry in entries] == [None, "running"]
 
 
 class TestReuse:

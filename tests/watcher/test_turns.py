@@ -165,7 +165,7 @@ async def test_all_who_wait_for_one_task_hear_of_its_end_in_turns(make_watcher, 
 
 
 async def test_who_takes_outcomes_without_ever_waiting_gives_others_a_turn(make_watcher, service):
-    watcher = make_watcher(first_looks=2 * MANY, concurrency=MANY)
+    watcher = make_watcher(first_polls=2 * MANY, concurrency=MANY)
     service.default = "completed"
     outcomes = watcher.as_completed(IDS)
     await anext(outcomes)

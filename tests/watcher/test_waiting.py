@@ -30,7 +30,7 @@ async def assert_nothing_is_left(watcher: Watcher) -> None:
     assert (stats.tasks, stats.waiting, stats.in_flight) == (0, 0, 0)
     assert workers() == []
     assert len(watcher._schedule) == 0
-    assert len(watcher._rounds.deadlines) == 0
+    assert len(watcher._poll_loop.deadlines) == 0
 
 
 class TestShared:
@@ -213,7 +213,7 @@ class TestLeaving:
         results = await asyncio.gather(watcher.wait("t"), watcher.wait("u"), return_exceptions=True)
 
         assert [type(result) for result in results] == [ZeroDivisionError] * 2
-        assert "the watcher broke" in caplog.text
+        assert "the watcher failed" in caplog.text
         await assert_nothing_is_left(watcher)
 
     async def test_a_bug_in_a_poller_reaches_all_waiters(
@@ -228,7 +228,7 @@ class TestLeaving:
         outcomes = [outcome async for outcome in watcher.as_completed(["t", "u"])]
 
         assert [str(outcome.error) for outcome in outcomes] == [
-            f"task {name!r} could not be looked at: ZeroDivisionError: a bug" for name in ("t", "u")
+            f"task {name!r} could not be polled: ZeroDivisionError: a bug" for name in ("t", "u")
         ]
         assert isinstance(outcomes[0].error, VidgenError)
         assert isinstance(outcomes[0].error.__cause__, ZeroDivisionError)
@@ -244,7 +244,7 @@ class TestDeadlines:
             await watcher.wait("t", timeout=90.0)
 
         assert caught.value.message == (
-            "task 't' was not terminal after 90 s (the last state seen was 'running', the last look failed with "
+            "task 't' was not terminal after 90 s (the last state seen was 'running', the last poll failed with "
             'ConnectError). How it is now is not known. Go on waiting with client.videos.wait("t").'
         )
         assert caught.value.task_id == "t"
@@ -257,7 +257,7 @@ class TestDeadlines:
     ) -> None:
         service.default = hang
 
-        with pytest.raises(WaitTimeoutError, match="it was not seen yet"):
+        with pytest.raises(WaitTimeoutError, match="no poll has succeeded yet"):
             await watcher.wait("t", timeout=5.0)
 
         assert clock.now() == 5.0
@@ -305,7 +305,7 @@ class TestDeadlines:
     async def test_deadlines_of_waits_that_are_over_do_not_pile_up(
         self, make_watcher: Callable[..., Watcher], service: FakeService, clock: VirtualClock
     ) -> None:
-        watcher = make_watcher(first_looks=10_000)
+        watcher = make_watcher(first_polls=10_000)
         service.script("x", hang)
         keeps_it_running = asyncio.ensure_future(watcher.wait("x"))
         await settle()
@@ -315,7 +315,7 @@ class TestDeadlines:
             for n in range(300):
                 await watcher.wait(f"t{n % 3}")
 
-        assert watcher._rounds.deadlines.slots <= 80
+        assert watcher._poll_loop.deadlines.slots <= 80
         keeps_it_running.cancel()
         await asyncio.gather(keeps_it_running, return_exceptions=True)
 

@@ -113,7 +113,7 @@ async def test_a_busy_answer_without_a_time_pauses_nothing(
 async def test_falling_behind_and_catching_up_are_told_once_each_with_the_numbers(
     make_watcher: MakeWatcher, service: FakeService, clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    watcher = make_watcher(concurrency=1, first_looks=0)
+    watcher = make_watcher(concurrency=1, first_polls=0)
     service.latency = 2.0  # 80 seconds for all of them
     watching = asyncio.ensure_future(collect(watcher, 40))
     await clock.sleep(400.0)

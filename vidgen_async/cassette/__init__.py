@@ -1,7 +1,7 @@
-"""Cassettes: what went over a transport, written down so that it can be shown to anybody and played back."""
+"""Cassettes: recorded requests and responses, without secrets, that can be published and replayed."""
 
 from vidgen_async.cassette.document import Document, Failure, Interaction, Meta, RecordedRequest
-from vidgen_async.cassette.partial_recording import Recovered, recover
+from vidgen_async.cassette.partial_recording import RecoveredRecording, recover
 from vidgen_async.cassette.reader import load
 from vidgen_async.cassette.secret_scan import Finding, scan
 from vidgen_async.cassette.settings import Cassette, Mode
@@ -15,7 +15,7 @@ __all__ = [
     "Meta",
     "Mode",
     "RecordedRequest",
-    "Recovered",
+    "RecoveredRecording",
     "load",
     "recover",
     "scan",

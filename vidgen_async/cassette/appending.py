@@ -1,4 +1,4 @@
-"""A transport that plays what is on a cassette, and records the rest."""
+"""A transport that replays what is on a cassette, and records the rest."""
 
 import asyncio
 import logging
@@ -20,15 +20,14 @@ _CREATE = "videos.create"
 
 
 class AppendingTransport(RecordingTransport):
-    """Answers from the cassette as long as it has an answer; everything else goes to ``inner`` and is appended.
+    """Returns the responses of the cassette; sends all other requests with ``inner``, and appends them.
 
-    What this transport records it never plays. Time is real, and so are the requests that go out: a create that is not
-    on the cassette is made and charged. Orders that are played were never made, so with a create on the cassette a
-    client keeps all its orders in memory only; then a create that goes out for real is warned about. To make orders
-    that must be remembered, record anew. Without a cassette this is a recording.
+    What this transport records it never replays. Time is real, and so are the requests that it sends: a create that is
+    not on the cassette is made and charged. Replayed orders were never made, so a client keeps all its orders in memory
+    if the cassette has a create; a create that is then sent is logged as a warning. Make a new recording for orders
+    that must be stored. Without a cassette this is a recording.
     """
 
-    #: A journal that the environment names is not passed over in silence: creates may go out for real.
     goes_out = True
 
     def __init__(
@@ -39,12 +38,12 @@ class AppendingTransport(RecordingTransport):
         self._player = None if before is None else Player(before, self.cassette)
         self._recorder = self._make_recorder(before)
         played = () if before is None else before.interactions
-        #: Orders that are played were never made: with such ones on the cassette, no journal that lasts keeps any.
+        #: Replayed orders were never made: if the cassette has one, no durable journal stores any.
         self.is_replay = self.is_replay or any(interaction.op == _CREATE for interaction in played)
         self._closing = asyncio.Event()
 
     async def send(self, request: Request, *, probe: Probe | None = None) -> Response:
-        """Play the answer, or send the request by the inner transport and record it."""
+        """Replay the response, or send the request with the inner transport and record it."""
         player = self._player
         if player is not None:
             try:
@@ -53,7 +52,7 @@ class AppendingTransport(RecordingTransport):
             except (CassetteMissError, CassetteExhaustedError):
                 if self.is_replay and request.op == _CREATE:
                     message = (
-                        "a create goes out for real, and its order is kept in memory only: %(path)s holds played ones"
+                        "a create is sent to the service; its order is in memory only, as %(path)s has replayed ones"
                     )
                     report(logger, logging.WARNING, Event.CASSETTE_LIVE_CREATE, message, path=self.cassette.path)
                 return await super().send(request, probe=probe)
@@ -66,7 +65,7 @@ class AppendingTransport(RecordingTransport):
 
     @staticmethod
     async def _claim(player: Player, request: Request) -> Claim:
-        """The next interaction that has an outcome: what was given up then is not given up now."""
+        """The next interaction that was not cancelled when it was recorded."""
         while True:
             claim = player.claim(request, may_repeat=False) or await player.claim_streamed(request, may_repeat=False)
             failure = claim.interaction.failure

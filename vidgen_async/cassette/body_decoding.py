@@ -1,7 +1,7 @@
-"""Bodies of a cassette as they are played back.
+"""Decodes the bodies of a cassette for replay.
 
-A body is one of ``{"json"}``, ``{"text"}``, ``{"b64"}``, ``{"blob"}``, or nothing but ``{"bytes", "sha256"}``; an empty
-one is None.
+A body is one of ``{"json"}``, ``{"text"}``, ``{"b64"}``, ``{"blob"}``, or only ``{"bytes", "sha256"}``; an empty one
+is None.
 """
 
 import base64
@@ -17,10 +17,10 @@ from vidgen_async.types.http import CHUNK
 
 RecordedBody: TypeAlias = dict[str, Any]
 
-#: The directory beside cassettes that holds their large bodies.
+#: The directory beside cassettes for their large bodies.
 BLOBS = "blobs"
 
-#: How JSON is usually written. What was written in one of these ways is written the same way again.
+#: The usual styles of JSON. A body in one of these styles is replayed in the same style.
 STYLES: dict[str, dict[str, Any]] = {
     "compact": {"separators": (",", ":")},
     "compact-utf8": {"separators": (",", ":"), "ensure_ascii": False},
@@ -32,34 +32,34 @@ _BLOB_NAME = re.compile(r"sha256-[0-9a-f]{64}\.\w+")
 
 
 @frozen
-class Problem:
-    """What is wrong with a recorded body, and where in it."""
+class BodyProblem:
+    """What is wrong with a recorded body, and at which JSON pointer."""
 
     where: str
     what: str
 
 
-def problem_of(body: RecordedBody) -> Problem | None:
-    """What keeps a recorded body from being played, if anything."""
+def problem_of(body: RecordedBody) -> BodyProblem | None:
+    """What makes it impossible to replay a recorded body, or None."""
     if "json" in body:
         style = body.get("style", "compact")
-        return None if isinstance(style, str) and style in STYLES else Problem("/style", "is unknown")
+        return None if isinstance(style, str) and style in STYLES else BodyProblem("/style", "is unknown")
     if "text" in body:
         if body.get("charset", "latin-1") != "latin-1":
-            return Problem("/charset", "is unknown")
-        return None if isinstance(body["text"], str) else Problem("/text", "is no text")
+            return BodyProblem("/charset", "is unknown")
+        return None if isinstance(body["text"], str) else BodyProblem("/text", "is not a text")
     if "b64" in body:
-        return None if _is_base64(body["b64"]) else Problem("/b64", "is no Base64")
+        return None if _is_base64(body["b64"]) else BodyProblem("/b64", "is not Base64")
     length = body.get("bytes")
     if length is None and "blob" not in body and "end" in body:
         return None
     if type(length) is not int or length < 0:
-        return Problem("/bytes", "is no length")
+        return BodyProblem("/bytes", "is not a length")
     if "blob" not in body:
         return None
     if not isinstance(body["blob"], str) or not _BLOB_NAME.fullmatch(body["blob"]):
-        return Problem("/blob", "is no name of a blob")
-    return None if _ends(body) is not None else Problem("/ends", "are not the lengths of two parts of the body")
+        return BodyProblem("/blob", "is not the name of a blob")
+    return None if _ends(body) is not None else BodyProblem("/ends", "are not the lengths of two parts of the body")
 
 
 def _is_base64(text: object) -> bool:
@@ -70,7 +70,7 @@ def _is_base64(text: object) -> bool:
 
 
 def _ends(body: RecordedBody) -> tuple[int, int] | None:
-    """How much of each end of the body is in its blob."""
+    """How many bytes of the beginning and of the end of the body are in its blob."""
     if body.get("stored") == "all":
         return body["bytes"], 0
     try:
@@ -82,11 +82,11 @@ def _ends(body: RecordedBody) -> tuple[int, int] | None:
     return first, last
 
 
-# -- playing back ----------------------------------------------------------------------------------------------------
+# -- replay ----------------------------------------------------------------------------------------------------------
 
 
 def body_bytes(body: RecordedBody | None) -> bytes | None:
-    """The bytes of a body that stands in the cassette itself; None for one that must be streamed."""
+    """The bytes of a body that is in the cassette itself; None for one that must be streamed."""
     if body is None or body.keys() == {"end"}:
         return b""
     if "json" in body:
@@ -98,36 +98,36 @@ def body_bytes(body: RecordedBody | None) -> bytes | None:
 
 
 def body_length(body: RecordedBody | None) -> int:
-    """Its length when it is played back."""
+    """Its length when it is replayed."""
     data = body_bytes(body)
     return int((body or {})["bytes"]) if data is None else len(data)
 
 
-def streamed(body: RecordedBody, blobs: Path) -> Iterator[bytes]:
-    """A long body piece by piece: what is kept from its blob, and zeros for what is not."""
+def stream_body(body: RecordedBody, blobs: Path) -> Iterator[bytes]:
+    """A long body in chunks: from its blob what was recorded, and zeros in place of the rest."""
     left = int(body["bytes"])
     ends = _ends(body) if "blob" in body else None
     if ends is None:
         yield from _zeros(left)
         return
     with (blobs / body["blob"]).open("rb") as file:
-        yield from _pieces(file.read, ends[0])
+        yield from _chunks(file.read, ends[0])
         yield from _zeros(left - sum(ends))
-        yield from _pieces(file.read, ends[1])
+        yield from _chunks(file.read, ends[1])
 
 
-def _pieces(read: Any, left: int) -> Iterator[bytes]:
+def _chunks(read: Any, left: int) -> Iterator[bytes]:
     while left > 0:
-        piece = read(min(CHUNK, left))
-        if not piece:
-            message = "the blob is shorter than the cassette says"
+        chunk = read(min(CHUNK, left))
+        if not chunk:
+            message = "the blob is shorter than its length in the cassette"
             raise EOFError(message)
-        left -= len(piece)
-        yield piece
+        left -= len(chunk)
+        yield chunk
 
 
 def _zeros(left: int) -> Iterator[bytes]:
-    piece = bytes(min(CHUNK, max(left, 0)))
+    chunk = bytes(min(CHUNK, max(left, 0)))
     while left > 0:
-        yield piece[:left]
-        left -= len(piece)
+        yield chunk[:left]
+        left -= len(chunk)

@@ -1,5 +1,5 @@
-"""Bodies as a cassette holds them: JSON and text redacted and readable, everything else as bytes, in blobs, or only as
-a length and a digest.
+"""Encodes bodies for a cassette: redacted, readable JSON and text; other bodies as bytes, in blobs, or only as a length
+and a digest.
 """
 
 import base64
@@ -12,17 +12,17 @@ from attrs import field, frozen, mutable
 
 from vidgen_async.cassette.body_decoding import STYLES, RecordedBody
 from vidgen_async.cassette.redactor import Redactor
-from vidgen_async.redaction.pseudonyms import readable
-from vidgen_async.redaction.secret_names import look_of
+from vidgen_async.redaction.pseudonyms import printable_text
+from vidgen_async.redaction.secret_names import find_secret_form
 from vidgen_async.types.http import CHUNK, LONGEST_ANSWER, Body, Headers
 
-#: Texts are kept up to this many bytes; the SDK reads no longer answer.
+#: Texts are recorded up to this many bytes; the SDK reads no longer response.
 LONGEST_TEXT = LONGEST_ANSWER
-#: A request's longer bodies (uploads) are only digests.
+#: Of longer request bodies (uploads) only the digest is recorded.
 LONGEST_REQUEST = CHUNK
-#: Bytes up to this many stand in the cassette itself.
+#: Up to this many bytes are recorded in the cassette itself.
 LONGEST_INLINE = 2048
-#: Of a body that is too long to be kept, so much of each end.
+#: Bytes that are recorded of each end of a body that is too long.
 END = CHUNK
 
 #: The second byte of zlib data.
@@ -33,20 +33,20 @@ _SUFFIXES = {"video/mp4": ".mp4", "image/png": ".png", "image/jpeg": ".jpg", "im
 
 @frozen
 class Blob:
-    """A file beside the cassette, named by its content."""
+    """A file beside the cassette, named after its content."""
 
     name: str
     data: bytes = field(repr=False)
 
 
 def limit_for(content_type: str, largest_blob: int) -> int:
-    """How many bytes of an answer are held until it is known what becomes of them."""
+    """How many bytes of a response are held in memory until they are recorded."""
     return LONGEST_TEXT if is_textual(content_type) else largest_blob
 
 
 @mutable
-class Tee:
-    """What passes by of a body: all of it up to ``limit`` bytes, or both its ends and a digest."""
+class BodyCapture:
+    """The received body: all of it up to ``limit`` bytes, or both its ends, and a digest."""
 
     limit: int
     length: int = 0
@@ -54,16 +54,16 @@ class Tee:
     _head: bytearray = field(factory=bytearray)
     _tail: bytearray = field(factory=bytearray)
 
-    def take(self, piece: bytes) -> None:
-        self._digest.update(piece)
-        self.length += len(piece)
+    def add(self, chunk: bytes) -> None:
+        self._digest.update(chunk)
+        self.length += len(chunk)
         if self.is_whole:
-            self._head += piece
+            self._head += chunk
             return
         if len(self._head) > END:
             self._tail = self._head[END:]
             del self._head[END:]
-        self._tail += piece
+        self._tail += chunk
         if len(self._tail) > 4 * END:
             del self._tail[:-END]
 
@@ -76,14 +76,14 @@ class Tee:
         return str(self._digest.hexdigest())
 
     @property
-    def kept(self) -> tuple[bytes, ...]:
+    def parts(self) -> tuple[bytes, ...]:
         """All of it, or its first and its last bytes."""
         return (bytes(self._head),) if self.is_whole else (bytes(self._head), bytes(self._tail[-END:]))
 
 
 @frozen
-class Sent:
-    """A request's body: all of a short one, and the length and digest of each."""
+class RequestData:
+    """The body of a request: its length and digest, and a short one itself."""
 
     data: bytes | None = field(repr=False)
     length: int
@@ -94,56 +94,56 @@ class Sent:
         return {"bytes": self.length, "sha256": self.sha256}
 
 
-async def read_through(body: Body) -> Sent:
-    """Read a request's body. What it raises itself comes out."""
+async def read_through(body: Body) -> RequestData:
+    """Read the body of a request. What it raises is raised."""
     data, digest, length = bytearray(), hashlib.sha256(), 0
-    async for piece in body.open():
-        digest.update(piece)
-        length += len(piece)
+    async for chunk in body.open():
+        digest.update(chunk)
+        length += len(chunk)
         if length <= LONGEST_REQUEST:
-            data += piece
-    return Sent(bytes(data) if length <= LONGEST_REQUEST else None, length, digest.hexdigest())
+            data += chunk
+    return RequestData(bytes(data) if length <= LONGEST_REQUEST else None, length, digest.hexdigest())
 
 
-def request_body(sent: Sent, redactor: Redactor) -> RecordedBody | None:
-    """What is recorded of it: JSON without image data, or a digest."""
+def request_body(sent: RequestData, redactor: Redactor) -> RecordedBody | None:
+    """How it is recorded: JSON without image data, or a digest."""
     if sent.length == 0:
         return None
-    text = None if sent.data is None else as_text(sent.data)
+    text = None if sent.data is None else decode_text(sent.data)
     return sent.facts if text is None else _text_body(text, redactor, is_request=True)
 
 
-def answer_body(tee: Tee, headers: Headers, redactor: Redactor) -> tuple[RecordedBody | None, Blob | None]:
-    """An answer's body, and the blob that belongs to it. What cannot be looked into is not kept."""
-    if tee.length == 0:
+def answer_body(capture: BodyCapture, headers: Headers, redactor: Redactor) -> tuple[RecordedBody | None, Blob | None]:
+    """How the body of a response is recorded, and its blob. Data that cannot be searched for secrets is omitted."""
+    if capture.length == 0:
         return None, None
-    facts: RecordedBody = {"bytes": tee.length, "sha256": tee.sha256}
-    kind, kept = headers.get("Content-Type", ""), tee.kept
-    if tee.is_whole:
-        text = as_text(kept[0])
+    facts: RecordedBody = {"bytes": capture.length, "sha256": capture.sha256}
+    kind, parts = headers.get("Content-Type", ""), capture.parts
+    if capture.is_whole:
+        text = decode_text(parts[0])
         if text is not None:
             return _text_body(text, redactor), None
-        if is_textual(kind) and b"\0" not in kept[0]:
-            return _eight_bit_text(kept[0], redactor), None
-        if is_textual(kind) and _hides_in_some_encoding(kept[0], redactor):
+        if is_textual(kind) and b"\0" not in parts[0]:
+            return _eight_bit_text(parts[0], redactor), None
+        if is_textual(kind) and _hides_in_some_encoding(parts[0], redactor):
             return facts, None
-    elif is_textual(kind) or all(_is_text_of_sorts(part) for part in kept):
+    elif is_textual(kind) or all(_may_be_text(part) for part in parts):
         return facts, None
     is_encoded = headers.get("Content-Encoding", "identity").lower() != "identity"
-    if is_encoded or any(hides_a_secret(part, redactor, is_media=is_media(kind)) for part in kept):
+    if is_encoded or any(hides_a_secret(part, redactor, is_media=is_media(kind)) for part in parts):
         return facts, None
-    for part in kept:
+    for part in parts:
         _note_written(part, redactor)
-    if tee.is_whole and tee.length <= LONGEST_INLINE:
-        return {"b64": base64.b64encode(kept[0]).decode()}, None
-    data = b"".join(kept)
+    if capture.is_whole and capture.length <= LONGEST_INLINE:
+        return {"b64": base64.b64encode(parts[0]).decode()}, None
+    data = b"".join(parts)
     blob = Blob(f"sha256-{hashlib.sha256(data).hexdigest()}{_suffix(kind)}", data)
-    stored = {"stored": "all"} if tee.is_whole else {"stored": "ends", "ends": [len(part) for part in kept]}
+    stored = {"stored": "all"} if capture.is_whole else {"stored": "ends", "ends": [len(part) for part in parts]}
     return {"blob": blob.name, **facts, **stored}, blob
 
 
 def is_textual(content_type: str) -> bool:
-    """Whether it says that it is a text."""
+    """Whether the content type is that of a text."""
     kind = content_type.lower()
     return kind.startswith("text/") or any(word in kind for word in ("json", "xml", "html", "urlencoded"))
 
@@ -168,15 +168,15 @@ def _json_body(text: str, value: Any, redactor: Redactor, *, is_request: bool) -
     style = _style_of(text, value)
     if style is not None:
         return {"json": shown, "style": style} if shown == value else {"json": shown, "style": style, "redacted": True}
-    # The bytes cannot be made from the value again: they are kept as they came, if nothing is hidden in them.
-    pairs = json.loads(text, object_pairs_hook=_one_by_one)
+    # The bytes cannot be reproduced from the value: they are recorded unchanged, unless something in them is hidden.
+    pairs = json.loads(text, object_pairs_hook=_as_list)
     if shown != value or redactor.json(pairs, is_request=is_request) != pairs or redactor.text(text) != text:
         return {"json": shown, "style": "compact", "redacted": True}
     return {"text": text}
 
 
-def _one_by_one(pairs: list[tuple[str, Any]]) -> list[dict[str, Any]]:
-    """An object that may have a name twice: of a dict, the first value would be lost."""
+def _as_list(pairs: list[tuple[str, Any]]) -> list[dict[str, Any]]:
+    """An object that may have a name twice: a dict would lose the first value."""
     return [{name: value} for name, value in pairs]
 
 
@@ -185,8 +185,8 @@ def _style_of(text: str, value: Any) -> str | None:
     return name if json.dumps(value, **STYLES[name]) == text else None
 
 
-def as_text(data: bytes) -> str | None:
-    """The bytes as a text; None for what is none."""
+def decode_text(data: bytes) -> str | None:
+    """The bytes as a text; None where they are not UTF-8 text."""
     if b"\0" in data:
         return None
     try:
@@ -207,32 +207,32 @@ def _hides_in_some_encoding(data: bytes, redactor: Redactor) -> bool:
     return any(redactor.text(text) != text for text in texts)
 
 
-def _is_text_of_sorts(part: bytes) -> bool:
-    """Whether it is a part of a text, cut at any byte."""
+def _may_be_text(part: bytes) -> bool:
+    """Whether it is a part of a UTF-8 text, cut at any byte."""
     return b"\0" not in part and len(part) - len(part.decode("utf-8", "ignore").encode()) < 8
 
 
 def hides_a_secret(data: bytes, redactor: Redactor, *, is_media: bool = False) -> bool:
-    """Whether a secret is in binary data, or something that cannot be looked into."""
-    if redactor.secrets.is_in_bytes(data) or look_of(readable(data), is_binary=True) is not None:
+    """Whether binary data contains a secret, or cannot be searched for one."""
+    if redactor.secrets.is_in_bytes(data) or find_secret_form(printable_text(data), is_binary=True) is not None:
         return True
     if is_media:
         return False
     inner = _decompressed(data)
     if inner is None:
         return True
-    text = readable(inner or data)
+    text = printable_text(inner or data)
     return redactor.secrets.is_in_bytes(inner) or redactor.text(text) != text
 
 
 def _note_written(data: bytes, redactor: Redactor) -> None:
-    """What can be read of binary data: it may turn out to be a secret later."""
+    """Remember the printable text of binary data: it may turn out to contain a secret later."""
     for part in (data, _decompressed(data) or b""):
-        redactor.secrets.wrote(readable(part))
+        redactor.secrets.note_written(printable_text(part))
 
 
 def _decompressed(data: bytes) -> bytes | None:
-    """All members of gzip or zlib data; nothing for other data, None for what cannot be unpacked."""
+    """All members of gzip or zlib data; nothing for other data, None for data that cannot be decompressed."""
     if data[:2] != b"\x1f\x8b" and not (data[:1] == b"\x78" and data[1:2] in _ZLIB_LEVELS):
         return b""
     whole, rest = b"", data

@@ -1,5 +1,5 @@
-"""What a cassette must be to be committed: readable, whole, without secrets, and young enough; and what lies beside
-cassettes without belonging to one."""
+"""Checks of cassettes before they are committed: valid, complete, without secrets, recent enough; and files beside
+cassettes that belong to none."""
 
 import hashlib
 import json
@@ -19,20 +19,20 @@ from vidgen_async.cassette.reader import load
 from vidgen_async.cassette.secret_scan import scan
 from vidgen_async.errors import CassetteInvalidError, CassetteNotFoundError, CassetteVersionError
 
-#: What tests keep their cassettes in: where they are looked for below the current directory.
+#: The directories of tests' cassettes, which are searched below the current directory.
 CASSETTES = "cassettes"
-#: How files are called that are written while recording, and those of older recordings that did not end.
+#: The names of files that are written while recording, and of older recordings that did not end.
 UNFINISHED = re.compile(r".*\.json\.part(?:\.old\d*)?")
 
-#: So a cassette begins; one that is damaged further on is still taken for one.
+#: The begin of a cassette; one that is damaged after it still counts as a cassette.
 _BEGINNING = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"format"\s*:\s*"' + FORMAT.encode() + rb'"')
 _NAMED_BLOB = re.compile(rb'"blob"\s*:\s*"([^"\\]+)"')
 _NOT_ENTERED = frozenset({"node_modules", "site-packages", "__pycache__"})
-_PIECE = 1 << 20
+_CHUNK = 1 << 20
 
 
 class ProblemKind(StrEnum):
-    """What can be wrong with a file."""
+    """The kinds of problems of a file."""
 
     INVALID = "invalid"
     VERSION = "version"
@@ -46,8 +46,8 @@ class ProblemKind(StrEnum):
 
 @frozen
 class Problem:
-    """One thing that is wrong with the file at ``path``. ``where`` is the place in it as a JSON pointer (RFC 6901), or
-    empty. No value of a secret is in it."""
+    """A problem of the file at ``path``. ``where`` is a JSON pointer (RFC 6901) into it, or empty. It contains no
+    secrets."""
 
     path: Path
     kind: ProblemKind
@@ -59,8 +59,7 @@ class Problem:
 
 
 def is_cassette(path: Path) -> bool:
-    """Whether the file says that it is one: a damaged one, too, if it begins as it should. OSError when it cannot be
-    read."""
+    """Whether the file is a cassette, also a damaged one with a valid beginning. OSError when it cannot be read."""
     data = path.read_bytes()
     if _BEGINNING.match(data):
         return True
@@ -74,9 +73,9 @@ def is_cassette(path: Path) -> bool:
 
 
 def cassettes_below(directory: Path) -> list[Path]:
-    """The cassettes in a directory and below it, sorted; other files are passed over.
+    """The cassettes in a directory and below it, sorted; other files are ignored.
 
-    Hidden directories and those of installed packages are not entered. OSError when one cannot be read.
+    Hidden directories and those of installed packages are not searched. OSError when one cannot be read.
     """
     return [file for folder in _folders_below(directory) for file in _cassettes_in(folder)]
 
@@ -115,9 +114,9 @@ def _refuse(error: OSError) -> None:
 
 
 def check_cassette(path: Path, *, now: datetime, max_age: timedelta | None = None) -> list[Problem]:
-    """All that is wrong with one cassette and its blobs; ``now`` is what its age is told by.
+    """The problems of one cassette and its blobs; its age is the time from its recording until ``now``.
 
-    CassetteNotFoundError where there is none. Nothing is written.
+    CassetteNotFoundError where there is no cassette. Nothing is written.
     """
     try:
         document = load(path)
@@ -144,7 +143,7 @@ def blob_names(document: Document) -> set[str]:
 
 
 def _bodies(document: Document) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every body with its place."""
+    """Every body with its JSON pointer."""
     for at, interaction in enumerate(document.interactions):
         for part, body in (("request", interaction.request.body), ("response", interaction.body)):
             if body is not None:
@@ -166,7 +165,7 @@ def _blob_problems(path: Path, document: Document) -> Iterator[Problem]:
             message = f"{BLOBS}/{name} cannot be read: {error.strerror or error}"
             yield Problem(path, ProblemKind.BLOB_DAMAGED, where, message)
             continue
-        if not _is_kept(body, digest, length):
+        if not _is_intact(body, digest, length):
             yield Problem(path, ProblemKind.BLOB_DAMAGED, where, f"{BLOBS}/{name} is not what was recorded")
 
 
@@ -174,14 +173,14 @@ def _digest(file: Path) -> tuple[str, int]:
     """The digest of a file's content, and its length."""
     digest, length = hashlib.sha256(), 0
     with file.open("rb") as opened:
-        while piece := opened.read(_PIECE):
-            digest.update(piece)
-            length += len(piece)
+        while chunk := opened.read(_CHUNK):
+            digest.update(chunk)
+            length += len(chunk)
     return digest.hexdigest(), length
 
 
-def _is_kept(body: dict[str, Any], digest: str, length: int) -> bool:
-    """Whether a blob is what its name and the cassette say: all of the body, or both its ends."""
+def _is_intact(body: dict[str, Any], digest: str, length: int) -> bool:
+    """Whether a blob matches its name and the cassette: the whole body, or both its ends."""
     if not body["blob"].startswith(f"sha256-{digest}."):
         return False
     if body.get("stored") == "all":
@@ -189,19 +188,19 @@ def _is_kept(body: dict[str, Any], digest: str, length: int) -> bool:
     return bool(sum(body["ends"]) == length)
 
 
-# -- what belongs to none --------------------------------------------------------------------------------------------
+# -- files that belong to no cassette --------------------------------------------------------------------------------
 
 
 def orphans(folders: Iterable[Path]) -> list[Problem]:
-    """Blobs in these directories that no cassette there names, and what recordings that did not end have left.
+    """Blobs in these directories that no cassette there references, and files of recordings that did not end.
 
-    The blobs of a damaged cassette, of one in a newer format and of an unfinished recording count as named.
+    The blobs of a damaged cassette, of one in a newer format and of an unfinished recording count as referenced.
     """
     return [problem for folder in dict.fromkeys(folders) for problem in _orphans_in(folder)]
 
 
 def folders_below(directory: Path) -> list[Path]:
-    """The directories in which :func:`cassettes_below` looks."""
+    """The directories that :func:`cassettes_below` searches."""
     return list(_folders_below(directory))
 
 
@@ -209,7 +208,7 @@ def _orphans_in(folder: Path) -> Iterator[Problem]:
     files = [file for file in _files_in(folder) if file.name.endswith(".json") or UNFINISHED.fullmatch(file.name)]
     for file in files:
         if UNFINISHED.fullmatch(file.name):
-            message = "left by a recording that did not end: vidgen cassette recover shows what is in it"
+            message = "left by a recording that did not end: vidgen cassette recover shows its content"
             yield Problem(file, ProblemKind.UNFINISHED, "", message)
     blobs = folder / BLOBS
     if not blobs.is_dir():
@@ -217,4 +216,4 @@ def _orphans_in(folder: Path) -> Iterator[Problem]:
     named = {name.decode("utf-8", "replace") for file in files for name in _NAMED_BLOB.findall(file.read_bytes())}
     for file in _files_in(blobs):
         if file.name.lstrip(".").startswith("sha256-") and file.name not in named:
-            yield Problem(file, ProblemKind.ORPHAN, "", "no cassette names it")
+            yield Problem(file, ProblemKind.ORPHAN, "", "no cassette references it")

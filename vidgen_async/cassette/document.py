@@ -1,4 +1,4 @@
-"""The cassette as a file: one indented JSON document with a version, made to be read in a review.
+"""The file format of cassettes: one indented JSON document with a version, readable in a review.
 
 ::
 
@@ -17,9 +17,9 @@
      ]
     }
 
-``n`` counts the requests in the order in which they began. ``t`` are milliseconds since the recording began: when the
-request began, when its status came, when it ended. An interaction has a ``response``, an ``error``, or both (the body
-broke off). Unknown fields are kept.
+``n`` numbers the requests in the order in which they began. ``t`` are milliseconds since the recording began: when the
+request began, when its status was received, when it ended. An interaction has a ``response``, an ``error``, or both
+(the body was incomplete). Unknown fields are preserved.
 """
 
 from collections.abc import Mapping
@@ -41,20 +41,20 @@ class Meta:
 
     recorded_at: datetime
     recorder: str
-    #: Of the service, as far as it showed: what a client must be given for a replay.
+    #: The service's, if it was known: the one that a client needs for a replay.
     base_url: str | None = None
     extra: Mapping[str, Any] = field(factory=dict)
 
     @property
     def origin(self) -> str | None:
-        """Of the service; None where its address is not known."""
+        """The service's; None where its address is unknown."""
         return None if self.base_url is None else str(URL(self.base_url).origin())
 
 
 @frozen
 class Failure:
-    """How a request ended without a whole answer: the error's class, its evidence and its message. The type
-    ``Cancelled`` stands for a request that its caller gave up."""
+    """How a request ended without a complete response: the class of the error, its evidence and its message. The type
+    ``Cancelled`` means that its caller was cancelled."""
 
     type: str
     delivery: Delivery
@@ -84,7 +84,7 @@ class RecordedRequest:
 
 @frozen(kw_only=True)
 class Interaction:
-    """One request and what came of it. Times are in seconds since the recording began."""
+    """One request and its outcome. Times are in seconds since the recording began."""
 
     n: int
     op: str
@@ -96,7 +96,7 @@ class Interaction:
     headers: tuple[tuple[str, str], ...] = ()
     body: dict[str, Any] | None = None
     failure: Failure | None = None
-    #: Fields that this release does not know; those of its parts under the parts' names.
+    #: Fields that this release does not know; those of a part under the name of the part.
     extra: Mapping[str, Any] = field(factory=dict)
 
     def __str__(self) -> str:

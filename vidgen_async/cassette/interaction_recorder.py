@@ -1,66 +1,87 @@
-"""One request of a recording, from its beginning to its outcome."""
+"""One request of a recording, from its start to its outcome."""
 
-from typing import TYPE_CHECKING, Any
+import asyncio
+from typing import Any, Self
 
 from attrs import mutable
 
 from vidgen_async import errors
 from vidgen_async.cassette.body_decoding import body_length
-from vidgen_async.cassette.body_encoding import Tee, limit_for, read_through, request_body
+from vidgen_async.cassette.body_encoding import BodyCapture, limit_for, read_through, request_body
 from vidgen_async.cassette.document import CANCELLED, Failure
+from vidgen_async.cassette.recorder import Recorder
 from vidgen_async.cassette.writer import outcome_form, times_form, to_text
-from vidgen_async.errors import ConnectionLostError, TransportError
+from vidgen_async.errors import BodyError, ConnectionLostError, TransportError
 from vidgen_async.types.http import Delivery, Headers, Phase, Probe, Request
 
-if TYPE_CHECKING:
-    from vidgen_async.cassette.recorder import Recorder
 
+@mutable(kw_only=True, eq=False)
+class InteractionRecorder:
+    """Records one request with its ordinal ``n``; the observer of its response."""
 
-@mutable(kw_only=True)
-class Taken:
-    """One request under way, with its ordinal."""
-
-    recorder: "Recorder"
+    recorder: Recorder
+    #: All that have no outcome yet, this one included.
+    active: "set[InteractionRecorder]"
     request: Request
     n: int
     started: float
     answered: float | None = None
     _status: int | None = None
     _headers: Headers | None = None
-    _tee: Tee | None = None
+    _capture: BodyCapture | None = None
     _is_written: bool = False
     _is_over: bool = False
 
-    async def write_down(self) -> None:
+    @classmethod
+    def begin(cls, recorder: Recorder, request: Request, active: "set[InteractionRecorder]") -> Self:
+        """CassetteBusyError, CassetteError: the recording cannot begin."""
+        interaction = cls(
+            recorder=recorder, active=active, request=request, n=recorder.begin(request), started=recorder.elapsed
+        )
+        active.add(interaction)
+        return interaction
+
+    async def record_request(self) -> None:
         """Before anything is sent. CassetteError when it cannot be written."""
         body = self.request.body
         try:
             sent = None if body is None else await read_through(body)
-        except Exception:  # noqa: BLE001 - it is the caller's own; the inner transport meets it too, and says what it means
+        except Exception:  # noqa: BLE001 - it is the caller's own; the inner transport raises it, too, with its evidence
             sent = None
         recorded = None if sent is None else request_body(sent, self.recorder.redactor)
-        self.recorder.opened(self.n, self.request, recorded)
+        self.recorder.write_request(self.n, self.request, recorded)
         self._is_written = True
 
-    def answer(self, status: int, headers: Headers) -> None:
-        """The status came."""
+    def record_status(self, status: int, headers: Headers) -> None:
+        """The status line and the headers were received."""
         self.answered = self.recorder.elapsed
         self._status, self._headers = status, headers
-        self._tee = Tee(limit_for(headers.get("Content-Type", ""), self.recorder.cassette.largest_blob))
+        self._capture = BodyCapture(limit_for(headers.get("Content-Type", ""), self.recorder.cassette.largest_blob))
 
-    def take(self, piece: bytes) -> None:
-        """A piece of the body passed by."""
-        if self._tee is not None and not self._is_over:
-            self._tee.take(piece)
+    def on_chunk(self, chunk: bytes) -> None:
+        if self._capture is not None and not self._is_over:
+            self._capture.add(chunk)
 
-    def end(self, how: str | None = None) -> None:
-        """The body came to its end; or how else it ended: ``"closed early"``, ``"cancelled"``."""
-        if how == "closed early" and self._is_all_here():
+    def on_end(self, error: BaseException | None) -> None:
+        match error:
+            case None:
+                self.record_end()
+            case BodyError():
+                self.record_error(error)
+            case asyncio.CancelledError():
+                self.record_end("cancelled")
+
+    def on_close(self) -> None:
+        self.record_end("closed early")
+
+    def record_end(self, how: str | None = None) -> None:
+        """The body is complete; or how it ended otherwise: ``"closed early"``, ``"cancelled"``."""
+        if how == "closed early" and self._is_complete():
             how = None
         self._finish(None, how)
 
-    def fail(self, error: TransportError, probe: Probe | None = None) -> None:
-        """No whole answer came. What the probe of the send knows counts as well."""
+    def record_error(self, error: TransportError, probe: Probe | None = None) -> None:
+        """No complete response was received. The evidence of the send's probe counts as well."""
         evidence = Probe()
         evidence.learn(error.delivery)
         if probe is not None:
@@ -76,55 +97,53 @@ class Taken:
             )
         )
 
-    def give_up(self, delivery: Delivery, phase: Phase) -> None:
-        """Its caller was cancelled, or the transport closed, before an answer came."""
+    def record_cancellation(self, delivery: Delivery, phase: Phase) -> None:
+        """Its caller was cancelled, or the transport was closed, before a response was received."""
         self._finish(Failure(CANCELLED, delivery, phase))
 
-    def cut_off(self) -> None:
-        """The transport was closed while it was under way."""
+    def record_close(self) -> None:
+        """The transport was closed before the interaction had an outcome."""
         if self._status is None:
-            self.give_up(Delivery.MAYBE_SENT, Phase.WAIT)
+            self.record_cancellation(Delivery.MAYBE_SENT, Phase.WAIT)
         else:
-            self.end("cancelled")
+            self.record_end("cancelled")
 
-    def drop(self) -> None:
-        """It never was a request: it could not be written down, or its gate did not let it pass."""
-        if not self._is_written:
-            self.recorder.forget(self.n)
-        elif not self._is_over:
+    def discard(self) -> None:
+        """It never became a request: it could not be written, or its gate did not open."""
+        self.active.discard(self)
+        if self._is_written and not self._is_over:
             self._is_over = True
-            self.recorder.finished(self.n, to_text({"e": "drop", "n": self.n}))
+            self.recorder.write_outcome(to_text({"e": "drop", "n": self.n}))
 
-    def _is_all_here(self) -> bool:
-        if self._headers is None or self._tee is None:
+    def _is_complete(self) -> bool:
+        if self._headers is None or self._capture is None:
             return False
-        return self._headers.get("Content-Length") == str(self._tee.length)
+        return self._headers.get("Content-Length") == str(self._capture.length)
 
     def _finish(self, failure: Failure | None, how: str | None = None) -> None:
-        if not self._is_written:
-            self.recorder.forget(self.n)
+        self.active.discard(self)
         if self._is_over or not self._is_written:
             return
         self._is_over = True
         try:
             line = self._line(failure, how)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the caller's answer must not be lost by it
-            self.recorder.broke(error)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the caller's response must not be lost because of it
+            self.recorder.record_failure(error)
             return
-        self.recorder.finished(self.n, line)
+        self.recorder.write_outcome(line)
 
     def _line(self, failure: Failure | None, how: str | None) -> str:
-        """What is written of an outcome."""
+        """The line of the part file for an outcome."""
         times = to_text(times_form(self.started, self.answered, self.recorder.elapsed))
         outcome = self._outcome(failure, how)
         return f'{{"e":"done","n":{self.n},"t":{times},{outcome[1:]}'
 
     def _outcome(self, failure: Failure | None, how: str | None) -> str:
-        if self._tee is None or self._headers is None:
+        if self._capture is None or self._headers is None:
             return to_text(outcome_form(self._status, (), None, failure))
         recorder = self.recorder
-        body, text = recorder.body_of(self._tee, self._headers)
-        headers = _fitting(recorder.redactor.headers(self._headers), self._tee, body)
+        body, text = recorder.encode_body(self._capture, self._headers)
+        headers = _correct_length(recorder.redactor.headers(self._headers), self._capture, body)
         if failure is not None or how is not None:
             ended = body if how is None else {**(body or {}), "end": how}
             return to_text(outcome_form(self._status, headers, ended, failure))
@@ -132,19 +151,19 @@ class Taken:
         return f'{{"response":{{"status":{self._status},"headers":{shown}{text}}}}}'
 
 
-def _fitting(
-    headers: tuple[tuple[str, str], ...], tee: Tee | None, body: dict[str, Any] | None
+def _correct_length(
+    headers: tuple[tuple[str, str], ...], capture: BodyCapture | None, body: dict[str, Any] | None
 ) -> tuple[tuple[str, str], ...]:
-    """A Content-Length that was right still is after the redaction."""
-    if tee is None or body is None or "redacted" not in body:
+    """Correct a Content-Length for the redacted body."""
+    if capture is None or body is None or "redacted" not in body:
         return headers
     return tuple(
-        (name, str(body_length(body)) if name == "content-length" and value == str(tee.length) else value)
+        (name, str(body_length(body)) if name == "content-length" and value == str(capture.length) else value)
         for name, value in headers
     )
 
 
 def _class_name(error: TransportError) -> str:
-    """Of a class of our own: what a user's transport made of it could not be found again."""
+    """The nearest class of the SDK: a replay could not find a class of the user's."""
     names = (kind.__name__ for kind in type(error).__mro__ if vars(errors).get(kind.__name__) is kind)
     return next(names, TransportError.__name__)

@@ -1,4 +1,4 @@
-"""What is told of a request that is not on the cassette: the most similar ones, and how they differ."""
+"""The error for a request that is not on the cassette: the most similar requests, and how they differ."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -18,7 +18,7 @@ Key: TypeAlias = tuple[str, str, str]
 
 
 def explain_miss(key: Key, op: str, path: Path, known: Iterable[Key]) -> CassetteMissError:
-    """The error for a request with this key. It tells no prompt."""
+    """The error for a request with this key. It contains no prompt."""
     nearest = sorted(known, key=lambda other: -_likeness(key, other))[:NEAREST]
     lines = [f"{other[0]} {other[1]}: {'; '.join(_differences(key, other))}" for other in nearest]
     message = f"{path} has no interaction for {key[0]} {key[1]} ({op})"
@@ -79,7 +79,7 @@ def _body(text: str) -> Any:
 
 
 def _body_differences(here: Any, there: Any, pointer: str = "", name: str = "") -> Iterator[str]:
-    """``name`` is that of the field, also of one that holds a list."""
+    """``name`` is that of the field, also where its value is a list."""
     if isinstance(here, dict) and isinstance(there, dict):
         for key in sorted({*here, *there}):
             if here.get(key) != there.get(key):
@@ -93,7 +93,7 @@ def _body_differences(here: Any, there: Any, pointer: str = "", name: str = "") 
 
 
 def _show(value: Any, name: str) -> str:
-    """A value, if it is short and no prompt. A text without a name is a whole body, which may be one."""
+    """A value, unless it is long or a prompt. A text without a name is a whole body, which may be a prompt."""
     if value is None:
         return "absent"
     if isinstance(value, dict):

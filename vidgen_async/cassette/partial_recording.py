@@ -1,5 +1,5 @@
-"""A recording while it is under way: lines of JSON, already redacted, each handed to the system before the recording
-goes on. What was finished survives a kill; the cassette itself is replaced only by a whole one."""
+"""A recording in progress: lines of redacted JSON, each written to the file before the recording continues. Finished
+interactions survive a kill; the cassette itself is replaced only by a complete one."""
 
 import json
 import os
@@ -21,29 +21,29 @@ from vidgen_async.errors import CassetteBusyError, CassetteError, CassetteInvali
 
 try:
     import fcntl
-except ImportError:  # no such locks on this system: two recordings of one cassette are not told apart
+except ImportError:  # no such locks on this system: two recordings of one cassette are not detected
     fcntl = None  # type: ignore[assignment]
 
 ENDING = ".part"
 
 
-class PartFile:
-    """The lines of one recording. It is locked for as long as it is open; of a killed recording the lock is gone."""
+class PartialRecording:
+    """The file of one recording. It is locked while it is open; a killed recording holds no lock."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._file: int | None = None
         self._length = 0
-        self._let_go: weakref.finalize[..., PartFile] | None = None
+        self._finalizer: weakref.finalize[..., PartialRecording] | None = None
 
     def open(self, meta: Meta, *, is_append: bool) -> None:
-        """Begin. CassetteBusyError when another recording holds it; what dead ones left is kept beside it."""
+        """Begin. CassetteBusyError when another recording has locked it; the file of a killed one is renamed."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             while self._file is None:
-                self._file = self._locked()
-            # Also for a recording that is simply forgotten.
-            self._let_go = weakref.finalize(self, os.close, self._file)
+                self._file = self._lock()
+            # Also for a recording that is never closed.
+            self._finalizer = weakref.finalize(self, os.close, self._file)
             begin = {"e": "begin", "format": FORMAT, "version": VERSION, "append": is_append, "meta": meta_form(meta)}
             self.write(to_text(begin))
         except OSError as error:
@@ -52,7 +52,7 @@ class PartFile:
             raise CassetteError(message) from error
 
     def write(self, line: str) -> None:
-        """One line, whole; or OSError, and nothing of it."""
+        """Write one complete line; after an OSError, nothing of it was written."""
         if self._file is None:
             message = f"the recording at {self.path} is not open"
             raise CassetteError(message)
@@ -62,13 +62,13 @@ class PartFile:
             while rest:
                 rest = rest[os.write(self._file, rest) :]
         except OSError:
-            with suppress(OSError):  # half a line would spoil the next one, too
+            with suppress(OSError):  # a partial line would also damage the next one
                 os.ftruncate(self._file, self._length)
             raise
         self._length += length
 
     def rewrite(self, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-        """Change lines that were written; at one go, and without losing the lock."""
+        """Change written lines atomically, without releasing the lock."""
         lines = [_object(line) for line in self.path.read_bytes().splitlines()]
         text = "".join(f"{to_text(change(line))}\n" for line in lines if line is not None).encode()
         beside = self.path.with_name(f"{self.path.name}.new")
@@ -81,21 +81,21 @@ class PartFile:
         beside.replace(self.path)
         self.close()
         self._file, self._length = file, len(text)
-        self._let_go = weakref.finalize(self, os.close, file)
+        self._finalizer = weakref.finalize(self, os.close, file)
 
     def close(self) -> None:
-        """Unlock it; it stays where it is."""
+        """Unlock and close it; the file stays."""
         self._file = None
-        if self._let_go is not None:
-            self._let_go()
+        if self._finalizer is not None:
+            self._finalizer()
 
     def discard(self) -> None:
-        """Remove it. What older recordings left stays until somebody looks at it."""
+        """Remove it. The files of older recordings stay."""
         self.path.unlink(missing_ok=True)
         self.close()
 
-    def _locked(self) -> int | None:
-        """The file, empty and ours; None when it was removed before we had the lock."""
+    def _lock(self) -> int | None:
+        """The file, empty and locked; None when it was removed before it was locked."""
         file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             if self._is_ours(file):
@@ -119,39 +119,42 @@ class PartFile:
         except FileNotFoundError:
             return False
         if stat.S_ISREG(os.fstat(file).st_mode) and os.fstat(file).st_size:
-            # Somebody may still want to recover it.
+            # The user may still want to recover it.
             self.path.replace(self._free_name())
             return False
         return True
 
     def _free_name(self) -> Path:
-        """For what an older recording left: ``….part.old``, ``….part.old2``, …"""
+        """A name for the file of an older recording: ``….part.old``, ``….part.old2``, …"""
         names = (f"{self.path.name}.old{number or ''}" for number in (0, *range(2, 10**6)))
         return next(path for path in map(self.path.with_name, names) if not path.exists())
 
 
 @frozen
-class Recovered:
-    """What a recording had finished."""
+class RecoveredRecording:
+    """The finished interactions of a recording."""
 
     target: Path
     document: Document
-    #: Requests that had no outcome yet.
+    #: Requests without an outcome.
     unfinished: tuple[str, ...] = ()
     #: Lines that could not be read.
     damaged: int = 0
 
     def publish(self) -> Path:
-        """Write the cassette, after a scan for secrets, at one go. CassetteSecretError: nothing was written."""
+        """Store the cassette atomically, after a scan for secrets. CassetteSecretError: nothing was written."""
         publish(self.document, self.target)
         return self.target
 
 
-def recover(part: str | os.PathLike[str]) -> Recovered:
-    """Read what a recording left: all that was finished, in order. The file stays as it is.
+def recover(part: str | os.PathLike[str]) -> RecoveredRecording:
+    """Read the file of a recording: all finished interactions, in order. The file is not changed.
 
-    CassetteNotFoundError, and CassetteInvalidError for what is no recording. An appending recording is joined to the
-    cassette beside it.
+    The interactions of an appending recording follow those of its cassette.
+
+    Raises:
+        CassetteNotFoundError: There is no such file.
+        CassetteInvalidError: It is not a recording.
     """
     path = Path(part)
     try:
@@ -164,13 +167,13 @@ def recover(part: str | os.PathLike[str]) -> Recovered:
         raise CassetteInvalidError(message, path=str(path)) from error
     began = _object(lines[0])
     if began is None or began.get("format") != FORMAT:
-        message = f"{path} is no recording of a cassette"
+        message = f"{path} is not a recording of a cassette"
         raise CassetteInvalidError(message, path=str(path))
-    return _Leftover(path, began).read(lines[1:])
+    return _PartReader(path, began).read(lines[1:])
 
 
-class _Leftover:
-    """The lines of a part file, put together again."""
+class _PartReader:
+    """Reads the lines of a recording."""
 
     def __init__(self, path: Path, began: dict[str, Any]) -> None:
         self._began = began
@@ -180,7 +183,7 @@ class _Leftover:
         name = re.sub(r"\.old\d*$", "", path.name)
         self._target = path.with_name(name.removesuffix(ENDING) if name.endswith(ENDING) else f"{name}.recovered.json")
 
-    def read(self, lines: list[bytes]) -> Recovered:
+    def read(self, lines: list[bytes]) -> RecoveredRecording:
         damaged = 0
         for line in filter(None, lines):
             try:
@@ -190,7 +193,7 @@ class _Leftover:
         unfinished = tuple(
             f"{one['request']['method']} {one['request']['url']} ({one['op']})" for one in self._opened.values()
         )
-        return Recovered(self._target, self._document(), unfinished, damaged)
+        return RecoveredRecording(self._target, self._document(), unfinished, damaged)
 
     def _take(self, line: dict[str, Any]) -> None:
         match line["e"]:
@@ -210,7 +213,7 @@ class _Leftover:
         before = load_if_there(self._target) if self._began.get("append") else None
         if before is None:
             before = Document(self._reader.meta(self._began.get("meta")))
-        # An appending recording that was published already is on the cassette.
+        # The interactions of an appending recording that was already published are on the cassette.
         there = {interaction.n for interaction in before.interactions}
         finished = sorted((one for one in self._finished if one.n not in there), key=lambda one: one.n)
         return evolve(before, interactions=(*before.interactions, *finished))

@@ -1,4 +1,4 @@
-"""From a file to a document. What is wrong is told with its place."""
+"""Reads a document from a file. Errors name the JSON pointer of the invalid field."""
 
 import json
 import os
@@ -13,17 +13,22 @@ from vidgen_async.cassette.document import FORMAT, VERSION, Document, Failure, I
 from vidgen_async.errors import CassetteInvalidError, CassetteNotFoundError, CassetteVersionError
 from vidgen_async.types.http import Delivery, Phase
 
-#: Times beyond these are no times of a recording, and cannot be reckoned with.
+#: Times outside of these limits are invalid, and would overflow.
 _FIRST_YEAR, _LAST_YEAR = 1970, 9000
 _LONGEST_TIME = 1e13
 
 
 def load(path: str | os.PathLike[str]) -> Document:
-    """Read a cassette. CassetteNotFoundError, CassetteVersionError for a newer format, CassetteInvalidError for what is
-    damaged or no cassette, with a pointer to the place."""
+    """Read a cassette.
+
+    Raises:
+        CassetteNotFoundError: There is no such file.
+        CassetteVersionError: It has a newer format.
+        CassetteInvalidError: It is damaged or not a cassette; with a JSON pointer to the invalid field.
+    """
     place = Path(path)
     if place.exists() and not place.is_file():
-        message = f"{place} is no cassette: it is no regular file"
+        message = f"{place} is not a cassette: it is not a regular file"
         raise CassetteInvalidError(message, path=str(place))
     try:
         text = place.read_text("utf-8")
@@ -37,22 +42,22 @@ def load(path: str | os.PathLike[str]) -> Document:
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
-        message = f"{place} is no cassette, or a damaged one: it is not JSON ({error})"
+        message = f"{place} is not a cassette, or a damaged one: it is not JSON ({error})"
         raise CassetteInvalidError(message, path=str(place)) from error
     return Reader(str(place)).document(data)
 
 
 class Reader:
-    """Turns JSON into a document or a part of one. What is wrong is a CassetteInvalidError that names its place."""
+    """Converts JSON to a document or a part of one. CassetteInvalidError names the JSON pointer of an invalid field."""
 
     def __init__(self, path: str) -> None:
         self._path = path
-        #: The same headers come again and again.
+        #: Many interactions have the same headers.
         self._headers: dict[tuple[Any, ...], tuple[tuple[str, str], ...]] = {}
 
     def document(self, data: Any) -> Document:
         if not isinstance(data, dict) or data.get("format") != FORMAT:
-            raise self._invalid("/format", f'is not "{FORMAT}": this is no cassette')
+            raise self._invalid("/format", f'is not "{FORMAT}": this is not a cassette')
         version = data.get("version")
         if type(version) is not int or version < 1:
             raise self._invalid("/version", "is not a version number")
@@ -67,7 +72,7 @@ class Reader:
             raise self._invalid("/interactions", "is not a list")
         interactions = [self.interaction(item, f"/interactions/{at}") for at, item in enumerate(items)]
         if len({interaction.n for interaction in interactions}) != len(interactions):
-            raise self._invalid("/interactions", "has two interactions with one ordinal n")
+            raise self._invalid("/interactions", "has two interactions with the same ordinal n")
         extra = {name: data[name] for name in data if name not in ("format", "version", "meta", "interactions")}
         return Document(self.meta(data.get("meta")), tuple(sorted(interactions, key=lambda one: one.n)), extra)
 
@@ -78,16 +83,16 @@ class Reader:
             raise self._invalid("/meta/recorded_at", "is not a time") from error
         base_url = data.get("base_url")
         if base_url is not None and not _is_address(base_url):
-            raise self._invalid("/meta/base_url", "is no address")
+            raise self._invalid("/meta/base_url", "is not an address")
         extra = {name: data[name] for name in data if name not in ("recorded_at", "recorder", "base_url")}
         if not _FIRST_YEAR <= recorded_at.year <= _LAST_YEAR:
-            raise self._invalid("/meta/recorded_at", "is out of all reason")
+            raise self._invalid("/meta/recorded_at", "is not a plausible time")
         if recorded_at.tzinfo is None:
             recorded_at = recorded_at.replace(tzinfo=UTC)
         return Meta(recorded_at, str(data.get("recorder", "")), base_url, extra)
 
     def interaction(self, data: Any, pointer: str) -> Interaction:
-        """One interaction; ``pointer`` is its place in the file."""
+        """One interaction; ``pointer`` is its JSON pointer."""
         if not isinstance(data, dict):
             raise self._invalid(pointer, "is not an object")
         n, op, request = data.get("n"), data.get("op"), data.get("request")
@@ -160,7 +165,7 @@ class Reader:
                 <= max(started, answered or 0, ended or 0)
                 <= _LONGEST_TIME
             ):
-                raise self._invalid(pointer + where, "is out of all reason")
+                raise self._invalid(pointer + where, "is not a plausible time")
             return (
                 started / 1000,
                 None if answered is None else answered / 1000,
@@ -205,7 +210,7 @@ def _is_address(text: object) -> bool:
 
 
 def _unknown(data: dict[str, Any]) -> dict[str, Any]:
-    """The fields that are not read, of an interaction and of its parts."""
+    """The unknown fields of an interaction and of its parts."""
     unknown = {} if data.keys() <= _FIELDS else {name: data[name] for name in data if name not in _FIELDS}
     for part, known in _KNOWN.items():
         if part in data and not data[part].keys() <= known:

@@ -1,4 +1,4 @@
-"""One recording: interactions in the order in which they began, each written down when it ended."""
+"""One recording: numbers the interactions in the order in which they begin, and writes each when it ends."""
 
 import json
 import logging
@@ -7,12 +7,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from vidgen_async.cassette.body_encoding import Blob, Tee, answer_body
+from vidgen_async.cassette.body_encoding import BodyCapture, answer_body
 from vidgen_async.cassette.document import Document, Meta, RecordedRequest
-from vidgen_async.cassette.interaction_recorder import Taken
-from vidgen_async.cassette.partial_recording import PartFile, recover
+from vidgen_async.cassette.partial_recording import PartialRecording, recover
 from vidgen_async.cassette.redactor import Redactor
-from vidgen_async.cassette.secret_scan import map_line, without_bytes
+from vidgen_async.cassette.secret_scan import drop_secret_bytes, map_line
 from vidgen_async.cassette.settings import Cassette
 from vidgen_async.cassette.storage import publish, publish_recorded, store
 from vidgen_async.cassette.writer import interaction_form, request_form, to_text
@@ -23,7 +22,7 @@ from vidgen_async.types.http import Headers, Request
 
 logger = logging.getLogger(__name__)
 
-#: What of a path belongs to the endpoint, by operation.
+#: The path of the endpoint of each operation, below the base URL.
 _ENDPOINTS = {
     "models.list": "models",
     "account.get": "account",
@@ -33,18 +32,18 @@ _ENDPOINTS = {
     "videos.content": "videos/[^/]+/content",
 }
 _MOST_REQUESTS = 4096
-_LONGEST_AGAIN = 4096
+_LONGEST_CACHED = 4096
 
 
 class Recorder:
-    """Writes a part file and makes a cassette of it. It is begun with the first request."""
+    """Writes the file of a recording and makes a cassette of it. The file is opened for the first request."""
 
     def __init__(self, cassette: Cassette, clock: Clock, *, before: Document | None = None) -> None:
         """``before``: the cassette to which this recording is appended."""
         self.cassette = cassette
         self.clock = clock
         self.redactor = Redactor(prompts=cassette.prompts, secrets=cassette.secrets)
-        self.part = PartFile(cassette.part)
+        self.part = PartialRecording(cassette.part)
         self._before = before
         recorded = () if before is None else before.interactions
         self._count = max((one.n for one in recorded), default=0)
@@ -52,10 +51,9 @@ class Recorder:
         self._began: float | None = None
         self._broken: Exception | None = None
         self._is_over = False
-        self._under_way: dict[int, Taken] = {}
         self._answers: dict[object, tuple[int, dict[str, Any] | None, str]] = {}
         self._headers: Headers | None = None
-        #: Those that it refers to, and whether it made them itself.
+        #: The blobs that it references, and whether it created them.
         self._blobs: dict[str, bool] = {}
         self._has_base_url = before is not None and before.meta.base_url is not None
         self._requests: dict[tuple[str, str, tuple[tuple[str, str], ...]], tuple[str, int]] = {}
@@ -64,13 +62,14 @@ class Recorder:
     def is_begun(self) -> bool:
         return self._began is not None
 
-    def begin(self, request: Request) -> Taken:
-        """Take the next ordinal for a request; at once, so that the order is that in which requests began."""
+    def begin(self, request: Request) -> int:
+        """Return the next ordinal, for this request. Nothing is awaited, so that the ordinals are in the order in which
+        the requests began."""
         if self._began is None:
             try:
                 self._begin()
             except CassetteError as error:
-                self.broke(error)
+                self.record_failure(error)
                 raise
             self._broken = None
         if request.headers is not self._headers:
@@ -78,18 +77,15 @@ class Recorder:
             self.redactor.learn(request)
         self._note_base_url(request)
         self._count += 1
-        taken = self._under_way[self._count] = Taken(
-            recorder=self, request=request, n=self._count, started=self.elapsed
-        )
-        return taken
+        return self._count
 
     @property
     def elapsed(self) -> float:
         """Seconds since the recording began."""
         return self._offset + self.clock.now() - (self._began or 0.0)
 
-    def opened(self, n: int, request: Request, body: dict[str, Any] | None) -> None:
-        """Write down a request. Polls are the same request again and again: those are redacted once."""
+    def write_request(self, n: int, request: Request, body: dict[str, Any] | None) -> None:
+        """Write a request to the part file. The same request, as in polls, is redacted only once."""
         key = (request.method, str(request.url), tuple(request.headers.items()))
         version = self.redactor.secrets.version
         text, made_at = self._requests.get(key, ("", -1)) if body is None else ("", -1)
@@ -104,20 +100,15 @@ class Recorder:
                 self._requests[key] = text, version
         self._write_before(request, f'{{"e":"open","n":{n},"op":{to_text(request.op)},"request":{text}}}')
 
-    def forget(self, n: int) -> None:
-        """It never began: there is nothing to write of it."""
-        self._under_way.pop(n, None)
-
-    def finished(self, n: int, line: str) -> None:
-        """Write down an outcome, unless the recording is over. What goes wrong is told when it is to be published: an
-        answer is never lost by it."""
-        self._under_way.pop(n, None)
+    def write_outcome(self, line: str) -> None:
+        """Write an outcome to the part file, unless the recording is over. A failure is raised by :meth:`publish`: the
+        caller's response is never lost because of it."""
         if self._is_over:
             return
         try:
             self._write(line)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the caller's answer must not be lost by it
-            self.broke(error)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the caller's response must not be lost because of it
+            self.record_failure(error)
 
     def _write_before(self, request: Request, text: str) -> None:
         """Before the request is sent: CassetteError when it cannot be written."""
@@ -130,25 +121,26 @@ class Recorder:
     def _write(self, text: str) -> None:
         late, self.redactor.secrets.late = self.redactor.secrets.late, []
         if late:
-            # What was harmless when it was written may hold what has turned out to be a secret since.
+            # What was written before may contain a value that has turned out to be a secret since.
             replace = self.redactor.secrets.replace
             bad = self._drop_blobs_with(late)
             if bad or self.redactor.secrets.were_written(late, self.part.path.read_bytes()):
-                self.part.rewrite(lambda line: without_bytes(map_line(line, replace), bad, self.redactor))
-            text = to_text(without_bytes(map_line(json.loads(text), replace), bad, self.redactor))
+                self.part.rewrite(lambda line: drop_secret_bytes(map_line(line, replace), bad, self.redactor))
+            text = to_text(drop_secret_bytes(map_line(json.loads(text), replace), bad, self.redactor))
         self.part.write(text)
 
-    def body_of(self, tee: Tee, headers: Headers) -> tuple[dict[str, Any] | None, str]:
-        """An answer's body, and how it is written after the headers. Polls have the same answer again and again: those
-        are redacted once."""
-        data = tee.kept[0] if tee.length <= _LONGEST_AGAIN else None
+    def encode_body(self, capture: BodyCapture, headers: Headers) -> tuple[dict[str, Any] | None, str]:
+        """Return a response's recorded body, and the text that follows its headers. The same response, as to polls, is
+        redacted only once."""
+        data = capture.parts[0] if capture.length <= _LONGEST_CACHED else None
         key = None if data is None else (headers.get("Content-Type"), headers.get("Content-Encoding"), data)
         known = self._answers.get(key)
         if key is not None and known is not None and known[0] == self.redactor.secrets.version:
             return known[1], known[2]
-        body, blob = answer_body(tee, headers, self.redactor)
+        body, blob = answer_body(capture, headers, self.redactor)
         if blob is not None:
-            self.store(blob)
+            # It may turn out later that the blob contains a secret.
+            self._blobs[blob.name] = store(blob, self.cassette.blobs) or self._blobs.get(blob.name, False)
         text = "" if body is None else f',"body":{to_text(body)}'
         if len(self._answers) > _MOST_REQUESTS:
             self._answers.clear()
@@ -156,12 +148,8 @@ class Recorder:
             self._answers[key] = self.redactor.secrets.version, body, text
         return body, text
 
-    def store(self, blob: Blob) -> None:
-        """Keep a body's bytes; they may turn out to hold a secret later."""
-        self._blobs[blob.name] = store(blob, self.cassette.blobs) or self._blobs.get(blob.name, False)
-
     def _drop_blobs_with(self, values: list[str]) -> set[str]:
-        """The blobs of this recording that hold one of the values. Those that others have, too, stay where they are."""
+        """The blobs of this recording that contain one of the values. Those that it did not create are not removed."""
         secrets, blobs = self.redactor.secrets, self.cassette.blobs
         found = {name for name in self._blobs if secrets.were_written(values, (blobs / name).read_bytes())}
         for name in found:
@@ -169,22 +157,17 @@ class Recorder:
                 (blobs / name).unlink(missing_ok=True)
         return found
 
-    def broke(self, error: Exception) -> None:
-        """From now on there is nothing to publish."""
+    def record_failure(self, error: Exception) -> None:
+        """The recording is incomplete: nothing can be published any more."""
         if self._broken is None and not self._is_over:
             self._broken = error
-            message = "the recording at %(path)s is not whole: %(error)s"
+            message = "the recording at %(path)s is incomplete: %(error)s"
             report(logger, logging.WARNING, Event.CASSETTE_BROKE, message, path=self.part.path, error=error)
 
-    def close_all(self) -> None:
-        """What is still under way has the outcome that its transport was closed."""
-        for taken in list(self._under_way.values()):
-            taken.cut_off()
-
     def publish(self) -> Path:
-        """Make the cassette of what was finished; CassetteError says why not, and then the old one still stands."""
+        """Replace the cassette by the finished interactions. CassetteError: the old cassette is unchanged."""
         if self._broken is not None:
-            message = f"the recording at {self.part.path} is not whole, nothing was published: {self._broken}"
+            message = f"the recording at {self.part.path} is incomplete, nothing was published: {self._broken}"
             raise CassetteError(message) from self._broken
         if self._began is None:
             if self._before is None:
@@ -206,7 +189,7 @@ class Recorder:
         return self.cassette.path
 
     def close(self) -> None:
-        """End it as it is: the part file stays."""
+        """End the recording; its file stays."""
         self._is_over = True
         self.part.close()
 
@@ -221,7 +204,7 @@ class Recorder:
         return Meta(self.clock.wall(), _recorder_name())
 
     def _note_base_url(self, request: Request) -> None:
-        """The first request with a key tells where the service is."""
+        """Record the base URL of the service, from the first request with an API key."""
         endpoint = _ENDPOINTS.get(request.op)
         if self._has_base_url or endpoint is None or "Authorization" not in request.headers:
             return
@@ -234,5 +217,5 @@ class Recorder:
 def _recorder_name() -> str:
     try:
         return f"vidgen_async/{version('vidgen-async')}"
-    except PackageNotFoundError:  # it runs from its source
+    except PackageNotFoundError:  # the package is not installed
         return "vidgen_async"

@@ -1,37 +1,34 @@
-"""A transport that writes down what another one carries."""
+"""A transport that records what another one sends."""
 
 import asyncio
 import logging
 import os
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Self
 
 from vidgen_async.cassette.document import Document
-from vidgen_async.cassette.interaction_recorder import Taken
+from vidgen_async.cassette.interaction_recorder import InteractionRecorder
 from vidgen_async.cassette.recorder import Recorder
 from vidgen_async.cassette.settings import Cassette, as_cassette
-from vidgen_async.clock import Clock, LoopClock, hold_of
-from vidgen_async.errors import BodyError, TransportClosedError, TransportError
+from vidgen_async.clock import LoopClock, hold_of
+from vidgen_async.errors import TransportClosedError, TransportError
 from vidgen_async.events import Event, report
-from vidgen_async.transports.base import BufferedResponse, ClosedOnLeaving, Response, Transport
-from vidgen_async.types.http import CHUNK, Delivery, Headers, Phase, Probe, Request
+from vidgen_async.transports.base import ObservedResponse, Response, Transport, WrappingTransport, capabilities_of
+from vidgen_async.types.http import Delivery, Phase, Probe, Request
 
 logger = logging.getLogger(__name__)
 
 
-class RecordingTransport:
-    """Hands everything to ``inner``, and writes it on a cassette, redacted.
+class RecordingTransport(WrappingTransport):
+    """Sends with ``inner``, and records requests and responses on a cassette, without secrets.
 
     While it records, every finished interaction is in the cassette's ``part`` file, where it survives a kill
-    (``vidgen cassette recover``). :meth:`aclose` makes the cassette of it, which replaces the old one at one go; not
-    when it is closed while an exception is on its way out, or after :meth:`give_up`. With ``auto_publish=False`` only
-    :meth:`publish` does.
+    (``vidgen cassette recover``). :meth:`aclose` replaces the cassette by it atomically; not while an exception
+    propagates, and not after :meth:`give_up`. With ``auto_publish=False`` only :meth:`publish` does.
 
-    A ``send`` whose request cannot be written down raises a CassetteError before anything is sent; what cannot be
-    written afterwards never costs the answer, and is a CassetteError when it is to be published. Cancelled sends are
-    recorded as such. Bodies are passed on as they come, whatever their length.
+    If a request cannot be recorded, ``send`` raises CassetteError before anything is sent. If a response cannot be
+    recorded, it is returned all the same, and publishing raises CassetteError. Cancelled sends are recorded as such.
+    Bodies are passed on as they are received, whatever their length.
     """
 
     honours_gate = True
@@ -40,15 +37,12 @@ class RecordingTransport:
     def __init__(
         self, inner: Transport, cassette: Cassette | str | os.PathLike[str], *, auto_publish: bool = True
     ) -> None:
-        self.inner = inner
+        super().__init__(inner)
         self.cassette: Cassette = as_cassette(cassette)
-        #: The inner transport's, if it has one of its own.
-        self.clock: Clock | None = getattr(inner, "clock", None)
-        self._inner_honours_gate: bool = getattr(inner, "honours_gate", False)
-        #: Whether what is recorded is a replay itself.
-        self.is_replay: bool = getattr(inner, "is_replay", False)
+        self._inner_honours_gate = capabilities_of(inner).honours_gate
         self._auto_publish = auto_publish
         self._recorder = self._make_recorder(None)
+        self._active: set[InteractionRecorder] = set()
         self._is_closed = False
         self._is_over = False
         self.is_published: bool = False
@@ -58,47 +52,56 @@ class RecordingTransport:
 
     @property
     def part(self) -> Path:
-        """Where the recording is until it is published, and stays when it is not."""
+        """The file of the recording until it is published."""
         return self.cassette.part
 
     async def send(self, request: Request, *, probe: Probe | None = None) -> Response:
-        """Send the request by the inner transport; its errors come through as they are. CassetteBusyError when another
-        recording of the cassette is under way, CassetteError when it cannot be written: then nothing was sent."""
-        taken = None
+        """Send the request with the inner transport; its errors propagate unchanged.
+
+        Raises:
+            CassetteBusyError: Another recording of the cassette is in progress; nothing was sent.
+            CassetteError: The request cannot be recorded; nothing was sent.
+        """
+        interaction = None
         try:
             self._check_open(request)
-            taken = self._recorder.begin(request)
-            await taken.write_down()
+            interaction = InteractionRecorder.begin(self._recorder, request, self._active)
+            await interaction.record_request()
         except BaseException:
             if probe is not None:
                 probe.record_not_sent(Phase.BUILD)
-            if taken is not None:
-                taken.drop()
+            if interaction is not None:
+                interaction.discard()
             raise
         try:
             if probe is not None and not self._inner_honours_gate:
-                # Only now: what cannot be written down must not count as sent.
+                # Only now: a request that cannot be recorded must not count as sent.
                 await probe.pass_gate()
             response = await self.inner.send(request, probe=probe)
         except TransportError as error:
             if self._is_closed and isinstance(error, TransportClosedError):
-                taken.give_up(error.delivery, error.phase)
+                interaction.record_cancellation(error.delivery, error.phase)
             else:
-                taken.fail(error, probe)
+                interaction.record_error(error, probe)
             raise
         except asyncio.CancelledError:
             known = Probe() if probe is None else probe
-            taken.give_up(Delivery.MAYBE_SENT if probe is None else known.delivery, known.phase)
+            interaction.record_cancellation(Delivery.MAYBE_SENT if probe is None else known.delivery, known.phase)
             raise
         except BaseException:
-            taken.drop()
+            interaction.discard()
             raise
-        taken.answer(response.status, response.headers)
-        return _RecordedResponse(response, taken)
+        interaction.record_status(response.status, response.headers)
+        return ObservedResponse(response, interaction)
 
     def publish(self) -> Path:
-        """Make the cassette of what was finished, and return where it is. CassetteSecretError, CassetteError: nothing
-        was published, the old one still stands, and so does the part file."""
+        """Replace the cassette by the finished interactions, and return its path.
+
+        Raises:
+            CassetteSecretError: The recording seems to contain a secret.
+            CassetteError: The recording is incomplete or cannot be written.
+                In both cases the old cassette and the ``part`` file are unchanged.
+        """
         if self.is_published:
             return self.cassette.path
         path = self._recorder.publish()
@@ -106,19 +109,20 @@ class RecordingTransport:
         return path
 
     def give_up(self) -> None:
-        """Publish nothing: the old cassette stays, and what was finished is in the part file."""
+        """Publish nothing: the old cassette stays, and the finished interactions are in the ``part`` file."""
         self._is_over = True
         if self._recorder.is_begun:
             self._recorder.close()
-            message = "the recording was not published; what was finished is in %(path)s"
+            message = "the recording was not published; its finished interactions are in %(path)s"
             report(logger, logging.WARNING, Event.CASSETTE_KEPT, message, path=self.part)
 
     async def aclose(self) -> None:
-        """Close the inner transport, then publish what was finished (see above). Twice is fine."""
+        """Close the inner transport, then publish the recording (see above). May be called twice."""
         is_failing = sys.exception() is not None
         self._is_closed = True
         await self.inner.aclose()
-        self._recorder.close_all()
+        for interaction in sorted(self._active, key=lambda one: one.n):
+            interaction.record_close()
         if self._is_over or not self._auto_publish or not self._recorder.is_begun:
             return
         if is_failing:
@@ -131,57 +135,3 @@ class RecordingTransport:
         if self._is_closed or self._is_over:
             message = f"{request.op}: the transport is closed"
             raise TransportClosedError(message, delivery=Delivery.NOT_SENT, phase=Phase.BUILD, op=request.op)
-
-
-class _RecordedResponse(ClosedOnLeaving):
-    """What comes of the body passes by the recorder."""
-
-    def __init__(self, inner: Response, taken: Taken) -> None:
-        self.status: int = inner.status
-        self.headers: Headers = inner.headers
-        self.url = inner.url
-        self._inner = inner
-        self._taken = taken
-        self._body: bytes | None = None
-
-    async def read(self) -> bytes:
-        if self._body is None:
-            self._body = b"".join([piece async for piece in self.chunks()])
-        return self._body
-
-    def chunks(self, size: int = CHUNK) -> AsyncIterator[bytes]:
-        if self._body is None:
-            return _Teed(self._inner.chunks(size), self._taken)
-        return BufferedResponse(self.status, self._body).chunks(size)
-
-    async def aclose(self) -> None:
-        try:
-            await self._inner.aclose()
-        finally:
-            self._taken.end("closed early")
-
-
-class _Teed:
-    """Not a generator: leaving it half-way leaves nothing behind."""
-
-    def __init__(self, pieces: AsyncIterator[bytes], taken: Taken) -> None:
-        self._pieces = pieces
-        self._taken = taken
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> bytes:
-        try:
-            piece = await anext(self._pieces)
-        except StopAsyncIteration:
-            self._taken.end()
-            raise
-        except BodyError as error:
-            self._taken.fail(error)
-            raise
-        except asyncio.CancelledError:
-            self._taken.end("cancelled")
-            raise
-        self._taken.take(piece)
-        return piece

@@ -1,8 +1,8 @@
-"""What may be written on a cassette. Everything else is replaced before it reaches the disk.
+"""Replaces secrets before anything is written to a cassette.
 
-Headers pass by an allow-list. URLs lose user info and every telling query value; on hosts other than the service's, all
-query values. JSON values are hidden by their names, texts by what they look like, and every value that was ever hidden
-is hidden wherever it comes up again. It cannot be switched off.
+Headers are recorded by an allow-list. URLs lose user info and the values of secret query parameters; on hosts other
+than the service's, all query values. JSON values are hidden by their names, texts by their form, and every value that
+was hidden once is hidden everywhere. It cannot be disabled.
 """
 
 import base64
@@ -15,10 +15,10 @@ from typing import Any, Literal, TypeAlias
 from yarl import URL
 
 from vidgen_async.redaction.messages import hide_secrets
-from vidgen_async.redaction.pseudonyms import PSEUDONYM, Secrets, unescaped
+from vidgen_async.redaction.pseudonyms import PSEUDONYM, Secrets, unescape
 from vidgen_async.redaction.secret_names import (
-    LOOKS,
     PAIR,
+    SECRET_FORMS,
     HeaderKind,
     Kind,
     is_unguessable,
@@ -26,17 +26,17 @@ from vidgen_async.redaction.secret_names import (
     kind_of,
     kind_of_header,
     looks_random,
-    tells_in_query,
+    names_a_secret,
 )
 from vidgen_async.types.http import Headers, Request
 
 Prompts: TypeAlias = Literal["keep", "pseudonym"]
 Pairs: TypeAlias = tuple[tuple[str, str], ...]
 
-#: 2100-01-01, in seconds: what "valid until" becomes, so that it can be read and lies in the future.
+#: 2100-01-01, in seconds: replaces the time until which something is valid, so that it is in the future in a replay.
 FOREVER = 4102444800
 FOREVER_DATE = "2100-01-01T00:00:00Z"
-#: From here on a time is in milliseconds.
+#: Times from here on are in milliseconds.
 _MILLISECONDS = 10**11
 
 _DATE = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d.*")
@@ -48,16 +48,16 @@ _RANDOM = re.compile(r"[A-Za-z0-9_~=+-]{32,}")
 _DATA = re.compile(
     r"data:([\w.+-]+/[\w.+-]+)?[^,\s\"']{0,80};base64,[A-Za-z0-9+/=_%\s-]*|[A-Za-z0-9+/_-]{200,}={0,2}", re.IGNORECASE
 )
-#: The service's names for its ids: they stay readable, also in addresses on other hosts.
+#: The service's names for its ids, which stay readable, also in addresses on other hosts.
 _IDS = frozenset({"id", "task_id", "image_id", "asset_id", "model", "status", "upstream_task_id"})
-#: Characters of one text; longer ones are hidden as a whole.
+#: In characters; longer texts are hidden as a whole.
 _LONGEST_TEXT = 1 << 18
 _LONGEST_CACHED = 4096
 _MOST_CACHED = 4096
 
 
 class Redactor:
-    """Hides the secrets of one recording, each under one pseudonym. ``origin`` is the service's own, once known."""
+    """Replaces the secrets of one recording by pseudonyms. ``origin`` is the service's, once it is known."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Redactor:
         self.origin: str | None = origin
         self._prompts = prompts
         self._hidden_prompts: dict[str, None] = {}
-        #: The service's ids, and what its own addresses are made of: not to be taken for secrets in others'.
+        #: The service's ids and the path segments of its addresses: not secrets in addresses of other hosts.
         self._ids: set[str] = set()
         self._texts: dict[str, str] = {}
         self._urls: dict[str, str] = {}
@@ -82,26 +82,26 @@ class Redactor:
     # -- requests and headers ----------------------------------------------------------------------------------------
 
     def learn(self, request: Request) -> None:
-        """Take in what the headers of a request hold: the key, and whose service it is."""
+        """Learn the secrets and the service's origin from the headers of a request."""
         headers = request.headers
         if self.origin is None and "Authorization" in headers:
             self.origin = str(request.url.origin())
         for name, value in headers.items():
-            if kind_of_header(name) is HeaderKind.LEARNT:
+            if kind_of_header(name) is HeaderKind.SECRET:
                 self._learn_header(name.lower(), value)
 
     def headers(self, headers: Headers) -> Pairs:
-        """What of the headers may be kept; names in lower case, order and duplicates as they were."""
+        """The headers to record; names in lower case, order and duplicates unchanged."""
         kept = []
         for name, value in headers.items():
             match kind_of_header(name):
-                case HeaderKind.KEPT:
+                case HeaderKind.VISIBLE:
                     kept.append((name.lower(), self.text(value)))
                 case HeaderKind.ADDRESS:
                     kept.append((name.lower(), self.url(value)))
                 case HeaderKind.LABEL:
                     kept.append((name.lower(), self.secrets.hide(value, "request", is_secret=False)))
-                case HeaderKind.LEARNT:
+                case HeaderKind.SECRET:
                     self._learn_header(name.lower(), value)
         return tuple(kept)
 
@@ -114,16 +114,16 @@ class Redactor:
         elif name in ("cookie", "set-cookie"):
             for part in value.split(";") if name == "cookie" else value.split(";")[:1]:
                 self.secrets.hide(part.partition("=")[2].strip(), "cookie")
-        elif kind_of(name) is Kind.TELLING:
+        elif kind_of(name) is Kind.SECRET:
             self.secrets.hide(value.strip(), name)
 
     # -- URLs ----------------------------------------------------------------------------------------------------------
 
     def url(self, text: str) -> str:
-        """A URL, absolute or not, without what it must not tell."""
+        """A URL, absolute or relative, without secrets."""
         known = self._cached(self._urls, text)
         if known is None:
-            known = self._kept(self._urls, text, self._url(text))
+            known = self._cache(self._urls, text, self._url(text))
         return known
 
     def _url(self, text: str) -> str:
@@ -145,14 +145,14 @@ class Redactor:
         query = re.sub(r"[^&;]+", lambda pair: self._pair(pair[0], is_own=is_own), query)
         if "=" in fragment:
             fragment = re.sub(r"[^&;]+", lambda pair: self._pair(pair[0], is_own=False), fragment)
-        return self._known(f"{self._looked_at(address)}{question_mark}{query}{hash_mark}{fragment}")
+        return self._hide_known(f"{self._hide_secret_forms(address)}{question_mark}{query}{hash_mark}{fragment}")
 
     def _hide_userinfo(self, userinfo: str) -> None:
         for part in userinfo.split(":"):
-            self.secrets.hide(unescaped(part), "user")
+            self.secrets.hide(unescape(part), "user")
 
     def _foreign_path(self, host: str, path: str) -> str:
-        """Of other hosts' paths, what may be a secret: all of a webhook's, and what looks random and is no id."""
+        """Hide secrets in the path on another host: all of a webhook's, and random segments that are not ids."""
         if _HOOK.search(host) or _HOOK.search(path):
             return self.secrets.hide(path, "webhook")
         return _RANDOM.sub(lambda match: self._random_part(match[0]), path)
@@ -170,37 +170,37 @@ class Redactor:
     def _pair(self, pair: str, *, is_own: bool) -> str:
         name, equals, value = pair.partition("=")
         if not equals:
-            return pair if is_own else self._hide(pair, "query", is_telling=False)
-        plain, decoded = unescaped(name), unescaped(value)
+            return pair if is_own else self._hide(pair, "query", is_secret_name=False)
+        plain, decoded = unescape(name), unescape(value)
         kind = kind_of(plain)
         if not decoded or PSEUDONYM.fullmatch(decoded):
             return pair
-        if kind is Kind.UNTIL:
+        if kind is Kind.EXPIRY:
             return f"{name}={_forever(value) if value.isdigit() else self._hide(decoded, plain)}"
         if kind is Kind.PROMPT and self._prompts == "pseudonym":
             return f"{name}={self._hide_prompt(decoded)}"
-        is_telling = tells_in_query(plain)
-        if is_telling or not is_own:
-            if not is_telling and decoded in self._ids:
+        is_secret_name = names_a_secret(plain, decoded, is_in_query=True)
+        if is_secret_name or not is_own:
+            if not is_secret_name and decoded in self._ids:
                 return pair
-            return f"{name}={self._hide(decoded, plain, is_telling=is_telling)}"
+            return f"{name}={self._hide(decoded, plain, is_secret_name=is_secret_name)}"
         if decoded != value and self.text(decoded) != decoded:
             return f"{name}={self._hide(decoded, plain)}"
-        return f"{name}={self._looked_at(value)}"
+        return f"{name}={self._hide_secret_forms(value)}"
 
-    def _hide(self, value: str, kind: str, *, is_telling: bool = True) -> str:
-        """Hide a value here; and everywhere, if no other place can hold it by chance."""
-        is_secret = is_unguessable(value) if is_telling else looks_random(value) and value not in self._ids
+    def _hide(self, value: str, kind: str, *, is_secret_name: bool = True) -> str:
+        """Hide a value here; and everywhere, if it cannot occur elsewhere by chance."""
+        is_secret = is_unguessable(value) if is_secret_name else looks_random(value) and value not in self._ids
         return self.secrets.hide(value, kind, is_secret=is_secret)
 
     # -- JSON ----------------------------------------------------------------------------------------------------------
 
     def json(self, value: Any, name: str = "", *, is_request: bool = False) -> Any:
-        """A JSON value; the image data of requests becomes a digest. RecursionError when it is nested too deep."""
+        """A JSON value without secrets; image data of requests becomes a digest. RecursionError if nested too deep."""
         if isinstance(value, str):
             return self._string(value, name, is_request=is_request)
         if isinstance(value, dict):
-            if kind_of(name) is not Kind.TELLING:
+            if kind_of(name) is not Kind.SECRET:
                 self._note_ids_of(value)
             return {
                 self.text(key): item
@@ -213,8 +213,8 @@ class Redactor:
         return self._number(value, name) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
     def note_ids(self, value: Any, name: str = "") -> None:
-        """Take in the ids of a JSON value, at any depth, before anything of it is looked at."""
-        if isinstance(value, dict) and kind_of(name) is not Kind.TELLING:
+        """Learn the ids in a JSON value, at any depth, before it is redacted."""
+        if isinstance(value, dict) and kind_of(name) is not Kind.SECRET:
             self._note_ids_of(value)
             for key, item in value.items():
                 self.note_ids(item, key)
@@ -228,14 +228,14 @@ class Redactor:
 
     @staticmethod
     def name_below(name: str, key: str) -> str:
-        """What is below a telling name is told by it."""
-        return name if name and kind_of(name) in (Kind.TELLING, Kind.PROMPT) else key
+        """The name that decides about what is below a secret name."""
+        return name if name and kind_of(name) in (Kind.SECRET, Kind.COUNT, Kind.PROMPT) else key
 
     def _number(self, value: float, name: str) -> int | float | str:
         kind = kind_of(name)
-        if kind is Kind.UNTIL:
+        if kind is Kind.EXPIRY:
             return _forever(value)
-        if kind is Kind.TELLING:
+        if kind is Kind.SECRET:
             return self._hide(str(value), name)
         if self.secrets.has_numbers and self.secrets.is_in(str(value)):
             return self.secrets.replace(str(value))
@@ -247,10 +247,10 @@ class Redactor:
         match kind_of(name):
             case Kind.PROMPT if self._prompts == "pseudonym":
                 return self._hide_prompt(value)
-            case Kind.UNTIL if value:
+            case Kind.EXPIRY if value:
                 return self._until(value, name)
-            case Kind.TELLING:
-                return self._telling(value, name)
+            case Kind.SECRET | Kind.COUNT if names_a_secret(name, value):
+                return self._hide_value(value, name)
         if value[:1] in ("{", "[") or (value[:1] == '"' and len(value) > 2):
             return self._inner_json(value)
         return self.text(value)
@@ -265,8 +265,8 @@ class Redactor:
             return str(_forever(value))
         return FOREVER_DATE if _DATE.fullmatch(value) else self._hide(value, name)
 
-    def _telling(self, value: str, name: str) -> str:
-        """The value under a telling name. An address keeps its host, so that it is still one."""
+    def _hide_value(self, value: str, name: str) -> str:
+        """Hide the value of a secret name. An address keeps its host, so that it is still an address."""
         if _ABSOLUTE.fullmatch(value):
             redacted = self.url(value)
             scheme, mark, after = redacted.partition("://")
@@ -282,57 +282,57 @@ class Redactor:
             return self.text(value)
         if redacted != inner:
             return json.dumps(redacted)
-        return self._known(value) if isinstance(inner, dict | list) else self.text(value)
+        return self._hide_known(value) if isinstance(inner, dict | list) else self.text(value)
 
     # -- texts ---------------------------------------------------------------------------------------------------------
 
     def text(self, text: str) -> str:
-        """Any text: URLs in it are redacted, what looks like a secret or is a known one is replaced."""
+        """A text without secrets: URLs in it are redacted, known secrets and texts of their form are replaced."""
         if len(text) > _LONGEST_TEXT:
-            # To look through it would hold up everything else for too long.
+            # Searching it would block the event loop for too long.
             return self.secrets.hide(text, "longtext", is_secret=False)
         known = self._cached(self._texts, text)
         if known is None:
-            known = self._kept(self._texts, text, self._text(text))
+            known = self._cache(self._texts, text, self._text(text))
         return known
 
     def _text(self, text: str) -> str:
         if _ABSOLUTE.fullmatch(text) or _RELATIVE.fullmatch(text):
             return self.url(text)
-        text = self._known(self._plain_text(text))
-        plain = unescaped(text)
+        text = self._hide_known(self._plain_text(text))
+        plain = unescape(text)
         if (plain != text and self._plain_text(plain) != plain) or self._quotes_a_prompt(text):
             return self.secrets.hide(text, "text", is_secret=False)
         return text
 
     def _plain_text(self, text: str) -> str:
-        return self._looked_at(self._pairs_hidden(_URL.sub(lambda match: self._url_in_text(match[0]), text)))
+        return self._hide_secret_forms(self._hide_pairs(_URL.sub(lambda match: self._url_in_text(match[0]), text)))
 
-    def _pairs_hidden(self, text: str) -> str:
-        """The text without the values of telling names. Of a value that is kept, the inside is looked at, too."""
+    def _hide_pairs(self, text: str) -> str:
+        """Hide the values of secret names. A value that is not hidden is searched for further names."""
         parts: list[str] = []
         at = 0
         while match := PAIR.search(text, at):
             parts.append(text[at : match.start("value")])
             at = match.start("value")
-            shown = self._shown_value(match)
+            shown = self._replacement_of(match)
             if shown is not None:
                 parts.append(shown)
                 at = match.end("value")
         return "".join([*parts, text[at:]])
 
-    def _shown_value(self, match: re.Match[str]) -> str | None:
-        """What stands for the value of a pair; None when it stays."""
+    def _replacement_of(self, match: re.Match[str]) -> str | None:
+        """What replaces the value of a pair; None when it is not hidden."""
         name, value = match["name"], match["value"]
         if PSEUDONYM.fullmatch(value) or value == str(FOREVER) or is_word(value):
             return None
-        if kind_of(name) is Kind.UNTIL and match["equals"]:
+        if kind_of(name) is Kind.EXPIRY and match["equals"]:
             return str(_forever(value)) if value.isdigit() else self._hide(value, name)
         in_query = bool(match["before"] and match["equals"])
-        return self._hide(value, name) if kind_of(name) is Kind.TELLING or (in_query and tells_in_query(name)) else None
+        return self._hide(value, name) if names_a_secret(name, value, is_in_query=in_query) else None
 
     def _quotes_a_prompt(self, text: str) -> bool:
-        """Whether a part of a hidden prompt is in the text; all of one was replaced."""
+        """Whether the text contains a part of a hidden prompt; a whole one was replaced before."""
         if not self._hidden_prompts or len(text) < 16:
             return False
         return hide_secrets(text, self._hidden_prompts) != hide_secrets(text)
@@ -344,18 +344,18 @@ class Redactor:
         redacted = self.url(plain)
         return found if redacted == plain else redacted
 
-    def _looked_at(self, text: str) -> str:
-        for kind, pattern in LOOKS:
+    def _hide_secret_forms(self, text: str) -> str:
+        for kind, pattern in SECRET_FORMS:
             text = pattern.sub(
                 lambda match, kind=kind: match[0] if is_word(match[0]) else self.secrets.hide(match[0], kind),  # type: ignore[misc]
                 text,
             )
         return text
 
-    def _known(self, text: str) -> str:
+    def _hide_known(self, text: str) -> str:
         return self.secrets.replace(text) if self.secrets.is_in(text) else text
 
-    # -- what was redacted before --------------------------------------------------------------------------------------
+    # -- cache ---------------------------------------------------------------------------------------------------------
 
     def _cached(self, cache: dict[str, str], text: str) -> str | None:
         if self._version != self.secrets.version:
@@ -364,8 +364,8 @@ class Redactor:
             self._urls.clear()
         return cache.get(text)
 
-    def _kept(self, cache: dict[str, str], text: str, redacted: str) -> str:
-        self.secrets.wrote(redacted)
+    def _cache(self, cache: dict[str, str], text: str, redacted: str) -> str:
+        self.secrets.note_written(redacted)
         if len(text) <= _LONGEST_CACHED:
             if len(cache) >= _MOST_CACHED:
                 cache.clear()
@@ -374,7 +374,7 @@ class Redactor:
 
 
 def digest_of_data(value: str) -> str:
-    """What stands for inline image data."""
+    """What replaces inline image data."""
     head = value[: value.find(",") + 1] if value[:5].lower() == "data:" else ""
     digest = hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{head or 'data:;base64,'}sha256:{digest}:{len(value)}"

@@ -1,4 +1,4 @@
-"""A transport that only plays back: there is no network in it."""
+"""A transport that replays a cassette, without a network."""
 
 import asyncio
 import os
@@ -8,10 +8,10 @@ from typing import Any
 from yarl import URL
 
 from vidgen_async import errors
-from vidgen_async.cassette.body_decoding import body_bytes, streamed
+from vidgen_async.cassette.body_decoding import body_bytes, stream_body
 from vidgen_async.cassette.document import Document, Failure, Interaction
 from vidgen_async.cassette.redactor import Redactor
-from vidgen_async.cassette.request_matching import Claim, Lanes
+from vidgen_async.cassette.request_matching import Claim, RequestMatcher
 from vidgen_async.cassette.settings import Cassette, as_cassette
 from vidgen_async.clock import Clock, VirtualClock
 from vidgen_async.errors import (
@@ -26,24 +26,28 @@ from vidgen_async.errors import (
 from vidgen_async.transports.base import BufferedResponse, Response
 from vidgen_async.types.http import Delivery, Phase, Probe, Request, make_headers
 
-#: Real seconds for which an answer is awaited whose recorded caller gave it up.
-_PATIENCE = 60.0
-#: Seconds; what took less is played at once.
-_NOTICEABLE = 0.5
+#: Real seconds to wait for the cancellation of a request whose caller was cancelled when it was recorded.
+_CANCEL_TIMEOUT = 60.0
+#: Seconds; a response that took less is returned at once.
+_SHORTEST_WAIT = 0.5
 _SHOWN = 10
-_HOW_TO_ALLOW = "Record it again, or allow it: allow_unused=True, of check() or of the pytest marker."
+_ADVICE = "Record it again, or allow it: allow_unused=True, of check() or of the pytest marker."
 
 
 class ReplayTransport:
-    """Answers each request with its interaction from a cassette; nothing is ever sent.
+    """Returns the recorded response to each request; nothing is ever sent.
 
-    Equal requests get their interactions in the order in which they were recorded, whatever else is asked meanwhile.
-    What is not on the cassette is a CassetteMissError, what was recorded less often a CassetteExhaustedError: nothing
-    in the SDK retries or survives these, and :meth:`check` raises the first of them once more.
+    Equal requests get their interactions in the order in which they were recorded, whatever other requests there are.
+    A request that is not on the cassette raises CassetteMissError, one that was recorded less often
+    CassetteExhaustedError: the SDK neither retries nor handles these, and :meth:`check` raises the first of them again.
 
-    Time is virtual: ``clock`` begins at the recording's own time of day, and a client takes it for its own. An hour of
-    polls takes milliseconds, in exact order. The cassette is read when the transport is made: CassetteNotFoundError,
-    CassetteInvalidError, CassetteVersionError.
+    Time is virtual: ``clock`` begins at the time of the recording, and a client uses it. An hour of polls takes
+    milliseconds, in exact order. The cassette is read when the transport is made.
+
+    Raises:
+        CassetteNotFoundError: There is no such file.
+        CassetteInvalidError: It is damaged or not a cassette.
+        CassetteVersionError: It has a newer format.
     """
 
     is_replay = True
@@ -55,13 +59,13 @@ class ReplayTransport:
         self._player = Player(document, self.cassette)
         self.clock: VirtualClock = VirtualClock(document.meta.recorded_at)
         self.base_url: URL | None = None if document.meta.base_url is None else URL(document.meta.base_url)
-        """The recorded service's, for the client of this replay."""
+        """The base URL of the recorded service, for the client of this replay."""
         self._closed = asyncio.Event()
 
     async def send(self, request: Request, *, probe: Probe | None = None) -> Response:
-        """Play the answer, or raise what was raised when it was recorded, with the same evidence. The interaction is
-        claimed before anything is awaited."""
-        if probe is not None:  # there is no network here; a played outcome says otherwise by passing the gate
+        """Return the recorded response, or raise the recorded error with the same evidence. The interaction is claimed
+        before anything is awaited."""
+        if probe is not None:  # without a network; a replayed outcome passes the gate first
             probe.record_not_sent(Phase.BUILD)
         if self._closed.is_set():
             raise _closed(request, Delivery.NOT_SENT)
@@ -71,27 +75,27 @@ class ReplayTransport:
                 with self.clock.hold():
                     claim = await self._player.claim_streamed(request)
         except CassetteError as error:
-            self._player.missed(error)
+            self._player.record_miss(error)
             raise
         return await play(claim, request, probe, self._player, clock=self.clock, closed=self._closed)
 
     @property
     def misses(self) -> list[CassetteError]:
-        """What was asked for and is not on the cassette."""
+        """The errors of requests that are not on the cassette, in order."""
         return self._player.misses
 
     @property
     def played(self) -> list[int]:
-        """The ordinals of what was played, in order."""
+        """The ordinals of the replayed interactions, in order."""
         return self._player.played
 
     @property
     def unused(self) -> tuple[Interaction, ...]:
-        """What was never played; requests that were cancelled when they were recorded aside."""
+        """The interactions that were not replayed, without requests that were cancelled when they were recorded."""
         return self._player.unused
 
     def check(self, *, allow_unused: bool = False) -> None:
-        """Raise the first miss, also when something swallowed it; else CassetteUnusedError for what was not played."""
+        """Raise the first miss, even if it was caught before; else CassetteUnusedError for unused interactions."""
         if self.misses:
             raise self.misses[0]
         if self.unused and not allow_unused:
@@ -99,46 +103,46 @@ class ReplayTransport:
             what = "interaction was" if len(lines) == 1 else "interactions were"
             shown = "".join(f"\n  {line}" for line in lines[:_SHOWN])
             more = f"\n  and {len(lines) - _SHOWN} more" if len(lines) > _SHOWN else ""
-            message = f"of {self.cassette.path} {len(lines)} {what} never played:{shown}{more}"
-            raise CassetteUnusedError(f"{message}\n", unused=lines, advice=_HOW_TO_ALLOW)
+            message = f"of {self.cassette.path} {len(lines)} {what} never replayed:{shown}{more}"
+            raise CassetteUnusedError(f"{message}\n", unused=lines, advice=_ADVICE)
 
     async def aclose(self) -> None:
-        """Refuse further sends; what still waits ends with a TransportClosedError. Twice is fine."""
+        """Refuse further sends; pending ones raise TransportClosedError. May be called twice."""
         self._closed.set()
 
 
 class Player:
-    """A cassette, and what was played of it."""
+    """A cassette, and which of its interactions were replayed."""
 
     def __init__(self, document: Document, cassette: Cassette) -> None:
         self.cassette = cassette
         redactor = Redactor(
             prompts=cassette.prompts, secrets=cassette.secrets, is_numbered=False, origin=document.meta.origin
         )
-        self.lanes = Lanes(document, cassette, redactor)
+        self.matcher = RequestMatcher(document, cassette, redactor)
         self.played: list[int] = []
         self.misses: list[CassetteError] = []
         self._reading = asyncio.Lock()
         self._bytes: dict[int, bytes | None] = {}
 
     def claim(self, request: Request, *, may_repeat: bool = True) -> Claim | None:
-        """At once; None when the request's body must be read for it."""
-        key = self.lanes.key_of(request)
-        return None if key is None else self.lanes.claim(key, request.op, may_repeat=may_repeat)
+        """Claim at once; None when the body of the request must be awaited."""
+        key = self.matcher.key_of(request)
+        return None if key is None else self.matcher.claim(key, request.op, may_repeat=may_repeat)
 
     async def claim_streamed(self, request: Request, *, may_repeat: bool = True) -> Claim:
-        """Like :meth:`claim`, after the body was read. Who began first claims first, however long a body takes."""
+        """Claim after the body was read. Requests claim in the order in which they began, however long a body takes."""
         async with self._reading:
-            key = await self.lanes.key_of_streamed(request)
-            return self.lanes.claim(key, request.op, may_repeat=may_repeat)
+            key = await self.matcher.key_of_streamed(request)
+            return self.matcher.claim(key, request.op, may_repeat=may_repeat)
 
-    def missed(self, error: CassetteError) -> CassetteError:
-        """Keep the error for :meth:`ReplayTransport.check`, whoever swallows it."""
+    def record_miss(self, error: CassetteError) -> CassetteError:
+        """Keep the error for :meth:`ReplayTransport.check`, also if it is caught."""
         self.misses.append(error)
         return error
 
     def body_of(self, interaction: Interaction) -> bytes | None:
-        """The bytes of the answer; None for one that must be streamed."""
+        """The body of the response; None for one that must be streamed."""
         if interaction.n not in self._bytes:
             self._bytes[interaction.n] = body_bytes(interaction.body)
         return self._bytes[interaction.n]
@@ -146,16 +150,16 @@ class Player:
     @property
     def unused(self) -> tuple[Interaction, ...]:
         return tuple(
-            place.interaction
-            for place in self.lanes.places
-            if not place.is_played and not (place.interaction.failure and place.interaction.failure.is_cancelled)
+            entry.interaction
+            for entry in self.matcher.entries
+            if not entry.is_played and not (entry.interaction.failure and entry.interaction.failure.is_cancelled)
         )
 
 
 async def play(
     claim: Claim, request: Request, probe: Probe | None, player: Player, *, clock: Clock, closed: asyncio.Event
 ) -> Response:
-    """What happened to the recorded request happens to this one."""
+    """Repeat for this request what happened to the recorded one."""
     interaction, failure = claim.interaction, claim.interaction.failure
     is_unsent = failure is not None and failure.delivery is Delivery.NOT_SENT
     if probe is not None:
@@ -168,92 +172,96 @@ async def play(
             claim.give_back()
             raise
     player.played.append(interaction.n)
-    await _take_as_long(interaction, request, probe, clock=clock, closed=closed)
+    await _wait_as_recorded(interaction, request, probe, clock=clock, closed=closed)
     if failure is not None and interaction.status is None:
         if probe is not None:
             probe.learn(failure.delivery, failure.phase)
         if failure.is_cancelled:
-            await _given_up(request, player, closed)
+            await _await_cancellation(request, player, closed)
             raise _closed(request, failure.delivery)
         raise _error(failure, request)
     if probe is not None:
         probe.learn(Delivery.ANSWERED, Phase.BODY)
     return BufferedResponse(
         interaction.status or 0,
-        _pieces(interaction, request, player, clock=clock, closed=closed),
+        _chunks(interaction, request, player, clock=clock, closed=closed),
         headers=make_headers(interaction.headers),
         url=request.url,
     )
 
 
-async def _pieces(
+async def _chunks(
     interaction: Interaction, request: Request, player: Player, *, clock: Clock, closed: asyncio.Event
 ) -> AsyncIterator[bytes]:
-    """The body as it was recorded, and its end as it was."""
+    """The recorded body, and how it ended."""
     body, failure = interaction.body or {}, interaction.failure
     data = player.body_of(interaction)
     try:
-        for number, piece in enumerate(streamed(body, player.cassette.blobs) if data is None else (data,)):
+        for number, chunk in enumerate(stream_body(body, player.cassette.blobs) if data is None else (data,)):
             if number:
-                await _pass(clock)
+                await _yield_to_others(clock)
             if closed.is_set():
-                raise _cut(request)
-            if piece:
-                yield piece
+                raise _closed_within_body(request)
+            if chunk:
+                yield chunk
     except (OSError, EOFError) as error:
         message = (
-            f"the cassette {player.cassette.path} cannot be played: its blob {body.get('blob')} is missing or damaged"
+            f"the cassette {player.cassette.path} cannot be replayed: its blob {body.get('blob')} is missing or damaged"
         )
-        at = next(at for at, place in enumerate(player.lanes.places) if place.interaction is interaction)
+        at = next(at for at, entry in enumerate(player.matcher.entries) if entry.interaction is interaction)
         pointer = f"/interactions/{at}/response/body/blob"
-        raise player.missed(CassetteInvalidError(message, path=str(player.cassette.path), pointer=pointer)) from error
+        raise player.record_miss(
+            CassetteInvalidError(message, path=str(player.cassette.path), pointer=pointer)
+        ) from error
     if failure is not None:
         raise _error(failure, request)
     if body.get("end") == "cancelled":
-        await _given_up(request, player, closed)
-        raise _cut(request)
+        await _await_cancellation(request, player, closed)
+        raise _closed_within_body(request)
     elif "end" in body:
         message = (
-            f"{request.op}: only the beginning of this answer was read when {player.cassette.path} was recorded "
+            f"{request.op}: only the beginning of this response was read when {player.cassette.path} was recorded "
             f"(n={interaction.n}); record it again"
         )
-        raise player.missed(CassetteError(message))
+        raise player.record_miss(CassetteError(message))
 
 
-async def _take_as_long(
+async def _wait_as_recorded(
     interaction: Interaction, request: Request, probe: Probe | None, *, clock: Clock, closed: asyncio.Event
 ) -> None:
-    """Let virtual time pass as it did: a caller's limit or patience may have hung on it. Short times are not played."""
+    """Let virtual time pass as recorded, since a time limit may have depended on it. Short times are skipped."""
     at = interaction.ended if interaction.answered is None else interaction.answered
     waited = 0.0 if at is None else at - interaction.started
     is_given_up = interaction.failure is not None and interaction.failure.is_cancelled
-    if waited < _NOTICEABLE or is_given_up or not isinstance(clock, VirtualClock):
+    if waited < _SHORTEST_WAIT or is_given_up or not isinstance(clock, VirtualClock):
         return
     await clock.sleep(waited)
     if closed.is_set():
         raise _closed(request, Delivery.MAYBE_SENT if probe is None else probe.delivery)
 
 
-async def _pass(clock: Clock) -> None:
-    """Let others run; a body that comes is no time to jump ahead."""
+async def _yield_to_others(clock: Clock) -> None:
+    """Let other tasks run; virtual time must not jump ahead while a body is received."""
     if isinstance(clock, VirtualClock):
         clock.touch()
     await asyncio.sleep(0)
 
 
-async def _given_up(request: Request, player: Player, closed: asyncio.Event) -> None:
-    """Wait as the recorded caller did: until it is cancelled; return when the transport is closed. Nobody sleeps here
-    on the clock: a limit of the caller's, virtual or real, comes when it comes."""
+async def _await_cancellation(request: Request, player: Player, closed: asyncio.Event) -> None:
+    """Wait, like the recorded send, until the caller is cancelled; return when the transport is closed. This does not
+    sleep on the clock, so that a time limit of the caller, virtual or real, can expire."""
     try:
-        async with asyncio.timeout(_PATIENCE):
+        async with asyncio.timeout(_CANCEL_TIMEOUT):
             await closed.wait()
     except TimeoutError:
-        message = f"{request.op}: this request was given up by its caller when it was recorded, and is awaited here"
-        raise player.missed(CassetteError(message)) from None
+        message = (
+            f"{request.op}: the caller of this request was cancelled when it was recorded, and is not cancelled now"
+        )
+        raise player.record_miss(CassetteError(message)) from None
 
 
 def _error(failure: Failure, request: Request) -> TransportError:
-    """The error that was recorded, with its evidence."""
+    """The recorded error, with its evidence."""
     kind = getattr(errors, failure.type, None)
     if not (isinstance(kind, type) and issubclass(kind, TransportError)):
         kind = TransportError
@@ -263,8 +271,8 @@ def _error(failure: Failure, request: Request) -> TransportError:
     return kind(failure.message, delivery=failure.delivery, phase=failure.phase, op=request.op, **more)
 
 
-def _cut(request: Request) -> BodyError:
-    return BodyError(f"{request.op}: the transport was closed while the body was coming", op=request.op)
+def _closed_within_body(request: Request) -> BodyError:
+    return BodyError(f"{request.op}: the transport was closed before the whole body was received", op=request.op)
 
 
 def _closed(request: Request, delivery: Delivery) -> TransportClosedError:

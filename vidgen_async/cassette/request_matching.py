@@ -1,5 +1,5 @@
-"""Which interaction answers which request. Equal requests share a lane, in which the interactions stand in the order in
-which they began; a request claims the first that is left."""
+"""Which interaction is replayed for which request. Equal requests share a queue with their interactions in recorded
+order; each request claims the next one."""
 
 import hashlib
 import json
@@ -9,72 +9,72 @@ from typing import Any
 
 from attrs import field, frozen, mutable
 
-from vidgen_async.cassette.body_encoding import LONGEST_REQUEST, as_text, read_through
+from vidgen_async.cassette.body_encoding import LONGEST_REQUEST, decode_text, read_through
 from vidgen_async.cassette.document import Document, Interaction, RecordedRequest
 from vidgen_async.cassette.mismatch_report import Key, explain_miss
 from vidgen_async.cassette.redactor import Redactor
 from vidgen_async.cassette.settings import Cassette
 from vidgen_async.errors import CassetteExhaustedError
-from vidgen_async.redaction.pseudonyms import loosened
+from vidgen_async.redaction.pseudonyms import unify_pseudonyms
 from vidgen_async.types.http import BytesBody, Request
 
 
 @mutable(eq=False)
-class Place:
-    """An interaction in its lanes, played or not."""
+class QueueEntry:
+    """An interaction in its queues, replayed or not."""
 
     interaction: Interaction
     is_played: bool = False
 
 
 @mutable(eq=False)
-class Lane:
+class InteractionQueue:
     """The interactions of equal requests."""
 
     name: str
-    places: deque[Place] = field(factory=deque)
+    waiting: deque[QueueEntry] = field(factory=deque)
     played: int = 0
-    last: Place | None = None
+    last: QueueEntry | None = None
 
-    def claim(self) -> Place | None:
-        """The next one, from now on played; None when all are."""
-        while self.places:
-            place = self.places.popleft()
-            if not place.is_played:
-                place.is_played = True
+    def claim(self) -> QueueEntry | None:
+        """Return the next one and mark it as replayed; None when all are."""
+        while self.waiting:
+            entry = self.waiting.popleft()
+            if not entry.is_played:
+                entry.is_played = True
                 self.played += 1
-                self.last = place
-                return place
+                self.last = entry
+                return entry
         return None
 
 
 @frozen
 class Claim:
-    """A request's own interaction."""
+    """The interaction that is replayed for one request."""
 
-    place: Place
-    lane: Lane
-    #: It was played before.
+    entry: QueueEntry
+    queue: InteractionQueue
+    #: It was replayed before.
     is_repeat: bool = False
 
     @property
     def interaction(self) -> Interaction:
-        return self.place.interaction
+        return self.entry.interaction
 
     def give_back(self) -> None:
-        """It was not asked for after all: the next equal request gets it."""
+        """The request did not happen: the next equal request gets the interaction."""
         if self.is_repeat:
             return
-        self.place.is_played = False
-        self.lane.played -= 1
-        self.lane.places.appendleft(self.place)
+        self.entry.is_played = False
+        self.queue.played -= 1
+        self.queue.waiting.appendleft(self.entry)
 
 
-class Lanes:
-    """All lanes of a cassette. A claim takes the same time however long the cassette is, and never waits.
+class RequestMatcher:
+    """The queues of a cassette. A claim takes constant time, whatever the length of the cassette, and never waits.
 
-    A request whose secrets are the cassette's own pseudonyms (it came out of an answer that was played back) is matched
-    with them; one with secrets of its own is matched by everything else.
+    A request that contains the cassette's own pseudonyms (it was made from a replayed response) is matched with them;
+    one with other secrets is matched by everything but its secrets.
     """
 
     def __init__(self, document: Document, cassette: Cassette, redactor: Redactor) -> None:
@@ -82,66 +82,72 @@ class Lanes:
         self._redactor = redactor
         self._ignored = tuple(tuple(pointer[1:].split("/")) for pointer in cassette.ignore)
         self._urls: dict[str, str] = {}
-        #: What stands on the cassette: an answer that was played leads to it as it is.
+        #: Recorded URLs and bodies: a request made from a replayed response matches them unchanged.
         self._recorded: set[str] = set()
-        self._exact: dict[Key, Lane] = {}
-        self._loose: dict[Key, Lane] = {}
-        self.places: list[Place] = []
+        self._exact: dict[Key, InteractionQueue] = {}
+        self._loose: dict[Key, InteractionQueue] = {}
+        self.entries: list[QueueEntry] = []
         for interaction in document.interactions:
             self._add(interaction)
 
     def _add(self, interaction: Interaction) -> None:
-        place = Place(interaction)
-        self.places.append(place)
+        entry = QueueEntry(interaction)
+        self.entries.append(entry)
         request = interaction.request
         exact = (request.method, self._sorted(request.url), self._recorded_body(request))
         self._recorded.update(exact)
-        lane = self._exact.get(exact)
-        if lane is None:
-            lane = self._exact[exact] = Lane(f"{request.method} {request.url}")
-        lane.places.append(place)
+        queue = self._exact.get(exact)
+        if queue is None:
+            queue = self._exact[exact] = InteractionQueue(f"{request.method} {request.url}")
+        queue.waiting.append(entry)
         if "REDACTED-" in exact[1] or "REDACTED-" in exact[2]:
-            loose = (exact[0], loosened(exact[1]), loosened(exact[2]))
-            self._loose.setdefault(loose, Lane(lane.name)).places.append(place)
+            loose = (exact[0], unify_pseudonyms(exact[1]), unify_pseudonyms(exact[2]))
+            self._loose.setdefault(loose, InteractionQueue(queue.name)).waiting.append(entry)
 
-    def find(self, key: Key) -> Lane | None:
-        """The lane of a request."""
-        lane = self._exact.get(key)
-        if lane is None and self._loose:
-            lane = self._loose.get((key[0], loosened(key[1]), loosened(key[2])))
-        return lane
+    def find(self, key: Key) -> InteractionQueue | None:
+        """The queue of a request."""
+        queue = self._exact.get(key)
+        if queue is None and self._loose:
+            queue = self._loose.get((key[0], unify_pseudonyms(key[1]), unify_pseudonyms(key[2])))
+        return queue
 
     def claim(self, key: Key, op: str, *, may_repeat: bool = True) -> Claim:
-        """The next interaction for a request. CassetteMissError when it is not on the cassette, CassetteExhaustedError
-        when it is there less often (and may not be repeated)."""
-        lane = self.find(key)
-        if lane is None:
-            raise explain_miss(key, op, self._cassette.path, self._exact)
-        place = lane.claim()
-        if place is not None:
-            return Claim(place, lane)
-        if may_repeat and self._cassette.exhausted == "repeat-last" and lane.last is not None:
-            return Claim(lane.last, lane, is_repeat=True)
-        raise self._exhausted(lane, op)
+        """The next interaction for a request.
 
-    def _exhausted(self, lane: Lane, op: str) -> CassetteExhaustedError:
-        last = lane.last.interaction if lane.last else None
-        outcome = "" if last is None else f", the last with {last.status or (last.failure and last.failure.type)}"
-        message = f"{self._cassette.path} has no more for {lane.name} ({op}): {lane.played} were played{outcome}."
+        Raises:
+            CassetteMissError: The request is not on the cassette.
+            CassetteExhaustedError: It was recorded less often, and may not be repeated.
+        """
+        queue = self.find(key)
+        if queue is None:
+            raise explain_miss(key, op, self._cassette.path, self._exact)
+        entry = queue.claim()
+        if entry is not None:
+            return Claim(entry, queue)
+        if may_repeat and self._cassette.exhausted == "repeat-last" and queue.last is not None:
+            return Claim(queue.last, queue, is_repeat=True)
+        raise self._exhausted(queue, op)
+
+    def _exhausted(self, queue: InteractionQueue, op: str) -> CassetteExhaustedError:
+        last = queue.last.interaction if queue.last else None
+        outcome = "" if last is None else f", the last one with {last.status or (last.failure and last.failure.type)}"
+        message = (
+            f"{self._cassette.path} has no more interactions for {queue.name} ({op}): {queue.played} replayed{outcome}."
+        )
         advice = 'Record it again, or allow it: exhausted="repeat-last", of Cassette or of the pytest marker.'
-        return CassetteExhaustedError(message, lane=lane.name, played=lane.played, advice=advice)
+        return CassetteExhaustedError(message, lane=queue.name, played=queue.played, advice=advice)
 
     # -- keys ----------------------------------------------------------------------------------------------------------
 
     def key_of(self, request: Request) -> Key | None:
-        """The key of a request; None when its body cannot be had without waiting."""
+        """The key of a request; None when its body must be awaited."""
         body = request.body
         if body is None:
             return request.method, self._url_of(request), ""
         return self._key(request, body.data) if isinstance(body, BytesBody) else None
 
     async def key_of_streamed(self, request: Request) -> Key:
-        """The key of a request whose body must be read for it."""
+        """The key of a request whose body must be awaited."""
         sent = await read_through(BytesBody(b"") if request.body is None else request.body)
         if sent.data is None:
             return request.method, self._url_of(request), f"sha256:{sent.sha256}"
@@ -159,7 +165,7 @@ class Lanes:
 
     def _key(self, request: Request, data: bytes) -> Key:
         url = self._url_of(request)
-        text = as_text(data) if len(data) <= LONGEST_REQUEST else None
+        text = decode_text(data) if len(data) <= LONGEST_REQUEST else None
         if text is None:
             return request.method, url, f"sha256:{hashlib.sha256(data).hexdigest()}"
         value = _json(text)
@@ -186,7 +192,7 @@ class Lanes:
 
     @staticmethod
     def _sorted(url: str) -> str:
-        """The URL with its query in the order of the names; equal names keep theirs."""
+        """The URL with its query sorted by name; equal names keep their order."""
         address, mark, query = url.partition("?")
         if "&" not in query:
             return url
@@ -194,7 +200,7 @@ class Lanes:
 
 
 def _json(text: str) -> Any:
-    """An object, a list or a text; None for everything else."""
+    """A JSON object, list or string; None for anything else."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -203,7 +209,7 @@ def _json(text: str) -> Any:
 
 
 def _without(value: Any, pointer: Iterable[str]) -> Any:
-    """The value without what the pointer names."""
+    """The value without the field at the pointer."""
     first, *rest = pointer
     name = first.replace("~1", "/").replace("~0", "~")
     if isinstance(value, dict) and name in value:

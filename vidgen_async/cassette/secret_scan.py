@@ -1,4 +1,4 @@
-"""A last look for secrets, at a whole cassette: what the redactor would still change should not be there."""
+"""Scans a whole cassette for secrets: whatever the redactor would still change."""
 
 import base64
 import hashlib
@@ -13,45 +13,45 @@ from vidgen_async.cassette.reader import Reader
 from vidgen_async.cassette.redactor import Redactor
 from vidgen_async.cassette.writer import interaction_form
 from vidgen_async.errors import CassetteSecretError
-from vidgen_async.redaction.pseudonyms import PSEUDONYM, Secrets, loosened
-from vidgen_async.redaction.secret_names import HeaderKind, kind_of_header, look_of
+from vidgen_async.redaction.pseudonyms import PSEUDONYM, Secrets, unify_pseudonyms
+from vidgen_async.redaction.secret_names import HeaderKind, find_secret_form, kind_of_header
 
 Change: TypeAlias = Callable[[str], str]
 
 
 @frozen
 class Finding:
-    """A place (a JSON pointer) and what kind of secret seems to be there. The value is never told."""
+    """A JSON pointer, and the kind of secret that seems to be there. It never contains the value."""
 
     where: str
     kind: str
 
 
 def scan(document: Document, secrets: Secrets | None = None, *, origin: str | None = None) -> list[Finding]:
-    """Everything in the cassette that looks like a secret, or is one of ``secrets``. ``origin`` is the service's, where
-    the cassette does not tell it."""
+    """Everything in the cassette that seems to be a secret, or is one of ``secrets``. ``origin`` is the service's,
+    where the cassette does not contain it."""
     redactor = Redactor(is_numbered=False, origin=document.meta.origin or origin)
     known = secrets if secrets is not None and is_any_in(document, secrets) else None
-    looks = _Looks(redactor, known)
+    scanning = _Scan(redactor, known)
     for interaction in document.interactions:
         redactor.note_ids((interaction.body or {}).get("json"))
     meta = {"base_url": document.meta.base_url, **document.meta.extra}
-    looks.leaves({"meta": meta, **document.extra}, "")
+    scanning.leaves({"meta": meta, **document.extra}, "")
     for at, interaction in enumerate(document.interactions):
-        looks.interaction(interaction, f"/interactions/{at}")
-    return looks.found
+        scanning.interaction(interaction, f"/interactions/{at}")
+    return scanning.found
 
 
 def refuse_secrets(document: Document, secrets: Secrets | None = None, *, origin: str | None = None) -> None:
     """CassetteSecretError for the first finding."""
     for finding in scan(document, secrets, origin=origin):
-        message = f"{finding.where} holds what looks like a secret ({finding.kind}); nothing was published."
+        message = f"{finding.where} contains what looks like a secret ({finding.kind}); nothing was published."
         advice = "Name it in Cassette(secrets=…) and record again."
         raise CassetteSecretError(message, where=finding.where, kind=finding.kind, advice=advice)
 
 
-class _Looks:
-    """What was found so far."""
+class _Scan:
+    """One scan, and what it has found so far."""
 
     def __init__(self, redactor: Redactor, known: Secrets | None) -> None:
         self._redactor = redactor
@@ -59,36 +59,36 @@ class _Looks:
         self.found: list[Finding] = []
 
     def interaction(self, interaction: Interaction, pointer: str) -> None:
-        self._look(f"{pointer}/request/url", interaction.request.url, self._redactor.url)
+        self._compare(f"{pointer}/request/url", interaction.request.url, self._redactor.url)
         self._headers(interaction.request.headers, f"{pointer}/request/headers")
         self._headers(interaction.headers, f"{pointer}/response/headers")
         self._body(interaction.request.body, f"{pointer}/request/body")
         self._body(interaction.body, f"{pointer}/response/body")
         if interaction.failure is not None:
-            self._look(f"{pointer}/error/message", interaction.failure.message, self._redactor.text)
+            self._compare(f"{pointer}/error/message", interaction.failure.message, self._redactor.text)
         self.leaves({"op": interaction.op, **interaction.extra}, pointer)
 
     def leaves(self, value: Any, pointer: str, name: str = "") -> None:
         """All texts and numbers in a JSON value."""
         if isinstance(value, dict):
             for key, item in value.items():
-                # A name may be a secret itself: then it is not told either.
+                # A name may be a secret itself: then it is not shown either.
                 shown = self._redactor.text(key)
                 place = f"{pointer}/{shown.replace('~', '~0').replace('/', '~1')}"
-                self._look(place, key, self._redactor.text)
+                self._compare(place, key, self._redactor.text)
                 self.leaves(item, place, self._redactor.name_below(name, key))
         elif isinstance(value, list):
             for at, item in enumerate(value):
                 self.leaves(item, f"{pointer}/{at}", name)
         elif value is not None and not isinstance(value, bool):
-            self._look(pointer, str(value), lambda _: str(self._redactor.json(value, name)))
+            self._compare(pointer, str(value), lambda _: str(self._redactor.json(value, name)))
 
     def _headers(self, headers: tuple[tuple[str, str], ...], pointer: str) -> None:
         for at, (name, value) in enumerate(headers):
             kind = kind_of_header(name)
-            if kind in (HeaderKind.LEARNT, HeaderKind.DROPPED) and not PSEUDONYM.fullmatch(value):
+            if kind in (HeaderKind.SECRET, HeaderKind.DROPPED) and not PSEUDONYM.fullmatch(value):
                 self.found.append(Finding(f"{pointer}/{at}", "header that is never kept"))
-            self._look(
+            self._compare(
                 f"{pointer}/{at}", value, self._redactor.url if kind is HeaderKind.ADDRESS else self._redactor.text
             )
 
@@ -96,22 +96,22 @@ class _Looks:
         if body is not None and "json" in body:
             self.leaves(body["json"], f"{pointer}/json")
         elif body is not None and "text" in body:
-            self._look(f"{pointer}/text", str(body["text"]), self._redactor.text)
+            self._compare(f"{pointer}/text", str(body["text"]), self._redactor.text)
         elif body is not None and "b64" in body and hides_a_secret(base64.b64decode(body["b64"]), self._redactor):
             self.found.append(Finding(f"{pointer}/b64", "something in its bytes"))
 
-    def _look(self, pointer: str, text: str, redact: Change) -> None:
+    def _compare(self, pointer: str, text: str, redact: Change) -> None:
         if self._known is not None and self._known.is_in(text):
             self.found.append(Finding(pointer, "known value"))
-        elif loosened(redact(text)) != loosened(text):
-            self.found.append(Finding(pointer, look_of(text) or "value under a telling name"))
+        elif unify_pseudonyms(redact(text)) != unify_pseudonyms(text):
+            self.found.append(Finding(pointer, find_secret_form(text) or "value of a secret name"))
 
 
 # -- changing what is written ----------------------------------------------------------------------------------------
 
 
 def is_any_in(document: Document, secrets: Secrets) -> bool:
-    """Whether a known value is anywhere in the cassette. Texts that come again are looked at once."""
+    """Whether the cassette contains a known value anywhere. Equal texts are searched once."""
     texts: dict[str, None] = dict.fromkeys([document.meta.base_url or ""])
 
     def collect(text: str) -> str:
@@ -124,7 +124,7 @@ def is_any_in(document: Document, secrets: Secrets) -> bool:
 
 
 def map_texts(document: Document, change: Change) -> Document:
-    """The document with every text changed that came from outside; bodies that are no text stay."""
+    """The document with ``change`` applied to every recorded text; binary bodies are unchanged."""
     reader, base_url = Reader("in hand"), document.meta.base_url
     forms = (map_line(interaction_form(interaction), change) for interaction in document.interactions)
     return evolve(
@@ -135,27 +135,27 @@ def map_texts(document: Document, change: Change) -> Document:
 
 
 def map_line(line: dict[str, Any], change: Change) -> dict[str, Any]:
-    """The same for an interaction as JSON, or for a line of a part file."""
+    """The same for an interaction as JSON, or for a line of a recording in progress."""
     mapped = dict(line)
     if line.get("base_url"):
         mapped["base_url"] = change(line["base_url"])
     if "request" in line:
-        mapped["request"] = _mapped_part({**line["request"], "url": change(line["request"]["url"])}, change)
+        mapped["request"] = _map_part({**line["request"], "url": change(line["request"]["url"])}, change)
     if "response" in line:
-        mapped["response"] = _mapped_part(line["response"], change)
+        mapped["response"] = _map_part(line["response"], change)
     if "error" in line:
         mapped["error"] = {**line["error"], "message": change(line["error"]["message"])}
     return mapped
 
 
-def without_telling_bytes(document: Document, redactor: Redactor) -> Document:
-    """The document without answers' bytes that a secret is in."""
+def without_secret_bytes(document: Document, redactor: Redactor) -> Document:
+    """The document without binary bodies that contain a secret."""
     kept = (evolve(one, body=_without_bytes(one.body, set(), redactor)) for one in document.interactions)
     return evolve(document, interactions=tuple(kept))
 
 
-def without_bytes(line: dict[str, Any], bad: set[str], redactor: Redactor) -> dict[str, Any]:
-    """The same for a line of a part file, and without what is in one of the ``bad`` blobs."""
+def drop_secret_bytes(line: dict[str, Any], bad: set[str], redactor: Redactor) -> dict[str, Any]:
+    """The same for a line of a recording in progress, and without references to the ``bad`` blobs."""
     body = line.get("response", {}).get("body")
     kept = _without_bytes(body, bad, redactor)
     return line if kept is body else {**line, "response": {**line["response"], "body": kept}}
@@ -170,29 +170,29 @@ def _without_bytes(body: dict[str, Any] | None, bad: set[str], redactor: Redacto
     return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} if hides_a_secret(data, redactor) else body
 
 
-def _mapped_part(part: dict[str, Any], change: Change) -> dict[str, Any]:
+def _map_part(part: dict[str, Any], change: Change) -> dict[str, Any]:
     mapped = dict(part)
     if "headers" in part:
         pairs = (header.partition(": ") for header in part["headers"])
         mapped["headers"] = [f"{name}: {change(value)}" for name, _, value in pairs]
     if "body" in part:
-        mapped["body"] = _mapped_body(part["body"], change)
+        mapped["body"] = _map_body(part["body"], change)
     return mapped
 
 
-def _mapped_body(body: dict[str, Any] | None, change: Change) -> dict[str, Any] | None:
+def _map_body(body: dict[str, Any] | None, change: Change) -> dict[str, Any] | None:
     if body is not None and "json" in body:
-        return {**body, "json": _mapped_json(body["json"], change)}
+        return {**body, "json": _map_json(body["json"], change)}
     return {**body, "text": change(str(body["text"]))} if body is not None and "text" in body else body
 
 
-def _mapped_json(value: Any, change: Change) -> Any:
+def _map_json(value: Any, change: Change) -> Any:
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):
-        return {change(key): _mapped_json(item, change) for key, item in value.items()}
+        return {change(key): _map_json(item, change) for key, item in value.items()}
     if isinstance(value, list):
-        return [_mapped_json(item, change) for item in value]
+        return [_map_json(item, change) for item in value]
     if value is None or isinstance(value, bool):
         return value
     shown = change(str(value))

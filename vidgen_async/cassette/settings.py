@@ -1,4 +1,4 @@
-"""Where a cassette is, and how it is recorded and matched."""
+"""Where a cassette is, and how it is recorded and replayed."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -19,20 +19,20 @@ Exhausted: TypeAlias = Literal["error", "repeat-last"]
 
 
 class Mode(StrEnum):
-    """What is done with a cassette."""
+    """How a cassette is used."""
 
     REPLAY = "replay"
-    """Play it; no network at all."""
+    """Replay it, without a network."""
     RECORD = "record"
-    """Record it anew; the old one stays until the new one is whole."""
+    """Record a new one; the old one stays until the new one is complete."""
     APPEND = "append"
-    """Play what is on it, and record the rest."""
+    """Replay what is on it, and record the rest."""
     AUTO = "auto"
-    """Play it if it is there, else record it; never record where the environment variable CI is set."""
+    """Replay it if it exists, else record it; never record where the environment variable CI is set."""
 
     @classmethod
     def named(cls, name: str) -> "Mode":
-        """ConfigurationError for a name that is none."""
+        """ConfigurationError for an unknown name."""
         try:
             return cls(name)
         except ValueError as error:
@@ -64,15 +64,18 @@ def _values(given: Iterable[str]) -> tuple[str, ...]:
 
 @frozen
 class Cassette:
-    """A cassette at ``path``: where it is and how it is recorded and matched. Nothing is opened by making one.
+    """A cassette at ``path``: how it is recorded and replayed. Making one opens no file.
 
-    ``prompts``   ``"keep"``, or ``"pseudonym"``: prompts are secrets like any other (requests that differ only in
-        hidden values are then told apart by their order alone).
-    ``secrets``   further values that must never be written, wherever they come up.
-    ``exhausted`` what a request gets that is made more often than it was recorded: ``"error"``, or ``"repeat-last"``.
-    ``ignore``    JSON pointers of fields of request bodies that are not compared, such as ``"/prompt"``.
-    ``largest_blob`` bytes; of a longer answer that is no text only both ends, length and digest are kept, and a replay
-        gives zeros between them.
+    Args:
+        path: The file.
+        prompts: ``"keep"``, or ``"pseudonym"`` to hide prompts like other secrets; requests that differ only in hidden
+            values are then matched by their order.
+        secrets: Further values that must never be recorded.
+        exhausted: What happens to a request that is made more often than it was recorded: ``"error"``, or
+            ``"repeat-last"``.
+        ignore: JSON pointers of fields of request bodies that are not compared, such as ``"/prompt"``.
+        largest_blob: In bytes. Of a longer binary response, only both ends, the length and a digest are recorded; a
+            replay has zeros between the ends.
     """
 
     path: Path = field(converter=Path)
@@ -84,12 +87,12 @@ class Cassette:
 
     @property
     def part(self) -> Path:
-        """The recording while it is under way, and what a killed one leaves."""
+        """The file of a recording in progress, or of one that was killed."""
         return self.path.with_name(f"{self.path.name}{ENDING}")
 
     @property
     def blobs(self) -> Path:
-        """Where bodies are that do not stand in the cassette itself; cassettes of one directory share them."""
+        """The directory of large bodies; the cassettes of one directory share it."""
         return self.path.parent / BLOBS
 
     def exists(self) -> bool:
@@ -101,5 +104,5 @@ class Cassette:
 
 
 def as_cassette(given: Cassette | str | PathLike[str]) -> Cassette:
-    """A path stands for a cassette with the usual settings."""
+    """A path means a cassette with default settings."""
     return given if isinstance(given, Cassette) else Cassette(Path(given))

@@ -1,68 +1,64 @@
-"""A whole cassette takes its place at one go, or not at all."""
+"""A complete cassette is stored atomically, or not at all."""
 
-import os
-import secrets as random_names
-from contextlib import suppress
 from pathlib import Path
 
+from vidgen_async.atomic_file import AtomicFile
 from vidgen_async.cassette.body_encoding import Blob
 from vidgen_async.cassette.document import Document
 from vidgen_async.cassette.reader import load
 from vidgen_async.cassette.redactor import Redactor
-from vidgen_async.cassette.secret_scan import is_any_in, map_texts, refuse_secrets, without_telling_bytes
+from vidgen_async.cassette.secret_scan import is_any_in, map_texts, refuse_secrets, without_secret_bytes
 from vidgen_async.cassette.writer import write
 from vidgen_async.errors import CassetteError, CassetteNotFoundError
 
 
 def publish(document: Document, target: Path) -> None:
-    """Write the cassette to ``target``. What stood there before still does when this raises: CassetteSecretError, and
-    CassetteError for what the system refuses."""
+    """Replace ``target`` by the cassette.
+
+    Raises:
+        CassetteSecretError: The cassette seems to contain a secret.
+        CassetteError: The file cannot be written.
+            In both cases ``target`` is unchanged.
+    """
     refuse_secrets(document)
-    write_at_one_go(target, write(document).encode())
+    write_atomically(target, write(document).encode())
 
 
 def publish_recorded(document: Document, target: Path, redactor: Redactor) -> None:
-    """The same for what was just recorded, with all that is known by now: a value may have turned out to be a secret
-    after it had been written down."""
+    """Publish a new recording; hides also the values that turned out to be secrets after they had been recorded."""
     secrets = redactor.secrets
     if is_any_in(document, secrets):
         document = map_texts(document, secrets.replace)
-    document = without_telling_bytes(document, redactor)
+    document = without_secret_bytes(document, redactor)
     refuse_secrets(document, secrets, origin=redactor.origin)
-    write_at_one_go(target, write(document).encode())
+    write_atomically(target, write(document).encode())
 
 
 def store(blob: Blob, directory: Path) -> bool:
-    """Write a blob, unless it is there already: it is named by its content. Whether it was new."""
+    """Write a blob, unless it exists already: it is named after its content. Return whether it was new."""
     target = directory / blob.name
     if target.exists():
         return False
-    write_at_one_go(target, blob.data, is_synced=False)
+    write_atomically(target, blob.data, is_durable=False)
     return True
 
 
 def load_if_there(path: Path) -> Document | None:
-    """The cassette, or None where there is none."""
+    """The cassette, or None if there is no such file."""
     try:
         return load(path)
     except CassetteNotFoundError:
         return None
 
 
-def write_at_one_go(target: Path, data: bytes, *, is_synced: bool = True) -> None:
-    """``is_synced``: it survives a loss of power, too. A blob need not: its name tells whether it is whole."""
-    temporary = target.with_name(f".{target.name[:50]}.{random_names.token_hex(4)}")
+def write_atomically(target: Path, data: bytes, *, is_durable: bool = True) -> None:
+    """Replace or create the file. ``is_durable``: it survives a loss of power; a blob need not, for its name shows
+    whether it is complete."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("xb") as file:
+        with AtomicFile(target, is_durable=is_durable) as file:
             file.write(data)
-            file.flush()
-            if is_synced:
-                os.fsync(file.fileno())
-        temporary.replace(target)
+            file.commit()
     except OSError as error:
         message = f"{target} cannot be written: {error.strerror or error}"
         raise CassetteError(message) from error
-    finally:
-        with suppress(OSError):
-            temporary.unlink()

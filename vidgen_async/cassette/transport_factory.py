@@ -1,4 +1,4 @@
-"""From a mode's name to a transport."""
+"""Makes the transport for a mode."""
 
 import os
 from collections.abc import Callable
@@ -19,15 +19,16 @@ def on_cassette(
     live: Callable[[], Transport] = DirectTransport,
     auto_publish: bool = True,
 ) -> ReplayTransport | RecordingTransport:
-    """The transport for a cassette in a :class:`Mode`. ``live`` makes the transport that is recorded; in a replay it is
-    never called.
+    """Make the transport for a cassette in a :class:`Mode`. ``live`` makes the transport that is recorded; it is not
+    called for a replay.
 
-    ConfigurationError for an unknown mode; CassetteNotFoundError for a replay without a cassette, and for ``auto``
-    where it would record and the environment variable CI is set.
+    Raises:
+        ConfigurationError: The mode is unknown.
+        CassetteNotFoundError: There is no cassette to replay; with ``auto``, where the environment variable CI is set.
     """
     mode, cassette = Mode.named(mode), as_cassette(cassette)
     if mode is Mode.AUTO:
-        mode = resolved(cassette)
+        mode = resolve_auto(cassette)
         if mode is Mode.REPLAY and not cassette.exists():
             message = f"there is no cassette at {cassette.path}, and nothing is recorded where CI is set"
             advice = "Record it on your machine and commit it."
@@ -39,11 +40,11 @@ def on_cassette(
     return ReplayTransport(cassette)
 
 
-def resolved(cassette: Cassette) -> Mode:
-    """What ``auto`` comes to."""
+def resolve_auto(cassette: Cassette) -> Mode:
+    """The mode that ``auto`` means for this cassette."""
     return Mode.RECORD if not cassette.exists() and not is_ci() else Mode.REPLAY
 
 
 def is_ci() -> bool:
-    """Whether this is a run that nobody watches."""
+    """Whether this is a run of a CI service."""
     return os.environ.get("CI", "").strip().lower() not in ("", "0", "false", "no")

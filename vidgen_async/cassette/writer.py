@@ -1,4 +1,4 @@
-"""From a document to the text of a file, or to lines of one that is under way."""
+"""Writes a document as the text of a file, and interactions as lines of a recording in progress."""
 
 import json
 import re
@@ -21,7 +21,7 @@ def write(document: Document) -> str:
         "interactions": [interaction_form(interaction) for interaction in document.interactions],
         **document.extra,
     }
-    # Line breaks are never inside of JSON's strings: only the times themselves are drawn together.
+    # JSON strings contain no line breaks: this joins only the lines of times.
     return (
         _TIMES.sub(
             lambda match: re.sub(r"\s+", " ", match[0]).replace("[ ", "[").replace(" ]", "]"),
@@ -67,7 +67,7 @@ def times_form(*times: float | None) -> list[int | None]:
 def outcome_form(
     status: int | None, headers: tuple[tuple[str, str], ...], body: dict[str, Any] | None, failure: Failure | None
 ) -> dict[str, Any]:
-    """What came of a request: a response, an error, or both."""
+    """The outcome of a request: a response, an error, or both."""
     form: dict[str, Any] = {}
     if status is not None:
         response = form["response"] = {"status": status}
@@ -94,6 +94,6 @@ _INDENTED = json.JSONEncoder(ensure_ascii=False, indent=1)
 
 
 def to_text(data: object, *, is_indented: bool = False) -> str:
-    """JSON that people can read; what UTF-8 cannot hold is escaped."""
+    """Readable JSON; only what UTF-8 cannot encode is escaped."""
     text = (_INDENTED if is_indented else _LINES).encode(data)
     return _LONE_SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)

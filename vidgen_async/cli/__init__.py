@@ -1,4 +1,4 @@
-"""The command line: ``vidgen``. It needs the extra ``cli``, and says so where that is missing."""
+"""The command line: ``vidgen``. It needs the extra ``cli``; without it, one sentence names what is missing."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ _NEEDED = ("click", "rich", "platformdirs")
 
 
 def main() -> None:
-    """The entry point; ends the process with one of the documented exit codes."""
+    """The entry point: exit the process with one of the documented exit codes."""
     with guarded_streams():
         code = _run()
     sys.exit(code)
@@ -21,7 +21,7 @@ def main() -> None:
 def _run() -> int:
     try:
         with _interruptible():
-            from vidgen_async.cli.app import run_app  # noqa: PLC0415 - the extra may be missing: that is said, not raised
+            from vidgen_async.cli.app import run_app  # noqa: PLC0415 - the extra may be missing
         return run_app()
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
@@ -36,19 +36,19 @@ def _run() -> int:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Ctrl-C ends the process at once: while modules are loaded nothing is open yet, and an exception could come out
-    of an import as another one, with a traceback."""
+    """Exit the process at Ctrl-C while modules are imported: an import could turn KeyboardInterrupt into another
+    exception."""
 
-    def leave(*_: object) -> None:
+    def exit_now(*_: object) -> None:
         with suppress(OSError):
             os.write(2, b"vidgen: interrupted\n")
         os._exit(130)
 
     before = signal.getsignal(signal.SIGINT)
-    if before is not signal.default_int_handler:  # ignored, or somebody else's
+    if before is not signal.default_int_handler:  # ignored, or handled by an application
         yield
         return
-    signal.signal(signal.SIGINT, leave)
+    signal.signal(signal.SIGINT, exit_now)
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""The commands together, and how the process ends."""
+"""The command group, and the exit of the process."""
 
 import sys
 
@@ -10,7 +10,7 @@ from vidgen_async.cli.commands.cassette import cassette
 from vidgen_async.cli.commands.completion import completion
 from vidgen_async.cli.commands.orders import orders
 from vidgen_async.cli.commands.sandbox import run_sandbox
-from vidgen_async.cli.options import InOrder
+from vidgen_async.cli.options import OrderedGroup
 from vidgen_async.cli.terminal.exit_reports import EXIT_CODES, Exit, Report
 from vidgen_async.cli.terminal.standard_streams import OutputError, guarded_streams
 from vidgen_async.cli.terminal.status_display import JsonScreen
@@ -39,21 +39,21 @@ def _run() -> int:
 
 def _show(error: click.ClickException) -> None:
     if isinstance(error, click.NoSuchOption) and "key" in error.option_name:
-        message = "The key is never an option, where others could see it: set VIDGEN_API_KEY."
+        message = "The key is never an option, which other users could see: set VIDGEN_API_KEY."
         error = click.UsageError(message, error.ctx)
     if "--json" in sys.argv:
-        JsonScreen().trouble(Report(error.format_message(), kind="usage"), error.exit_code)
+        JsonScreen().show_error(Report(error.format_message(), kind="usage"), error.exit_code)
     else:
         error.show()
 
 
-@click.group(cls=InOrder, epilog=EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=OrderedGroup, epilog=EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="vidgen", message="%(prog)s %(version)s")
 def app() -> None:
-    """Make videos with a paid video generation service, and never pay for one twice by accident.
+    """Create videos with a paid video generation service, without ever paying for one twice by accident.
 
-    The key is read from VIDGEN_API_KEY, the address of the service from VIDGEN_BASE_URL. Without either, try it all in
-    the sandbox, where nothing is charged:
+    The API key is read from VIDGEN_API_KEY, the base URL of the service from VIDGEN_BASE_URL. Without them, try the
+    sandbox, where nothing is charged:
 
     \b
       vidgen generate "A paper boat sails at dawn" --sandbox -o boat.mp4
@@ -61,15 +61,15 @@ def app() -> None:
     With a key:
 
     \b
-      vidgen models                                what there is, your prices
-      vidgen generate "…" --model ID -o boat.mp4   the whole way in one command
-      vidgen create "…" --model ID                 or in steps: order it
-      vidgen wait TASK -o boat.mp4                 wait for the task and save it
-      vidgen orders ls                             what was ordered from here
+      vidgen models                                list models and prices
+      vidgen generate "…" --model ID -o boat.mp4   order, wait and save
+      vidgen create "…" --model ID                 or step by step: order
+      vidgen wait TASK -o boat.mp4                 wait and save
+      vidgen orders ls                             list the orders in the journal
 
-    Every command takes --json: results are JSON on stdout (a document, or one on a line where there may be many), and
-    an error is {"error": {"kind", "message", "exit_code", …}} on stderr, after {"order": …} and {"task": …} as soon as
-    they are known. NO_COLOR turns colours off.
+    Every command accepts --json: stdout has one JSON document, or one per line where there may be several. stderr has
+    {"order": …} and {"task": …} as soon as they are known, and an error as {"error": {"kind", "message", "exit_code",
+    …}}. NO_COLOR turns colours off.
     """
 
 

@@ -1,20 +1,22 @@
-"""The cassettes that a command was given, and where a recovered one goes."""
+"""Find the cassettes that a command names, and write a recovered one."""
 
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from vidgen_async.cassette import Document, Interaction, Recovered, load
+from attrs import evolve
+
+from vidgen_async.cassette import Document, Interaction, RecoveredRecording, load
 from vidgen_async.cassette.body_decoding import BLOBS
 from vidgen_async.cassette.body_encoding import Blob
 from vidgen_async.cassette.checks import blob_names, cassettes_below, folders_below, is_cassette
-from vidgen_async.cassette.diff import is_older_state
 from vidgen_async.cassette.secret_scan import refuse_secrets
 from vidgen_async.cassette.storage import store
 from vidgen_async.errors import CassetteError, CassetteInvalidError, CassetteNotFoundError
 
 
-def find(paths: Iterable[Path]) -> tuple[list[Path], list[Exception]]:
-    """The cassettes that the paths name, each once, and an error for each path without one."""
+def find_cassettes(paths: Iterable[Path]) -> tuple[list[Path], list[Exception]]:
+    """Return the cassettes at the paths, each once, and an error for each path without one."""
     found: dict[Path, None] = {}
     errors: list[Exception] = []
     for path in paths:
@@ -33,27 +35,27 @@ def _cassettes_at(path: Path) -> list[Path]:
             raise CassetteNotFoundError(message, path=str(path))
         return below
     if not path.is_file() or not is_cassette(path):
-        load(path)  # says what it is instead
+        load(path)  # raises the error that describes the file
     return [path]
 
 
 def folders_of(path: Path) -> list[Path]:
-    """The directories in which a path's cassettes are."""
+    """The directories that contain the cassettes of a path."""
     return folders_below(path) if path.is_dir() else [path.parent]
 
 
-def interaction(path: Path, document: Document, n: int) -> Interaction:
-    """The one with this number; CassetteError when there is none."""
-    for one in document.interactions:
-        if one.n == n:
-            return one
+def get_interaction(path: Path, document: Document, n: int) -> Interaction:
+    """Return the interaction with this number; CassetteError if there is none."""
+    for interaction in document.interactions:
+        if interaction.n == n:
+            return interaction
     count = len(document.interactions)
-    message = f"there is no interaction {n} on {path}, which has {count}"
+    message = f"there is no interaction {n} in {path}, which has {count}"
     raise CassetteError(message)
 
 
-def refuse_to_replace(recovered: Recovered) -> None:
-    """CassetteError where there is a cassette that has what the recovered one has not."""
+def refuse_to_replace(recovered: RecoveredRecording) -> None:
+    """Raise CassetteError if an existing cassette has interactions that the recovered one does not have."""
     target = recovered.target
     try:
         old = load(target)
@@ -62,19 +64,26 @@ def refuse_to_replace(recovered: Recovered) -> None:
     except CassetteInvalidError as error:
         message = f"{error.message.rstrip('.')}. Nothing was written; --force replaces it."
         raise CassetteError(message) from error
-    if not is_older_state(old, recovered.document):
-        message = f"{target} holds what was not recovered, or other answers. Nothing was written; --force replaces it."
+    missing = Counter(map(_content, old.interactions)) - Counter(map(_content, recovered.document.interactions))
+    if missing:
+        message = f"{target} has interactions that were not recovered. Nothing was written; --force replaces it."
         raise CassetteError(message)
 
 
-def publish(recovered: Recovered, part: Path) -> list[str]:
-    """Write the cassette, and beside it those of its blobs that are not there yet; the names of blobs that are lost.
+def _content(one: Interaction) -> str:
+    """An interaction without its number and times, which differ between two recordings of the same requests."""
+    return repr(evolve(one, n=0, started=0.0, answered=None, ended=None))
 
-    CassetteError, above all CassetteSecretError, says why nothing was written.
+
+def publish(recovered: RecoveredRecording, part: Path) -> list[str]:
+    """Write the cassette and its missing blobs; return the names of the blobs that are lost.
+
+    Raises:
+        CassetteError: Nothing was written, usually because of a secret (CassetteSecretError).
     """
     numbers = {one.n for one in recovered.document.interactions}
     if len(numbers) < len(recovered.document.interactions):
-        message = f"{recovered.target} has what is in {part} already; nothing was written"
+        message = f"{recovered.target} already has the interactions of {part}; nothing was written"
         raise CassetteError(message)
     refuse_secrets(recovered.document)
     source, target = part.parent / BLOBS, recovered.target.parent / BLOBS

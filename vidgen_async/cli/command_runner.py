@@ -1,4 +1,4 @@
-"""Runs a command on an event loop of its own: signals, errors and exit codes."""
+"""Run a command on its own event loop: signals, errors and exit codes."""
 
 import asyncio
 import logging
@@ -10,105 +10,108 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from vidgen_async.cli.run_state import Journey, Stage
+from vidgen_async.cli.run_state import RunState, Stage
 from vidgen_async.cli.terminal.exit_reports import Exit, error_report, exit_code, interrupt_report
 from vidgen_async.cli.terminal.standard_streams import lost_output
 from vidgen_async.cli.terminal.status_display import Screen
 from vidgen_async.events import Event
 
-#: So many tasks without an answer are told by name.
-MOST_TOLD = 5
+#: Warnings about failed polls name at most this many tasks.
+MAX_NAMED_TASKS = 5
 
-#: The signals that end a run in good order, and what is said of each.
+#: The signals that end a run cleanly, and the word for each in reports.
 SIGNALS = {signal.SIGINT: "Interrupted", signal.SIGTERM: "Terminated"}
 if sys.platform != "win32":
     SIGNALS |= {signal.SIGHUP: "Hangup", signal.SIGQUIT: "Quit"}
 
 
-def run(work: Callable[[], Coroutine[Any, Any, None]], journey: Journey, screen: Screen, *, is_debug: bool) -> int:
-    """Do the work, tell on the screen how it ended, and return the exit code.
+def run_command(
+    work: Callable[[], Coroutine[Any, Any, None]], run_state: RunState, screen: Screen, *, is_debug: bool
+) -> int:
+    """Run the work, show how it ended, and return the exit code.
 
-    SIGINT, SIGTERM, SIGHUP and SIGQUIT cancel the work, which closes what it has opened: an order under way is waited
-    for as long as the client's grace lasts. A second signal leaves at once, but for SIGHUP: nobody asks with it, and a
-    terminal that is closed sends it more than once, its session a SIGTERM too.
+    SIGINT, SIGTERM, SIGHUP and SIGQUIT cancel the work, which closes the client: it waits for an order that is being
+    sent, up to the client's grace period. A second signal exits at once. SIGHUP does not count: closing a terminal
+    sends it more than once, and then SIGTERM.
     """
-    with _log_on(screen, is_debug=is_debug), _faults_on(screen, journey):
-        return asyncio.run(_supervised(work, journey, screen, is_debug=is_debug))
+    with _log_to_screen(screen, is_debug=is_debug), _report_failed_polls(screen, run_state):
+        return asyncio.run(_supervise(work, run_state, screen, is_debug=is_debug))
 
 
-async def _supervised(
-    work: Callable[[], Coroutine[Any, Any, None]], journey: Journey, screen: Screen, *, is_debug: bool
+async def _supervise(
+    work: Callable[[], Coroutine[Any, Any, None]], run_state: RunState, screen: Screen, *, is_debug: bool
 ) -> int:
     worker = asyncio.get_running_loop().create_task(work(), name="command")
-    with _interruption(worker, journey, screen) as interruption:
+    with _handle_signals(worker, run_state, screen) as interruption:
         await asyncio.wait({worker})
-        await journey.create_ended()
+        await run_state.await_create()
     screen.close()
-    if worker.cancelled() and journey.stage is Stage.SERVE:
-        screen.say("sandbox", "ended")
+    if worker.cancelled() and run_state.stage is Stage.SERVE:
+        screen.print_fact("sandbox", "stopped")
         return Exit.OK
     if worker.cancelled() and interruption.signal is not None:
         code = 128 + interruption.signal
-        screen.trouble(interrupt_report(journey, SIGNALS[interruption.signal]), code)
+        screen.show_error(interrupt_report(run_state, SIGNALS[interruption.signal]), code)
         return code
     error = asyncio.CancelledError() if worker.cancelled() else worker.exception()
     if error is None:
         if lost := lost_output():
-            screen.warn(f"done, but not all of it could be shown on stdout: {lost}")
+            screen.warn(f"done, but some output could not be written to stdout: {lost}")
         return Exit.OK
     if is_debug:
         sys.stderr.write("".join(traceback.format_exception(error)))
-    ended_with = exit_code(error, journey.stage)
-    screen.trouble(error_report(error, journey), ended_with)
+    ended_with = exit_code(error, run_state.stage)
+    screen.show_error(error_report(error, run_state), ended_with)
     return ended_with
 
 
 class _Interruption:
-    """The first signal cancels the worker, the second ends the process. Hangups do not count."""
+    """The first signal cancels the worker, the second exits the process. Hangups do not count."""
 
-    def __init__(self, worker: "asyncio.Task[None]", journey: Journey, screen: Screen) -> None:
+    def __init__(self, worker: "asyncio.Task[None]", run_state: RunState, screen: Screen) -> None:
         self._worker = worker
-        self._journey = journey
+        self._run_state = run_state
         self._screen = screen
-        self._is_asked = False
+        self._has_signal = False
         self.signal: signal.Signals | None = None
 
-    def came(self, which: signal.Signals) -> None:
+    def handle(self, which: signal.Signals) -> None:
         is_hangup = SIGNALS[which] == "Hangup"
-        if self._is_asked and not is_hangup:
-            self._leave(which)
-        self._is_asked = self._is_asked or not is_hangup
+        if self._has_signal and not is_hangup:
+            self._exit(which)
+        self._has_signal = self._has_signal or not is_hangup
         if self.signal is not None:
             return
         self.signal = which
         self._worker.cancel()
-        if self._journey.stage is Stage.CREATE and self._journey.task_id is None:
-            once_more = "" if is_hangup else " (once more leaves at once)"
-            doing = f"{SIGNALS[which].lower()} while {Stage.CREATE}"
-            self._screen.warn(f"{doing}: waiting a few seconds for its answer{once_more}")
+        if self._run_state.stage is Stage.CREATE and self._run_state.task_id is None:
+            hint = "" if is_hangup else " (a second signal exits at once)"
+            self._screen.warn(
+                f"{SIGNALS[which].lower()} while {Stage.CREATE}: waiting a few seconds for the response{hint}"
+            )
 
-    def _leave(self, which: signal.Signals) -> None:
+    def _exit(self, which: signal.Signals) -> None:
         try:
             self._screen.close()
-            self._journey.learn()  # it may have ended just now
-            self._screen.trouble(interrupt_report(self._journey, SIGNALS[which]), 128 + which)
+            self._run_state.settle_create()  # it may have completed just now
+            self._screen.show_error(interrupt_report(self._run_state, SIGNALS[which]), 128 + which)
             sys.stderr.flush()
         finally:
             os._exit(128 + which)
 
 
 @contextmanager
-def _interruption(worker: "asyncio.Task[None]", journey: Journey, screen: Screen) -> Iterator[_Interruption]:
+def _handle_signals(worker: "asyncio.Task[None]", run_state: RunState, screen: Screen) -> Iterator[_Interruption]:
     loop = asyncio.get_running_loop()
-    interruption = _Interruption(worker, journey, screen)
+    interruption = _Interruption(worker, run_state, screen)
     handlers = {which: signal.getsignal(which) for which in SIGNALS}
-    # What is ignored stays ignored: so do shells keep a terminal's Ctrl-C from jobs in the background.
+    # Ignored signals stay ignored: shells do that to keep Ctrl-C from background jobs.
     before = {which: handler for which, handler in handlers.items() if handler not in (signal.SIG_IGN, None)}
     for which in before:
         try:
-            loop.add_signal_handler(which, interruption.came, which)
+            loop.add_signal_handler(which, interruption.handle, which)
         except NotImplementedError:  # Windows
-            signal.signal(which, lambda *_, which=which: loop.call_soon_threadsafe(interruption.came, which))
+            signal.signal(which, lambda *_, which=which: loop.call_soon_threadsafe(interruption.handle, which))
     try:
         yield interruption
     finally:
@@ -118,60 +121,60 @@ def _interruption(worker: "asyncio.Task[None]", journey: Journey, screen: Screen
             signal.signal(which, handler)
 
 
-class _OnScreen(logging.Handler):
-    """What is logged is a warning on the screen: a line of its own would tear the progress apart."""
+class _ScreenHandler(logging.Handler):
+    """Shows log records as lines of the screen, which would otherwise break up the progress display."""
 
     def __init__(self, screen: Screen, level: int) -> None:
         super().__init__(level)
         self._screen = screen
 
     def filter(self, record: logging.LogRecord) -> bool:
-        # That something took a tenth of a second is said by asyncio, of itself, in Python's development mode.
-        is_about_us = record.name != "asyncio" or record.levelno > logging.WARNING or self.level < logging.WARNING
-        return is_about_us and bool(super().filter(record))
+        # In Python's development mode asyncio warns about every callback that took 0.1 s.
+        is_relevant = record.name != "asyncio" or record.levelno > logging.WARNING or self.level < logging.WARNING
+        return is_relevant and bool(super().filter(record))
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
             message = record.getMessage()
-        except Exception:  # noqa: BLE001 - of a library: it must not strike what it is about
+        except Exception:  # noqa: BLE001 - a library's record must not end the run
             self.handleError(record)
             return
         if record.levelno >= logging.WARNING:
             self._screen.warn(message)
         else:
-            self._screen.say(record.name, message)
+            self._screen.print_fact(record.name, message)
 
 
-class _Faults(logging.Handler):
-    """Looks at tasks that failed: the first of a task may be chance, the second is told, and none after it until the
-    task is seen to change. Of many tasks the first few are told by name."""
+class _FailedPollHandler(logging.Handler):
+    """Warns at the second failed poll of a task in a row, once until the task changes. Only the first few tasks are
+    named."""
 
-    def __init__(self, screen: Screen, journey: Journey) -> None:
+    def __init__(self, screen: Screen, run_state: RunState) -> None:
         super().__init__(logging.DEBUG)
         self._screen = screen
-        self._journey = journey
+        self._run_state = run_state
         self._failed: dict[str, int] = {}
-        self._told = 0
+        self._named = 0
 
     def emit(self, record: logging.LogRecord) -> None:
         event, task_id = getattr(record, "event", None), str(getattr(record, "task_id", ""))
         if event in (Event.TASK_CHANGED, Event.TASK_ENDED):
             self._failed.pop(task_id, None)
-            self._journey.trouble = None
-            self._told = self._told if self._failed else 0
+            self._run_state.last_poll_error = None
+            self._named = self._named if self._failed else 0
         elif event == Event.TASK_FAULT:
-            self._journey.trouble = str(getattr(record, "error", ""))
+            self._run_state.last_poll_error = str(getattr(record, "error", ""))
             count = self._failed[task_id] = self._failed.get(task_id, 0) + 1
-            if count == 2 and self._told <= MOST_TOLD and not self._journey.shows_trouble:
-                self._told += 1
-                which = "the task" if task_id == self._journey.task_id else f"task {task_id}"
-                which = which if self._told <= MOST_TOLD else "more tasks, which are not named"
-                self._screen.warn(f"no answer about {which} ({self._journey.trouble}), still trying")
+            if count == 2 and self._named <= MAX_NAMED_TASKS and not self._run_state.shows_failed_polls:
+                self._named += 1
+                which = "the task" if task_id == self._run_state.task_id else f"task {task_id}"
+                which = which if self._named <= MAX_NAMED_TASKS else "more tasks"
+                self._screen.warn(f"polls of {which} fail ({self._run_state.last_poll_error}); polling continues")
 
 
 @contextmanager
-def _faults_on(screen: Screen, journey: Journey) -> Iterator[None]:
-    logger, handler = logging.getLogger("vidgen_async.watcher"), _Faults(screen, journey)
+def _report_failed_polls(screen: Screen, run_state: RunState) -> Iterator[None]:
+    logger, handler = logging.getLogger("vidgen_async.watcher"), _FailedPollHandler(screen, run_state)
     before = logger.level
     logger.addHandler(handler)
     logger.setLevel(logging.DEBUG)
@@ -183,10 +186,10 @@ def _faults_on(screen: Screen, journey: Journey) -> Iterator[None]:
 
 
 @contextmanager
-def _log_on(screen: Screen, *, is_debug: bool) -> Iterator[None]:
+def _log_to_screen(screen: Screen, *, is_debug: bool) -> Iterator[None]:
     level = logging.INFO if is_debug else logging.WARNING
     root = logging.getLogger()
-    before, handler = root.level, _OnScreen(screen, level)
+    before, handler = root.level, _ScreenHandler(screen, level)
     root.addHandler(handler)
     root.setLevel(level)
     try:

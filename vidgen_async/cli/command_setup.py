@@ -1,49 +1,59 @@
-"""From a command's options to its run: a screen, a client, an event loop."""
+"""Run a command with what its options describe: a screen, a client and an event loop."""
 
 import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from vidgen_async.cli.command_runner import run
-from vidgen_async.cli.operations import Errand
-from vidgen_async.cli.run_state import Journey, Stage
-from vidgen_async.cli.service_connection import Access, Settings, opened
+from vidgen_async.cli.command_runner import run_command
+from vidgen_async.cli.operations import CommandRun
+from vidgen_async.cli.run_state import RunState, Stage
+from vidgen_async.cli.service_connection import Access, Settings, open_client
 from vidgen_async.cli.terminal.standard_streams import drop_lost_output
 from vidgen_async.cli.terminal.status_display import make_screen
 from vidgen_async.client.videos import OnUpdate
 
 
-def start(
+def run_with_client(
     settings: Settings,
-    journey: Journey,
-    do: Callable[[Errand], Coroutine[Any, Any, None]],
+    run_state: RunState,
+    work: Callable[[CommandRun], Coroutine[Any, Any, None]],
     *,
     orders: Access = Access.NONE,
     on_update: OnUpdate | None = None,
     only_prints: bool = False,
 ) -> int:
-    """Run the work with a client that is open as long as it takes; the exit code. ``on_update`` is the client's.
+    """Run the work with an open client and return the exit code.
 
-    Work that ``only_prints`` ends where stdout cannot be written to; any other goes on, and its result counts.
+    Args:
+        settings: The connection options of the command.
+        run_state: The state of the run.
+        work: The work.
+        orders: What the work does with the journal.
+        on_update: The client's ``on_update``.
+        only_prints: The work fails if stdout cannot be written; any other work continues, and its result counts.
     """
     if not only_prints:
         drop_lost_output()
     screen = make_screen(is_debug=settings.is_debug, is_json=settings.is_json)
-    journey.connection = settings.connection
-    begun_at = time.monotonic()
+    run_state.connection = settings.connection
+    started_at = time.monotonic()
 
-    async def work() -> None:
-        async with opened(settings, journey, screen, orders=orders, on_update=on_update) as client:
-            await do(Errand(client=client, journey=journey, screen=screen, timeout=settings.timeout, begun_at=begun_at))
+    async def run() -> None:
+        async with open_client(settings, run_state, screen, orders=orders, on_update=on_update) as client:
+            await work(
+                CommandRun(
+                    client=client, state=run_state, screen=screen, timeout=settings.timeout, started_at=started_at
+                )
+            )
 
-    return run(work, journey, screen, is_debug=settings.is_debug)
+    return run_command(run, run_state, screen, is_debug=settings.is_debug)
 
 
-def look(settings: Settings, do: Callable[[Errand], Coroutine[Any, Any, None]]) -> int:
-    """Run work that only asks the service for something: nothing is ordered, and nothing kept on the disk."""
+def run_query(settings: Settings, work: Callable[[CommandRun], Coroutine[Any, Any, None]]) -> int:
+    """Run work that only reads from the service: it orders nothing and stores nothing on the disk."""
 
-    async def work(errand: Errand) -> None:
-        errand.journey.stage = Stage.LOOK
-        await do(errand)
+    async def query(run: CommandRun) -> None:
+        run.state.stage = Stage.QUERY
+        await work(run)
 
-    return start(settings, Journey(), work, only_prints=True)
+    return run_with_client(settings, RunState(), query, only_prints=True)

@@ -1,4 +1,4 @@
-"""Where the command line keeps its orders unless it is told otherwise."""
+"""The default journal of the command line."""
 
 from pathlib import Path
 
@@ -13,9 +13,10 @@ def journal_file() -> Path:
 
 
 def default_journal() -> Path:
-    """:func:`journal_file`, whose directory is made, for this user alone.
+    """:func:`journal_file`; its directory is created for this user alone.
 
-    ConfigurationError when it cannot be made.
+    Raises:
+        ConfigurationError: The directory cannot be created.
     """
     file = journal_file()
     folder = file.parent
@@ -23,8 +24,8 @@ def default_journal() -> Path:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         message = (
-            f"the folder {folder} for the record of orders cannot be made: {error.strerror or error}. Choose another "
-            f"with --journal sqlite:///FILE or VIDGEN_JOURNAL; memory: keeps no record"
+            f"cannot create the directory {folder} for the journal: {error.strerror or error}. Choose another with "
+            f"--journal sqlite:///FILE or VIDGEN_JOURNAL; memory: stores nothing"
         )
         raise ConfigurationError(message) from error
     return file

@@ -1,4 +1,4 @@
-"""What the commands do with orders and tasks: each a coroutine over a client, a journey and a screen."""
+"""What the commands do with orders and tasks."""
 
 import asyncio
 import time
@@ -11,8 +11,8 @@ from typing import Any
 from attrs import evolve, frozen
 
 from vidgen_async.cli.model_choice import choose_model
-from vidgen_async.cli.request_options import Wanted
-from vidgen_async.cli.run_state import Journey, Stage
+from vidgen_async.cli.request_options import RequestOptions
+from vidgen_async.cli.run_state import RunState, Stage
 from vidgen_async.cli.terminal.formatting import clean, moment, seconds, size
 from vidgen_async.cli.terminal.json_documents import task_document
 from vidgen_async.cli.terminal.status_display import Screen
@@ -26,7 +26,7 @@ from vidgen_async.errors import (
 )
 from vidgen_async.media.download import check_target
 from vidgen_async.orders import KEY_LIFETIME
-from vidgen_async.orders.error_messages import check_age, check_attempt, wrong_state
+from vidgen_async.orders.error_messages import check_age, check_attempt, check_reason, wrong_state
 from vidgen_async.service.catalog import RequestCheck
 from vidgen_async.service.request_body import create_body, read_request
 from vidgen_async.service.validation import refuse
@@ -37,119 +37,122 @@ from vidgen_async.watcher import Outcome
 
 @frozen(kw_only=True)
 class Target:
-    """Where the video goes. What stands there is replaced only where that was asked for."""
+    """Where the video is saved. An existing file is replaced only if ``may_replace``."""
 
     path: Path
     may_replace: bool = False
 
     async def check(self) -> None:
-        """DownloadError when no video could, or may, be saved there."""
+        """Raise DownloadError if no video can or may be saved there."""
         self.check_free()
         await check_target(self.path)
 
     def check_free(self) -> None:
         try:
-            is_there = self.path.is_file()
-        except OSError as error:  # above all a name that is too long
-            message = f"no video can be saved as {self.path}: {error.strerror or error}"
+            is_file = self.path.is_file()
+        except OSError as error:  # usually a name that is too long
+            message = f"cannot save the video as {self.path}: {error.strerror or error}"
             raise DownloadError(message) from error
-        if is_there and not self.may_replace:
-            message = f"the file {self.path} exists already; --force replaces it"
+        if is_file and not self.may_replace:
+            message = f"the file {self.path} already exists; --force replaces it"
             raise DownloadError(message)
 
 
 @frozen(kw_only=True)
-class Errand:
-    """One run of a command: what it works with."""
+class CommandRun:
+    """One run of a command, and the operations that commands share."""
 
     client: Client
-    journey: Journey
+    state: RunState
     screen: Screen
     timeout: float | None
-    begun_at: float
+    started_at: float
 
-    async def generate(self, wanted: Wanted, target: Target, *, validate: bool = True) -> None:
-        """Upload, create, wait, download. The order id is on the screen before the create, the task id before the
-        wait; nothing is sent before the target and the request were looked at."""
+    async def generate(self, request_options: RequestOptions, target: Target, *, validate: bool = True) -> None:
+        """Upload, create, wait and download. The order id is shown before the create and the task id before the wait;
+        the target and the request are checked before anything is sent."""
         await target.check()
-        await self.follow(await self.create(wanted, validate=validate), target)
+        await self.wait_and_save(await self.create(request_options, validate=validate), target)
 
     async def resume(self, target: Target, *, validate: bool = True) -> None:
-        """Do what is left of the journey's order, which is on record: nothing is uploaded or asked for anew."""
+        """Resume the stored order: send it if it was not sent, then wait and download. Nothing is uploaded."""
         await target.check()
-        await self.follow(await self.resume_create(validate=validate), target)
+        await self.wait_and_save(await self.resume_create(validate=validate), target)
 
-    async def create(self, wanted: Wanted, *, validate: bool) -> Receipt:
-        """Upload and create; the order id is on the screen before anything that it names is sent. Of an order that is
-        on record already nothing is uploaded again."""
-        order_id = str(self.journey.order_id)
+    async def create(self, request_options: RequestOptions, *, validate: bool) -> Receipt:
+        """Upload and create. The order id is shown before the order is sent. Nothing is uploaded again for a stored
+        order."""
+        order_id = str(self.state.order_id)
         known = await self.client.orders.get(order_id)
-        if known is not None and wanted.files:
-            return await self._take_up(known, wanted, validate=validate)
-        model = await self._model(wanted)
+        if known is not None and request_options.files:
+            return await self._resume_with_files(known, request_options, validate=validate)
+        model = await self._model(request_options)
         if validate and (known is None or known.state in SENDABLE):
-            self.journey.stage = Stage.CATALOG
-            found = await self._checked(wanted, model)
-            if not found.catalog_error:
-                self.journey.stage = Stage.CHECK
-            _refuse(found)
-        uploaded = await self._upload(wanted.files)
-        self.screen.say("order", order_id)
+            self.state.stage = Stage.CATALOG
+            result = await self._check(request_options, model)
+            if not result.catalog_error:
+                self.state.stage = Stage.CHECK
+            _raise_problems(result)
+        uploaded = await self._upload(request_options.files)
+        self.screen.print_fact("order", order_id)
         if known is not None:
-            self.journey.attempts, self.journey.is_abandoned = known.attempts, known.state is OrderState.ABANDONED
-        create = self.client.videos.create(wanted.request(model, uploaded), order_id=order_id, validate=validate)
-        return await self._receipt(create, _doing(known, "sending the order"))
+            self.state.attempts, self.state.is_abandoned = known.attempts, known.state is OrderState.ABANDONED
+        create = self.client.videos.create(
+            request_options.request(model, uploaded), order_id=order_id, validate=validate
+        )
+        return await self._receipt(create, _step_text(known, "sending the order"))
 
-    async def check(self, wanted: Wanted) -> RequestCheck:
-        """What speaks against the request; nothing is uploaded or ordered."""
-        model = await self._model(wanted)
-        self.journey.stage = Stage.CATALOG
-        return await self._checked(wanted, model)
+    async def check(self, request_options: RequestOptions) -> RequestCheck:
+        """Check the request; nothing is uploaded or ordered."""
+        model = await self._model(request_options)
+        self.state.stage = Stage.CATALOG
+        return await self._check(request_options, model)
 
-    async def known(self, order_id: str) -> Order:
-        """The order as it is on record; OrderStateError says where it was looked for."""
+    async def get_order(self, order_id: str) -> Order:
+        """Return the stored order; OrderStateError names the journal that does not have it."""
         order = await self.client.orders.get(order_id)
         if order is None:
-            message = (
-                f"there is no order {order_id!r} {self.journey.where}; whether the service has it, that does not tell"
-            )
+            message = f"there is no order {order_id!r} {self.state.journal_place}; the service may still have it"
             raise OrderStateError(message, order_id=order_id)
         return order
 
     async def resume_create(self, *, validate: bool = True) -> Receipt:
-        """The order's receipt; it is sent now if it is proven that the service has nothing of it."""
-        self.journey.stage = Stage.RECORD
-        order_id = str(self.journey.order_id)
-        return await self._resume(await self.known(order_id), validate=validate)
+        """Return the order's receipt; the order is sent if it is proven that the service created nothing for it."""
+        self.state.stage = Stage.JOURNAL
+        order_id = str(self.state.order_id)
+        return await self._resume(await self.get_order(order_id), validate=validate)
 
-    async def check_resendable(self, expect_attempt: int, *, may_be_old: bool) -> None:
-        """OrderStateError when the order cannot be resent by somebody who knows of ``expect_attempt`` attempts; also,
-        unless it ``may_be_old``, when the service may have forgotten its key."""
-        order_id = str(self.journey.order_id)
-        order = await self.known(order_id)
+    async def check_resendable(self, *, expect_attempt: int, reason: str, accept_duplicate_risk: bool) -> None:
+        """Raise what :meth:`resend` would raise before it sends anything. For a check before the user is asked."""
+        check_reason("resend", reason)
+        order = await self.get_order(str(self.state.order_id))
         try:
             if order.state is not OrderState.UNCERTAIN:
                 raise wrong_state(order, "resent")
             check_attempt(order, expect_attempt)
-            if not may_be_old:
+            if not accept_duplicate_risk:
                 _check_age(order)
         except OrderStateError:
-            self.journey.stands(order)
-            self.journey.stage = Stage.CHECK
+            self.state.load_order(order)
+            self.state.stage = Stage.CHECK
             raise
 
-    async def resend(self, *, expect_attempt: int, reason: str, by: str) -> Receipt:
-        """Send the order once more, as a person decided who knows its age."""
-        order_id = str(self.journey.order_id)
-        self.journey.stands(await self.known(order_id))
+    async def resend(self, *, expect_attempt: int, reason: str, by: str, accept_duplicate_risk: bool) -> Receipt:
+        """Send the order once more, as an operator decided."""
+        order_id = str(self.state.order_id)
+        self.state.load_order(await self.get_order(order_id))
         return await self._receipt(
             self.client.orders.resend(
-                order_id, expect_attempt=expect_attempt, reason=reason, by=by, accept_duplicate_risk=True
+                order_id,
+                expect_attempt=expect_attempt,
+                reason=reason,
+                by=by,
+                accept_duplicate_risk=accept_duplicate_risk,
             ),
             "sending the order",
         )
 
-    async def follow(self, task: TaskLike, target: Target | None) -> None:
+    async def wait_and_save(self, task: TaskLike, target: Target | None) -> None:
         """Wait for the task, and save its video if there is a target."""
         done = await self._wait(task)
         if target is None:
@@ -160,109 +163,113 @@ class Errand:
     async def save(self, task: VideoTask, target: Target) -> None:
         """Download the video of a completed task."""
         length = await self._download(task, target)
-        took = seconds(time.monotonic() - self.begun_at)
+        took = seconds(time.monotonic() - self.started_at)
         document = {**self._document(task), "path": str(target.path), "bytes": length}
         self.screen.show(f"saved {target.path}: {size(length)}, took {took}, {self.points(task)}", document)
 
     def points(self, task: VideoTask) -> str:
-        """What the task costs, in words."""
+        """The cost of the task as text."""
         if task.points is None:
-            return "points not told"
-        if self.journey.is_sandbox:
+            return "cost unknown"
+        if self.state.is_sandbox:
             return f"{task.points} sandbox points (nothing is charged)"
         return f"the task cost {task.points} points"
 
-    async def _model(self, wanted: Wanted) -> str:
-        model = wanted.model
+    async def _model(self, request_options: RequestOptions) -> str:
+        model = request_options.model
         if model is None:
-            self.journey.stage = Stage.CATALOG
-            self.screen.busy("reading the catalog")
+            self.state.stage = Stage.CATALOG
+            self.screen.start_step("reading the catalog")
             catalog = await self.client.models.list()
-            self.journey.stage = Stage.CHECK
+            self.state.stage = Stage.CHECK
             model = choose_model(
-                catalog, wanted.duration, wanted.resolution, wanted.picture_count, is_free=self.journey.is_sandbox
+                catalog,
+                request_options.duration,
+                request_options.resolution,
+                request_options.image_count,
+                is_free=self.state.is_sandbox,
             )
-        self.screen.say("model", model)
+        self.screen.print_fact("model", model)
         return model
 
-    async def _checked(self, wanted: Wanted, model: str) -> RequestCheck:
-        """What speaks against the request and against the files to upload."""
-        problems = await asyncio.to_thread(wanted.file_problems)
-        found = await self.client.videos.check(_stand_in(wanted, model))
-        return evolve(found, problems=(*problems, *found.problems))
+    async def _check(self, request_options: RequestOptions, model: str) -> RequestCheck:
+        """Check the request and the files to upload."""
+        problems = await asyncio.to_thread(request_options.file_problems)
+        result = await self.client.videos.check(_placeholder_request(request_options, model))
+        return evolve(result, problems=(*problems, *result.problems))
 
-    async def _take_up(self, order: Order, wanted: Wanted, *, validate: bool) -> Receipt:
-        """Go on with an order on record for which files were named. A picture that is uploaded once more has another
-        id: so the order's own ids stand for them, and the rest of the request must be as it is on record."""
+    async def _resume_with_files(self, order: Order, request_options: RequestOptions, *, validate: bool) -> Receipt:
+        """Resume a stored order whose command names files. Uploading a file again would give it another id, so the
+        stored ids are used for the files, and the rest of the request must equal the stored one."""
         stored = read_request(order.body)
-        uploaded = (stored.image_ids or ())[len(wanted.image_ids) :]
-        request = wanted.request(wanted.model or stored.model, uploaded)
-        if len(uploaded) != len(wanted.files) or create_body(request) != order.body:
-            self.journey.stage = Stage.CREATE
+        uploaded = (stored.image_ids or ())[len(request_options.image_ids) :]
+        request = request_options.request(request_options.model or stored.model, uploaded)
+        if len(uploaded) != len(request_options.files) or create_body(request) != order.body:
+            self.state.stage = Stage.CREATE
             message = (
-                f"order {order.order_id!r} is on record already, {order.state}, for a different request: nothing was "
+                f"order {order.order_id!r} is already stored ({order.state}) with a different request: nothing was "
                 "uploaded or sent. A new video needs another --order-id"
             )
             raise OrderConflictError(message, order_id=order.order_id)
         sent = " and nothing was sent" if order.receipt is not None else ""
-        self.screen.say(
-            "note", f"order {order.order_id!r} is on record already; its pictures were not uploaded again{sent}"
+        self.screen.print_fact(
+            "note", f"order {order.order_id!r} is already stored; its images were not uploaded again{sent}"
         )
         return await self._resume(order, validate=validate)
 
     async def _resume(self, order: Order, *, validate: bool) -> Receipt:
-        self.journey.stands(order)
-        self.screen.say("order", order.order_id)
-        doing = _doing(order, "going on with the order")
+        self.state.load_order(order)
+        self.screen.print_fact("order", order.order_id)
+        doing = _step_text(order, "resuming the order")
         return await self._receipt(self.client.orders.resume(order.order_id, validate=validate), doing)
 
     async def _upload(self, files: tuple[str, ...]) -> list[str]:
-        self.journey.stage = Stage.UPLOAD
+        self.state.stage = Stage.UPLOAD
         ids = []
         for n, file in enumerate(files, 1):
             count = f" ({n} of {len(files)})" if len(files) > 1 else ""
-            self.screen.busy(f"uploading {file}{count}")
+            self.screen.start_step(f"uploading {file}{count}")
             ids.append((await self.client.files.upload(file)).image_id)
         return ids
 
     async def _receipt(self, create: Coroutine[Any, Any, Receipt], doing: str) -> Receipt:
-        self.screen.busy(doing)
+        self.screen.start_step(doing)
         creating = asyncio.get_running_loop().create_task(create, name="create")
-        self.journey.begins_create(creating)
-        # Shielded: who interrupts this still wants to know what became of the order.
+        self.state.begin_create(creating)
+        # Shielded: an interrupted run still reports the outcome of the order.
         try:
             receipt = await asyncio.shield(creating)
         except asyncio.CancelledError:
-            with suppress(VidgenError):  # until when it counts as being sent
-                order = await self.client.orders.get(str(self.journey.order_id))
-                self.journey.attempts = () if order is None else order.attempts
+            with suppress(VidgenError):  # the report says until when it counts as being sent
+                order = await self.client.orders.get(str(self.state.order_id))
+                self.state.attempts = () if order is None else order.attempts
             raise
-        self.journey.learn()
-        self.screen.say("task", receipt.task_id)
+        self.state.settle_create()
+        self.screen.print_fact("task", receipt.task_id)
         return receipt
 
     async def _wait(self, task: TaskLike) -> VideoTask:
-        self.journey.stage = Stage.WAIT
-        self.screen.busy(f"waiting for the task, with a look every {self.client.watcher.stats.interval_now:g} s")
+        self.state.stage = Stage.WAIT
+        self.screen.start_step(f"waiting for the task, polling every {self.client.watcher.stats.interval_now:g} s")
         async with aclosing(self.client.videos.watch(task, timeout=self.timeout)) as changes:
             async for seen in changes:
-                self.journey.saw(seen)
-                self.screen.state(seen.status or "no state told")
+                self.state.update_task(seen)
+                self.screen.show_state(seen.status or "no state")
         return Outcome.of(seen).unwrap()
 
     async def _download(self, task: TaskLike, target: Target) -> int:
-        self.journey.stage = Stage.DOWNLOAD
+        self.state.stage = Stage.DOWNLOAD
         target.check_free()
-        self.screen.busy(f"downloading to {target.path}")
-        path = await self.client.videos.download(task, target.path, on_progress=self.screen.received)
+        self.screen.start_step(f"downloading to {target.path}")
+        path = await self.client.videos.download(task, target.path, on_progress=self.screen.show_received)
         return path.stat().st_size
 
     def _document(self, task: VideoTask) -> dict[str, Any]:
-        return {"order_id": self.journey.order_id, **task_document(task)}
+        return {"order_id": self.state.order_id, **task_document(task)}
 
 
 def task_lines(task: VideoTask) -> list[tuple[str, object]]:
-    """What is known of the task; the address whole, since without its signature it leads nowhere."""
+    """What is known of the task. The video URL is complete: without its signature it is useless."""
     return [
         ("task", task.id),
         ("state", task.status),
@@ -275,31 +282,31 @@ def task_lines(task: VideoTask) -> list[tuple[str, object]]:
     ]
 
 
-def _doing(order: Order | None, otherwise: str) -> str:
-    """What is being done about the order, where the record says more than that it is gone on with."""
+def _step_text(order: Order | None, otherwise: str) -> str:
+    """The step that the state of the order leads to; ``otherwise`` for one that is sent."""
     if order is None:
         return otherwise
     if order.receipt is not None:
-        return f"order {order.order_id} was on record already: nothing is sent"
+        return f"order {order.order_id} was already accepted: nothing is sent"
     if order.state is OrderState.SENDING and (until := order.sending_until) is not None:
-        return f"the order was being sent; waiting for what became of it, until {moment(until)} at most"
-    return otherwise if order.state in SENDABLE else "going on with the order"
+        return f"an earlier run was sending the order; waiting for its outcome until {moment(until)} at the latest"
+    return otherwise if order.state in SENDABLE else "resuming the order"
 
 
 def _check_age(order: Order) -> None:
     try:
         check_age(order, datetime.now(UTC), KEY_LIFETIME)
     except OrderStateError as error:
-        message = f"{error.summary} --accept-duplicate-risk sends it all the same."
+        message = f"{error.summary} --accept-duplicate-risk resends it anyway."
         raise OrderStateError(message, order_id=error.order_id, state=error.state) from error
 
 
-def _stand_in(wanted: Wanted, model: str) -> VideoRequest:
-    """The request as it will be, with names in the place of the ids of pictures that are not uploaded yet."""
-    return wanted.request(model, [f"upload-{n}" for n in range(1, len(wanted.files) + 1)])
+def _placeholder_request(request_options: RequestOptions, model: str) -> VideoRequest:
+    """The request with placeholders for the ids of images that are not uploaded yet."""
+    return request_options.request(model, [f"upload-{n}" for n in range(1, len(request_options.files) + 1)])
 
 
-def _refuse(found: RequestCheck) -> None:
-    if isinstance(found.catalog_error, AuthenticationError):
-        raise found.catalog_error
-    refuse(found.problems)
+def _raise_problems(result: RequestCheck) -> None:
+    if isinstance(result.catalog_error, AuthenticationError):
+        raise result.catalog_error
+    refuse(result.problems)

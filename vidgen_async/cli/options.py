@@ -1,4 +1,4 @@
-"""The options that several commands share, and what they become: each is described in one place."""
+"""The options that several commands share, and the values they are parsed into."""
 
 import functools
 import sys
@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 
 import click
 
-from vidgen_async.cli.request_options import Wanted, is_url, read_field
+from vidgen_async.cli.request_options import RequestOptions, is_url, read_field
 from vidgen_async.cli.service_connection import DEFAULT_ACCOUNT, Settings
 from vidgen_async.client import ONE_DAY
 from vidgen_async.errors import InvalidRequestError
@@ -19,36 +19,36 @@ Option = Callable[[F], F]
 
 SECONDS = click.FloatRange(min=0, min_open=True)
 
-#: What ``--json`` means, for the help of every command.
-JSON_HELP = "Print JSON: results on stdout, and on stderr every error as an object."
+JSON_HELP = "Print results as JSON on stdout, and errors as JSON objects on stderr."
 
 _CONNECTION: Sequence[Option[Any]] = (
-    click.option("--base-url", metavar="URL", help="Where the service is; else VIDGEN_BASE_URL."),
+    click.option("--base-url", metavar="URL", help="Base URL of the service.  [env var: VIDGEN_BASE_URL]"),
     click.option("--json", "is_json", is_flag=True, help=JSON_HELP),
-    click.option("--debug", "is_debug", envvar="VIDGEN_DEBUG", is_flag=True, help="Show what goes on, and tracebacks."),
+    click.option("--debug", "is_debug", envvar="VIDGEN_DEBUG", is_flag=True, help="Show log records and tracebacks."),
 )
 _ACCOUNT = click.option(
     "--account",
     metavar="NAME",
     default=DEFAULT_ACCOUNT,
-    help="Your own name for the account whose orders these are.",
+    help="Your own name for the account that the orders belong to.",
 )
 _ORDERS: Sequence[Option[Any]] = (
     click.option(
         "--journal",
         metavar="WHERE",
-        help="The record of orders: sqlite:///FILE, or memory: for none. Else VIDGEN_JOURNAL, else a file of your own.",
+        help="Journal of orders: sqlite:///FILE, or memory: to store nothing. Default: VIDGEN_JOURNAL, else a file in "
+        "your data directory.",
     ),
     _ACCOUNT,
 )
-#: Where to name the record is to ask for what is on it, it need not be said where it is.
-_ON_RECORD: Sequence[Option[Any]] = (
+#: For the command that reads task ids from the journal: the option alone means the default journal.
+_STORED_TASKS: Sequence[Option[Any]] = (
     click.option(
         "--journal",
         metavar="[WHERE]",
         is_flag=False,
         flag_value="",
-        help="Watch every task on record that was not seen to end: in sqlite:///FILE, else in the usual journal.",
+        help="Watch every unfinished task in the journal: sqlite:///FILE, or the default journal.",
     ),
     _ACCOUNT,
 )
@@ -57,9 +57,12 @@ _POLLING: Sequence[Option[Any]] = (
         "--poll-interval",
         type=SECONDS,
         metavar="S",
-        help="Seconds between two looks at a task: 60, as the service recommends, or 1 on this machine.",
+        help="Seconds between two polls of a task. Default: 60, as the service recommends; 1 for a service on this "
+        "machine.",
     ),
-    click.option("--timeout", type=SECONDS, default=ONE_DAY, metavar="S", help="Seconds to wait at most: a day."),
+    click.option(
+        "--timeout", type=SECONDS, default=ONE_DAY, metavar="S", help="Maximum seconds to wait. Default: one day."
+    ),
 )
 _NAMES = ("base_url", "account", "journal", "poll_interval", "timeout", "is_sandbox", "is_debug", "is_json")
 
@@ -68,46 +71,52 @@ sandbox_option = click.option(
 )
 force_option = click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 no_validate_option = click.option(
-    "--no-validate", "validate", flag_value=False, default=True, help="Leave all checks of the request to the service."
+    "--no-validate", "validate", flag_value=False, default=True, help="Send the request without validating it first."
 )
 
 
-def connected(*, orders: bool = False, on_record: bool = False, polling: bool = False) -> Callable[[F], F]:
-    """The options that say how to reach the service; the command takes them as one ``settings``. ``on_record``: the
-    journal of the settings is None where the orders on record are not asked for, and empty for the usual one."""
+def connection_options(*, orders: bool = False, stored_tasks: bool = False, polling: bool = False) -> Callable[[F], F]:
+    """Add the options for the connection to the service; the command gets them as one ``settings``.
+
+    Args:
+        orders: Add the options for the journal.
+        stored_tasks: The journal is read for its unfinished tasks: ``settings.journal`` is None without the option, and
+            empty for the default journal.
+        polling: Add the options for polling.
+    """
 
     def decorate(command: F) -> F:
         @functools.wraps(command)
-        def with_settings(**given: Any) -> Any:
-            known = {name: given.pop(name) for name in _NAMES if name in given}
-            if known.get("is_sandbox") and known.get("base_url") is not None:
-                message = "--sandbox and --base-url exclude each other."
+        def with_settings(**values: Any) -> Any:
+            settings = {name: values.pop(name) for name in _NAMES if name in values}
+            if settings.get("is_sandbox") and settings.get("base_url") is not None:
+                message = "--sandbox and --base-url cannot be combined."
                 raise click.UsageError(message)
-            return command(settings=Settings(**known), **given)
+            return command(settings=Settings(**settings), **values)
 
-        of_orders = _ON_RECORD if on_record else _ORDERS if orders else ()
-        options = (*(_POLLING if polling else ()), *of_orders, *_CONNECTION)
-        return _with(options, cast("F", with_settings))
+        journal = _STORED_TASKS if stored_tasks else _ORDERS if orders else ()
+        options = (*(_POLLING if polling else ()), *journal, *_CONNECTION)
+        return _decorate(options, cast("F", with_settings))
 
     return decorate
 
 
-def not_empty(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """Refuse an empty name: an unset variable of a script would else be taken for no name at all."""
+def refuse_empty(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Refuse an empty value, such as an unset variable of a script: it does not mean that the option is missing."""
     if value is not None and not value.strip():
         message = f"{param.opts[0]}: must not be empty"
         raise click.UsageError(message, ctx)
     return value
 
 
-class InOrder(click.Group):
-    """Lists its commands as they were added: the usual ones first."""
+class OrderedGroup(click.Group):
+    """Lists its commands in the order in which they were added: frequent ones first."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
 
 
-class Picture(click.ParamType):  # type: ignore[type-arg] # older ones are not generic
+class ImageArgument(click.ParamType):  # type: ignore[type-arg] # older ones are not generic
     """A file to upload, which must exist, or a public URL."""
 
     name = "file or url"
@@ -115,21 +124,21 @@ class Picture(click.ParamType):  # type: ignore[type-arg] # older ones are not g
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         try:
             is_usable = is_url(value) or Path(value).is_file()
-        except OSError as error:  # above all a name that is too long
-            self.fail(f"the file {value} cannot be read: {error.strerror or error}", param, ctx)
+        except OSError as error:  # usually a name that is too long
+            self.fail(f"cannot read the file {value}: {error.strerror or error}", param, ctx)
         if not is_usable:
             self.fail(f"there is no such file: {value}", param, ctx)
         return value
 
 
-class Upload(Picture):
-    """A file to upload, which must exist, or the service's own address of one."""
+class UploadArgument(ImageArgument):
+    """A file to upload, which must exist, or the service's own URL of an uploaded one."""
 
     name = "file"
 
 
 class Field(click.ParamType):  # type: ignore[type-arg] # older ones are not generic
-    """A field of the request without an option of its own."""
+    """A field of the request that has no option of its own."""
 
     name = "field"
 
@@ -146,56 +155,61 @@ class Field(click.ParamType):  # type: ignore[type-arg] # older ones are not gen
 
 _REQUEST: Sequence[Option[Any]] = (
     click.argument("prompt", required=False),
-    click.option("--prompt-file", metavar="FILE", help="Read the prompt from a file; as PROMPT, - reads stdin."),
+    click.option("--prompt-file", metavar="FILE", help="Read the prompt from FILE; - reads stdin, also as PROMPT."),
     click.option(
         "--image",
-        "pictures",
-        type=Picture(),
+        "images",
+        type=ImageArgument(),
         multiple=True,
         metavar="FILE|URL",
-        help="A reference picture: a file, which is uploaded, or a public URL. May be repeated.",
+        help="A reference image: a file to upload, or a public URL. May be repeated.",
     ),
     click.option(
         "--image-id",
         "image_ids",
         multiple=True,
         metavar="ID",
-        help="A picture that was uploaded before (vidgen upload). May be repeated.",
+        help="The id of an uploaded image (vidgen upload). May be repeated.",
     ),
     click.option(
         "--video-url",
         "video_urls",
         multiple=True,
         metavar="URL",
-        help="A public video as a reference. May be repeated.",
+        help="A public URL of a reference video. May be repeated.",
     ),
     click.option(
         "--audio-url",
         "audio_urls",
         multiple=True,
         metavar="URL",
-        help="A public sound as a reference. May be repeated.",
+        help="A public URL of reference audio. May be repeated.",
     ),
     click.option(
-        "--model", metavar="ID", help="A model ID (vidgen models). Needed where several fit: their prices differ."
+        "--model", metavar="ID", help="A model ID (vidgen models). Required if several models fit the request."
     ),
-    click.option("--duration", type=click.IntRange(min=1), metavar="S", help="Seconds; vidgen models says which."),
-    click.option("--ratio", type=click.Choice(RATIOS), help="Width to height."),
+    click.option(
+        "--duration",
+        type=click.IntRange(min=1),
+        metavar="S",
+        help="Duration in seconds; vidgen models lists the allowed ones.",
+    ),
+    click.option("--ratio", type=click.Choice(RATIOS), help="Aspect ratio, width to height."),
     click.option("--resolution", metavar="R", help="A resolution of the model, such as 720p."),
-    click.option("--mode", metavar="M", help="A mode of the model; the service does not list them."),
+    click.option("--mode", metavar="M", help="A mode of the model; the service does not document the names."),
     click.option(
         "--field",
         "fields",
         type=Field(),
         multiple=True,
         metavar="NAME=JSON",
-        help="A field of the request without an option here. May be repeated.",
+        help="A request field that has no option. May be repeated.",
     ),
 )
 _REQUEST_NAMES = (
     "prompt",
     "prompt_file",
-    "pictures",
+    "images",
     "image_ids",
     "video_urls",
     "audio_urls",
@@ -208,31 +222,33 @@ _REQUEST_NAMES = (
 )
 
 
-def asks_for_a_video(function: F) -> F:
-    """The options that make a request; the command takes them as one ``wanted``, which is None where an order is
-    resumed: its request is on record."""
+def request_arguments(function: F) -> F:
+    """Add the options that describe a video; the command gets them as one ``request_options``, which is None where a
+    stored order is resumed."""
 
     @functools.wraps(function)
-    def with_wanted(**given: Any) -> Any:
-        asked = {name: given.pop(name) for name in _REQUEST_NAMES}
-        is_resumed = given.get("resume") is not None
-        return function(wanted=None if is_resumed else _wanted(**asked), **given)
+    def with_request_options(**values: Any) -> Any:
+        fields = {name: values.pop(name) for name in _REQUEST_NAMES}
+        is_resumed = values.get("resume") is not None
+        return function(request_options=None if is_resumed else _request_options(**fields), **values)
 
-    return _with(_REQUEST, cast("F", with_wanted))
+    return _decorate(_REQUEST, cast("F", with_request_options))
 
 
-def _wanted(prompt: str | None, prompt_file: str | None, fields: tuple[tuple[str, object], ...], **more: Any) -> Wanted:
+def _request_options(
+    prompt: str | None, prompt_file: str | None, fields: tuple[tuple[str, object], ...], **more: Any
+) -> RequestOptions:
     if prompt is not None and prompt_file is not None:
-        message = "PROMPT and --prompt-file exclude each other."
+        message = "PROMPT and --prompt-file cannot be combined."
         raise click.UsageError(message)
     if "-" in (prompt, prompt_file):
         prompt = sys.stdin.read()
     elif prompt_file is not None:
         prompt = _read(Path(prompt_file))
     if prompt is None:
-        message = "Missing argument 'PROMPT': what the video is to show."
+        message = "Missing argument 'PROMPT': a description of the video."
         raise click.UsageError(message)
-    return Wanted(prompt=prompt.removesuffix("\n").removesuffix("\r"), fields=dict(fields), **more)
+    return RequestOptions(prompt=prompt.removesuffix("\n").removesuffix("\r"), fields=dict(fields), **more)
 
 
 def _read(file: Path) -> str:
@@ -240,11 +256,11 @@ def _read(file: Path) -> str:
         return file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else error.strerror
-        message = f"the prompt cannot be read from {file}: {reason}"
+        message = f"cannot read the prompt from {file}: {reason}"
         raise click.UsageError(message) from error
 
 
-def _with(options: Sequence[Option[F]], function: F) -> F:
+def _decorate(options: Sequence[Option[F]], function: F) -> F:
     for option in reversed(options):
         function = option(function)
     return function

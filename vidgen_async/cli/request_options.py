@@ -1,4 +1,4 @@
-"""A video as it was asked for on the command line, and the request that it becomes."""
+"""A video as described on the command line, and the request built from it."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -28,8 +28,8 @@ OPTION_OF = {
 
 
 @frozen(kw_only=True)
-class Wanted:
-    """``pictures`` are paths and URLs, in the order given; ``fields`` are those without an option of their own."""
+class RequestOptions:
+    """``images`` are paths and URLs in the order given; ``fields`` are the request fields that have no option."""
 
     prompt: str
     model: str | None = None
@@ -37,7 +37,7 @@ class Wanted:
     ratio: str | None = None
     resolution: str | None = None
     mode: str | None = None
-    pictures: tuple[str, ...] = ()
+    images: tuple[str, ...] = ()
     image_ids: tuple[str, ...] = ()
     video_urls: tuple[str, ...] = ()
     audio_urls: tuple[str, ...] = ()
@@ -45,21 +45,21 @@ class Wanted:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The pictures that are uploaded."""
-        return tuple(picture for picture in self.pictures if not is_url(picture))
+        """The images to upload."""
+        return tuple(image for image in self.images if not is_url(image))
 
     def file_problems(self) -> list[str]:
-        """What speaks against the files that are to be uploaded: each must be readable, and an image. Blocks."""
+        """The problems of the files to upload: each must be a readable image. Blocks."""
         return [problem for file in self.files if (problem := _file_problem(file)) is not None]
 
     @property
-    def picture_count(self) -> int:
-        return len(self.pictures) + len(self.image_ids)
+    def image_count(self) -> int:
+        return len(self.images) + len(self.image_ids)
 
     def request(self, model: str, uploaded: Sequence[str] = ()) -> VideoRequest:
-        """The request for this model, with the ids of the files that were ``uploaded``."""
+        """The request for this model, with the ids of the ``uploaded`` files."""
         known = {name: value for name, value in self.fields.items() if name in VideoRequest.field_names()}
-        image_urls = tuple(picture for picture in self.pictures if is_url(picture))
+        image_urls = tuple(image for image in self.images if is_url(image))
         return VideoRequest(
             model=model,
             prompt=self.prompt,
@@ -72,7 +72,7 @@ class Wanted:
             video_urls=self.video_urls or None,
             audio_urls=self.audio_urls or None,
             extra={name: value for name, value in self.fields.items() if name not in known},
-            **known,  # type: ignore[arg-type] # lists of objects: what they hold is checked with the request
+            **known,  # type: ignore[arg-type] # lists of objects, which validation checks
         )
 
 
@@ -81,28 +81,30 @@ def _file_problem(file: str) -> str | None:
         with Path(file).open("rb") as opened:
             head = opened.read(SIGNATURE_SIZE)
     except OSError as error:
-        return f"the file {file!r} cannot be read: {error.strerror or error}"
+        return f"cannot read the file {file!r}: {error.strerror or error}"
     if not head:
         return f"the file {file!r} is empty"
     return None if image_type(head) else f"the file {file!r} is not an image: it is {describe_type(head)}"
 
 
-def is_url(picture: str) -> bool:
-    """Whether it goes into image_urls; everything else is a file to upload."""
-    return picture.lower().startswith(("http://", "https://"))
+def is_url(image: str) -> bool:
+    """Whether the image goes into image_urls; everything else is a file to upload."""
+    return image.lower().startswith(("http://", "https://"))
 
 
 def read_field(text: str) -> tuple[str, object]:
-    """``NAME=JSON``; InvalidRequestError says what is wrong with it."""
+    """Parse ``NAME=JSON``; raise InvalidRequestError for anything else."""
     name, has_value, value = text.partition("=")
     problem = None
     if not has_value or not name.isidentifier():
-        problem = "a field is given as NAME=JSON, such as seed=7 or style='\"flat\"'"
+        problem = "a field has the form NAME=JSON, such as seed=7 or style='\"flat\"'"
     elif name in OPTION_OF:
-        problem = f"the field {name} is given with {OPTION_OF[name]}"
+        problem = f"the field {name} has its own option: {OPTION_OF[name]}"
     else:
         try:
             return name, json.loads(value)
         except ValueError:
-            problem = f"the field {name} is not JSON: a text needs quotes inside the shell's own, '\"like this\"'"
+            problem = (
+                f"the field {name} is not JSON: a string needs double quotes inside the shell's quotes, '\"like this\"'"
+            )
     raise InvalidRequestError(problem, problems=[problem])

@@ -1,4 +1,4 @@
-"""How far one run of a command has come: all that an interruption or an error must be able to say."""
+"""The state of one run of a command: all that the report of an error or an interruption needs."""
 
 import asyncio
 from collections.abc import Sequence
@@ -23,17 +23,17 @@ from vidgen_async.types.resources import Receipt, VideoTask
 
 
 class Stage(StrEnum):
-    """What is being done, as it reads after "while"."""
+    """What the run is doing, as it reads after "while"."""
 
-    CHECK = "checking what was asked for"
+    CHECK = "checking the request"
     CATALOG = "reading the catalog"
-    UPLOAD = "uploading the pictures"
-    CREATE = "the order was being sent"
+    UPLOAD = "uploading the images"
+    CREATE = "sending the order"
     WAIT = "waiting for the task"
     WATCH = "watching the tasks"
     DOWNLOAD = "downloading the video"
-    LOOK = "asking the service"
-    RECORD = "reading the orders on record"
+    QUERY = "querying the service"
+    JOURNAL = "reading the journal"
     SERVE = "serving"
 
     @property
@@ -41,105 +41,106 @@ class Stage(StrEnum):
         return self in (Stage.CHECK, Stage.CATALOG, Stage.UPLOAD)
 
 
-class Fate(Enum):
-    """What is known about the money."""
+class Charge(Enum):
+    """What is known about the charge."""
 
-    NOTHING = auto()
-    """Nothing was ordered."""
+    NOTHING_ORDERED = auto()
     UNCERTAIN = auto()
     """The order may have arrived."""
-    TASK = auto()
-    """There is a task."""
+    TASK_EXISTS = auto()
 
 
 @frozen
-class Watched:
-    """Tasks that were watched: how many of how many were seen to end, and which ids go on that no order stands for."""
+class WatchResult:
+    """How many of the watched tasks finished, and the ids of the unfinished ones that belong to no known order."""
 
-    over: int
+    finished: int
     total: int
-    unended_ids: Sequence[str]
+    unfinished_ids: Sequence[str]
 
 
-#: The ways in which a create ends that prove that the order made nothing, and those that prove it of this run alone.
-_NOTHING_MADE = (NotSentError, RejectedError)
-_NOTHING_MADE_HERE = (OrderConflictError, OrderStateError, InvalidRequestError, JournalError, ClientStateError)
+#: Outcomes of a create that prove that the order created nothing, and those that prove it for this run alone.
+_NOTHING_CREATED = (NotSentError, RejectedError)
+_NOTHING_CREATED_HERE = (OrderConflictError, OrderStateError, InvalidRequestError, JournalError, ClientStateError)
 
 
 @define(kw_only=True)
-class Journey:
-    """One run. ``options`` are those that a resuming command has to repeat, ``connection`` those of them that every
-    command takes. ``is_lasting``: the order is on a record that outlives this run. ``is_named``: the order id was
-    given, so the same command again is the same order. ``where``: which orders are looked among. ``attempts``: what is
-    known of the order's sends. ``trouble``: what the last look at the task failed with. ``watched``: how
-    far the tasks of a watch came. ``shows_trouble``: how many looks fail is on the screen."""
+class RunState:
+    """One run of a command."""
 
     stage: Stage = Stage.CHECK
-    fate: Fate = Fate.NOTHING
+    charge: Charge = Charge.NOTHING_ORDERED
     order_id: str | None = None
     task_id: str | None = None
     status: str | None = None
     output: str | None = None
     options: tuple[str, ...] = ()
+    """The options that a resuming command has to repeat."""
     connection: tuple[str, ...] = ()
+    """Those of them that every command takes."""
     is_sandbox: bool = False
-    is_lasting: bool = False
-    is_named: bool = True
+    is_durable: bool = False
+    """The order is in a journal that outlives this run."""
+    has_given_order_id: bool = True
+    """The user gave the order id, so the same command again is the same order."""
     is_abandoned: bool = False
-    where: str = "in the journal"
+    journal_place: str = "in the journal"
+    """Which journal and account orders are looked up in."""
     attempts: Sequence[Attempt] = ()
-    trouble: str | None = None
-    watched: Watched | None = None
-    shows_trouble: bool = False
+    """The known attempts to send the order."""
+    last_poll_error: str | None = None
+    watch_result: WatchResult | None = None
+    shows_failed_polls: bool = False
+    """The live view counts failed polls, so they are not reported one by one."""
     creating: "asyncio.Task[Receipt] | None" = None
-    fate_before: Fate = Fate.NOTHING
+    charge_before: Charge = Charge.NOTHING_ORDERED
 
-    def begins_create(self, creating: "asyncio.Task[Receipt]") -> None:
-        """The dangerous state first: from here on only certainty changes it."""
-        self.stage, self.creating, self.fate_before = Stage.CREATE, creating, self.fate
-        if self.fate is Fate.NOTHING:
-            self.fate = Fate.UNCERTAIN
+    def begin_create(self, creating: "asyncio.Task[Receipt]") -> None:
+        """Record the dangerous state first: only certainty changes it."""
+        self.stage, self.creating, self.charge_before = Stage.CREATE, creating, self.charge
+        if self.charge is Charge.NOTHING_ORDERED:
+            self.charge = Charge.UNCERTAIN
 
     @property
     def sending_until(self) -> datetime | None:
-        """Until when the order counts as being sent, and nobody can decide about it; None: it does not, or not as far
-        as is known."""
+        """Until when the order counts as being sent, so that it cannot be decided; None if it does not, as far as is
+        known."""
         return sending_until(self.attempts)
 
-    def has_task(self, task_id: str) -> None:
-        self.fate, self.task_id = Fate.TASK, task_id
+    def set_task(self, task_id: str) -> None:
+        self.charge, self.task_id = Charge.TASK_EXISTS, task_id
 
-    def stands(self, order: Order) -> None:
-        """What is on record about the order before this run does anything to it."""
+    def load_order(self, order: Order) -> None:
+        """Take over what the journal holds about the order, before this run changes it."""
         self.attempts, self.is_abandoned = order.attempts, order.state is OrderState.ABANDONED
         if order.receipt is not None:
-            self.has_task(order.receipt.task_id)
+            self.set_task(order.receipt.task_id)
         elif order.state in (OrderState.SENDING, OrderState.UNCERTAIN, OrderState.ABANDONED):
-            self.fate = Fate.UNCERTAIN
+            self.charge = Charge.UNCERTAIN
 
-    def saw(self, task: VideoTask) -> None:
+    def update_task(self, task: VideoTask) -> None:
         self.status = task.status
 
-    async def create_ended(self) -> None:
-        """Learn the outcome that closing the client has settled; what has none by then stays uncertain."""
+    async def await_create(self) -> None:
+        """Record the outcome of a create that closing the client settled; without an outcome it stays uncertain."""
         if self.creating is not None:
             await asyncio.wait({self.creating}, timeout=1.0)
             self.creating.cancel()
-            self.learn()
+            self.settle_create()
 
-    def learn(self) -> None:
-        """Take in what became of the create, also when nobody waited for it any more."""
+    def settle_create(self) -> None:
+        """Record the outcome of the create, if it has one, even if nothing awaits it any more."""
         if self.creating is None or not self.creating.done() or self.creating.cancelled():
             return
         error = self.creating.exception()
         if error is None:
-            self.has_task(self.creating.result().task_id)
+            self.set_task(self.creating.result().task_id)
         elif isinstance(error, ReceiptNotStoredError):
-            self.has_task(error.task_id)
-            self.is_lasting = False
-        elif isinstance(error, _NOTHING_MADE):
-            self.fate = Fate.NOTHING
-        elif isinstance(error, _NOTHING_MADE_HERE):
-            self.fate = self.fate_before
+            self.set_task(error.task_id)
+            self.is_durable = False
+        elif isinstance(error, _NOTHING_CREATED):
+            self.charge = Charge.NOTHING_ORDERED
+        elif isinstance(error, _NOTHING_CREATED_HERE):
+            self.charge = self.charge_before
         elif isinstance(error, UncertainCreateError) and error.attempts:
             self.attempts = error.attempts

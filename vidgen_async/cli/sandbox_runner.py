@@ -1,4 +1,4 @@
-"""``vidgen sandbox``: the sandbox in the foreground, with a line for everything that it is asked."""
+"""``vidgen sandbox``: the sandbox in the foreground, with a log line for each request."""
 
 import asyncio
 import json
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 from attrs import define, field, frozen
 
-from vidgen_async.cli.run_state import Journey, Stage
+from vidgen_async.cli.run_state import RunState, Stage
 from vidgen_async.cli.service_connection import sandbox_class
 from vidgen_async.cli.terminal.status_display import Screen
 from vidgen_async.errors import ConfigurationError
@@ -21,15 +21,15 @@ from vidgen_async.redaction.messages import hide_secrets
 if TYPE_CHECKING:
     from vidgen_async.sandbox import Account, ReceivedCreate, ReceivedRequest, Sandbox
 
-#: Seconds after which a request without an answer is shown all the same.
-PATIENCE = 2.0
-#: Where the key of the first account may be given; it never goes onto the command line.
+#: Seconds after which a request without a response is logged as such.
+OVERDUE_AFTER = 2.0
+#: The variable for the key of the first account, which is never an option.
 KEY_VARIABLE = "VIDGEN_SANDBOX_KEY"
 
 
 @frozen(kw_only=True)
 class Settings:
-    """What the sandbox shall be. ``accounts`` are further ones with their credits; ``faults`` as they were written."""
+    """The options of the sandbox. ``accounts`` are additional ones with their credits; ``faults`` are unparsed."""
 
     host: str = "127.0.0.1"
     port: int = 0
@@ -45,20 +45,20 @@ class Settings:
     is_json: bool = False
 
 
-async def serve(settings: Settings, journey: Journey, screen: Screen) -> None:
-    """Run until cancelled. What to export goes to stdout, everything else to stderr."""
-    log = SandboxLog(lambda line: screen.say("request" if settings.is_json else time.strftime("%H:%M:%S"), line))
+async def serve(settings: Settings, run_state: RunState, screen: Screen) -> None:
+    """Run until cancelled. The variables to export go to stdout, everything else to stderr."""
+    log = SandboxLog(lambda line: screen.print_fact("request" if settings.is_json else time.strftime("%H:%M:%S"), line))
     async with AsyncExitStack() as stack:
-        sandbox = await _opened(stack, settings, log)
-        journey.stage = Stage.SERVE
-        _introduce(sandbox, settings, screen)
+        sandbox = await _open_sandbox(stack, settings, log)
+        run_state.stage = Stage.SERVE
+        _print_addresses(sandbox, settings, screen)
         await asyncio.get_running_loop().create_future()
 
 
-async def _opened(stack: AsyncExitStack, settings: Settings, log: "SandboxLog") -> "Sandbox":
-    """The sandbox, listening; ConfigurationError says what is wrong."""
+async def _open_sandbox(stack: AsyncExitStack, settings: Settings, log: "SandboxLog") -> "Sandbox":
+    """Start the sandbox; ConfigurationError for a wrong option."""
     make = sandbox_class()
-    from vidgen_async.sandbox import StateError  # noqa: PLC0415 - it is there by now
+    from vidgen_async.sandbox import StateError  # noqa: PLC0415 - the extra is installed: see above
 
     try:
         sandbox = make(
@@ -73,7 +73,7 @@ async def _opened(stack: AsyncExitStack, settings: Settings, log: "SandboxLog") 
             submission_limit=settings.submission_limit,
             accounts=settings.accounts,
             state=settings.state,
-            on_request=log.saw,
+            on_request=log.handle_request,
         )
         _plan_faults(sandbox, settings.faults)
         return await stack.enter_async_context(sandbox)
@@ -98,7 +98,7 @@ def _plan_faults(sandbox: "Sandbox", faults: tuple[str, ...]) -> None:
         raise ConfigurationError("; ".join(problems))
 
 
-def _introduce(sandbox: "Sandbox", settings: Settings, screen: Screen) -> None:
+def _print_addresses(sandbox: "Sandbox", settings: Settings, screen: Screen) -> None:
     from vidgen_async.sandbox.web.access_control import is_loopback  # noqa: PLC0415 - it needs the sandbox's extra
 
     if settings.is_json:
@@ -109,19 +109,22 @@ def _introduce(sandbox: "Sandbox", settings: Settings, screen: Screen) -> None:
         document = {"base_url": sandbox.base_url, "api_key": sandbox.api_key, "accounts": accounts, **addresses}
         click.echo(json.dumps(document))
     else:
-        screen.say("sandbox", "ready; nothing that it does is charged. To use it, set in another terminal:")
+        screen.print_fact("sandbox", "ready; nothing is charged. To use it, set these variables in another terminal:")
         click.echo(f"export VIDGEN_BASE_URL={shlex.quote(sandbox.base_url)}")
         click.echo(f"export VIDGEN_API_KEY={shlex.quote(sandbox.api_key)}")
         for account in _accounts(sandbox)[1:]:
             click.echo(f"# account {account.name}: export VIDGEN_API_KEY={shlex.quote(account.api_key)}")
-    screen.say("console", sandbox.console_url)
-    screen.say("control", f"{sandbox.console_url}sandbox/ takes faults, the clock, accounts …: a wrong path lists them")
+    screen.print_fact("console", sandbox.console_url)
+    screen.print_fact(
+        "control",
+        f"{sandbox.console_url}sandbox/ controls faults, the clock, accounts …; an unknown path lists all",
+    )
     if not is_loopback(settings.host):
         screen.warn(
-            f"{settings.host} is not this machine alone: whoever reaches it sees the keys and prompts of the sandbox, "
-            "and can change everything in it"
+            f"{settings.host} can be reached from other machines: every client sees the keys and prompts "
+            "of the sandbox and can change everything in it"
         )
-    screen.say("sandbox", f"Ctrl-C ends it{'; its state is kept' if settings.state else ', and its tasks with it'}")
+    screen.print_fact("sandbox", f"Ctrl-C stops it; its state is {'saved' if settings.state else 'lost'}")
 
 
 def _accounts(sandbox: "Sandbox") -> "list[Account]":
@@ -130,40 +133,40 @@ def _accounts(sandbox: "Sandbox") -> "list[Account]":
 
 @define
 class SandboxLog:
-    """Tells of what reaches a sandbox, a line for each request: once it is over, and before that if it is overdue."""
+    """Logs a line for each request when it is finished, and one before that if it is overdue."""
 
-    _tell: Callable[[str], None]
+    _write: Callable[[str], None]
     _open: "dict[ReceivedRequest, asyncio.TimerHandle]" = field(factory=dict)
 
-    def saw(self, request: "ReceivedRequest") -> None:
-        """A request has arrived, or is over."""
+    def handle_request(self, request: "ReceivedRequest") -> None:
+        """Handle a request that arrived or finished."""
         if not request.is_over:
             loop = asyncio.get_running_loop()
-            self._open[request] = loop.call_later(PATIENCE, self._tell_of, request)
+            self._open[request] = loop.call_later(OVERDUE_AFTER, self._log, request)
         elif request in self._open:
             self._open.pop(request).cancel()
-            self._tell_of(request)
+            self._log(request)
 
-    def _tell_of(self, request: "ReceivedRequest") -> None:
-        self._tell(describe_create(request.create) if request.create else describe(request))
+    def _log(self, request: "ReceivedRequest") -> None:
+        self._write(describe_create(request.create) if request.create else describe(request))
 
 
 def describe(request: "ReceivedRequest") -> str:
-    """One line about a request that is no create."""
+    """One line about a request other than a create."""
     place = "links: " if request.origin == "links" else ""
-    answer = f"{request.status}" if request.status else "no answer"
+    answer = f"{request.status}" if request.status else "no response"
     fault = f", fault: {request.fault}" if request.fault else ""
     return f"{place}{request.method} {hide_secrets(request.path)}: {answer}{fault}"
 
 
 def describe_create(create: "ReceivedCreate") -> str:
-    """One line about a create; not its prompt."""
+    """One line about a create, without its prompt."""
     model = create.body.get("model") if isinstance(create.body, dict) else None
     facts = (
         f"model {model}" if isinstance(model, str) else "no readable body",
-        f"answered {create.status}" if create.status else "no answer",
+        f"status {create.status}" if create.status else "no response",
         f"task {create.task_id}" if create.task_id else "no task",
-        "made by an earlier create" if create.replayed else "",
+        "created by an earlier request" if create.replayed else "",
         f"fault: {create.fault}" if create.fault else "",
     )
     return f"create {create.n}: {', '.join(fact for fact in facts if fact)}"

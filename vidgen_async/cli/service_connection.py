@@ -1,4 +1,4 @@
-"""Which service a command talks to: the one of the environment, or a sandbox that lives as long as the command."""
+"""The service that a command connects to: that of the environment, or a sandbox for the duration of the command."""
 
 import os
 import warnings
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 from vidgen_async.cli.default_journal import default_journal, journal_file
-from vidgen_async.cli.run_state import Journey
+from vidgen_async.cli.run_state import RunState
 from vidgen_async.cli.terminal.status_display import Screen
 from vidgen_async.client import ONE_DAY, RECOMMENDED_INTERVAL, Client
 from vidgen_async.client.settings import checked_base_url, is_on_this_machine
@@ -21,28 +21,28 @@ from vidgen_async.journal import Journal, MemoryJournal, SqliteJournal, journal_
 if TYPE_CHECKING:
     from vidgen_async.sandbox import Sandbox
 
-#: Seconds between two looks at a task of a service on this machine, and of the embedded sandbox.
+#: Polling interval in seconds for a service on this machine, and for the embedded sandbox.
 LOCAL_INTERVAL = 1.0
 SANDBOX_INTERVAL = 0.25
-#: How long a task of the embedded sandbox is queued and running, in seconds.
+#: Seconds for which a task of the embedded sandbox is queued, then running.
 SANDBOX_TIMES = (0.5, 1.0)
 
 DEFAULT_ACCOUNT = "default"
 
 
 class Access(Enum):
-    """What a command does with the orders on record."""
+    """What a command does with the journal."""
 
     NONE = auto()
     EXISTING = auto()
-    """It looks at those that there are, or decides about them."""
+    """It reads existing orders, or records decisions about them."""
     NEW = auto()
-    """It may add one."""
+    """It may add an order."""
 
 
 @frozen(kw_only=True)
 class Settings:
-    """How to reach the service and what to show. The key is never among them: it is read from VIDGEN_API_KEY alone."""
+    """How to reach the service and what to show. The key is not among them: it is read from VIDGEN_API_KEY only."""
 
     base_url: str | None = None
     account: str = DEFAULT_ACCOUNT
@@ -55,7 +55,7 @@ class Settings:
 
     @property
     def connection(self) -> tuple[str, ...]:
-        """The options that every later command about the same orders has to repeat."""
+        """The options that later commands for the same orders have to repeat."""
         return (
             *(() if self.base_url is None else ("--base-url", self.base_url)),
             *(() if self.account == DEFAULT_ACCOUNT else ("--account", self.account)),
@@ -64,35 +64,35 @@ class Settings:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """Those that a resuming command has to repeat."""
+        """The options that a resuming command has to repeat."""
         interval = () if self.poll_interval is None else ("--poll-interval", f"{self.poll_interval:g}")
         return (*self.connection, *interval)
 
 
 @asynccontextmanager
-async def opened(
-    settings: Settings, journey: Journey, screen: Screen, *, orders: Access, on_update: OnUpdate | None = None
+async def open_client(
+    settings: Settings, run_state: RunState, screen: Screen, *, orders: Access, on_update: OnUpdate | None = None
 ) -> AsyncIterator[Client]:
-    """A client of the service; ConfigurationError says what is missing or wrong.
+    """Open a client of the service. Only a command that may add ``orders`` creates a journal on the disk.
 
-    Only one that may add ``orders`` makes a journal that lasts: what does nothing with orders, or only looks at those
-    on record, leaves nothing new on the disk.
+    Raises:
+        ConfigurationError: A setting is missing or wrong.
     """
     if not settings.is_sandbox:
         _check_environment(settings)
         journal, place = (MemoryJournal(), "") if orders is Access.NONE else _journal(settings, orders)
-        journey.is_lasting = journal.durable
+        run_state.is_durable = journal.durable
         async with _client(settings, journal, screen, on_update) as client:
             if place:
                 origin = checked_base_url(settings.base_url).origin()
-                journey.where = f"in the journal {place} for account {settings.account!r} at {origin}"
+                run_state.journal_place = f"in the journal {place} for account {settings.account!r} at {origin}"
             if journal.durable:
                 await _check_usable(client)
             yield client
         return
     queued, running = SANDBOX_TIMES
     async with sandbox_class()(queued_for=queued, running_for=running) as service:
-        screen.say("sandbox", "this is the sandbox, on this machine: no key is used and nothing is charged")
+        screen.print_fact("sandbox", "running a sandbox on this machine: no key is used and nothing is charged")
         interval = settings.poll_interval or SANDBOX_INTERVAL
         made = Client(
             service.api_key,
@@ -106,7 +106,7 @@ async def opened(
 
 
 def sandbox_class() -> "type[Sandbox]":
-    """The sandbox, which needs an extra; ConfigurationError names it."""
+    """Import the sandbox; ConfigurationError names the extra that it needs."""
     try:
         from vidgen_async.sandbox import Sandbox  # noqa: PLC0415 - only those who use it need it
     except ImportError as error:
@@ -118,9 +118,8 @@ def sandbox_class() -> "type[Sandbox]":
     return Sandbox
 
 
-def named_journal(text: str, orders: Access) -> tuple[Journal, str]:
-    """The journal that ``text`` names, and its place in words; ConfigurationError where none may be made, and there is
-    none."""
+def parse_journal(text: str, orders: Access) -> tuple[Journal, str]:
+    """Return the named journal, and its place as text; ConfigurationError if it must exist and does not."""
     journal = journal_from(text)
     if not isinstance(journal, SqliteJournal):
         return journal, text
@@ -133,15 +132,15 @@ def named_journal(text: str, orders: Access) -> tuple[Journal, str]:
 def _journal(settings: Settings, orders: Access) -> tuple[Journal, str]:
     given = settings.journal or os.environ.get("VIDGEN_JOURNAL")
     if given:
-        return named_journal(given, orders)
+        return parse_journal(given, orders)
     if orders is Access.EXISTING and not journal_file().exists():
         return MemoryJournal(), str(journal_file())
     return SqliteJournal(default_journal()), str(journal_file())
 
 
 async def _check_usable(client: Client) -> None:
-    """ConfigurationError for what is no journal, or cannot be one: that is a wrong name. What may pass (a disk that is
-    full, another program that writes) stays a JournalError."""
+    """Raise ConfigurationError if the file is not a usable journal. A temporary failure (a full disk, a lock) stays a
+    JournalError."""
     try:
         await client.orders.get("-")
     except JournalError as error:
@@ -152,10 +151,10 @@ async def _check_usable(client: Client) -> None:
 
 def _check_environment(settings: Settings) -> None:
     if os.environ.get("VIDGEN_API_KEY") is None:
-        message = "no API key: set VIDGEN_API_KEY (it never goes onto the command line), or try generate with --sandbox"
+        message = "no API key: set VIDGEN_API_KEY (it is never an option), or try generate with --sandbox"
         raise ConfigurationError(message)
     if settings.base_url is None and not os.environ.get("VIDGEN_BASE_URL"):
-        message = "no base URL: set VIDGEN_BASE_URL or give --base-url; it ends in /openapi/v1"
+        message = "no base URL: set VIDGEN_BASE_URL or use --base-url; it ends in /openapi/v1"
         raise ConfigurationError(message)
 
 
@@ -170,7 +169,6 @@ def _client(settings: Settings, journal: Journal, screen: Screen, on_update: OnU
             poll_interval=settings.poll_interval or usual,
             on_update=on_update,
         )
-    # The same text more than once is one warning.
     for text in dict.fromkeys(str(warning.message) for warning in caught):
         screen.warn(text)
     return client

@@ -32,7 +32,7 @@ from vidgen_async.service.catalog import LiveCatalog
 from vidgen_async.service.codec import read_account, read_poll, read_task
 from vidgen_async.service.endpoints import Endpoints
 from vidgen_async.service.retries import Reads
-from vidgen_async.transports.base import Transport
+from vidgen_async.transports.base import Capabilities, Transport, capabilities_of
 from vidgen_async.transports.direct.transport import DirectTransport
 from vidgen_async.types.http import Timeouts
 from vidgen_async.types.limits import Pacing
@@ -106,8 +106,9 @@ class Client:
         endpoints = Endpoints(checked_base_url(base_url), key, timeouts or Timeouts())
         self._base_url = endpoints.base_url
         self._transport = transport or DirectTransport(max_connections=max_connections)
-        self._journal = _journal(journal, self._transport)
-        self._clock: Clock = clock or getattr(self._transport, "clock", None) or LoopClock()
+        capabilities = capabilities_of(self._transport)
+        self._journal = _journal(journal, capabilities)
+        self._clock: Clock = clock or capabilities.clock or LoopClock()
         self._lifetime = Lifetime()
         reads = Reads(self._transport, self._clock, origin=endpoints.origin, known=(key,), retry_for=retry_reads_for)
         live_catalog = LiveCatalog(reads, endpoints, self._clock)
@@ -118,7 +119,7 @@ class Client:
             return await reads.once(endpoints.get_video(task_id), partial(read_task, task_id=task_id))
 
         # A cassette holds the requests of the caller, and nothing else.
-        is_on_cassette = any(getattr(self._transport, name, False) for name in ("is_replay", "is_recording"))
+        is_on_cassette = capabilities.is_replay or capabilities.is_recording
         balances = Balances(None if is_on_cassette else read_balance, self._journal, self._clock)
         sender = Sender(
             self._transport,
@@ -217,15 +218,14 @@ class Client:
                     await self._journal.aclose()
 
 
-def _journal(given: Journal | str | None, transport: Transport) -> Journal:
-    is_replay = getattr(transport, "is_replay", False)
+def _journal(given: Journal | str | None, capabilities: Capabilities) -> Journal:
     named = given
-    if named is None and (not is_replay or getattr(transport, "goes_out", False)):
+    if named is None and (not capabilities.is_replay or capabilities.goes_out):
         named = os.environ.get("VIDGEN_JOURNAL") or None
     if named is None:
         return MemoryJournal()
     journal = journal_from(named) if isinstance(named, str) else named
-    if is_replay and journal.durable:
+    if capabilities.is_replay and journal.durable:
         message = (
             "a replay must not write into a journal that lasts: its orders were never made, and would count as made; "
             "give no journal (and no VIDGEN_JOURNAL where creates may go out, too), or a MemoryJournal"

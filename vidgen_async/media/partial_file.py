@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import secrets
 import stat
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -10,12 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Self, TypeVar
 
+from vidgen_async.atomic_file import AtomicFile
 from vidgen_async.errors import DownloadError
 
 T = TypeVar("T")
-
-#: Characters of the target's name in the temporary one: with four bytes each it still fits into 255 bytes.
-_SHOWN = 50
 
 
 async def run_in_thread(call: Callable[..., T], *arguments: Any) -> T:
@@ -46,11 +43,13 @@ class PartialFile:
         self, target: str | os.PathLike[str], *, hold: Callable[[], AbstractContextManager[None]] = nullcontext
     ) -> None:
         self._given = target
-        self._target = self._path = Path()
         self._hold = hold
-        self._file: BinaryIO | None = None
-        self.length = 0
+        self._file: AtomicFile | None = None
+
+    @property
+    def length(self) -> int:
         """Bytes written."""
+        return 0 if self._file is None else self._file.length
 
     async def __aenter__(self) -> Self:
         try:
@@ -93,71 +92,45 @@ class PartialFile:
         if "\0" in os.fsdecode(self._given):
             message = "the path holds a null character"
             raise OSError(message)
-        self._target = Path(os.path.realpath(os.fsdecode(self._given)))
-        self._path = self._target.with_name(f".{self._target.name[:_SHOWN]}.{secrets.token_hex(6)}.part")
+        target = Path(os.path.realpath(os.fsdecode(self._given)))
         with suppress(FileNotFoundError):
-            mode = self._target.stat().st_mode
+            mode = target.stat().st_mode
             if stat.S_ISDIR(mode):
                 message = "it is a directory"
                 raise IsADirectoryError(message)
             if not stat.S_ISREG(mode):
                 message = "it is not a regular file"
                 raise OSError(message)
-        # "x" never follows a link and never takes a file that is there; the mode is that of any new file.
-        self._file = self._path.open("x+b", buffering=0)
+        self._file = AtomicFile(target)
 
-    def _opened(self) -> BinaryIO:
+    def _require_file(self) -> AtomicFile:
         if self._file is None:
             message = "the file is not open"
             raise ValueError(message)
         return self._file
 
     def _write(self, data: bytes | bytearray) -> None:
-        file, view = self._opened(), memoryview(data)
-        while view:
-            written = file.write(view)
-            self.length += written
-            view = view[written:]
+        self._require_file().write(data)
 
     def _truncate(self) -> None:
-        file = self._opened()
-        file.seek(0)
-        file.truncate()
-        self.length = 0
+        self._require_file().truncate()
 
     def _inspect(self, look: Callable[[BinaryIO, int], T]) -> T:
-        file = self._opened()
+        file = self._require_file().file
         try:
             return look(file, self.length)
         finally:
             file.seek(self.length)
 
     def _commit(self) -> None:
-        file = self._opened()
-        os.fsync(file.fileno())
-        file.close()
-        self._path.replace(self._target)
-        self._file = None
-        _sync_folder(self._target.parent)
+        self._require_file().commit()
 
     def _discard(self) -> None:
         if self._file is not None:
-            self._file.close()
-            self._file = None
-            self._path.unlink(missing_ok=True)
+            self._file.discard()
 
 
 def _reason(error: OSError) -> str:
     if isinstance(error, FileNotFoundError):
         return "its folder does not exist"
     return (error.strerror or str(error)).lower()
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the new name durable, if the system supports it."""
-    with suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

@@ -56,7 +56,7 @@ from vidgen_async.service.codec import Answer, is_json_object, read_created_id
 from vidgen_async.service.endpoints import Endpoints
 from vidgen_async.service.error_responses import describe_outcome, recorded_refusal, rejected_error, service_error
 from vidgen_async.service.request_body import is_same_request, prompt_of
-from vidgen_async.transports.base import Transport
+from vidgen_async.transports.base import Transport, capabilities_of
 from vidgen_async.types.http import (
     LONG_ANSWER,
     LONGEST_ANSWER,
@@ -434,7 +434,7 @@ class Sender:
 
     async def _exchange(self, send: Send, probe: Probe) -> None:
         request = self._endpoints.create_video(BytesBody(send.order.body), send.order.idempotency_key)
-        if not getattr(self._transport, "honours_gate", False):
+        if not capabilities_of(self._transport).honours_gate:
             await probe.pass_gate()
         send.is_handed_over = True
         async with await self._transport.send(request, probe=probe) as response:

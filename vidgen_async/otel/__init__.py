@@ -1,5 +1,5 @@
-"""OpenTelemetry: a span for each request, and what the watcher does as metrics. Needs the extra ``otel``; nothing of
-the SDK imports it.
+"""OpenTelemetry: a span for each request, and metrics of the watcher and of creates. Needs the extra ``otel``; no other
+module of the SDK imports it.
 
 ::
 
@@ -7,49 +7,49 @@ the SDK imports it.
         with observe(client):
             ...
 
-Providers that are not given are the global ones, as OpenTelemetry was set up when these are made. **Nothing is added to
-the requests**: no ``traceparent``, no baggage; the service's description knows no such headers.
+The default providers are the global ones at the time of the call. **Nothing is added to the requests**: no
+``traceparent``, no baggage; the service's description has no such headers.
 
-**Spans** are of kind CLIENT, named by the operation (``videos.get``, ``videos.create`` …), and children of the caller's
-span; those of polls, which many waits share, are roots, a trace each: where there are too many, let a sampler drop the
-roots named ``videos.get``. One lasts until the body has been taken or the response was closed.
+**Spans** are of kind CLIENT, named after the operation (``videos.get``, ``videos.create`` …), and children of the
+caller's span; those of polls, which many waits share, are root spans. If these are too many, let a sampler drop root
+spans named ``videos.get``. A span ends when the body was read or the response was closed.
 
 =============================  ==============================================================================
-attribute                      what it holds
+attribute                      value
 =============================  ==============================================================================
 ``http.request.method``        ``GET``, ``POST``
 ``server.address``             the host; ``server.port``: the port
-``url.full``                   the service's own address without its query; of any other one (a signed link)
-                               the origin alone
-``http.response.status_code``  where an answer came
+``url.full``                   for the service's own addresses the URL without its query; for others (signed
+                               links) only the origin
+``http.response.status_code``  if a response was received
 ``error.type``                 the status from 400 on, or the class of the exception; then the span's status
-                               is ERROR, described by names of classes, never in the exception's words
+                               is ERROR, with the names of classes, never the message of the exception
 ``vidgen.op``                  the operation
-``vidgen.task_id``             where the address names a task by a plain word
-``vidgen.delivery``            of creates and of failures: ``not_sent``, ``maybe_sent``, ``answered``
-``vidgen.phase``               of the same: how far it got
+``vidgen.task_id``             where the URL contains a task id of plain characters
+``vidgen.delivery``            for creates and failures: ``not_sent``, ``maybe_sent``, ``answered``
+``vidgen.phase``               for creates and failures: the last phase that was begun
 =============================  ==============================================================================
 
-**Metrics**, read when they are collected; a watcher pays nothing for them:
+**Metrics**, computed when they are collected, without a cost for the watcher:
 
 ===============================  ==================  ========  ================================================
-name                             instrument          unit      attributes of its own
+name                             instrument          unit      attributes
 ===============================  ==================  ========  ================================================
-``http.client.request.duration`` histogram           s         those of spans, but for address, task and evidence
+``http.client.request.duration`` histogram           s         those of spans, except URL, task and evidence
 ``vidgen.creates``               counter             {create}  ``vidgen.outcome``: ``accepted``, ``rejected``,
                                                                ``uncertain``, ``not_sent``; of the whole process
-``vidgen.watcher.tasks``         up-down counter     {task}    watched now
-``vidgen.watcher.active_polls``  up-down counter     {poll}    under way now
-``vidgen.watcher.polls``         counter             {poll}    failed ones included
+``vidgen.watcher.tasks``         up-down counter     {task}    watched tasks
+``vidgen.watcher.active_polls``  up-down counter     {poll}    polls in progress
+``vidgen.watcher.polls``         counter             {poll}    including failed ones
 ``vidgen.watcher.poll_errors``   counter             {poll}    ``error.type``: the class of the error
 ``vidgen.watcher.lateness``      gauge               s         ``vidgen.statistic``: ``p50``, ``p99``, ``max``
-``vidgen.watcher.interval``      gauge               s         between two polls of one task, as it is now
+``vidgen.watcher.interval``      gauge               s         the current polling interval of a task
 ``vidgen.watcher.paused``        gauge               1         1 while a 429 pauses all polls, else 0
 ===============================  ==================  ========  ================================================
 
-``http.client.request.duration`` is recorded by :class:`TracedTransport`, in the time of the transport's clock; all
-others are reported by :func:`observe`. No attribute, event or description holds a key, an Idempotency-Key, a prompt, a
-signed query or a header.
+``http.client.request.duration`` is recorded by :class:`TracedTransport` with the transport's clock, the others by
+:func:`observe`. No attribute, event or description contains an API key, an Idempotency-Key, a prompt, a signed query or
+a header.
 """
 
 try:

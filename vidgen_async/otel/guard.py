@@ -1,4 +1,4 @@
-"""Telemetry that raises must not touch what it tells of: an answer to a create, a poll."""
+"""An exception of telemetry must not affect a request."""
 
 import logging
 from types import TracebackType
@@ -9,12 +9,12 @@ logger = logging.getLogger(__name__)
 
 
 class Guard:
-    """A block whose exceptions end there; the first one is logged."""
+    """A block that suppresses exceptions; the first one is logged."""
 
-    __slots__ = ("_has_told",)
+    __slots__ = ("_has_logged",)
 
     def __init__(self) -> None:
-        self._has_told = False
+        self._has_logged = False
 
     def __enter__(self) -> None:
         pass
@@ -22,8 +22,8 @@ class Guard:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> bool:
         if not isinstance(error, Exception):
             return False
-        if not self._has_told:
-            self._has_told = True
-            message = "telemetry raised %(error)s; the requests go on without it, and this is said once"
+        if not self._has_logged:
+            self._has_logged = True
+            message = "telemetry raised %(error)s; requests continue without it, and this is logged once"
             report(logger, logging.WARNING, Event.TELEMETRY_BROKE, message, error=type(error).__name__)
         return True

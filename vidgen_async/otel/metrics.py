@@ -1,4 +1,4 @@
-"""What a client's watcher tells of itself, and what becomes of creates, as metrics."""
+"""Metrics of a client's watcher, and of the outcomes of creates."""
 
 import threading
 import weakref
@@ -23,11 +23,11 @@ def _lateness(stats: WatcherStats) -> _Points:
     return [(seconds, {"vidgen.statistic": name}) for name, seconds in values.items()]
 
 
-#: Name after ``vidgen.watcher.``, instrument, unit, what it tells, and how that is read.
+#: Name after ``vidgen.watcher.``, instrument, unit, description, and how the value is read.
 _WATCHER: tuple[tuple[str, str, str, str, Callable[[WatcherStats], _Points]], ...] = (
     ("tasks", "up_down_counter", "{task}", "Watched tasks.", lambda stats: [(stats.tasks, {})]),
-    ("active_polls", "up_down_counter", "{poll}", "Polls under way.", lambda stats: [(stats.in_flight, {})]),
-    ("polls", "counter", "{poll}", "Polls, failed ones included.", lambda stats: [(stats.polls, {})]),
+    ("active_polls", "up_down_counter", "{poll}", "Polls in progress.", lambda stats: [(stats.in_flight, {})]),
+    ("polls", "counter", "{poll}", "Polls, including failed ones.", lambda stats: [(stats.polls, {})]),
     (
         "poll_errors",
         "counter",
@@ -35,8 +35,8 @@ _WATCHER: tuple[tuple[str, str, str, str, Callable[[WatcherStats], _Points]], ..
         "Polls that failed.",
         lambda stats: [(count, {"error.type": name}) for name, count in stats.errors.items()],
     ),
-    ("lateness", "gauge", "s", "By how much polls start later than promised.", _lateness),
-    ("interval", "gauge", "s", "Between two polls of one task.", lambda stats: [(stats.interval_now, {})]),
+    ("lateness", "gauge", "s", "By how much polls start later than scheduled.", _lateness),
+    ("interval", "gauge", "s", "Polling interval of one task.", lambda stats: [(stats.interval_now, {})]),
     (
         "paused",
         "gauge",
@@ -48,8 +48,8 @@ _WATCHER: tuple[tuple[str, str, str, str, Callable[[WatcherStats], _Points]], ..
 
 
 class Observer:
-    """What :func:`observe` gives: it reports until it is closed, or its client is, or nobody has the client any more.
-    Leaving its ``with`` block closes it."""
+    """Returned by :func:`observe`; reports until it or its client is closed or the client is garbage collected. Leaving
+    its ``with`` block closes it."""
 
     def __init__(self, watcher: Watcher, attributes: Mapping[str, str], instruments: "_Instruments") -> None:
         self.attributes: dict[str, str] = dict(attributes)
@@ -59,12 +59,12 @@ class Observer:
 
     @property
     def watcher(self) -> Watcher | None:
-        """The client's; None when there is nothing to report any more."""
+        """The client's; None when nothing is reported any more."""
         watcher = None if self._is_closed else self._watcher()
         return None if watcher is None or watcher.is_closed else watcher
 
     def close(self) -> None:
-        """Report nothing further. Twice is fine."""
+        """Stop reporting. May be called twice."""
         self._is_closed = True
         self._instruments.refresh()
 
@@ -78,7 +78,7 @@ class Observer:
 
 
 class _Instruments:
-    """Those of one provider, made once: OpenTelemetry has no way to take an observable instrument back, and never asks
+    """The instruments of one provider, made once: OpenTelemetry cannot remove an observable instrument, and never reads
     a second one of the same name."""
 
     def __init__(self, meter: metrics.Meter) -> None:
@@ -92,13 +92,13 @@ class _Instruments:
         for name, kind, unit, description, read in _WATCHER:
             make[kind](f"vidgen.watcher.{name}", [partial(self._observe, read)], unit, description)
         self._guard = Guard()
-        self._creates = meter.create_counter("vidgen.creates", "{create}", "Creates by what became of them.")
+        self._creates = meter.create_counter("vidgen.creates", "{create}", "Creates by outcome.")
 
     def add(self, watcher: Watcher, attributes: Mapping[str, str]) -> Observer:
         observer = Observer(watcher, attributes, self)
         if any(other.attributes == observer.attributes and other.watcher is not None for other in self._observers):
             message = (
-                "another client is observed with the same attributes, so nobody could tell their numbers apart; "
+                "another client is observed with the same attributes, so their values could not be distinguished; "
                 'give each its own: observe(client, attributes={"vidgen.client": "…"})'
             )
             raise ConfigurationError(message)
@@ -106,14 +106,14 @@ class _Instruments:
         return observer
 
     def refresh(self, *more: Observer) -> None:
-        """Drop who has nothing to report any more. The events are listened to while there is somebody left."""
+        """Remove observers that report nothing any more. Events are received while any is left."""
         with self._lock:
             self._observers = tuple(one for one in (*self._observers, *more) if one.watcher is not None)
-            is_listening = self._heard in events.listeners
+            is_listening = self._on_event in events.listeners
             if self._observers and not is_listening:
-                events.listeners.append(self._heard)
+                events.listeners.append(self._on_event)
             elif not self._observers and is_listening:
-                events.listeners.remove(self._heard)
+                events.listeners.remove(self._on_event)
 
     def _observe(
         self, read: Callable[[WatcherStats], _Points], options: metrics.CallbackOptions
@@ -123,7 +123,7 @@ class _Instruments:
             for value, facts in () if watcher is None else read(watcher.stats):
                 yield metrics.Observation(value, {**observer.attributes, **facts})
 
-    def _heard(self, event: events.Event, fields: Mapping[str, object]) -> None:
+    def _on_event(self, event: events.Event, fields: Mapping[str, object]) -> None:
         if event is events.Event.ORDER_SETTLED and any(one.watcher is not None for one in self._observers):
             with self._guard:
                 self._creates.add(1, {"vidgen.outcome": str(fields["outcome"])})
@@ -138,11 +138,18 @@ def observe(
     *,
     attributes: Mapping[str, str] | None = None,
 ) -> Observer:
-    """Report how ``client`` watches, and what becomes of creates, as metrics (the table above).
+    """Report the metrics of the client's watcher and of creates (the table in the module's documentation).
 
-    ``attributes`` stand on every number of the watcher; clients that are observed at the same time need different
-    ones, else ConfigurationError. Numbers are read in whatever thread collects them. Nothing further is reported once
-    the returned observer or the client is closed.
+    Values are computed in the thread that collects them. Reporting ends when the returned observer or the client is
+    closed.
+
+    Args:
+        client: The client to observe.
+        meter_provider: Default: the global one.
+        attributes: Are added to every metric of the watcher.
+
+    Raises:
+        ConfigurationError: Another client is observed with the same attributes at the same time.
     """
     provider = metrics.get_meter_provider() if meter_provider is None else meter_provider
     found = _instruments.get(provider)

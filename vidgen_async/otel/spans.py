@@ -1,33 +1,36 @@
-"""A span, and a duration, for each request."""
+"""A span and a duration for each request."""
 
 import re
-from collections.abc import AsyncIterator, Callable
-from typing import Self
+from collections.abc import Callable
 
 from opentelemetry import metrics, trace
 
 from vidgen_async import __version__
-from vidgen_async.clock import Clock, LoopClock
+from vidgen_async.clock import LoopClock
 from vidgen_async.errors import TransportError
 from vidgen_async.otel.guard import Guard
 from vidgen_async.redaction.messages import hide_secrets
-from vidgen_async.transports.base import ClosedOnLeaving, Response, Transport
-from vidgen_async.types.http import CHUNK, Headers, Probe, Request
+from vidgen_async.transports.base import ObservedResponse, Response, Transport, WrappingTransport
+from vidgen_async.types.http import Probe, Request
 
-#: In seconds, as the semantic conventions advise for this histogram.
+#: In seconds, as the semantic conventions recommend for this histogram.
 _BOUNDARIES = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
-#: An address in which no secret can stand unless it is a known one, with the task that it names. Looking closer costs
-#: as much as the whole poll.
+#: An address that can contain no secret other than a known one, with its task id. A closer search would cost as much as
+#: the whole poll.
 _PLAIN = re.compile(r"https?://[\w.:\[\]-]+(?:/[\w.~-]{0,64})*?(?:/videos/([\w.~-]{1,64})(?:/content)?)?", re.ASCII)
 _QUERY = re.compile(r"[?#]")
 
 
-class TracedTransport:
-    """Hands everything to ``inner``, each send within a span of its own (the table above).
+class TracedTransport(WrappingTransport):
+    """Sends with ``inner``, each request in a span of its own (the table in the module's documentation).
 
-    What comes out is what came out of ``inner``, also where telemetry raises: that is logged once. The span begins with
-    the send and ends when the body has been taken, breaks off, or the response is closed; it is not made the current
-    one. ``tracer_provider`` and ``meter_provider``: the global ones if not given.
+    Responses and errors are those of ``inner``, also where telemetry raises, which is logged once. The span begins with
+    the send and ends when the body was read or failed, or the response was closed; it is not made the current span.
+
+    Args:
+        inner: The transport that sends.
+        tracer_provider: Default: the global one.
+        meter_provider: Default: the global one.
     """
 
     def __init__(
@@ -36,12 +39,7 @@ class TracedTransport:
         tracer_provider: trace.TracerProvider | None = None,
         meter_provider: metrics.MeterProvider | None = None,
     ) -> None:
-        self.inner = inner
-        self.honours_gate: bool = getattr(inner, "honours_gate", False)
-        self.is_replay: bool = getattr(inner, "is_replay", False)
-        self.is_recording: bool = getattr(inner, "is_recording", False)
-        self.goes_out: bool = getattr(inner, "goes_out", False)
-        self.clock: Clock | None = getattr(inner, "clock", None)
+        super().__init__(inner)
         self._now = (self.clock or LoopClock()).now
         self._tracer = trace.get_tracer("vidgen_async", __version__, tracer_provider)
         self._duration = metrics.get_meter("vidgen_async", __version__, meter_provider).create_histogram(
@@ -53,25 +51,32 @@ class TracedTransport:
         self._guard = Guard()
 
     async def send(self, request: Request, *, probe: Probe | None = None) -> Response:
-        """Send the request by the inner transport; its errors come through as they are."""
-        call = _Call(request, probe, self._tracer, self._duration, self._now, self._guard)
+        """Send the request with the inner transport; its errors propagate unchanged."""
+        call = _TracedRequest(request, probe, self._tracer, self._duration, self._now, self._guard)
         try:
             response = await self.inner.send(request, probe=probe)
         except BaseException as error:
             call.end(error)
             raise
         call.status = response.status
-        return _TracedResponse(response, call)
-
-    async def aclose(self) -> None:
-        """Close the inner transport."""
-        await self.inner.aclose()
+        return ObservedResponse(response, call)
 
 
-class _Call:
-    """One request under way. What is told of it is told at its end, once."""
+class _TracedRequest:
+    """One request in progress; its span and its duration are reported once, at its end."""
 
-    __slots__ = ("_began", "_duration", "_guard", "_is_over", "_now", "_probe", "_request", "_span", "_told", "status")
+    __slots__ = (
+        "_attributes",
+        "_began",
+        "_duration",
+        "_guard",
+        "_is_over",
+        "_now",
+        "_probe",
+        "_request",
+        "_span",
+        "status",
+    )
 
     def __init__(
         self,
@@ -90,7 +95,7 @@ class _Call:
         self._guard = guard
         self._is_over = False
         url = request.url
-        self._told: dict[str, str | int] = {
+        self._attributes: dict[str, str | int] = {
             "http.request.method": request.method,
             "server.address": url.host or "",
             "server.port": url.port or 0,
@@ -98,7 +103,7 @@ class _Call:
         }
         self._span: trace.Span = trace.INVALID_SPAN
         with guard:
-            self._span = tracer.start_span(request.op, kind=trace.SpanKind.CLIENT, attributes=self._told)
+            self._span = tracer.start_span(request.op, kind=trace.SpanKind.CLIENT, attributes=self._attributes)
         self._began = now()
 
     def end(self, error: BaseException | None = None) -> None:
@@ -113,7 +118,7 @@ class _Call:
         elif self.status is not None and self.status >= 400:
             outcome["error.type"] = str(self.status)
         with self._guard:
-            self._duration.record(self._now() - self._began, {**self._told, **outcome})
+            self._duration.record(self._now() - self._began, {**self._attributes, **outcome})
         with self._guard:
             span = self._span
             if span.is_recording():
@@ -122,63 +127,18 @@ class _Call:
                     span.set_status(trace.Status(trace.StatusCode.ERROR, _names(error)))
             span.end()
 
+    def on_chunk(self, chunk: bytes) -> None:
+        pass
 
-class _TracedResponse(ClosedOnLeaving):
-    """What comes of the body passes by the call."""
+    def on_end(self, error: BaseException | None) -> None:
+        self.end(error)
 
-    __slots__ = ("_call", "_inner", "headers", "status", "url")
-
-    def __init__(self, inner: Response, call: _Call) -> None:
-        self.status: int = inner.status
-        self.headers: Headers = inner.headers
-        self.url = inner.url
-        self._inner = inner
-        self._call = call
-
-    async def read(self) -> bytes:
-        try:
-            body = await self._inner.read()
-        except BaseException as error:
-            self._call.end(error)
-            raise
-        self._call.end()
-        return body
-
-    def chunks(self, size: int = CHUNK) -> AsyncIterator[bytes]:
-        return _Pieces(self._inner.chunks(size), self._call)
-
-    async def aclose(self) -> None:
-        try:
-            await self._inner.aclose()
-        finally:
-            self._call.end()
-
-
-class _Pieces:
-    """Not a generator: leaving it half-way leaves nothing behind."""
-
-    __slots__ = ("_call", "_pieces")
-
-    def __init__(self, pieces: AsyncIterator[bytes], call: _Call) -> None:
-        self._pieces = pieces
-        self._call = call
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> bytes:
-        try:
-            return await anext(self._pieces)
-        except StopAsyncIteration:
-            self._call.end()
-            raise
-        except BaseException as error:
-            self._call.end(error)
-            raise
+    def on_close(self) -> None:
+        self.end()
 
 
 def _address(request: Request) -> dict[str, str]:
-    """Where it goes, as it may be shown. Only what is sent with the key goes to the service's own addresses."""
+    """The URL as it may be shown. Only requests with the API key go to the service's own addresses."""
     url = request.url
     key = request.headers.get("Authorization", "").partition(" ")[2]
     if not key:
@@ -198,7 +158,7 @@ def _evidence(probe: Probe | None, error: BaseException | None) -> dict[str, str
 
 
 def _names(error: BaseException | None) -> str | None:
-    """The classes of the error and of its cause: their words may show a signed link."""
+    """The classes of the error and of its cause; their messages may contain a signed link."""
     if error is None:
         return None
     cause = "" if error.__cause__ is None else f" ({type(error.__cause__).__name__})"

@@ -1,7 +1,7 @@
-"""The pytest plugin: cassettes and a sandbox for the tests of what uses the SDK, without a key and without a charge.
+"""The pytest plugin: cassettes and a sandbox for tests of code that uses the SDK, without a key and free of charge.
 
-Pytest loads it by its entry point ``vidgen_async``; it imports little before a test asks for one of its fixtures.
-``pytest --fixtures`` and ``pytest --markers`` show what it gives; annotate with :class:`VidgenCassette`,
+Pytest loads it by its entry point ``vidgen_async``; it imports little before a test uses one of its fixtures.
+``pytest --fixtures`` and ``pytest --markers`` show what it provides; annotate with :class:`VidgenCassette`,
 :class:`vidgen_async.Client` and :class:`vidgen_async.sandbox.Sandbox`.
 """
 
@@ -29,14 +29,14 @@ _SESSION: "pytest.StashKey[Session]" = pytest.StashKey()
 def vidgen_cassette(request: pytest.FixtureRequest) -> VidgenCassette:
     """The cassette of this test: transport, path, mode, base_url, api_key, clock.
 
-    It is a file in ``cassettes`` beside the test's own, called after the test. By default it is played: no network, no
-    key, no charge, and virtual time. When the test has passed, a request that was not on it (even if that error was
-    swallowed) and interactions that were never played are errors. ``--vidgen-mode=record`` records it: from the service
-    of VIDGEN_BASE_URL and VIDGEN_API_KEY, or with ``--vidgen-record-from=sandbox`` from a sandbox; only what a passing
-    test asked is written. The marker ``vidgen_cassette`` says more.
+    It is a file in ``cassettes`` beside the test file, named after the test. By default it is replayed: no network, no
+    API key, no charge, and virtual time. When the test has passed, a request that was not on it (even if that error was
+    caught) and interactions that were not replayed are errors. ``--vidgen-mode=record`` records it: from the service of
+    VIDGEN_BASE_URL and VIDGEN_API_KEY, or with ``--vidgen-record-from=sandbox`` from a sandbox; it is published only if
+    the test passes. The marker ``vidgen_cassette`` has further options.
     """
     __tracebackhide__ = True
-    from vidgen_async.pytest_plugin.fixture_setup import open_session  # noqa: PLC0415 - only who uses it waits for it
+    from vidgen_async.pytest_plugin.fixture_setup import open_session  # noqa: PLC0415 - imported only for tests that use it
 
     session = open_session(request)
     request.node.stash[_SESSION] = session
@@ -47,8 +47,8 @@ def vidgen_cassette(request: pytest.FixtureRequest) -> VidgenCassette:
 def vidgen_client(request: pytest.FixtureRequest, vidgen_cassette: VidgenCassette) -> "Client":
     """A vidgen_async.Client on the cassette of this test, for async tests of pytest-asyncio and anyio.
 
-    Its journal is in memory. It looks at a task once a second if the recorded service is on this machine, else once a
-    minute; in a replay no time passes by that. It is closed after the test.
+    Its journal is in memory. It polls a task every second if the recorded service is on this machine, else every
+    minute; in a replay, this time is virtual. It is closed after the test.
     """
     __tracebackhide__ = True
     from vidgen_async.pytest_plugin.fixture_setup import open_client  # noqa: PLC0415 - as above
@@ -60,12 +60,12 @@ def vidgen_client(request: pytest.FixtureRequest, vidgen_cassette: VidgenCassett
 def vidgen_sandbox(request: pytest.FixtureRequest) -> "Sandbox":
     """A running vidgen_async.sandbox.Sandbox of this test: base_url, api_key, faults, creates, clock and more.
 
-    For async tests of pytest-asyncio and anyio; needs the extra ``sandbox``. It is the one of
-    ``--vidgen-record-from=sandbox``; a fixture of your own with this name may give another.
+    For async tests of pytest-asyncio and anyio; needs the extra ``sandbox``. ``--vidgen-record-from=sandbox`` records
+    from it; a fixture of your own with this name can replace it.
     """
     __tracebackhide__ = True
     try:
-        import vidgen_async.sandbox  # noqa: F401, PLC0415 - the extra may be missing, and that is to be said
+        import vidgen_async.sandbox  # noqa: F401, PLC0415 - the extra may be missing, which is reported
     except ImportError as error:
         problem = f"{request.node.nodeid}: {error}"
     else:
@@ -108,7 +108,7 @@ def pytest_runtest_makereport(
     if session is not None:
         error = call.excinfo and call.excinfo.value
         if report.when == "call":
-            session.saw(report.outcome, error)
+            session.record_outcome(report.outcome, error)
         explain(report, session, error)
         if report.when == "teardown":
             summarize(report, session)

@@ -1,4 +1,4 @@
-"""What a test sees of its cassette. No run of pytest loads more than this for it."""
+"""The cassette as a test uses it. Nothing else is imported before a test uses one."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,21 +12,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class VidgenCassette:
-    """The cassette of this test: what the fixture ``vidgen_cassette`` gives.
+    """The cassette of this test: the value of the fixture ``vidgen_cassette``.
 
-    A client of your own is on it with ``Client(cassette.api_key, base_url=cassette.base_url,
-    transport=cassette.transport)``, and closes it. In a replay it may not have a journal that lasts.
+    A client of your own uses it as ``Client(cassette.api_key, base_url=cassette.base_url,
+    transport=cassette.transport)``, and closes it. In a replay it must not have a durable journal.
     """
 
     path: Path
-    """Where it is, or will be if the test passes."""
+    """Its file, which exists after recording if the test passes."""
     mode: "Mode"
-    """What is done with it: replay, record or append (``auto`` has become one of them)."""
+    """Replay, record or append; ``auto`` is resolved to one of them."""
     transport: "ReplayTransport | RecordingTransport"
-    """Plays or records. In a replay it has ``played``, ``unused`` and ``misses``, and no network."""
+    """Replays or records. In a replay it has ``played``, ``unused`` and ``misses``, and uses no network."""
     base_url: str
-    """Of the recorded service; while recording, of the one that is recorded."""
+    """The base URL of the recorded service."""
     api_key: str = field(repr=False)
-    """Of the service that is recorded; in a replay any will do, and this is one."""
+    """The API key of the recorded service; in a replay, an arbitrary one."""
     clock: "Clock"
     """Virtual in a replay: an hour of polls takes milliseconds."""

@@ -1,4 +1,4 @@
-"""What becomes of the cassette of a test."""
+"""The cassette of a test, from its setup to its teardown."""
 
 from pathlib import Path
 
@@ -12,38 +12,38 @@ from vidgen_async.transports import ReplayTransport
 
 @mutable(eq=False)
 class Session:
-    """A cassette while its test runs, and at its end."""
+    """The cassette of a running test."""
 
     cassette: VidgenCassette
     allow_unused: bool
     has_passed: bool = False
     is_busy: bool = False
-    """Whether another recording of it is under way: the part file is then not ours."""
+    """Whether another recording of it is in progress: the ``part`` file then belongs to that one."""
     recorded: int | None = None
-    """How many interactions are on the cassette that was published."""
+    """The number of interactions on the published cassette."""
 
     @property
     def misses(self) -> list[CassetteError]:
-        """What a replay was asked for and had not."""
+        """The errors of requests that are not on a replayed cassette."""
         transport = self.cassette.transport
         return transport.misses if isinstance(transport, ReplayTransport) else []
 
     @property
     def part(self) -> Path | None:
-        """The recording that is not published, if there is one."""
+        """The file of the unpublished recording, if there is one."""
         transport = self.cassette.transport
         if isinstance(transport, ReplayTransport) or self.is_busy or self.recorded is not None:
             return None
         return transport.part if transport.part.exists() else None
 
-    def saw(self, outcome: str, error: BaseException | None) -> None:
-        """The test was run, and this came of it."""
+    def record_outcome(self, outcome: str, error: BaseException | None) -> None:
+        """Called with the outcome of the test."""
         self.has_passed = outcome == "passed"
         self.is_busy = isinstance(error, CassetteBusyError)
 
     def end(self) -> None:
-        """When all that the test had set up is torn down. If it has passed, a replay's misses and leftovers are raised
-        and a recording is published; if not, a recording is left as it is, and so is the old cassette."""
+        """Called when all fixtures are torn down. If the test has passed, misses and unused interactions of a replay
+        are raised, and a recording is published; otherwise it is not published, and the old cassette stays."""
         transport = self.cassette.transport
         if isinstance(transport, ReplayTransport):
             if self.has_passed:

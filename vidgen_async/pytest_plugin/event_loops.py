@@ -1,5 +1,5 @@
-"""Fixtures that run on the event loop of the test, whoever runs that: pytest-asyncio in both of its modes and on loops
-of every scope, or anyio. None of them is imported for it."""
+"""Fixtures that run on the event loop of the test: that of pytest-asyncio, in both modes and with every loop scope, or
+of anyio. Neither is imported by this module."""
 
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -18,7 +18,7 @@ _ANYIO = "anyio"
 
 
 def register_fixtures(manager: pytest.PytestPluginManager) -> None:
-    """To be called when all plugins are there."""
+    """Register the fixtures; call it when all plugins are registered."""
     holder = ModuleType(f"{__name__}.fixtures")
     for what, make in (("stack", _make_stack), ("sandbox", _make_sandbox)):
         name = _name(what, _ANYIO)
@@ -36,13 +36,13 @@ def has_loop(request: pytest.FixtureRequest) -> bool:
 
 
 def stack_of(request: pytest.FixtureRequest) -> AsyncExitStack:
-    """Unwound on the test's own loop, after everything that is set up from now on."""
+    """A stack that is closed on the test's loop, after everything that is set up from now on."""
     stack: AsyncExitStack = request.getfixturevalue(_name("stack", _loop_needed(request)))
     return stack
 
 
 def running_sandbox(request: pytest.FixtureRequest) -> "Sandbox":
-    """A sandbox on the test's own loop, until the test's end."""
+    """A sandbox on the test's loop, until the end of the test."""
     sandbox: Sandbox = request.getfixturevalue(_name("sandbox", _loop_needed(request)))
     return sandbox
 
@@ -51,8 +51,8 @@ def _loop_needed(request: pytest.FixtureRequest) -> str:
     loop = _loop_of(request)
     if loop is None:
         pytest.fail(
-            f"{request.fixturename} needs an event loop, and {request.node.nodeid} runs on none: make it an async test "
-            "of pytest-asyncio or anyio (which must be installed, and told so by a marker or by asyncio_mode = auto)",
+            f"{request.fixturename} needs an event loop, and {request.node.nodeid} has none: make it an async test of "
+            "pytest-asyncio or anyio (which must be installed and enabled by a marker or by asyncio_mode = auto)",
             pytrace=False,
         )
     return loop
@@ -61,7 +61,7 @@ def _loop_needed(request: pytest.FixtureRequest) -> str:
 def _loop_of(request: pytest.FixtureRequest) -> str | None:
     marker = request.node.get_closest_marker("asyncio")
     if marker is not None and _has_pytest_asyncio(request.config.pluginmanager):
-        # The second is what older releases called it.
+        # Older releases use the name "scope".
         return str(marker.kwargs.get("loop_scope") or marker.kwargs.get("scope") or _default_loop_scope(request.config))
     return _ANYIO if "anyio_backend" in request.fixturenames else None
 
@@ -69,7 +69,7 @@ def _loop_of(request: pytest.FixtureRequest) -> str | None:
 def _default_loop_scope(config: pytest.Config) -> str:
     try:
         return config.getini("asyncio_default_test_loop_scope") or "function"
-    except ValueError:  # pytest-asyncio before 0.26 knows no such setting
+    except ValueError:  # pytest-asyncio before 0.26 has no such setting
         return "function"
 
 
@@ -84,15 +84,15 @@ def _name(what: str, loop: str) -> str:
 
 def _make_stack() -> Callable[[], AsyncIterator[AsyncExitStack]]:
     async def stack() -> AsyncIterator[AsyncExitStack]:
-        async with AsyncExitStack() as opened:
-            yield opened
+        async with AsyncExitStack() as exits:
+            yield exits
 
     return stack
 
 
 def _make_sandbox() -> "Callable[[], AsyncIterator[Sandbox]]":
     async def sandbox() -> "AsyncIterator[Sandbox]":
-        from vidgen_async.sandbox import Sandbox  # noqa: PLC0415 - only who uses it waits for it
+        from vidgen_async.sandbox import Sandbox  # noqa: PLC0415 - imported only for tests that use it
 
         async with Sandbox() as service:
             yield service

@@ -8,7 +8,7 @@ import pytest
 from yarl import URL
 
 from vidgen_async.cassette import Cassette, Mode
-from vidgen_async.cassette.transport_factory import is_ci, resolved
+from vidgen_async.cassette.transport_factory import is_ci, resolve_auto
 from vidgen_async.client import RECOMMENDED_INTERVAL, Client
 from vidgen_async.client.settings import checked_base_url, checked_key, is_on_this_machine
 from vidgen_async.clock import LoopClock
@@ -18,21 +18,21 @@ from vidgen_async.pytest_plugin.cassette_handle import VidgenCassette
 from vidgen_async.pytest_plugin.cassette_paths import cassettes_of, file_name
 from vidgen_async.pytest_plugin.cassette_session import Session
 from vidgen_async.pytest_plugin.event_loops import has_loop, stack_of
-from vidgen_async.pytest_plugin.settings import SETTINGS, Marked
+from vidgen_async.pytest_plugin.settings import SETTINGS, MarkerArguments
 from vidgen_async.transports import ReplayTransport, on_cassette
 
-#: Seconds between two looks at a task: a sandbox makes a video in four.
+#: Polling interval in seconds: a sandbox makes a video in four.
 _INTERVAL_ON_THIS_MACHINE = 1.0
-#: The base URL of a cassette on which nothing was ever asked.
-_NOWHERE = "https://nothing-was-recorded.invalid/openapi/v1"
+#: The base URL of a cassette without requests.
+_NO_BASE_URL = "https://nothing-was-recorded.invalid/openapi/v1"
 
 
 def open_session(request: pytest.FixtureRequest) -> Session:
-    """The cassette of the test as its markers, the options and the environment say; the test fails with a sentence
-    where that cannot be."""
+    """The cassette of the test, by its markers, the options and the environment; the test fails with one sentence where
+    these are invalid."""
     __tracebackhide__ = True
     try:
-        session = _session(request, Marked.of(request.node))
+        session = _session(request, MarkerArguments.of(request.node))
     except (pytest.UsageError, ConfigurationError, CassetteError) as error:
         problem = f"{request.node.nodeid}: {error}"
     else:
@@ -43,7 +43,7 @@ def open_session(request: pytest.FixtureRequest) -> Session:
 
 
 def open_client(request: pytest.FixtureRequest, cassette: VidgenCassette) -> Client:
-    """A client on the cassette, closed on the test's loop."""
+    """A client on the cassette, which is closed on the test's loop."""
     __tracebackhide__ = True
     stack = stack_of(request)
     is_here = is_on_this_machine(URL(cassette.base_url))
@@ -58,41 +58,41 @@ def open_client(request: pytest.FixtureRequest, cassette: VidgenCassette) -> Cli
     return client
 
 
-def _session(request: pytest.FixtureRequest, marked: Marked) -> Session:
+def _session(request: pytest.FixtureRequest, arguments: MarkerArguments) -> Session:
     cassette = Cassette(
-        _path(request, marked),
-        prompts=marked.prompts,
-        secrets=marked.secrets,
-        exhausted=marked.exhausted,
-        ignore=marked.ignore,
+        _path(request, arguments),
+        prompts=arguments.prompts,
+        secrets=arguments.secrets,
+        exhausted=arguments.exhausted,
+        ignore=arguments.ignore,
     )
-    mode = _resolved(Mode(request.config.stash[SETTINGS].mode(marked.mode)), cassette, request)
-    opened = _replay(cassette) if mode is Mode.REPLAY else _recording(cassette, mode, request)
-    return Session(opened, allow_unused=marked.allow_unused)
+    mode = _resolve_mode(Mode(request.config.stash[SETTINGS].mode(arguments.mode)), cassette, request)
+    handle = _replay(cassette) if mode is Mode.REPLAY else _recording(cassette, mode, request)
+    return Session(handle, allow_unused=arguments.allow_unused)
 
 
-def _path(request: pytest.FixtureRequest, marked: Marked) -> Path:
+def _path(request: pytest.FixtureRequest, arguments: MarkerArguments) -> Path:
     item: pytest.Item = request.node
     directory = cassettes_of(item.path, request.config.stash[SETTINGS].together, request.config.rootpath)
-    if marked.name is not None:
-        return directory / f"{marked.name}.json"
+    if arguments.name is not None:
+        return directory / f"{arguments.name}.json"
     classes = [node.name for node in item.listchain() if isinstance(node, pytest.Class)]
     return directory / item.path.stem / file_name(".".join([*classes, item.name]))
 
 
-def _resolved(mode: Mode, cassette: Cassette, request: pytest.FixtureRequest) -> Mode:
-    """What ``auto`` comes to, and whether what is to be played is there."""
+def _resolve_mode(mode: Mode, cassette: Cassette, request: pytest.FixtureRequest) -> Mode:
+    """The mode for the cassette; UsageError where there is no cassette to replay."""
     if mode is Mode.AUTO:
-        mode = resolved(cassette)
+        mode = resolve_auto(cassette)
     if mode is Mode.REPLAY and not cassette.exists():
         where = "; nothing is recorded where CI is set" if is_ci() else ""
-        message = f"there is no cassette at {_shown(cassette.path, request)}{where}. Record it: {_command(request)}"
-        raise pytest.UsageError(message + _FOR_NOTHING)
+        message = f"there is no cassette at {_relative(cassette.path, request)}{where}. Record it: {_command(request)}"
+        raise pytest.UsageError(message + _FREE_OF_CHARGE)
     return mode
 
 
 #: Beside a command that records from the service.
-_FOR_NOTHING = " (or, for no points, with --vidgen-record-from=sandbox)"
+_FREE_OF_CHARGE = " (or, for no points, with --vidgen-record-from=sandbox)"
 
 
 def _command(request: pytest.FixtureRequest) -> str:
@@ -101,7 +101,7 @@ def _command(request: pytest.FixtureRequest) -> str:
     return shlex.join(["pytest", request.node.nodeid, "--vidgen-mode=record", *more])
 
 
-def _shown(path: Path, request: pytest.FixtureRequest) -> Path:
+def _relative(path: Path, request: pytest.FixtureRequest) -> Path:
     here = request.config.invocation_params.dir
     return path.relative_to(here) if path.is_relative_to(here) else path
 
@@ -112,7 +112,7 @@ def _replay(cassette: Cassette) -> VidgenCassette:
         path=cassette.path,
         mode=Mode.REPLAY,
         transport=transport,
-        base_url=str(transport.base_url or _NOWHERE),
+        base_url=str(transport.base_url or _NO_BASE_URL),
         api_key="any-key-will-do",
         clock=transport.clock,
     )
@@ -122,8 +122,8 @@ def _recording(cassette: Cassette, mode: Mode, request: pytest.FixtureRequest) -
     if request.config.stash[SETTINGS].source == "sandbox":
         if mode is Mode.APPEND and cassette.exists():
             message = (
-                "a new sandbox knows nothing of what is on the cassette, so nothing can be appended from it; record it "
-                f"anew: {_command(request)} --vidgen-record-from=sandbox"
+                "a new sandbox does not know the tasks of the cassette, so nothing can be appended from it; record a "
+                f"new one: {_command(request)} --vidgen-record-from=sandbox"
             )
             raise pytest.UsageError(message)
         sandbox = request.getfixturevalue("vidgen_sandbox")
@@ -144,7 +144,7 @@ def _service_of_the_environment(request: pytest.FixtureRequest) -> tuple[str, st
     missing = [name for name in ("VIDGEN_API_KEY", "VIDGEN_BASE_URL") if not os.environ.get(name)]
     if missing:
         message = (
-            f"recording from the service needs {' and '.join(missing)} in the environment, and what it creates is "
+            f"recording from the service needs {' and '.join(missing)} in the environment, and its creates are "
             f"charged; a sandbox costs nothing: {_command(request)} --vidgen-record-from=sandbox"
         )
         raise pytest.UsageError(message)

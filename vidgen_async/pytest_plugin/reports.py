@@ -1,4 +1,4 @@
-"""What a run of pytest says of cassettes."""
+"""What a run of pytest reports about cassettes."""
 
 from typing import TYPE_CHECKING
 
@@ -14,31 +14,31 @@ _PROPERTY = "vidgen_cassette"
 
 
 def explain(report: pytest.TestReport, session: "Session", error: BaseException | None) -> None:
-    """Put beside a failure what its own text may not tell: requests that a replay had no answer for, which something
-    swallowed, and where the recording is."""
+    """Add to the report of a failure: the requests that were not on the cassette, if their errors were caught, and the
+    path of the recording."""
     if not report.failed:
         return
     misses = [miss for miss in session.misses if miss is not error]
     if misses and report.when != "teardown":
         report.sections.append((_TITLE, "\n".join(str(miss) for miss in misses)))
     if session.part is not None:
-        text = f"{session.cassette.path} was not recorded; what was asked until then is in {session.part}"
+        text = f"{session.cassette.path} was not recorded; the interactions until the failure are in {session.part}"
         report.sections.append((_TITLE, text))
 
 
 def summarize(report: pytest.TestReport, session: "Session") -> None:
-    """Have the report of the teardown tell, also from another process, what became of a recording."""
+    """Add the outcome of a recording to the report of the teardown, which may come from another process."""
     if session.recorded is not None:
         text = f"recorded {session.cassette.path} ({session.recorded} interactions)"
     elif session.part is not None:
-        text = f"not recorded, for {report.nodeid} did not pass: {session.part}"
+        text = f"not recorded, as {report.nodeid} did not pass: {session.part}"
     else:
         return
     report.user_properties.append((_PROPERTY, text))
 
 
 class Reporter:
-    """Gathers what the tests tell, from all processes of the run."""
+    """Collects the reports of all processes of the run."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config

@@ -1,4 +1,4 @@
-"""What the command line, the environment, the markers and the ini file say: checked, and in that order."""
+"""The settings of the command line, the environment, the markers and the ini file, in this order of precedence."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -22,9 +22,10 @@ SETTINGS: "pytest.StashKey[Settings]" = pytest.StashKey()
 
 _MARKER_HELP = (
     f"{MARKER}(*, name, mode, exhausted, prompts, ignore, secrets, allow_unused=False): how the cassette of this test "
-    "is called, recorded and played; of several markers the closest counts, for each argument. name: a path below the "
-    "directory of cassettes, for tests that share one; mode: replay, record, append or auto; exhausted, prompts, "
-    "ignore, secrets: as for vidgen_async.cassette.Cassette; allow_unused: interactions may be left unplayed."
+    "is named, recorded and replayed; of several markers, the closest one is used for each argument. name: a "
+    "path below the directory of cassettes, for tests that share one; mode: replay, record, append or auto; "
+    "exhausted, prompts, ignore, secrets: as for vidgen_async.cassette.Cassette; allow_unused: some "
+    "interactions may be unused."
 )
 
 
@@ -34,9 +35,9 @@ def add_settings(parser: pytest.Parser) -> None:
     group.addoption(
         "--vidgen-mode",
         choices=MODES,
-        help="replay: cassettes only, no network (the default); record: afresh; append: play, and record what is "
-        "missing; auto: record where there is no cassette, but never where CI is set. "
-        f"Goes before {MODE_VARIABLE}, the marker's mode and the ini value vidgen_mode.",
+        help="replay: cassettes only, no network (the default); record: record a new cassette; append: replay, and "
+        "record what is missing; auto: record where there is no cassette, but never where CI is set. "
+        f"Takes precedence over {MODE_VARIABLE}, the marker's mode and the ini value vidgen_mode.",
     )
     group.addoption(
         "--vidgen-cassettes",
@@ -49,17 +50,17 @@ def add_settings(parser: pytest.Parser) -> None:
         help="service: record from VIDGEN_BASE_URL with VIDGEN_API_KEY, where creates are charged (the default); "
         "sandbox: from a sandbox on this machine, which costs nothing",
     )
-    parser.addini("vidgen_mode", "as --vidgen-mode, where nothing else says it", default="")
-    parser.addini("vidgen_cassettes", "as --vidgen-cassettes, from the directory of the ini file", default="")
+    parser.addini("vidgen_mode", "as --vidgen-mode, where nothing else sets it", default="")
+    parser.addini("vidgen_cassettes", "as --vidgen-cassettes, relative to the directory of the ini file", default="")
     parser.addini("vidgen_record_from", "as --vidgen-record-from", default="")
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What holds for the whole run; UsageError says which word is not known."""
+    """The settings of the whole run."""
 
-    insisted: str | None
-    """The mode of the command line or of the environment."""
+    override: str | None
+    """The mode of the command line or of the environment, which takes precedence over the markers."""
     default: str
     together: Path | None
     source: str
@@ -69,20 +70,20 @@ class Settings:
         config.addinivalue_line("markers", _MARKER_HELP)
         variable = os.environ.get(MODE_VARIABLE)
         return cls(
-            insisted=config.getoption("vidgen_mode") or _known(MODE_VARIABLE, variable, MODES),
-            default=_known("vidgen_mode", config.getini("vidgen_mode"), MODES) or "replay",
+            override=config.getoption("vidgen_mode") or _check_choice(MODE_VARIABLE, variable, MODES),
+            default=_check_choice("vidgen_mode", config.getini("vidgen_mode"), MODES) or "replay",
             together=_directory(config),
             source=config.getoption("vidgen_record_from")
-            or _known("vidgen_record_from", config.getini("vidgen_record_from"), SOURCES)
+            or _check_choice("vidgen_record_from", config.getini("vidgen_record_from"), SOURCES)
             or "service",
         )
 
-    def mode(self, marked: str | None = None) -> str:
-        """Of a test whose markers say ``marked``."""
-        return self.insisted or marked or self.default
+    def mode(self, marker_mode: str | None = None) -> str:
+        """The mode of a test; ``marker_mode`` is that of its markers."""
+        return self.override or marker_mode or self.default
 
 
-def _known(setting: str, word: str | None, known: tuple[str, ...]) -> str | None:
+def _check_choice(setting: str, word: str | None, known: tuple[str, ...]) -> str | None:
     if not word:
         return None
     if word not in known:
@@ -108,7 +109,7 @@ def _are_texts(value: object, start: str = "") -> bool:
     )
 
 
-#: For each argument of the marker: whether a value is right, and how to say what would be.
+#: For each argument of the marker: whether a value is valid, and a description of valid values.
 _ARGUMENTS: Mapping[str, tuple[Callable[[object], bool], str]] = {
     "name": (is_name, 'a relative path of plain words, such as "orders/one"'),
     "mode": (lambda value: value in MODES, _one_of(MODES)),
@@ -121,8 +122,8 @@ _ARGUMENTS: Mapping[str, tuple[Callable[[object], bool], str]] = {
 
 
 @dataclass(frozen=True)
-class Marked:
-    """What the markers of a test say."""
+class MarkerArguments:
+    """The arguments of the markers of a test."""
 
     name: str | None = None
     mode: str | None = None
@@ -134,7 +135,7 @@ class Marked:
 
     @classmethod
     def of(cls, item: pytest.Item) -> Self:
-        """UsageError names what the marker does not know; no message shows a secret."""
+        """UsageError names an invalid argument; its message contains no secret."""
         given: dict[str, object] = {}
         for marker in reversed(list(item.iter_markers(MARKER))):
             if marker.args:
@@ -152,8 +153,8 @@ def _check(argument: str, value: object) -> None:
     if argument not in _ARGUMENTS:
         message = f"the marker {MARKER} has no argument {argument!r}; it has {', '.join(_ARGUMENTS)}"
         raise pytest.UsageError(message)
-    is_right, right = _ARGUMENTS[argument]
-    if not is_right(value):
+    is_valid, description = _ARGUMENTS[argument]
+    if not is_valid(value):
         shown = "" if argument == "secrets" else f", not {value!r}"
-        message = f"the marker {MARKER} takes as {argument!r} {right}{shown}"
+        message = f"the marker {MARKER} takes as {argument!r} {description}{shown}"
         raise pytest.UsageError(message)

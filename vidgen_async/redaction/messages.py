@@ -1,8 +1,8 @@
-"""What may be shown: everything that prints a URL, a body or a message of the service asks here first.
+"""What may be shown: URLs, bodies and messages of the service pass here before they are printed or logged.
 
-Two kinds of secrets: *known values* (the API key, a prompt, an Idempotency-Key), which are hidden wherever they
-appear and however they are written, and *places* (``sig``, ``exp``, ``token`` … in a query, ``Bearer …``, a prompt in
-JSON or in quotes, inline image data), which are hidden whatever they hold.
+Two kinds of secrets are hidden: *known values* (the API key, a prompt, an Idempotency-Key), wherever they occur and
+however they are escaped, and the *values of secret names* (``sig``, ``exp``, ``token`` …), ``Bearer …``, prompts in
+JSON or in quotes, and inline image data, whatever their value is.
 """
 
 import re
@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 from vidgen_async.redaction.known_values import HIDDEN, RUN, KnownValues, as_known_values
+from vidgen_async.redaction.named_values import hide_named_values
+from vidgen_async.redaction.secret_names import SECRET_FORMS, is_word
 
 __all__ = ["HIDDEN", "LONGEST_READ", "RUN", "KnownValues", "excerpt", "hide_secrets", "is_plain_word"]
 
@@ -20,17 +22,6 @@ LONGEST_READ = 4096
 _EDGE = 256
 _LEAST_BASE64 = 200
 
-_TELLING_ANYWHERE = r"(?:token|secret|password|passwd|signature|credential|api[_-]?key|authorization)[\w.-]{0,40}"
-_TELLING = rf"[\w.-]{{0,64}}(?:{_TELLING_ANYWHERE}|(?:cookie|session)[\w.-]{{0,40}})"
-# In a query also names that would mean something harmless elsewhere.
-_TELLING_IN_QUERY = rf"(?:{_TELLING}|x-amz-[\w-]+|x-goog-[\w-]+|sig|exp|expires|key|auth|code|policy)"
-_QUERY_SECRET = re.compile(rf"([?&;](?:amp;)?{_TELLING_IN_QUERY}=)[^&;#\s\"'<>\\]*", re.IGNORECASE)
-_JSON_SECRET = re.compile(rf"(\"(?:{_TELLING}|[\w.-]{{0,64}}prompt|sig|exp)\"\s*:\s*\")(?:[^\"\\]|\\.)*", re.IGNORECASE)
-_NAMED_SECRET = re.compile(
-    rf"(\b(?:sig|exp)=|{_TELLING_ANYWHERE}\\{{0,8}}[\"']?\s{{0,3}}[:=]\s{{0,3}}\\{{0,8}}[\"']?"
-    rf"(?:(?:Bearer|Basic|Digest|Token)\s{{1,3}})?+)(?!{HIDDEN})[^\s&\"'<>\\]+",
-    re.IGNORECASE,
-)
 # What stands in quotes after the word; an apostrophe ends nothing.
 _QUOTED_PROMPT = re.compile(
     r"(\bprompt\\{0,8}[\"']?\s{0,2}[:=]?\s{0,2}\\{0,8}[\"'\u2018\u201c])(?:(?![\"'\u2019\u201d](?!\w)).){1,2000}",
@@ -43,16 +34,19 @@ _DATA_URI = re.compile(r"data:([\w.+-]+/[\w.+-]+)?[^,\s\"']{0,80},[\w+/=%-]*", r
 _LONG_BASE64 = re.compile(rf"[A-Za-z0-9+/]{{{_LEAST_BASE64},}}={{0,2}}")
 _WORD = re.compile(r"[\w.-]{1,64}", re.ASCII)
 
-#: What a text must hold to have such a place at all, and what is hidden there.
+
+def _hide_unless_word(match: re.Match[str]) -> str:
+    return match[0] if is_word(match[0]) else HIDDEN
+
+
+#: A condition for each pattern, which is faster than the pattern, and what replaces its matches.
 _PLACES: tuple[tuple[Callable[[str], bool], re.Pattern[str], Replacement], ...] = (
     (lambda text: ":" in text and "," in text, _DATA_URI, lambda match: f"data:{match[1] or ''},{HIDDEN}"),
     (lambda text: "://" in text and "@" in text, _USERINFO, rf"\1{HIDDEN}@"),
-    (lambda text: "=" in text, _QUERY_SECRET, rf"\1{HIDDEN}"),
-    (lambda text: '"' in text, _JSON_SECRET, rf"\1{HIDDEN}"),
     (lambda text: "prompt" in text.lower(), _QUOTED_PROMPT, rf"\1{HIDDEN}"),
     (bool, _AUTHORIZATION, rf"\1 {HIDDEN}"),
-    (lambda text: "=" in text or ":" in text, _NAMED_SECRET, rf"\1{HIDDEN}"),
     (lambda text: len(text) >= _LEAST_BASE64, _LONG_BASE64, HIDDEN),
+    *((bool, pattern, _hide_unless_word) for _, pattern in SECRET_FORMS),
 )
 
 
@@ -66,7 +60,7 @@ def hide_secrets(text: str, known: Iterable[str] = ()) -> str:
     for may_be_in, pattern, replacement in _PLACES:
         if may_be_in(text):
             text = pattern.sub(replacement, text)
-    return text
+    return hide_named_values(text, HIDDEN) if "=" in text or ":" in text else text
 
 
 def excerpt(text: str | bytes, known: Iterable[str] = (), *, limit: int = 200) -> str:

@@ -1,4 +1,4 @@
-"""The secrets of one recording: each has one pseudonym, the same wherever it appears and however it is written."""
+"""The secrets of one recording: each is replaced by one pseudonym, wherever it occurs and however it is escaped."""
 
 import base64
 import html
@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterable, Iterator
 from urllib.parse import quote, quote_plus, unquote
 
-#: What stands for a secret: safe in URLs, headers and JSON. It always stands for itself, so that an answer that was
-#: played back leads to the request that was recorded.
+#: What replaces a secret: valid in URLs, headers and JSON. It is never replaced itself, so that a request made from a
+#: replayed response matches the recorded one.
 PSEUDONYM = re.compile(r"REDACTED-[a-z]+(?:-\d+)?")
 _NUMBERED = re.compile(r"(REDACTED-[a-z]+)-(\d+)")
 
-#: Shorter values are hidden where they stand, but not looked for elsewhere: that would garble everything.
+#: Shorter values are hidden only where they were found: hiding them everywhere would make texts unreadable.
 SHORTEST = 6
 
 _ESCAPED = re.compile(r"[%&\\]")
@@ -20,50 +20,50 @@ _UNICODE_ESCAPE = re.compile(r"\\(?:u\{?([0-9a-fA-F]{4})\}?|x([0-9a-fA-F]{2}))")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _PRINTABLE = re.compile(rb"[\x20-\x7e]{6,}")
 _DEPTH = 5
-#: Texts are looked through in pieces of this many characters.
+#: Texts are searched in parts of this many characters.
 _PIECE = 1 << 16
-#: So much of a value is looked at to tell it apart from others.
+#: Characters at the beginning of a value that distinguish it from others.
 _LONGEST_BEGINNING = 256
-#: Fewer anchors are looked for one by one.
+#: Up to this many anchors are searched one by one.
 _FEW = 48
-#: Of so many pieces of text it is remembered that they were written; beyond that, every new value counts as late.
+#: The number of text fragments that are remembered as written; beyond that, every new value counts as late.
 _MOST_WRITTEN = 200_000
 
 
 class Secrets:
-    """Values that must not be written down, and what is written instead.
+    """Values that must not be recorded, and their pseudonyms.
 
-    Every form in which a value may be written is found by a few characters of it, its anchor, so that looking for a
-    thousand values takes no longer than looking for ten.
+    Each form of a value is found by a few of its characters, its anchor, so that searching for a thousand values takes
+    no longer than searching for ten.
     """
 
     def __init__(self, *, is_numbered: bool = True) -> None:
-        """``is_numbered``: tell secrets of a kind apart by a number. Without it they are only recognised as secrets."""
+        """``is_numbered``: pseudonyms of one kind are numbered. Otherwise they only show that there was a secret."""
         self._is_numbered = is_numbered
         self._pseudonyms: dict[str, str] = {}
         self._counts: dict[str, int] = {}
         self._forms: dict[str, tuple[str, ...]] = {}
         self._by_anchor: dict[str, set[str]] = {}
-        #: Values that do not stand in runs of printable characters.
+        #: Values that contain characters that are not printable ASCII.
         self._unreadable: list[str] = []
         self._written: set[str] = set()
-        #: Grows with every new value: what was clean before may not be so now.
+        #: Incremented for every new value: a text without secrets may contain one now.
         self.version: int = 0
-        #: Values that were perhaps written down before they were known as secrets.
+        #: Values that may have been written before they were known to be secrets.
         self.late: list[str] = []
-        #: Whether a known value may stand as a number.
+        #: Whether a known value may occur as a number.
         self.has_numbers: bool = False
 
     def __contains__(self, value: str) -> bool:
         return value in self._pseudonyms
 
     def reserve(self, text: str) -> None:
-        """Give no new secret a pseudonym that is in ``text`` already."""
+        """Give no new secret a pseudonym that ``text`` contains already."""
         for kind, number in _NUMBERED.findall(text):
             self._counts[kind] = max(self._counts.get(kind, 0), int(number))
 
     def hide(self, value: str, kind: str, *, is_secret: bool = True) -> str:
-        """The pseudonym of a value. A secret is looked for everywhere from now on; others are only hidden here."""
+        """Return the pseudonym of a value. A secret is hidden everywhere from now on, other values only here."""
         if not value or PSEUDONYM.fullmatch(value):
             return value
         name = self._pseudonyms.get(value)
@@ -78,14 +78,14 @@ class Secrets:
         return name
 
     def is_in(self, text: str) -> bool:
-        """Whether a known value is in the text: raw, in another case, percent-encoded, JSON- or HTML-escaped, in Base64
-        or in hexadecimal digits."""
+        """Whether the text contains a known value: raw, in another case, percent-encoded, JSON- or HTML-escaped, in
+        Base64 or hexadecimal."""
         return any(True for _ in self._found(text))
 
     def is_in_bytes(self, data: bytes) -> bool:
-        """Whether a known value is in binary data, in any of these forms."""
+        """Whether binary data contains a known value in any of these forms."""
         if not self._unreadable:
-            return self.is_in(readable(data))
+            return self.is_in(printable_text(data))
         return self.is_in(data.decode("utf-8", "ignore")) or any(
             form.encode("utf-8", "surrogatepass") in data
             for value in self._unreadable
@@ -93,7 +93,7 @@ class Secrets:
         )
 
     def were_written(self, values: Iterable[str], data: bytes) -> bool:
-        """Whether one of these known values is in data that was written; in any form, as long as there is not much."""
+        """Whether written data contains one of these known values; in every form, unless there is very much data."""
         if len(self._written) < _MOST_WRITTEN:
             return self.is_in_bytes(data)
         written = data.lower()
@@ -101,18 +101,18 @@ class Secrets:
         return any(form.encode("utf-8", "surrogatepass") in written for form in forms)
 
     def replace(self, text: str) -> str:
-        """The text with the pseudonym in every place of a known value. Where it cannot be told which part of an escaped
-        text the value is, all of the text is hidden."""
+        """Return the text with pseudonyms in place of all known values. The whole text is hidden where the place of a
+        value in an escaped text is unknown."""
         for value in sorted(self._found(text), key=len, reverse=True):
             pattern = "|".join(re.escape(form) for form in sorted(self._forms[value], key=len, reverse=True))
             text = re.sub(pattern, self._pseudonyms[value], text, flags=re.IGNORECASE)
         return self.hide(text, "text", is_secret=False) if self.is_in(text) else text
 
-    def wrote(self, text: str) -> None:
-        """Remember what is written down, to tell of a new value whether it was."""
+    def note_written(self, text: str) -> None:
+        """Remember what is written, to detect new secrets that were written before."""
         if not self._is_numbered:
             return
-        for spelling in {text, unescaped(text)} if _ESCAPED.search(text) else {text}:
+        for spelling in {text, unescape(text)} if _ESCAPED.search(text) else {text}:
             lowered = spelling.lower()
             for at in range(0, len(lowered), _PIECE):
                 if len(self._written) < _MOST_WRITTEN:
@@ -122,7 +122,7 @@ class Secrets:
         forms = tuple(dict.fromkeys(form.lower() for form in _forms(value) if len(form) >= SHORTEST))
         self._forms[value] = forms
         for form in forms:
-            # Thousands of tokens may begin alike: where they differ, they are told apart.
+            # Thousands of tokens may have the same prefix: the anchor is taken from where they differ.
             starts = range(min(len(form) - SHORTEST + 1, _LONGEST_BEGINNING))
             anchor = min((form[at : at + SHORTEST] for at in starts), key=lambda one: len(self._by_anchor.get(one, ())))
             self._by_anchor.setdefault(anchor, set()).add(value)
@@ -139,7 +139,7 @@ class Secrets:
         if not self._forms:
             return
         written = text.lower()
-        read = unescaped(text).lower() if _ESCAPED.search(text) else written
+        read = unescape(text).lower() if _ESCAPED.search(text) else written
         candidates = self._candidates(written)
         if read != written:
             candidates |= self._candidates(read)
@@ -148,7 +148,7 @@ class Secrets:
                 yield value
 
     def _candidates(self, text: str) -> set[str]:
-        """The values of which a form may begin somewhere in the text."""
+        """The values of which the text may contain a form."""
         anchors: Iterable[str]
         if len(self._by_anchor) <= _FEW:
             anchors = (anchor for anchor in self._by_anchor if anchor in text)
@@ -158,13 +158,13 @@ class Secrets:
         return {value for anchor in anchors for value in self._by_anchor[anchor]}
 
 
-def readable(data: bytes) -> str:
-    """What of binary data can be read: runs of printable characters, a line each."""
+def printable_text(data: bytes) -> str:
+    """The runs of printable characters in binary data, one per line."""
     return "\n".join(run.decode() for run in _PRINTABLE.findall(data))
 
 
-def unescaped(text: str) -> str:
-    """The text with all escapes resolved, however deep they are nested."""
+def unescape(text: str) -> str:
+    """The text without escapes, also nested ones."""
     for _ in range(_DEPTH):
         before = text
         text = unquote(text, errors="replace") if "%" in text else text
@@ -178,13 +178,13 @@ def unescaped(text: str) -> str:
     return text
 
 
-def loosened(text: str) -> str:
-    """The text with one pseudonym for all secrets."""
+def unify_pseudonyms(text: str) -> str:
+    """The text with one and the same pseudonym for all secrets."""
     return PSEUDONYM.sub("REDACTED", text) if "REDACTED-" in text else text
 
 
 def _grams(text: str) -> set[str]:
-    """All pieces of the text that are as long as an anchor."""
+    """All substrings of the length of an anchor."""
     return {text[at : at + SHORTEST] for at in range(len(text) - SHORTEST + 1)}
 
 
@@ -194,7 +194,7 @@ def _plain(kind: str) -> str:
 
 def _forms(value: str) -> Iterator[str]:
     yield value
-    yield unescaped(value)
+    yield unescape(value)
     yield value.replace("\\", "")
     yield quote(value, safe="")
     yield quote_plus(value)
@@ -203,7 +203,7 @@ def _forms(value: str) -> Iterator[str]:
     data = value.encode("utf-8", "surrogatepass")
     yield data.hex()
     for shift in range(3):
-        # Within longer data: only the characters that depend on this value alone.
+        # Within longer data: only the characters that depend on nothing but this value.
         inner = base64.b64encode(b"\0" * shift + data).decode()[(0, 2, 3)[shift] :].rstrip("=")
         inner = inner if (shift + len(data)) % 3 == 0 else inner[:-1]
         yield inner

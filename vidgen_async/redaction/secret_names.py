@@ -1,4 +1,4 @@
-"""What tells that something is a secret: the name under which it stands, or its own looks. Rules as tables."""
+"""What is a secret: by its name, or by its form. The one table for messages, logs, evidence and cassettes."""
 
 import re
 from enum import Enum, auto
@@ -8,29 +8,31 @@ from vidgen_async.redaction.pseudonyms import PSEUDONYM
 
 
 class Kind(Enum):
-    """What a name tells of its value."""
+    """What the name of a field, a parameter or a variable says about its value."""
 
     PLAIN = auto()
     PROMPT = auto()
-    UNTIL = auto()
-    """A time up to which something is valid."""
-    TELLING = auto()
+    EXPIRY = auto()
+    """A time until which something is valid."""
+    COUNT = auto()
+    """A number is harmless, anything else is a secret."""
+    SECRET = auto()
 
 
 class HeaderKind(Enum):
-    """What is done with a header."""
+    """How a header is recorded."""
 
-    KEPT = auto()
+    VISIBLE = auto()
     ADDRESS = auto()
-    """Kept; it holds a URL."""
+    """Visible; its value is a URL."""
     LABEL = auto()
-    """It says which request it was, and is no secret."""
+    """It identifies the request, and is not a secret."""
     DROPPED = auto()
-    LEARNT = auto()
-    """Dropped; what it holds is hidden wherever it comes up."""
+    SECRET = auto()
+    """Dropped; its value is hidden everywhere else, too."""
 
 
-_KEPT_HEADERS = frozenset({
+_VISIBLE_HEADERS = frozenset({
     "accept-ranges", "content-encoding", "content-length", "content-range", "content-type",
     "etag", "if-range", "last-modified", "range", "retry-after", "transfer-encoding",
 })  # fmt: skip
@@ -49,42 +51,56 @@ def kind_of_header(name: str) -> HeaderKind:
         return HeaderKind.ADDRESS
     if name == "x-request-id":
         return HeaderKind.LABEL
-    if name in _KEPT_HEADERS or _RATE_LIMIT.fullmatch(name):
-        return HeaderKind.KEPT
-    return HeaderKind.DROPPED if name in _HARMLESS_HEADERS else HeaderKind.LEARNT
+    if name in _VISIBLE_HEADERS or _RATE_LIMIT.fullmatch(name):
+        return HeaderKind.VISIBLE
+    return HeaderKind.DROPPED if name in _HARMLESS_HEADERS else HeaderKind.SECRET
 
 
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+#: Names of credentials: their values are never shown, not even ordinary words.
+_CREDENTIAL = re.compile(
+    r"token|secret|passw|passphrase|pwd|signature|credential|api[_-]?key|authorization|private[_-]?key|jwt"
+)
 _ANYWHERE = re.compile(
-    r"token|secret|passw|passphrase|signature|signed|signing|credential|api[_-]?key|authorization|cookie|session|idempotency"
-    r"|bearer|webhook|callback|private|jwt|csrf|xsrf|policy|x[_-](?:amz|goog)[_-]"
+    rf"{_CREDENTIAL.pattern}|signed|signing|cookie|session|idempotency|bearer|webhook|callback|private|csrf|xsrf|policy"
+    r"|x[_-](?:amz|goog)[_-]"
 )
-_AS_A_WORD = re.compile(
-    r"(?:[\w.-]*[_.-])?(?:sig|key|keys|key_id|auth|pin|otp|hmac|pwd|sas|nonce|e-?mail|phone|code_verifier)"
+_WHOLE_WORD = re.compile(
+    r"(?:[\w.-]*[_.-])?(?:sig|key|keys|key_id|auth|pin|otp|hmac|sas|nonce|e-?mail|phone|code_verifier)"
 )
-_UNTIL = re.compile(r"(?:[\w-]*[_-])?(?:exp|expires|expiry|expires_at|expiration)")
-#: Counts of language models' tokens and the like; kinds of tokens.
-_HARMLESS = re.compile(r"\w*tokens|token_type|(?:max|min|total)_\w*")
-#: In a query also these, which mean something harmless elsewhere.
+_EXPIRY = re.compile(r"(?:[\w-]*[_-])?(?:exp|expires|expiry|expires_at|expiration)")
+#: Counts of language models' tokens and the like.
+_COUNT = re.compile(r"\w*tokens|(?:max|min|total)_\w*")
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+#: Secret only in a query: elsewhere these names are harmless.
 _IN_QUERY = re.compile(r"code|hash|h|s|t|k|p|st|se|sp|sv|sr|user|pass")
 
 
 @lru_cache(4096)
 def kind_of(name: str) -> Kind:
-    """What the name of a field, a parameter or a variable tells."""
     plain = _HUMP.sub("_", PSEUDONYM.sub("", name)).lower()
     if "prompt" in plain:
         return Kind.PROMPT
-    if _HARMLESS.fullmatch(plain):
-        return Kind.PLAIN
-    if _UNTIL.fullmatch(plain):
-        return Kind.UNTIL
-    return Kind.TELLING if _ANYWHERE.search(plain) or _AS_A_WORD.fullmatch(plain) else Kind.PLAIN
+    names_secret = _ANYWHERE.search(plain) is not None or _WHOLE_WORD.fullmatch(plain) is not None
+    if _COUNT.fullmatch(plain):
+        return Kind.COUNT if names_secret else Kind.PLAIN
+    if _EXPIRY.fullmatch(plain):
+        return Kind.EXPIRY
+    return Kind.SECRET if names_secret and plain != "token_type" else Kind.PLAIN
 
 
 @lru_cache(4096)
-def tells_in_query(name: str) -> bool:
-    return kind_of(name) is Kind.TELLING or _IN_QUERY.fullmatch(name.lower()) is not None
+def is_credential(name: str) -> bool:
+    """Whether it is the name of a password, a token or another credential."""
+    return _CREDENTIAL.search(_HUMP.sub("_", name).lower()) is not None
+
+
+def names_a_secret(name: str, value: str, *, is_in_query: bool = False) -> bool:
+    """Whether the value under this name is a secret."""
+    kind = kind_of(name)
+    if kind is Kind.COUNT:
+        return _NUMBER.fullmatch(value) is None
+    return kind is Kind.SECRET or (is_in_query and _IN_QUERY.fullmatch(name.lower()) is not None)
 
 
 #: ``name=value`` and ``name: value`` in a text, however the quotes are escaped.
@@ -95,8 +111,8 @@ PAIR = re.compile(
     re.IGNORECASE,
 )
 
-#: What secrets look like, wherever they stand: the kind, and how.
-LOOKS: tuple[tuple[str, re.Pattern[str]], ...] = (
+#: The forms of secrets, whatever their names: the kind, and a pattern.
+SECRET_FORMS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("privatekey", re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*KEY-----|\Z)", re.DOTALL)),
     ("jwt", re.compile(r"\beyJ[\w-]{8,}\.[\w-]{4,}\.[\w-]*")),
     ("bearer", re.compile(r"(?<=bearer )(?!REDACTED-)[\w.~+/=-]+", re.IGNORECASE)),
@@ -111,36 +127,36 @@ LOOKS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("idempotencykey", re.compile(r"\bvg1-[a-z2-7]{40}\b")),
     ("email", re.compile(r"\b[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,4}\b", re.ASCII)),
 )
-#: In binary data these would be found by chance.
-_LIKELY_BY_CHANCE = frozenset({"bearer", "basic", "email"})
+#: Binary data matches these by chance.
+_MATCHED_BY_CHANCE = frozenset({"bearer", "basic", "email"})
 
 _WORD = re.compile(r"[A-Z]?[^\W\d_A-Z]{1,24}|[A-Z]{1,24}")
-_NOTHING = frozenset({"null", "true", "false", "none", "undefined", "nan"})
+_LITERALS = frozenset({"null", "true", "false", "none", "undefined", "nan"})
 _MEDIA_TYPE = re.compile(r"[a-z]+/[a-z0-9.+-]+")
-_STRONG = re.compile(r"[A-Za-z0-9_~=+.-]{16,}")
+_TOKEN_FORM = re.compile(r"[A-Za-z0-9_~=+.-]{16,}")
 
 
 def is_word(value: str) -> bool:
-    """Whether it is an ordinary word, which nobody would take for a secret."""
-    return _WORD.fullmatch(value) is not None or value.lower() in _NOTHING
+    """Whether it is an ordinary word, which is not a secret."""
+    return _WORD.fullmatch(value) is not None or value.lower() in _LITERALS
 
 
 def is_unguessable(value: str) -> bool:
-    """Whether a value is special enough to be looked for everywhere: others may stand elsewhere by chance."""
+    """Whether a value is distinctive enough to be hidden everywhere; other values may occur elsewhere by chance."""
     if is_word(value) or _MEDIA_TYPE.fullmatch(value):
         return False
     return len(value) >= 8 or not value.isdigit()
 
 
 def looks_random(value: str) -> bool:
-    """Whether it is as long and as mixed as a token."""
-    return _STRONG.fullmatch(value) is not None and any(map(str.isdigit, value)) and any(map(str.isalpha, value))
+    """Whether it is as long and as irregular as a token."""
+    return _TOKEN_FORM.fullmatch(value) is not None and any(map(str.isdigit, value)) and any(map(str.isalpha, value))
 
 
-def look_of(text: str, *, is_binary: bool = False) -> str | None:
-    """The kind of the first thing in the text that looks like a secret, if there is one."""
-    for kind, pattern in LOOKS:
-        if is_binary and kind in _LIKELY_BY_CHANCE:
+def find_secret_form(text: str, *, is_binary: bool = False) -> str | None:
+    """The kind of the first part of the text that has the form of a secret, or None."""
+    for kind, pattern in SECRET_FORMS:
+        if is_binary and kind in _MATCHED_BY_CHANCE:
             continue
         for match in pattern.finditer(text):
             if not PSEUDONYM.fullmatch(match[0]) and not is_word(match[0]):

@@ -1,4 +1,4 @@
-"""A sandbox of the service: real sockets, real rules, real videos; no money. It imports nothing of the SDK."""
+"""A sandbox of the service: real sockets, rules and videos, and no charges. It imports nothing of the SDK."""
 
 try:
     from vidgen_async.sandbox.service import Sandbox

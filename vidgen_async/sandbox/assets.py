@@ -1,4 +1,4 @@
-"""Reference assets: uploads that are really decoded, kept for 72 hours (2.3, 4.3)."""
+"""Reference assets: uploaded images, which are decoded and stored for 72 hours (2.3, 4.3)."""
 
 import base64
 import binascii
@@ -7,7 +7,6 @@ import re
 import secrets
 from collections.abc import Iterator
 from functools import cache
-from itertools import islice
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,16 +18,16 @@ from vidgen_async.sandbox.responses import Refusal
 from vidgen_async.sandbox.signed_links import LinkSigner
 
 RETENTION = 72 * 3600.0
-#: Pictures that Pillow decodes by itself; for some others it would run a program of the machine.
+#: The formats that Pillow decodes itself; for some others it would start an external program.
 FORMATS = frozenset({"PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "AVIF"})
-#: The sandbox's own: the description sets no limit.
+#: The sandbox's own limit: the description sets none.
 MOST_PIXELS = 50_000_000
 ASSET_PATH = re.compile(r"/api/reference-assets/([^/?]+)/content/([^/?]+)")
 
 
 @frozen
 class Asset:
-    """One uploaded image. It cannot be used from ``expires_at`` on."""
+    """One uploaded image. It cannot be used at ``expires_at`` or later."""
 
     id: str
     account: Account = field(repr=False)
@@ -44,7 +43,7 @@ class Asset:
 
 @frozen
 class DecodedImage:
-    """Bytes that Pillow could decode to the last pixel."""
+    """An image that Pillow could decode completely."""
 
     content: bytes = field(repr=False)
     mime: str
@@ -52,9 +51,9 @@ class DecodedImage:
 
 
 def decode_image(text: str) -> DecodedImage:
-    """The image in a data URI or in plain Base64. Its format is read from the content, never from the URI.
+    """Return the image in a data URI or in plain Base64. Its format is detected from the content, not from the URI.
 
-    An image of more than 50 megapixels is refused before it is decoded, however small its file.
+    An image of more than 50 megapixels is refused before it is decoded, even if its file is small.
     """
     payload = text
     if text[:5].lower() == "data:":
@@ -67,10 +66,10 @@ def decode_image(text: str) -> DecodedImage:
         raise Refusal(400, "INVALID_REFERENCE_IMAGE", f"image_b64 is not valid Base64: {error}") from error
     if not content:
         raise Refusal(400, "EMPTY_REFERENCE_ASSET", "the uploaded content is empty; upload the original file again")
-    return _verified(content)
+    return _verify(content)
 
 
-def _verified(content: bytes) -> DecodedImage:
+def _verify(content: bytes) -> DecodedImage:
     try:
         with Image.open(io.BytesIO(content), formats=_formats()) as image:
             if image.width * image.height > MOST_PIXELS:
@@ -81,14 +80,14 @@ def _verified(content: bytes) -> DecodedImage:
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise _too_large() from None
-    except Exception as error:  # Pillow's decoders raise whatever their format makes of broken bytes
+    except Exception as error:  # Pillow's decoders raise errors of many types
         raise Refusal(400, "INVALID_REFERENCE_IMAGE", f"the image cannot be decoded: {type(error).__name__}") from error
     return DecodedImage(content, mime or f"image/{kind.lower()}", kind.lower())
 
 
 @cache
 def _formats() -> tuple[str, ...]:
-    """Those of the formats that this Pillow can decode."""
+    """Return those of the formats that this build of Pillow can decode."""
     Image.init()
     return tuple(FORMATS.intersection(Image.OPEN))
 
@@ -100,27 +99,26 @@ def _too_large() -> Refusal:
 
 @define
 class AssetStore:
-    """The uploads of all accounts. ``base`` is the origin that their full URLs start with."""
+    """The uploads of all accounts. ``base`` is the origin of their full URLs."""
 
     base: str
     signer: LinkSigner
     retention: float = RETENTION
-    #: Grows with every change.
-    revision: int = 0
+    #: How often assets were deleted.
+    deletions: int = 0
     _assets: dict[str, Asset] = field(factory=dict)
 
     def add(self, account: Account, image: DecodedImage, now: float) -> Asset:
         name = secrets.token_hex(12)
-        made = Asset(
+        asset = Asset(
             f"asset_{name}", account, image.content, image.mime, f"{name[:8]}.{image.suffix}", now + self.retention
         )
-        self.put(made)
-        return made
+        self.put(asset)
+        return asset
 
     def put(self, asset: Asset) -> None:
-        """Keep an asset that is made already."""
+        """Add an existing asset."""
         self._assets[asset.id] = asset
-        self.revision += 1
 
     def __iter__(self) -> Iterator[Asset]:
         return iter(tuple(self._assets.values()))
@@ -128,27 +126,26 @@ class AssetStore:
     def __len__(self) -> int:
         return len(self._assets)
 
-    def newest(self, limit: int) -> list[Asset]:
-        """The last ``limit`` uploads, newest last."""
-        return list(islice(reversed(self._assets.values()), limit))[::-1]
+    def __reversed__(self) -> Iterator[Asset]:
+        return reversed(self._assets.values())
 
     def delete(self, asset_id: str) -> None:
-        """Delete an asset before its time, as the service may."""
+        """Delete an asset before it expires, as the service may."""
         del self._assets[asset_id]
-        self.revision += 1
+        self.deletions += 1
 
     def clear(self) -> None:
-        """Delete all of them."""
+        """Delete all assets."""
         self._assets.clear()
-        self.revision += 1
+        self.deletions += 1
 
     def as_json(self, asset: Asset) -> dict[str, Any]:
-        """What POST /files answers. The url starts with ``/``: the caller puts the host in front (2.3)."""
+        """Return the answer to POST /files. The url starts with ``/``: the caller puts the host in front (2.3)."""
         url = f"{asset.path}?token={self.signer.token(asset.path)}"
         return {"id": asset.id, "image_id": asset.id, "url": url, "mime": asset.mime, "name": asset.name}
 
     def owned(self, account: Account, asset_id: str, now: float) -> Asset:
-        """The caller's own, unexpired asset, else the refusal of section 7."""
+        """Return an asset of the account that has not expired; raise the refusal of section 7 otherwise."""
         asset = self._assets.get(asset_id)
         if asset is None or asset.account is not account or now >= asset.expires_at:
             raise Refusal(
@@ -157,7 +154,7 @@ class AssetStore:
         return asset
 
     def is_own_url(self, url: str) -> bool:
-        """Whether ``url`` is a full URL of this service's assets. In its scheme and host, case does not count."""
+        """Return whether ``url`` is the full URL of an asset of this service. Scheme and host are case-insensitive."""
         try:
             parts = urlsplit(url)
         except ValueError:
@@ -167,7 +164,7 @@ class AssetStore:
         )
 
     def by_url(self, account: Account, url: str, now: float) -> Asset:
-        """The asset behind a URL of ours; its token must be complete."""
+        """Return the asset at a full URL of this service; the URL must have its complete token."""
         parts = urlsplit(url)
         found = ASSET_PATH.fullmatch(parts.path)
         asset = self.owned(account, found[1] if found else "", now)
@@ -176,7 +173,7 @@ class AssetStore:
         return asset
 
     def open(self, path: str, query: str, now: float) -> Asset:
-        """The asset at a path of the service, for anybody who has its token."""
+        """Return the asset at a path of the service, for any caller that has its token."""
         found = ASSET_PATH.fullmatch(path)
         asset = self._assets.get(found[1]) if found else None
         if asset is None or asset.path != path or now >= asset.expires_at:

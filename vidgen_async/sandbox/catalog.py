@@ -4,10 +4,10 @@ from typing import Any, Literal
 
 from attrs import frozen
 
-#: How the content endpoint delivers a model's videos (4.6).
+#: How the content endpoint returns a model's videos (4.6).
 Delivery = Literal["ranges", "no ranges", "signed link"]
 
-#: How an entry's fields are named on the wire.
+#: The names of an entry's fields on the wire.
 WIRE_NAMES = {
     "code": "code",
     "name": "name",
@@ -25,10 +25,10 @@ WIRE_NAMES = {
 
 @frozen(kw_only=True)
 class CatalogEntry:
-    """One model. A maximum of None is absent from the wire, and nothing is then refused for its number.
+    """One model. A maximum of None is absent on the wire, and is not checked.
 
-    ``min_reference_images``, ``delivery`` and the prices' names are the sandbox's own: the description names a minimum
-    for vendorh3 only, deliveries by example, and no price fields. ``points`` is what a task costs the caller.
+    ``min_reference_images``, ``delivery`` and the names of the prices are the sandbox's own: the description has a
+    minimum for vendorh3 only, deliveries as examples, and no names of price fields. A task costs ``points``.
     """
 
     code: str
@@ -47,11 +47,11 @@ class CatalogEntry:
 
     @property
     def is_usable(self) -> bool:
-        """Only an enabled model that is not in maintenance takes tasks (section 3)."""
+        """Whether a task can be created: the model is enabled and not in maintenance (section 3)."""
         return self.enabled and not self.maintenance
 
     def as_json(self) -> dict[str, Any]:
-        """The entry as GET /models shows it: what it does not say is absent, not null."""
+        """Return the entry as GET /models shows it: fields without a value are absent, not null."""
         entry = {name: getattr(self, field) for name, field in WIRE_NAMES.items()}
         return {
             name: list(value) if isinstance(value, tuple) else value

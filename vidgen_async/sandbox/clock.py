@@ -1,4 +1,4 @@
-"""The sandbox's own time."""
+"""The clock of a sandbox."""
 
 import asyncio
 import math
@@ -10,7 +10,7 @@ from attrs import frozen
 
 @frozen
 class Pace:
-    """How time runs: ``base`` seconds at the real moment ``since`` (monotonic), and ``speed`` from then on."""
+    """The rate of time: ``base`` seconds at the monotonic time ``since``, then ``speed`` times real time."""
 
     base: float
     since: float
@@ -21,55 +21,55 @@ class Pace:
 
 
 class SandboxClock:
-    """Wall seconds of the sandbox: real time times ``speed``, plus what was skipped with :meth:`advance`.
+    """The sandbox's time: real time multiplied by ``speed``, plus the seconds passed to :meth:`advance`.
 
-    Every lifetime in the sandbox is computed from it when somebody asks; nothing in it runs on a timer. With speed 0
-    time stands still until it is advanced. Any thread may read it; only the thread of the sandbox's event loop may
-    change it, because that wakes those who sleep there.
+    States and expiry times are computed from the clock on each request; the sandbox has no timers. At speed 0 time
+    only passes with :meth:`advance`. Any thread may read the clock. Only the thread of the sandbox's event loop may
+    change it, because a change wakes the coroutines that sleep on it.
     """
 
     def __init__(self, speed: float = 1.0, *, start: float | None = None) -> None:
-        self._pace = Pace(time.time() if start is None else start, time.monotonic(), _checked(speed))
-        self._jump = asyncio.Event()
+        self._pace = Pace(time.time() if start is None else start, time.monotonic(), _check_speed(speed))
+        self._changed = asyncio.Event()
 
     def now(self) -> float:
-        """Seconds since 1970, as the sandbox sees them."""
+        """Return the sandbox's time in seconds since 1970."""
         return self._pace.now()
 
     @property
     def speed(self) -> float:
-        """Sandbox seconds in one real second, 0 or more; set it in the thread of the sandbox's event loop."""
+        """Sandbox seconds per real second, 0 or more. Set it in the thread of the sandbox's event loop."""
         return self._pace.speed
 
     @speed.setter
     def speed(self, value: float) -> None:
-        self._go_on(self.now(), _checked(value))
+        self._set(self.now(), _check_speed(value))
 
     def advance(self, seconds: float) -> None:
-        """Let ``seconds`` pass at once. Call it in the thread of the sandbox's event loop."""
+        """Move the clock forward by ``seconds``. Call it in the thread of the sandbox's event loop."""
         if not 0 <= seconds < math.inf:
-            raise ValueError(f"time does not run backwards, and does not end: {seconds!r}")
-        self._go_on(self.now() + seconds, self.speed)
+            raise ValueError(f"seconds must be 0 or more, and finite, not {seconds!r}")
+        self._set(self.now() + seconds, self.speed)
 
     def start_at(self, now: float) -> None:
-        """Go on from another time, earlier or later: for a state that was kept."""
-        self._go_on(now, self.speed)
+        """Continue from another time, earlier or later: for a stored state."""
+        self._set(now, self.speed)
 
     async def sleep(self, seconds: float) -> None:
-        """Return when ``seconds`` of the sandbox have passed."""
+        """Return after ``seconds`` of the sandbox's time."""
         until = self.now() + seconds
         while (left := until - self.now()) > 0:
             with suppress(TimeoutError):
                 async with asyncio.timeout(left / self.speed if self.speed else None):
-                    await self._jump.wait()
+                    await self._changed.wait()
 
-    def _go_on(self, now: float, speed: float) -> None:
+    def _set(self, now: float, speed: float) -> None:
         self._pace = Pace(now, time.monotonic(), speed)
-        self._jump.set()
-        self._jump = asyncio.Event()
+        self._changed.set()
+        self._changed = asyncio.Event()
 
 
-def _checked(speed: float) -> float:
+def _check_speed(speed: float) -> float:
     if not 0 <= speed < math.inf:
         raise ValueError(f"speed must be 0 or more, and finite, not {speed!r}")
     return speed

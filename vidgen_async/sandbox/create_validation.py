@@ -1,5 +1,7 @@
-"""What a body of POST /videos must be (2.4). Field names stand here a second time on purpose: the sandbox does not
-believe the SDK."""
+"""Validates the body of POST /videos (2.4).
+
+The field names are repeated here on purpose: the sandbox takes nothing from the SDK, so that it can find its errors.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -31,13 +33,13 @@ FIELDS = frozenset(
     }
     | {*URL_LISTS, *OBJECT_LISTS}
 )
-#: Hosts that nobody owns (rule 2: placeholders must not be submitted as they are).
+#: Reserved hosts (rule 2: placeholders must not be submitted).
 EXAMPLE_DOMAINS = ("example.com", "example.org", "example.net", "example")
 
 
 @frozen
-class Wish:
-    """A valid body, its aliases resolved and its defaults filled in."""
+class CreateRequest:
+    """A valid body with its aliases resolved and its defaults filled in."""
 
     prompt: str
     seconds: int
@@ -50,7 +52,7 @@ class Wish:
 
 
 def read_body(body: object, *, allow_unknown_fields: bool = False) -> Body:
-    """The body, if it is an object with a model and with nothing that the model does not decide about."""
+    """Return the body if it is an object with a model and only known fields; raise a Refusal (400) otherwise."""
     if not isinstance(body, dict):
         raise _invalid("the body must be a JSON object")
     for name in body:
@@ -63,12 +65,12 @@ def read_body(body: object, *, allow_unknown_fields: bool = False) -> Body:
     return body
 
 
-def read_wish(body: Body, entry: CatalogEntry) -> Wish:
-    """What is asked for, checked against the model; a Refusal (400) names everything that is wrong."""
+def read_request(body: Body, entry: CatalogEntry) -> CreateRequest:
+    """Return the request, checked against the model; raise a Refusal (400) that names every problem."""
     problems = [problem for check in _CHECKS for problem in check(body, entry)]
     if problems:
         raise _invalid("; ".join(problems))
-    return Wish(
+    return CreateRequest(
         prompt=body["prompt"],
         seconds=int(_either(body, "duration", "seconds") or entry.durations[0]),
         ratio=_either(body, "ratio", "aspect_ratio") or DEFAULT_RATIO,
@@ -81,7 +83,7 @@ def read_wish(body: Body, entry: CatalogEntry) -> Wish:
 
 
 def _check_nulls(body: Body, _: CatalogEntry) -> Iterator[str]:
-    """An optional field is left out; 2.4 says of none that it may be null."""
+    """Optional fields may be absent; 2.4 allows null for none of them."""
     for name, value in body.items():
         if name in FIELDS and value is None:
             yield f"{name}: must not be null; leave it out"
@@ -180,7 +182,7 @@ def _urls(body: Body, plain: str, objects: str) -> tuple[str, ...]:
 
 
 def _is_integer(value: object) -> bool:
-    """JSON has one kind of number: 5.0 is the integer 5."""
+    """Return whether a JSON number is an integer; 5.0 is one."""
     return (isinstance(value, int) and not isinstance(value, bool)) or (isinstance(value, float) and value.is_integer())
 
 

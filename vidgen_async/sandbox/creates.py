@@ -1,4 +1,4 @@
-"""POST /videos after the head: the submission limit, the Idempotency-Key, the charge, the task (4.4)."""
+"""POST /videos: the submission limit, the Idempotency-Key, the charge and the task (4.4)."""
 
 import json
 import secrets
@@ -9,7 +9,7 @@ from attrs import define, evolve, field
 
 from vidgen_async.sandbox.assets import AssetStore
 from vidgen_async.sandbox.catalog import CatalogEntry
-from vidgen_async.sandbox.create_validation import Body, Wish, read_body, read_wish
+from vidgen_async.sandbox.create_validation import Body, CreateRequest, read_body, read_request
 from vidgen_async.sandbox.ledger import Account, KeyedCreate
 from vidgen_async.sandbox.media.video_content import Film, Picture, size_of
 from vidgen_async.sandbox.request_log import ReceivedCreate
@@ -20,12 +20,12 @@ WINDOW = 60.0
 
 
 @define(kw_only=True)
-class CreateDesk:
-    """Takes creates one after the other: nothing in it waits, so two with the same key cannot make two tasks.
+class CreateHandler:
+    """Handles one create at a time, without an await, so that two with the same key cannot create two tasks.
 
-    The description does not say what a used key with another body gets: here it is 409. It does not say what counts
-    as a submission either: here every create with a valid key of the service counts, whatever its answer, except
-    those that are refused for the limit itself.
+    The description does not define the answer to a used key with another body: here it is 409. It does not define a
+    submission either: here every create with a valid API key counts, whatever its answer, except those that are
+    refused because of the limit.
     """
 
     models: dict[str, CatalogEntry]
@@ -37,35 +37,35 @@ class CreateDesk:
     submission_limit: int
     allow_unknown_fields: bool = False
     outcome: Outcome = outcome_by_prompt
-    #: How the next tasks end, one after the other, before ``outcome`` is asked.
+    #: How the next tasks end, in order; ``outcome`` decides for the tasks after them.
     next_outcomes: list[Failure | None] = field(factory=list)
 
-    def take(self, account: Account, create: ReceivedCreate, now: float) -> Answer:
-        """The answer to a create; ``create`` learns which task it stands for. A refused one uses up no key."""
-        self._count(account, now)
+    def handle(self, account: Account, create: ReceivedCreate, now: float) -> Answer:
+        """Return the answer to a create, and set the task id in ``create``. A refused create does not use its key."""
+        self._count_submission(account, now)
         key = create.idempotency_key
         if key is not None and not 8 <= len(key) <= 100:
             raise Refusal(400, "INVALID_PARAMETER", "Idempotency-Key: must be 8 to 100 characters long")
         if media_type_of(create.headers) != "application/json" or create.body is None:
             raise not_json()
         canonical = json.dumps(create.body, sort_keys=True)
-        task = self._replayed(account, key, canonical)
+        task = self._find_replay(account, key, canonical)
         create.replayed = task is not None
         if task is None:
-            task = self._make(account, create.body, now)
+            task = self._create_task(account, create.body, now)
             if key is not None:
                 account.keys[key] = KeyedCreate(canonical, task.id)
         create.task_id = task.id
-        return _accepted(task)
+        return _accepted_answer(task)
 
     def clear(self) -> None:
-        """Forget all tasks, uploads and planned failures."""
+        """Remove all tasks, uploads and planned failures."""
         self.tasks.clear()
         self.assets.clear()
         self.refunds.clear()
         self.next_outcomes.clear()
 
-    def _count(self, account: Account, now: float) -> None:
+    def _count_submission(self, account: Account, now: float) -> None:
         recent = account.submitted_at
         while recent and recent[0] <= now - WINDOW:
             recent.popleft()
@@ -75,23 +75,23 @@ class CreateDesk:
             raise Refusal(429, "SUBMISSION_LIMIT_REACHED", message, {"Retry-After": str(wait)})
         account.submit(now)
 
-    def _replayed(self, account: Account, key: str | None, canonical: str) -> SandboxTask | None:
-        known = account.keys.get(key) if key is not None else None
-        if known is None:
+    def _find_replay(self, account: Account, key: str | None, canonical: str) -> SandboxTask | None:
+        earlier = account.keys.get(key) if key is not None else None
+        if earlier is None:
             return None
-        if known.body != canonical:
+        if earlier.body != canonical:
             raise Refusal(409, "IDEMPOTENCY_KEY_REUSED", "this Idempotency-Key was used with another body")
-        return self.tasks[known.task_id]
+        return self.tasks[earlier.task_id]
 
-    def _make(self, account: Account, given: object, now: float) -> SandboxTask:
-        body = read_body(given, allow_unknown_fields=self.allow_unknown_fields)
-        entry = self._usable(body["model"])
-        wish = read_wish(body, entry)
-        film = self._film(account, entry, wish, now)
+    def _create_task(self, account: Account, received: object, now: float) -> SandboxTask:
+        body = read_body(received, allow_unknown_fields=self.allow_unknown_fields)
+        entry = self._usable_model(body["model"])
+        request = read_request(body, entry)
+        film = self._film(account, entry, request, now)
         if account.balance < entry.points:
             message = f"not enough credits: {entry.points} needed, {account.balance} left"
             raise Refusal(402, "INSUFFICIENT_CREDITS", message)
-        task = self._draft(account, body, entry, film, now)
+        task = self._new_task(account, body, entry, film, now)
         failure = self.next_outcomes.pop(0) if self.next_outcomes else self.outcome(task)
         task = evolve(task, failure=failure)
         account.book(now, "charge", -task.points, task.id)
@@ -99,7 +99,7 @@ class CreateDesk:
         self.refunds.expect(task)
         return task
 
-    def _draft(self, account: Account, body: Body, entry: CatalogEntry, film: Film, now: float) -> SandboxTask:
+    def _new_task(self, account: Account, body: Body, entry: CatalogEntry, film: Film, now: float) -> SandboxTask:
         return SandboxTask(
             id=f"task_{secrets.token_hex(12)}",
             account=account,
@@ -112,7 +112,7 @@ class CreateDesk:
             running_for=self.running_for,
         )
 
-    def _usable(self, code: str) -> CatalogEntry:
+    def _usable_model(self, code: str) -> CatalogEntry:
         entry = self.models.get(code)
         if entry is None:
             raise Refusal(400, "INVALID_PARAMETER", f"model: there is no model {code!r}")
@@ -121,19 +121,19 @@ class CreateDesk:
             raise Refusal(503, "MODEL_UNAVAILABLE", f"the model {code} is {why}")
         return entry
 
-    def _film(self, account: Account, entry: CatalogEntry, wish: Wish, now: float) -> Film:
-        width, height = size_of(wish.resolution, wish.ratio)
-        notes = [f"{entry.code} · {wish.resolution} · {wish.ratio} · {wish.seconds} s"]
-        notes += [f"{number} {kind}" for kind, number in (("audio", wish.audios), ("video", wish.videos)) if number]
-        pictures = tuple(self._pictures(account, wish, now))
-        return Film(wish.prompt, wish.seconds, width, height, pictures, tuple(notes))
+    def _film(self, account: Account, entry: CatalogEntry, request: CreateRequest, now: float) -> Film:
+        width, height = size_of(request.resolution, request.ratio)
+        notes = [f"{entry.code} · {request.resolution} · {request.ratio} · {request.seconds} s"]
+        notes += [f"{n} {kind}" for kind, n in (("audio", request.audios), ("video", request.videos)) if n]
+        pictures = tuple(self._pictures(account, request, now))
+        return Film(request.prompt, request.seconds, width, height, pictures, tuple(notes))
 
-    def _pictures(self, account: Account, wish: Wish, now: float) -> Iterator[Picture]:
-        """Own assets by id or by URL; an image on another host is accepted and never fetched."""
-        for image_id in wish.image_ids:
+    def _pictures(self, account: Account, request: CreateRequest, now: float) -> Iterator[Picture]:
+        """Return own assets by id or URL, and images on other hosts, which are accepted and never fetched."""
+        for image_id in request.image_ids:
             asset = self.assets.owned(account, image_id, now)
             yield Picture(asset.name, asset.content)
-        for url in wish.image_urls:
+        for url in request.image_urls:
             if self.assets.is_own_url(url):
                 asset = self.assets.by_url(account, url, now)
                 yield Picture(asset.name, asset.content)
@@ -142,7 +142,7 @@ class CreateDesk:
                 yield Picture(f"{parts.hostname}{parts.path}")
 
 
-def _accepted(task: SandboxTask) -> Answer:
-    """202. That it carries the task id is all that is documented of it."""
+def _accepted_answer(task: SandboxTask) -> Answer:
+    """Return the 202. Only its task id is documented."""
     body = {"id": task.id, "task_id": task.id, "status": "queued", "model": task.model, "points": task.points}
     return Answer.json(202, body | {"created_at": int(task.created_at), "upstream_task_id": None})

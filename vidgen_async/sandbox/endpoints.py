@@ -1,4 +1,4 @@
-"""The six endpoints, the assets' addresses and the signed links: each takes a call and gives an answer or a Refusal."""
+"""The six endpoints, the URLs of assets and the signed links: each returns an answer or raises a Refusal."""
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
@@ -8,9 +8,9 @@ from attrs import define, field, frozen
 from vidgen_async.sandbox import json_codec
 from vidgen_async.sandbox.assets import ASSET_PATH, Asset, AssetStore, DecodedImage, decode_image
 from vidgen_async.sandbox.clock import SandboxClock
-from vidgen_async.sandbox.creates import CreateDesk
+from vidgen_async.sandbox.creates import CreateHandler
 from vidgen_async.sandbox.ledger import Account, Accounts
-from vidgen_async.sandbox.media.render_cache import Projector, RenderedVideo
+from vidgen_async.sandbox.media.render_cache import RenderCache, RenderedVideo
 from vidgen_async.sandbox.request_log import ReceivedCreate
 from vidgen_async.sandbox.responses import Answer, Refusal, media_type_of, not_json, video_answer
 from vidgen_async.sandbox.routes import LINKS, PREFIX, Route
@@ -20,7 +20,7 @@ from vidgen_async.sandbox.tasks import SandboxTask
 
 @frozen
 class Call:
-    """A request that has been read. ``path`` and ``query`` are as they came."""
+    """A request that was read completely. ``path`` and ``query`` are as received."""
 
     route: Route
     path: str
@@ -32,27 +32,27 @@ class Call:
 
 @define(kw_only=True)
 class Endpoints:
-    """Everything that the service answers. ``service_url`` and ``links_url`` are its two origins."""
+    """All operations of the service. ``service_url`` and ``links_url`` are its two origins."""
 
     clock: SandboxClock
     accounts: Accounts
-    desk: CreateDesk
+    create_handler: CreateHandler
     signer: LinkSigner
-    projector: Projector
+    render_cache: RenderCache
     service_url: str = ""
     links_url: str = ""
 
     @property
     def assets(self) -> AssetStore:
-        return self.desk.assets
+        return self.create_handler.assets
 
     def link(self, task: SandboxTask, now: float, lifetime: float | None = None) -> str:
-        """A signed link to the task's video."""
+        """Return a signed link to the task's video."""
         return self.links_url + self.signer.sign(f"{LINKS}{task.upstream_task_id}.mp4", now, lifetime)
 
-    async def carry_out(self, call: Call) -> Answer:
-        """The answer of the service to a call."""
-        self.desk.refunds.settle(self.clock.now())
+    async def handle(self, call: Call) -> Answer:
+        """Return the answer to a call, after booking the refunds that are due."""
+        self.create_handler.refunds.settle(self.clock.now())
         try:
             return await _OPS[call.route.op](self, call)
         except Refusal as refusal:
@@ -60,7 +60,7 @@ class Endpoints:
 
     async def list_models(self, call: Call) -> Answer:
         self._account(call)
-        return Answer.json(200, {"models": [entry.as_json() for entry in self.desk.models.values()]})
+        return Answer.json(200, {"models": [entry.as_json() for entry in self.create_handler.models.values()]})
 
     async def get_account(self, call: Call) -> Answer:
         """The field names are the sandbox's own: 2.2 shows none."""
@@ -71,12 +71,12 @@ class Endpoints:
         account = self._account(call)
         if media_type_of(call.headers) != "application/json":
             raise not_json()
-        found = await self.projector.run(self._read_upload, account, call.body)
-        asset = found if isinstance(found, Asset) else self.assets.add(account, found, self.clock.now())
+        upload = await self.render_cache.run(self._read_upload, account, call.body)
+        asset = upload if isinstance(upload, Asset) else self.assets.add(account, upload, self.clock.now())
         return Answer.json(200, self.assets.as_json(asset))
 
     def _read_upload(self, account: Account, raw: bytes) -> Asset | DecodedImage:
-        """Runs in a thread: an upload may be large. An own asset's URL gives the same asset again (4.3)."""
+        """Runs in a thread, because an upload may be large. The URL of an own asset returns that asset (4.3)."""
         text, url = _upload_fields(raw)
         if text is not None:
             if ASSET_PATH.fullmatch(text.partition("?")[0]):
@@ -85,15 +85,15 @@ class Endpoints:
                 return decode_image(text)
             url = text
         if url is None or not self.assets.is_own_url(url):
-            message = "only the full URL of the caller's own asset is reused; external URLs belong into image_urls"
+            message = "only the full URL of an asset of this account can be reused; external URLs belong in image_urls"
             raise Refusal(400, "UNSUPPORTED_REFERENCE_URL", message)
         return self.assets.by_url(account, url, self.clock.now())
 
     async def create_video(self, call: Call) -> Answer:
         account = self._account(call)
         if call.create is None:
-            raise ValueError("a create is carried out with its record")
-        return self.desk.take(account, call.create, self.clock.now())
+            raise ValueError("a create needs its record in the request log")
+        return self.create_handler.handle(account, call.create, self.clock.now())
 
     async def get_video(self, call: Call) -> Answer:
         task = self._task(call)
@@ -109,19 +109,19 @@ class Endpoints:
         delivery = self._delivery(task)
         if delivery == "signed link":
             return Answer(307, b"", {"Location": self._video_url(task, now)})
-        video = await self.projector.video(task.film)
+        video = await self.render_cache.video(task.film)
         if delivery == "no ranges":
             return Answer(200, video.content, {"Content-Type": "video/mp4"})
-        return _ranged(call, video)
+        return _range_answer(call, video)
 
     async def get_link(self, call: Call) -> Answer:
-        """No key is needed here, and none is looked at (5.5)."""
+        """A signed link needs no API key, and none is checked (5.5)."""
         self.signer.check(call.path, call.query, self.clock.now())
         found = re.fullmatch(re.escape(LINKS) + r"up-(\w+)\.mp4", call.path)
-        task = self.desk.tasks.get(found[1][::-1]) if found else None
+        task = self.create_handler.tasks.get(found[1][::-1]) if found else None
         if task is None:
             raise Refusal(404, "NOT_FOUND", "there is no such video")
-        return _ranged(call, await self.projector.video(task.film))
+        return _range_answer(call, await self.render_cache.video(task.film))
 
     async def get_asset(self, call: Call) -> Answer:
         asset = self.assets.open(call.path, call.query, self.clock.now())
@@ -129,12 +129,12 @@ class Endpoints:
 
     async def refuse_unknown(self, call: Call) -> Answer:
         if call.route.allowed:
-            refused = Answer.error(405, "METHOD_NOT_ALLOWED", "this path does not take this method")
+            refused = Answer.error(405, "METHOD_NOT_ALLOWED", "this path does not support this method")
             return refused.with_headers({"Allow": ", ".join(call.route.allowed)})
         return Answer.error(404, "NOT_FOUND", f"there is no such path; check the {PREFIX} prefix")
 
     def _account(self, call: Call) -> Account:
-        """Whose key it is. Only the header counts: a key in a URL is never accepted (5.4)."""
+        """Return the account of the API key. Only the header is read: a key in a URL is never accepted (5.4)."""
         given = re.fullmatch(r"Bearer +(\S+)", call.headers.get("Authorization", ""), re.IGNORECASE)
         account = self.accounts.get(given[1]) if given else None
         if account is None:
@@ -143,13 +143,13 @@ class Endpoints:
 
     def _task(self, call: Call) -> SandboxTask:
         account = self._account(call)
-        task = self.desk.tasks.get(call.route.id)
+        task = self.create_handler.tasks.get(call.route.id)
         if task is None or task.account is not account:
             raise Refusal(404, "NOT_FOUND", "the task does not exist or does not belong to the current user")
         return task
 
     def _delivery(self, task: SandboxTask) -> str:
-        entry = self.desk.models.get(task.model)
+        entry = self.create_handler.models.get(task.model)
         return entry.delivery if entry else "ranges"
 
     def _video_url(self, task: SandboxTask, now: float) -> str:
@@ -173,7 +173,7 @@ def _upload_fields(raw: bytes) -> tuple[str | None, str | None]:
     return given.get("image_b64"), given.get("image_url")
 
 
-def _ranged(call: Call, video: RenderedVideo) -> Answer:
+def _range_answer(call: Call, video: RenderedVideo) -> Answer:
     return video_answer(video.content, video.etag, call.headers.get("Range"), call.headers.get("If-Range"))
 
 

@@ -1,12 +1,14 @@
-"""Misbehaviour on request: what may go wrong with one exchange, and when it shall."""
+"""Faults: how the sandbox misbehaves on a request, and for which requests."""
 
 import json
+import re
 import secrets
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from attrs import define, evolve, field, frozen
 
+from vidgen_async.sandbox.input_rules import ANYTHING, Rule, number, string, whole_number
 from vidgen_async.sandbox.responses import JSON_TYPE, Answer
 
 Op = Literal[
@@ -26,6 +28,29 @@ OPS: tuple[str, ...] = get_args(Op)
 
 Change = Callable[[Answer], Answer]
 
+# The types of the arguments of faults. Their rules hold for faults that are planned by name, over HTTP and on the
+# command line: a status below 200 is not the end of an answer, and a header is one line.
+HEADER_NAME = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+HEADER_VALUE = r"[^\x00-\x1f\x7f\ud800-\udfff]*"
+Status = Annotated[int, whole_number(200, 999)]
+HeaderValue = Annotated[str, string(HEADER_VALUE, "a header's value, in one line")]
+Headers = Annotated[
+    Mapping[str, str],
+    Rule(
+        "an object, each name a header's name, each value a header's value, in one line",
+        lambda value: (
+            type(value) is dict
+            and all(re.fullmatch(HEADER_NAME, name) for name in value)
+            and all(type(text) is str and re.fullmatch(HEADER_VALUE, text) for text in value.values())
+        ),
+    ),
+]
+Body = Annotated[object, ANYTHING]
+Seconds = Annotated[float, number(0, 1e9)]
+Share = Annotated[float, number(0, 1 << 32)]
+Rate = Annotated[float, number(0.1, 1e9)]
+Size = Annotated[int, whole_number(0, 1 << 32)]
+
 
 def _unchanged(answer: Answer) -> Answer:
     return answer
@@ -33,113 +58,113 @@ def _unchanged(answer: Answer) -> Answer:
 
 @frozen(kw_only=True)
 class Fault:
-    """One way to misbehave; the methods below name the usual ones, and the fields can be combined freely.
+    """One fault. The class methods make the common ones; the fields can be combined freely.
 
-    An exchange goes: read the body (``reads``), carry the request out (``made``), wait (``stalls``), hang up instead of
-    answering (``ends``), change the answer (``changes``), send it (``cuts``, ``rate``). For a create, ``made`` True
-    means that the task is made and charged as if all were well, whatever the caller gets to see; without it nothing is
-    made, and where the fault still shows a real-looking answer, its id stands for no task.
+    The steps of a request are: read the body (``reads``), handle the request (``made``), wait (``stalls``), close the
+    connection instead of answering (``ends``), change the answer (``changes``), and send it (``cuts``, ``rate``). For a
+    create, ``made`` True means that the task is created and charged, whatever the caller receives. With ``made`` False
+    nothing is created, and an id in the answer belongs to no task.
     """
 
     name: str
     made: bool = True
-    #: Whether the body is read before anything else happens.
+    #: Whether the body is read first.
     reads: bool = True
-    #: Seconds of the sandbox to wait before answering; None is for ever: until the caller has gone.
+    #: Seconds of the sandbox's time to wait before the answer; None: until the caller closes the connection.
     stalls: float | None = 0.0
-    #: What to do with the connection instead of answering: a FIN or a RST.
+    #: How to close the connection instead of answering: with a FIN ("close") or a RST ("reset").
     ends: Literal["close", "reset"] | None = None
     #: Bytes to send instead of an HTTP answer; the connection is closed after them.
     raw: bytes | None = None
     changes: Change = _unchanged
-    #: How much of the body to send, as bytes (int) or as a share (float), before the connection is closed.
+    #: How much of the body to send before closing the connection: bytes (int) or a share (float).
     cuts: float | None = None
-    #: Bytes of the body in a real second.
+    #: Bytes of the body per second of real time.
     rate: float | None = None
-    #: What is made of a Range header: a 200 in spite of it, or a 206 with the part from this byte on.
+    #: The answer to a Range header: 200 ("ignored"), or 206 with the part that starts at this byte.
     ranges: Literal["ignored"] | int | None = None
-    #: Whether the connection dies when the next request arrives on it.
+    #: Whether the connection is closed when the next request arrives on it.
     poisons: bool = False
 
     @classmethod
     def status(
         cls,
-        code: int,
-        body: object = None,
+        code: Status,
+        body: Body = None,
         *,
-        headers: Mapping[str, str] | None = None,
-        content_type: str | None = None,
+        headers: Headers | None = None,
+        content_type: HeaderValue | None = None,
         made: bool = False,
     ) -> "Fault":
-        """Answer with any status and any body (bytes and str as they are, anything else as JSON; None: an error body).
-        ``made=True``: the task is made all the same, e.g. a 503 or 504 whose receipt is unknown."""
+        """Answer with any status and body: bytes and str unchanged, anything else as JSON, None an error body. With
+        ``made=True`` the task is created anyway, e.g. a 503 or 504 after which the receipt is unknown."""
         typed = {} if content_type is None else {"Content-Type": content_type}
         answer = _answer(code, body).with_headers({**(headers or {}), **typed})
         return cls(name=f"status {code}", made=made, changes=lambda _: answer)
 
     @classmethod
-    def html(cls, status: int = 200, *, made: bool = True) -> "Fault":
-        """A page instead of JSON or a video, as a proxy would send."""
+    def html(cls, status: Status = 200, *, made: bool = True) -> "Fault":
+        """Answer with an HTML page, as a proxy would."""
         page = "<!doctype html><html><title>Gateway</title><h1>Please try again</h1></html>"
         fault = cls.status(status, page, content_type="text/html; charset=utf-8", made=made)
         return evolve(fault, name=f"html {status}")
 
     @classmethod
-    def redirect(cls, location: str, status: int = 307, *, made: bool = False) -> "Fault":
-        """Redirect to ``location``."""
+    def redirect(cls, location: HeaderValue, status: Status = 307, *, made: bool = False) -> "Fault":
+        """Answer with a redirect to ``location``."""
         fault = cls.status(status, b"", headers={"Location": location}, made=made)
         return evolve(fault, name=f"redirect {status}")
 
     @classmethod
     def close_before_body(cls) -> "Fault":
-        """Close the connection when the head has arrived; nothing is made."""
+        """Close the connection after the request's head; nothing is created."""
         return cls(name="close before body", made=False, reads=False, ends="close")
 
     @classmethod
     def close_after_body(cls, *, made: bool = True) -> "Fault":
-        """Read everything, then close without an answer."""
+        """Read the whole request, then close the connection without an answer."""
         return cls(name="close after body", made=made, ends="close")
 
     @classmethod
     def reset_before_body(cls) -> "Fault":
-        """Reset the connection (RST) when the head has arrived; nothing is made."""
+        """Reset the connection (RST) after the request's head; nothing is created."""
         return cls(name="reset before body", made=False, reads=False, ends="reset")
 
     @classmethod
     def reset_after_body(cls, *, made: bool = True) -> "Fault":
-        """Read everything, then reset the connection (RST)."""
+        """Read the whole request, then reset the connection (RST)."""
         return cls(name="reset after body", made=made, ends="reset")
 
     @classmethod
-    def stall(cls, seconds: float | None = None, *, made: bool = True) -> "Fault":
-        """Read everything, be silent for ``seconds`` of the sandbox, then answer; None: until the caller goes away."""
+    def stall(cls, seconds: Seconds | None = None, *, made: bool = True) -> "Fault":
+        """Read the whole request, and answer after ``seconds`` of the sandbox's time; None: never."""
         return cls(name="stall", made=made, stalls=seconds)
 
     @classmethod
-    def not_http(cls, raw: bytes = b"\x16\x03\x01 this is no HTTP\r\n\r\n", *, made: bool = True) -> "Fault":
-        """Send ``raw`` where a status line should be, and close."""
+    def not_http(cls, raw: bytes = b"\x16\x03\x01 this is not HTTP\r\n\r\n", *, made: bool = True) -> "Fault":
+        """Send ``raw`` instead of an HTTP answer, and close the connection."""
         return cls(name="not http", made=made, raw=raw)
 
     @classmethod
-    def cut(cls, after: float = 0.5, *, made: bool = True) -> "Fault":
-        """The real answer with its full Content-Length, but the connection is closed after ``after`` bytes of the body
+    def cut(cls, after: Share = 0.5, *, made: bool = True) -> "Fault":
+        """Send the real answer with its full Content-Length, but close the connection after ``after`` bytes of the body
         (an int) or that share of it (a float below 1)."""
         return cls(name="cut", made=made, cuts=after)
 
     @classmethod
-    def drip(cls, bytes_per_second: float, *, made: bool = True) -> "Fault":
-        """The real answer, with a body that comes slowly, in real time."""
+    def drip(cls, bytes_per_second: Rate, *, made: bool = True) -> "Fault":
+        """Send the body of the real answer slowly, in real time."""
         return cls(name="drip", made=made, rate=bytes_per_second)
 
     @classmethod
     def drop_after(cls) -> "Fault":
-        """Answer properly and keep the connection alive; close it, without an answer, when the next request on it has
-        been read. That request is not carried out."""
+        """Answer normally and keep the connection alive; close it without an answer when the next request has been
+        read from it. That request is not handled."""
         return cls(name="drop after", poisons=True)
 
     @classmethod
     def edit(cls, change: Callable[[dict[str, Any]], object], *, made: bool = True, name: str = "edit") -> "Fault":
-        """Put what ``change`` makes of the real JSON answer in its place: odd types, missing or unknown values."""
+        """Replace the real JSON answer by what ``change`` returns for it, e.g. with unexpected types or values."""
 
         def changes(answer: Answer) -> Answer:
             changed = json.dumps(change(json.loads(answer.body)), ensure_ascii=False)
@@ -149,7 +174,7 @@ class Fault:
 
     @classmethod
     def without_id(cls, *, made: bool = True) -> "Fault":
-        """The real answer without ``id`` and ``task_id``."""
+        """Send the real answer without ``id`` and ``task_id``."""
 
         def without(body: dict[str, Any]) -> dict[str, Any]:
             return {name: value for name, value in body.items() if name not in ("id", "task_id")}
@@ -158,23 +183,23 @@ class Fault:
 
     @classmethod
     def garble(cls, body: bytes = b'{"id": "task_\xff\xfe', *, made: bool = True) -> "Fault":
-        """The real status and headers with a body that is no JSON."""
+        """Send the real status and headers with a body that is not JSON."""
         return evolve(cls.rewrite(body=body, made=made), name="garble")
 
     @classmethod
     def rewrite(
         cls,
         *,
-        status: int | None = None,
+        status: Status | None = None,
         body: bytes | None = None,
-        headers: Mapping[str, str] | None = None,
-        content_type: str | None = None,
-        length: int | None = None,
+        headers: Headers | None = None,
+        content_type: HeaderValue | None = None,
+        length: Size | None = None,
         made: bool = True,
     ) -> "Fault":
-        """The real answer with some of it replaced, e.g. ``body=b""`` for an empty video. ``length`` is claimed as
-        Content-Length: when it is more than the body, the connection is closed after the body; when it is less, the
-        body ends there and looks complete."""
+        """Send the real answer with parts of it replaced, e.g. ``body=b""`` for an empty video. ``length`` is sent as
+        Content-Length: if the body is shorter, the connection is closed after it; if it is longer, it is cut off
+        there and looks complete."""
         replaced = dict(headers or {})
         replaced |= {"Content-Type": content_type} if content_type is not None else {}
         replaced |= {"Content-Length": str(length)} if length is not None else {}
@@ -188,18 +213,18 @@ class Fault:
 
     @classmethod
     def ignore_range(cls) -> "Fault":
-        """Answer 200 with the whole video whatever Range was asked for."""
+        """Answer 200 with the whole video, whatever the Range header."""
         return cls(name="ignore range", ranges="ignored")
 
     @classmethod
-    def wrong_range(cls, first: int = 0) -> "Fault":
-        """Answer a Range with 206 and the part from byte ``first`` on, whatever was asked for; Content-Range says so.
-        For a Content-Range that lies about the bytes, use :meth:`rewrite` with ``headers``."""
+    def wrong_range(cls, first: Size = 0) -> "Fault":
+        """Answer a Range with 206 and the part that starts at byte ``first``, whatever was requested, with a correct
+        Content-Range. For an incorrect Content-Range use :meth:`rewrite` with ``headers``."""
         return cls(name="wrong range", ranges=first)
 
 
-def lookalike(op: str) -> Answer:
-    """What a fault shows when the request was not carried out: an id that stands for nothing."""
+def made_up_answer(op: str) -> Answer:
+    """Return the answer that a fault changes when the request is not handled: its id belongs to nothing."""
     if op == "videos.create":
         return Answer.json(
             202, {"id": (made_up := f"task_{secrets.token_hex(12)}"), "task_id": made_up, "status": "queued"}
@@ -209,7 +234,7 @@ def lookalike(op: str) -> Answer:
 
 def _answer(code: int, body: object) -> Answer:
     if body is None:
-        return Answer.error(code, f"SANDBOX_{code}", f"the sandbox was told to answer {code}")
+        return Answer.error(code, f"SANDBOX_{code}", f"the sandbox answers {code} because of a planned fault")
     if isinstance(body, bytes | str):
         data = body if isinstance(body, bytes) else body.encode("utf-8", "surrogatepass")
         return Answer(
@@ -220,8 +245,8 @@ def _answer(code: int, body: object) -> Answer:
 
 @define(eq=False)
 class PlannedFault:
-    """A fault that waits for its request: ``after`` requests of the op pass first, then it is played ``times`` times
-    (None: always)."""
+    """A fault and its requests: the first ``after`` requests of the op are handled normally, and the next ``times``
+    requests (None: all) have the fault."""
 
     op: Op
     fault: Fault
@@ -232,25 +257,27 @@ class PlannedFault:
 
 @define
 class FaultPlan:
-    """The faults that are still to be played. The first planned one that fits a request is the one that is played."""
+    """The planned faults, in order. A request has the first fault that matches it."""
 
     planned: list[PlannedFault] = field(factory=list)
 
     def add(self, op: Op, fault: Fault, *, times: int | None = 1, after: int = 0) -> PlannedFault:
-        """Play ``fault`` for the next ``times`` requests of ``op`` ("*": any), once ``after`` of them have passed."""
+        """Plan ``fault`` for the next ``times`` requests of ``op`` ("*": any), after the first ``after`` of them."""
         if op not in OPS:
             raise ValueError(f"there is no operation {op!r}; there are: {', '.join(OPS)}")
         if (times is not None and times < 1) or after < 0:
-            raise ValueError(f"times must be 1 or more, or None, and after 0 or more; not {times!r} and {after!r}")
+            raise ValueError(
+                f"times must be 1 or more, or None, and after must be 0 or more, not {times!r} and {after!r}"
+            )
         self.planned.append(planned := PlannedFault(op, fault, times, after))
         return planned
 
     def clear(self) -> None:
-        """Behave from now on."""
+        """Remove all faults."""
         self.planned.clear()
 
     def remove(self, fault_id: str) -> None:
-        """Take one back; KeyError if it is not planned (any more)."""
+        """Remove one fault; KeyError if it is not planned."""
         for plan in self.planned:
             if plan.id == fault_id:
                 self.planned.remove(plan)
@@ -258,7 +285,7 @@ class FaultPlan:
         raise KeyError(fault_id)
 
     def take(self, op: str) -> Fault | None:
-        """The fault for a request that has just arrived."""
+        """Return the fault for a request that has just arrived, and count it."""
         for plan in self.planned:
             if plan.op not in (op, "*"):
                 continue

@@ -1,46 +1,60 @@
-"""JSON as it comes and goes: never deeper than can be shown again, and without the numbers that JSON does not know."""
+"""Reads and writes JSON with a limit of its depth, and without NaN and infinite numbers."""
 
 import json
 import math
 from collections.abc import Iterable
 from typing import Any
 
-#: How many arrays and objects may lie in each other. The sandbox's own: the description sets no limit.
+#: How deep arrays and objects may be nested. The sandbox's own limit: the description sets none.
 DEEPEST = 100
-#: Digits of a whole number that are read exactly; one with more is beyond all limits, and infinite.
+#: An integer with more digits is read as infinity, which is beyond every limit.
 MOST_DIGITS = 400
 
 
 def read(raw: bytes | str) -> Any:
-    """For a reader who checks every number: NaN and infinite ones are read too.
+    """Return the value of JSON for a caller that checks every number: NaN and infinite numbers are returned too.
 
-    ValueError for what is no JSON, or too deep.
+    Raises:
+        ValueError: It is not JSON, or nested too deep.
     """
-    return _shallow(_loaded(raw, parse_int=_whole))
+    return _check_depth(_load(raw, parse_int=_parse_integer))
 
 
 def read_strictly(raw: bytes | str) -> Any:
-    """ValueError for what is no JSON by RFC 8259 (NaN and Infinity are none), a number that no float can hold, or too
-    deep."""
-    return _shallow(_loaded(raw, parse_constant=_refused, parse_float=_finite))
+    """Return the value of JSON.
+
+    Raises:
+        ValueError: It is not JSON by RFC 8259 (without NaN and Infinity), has a number beyond the range of a float, or
+            is nested too deep.
+    """
+    return _check_depth(_load(raw, parse_constant=_refuse_constant, parse_float=_parse_float))
 
 
-def written(value: Any) -> bytes:
-    """In ASCII, for what may hold text that is none; NaN and infinite numbers, which JSON does not know, are null."""
+def encode(value: Any) -> bytes:
+    """Return JSON in ASCII, which also holds lone surrogates. NaN and infinite numbers become null."""
     try:
         return json.dumps(value, allow_nan=False).encode()
     except ValueError:
         return json.dumps(_without_infinity(value), allow_nan=False).encode()
 
 
-def _loaded(raw: bytes | str, **ways: Any) -> Any:
+def is_strict(value: Any) -> bool:
+    """Return whether a value that was read from JSON has neither NaN nor infinite numbers."""
     try:
-        return json.loads(raw, **ways)
+        json.dumps(value, allow_nan=False)
+    except ValueError:
+        return False
+    return True
+
+
+def _load(raw: bytes | str, **options: Any) -> Any:
+    try:
+        return json.loads(raw, **options)
     except RecursionError:
         raise ValueError("too deep") from None
 
 
-def _shallow(value: Any) -> Any:
+def _check_depth(value: Any) -> Any:
     level = _nested([value])
     for _ in range(DEEPEST):
         level = [inner for outer in level for inner in _nested(outer.values() if isinstance(outer, dict) else outer)]
@@ -53,19 +67,19 @@ def _nested(values: Iterable[Any]) -> list[Any]:
     return [value for value in values if isinstance(value, list | dict)]
 
 
-def _whole(digits: str) -> float:
+def _parse_integer(digits: str) -> float:
     return int(digits) if len(digits) <= MOST_DIGITS else float(digits)
 
 
-def _finite(digits: str) -> float:
+def _parse_float(digits: str) -> float:
     number = float(digits)
     if math.isinf(number):
-        raise ValueError("no float can hold the number")
+        raise ValueError("the number is beyond the range of a float")
     return number
 
 
-def _refused(name: str) -> float:
-    raise ValueError(f"{name} is no JSON")
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is not JSON")
 
 
 def _without_infinity(value: Any) -> Any:

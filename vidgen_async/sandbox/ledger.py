@@ -12,13 +12,13 @@ LedgerKind = Literal["opening", "charge", "refund", "adjustment"]
 
 DEFAULT_BALANCE = 100_000
 
-NAME_RULE = "1 to 100 printable characters, without a blank at either end"
+NAME_RULE = "1 to 100 printable characters, without a space at either end"
 KEY_RULE = "8 to 200 visible ASCII characters"
 
 
 @frozen
 class LedgerEntry:
-    """One movement of credits: ``points`` is added to the balance, so a charge is negative; ``balance`` is after it."""
+    """One change of a balance: ``points`` was added to it (a charge is negative), and ``balance`` is the result."""
 
     at: float
     kind: LedgerKind
@@ -29,7 +29,7 @@ class LedgerEntry:
 
 @frozen
 class KeyedCreate:
-    """What an Idempotency-Key stands for: one body, one task."""
+    """The body and the task of an Idempotency-Key."""
 
     body: str
     task_id: str
@@ -37,19 +37,19 @@ class KeyedCreate:
 
 @define
 class Account:
-    """One user of the service: an API key, a balance, and what the submission rules remember."""
+    """One user of the service: an API key, a balance with its ledger, used Idempotency-Keys and recent submissions."""
 
     name: str
     api_key: str = field(repr=False)
     balance: int = 0
     ledger: list[LedgerEntry] = field(factory=list, repr=False)
     keys: dict[str, KeyedCreate] = field(factory=dict, repr=False)
-    #: The submissions of the last 60 seconds, and how many there ever were.
+    #: The times of the submissions in the last 60 seconds, and the number of all submissions.
     submitted_at: deque[float] = field(factory=deque, repr=False)
     submissions: int = field(default=0, repr=False)
 
     def book(self, at: float, kind: LedgerKind, points: int, task_id: str | None = None) -> None:
-        """Move ``points`` credits, on record."""
+        """Add ``points`` to the balance, with a ledger entry."""
         self.balance += points
         self.ledger.append(LedgerEntry(at, kind, points, task_id, self.balance))
 
@@ -58,8 +58,8 @@ class Account:
         self.submitted_at.append(at)
         self.submissions += 1
 
-    def start_over(self, at: float) -> None:
-        """Back to the opening balance; the name and the key stay."""
+    def reset(self, at: float) -> None:
+        """Restore the opening balance, without keys and submissions. The name and the API key stay."""
         opening = next((entry.points for entry in self.ledger if entry.kind == "opening"), 0)
         self.ledger.clear()
         self.keys.clear()
@@ -69,10 +69,10 @@ class Account:
 
 
 class Accounts(dict[str, Account]):
-    """The accounts by API key, in the order of their making; names and keys are unique."""
+    """The accounts by API key, in the order of their creation. Names and API keys are unique."""
 
     def open(self, name: str | None, api_key: str | None, balance: int, now: float) -> Account:
-        """A new account with its opening entry. ValueError lists everything that is wrong."""
+        """Add and return an account with an opening entry. A ValueError lists every problem."""
         if problems := self.problems(name, api_key):
             raise ValueError("; ".join(problems))
         account = Account(name or self._free_name(), api_key or f"sandbox-key-{secrets.token_hex(16)}")
@@ -81,28 +81,28 @@ class Accounts(dict[str, Account]):
         return account
 
     def problems(self, name: str | None, api_key: str | None) -> list[str]:
-        """Why there can be no new account of this name with this key; without showing the key."""
+        """Return why a new account cannot have this name and API key. The key is not shown."""
         found = []
         if name is not None and (not 1 <= len(name) <= 100 or not name.isprintable() or name != name.strip()):
             found.append(f"name: must be {NAME_RULE}, not {name[:100]!r}")
         elif name in self.names:
-            found.append(f"name: there is an account {name!r} already")
+            found.append(f"name: there is already an account {name!r}")
         if api_key is not None and not re.fullmatch(r"[!-~]{8,200}", api_key):
             found.append(f"api_key: must be {KEY_RULE}")
         elif api_key is not None and api_key in self:
-            found.append(f"api_key: it is the key of the account {self[api_key].name!r}")
+            found.append(f"api_key: this is the key of the account {self[api_key].name!r}")
         return found
 
     def add_missing(self, accounts: Iterable[Account]) -> None:
-        """Add those whose names are new; ValueError for a new one with the key of another."""
+        """Add the accounts whose names are new; ValueError if one of them has the key of another account."""
         for account in accounts:
             if account.name not in self.names:
                 if problems := self.problems(account.name, account.api_key):
                     raise ValueError("; ".join(problems))
                 self[account.api_key] = account
 
-    def named(self, name: str) -> Account:
-        """The account of this name; LookupError lists those that there are."""
+    def by_name(self, name: str) -> Account:
+        """Return the account of this name; a LookupError lists the names that exist."""
         for account in self.values():
             if account.name == name:
                 return account

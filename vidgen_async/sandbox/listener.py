@@ -1,4 +1,4 @@
-"""One address that listens, and can stop listening without giving its port away."""
+"""A listening socket that can refuse connections for a while and keep its port."""
 
 import asyncio
 import os
@@ -12,31 +12,31 @@ from aiohttp.web_protocol import RequestHandler
 BACKLOG = 1024
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
-#: Passes of the event loop in which a connection that was just accepted gets its handler.
+#: Iterations of the event loop after which a connection that was just accepted has its handler.
 SETTLING_PASSES = 3
-#: Seconds for a handler to end once it was cancelled.
+#: Seconds in which a cancelled handler must end.
 SHUTDOWN_TIMEOUT = 0.1
 
 
 class _Connections(web.Server):
-    """aiohttp's server, which also tells when a connection is gone."""
+    """aiohttp's server, with a way to wait until a connection is closed."""
 
     def __init__(self, handler: Handler) -> None:
         super().__init__(handler, access_log=None)
-        self._farewells: dict[RequestHandler, asyncio.Event] = {}
+        self._closed_events: dict[RequestHandler, asyncio.Event] = {}
 
     def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
         super().connection_lost(handler, exc)
-        if farewell := self._farewells.pop(handler, None):
-            farewell.set()
+        if closed := self._closed_events.pop(handler, None):
+            closed.set()
 
-    async def wait_gone(self, request: web.BaseRequest) -> None:
+    async def wait_closed(self, request: web.BaseRequest) -> None:
         if request.transport is not None:
-            await self._farewells.setdefault(request.protocol, asyncio.Event()).wait()
+            await self._closed_events.setdefault(request.protocol, asyncio.Event()).wait()
 
 
 class Origin:
-    """A real listening socket with a handler. ``port`` 0 takes a free port, which it keeps until it is closed."""
+    """A listening socket with a handler. With ``port`` 0 it gets a free port, and keeps it until it is closed."""
 
     def __init__(self, host: str, port: int, handler: Handler) -> None:
         self.host = host
@@ -51,32 +51,32 @@ class Origin:
         return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
 
     async def open(self) -> None:
-        """Listen. Nothing is left behind when the address is taken."""
+        """Start listening. If the address is in use, nothing stays open."""
         self._connections = _Connections(self._run)
         self._placeholder = self._bind()
         self.port = self._placeholder.getsockname()[1]
         await self.accept()
 
     async def accept(self) -> None:
-        """Listen (again)."""
+        """Start listening, also after :meth:`refuse`."""
         if self._placeholder is not None:
             loop = asyncio.get_running_loop()
             self._listener = await loop.create_server(self._connections, sock=self._placeholder, backlog=BACKLOG)
             self._placeholder = None
 
     async def refuse(self) -> None:
-        """Refuse connections, and close those that are open. The port stays ours: it is bound, but nobody listens."""
+        """Refuse new connections and close the open ones. The port stays bound."""
         if await self._stop_listening():
             self._placeholder = self._bind()
-        self._hang_up()
+        self._close_connections()
         await asyncio.sleep(0)
 
-    async def wait_gone(self, request: web.BaseRequest) -> None:
-        """Return when the connection of ``request`` is gone."""
-        await self._connections.wait_gone(request)
+    async def wait_closed(self, request: web.BaseRequest) -> None:
+        """Return when the connection of ``request`` is closed."""
+        await self._connections.wait_closed(request)
 
     async def aclose(self) -> None:
-        """Stop listening, end every handler where it is, close every connection."""
+        """Stop listening, cancel every handler, and close every connection."""
         await self._stop_listening()
         if self._placeholder is not None:
             self._placeholder.close()
@@ -84,17 +84,20 @@ class Origin:
         for worker in self._workers:
             worker.cancel()
         await asyncio.gather(*self._workers, return_exceptions=True)
-        self._hang_up()
+        self._close_connections()
         await self._connections.shutdown(SHUTDOWN_TIMEOUT)
         await asyncio.sleep(0)
 
     async def _stop_listening(self) -> bool:
-        """Whether it did listen. A listener that is closed between accepting a connection and handing it over would
-        lose that connection's socket: no new ones are taken first, and the last ones get their handlers."""
+        """Return whether it was listening.
+
+        A listener that is closed after it accepted a connection, and before the connection has its handler, would leak
+        the connection's socket. So it stops accepting first, and is closed a few iterations of the loop later.
+        """
         listener, self._listener = self._listener, None
         if listener is None:
             return False
-        with suppress(NotImplementedError):  # loops that keep no readers hand over at once
+        with suppress(NotImplementedError):  # loops without readers assign the handler immediately
             asyncio.get_running_loop().remove_reader(listener.sockets[0])
         for _ in range(SETTLING_PASSES):
             await asyncio.sleep(0)
@@ -114,7 +117,7 @@ class Origin:
             raise OSError(error.errno, message) from error
         return bound
 
-    def _hang_up(self) -> None:
+    def _close_connections(self) -> None:
         for connection in self._connections.connections:
             transport = connection.transport
             if transport is not None and transport.get_write_buffer_size():

@@ -1,4 +1,4 @@
-"""One request from its head to its end: recorded, read, carried out, and answered as the faults demand."""
+"""Handles one request from its head to its end: log it, read it, answer it, and apply its fault."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -10,47 +10,46 @@ from attrs import define, field
 from vidgen_async.sandbox import json_codec
 from vidgen_async.sandbox.clock import SandboxClock
 from vidgen_async.sandbox.endpoints import Call, Endpoints
-from vidgen_async.sandbox.faults import Fault, FaultPlan, lookalike
+from vidgen_async.sandbox.faults import Fault, FaultPlan, made_up_answer
 from vidgen_async.sandbox.listener import Origin
-from vidgen_async.sandbox.request_log import OnRequest, OriginName, ReceivedCreate, ReceivedRequest
+from vidgen_async.sandbox.request_log import OnRequest, OriginName, ReceivedRequest, RequestLog
 from vidgen_async.sandbox.responses import Answer, Refusal
 from vidgen_async.sandbox.routes import Route, find_route
 from vidgen_async.sandbox.store.state_file import StateError
 from vidgen_async.sandbox.web import access_control
 from vidgen_async.sandbox.web.pages import FoundPage, PageCall, Pages
-from vidgen_async.sandbox.wire import hang_up, read_body, send
+from vidgen_async.sandbox.wire import close_connection, read_body, send
 
-WELL_BEHAVED = Fault(name="none")
+NO_FAULT = Fault(name="none")
 DROPPED = Fault(name="drop after", made=False, ends="close")
-KEPT_REQUESTS = 20_000
-#: Bytes of a body, for the sandbox's own pages too. The sandbox's own: the description sets no limit.
+#: The largest body in bytes, also for the sandbox's pages. The sandbox's own limit: the description sets none.
 BODY_LIMIT = 1 << 20
-#: Of an upload, which is a whole picture in Base64.
+#: The limits of operations that differ: an upload is an image in Base64.
 BODY_LIMITS = {"files.create": 64 << 20}
 
 
 @define(kw_only=True)
-class Exchanges:
-    """Everything that is asked and answered, in order of arrival."""
+class RequestDispatcher:
+    """Answers the requests at both origins."""
 
     clock: SandboxClock
     endpoints: Endpoints
     faults: FaultPlan
     pages: Pages
-    #: Called before an answer goes out; raises StateError when what was made could not be kept.
-    keep: Callable[[], None]
+    #: Called before each answer is sent; raises StateError if the changes could not be stored.
+    save: Callable[[], None]
     on_request: OnRequest
-    creates: list[ReceivedCreate] = field(factory=list)
-    requests: list[ReceivedRequest] = field(factory=list)
+    log: RequestLog
     _poisoned: set[RequestHandler] = field(factory=set)
 
     async def answer(self, origin: Origin, name: OriginName, request: web.BaseRequest) -> web.StreamResponse:
         """Handle one request that arrived at ``origin``."""
         path, _, query = request.raw_path.partition("?")
         if name == "service" and (found := self.pages.find(path)) is not None:
-            return await self._show(request, found, query)
+            return await self._answer_page(request, found, query)
         route = find_route(name, request.method, path)
-        received = self._record(name, route.op, request)
+        received = ReceivedRequest(name, route.op, request.method, request.raw_path, self.clock.now(), request.headers)
+        self.log.add(received)
         fault = self._fault(request, route.op)
         self._note_fault(received, fault)
         self.on_request(received)
@@ -59,11 +58,6 @@ class Exchanges:
         finally:
             received.is_over = True
             self.on_request(received)
-
-    def forget(self) -> None:
-        """Everything that was received."""
-        self.creates.clear()
-        self.requests.clear()
 
     async def _serve(
         self, origin: Origin, request: web.BaseRequest, received: ReceivedRequest, route: Route, fault: Fault
@@ -74,47 +68,48 @@ class Exchanges:
         except Refusal as refusal:
             return await self._respond(origin, request, received, refusal.answer, fault)
         if raw is None:
-            return hang_up(request)
+            return close_connection(request)
         if create and fault.reads:
-            create.raw, create.body, create.body_arrived = raw, _parsed(raw), True
+            create.raw, create.body, create.body_arrived = raw, _parse(raw), True
         if fault.poisons:
             self._poisoned.add(request.protocol)
         path, _, query = request.raw_path.partition("?")
         call = Call(route, path, query, _headers_for(request.headers, fault), raw, create)
-        answer = await self._carried_out(call) if fault.made else lookalike(route.op)
+        answer = await self._carry_out(call) if fault.made else made_up_answer(route.op)
         return await self._respond(origin, request, received, answer, fault)
 
-    async def _carried_out(self, call: Call) -> Answer:
-        answer = await self.endpoints.carry_out(call)
-        # Nothing waits in between: nobody sees what was made before it is kept.
-        return self._kept(answer)
+    async def _carry_out(self, call: Call) -> Answer:
+        answer = await self.endpoints.handle(call)
+        # There is no await in between: no other request sees a change before it is stored.
+        return self._store(answer)
 
-    def _kept(self, answer: Answer) -> Answer:
+    def _store(self, answer: Answer) -> Answer:
+        """Store the changes, and return the answer, or a 503 if they could not be stored."""
         try:
-            self.keep()
+            self.save()
         except StateError as error:
-            return Answer.error(503, "STATE_NOT_KEPT", str(error))
+            return Answer.error(503, "STATE_NOT_STORED", str(error))
         return answer
 
-    async def _show(self, request: web.BaseRequest, found: FoundPage, query: str) -> web.StreamResponse:
+    async def _answer_page(self, request: web.BaseRequest, found: FoundPage, query: str) -> web.StreamResponse:
         try:
             self.pages.check(request.method, request.headers)
             raw = await read_body(request, BODY_LIMIT)
             if raw is None:
-                return hang_up(request)
+                return close_connection(request)
             answer = await self.pages.answer(found, PageCall(request.method, query, request.headers, raw))
         except Refusal as refusal:
             answer = refusal.answer
-        return await send(request, access_control.marked(self._kept(answer)), WELL_BEHAVED)
+        return await send(request, access_control.with_page_headers(self._store(answer)), NO_FAULT)
 
     def _fault(self, request: web.BaseRequest, op: str) -> Fault:
         if request.protocol in self._poisoned:
             self._poisoned.discard(request.protocol)
             return DROPPED
-        return self.faults.take(op) or WELL_BEHAVED
+        return self.faults.take(op) or NO_FAULT
 
     def _note_fault(self, received: ReceivedRequest, fault: Fault) -> None:
-        if fault is WELL_BEHAVED:
+        if fault is NO_FAULT:
             return
         received.fault = fault.name
         if received.create:
@@ -124,11 +119,11 @@ class Exchanges:
         self, origin: Origin, request: web.BaseRequest, received: ReceivedRequest, answer: Answer, fault: Fault
     ) -> web.StreamResponse:
         if fault.stalls is None:
-            await origin.wait_gone(request)
+            await origin.wait_closed(request)
         elif fault.stalls:
             await self.clock.sleep(fault.stalls)
         if fault.ends:
-            return hang_up(request, reset=fault.ends == "reset")
+            return close_connection(request, reset=fault.ends == "reset")
         answer = fault.changes(answer)
         if fault.raw is None and request.transport is not None:
             received.status = answer.status
@@ -136,20 +131,8 @@ class Exchanges:
                 received.create.status = answer.status
         return await send(request, answer, fault)
 
-    def _record(self, origin: OriginName, op: str, request: web.BaseRequest) -> ReceivedRequest:
-        now = self.clock.now()
-        if len(self.requests) >= 2 * KEPT_REQUESTS:
-            del self.requests[:KEPT_REQUESTS]
-        received = ReceivedRequest(origin, op, request.method, request.raw_path, now, request.headers)
-        self.requests.append(received)
-        if op == "videos.create":
-            key = request.headers.get("Idempotency-Key")
-            received.create = ReceivedCreate(len(self.creates) + 1, key, request.headers, now)
-            self.creates.append(received.create)
-        return received
 
-
-def _parsed(raw: bytes) -> Any:
+def _parse(raw: bytes) -> Any:
     try:
         return json_codec.read_strictly(raw)
     except ValueError:
@@ -157,8 +140,8 @@ def _parsed(raw: bytes) -> Any:
 
 
 def _headers_for(headers: Mapping[str, str], fault: Fault) -> Mapping[str, str]:
-    """The request's headers, without or with another Range if the fault says so."""
+    """Return the request's headers; if the fault changes ranges, without the Range or with another."""
     if fault.ranges is None or "Range" not in headers:
         return headers
-    kept = {name: value for name, value in headers.items() if name.lower() not in ("range", "if-range")}
-    return kept if fault.ranges == "ignored" else kept | {"Range": f"bytes={fault.ranges}-"}
+    others = {name: value for name, value in headers.items() if name.lower() not in ("range", "if-range")}
+    return others if fault.ranges == "ignored" else others | {"Range": f"bytes={fault.ranges}-"}

@@ -1,4 +1,4 @@
-"""What reached the sandbox, for tests to count."""
+"""The requests that the sandbox received, for tests to count."""
 
 import hashlib
 from collections.abc import Callable, Mapping
@@ -7,14 +7,16 @@ from typing import Any, Literal
 from attrs import define, field
 
 OriginName = Literal["service", "links"]
+#: The log holds at least this many of the latest requests.
+LOGGED_REQUESTS = 20_000
 
 
 @define(eq=False)
 class ReceivedRequest:
-    """A request whose head arrived. ``path`` is as it came, with its query; ``origin`` "links" is the second one.
+    """A request whose head arrived. ``path`` is as received, with its query; ``origin`` "links" is the second origin.
 
-    The rest is filled in as it happens: ``create`` where it is a POST /videos, ``fault`` the name of the fault that is
-    played, ``status`` what was answered (None: no answer), ``is_over`` once nothing more will come.
+    The rest is set later: ``create`` for a POST /videos, ``fault`` the name of its fault, ``status`` the status of the
+    answer (None: no answer), and ``is_over`` when the request has been handled.
     """
 
     origin: OriginName
@@ -30,17 +32,17 @@ class ReceivedRequest:
 
     @property
     def has_key(self) -> bool:
-        """Whether an Authorization header came along."""
+        """Whether it has an Authorization header."""
         return "Authorization" in self.headers
 
 
 @define
 class ReceivedCreate:
-    """One POST /videos, counted from the moment its head arrived; the rest is filled in as it happens.
+    """One POST /videos, recorded when its head arrived; the rest is set later.
 
-    ``body`` is the parsed JSON (None when it did not arrive or is no JSON); ``status`` what was answered (None: no
-    answer); ``task_id`` the task it stands for, if any, and ``replayed`` whether an earlier create made that task;
-    ``fault`` the name of the fault that was played.
+    ``body`` is the parsed JSON (None if it did not arrive or is not JSON); ``status`` the status of the answer (None:
+    no answer); ``task_id`` the id of its task, if any; ``replayed`` whether an earlier create created that task; and
+    ``fault`` the name of its fault.
     """
 
     n: int
@@ -57,9 +59,32 @@ class ReceivedCreate:
 
     @property
     def sha256(self) -> str:
-        """Of the bytes of the body."""
+        """The digest of the body's bytes."""
         return hashlib.sha256(self.raw).hexdigest()
 
 
-#: Is told of every request when it has arrived, and again when it is over.
+@define
+class RequestLog:
+    """Every create in order of arrival, and the latest requests."""
+
+    creates: list[ReceivedCreate] = field(factory=list)
+    requests: list[ReceivedRequest] = field(factory=list)
+
+    def add(self, request: ReceivedRequest) -> None:
+        """Add a request whose head has arrived, with a record of its create if it is one."""
+        if len(self.requests) >= 2 * LOGGED_REQUESTS:
+            del self.requests[:LOGGED_REQUESTS]
+        self.requests.append(request)
+        if request.op == "videos.create":
+            key = request.headers.get("Idempotency-Key")
+            request.create = ReceivedCreate(len(self.creates) + 1, key, request.headers, request.at)
+            self.creates.append(request.create)
+
+    def clear(self) -> None:
+        """Remove everything."""
+        self.creates.clear()
+        self.requests.clear()
+
+
+#: Called with every request when it arrives, and again when it has been handled.
 OnRequest = Callable[[ReceivedRequest], None]

@@ -1,4 +1,4 @@
-"""Answers as values: a status, headers and a body, before anything is on the wire."""
+"""HTTP answers as values: a status, headers and a body."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from attrs import evolve, field, frozen
 from vidgen_async.sandbox.json_codec import DEEPEST
 
 JSON_TYPE = "application/json; charset=utf-8"
-#: Digits of an offset; one with more lies beyond every video.
+#: An offset with more digits is beyond the end of every video.
 OFFSET_DIGITS = 18
 
 
@@ -24,24 +24,24 @@ class Answer:
 
     @classmethod
     def json(cls, status: int, value: Any) -> "Answer":
-        """``value`` as a JSON body."""
+        """Return an answer with ``value`` as its JSON body."""
         body = json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
         return cls(status, body, {"Content-Type": JSON_TYPE})
 
     @classmethod
     def error(cls, status: int, code: str, message: str) -> "Answer":
-        """An error body; its shape is the sandbox's own choice, since section 7 shows none."""
+        """Return an answer with an error body. Its shape is the sandbox's own: section 7 shows none."""
         return cls.json(status, {"error": {"code": code, "message": message}})
 
     def with_headers(self, headers: Mapping[str, str]) -> "Answer":
-        """The same answer with these headers added or replaced."""
+        """Return the answer with these headers added or replaced."""
         replaced = {name.lower() for name in headers}
-        kept = {name: text for name, text in self.headers.items() if name.lower() not in replaced}
-        return evolve(self, headers={**kept, **headers})
+        others = {name: text for name, text in self.headers.items() if name.lower() not in replaced}
+        return evolve(self, headers={**others, **headers})
 
 
-class Refusal(Exception):  # noqa: N818 - an answer that is raised, no error of the sandbox
-    """Raised by a rule of the service; carries the answer."""
+class Refusal(Exception):  # noqa: N818 - an answer that is raised, not an error of the sandbox
+    """Raised where a rule of the service refuses a request, with the answer to send."""
 
     def __init__(self, status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(f"{status} {code}: {message}")
@@ -49,20 +49,21 @@ class Refusal(Exception):  # noqa: N818 - an answer that is raised, no error of 
 
 
 def media_type_of(headers: Mapping[str, str]) -> str:
-    """The media type of a body, in lower case and without parameters; empty where none is named."""
+    """Return the media type of a body, in lower case and without parameters; empty if there is none."""
     return headers.get("Content-Type", "").partition(";")[0].strip().lower()
 
 
 def not_json() -> Refusal:
-    """For a body that the service cannot read."""
+    """Return the refusal of a body that is not JSON."""
     message = f"the body must be JSON, nested at most {DEEPEST} deep, with Content-Type: application/json"
     return Refusal(400, "INVALID_PARAMETER", message)
 
 
 def video_answer(data: bytes, etag: str, range_header: str | None, if_range: str | None) -> Answer:
-    """200 with the whole video, or 206 with the one range asked for; 416 for a range beyond the end.
+    """Return 200 with the whole video, 206 with the requested range, or 416 for a range beyond the end.
 
-    A header that is no single byte range is ignored, as HTTP says; so is a range whose ``If-Range`` does not match.
+    As HTTP requires, a header that is not a single byte range is ignored, and so is a range whose ``If-Range`` does
+    not match.
     """
     headers = {"Content-Type": "video/mp4", "Accept-Ranges": "bytes", "ETag": etag}
     asked = re.fullmatch(r"\s*bytes\s*=\s*([0-9]*)\s*-\s*([0-9]*)\s*", range_header or "")
@@ -70,7 +71,9 @@ def video_answer(data: bytes, etag: str, range_header: str | None, if_range: str
         return Answer(200, data, headers)
     first, last = _bounds(asked[1], asked[2], len(data))
     if first >= len(data) or first > last:
-        refused = Answer.error(416, "RANGE_NOT_SATISFIABLE", f"the video has {len(data)} bytes")
+        refused = Answer.error(
+            416, "RANGE_NOT_SATISFIABLE", f"the range is beyond the end of the video; size: {len(data)} bytes"
+        )
         return refused.with_headers({"Content-Range": f"bytes */{len(data)}"})
     headers["Content-Range"] = f"bytes {first}-{last}/{len(data)}"
     return Answer(206, data[first : last + 1], headers)

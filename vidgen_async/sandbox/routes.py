@@ -1,4 +1,4 @@
-"""Which operation a request asks for (section 4)."""
+"""The operations by method and path (section 4)."""
 
 from urllib.parse import unquote
 
@@ -10,7 +10,7 @@ PREFIX = "/openapi/v1/"
 ASSETS = "/api/reference-assets/"
 LINKS = "/v/"
 
-#: Path below the prefix, with ``{id}`` for one segment: the operations by method.
+#: The operations by method for each path below the prefix; ``{id}`` is one segment.
 PATHS: dict[tuple[str, ...], dict[str, str]] = {
     ("models",): {"GET": "models.list"},
     ("account",): {"GET": "account.get"},
@@ -24,7 +24,7 @@ READS = ("GET", "HEAD")
 
 @frozen
 class Route:
-    """An operation with the id in its path. ``allowed`` are the path's methods when the asked one is none of them."""
+    """An operation and the id in its path. ``allowed`` are the path's methods if it does not have the requested one."""
 
     op: str
     id: str = ""
@@ -35,7 +35,7 @@ UNKNOWN = Route("unknown")
 
 
 def find_route(origin: OriginName, method: str, path: str) -> Route:
-    """The route of a path as it came, without its query."""
+    """Return the route of a path as received, without its query."""
     if origin == "links":
         return _file("link", method) if path.startswith(LINKS) else UNKNOWN
     if path.startswith(ASSETS):

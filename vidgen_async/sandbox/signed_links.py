@@ -15,19 +15,19 @@ WEEK = 7 * 86400.0
 
 @define
 class LinkSigner:
-    """Makes and checks the ``exp`` and ``sig`` of a link. The secret dies with the sandbox, unless that has a state."""
+    """Signs links with ``exp`` and ``sig``, and checks them. The secret is random, and part of a stored state."""
 
     lifetime: float = WEEK
     secret: bytes = field(factory=lambda: secrets.token_bytes(32), repr=False)
 
     def sign(self, path: str, now: float, lifetime: float | None = None) -> str:
-        """``path`` with its query. The signature is Base64 with ``+``, ``/`` and ``=`` percent-encoded, so that a
-        client which decodes and re-encodes queries carelessly breaks it."""
+        """Return ``path`` with its query. The signature is Base64 with ``+``, ``/`` and ``=`` percent-encoded, so that
+        a client that changes the encoding of a query gets a 401."""
         expires = int(now + (self.lifetime if lifetime is None else lifetime))
         return f"{path}?exp={expires}&sig={quote(self._signature(path, str(expires)), safe='')}"
 
     def check(self, path: str, query: str, now: float) -> None:
-        """Refuse with 401 a link that was changed, is incomplete, or has expired."""
+        """Raise a Refusal (401) for a link that was changed, is incomplete, or has expired."""
         given = dict(parse_qsl(query, keep_blank_values=True))
         expires = given.get("exp", "")
         signature = self._signature(path, expires).encode()
@@ -37,7 +37,7 @@ class LinkSigner:
             raise Refusal(401, "LINK_EXPIRED", "the link has expired; query the task again for the latest one")
 
     def token(self, path: str) -> str:
-        """A token that opens the reference asset at ``path``."""
+        """Return the token of the reference asset at ``path``."""
         return base64.urlsafe_b64encode(self._digest(f"asset {path}")).decode()
 
     def _signature(self, path: str, expires: str) -> str:

@@ -1,4 +1,4 @@
-"""Video tasks and their life: queued, running, then completed or failed (section 3)."""
+"""Video tasks and their states: queued, running, then completed or failed (section 3)."""
 
 import heapq
 import re
@@ -12,10 +12,12 @@ from vidgen_async.sandbox.media.video_content import Film
 
 Status = Literal["queued", "running", "completed", "failed"]
 
+DEFAULT_REASON = "the sandbox failed this task on request"
+
 
 @frozen
 class Failure:
-    """How a task ends when it fails. ``refund`` False keeps the charge: only the ledger tells (section 7, rule 2)."""
+    """How a task fails. Without ``refund`` the charge stays; only the ledger shows it (section 7, rule 2)."""
 
     reason: str
     refund: bool = True
@@ -23,7 +25,7 @@ class Failure:
 
 @frozen(kw_only=True)
 class SandboxTask:
-    """One task. Its state is computed from the clock whenever somebody looks."""
+    """One task. Its state is computed from the clock on each request."""
 
     id: str
     account: Account = field(repr=False)
@@ -38,12 +40,12 @@ class SandboxTask:
 
     @property
     def prompt(self) -> str:
-        """What the video is of."""
+        """The prompt of the video."""
         return self.film.prompt
 
     @property
     def starts_at(self) -> float:
-        """When it is queued no more, on the sandbox's clock."""
+        """When it becomes running, on the sandbox's clock."""
         return self.created_at + self.queued_for
 
     @property
@@ -53,11 +55,11 @@ class SandboxTask:
 
     @property
     def upstream_task_id(self) -> str:
-        """For diagnosis only; no endpoint knows it."""
+        """For diagnosis only; no endpoint accepts it."""
         return f"up-{self.id[::-1]}"
 
     def status_at(self, now: float) -> Status:
-        """Its state at a moment of the sandbox's clock (section 3)."""
+        """Return its state at a time of the sandbox's clock (section 3)."""
         if now < self.starts_at:
             return "queued"
         if now < self.ends_at:
@@ -65,7 +67,7 @@ class SandboxTask:
         return "failed" if self.failure else "completed"
 
     def as_json(self, now: float, video_url: str) -> dict[str, Any]:
-        """The task as GET /videos/{id} shows it (2.5)."""
+        """Return the task as GET /videos/{id} shows it (2.5)."""
         status = self.status_at(now)
         changed_at = {"queued": self.created_at, "running": self.starts_at}.get(status, self.ends_at)
         return {
@@ -83,19 +85,19 @@ class SandboxTask:
         }
 
 
-#: Decides, when a task is made, whether it will fail.
+#: Decides, when a task is created, whether it will fail.
 Outcome = Callable[[SandboxTask], Failure | None]
 
 
 def outcome_by_prompt(task: SandboxTask) -> Failure | None:
-    """Fail a task whose prompt holds ``[fail]`` or ``[fail: reason]``; every other one completes."""
-    asked = re.search(r"\[fail(?::\s*([^\]]*))?\]", task.prompt)
-    return Failure(asked[1] or "the prompt asked the sandbox for a failure") if asked else None
+    """Return a failure for a prompt that contains ``[fail]`` or ``[fail: reason]``, and None for others."""
+    match = re.search(r"\[fail(?::\s*([^\]]*))?\]", task.prompt)
+    return Failure(match[1] or "the prompt requested a failure") if match else None
 
 
 @define
 class Refunds:
-    """Books the refunds that have fallen due, in the order of the failures."""
+    """Books refunds when they are due, in the order of the failures."""
 
     _due: list[tuple[float, str, SandboxTask]] = field(factory=list)
 

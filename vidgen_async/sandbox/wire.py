@@ -1,4 +1,4 @@
-"""Requests off the wire and answers onto it, well or badly."""
+"""Reads requests from connections and sends answers, also with faults."""
 
 import asyncio
 import secrets
@@ -16,8 +16,11 @@ TICK = 0.02
 
 
 async def read_body(request: web.BaseRequest, limit: int) -> bytes | None:
-    """The whole body; None when the caller went away before its end. A Refusal (413) as soon as it is known to have
-    more than ``limit`` bytes: no more of it is held."""
+    """Return the whole body; None if the connection was closed before its end.
+
+    Raises:
+        Refusal: 413, as soon as the body is known to have more than ``limit`` bytes.
+    """
     if request.transport is None:
         return await request.content.read() if request.content.is_eof() else None
     if (request.content_length or 0) > limit:
@@ -40,8 +43,8 @@ def _too_large(limit: int) -> Refusal:
     return Refusal(413, "BODY_TOO_LARGE", f"the body must be at most {limit} bytes")
 
 
-def hang_up(request: web.BaseRequest, *, reset: bool = False) -> web.Response:
-    """Close the connection without (further) answer, with a RST if asked. What is returned is never sent."""
+def close_connection(request: web.BaseRequest, *, reset: bool = False) -> web.Response:
+    """Close the connection without sending more, with a RST for ``reset``. The returned response is never sent."""
     transport = request.transport
     if transport is not None and reset:
         connection = transport.get_extra_info("socket")
@@ -53,13 +56,13 @@ def hang_up(request: web.BaseRequest, *, reset: bool = False) -> web.Response:
 
 
 async def send(request: web.BaseRequest, answer: Answer, fault: Fault) -> web.StreamResponse:
-    """Send ``answer`` as the fault says; as it should be, if the fault is none of the wire's."""
+    """Send ``answer``, cut off, slowly or replaced by raw bytes if the fault requires it."""
     answer = answer.with_headers({"x-request-id": f"req_{secrets.token_hex(8)}"})
     if fault.raw is not None:
         return await _write(request, fault.raw)
     if fault.cuts is None and fault.rate is None and "content-length" not in map(str.lower, answer.headers):
         return web.Response(status=answer.status, body=answer.body, headers=answer.headers)
-    return await _write(request, _head(answer), _kept(answer.body, fault.cuts), fault.rate)
+    return await _write(request, _head(answer), _cut(answer.body, fault.cuts), fault.rate)
 
 
 def _head(answer: Answer) -> bytes:
@@ -72,7 +75,7 @@ def _head(answer: Answer) -> bytes:
     return f"HTTP/1.1 {answer.status} {reason}\r\n{''.join(lines)}\r\n".encode("latin-1", "replace")
 
 
-def _kept(body: bytes, cuts: float | None) -> bytes:
+def _cut(body: bytes, cuts: float | None) -> bytes:
     if cuts is None:
         return body
     return body[: cuts if isinstance(cuts, int) else int(len(body) * cuts)]
@@ -86,11 +89,11 @@ async def _write(request: web.BaseRequest, head: bytes, body: bytes = b"", rate:
             transport.write(body)
         else:
             await _drip(transport, body, rate)
-    return hang_up(request)
+    return close_connection(request)
 
 
 async def _drip(transport: asyncio.Transport, body: bytes, rate: float) -> None:
-    """One piece per tick, or one byte per longer while."""
+    """Send one piece per tick, or single bytes at longer intervals."""
     size = max(1, int(rate * TICK))
     for at in range(0, len(body), size):
         if transport.is_closing():

@@ -1,10 +1,11 @@
-"""Transports: who carries the requests. Direct is the real network, fake is a function; recording writes down what
-another one carries, replay plays it back. Those of cassettes are loaded when they are first asked for."""
+"""Transports: how requests are sent. ``DirectTransport`` is the network, ``FakeTransport`` a function;
+``RecordingTransport`` records what another transport sends, ``ReplayTransport`` plays it back. The transports of
+cassettes are imported when they are first used."""
 
 import importlib
 import typing
 
-from vidgen_async.transports.base import BufferedResponse, Response, Transport
+from vidgen_async.transports.base import BufferedResponse, Capabilities, Response, Transport, WrappingTransport
 from vidgen_async.transports.direct.transport import DirectTransport
 from vidgen_async.transports.fake import FakeTransport
 from vidgen_async.types.http import Body, BytesBody, Delivery, Headers, Phase, Probe, Request, make_headers
@@ -20,6 +21,7 @@ __all__ = [
     "Body",
     "BufferedResponse",
     "BytesBody",
+    "Capabilities",
     "Delivery",
     "DirectTransport",
     "FakeTransport",
@@ -31,6 +33,7 @@ __all__ = [
     "Request",
     "Response",
     "Transport",
+    "WrappingTransport",
     "make_headers",
     "on_cassette",
 ]

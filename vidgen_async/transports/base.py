@@ -1,77 +1,70 @@
-"""The seam: how one request is carried to the service and its answer back.
+"""The interface of transports: how one request is sent to the service and its response is returned.
 
-A transport never retries, follows redirects, decodes JSON, keeps cookies or sleeps; for a create, one ``send`` is one
-request on the wire. A transport of your own is one method and a close::
+A transport never retries, follows redirects, decodes JSON, stores cookies or sleeps; for a create, one ``send`` is one
+request on the wire. A transport of your own is usually one method around another transport::
 
-    class Logged:
-        def __init__(self, inner: Transport) -> None:
-            self.inner = inner
-            self.honours_gate = getattr(inner, "honours_gate", False)  # it hands the probe on
-            self.is_replay = getattr(inner, "is_replay", False)
-            self.is_recording = getattr(inner, "is_recording", False)
-            self.clock = getattr(inner, "clock", None)  # time is virtual in a replay
-
+    class LoggingTransport(WrappingTransport):
         async def send(self, request: Request, *, probe: Probe | None = None) -> Response:
-            response = await self.inner.send(request, probe=probe)
+            response = await super().send(request, probe=probe)
             print(request.op, response.status)
             return response
 
-        async def aclose(self) -> None:
-            await self.inner.aclose()
+A request is immutable; ``attrs.evolve(request, headers=make_headers(…))`` makes a changed copy. A transport that wraps
+no other one has the methods ``send`` and ``aclose``, and declares its :class:`Capabilities`.
 
-A request is frozen; ``attrs.evolve(request, headers=make_headers(…))`` makes another one of it.
-
-Whether it keeps the contract, its own tests tell, with a suite that brings the service to be asked along::
+A test suite, which brings its own service, checks whether a transport keeps the contract::
 
     from vidgen_async.transports.contract import TransportContract
 
-    class TestLogged(TransportContract):
+    class TestLoggingTransport(TransportContract):
         def make_transport(self) -> Transport:
-            return Logged(DirectTransport())
+            return LoggingTransport(DirectTransport())
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
 from typing import Protocol, Self, runtime_checkable
 
+from attrs import fields, frozen
 from yarl import URL
 
+from vidgen_async.clock import Clock
 from vidgen_async.errors import BodyError
 from vidgen_async.types.http import CHUNK, Headers, Probe, Request, make_headers
 
 
 class Response(Protocol):
-    """One answer: status and headers at once, the body streamed once or read (and then kept).
+    """One response: status and headers at once; the body is streamed once, or read and then held in memory.
 
-    Leaving its ``async with`` block releases it, however much of the body was taken.
+    Leaving its ``async with`` block releases it, however much of the body was read.
     """
 
     @property
     def status(self) -> int:
-        """The HTTP status, whatever it is."""
+        """The HTTP status."""
         ...
 
     @property
     def headers(self) -> Headers:
-        """As they came; names in any case."""
+        """As received; names are compared without case."""
         ...
 
     @property
     def url(self) -> URL:
-        """Where the request went."""
+        """The URL of the request."""
         ...
 
     async def read(self) -> bytes:
-        """The whole body; a second call returns the same bytes. BodyError when it breaks off."""
+        """Return the whole body; a second call returns the same bytes. BodyError when it is incomplete."""
         ...
 
     def chunks(self, size: int = CHUNK) -> AsyncIterator[bytes]:
-        """The body in pieces of at most ``size`` bytes; after ``read()`` the kept bytes. BodyError says how many
-        bytes had come when it broke off."""
+        """The body in chunks of at most ``size`` bytes, also after ``read()``. BodyError tells how many bytes of an
+        incomplete body were received."""
         ...
 
     async def aclose(self) -> None:
-        """Release the answer. Twice is fine."""
+        """Release the response. May be called twice."""
         ...
 
     async def __aenter__(self) -> Self: ...
@@ -82,32 +75,80 @@ class Response(Protocol):
 
 @runtime_checkable
 class Transport(Protocol):
-    """Carries requests. What ``send`` raises is a TransportError with its evidence (or CancelledError, and a replay's
-    CassetteError); when it returns, the caller owns the response.
+    """Sends requests. ``send`` raises a TransportError with its evidence (or CancelledError, and a replay's
+    CassetteError); once it has returned, the caller owns the response.
 
-    A transport that awaits ``probe.pass_gate()`` itself, when the connection is ready and before the first byte,
-    declares ``honours_gate = True``. One that fails, or is cancelled, before it reaches the gate
-    records that with ``probe.record_not_sent(phase)``; without it the outcome of a create is uncertain, whatever was
-    raised. For a transport that does not declare the gate, it is passed before ``send``.
-
-    A transport with a time of its own offers it as ``clock``. One that only plays back declares
-    ``is_replay = True``: its orders are never written into a journal that lasts (it also tells the probe:
-    ``probe.is_replay = True``). One that plays some and sends others adds ``goes_out = True``: then a journal that
-    the environment names is refused, not ignored. One that records declares ``is_recording = True``: the client then
-    sends nothing that its caller did not ask for.
+    A transport declares its :class:`Capabilities` as attributes of its class or of the object. One that fails, or is
+    cancelled, before it reaches the gate records that with ``probe.record_not_sent(phase)``; without this record the
+    outcome of a create is uncertain, whatever was raised.
     """
 
     async def send(self, request: Request, *, probe: Probe | None = None) -> Response:
-        """Send one request; returns when the status line and headers have come."""
+        """Send one request; return when the status line and the headers have been received."""
         ...
 
     async def aclose(self) -> None:
-        """Refuse further sends and release everything. Twice is fine."""
+        """Refuse further sends and release all resources. May be called twice."""
         ...
 
 
-class ClosedOnLeaving:
-    """For responses: leaving the ``async with`` block closes them."""
+@frozen(kw_only=True)
+class Capabilities:
+    """What a transport declares, each as an attribute of this name. An attribute that it does not have counts as the
+    default here."""
+
+    honours_gate: bool = False
+    """It awaits ``probe.pass_gate()`` itself, when the connection is ready and before the first byte. For a transport
+    that does not, the gate is passed before ``send``."""
+    is_replay: bool = False
+    """It only plays back: its orders are never written into a durable journal. It also sets ``probe.is_replay``."""
+    goes_out: bool = False
+    """It plays back some requests and sends others: a journal named by VIDGEN_JOURNAL is refused, not ignored."""
+    is_recording: bool = False
+    """It records: the client sends only the requests that its caller asked for."""
+    clock: Clock | None = None
+    """The clock on which its time passes, which a client then uses, too; None for real time."""
+
+
+#: The names of all capabilities.
+_CAPABILITIES = tuple(field.name for field in fields(Capabilities))
+
+
+def capabilities_of(transport: Transport) -> Capabilities:
+    """What the transport declares. Nothing else in the package reads these attributes."""
+    return Capabilities(**{name: getattr(transport, name) for name in _CAPABILITIES if hasattr(transport, name)})
+
+
+class WrappingTransport:
+    """Passes everything on to another transport: the base class of transports that add something to one.
+
+    It has the capabilities of ``inner``, except for those that the subclass declares in its class body.
+    """
+
+    honours_gate: bool
+    is_replay: bool
+    goes_out: bool
+    is_recording: bool
+    clock: Clock | None
+
+    def __init__(self, inner: Transport) -> None:
+        self.inner = inner
+        capabilities = capabilities_of(inner)
+        for name in _CAPABILITIES:
+            if not hasattr(type(self), name):
+                setattr(self, name, getattr(capabilities, name))
+
+    async def send(self, request: Request, *, probe: Probe | None = None) -> Response:
+        """Send the request with the inner transport; its errors propagate unchanged."""
+        return await self.inner.send(request, probe=probe)
+
+    async def aclose(self) -> None:
+        """Close the inner transport."""
+        await self.inner.aclose()
+
+
+class ResponseContext:
+    """The ``async with`` block of a response: leaving it closes the response."""
 
     __slots__ = ()
 
@@ -123,8 +164,8 @@ class ClosedOnLeaving:
         await self.aclose()
 
 
-class BufferedResponse(ClosedOnLeaving):
-    """A response from memory or from any iterator of pieces: for fakes, replays and transports of your own."""
+class BufferedResponse(ResponseContext):
+    """A response from memory or from an iterator of chunks: for fakes, replays and transports of your own."""
 
     def __init__(
         self,
@@ -139,13 +180,13 @@ class BufferedResponse(ClosedOnLeaving):
         self.headers: Headers = make_headers() if headers is None else headers
         self.url: URL = URL() if url is None else url
         self._body: bytes | None = body if isinstance(body, bytes) else None
-        self._pieces = None if isinstance(body, bytes) else body
+        self._chunks = None if isinstance(body, bytes) else body
         self._on_close = on_close
         self._closed = False
 
     async def read(self) -> bytes:
         if self._body is None:
-            self._body = b"".join([piece async for piece in self._stream()])
+            self._body = b"".join([chunk async for chunk in self._stream()])
         return self._body
 
     async def chunks(self, size: int = CHUNK) -> AsyncIterator[bytes]:
@@ -153,20 +194,91 @@ class BufferedResponse(ClosedOnLeaving):
             for start in range(0, len(self._body), size):
                 yield self._body[start : start + size]
             return
-        async for piece in self._stream():
-            for start in range(0, len(piece), size):
-                yield piece[start : start + size]
+        async for chunk in self._stream():
+            for start in range(0, len(chunk), size):
+                yield chunk[start : start + size]
 
     async def _stream(self) -> AsyncIterator[bytes]:
-        if self._pieces is None or self._closed:
-            message = "the body has been taken already, or the response is closed"
+        if self._chunks is None or self._closed:
+            message = "the body was already read as chunks, or the response is closed"
             raise BodyError(message)
-        pieces, self._pieces = self._pieces, None
-        async for piece in pieces:
-            yield piece
+        chunks, self._chunks = self._chunks, None
+        async for chunk in chunks:
+            yield chunk
 
     async def aclose(self) -> None:
         if not self._closed:
             self._closed = True
             if self._on_close is not None:
                 await self._on_close()
+
+
+class BodyObserver(Protocol):
+    """Is notified of what happens to the body of an :class:`ObservedResponse`."""
+
+    def on_chunk(self, chunk: bytes) -> None:
+        """A part of the body is about to be returned to the reader."""
+        ...
+
+    def on_end(self, error: BaseException | None) -> None:
+        """The body is complete, or reading it raised ``error``."""
+        ...
+
+    def on_close(self) -> None:
+        """The response was closed, whether or not its body was read."""
+        ...
+
+
+class ObservedResponse(ResponseContext):
+    """Passes another response on and notifies an observer of what its reader receives."""
+
+    __slots__ = ("_body", "_inner", "_observer", "headers", "status", "url")
+
+    def __init__(self, inner: Response, observer: BodyObserver) -> None:
+        self.status: int = inner.status
+        self.headers: Headers = inner.headers
+        self.url: URL = inner.url
+        self._inner = inner
+        self._observer = observer
+        self._body: bytes | None = None
+
+    async def read(self) -> bytes:
+        if self._body is None:
+            self._body = b"".join([chunk async for chunk in self.chunks()])
+        return self._body
+
+    def chunks(self, size: int = CHUNK) -> AsyncIterator[bytes]:
+        if self._body is None:
+            return _ObservedChunks(self._inner.chunks(size), self._observer)
+        return BufferedResponse(self.status, self._body).chunks(size)
+
+    async def aclose(self) -> None:
+        try:
+            await self._inner.aclose()
+        finally:
+            self._observer.on_close()
+
+
+class _ObservedChunks:
+    """Not a generator: leaving an ``async for`` early leaves nothing for the event loop to finish."""
+
+    __slots__ = ("_chunks", "_observer")
+
+    def __init__(self, chunks: AsyncIterator[bytes], observer: BodyObserver) -> None:
+        self._chunks = chunks
+        self._observer = observer
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        try:
+            chunk = await anext(self._chunks)
+        except StopAsyncIteration:
+            self._observer.on_end(None)
+            raise
+        except BaseException as error:
+            self._observer.on_end(error)
+            raise
+        self._observer.on_chunk(chunk)
+        return chunk

@@ -1,4 +1,4 @@
-"""A transport that is a function: no network, for tests and for trying things out."""
+"""A transport that calls a function: no network, for tests and experiments."""
 
 from collections.abc import Awaitable, Callable
 
@@ -8,10 +8,10 @@ from vidgen_async.types.http import Delivery, Phase, Probe, Request
 
 
 class FakeTransport:
-    """Answers with what ``handler(request)`` returns or raises; ``requests`` keeps what was asked.
+    """Returns or raises what ``handler(request)`` does; ``requests`` are the requests that it received.
 
-    The gate is passed before the handler is called, as if a connection had just become ready; to play a failure
-    before that, hand in ``before_gate``, which may raise.
+    The gate is passed before the handler is called, as if a connection had just become ready; ``before_gate`` may raise
+    to simulate an earlier failure.
     """
 
     honours_gate = True

@@ -14,13 +14,13 @@ from vidgen_async.types.resources import VideoTask
 
 UpdateHook: TypeAlias = Callable[[VideoTask], Awaitable[None] | None]
 
-#: Calls that were cancelled have at least so many seconds to end.
+#: Seconds, at least, for cancelled calls to end.
 _LAST_GRACE = 1.0
 
 
-class Hooks:
-    """Calls the hook at once. While what it returned to be awaited runs, the latest change of the same task waits, and
-    while ``limit`` calls are under way those of all others. Errors are logged."""
+class UpdateHooks:
+    """Calls ``on_update`` at once. While an async call for a task runs, the latest change of that task waits; while
+    ``limit`` calls run, so do the changes of all other tasks. Errors are logged."""
 
     def __init__(self, hook: UpdateHook, *, limit: int, logger: logging.Logger) -> None:
         self._hook = hook
@@ -33,7 +33,7 @@ class Hooks:
         self._was_full = False
         self._is_closed = False
 
-    def tell(self, task: VideoTask) -> None:
+    def notify(self, task: VideoTask) -> None:
         if self._is_closed:
             return
         if task.id in self._running:
@@ -43,15 +43,15 @@ class Hooks:
             if not self._was_full:
                 self._was_full = True
                 message = (
-                    "%(hook)s: %(count)d calls are under way, the most at once; of each task the latest change waits"
+                    "%(hook)s: %(count)d calls are running, the maximum; only the latest change of each task waits"
                 )
                 self._warn(Event.HOOK_BEHIND, message, count=self._limit)
         else:
             self._call(task)
 
     async def aclose(self, clock: Clock, grace: float) -> None:
-        """Wait up to ``grace`` seconds for what is under way or waits; cancel the rest. A call that goes on in spite of
-        that is left behind."""
+        """Wait up to ``grace`` seconds for running and waiting calls; cancel the rest. A call that ignores its
+        cancellation is left behind."""
         caller = asyncio.current_task()  # the hook itself may be what closes the watcher
         try:
             await within(clock, grace, lambda: self._drain(caller))

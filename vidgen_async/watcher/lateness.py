@@ -13,8 +13,8 @@ _BUCKETS = 28 * _PER_OCTAVE
 
 
 class Lateness:
-    """Of what came within the last one to two windows of so many seconds. The time is handed in. Reading changes
-    nothing, so that it may be done from any thread."""
+    """Of the polls within the last one to two windows of ``window`` seconds. The caller passes the time. Reading
+    changes nothing, so any thread may do it."""
 
     __slots__ = ("_before", "_began_at", "_first_at", "_most", "_most_before", "_now", "_window")
 
@@ -28,7 +28,7 @@ class Lateness:
         self._most_before = 0.0
 
     def note(self, late: float, now: float) -> None:
-        """Something came now, ``late`` seconds (0 or more) too late."""
+        """Count a poll that started now, ``late`` seconds (0 or more) too late."""
         if self._first_at is None:
             self._first_at = self._began_at = now
         elif windows := self._windows_over(now):
@@ -43,7 +43,7 @@ class Lateness:
 
     def quantiles(self, now: float, *shares: float) -> tuple[float, ...]:
         """For shares from 0 to 1, in seconds: at most a tenth too much, and never more than the most; 0 for nothing."""
-        kept = self._kept(now)
+        kept = self._windows(now)
         most = max((most for _, most in kept), default=0.0)
         counts = [sum(both) for both in zip(*(counts for counts, _ in kept), strict=True)]
         total = sum(counts)
@@ -53,7 +53,7 @@ class Lateness:
         """How many windows have ended since the last note's began."""
         return int((now - self._began_at) // self._window) if now - self._began_at >= self._window else 0
 
-    def _kept(self, now: float) -> list[tuple[list[int], float]]:
+    def _windows(self, now: float) -> list[tuple[list[int], float]]:
         """The counts and the most of the window of now and the one before it."""
         windows = self._windows_over(now)
         both = [(self._now, self._most), (self._before, self._most_before)]

@@ -1,4 +1,4 @@
-"""Who listens to watched tasks: a waiter, a follower, a gatherer."""
+"""The listeners of watched tasks: a waiter, a follower, a gatherer."""
 
 import asyncio
 import copy
@@ -20,14 +20,14 @@ LONGEST_REASON = 1000
 #: far larger than everything else that is held for it.
 MOST_KEPT = 10_000
 
-#: So many tasks, or listeners, have one turn of the event loop, which takes a few milliseconds.
+#: The number of tasks, or listeners, that are processed in one turn of the event loop: a few milliseconds.
 AT_ONCE = 250
 
 E = TypeVar("E", bound=Exception)
 
 
-class Seen(NamedTuple):
-    """What is known of a watched task when its watch, or somebody's listening, ends."""
+class LastState(NamedTuple):
+    """What is known of a watched task when its watch, or a listener's, ends."""
 
     task_id: str
     task: VideoTask | None = None
@@ -35,16 +35,16 @@ class Seen(NamedTuple):
     state: str | None = None
     """The last state seen; None: nothing seen yet."""
     trouble: str | None = None
-    """What the last look failed with."""
+    """The error of the last poll."""
 
 
 class Listener:
-    """Somebody who wants to know. It may listen to many entries; the watcher calls it, and never waits for it."""
+    """Is notified by the watcher, which never waits for it. It may listen to many tasks."""
 
     __slots__ = ("ids", "is_over", "number", "timeout")
 
     keeps_tasks = True
-    """Whether the tasks last seen are to be kept for it."""
+    """Whether it needs the tasks as they were seen last."""
 
     def __init__(self, ids: Sequence[str], timeout: float | None) -> None:
         self.ids = ids
@@ -57,14 +57,14 @@ class Listener:
     def changed(self, task: VideoTask) -> None:
         """A task was seen to differ from what was seen before; it is not terminal."""
 
-    def ended(self, seen: Seen, end: VideoTask | Exception) -> None:
+    def ended(self, seen: LastState, end: VideoTask | Exception) -> None:
         """The watch is over, with a terminal task or an error."""
         raise NotImplementedError
 
-    def expired(self, seen: Sequence[Seen]) -> None:
+    def expired(self, seen: Sequence[LastState]) -> None:
         """The listener's time is up; it no longer listens to these."""
         for one in seen:
-            self.ended(one, late_error(one, self.timeout))
+            self.ended(one, timeout_error(one, self.timeout))
 
 
 class Deadlines:
@@ -120,7 +120,7 @@ class Waiter(Listener):
         super().__init__((task_id,), timeout)
         self.end: asyncio.Future[VideoTask | Exception] = asyncio.get_running_loop().create_future()
 
-    def ended(self, seen: Seen, end: VideoTask | Exception) -> None:
+    def ended(self, seen: LastState, end: VideoTask | Exception) -> None:
         # An error is a result too: an exception that a cancelled waiter never fetches would be complained about.
         if not self.end.done():
             self.end.set_result(end)
@@ -143,7 +143,7 @@ class Follower(Listener):
         self._pending = task
         self._news.set()
 
-    def ended(self, seen: Seen, end: VideoTask | Exception) -> None:
+    def ended(self, seen: LastState, end: VideoTask | Exception) -> None:
         self._is_ended = True
         if isinstance(end, Exception):
             self._error = end
@@ -160,7 +160,7 @@ class Follower(Listener):
                 return task
             if self._is_ended:
                 if self._error is not None:
-                    raise own_copy(self._error)
+                    raise copy_error(self._error)
                 return None
             self._news.clear()
             await self._news.wait()
@@ -204,19 +204,19 @@ class Gatherer(Listener):
         self.keeps_tasks = len(ids) <= MOST_KEPT
         self._remaining = len(ids)
         #: Tasks as they were seen, and how they ended; None: not in time.
-        self._ready: deque[tuple[Seen, VideoTask | Exception | None]] = deque()
+        self._ready: deque[tuple[LastState, VideoTask | Exception | None]] = deque()
         self._news = asyncio.Event()
 
-    def ended(self, seen: Seen, end: VideoTask | Exception) -> None:
+    def ended(self, seen: LastState, end: VideoTask | Exception) -> None:
         self._ready.append((seen, end))
         self._news.set()
 
-    def expired(self, seen: Sequence[Seen]) -> None:
+    def expired(self, seen: Sequence[LastState]) -> None:
         self._ready.extend((one, None) for one in seen)
         self._news.set()
 
     async def next(self) -> Outcome | None:
-        """The next outcome, made only now: a hundred thousand errors are not made at one go; None after the last."""
+        """The next outcome; None after the last. Errors are made one at a time: there may be a hundred thousand."""
         if not self._remaining:
             return None
         while not self._ready:
@@ -224,30 +224,28 @@ class Gatherer(Listener):
             await self._news.wait()
         self._remaining -= 1
         seen, end = self._ready.popleft()
-        return _outcome(seen, late_error(seen, self.timeout) if end is None else end)
+        return _outcome(seen, timeout_error(seen, self.timeout) if end is None else end)
 
     def dropping(self) -> Iterator[None]:
-        """Nobody takes the rest: in steps, since to free it takes as long as to make it."""
+        """Nobody takes the details: in steps, since to free it takes as long as to make it."""
         while self._ready:
             for _ in range(min(AT_ONCE, len(self._ready))):
                 self._ready.popleft()
             yield
 
 
-def late_error(of: Seen, timeout: float | None) -> WaitTimeoutError:
+def timeout_error(of: LastState, timeout: float | None) -> WaitTimeoutError:
     """The error of a wait that took too long."""
-    seen = "it was not seen yet" if of.state is None else f"the last state seen was {of.state!r}"
-    trouble = f", the last look failed with {of.trouble}" if of.trouble else ""
+    seen = "no poll has succeeded yet" if of.state is None else f"the last state seen was {of.state!r}"
+    trouble = f", the last poll failed with {of.trouble}" if of.trouble else ""
     message = f"task {of.task_id!r} was not terminal after {timeout or 0.0:g} s ({seen}{trouble}). {_now_of(of)}"
     advice = f'Go on waiting with client.videos.wait("{of.task_id}").'
     if of.state is not None and of.state not in KNOWN_STATES:
-        advice += (
-            f' If that state is an end, say so: Client(terminal_states={{"{of.state}": "failed"}}) or "completed".'
-        )
+        advice += f' If that state is terminal, set Client(terminal_states={{"{of.state}": "failed"}}) or "completed".'
     return WaitTimeoutError(message, task_id=of.task_id, task=of.task, state=of.state, advice=advice)
 
 
-def _now_of(of: Seen) -> str:
+def _now_of(of: LastState) -> str:
     """What is known of a task whose wait took too long."""
     if of.state is None:
         return "Whether there is such a task is not known."
@@ -266,7 +264,7 @@ def failed_error(task: VideoTask) -> TaskFailedError:
     return TaskFailedError(f"{reason}; check the refund in the credit ledger (task {task.id!r})", task=task)
 
 
-def own_copy(error: E) -> E:
+def copy_error(error: E) -> E:
     """An error for one of many: one that all of them raised would collect all their tracebacks."""
     if not isinstance(error, VidgenError):
         return error
@@ -275,11 +273,11 @@ def own_copy(error: E) -> E:
     return mine.with_traceback(error.__traceback__)
 
 
-def _outcome(seen: Seen, end: VideoTask | Exception) -> Outcome:
+def _outcome(seen: LastState, end: VideoTask | Exception) -> Outcome:
     if not isinstance(end, Exception):
         return evolve(Outcome.of(end), task_id=seen.task_id)
     if isinstance(end, VidgenError):
-        return Outcome(seen.task_id, seen.task, own_copy(end), state=seen.state)
-    error = VidgenError(f"task {seen.task_id!r} could not be looked at: {type(end).__name__}: {end}")
+        return Outcome(seen.task_id, seen.task, copy_error(end), state=seen.state)
+    error = VidgenError(f"task {seen.task_id!r} could not be polled: {type(end).__name__}: {end}")
     error.__cause__ = end
     return Outcome(seen.task_id, seen.task, error, state=seen.state)

@@ -1,4 +1,4 @@
-"""The rounds: one scheduler that sleeps until something is due, and the pollers that it starts."""
+"""The poll loop: one scheduler that sleeps until a poll is due, and the pollers that it starts."""
 
 import asyncio
 import logging
@@ -11,33 +11,33 @@ from vidgen_async.errors import ClientStateError
 from vidgen_async.events import Event, report, report_failure
 from vidgen_async.watcher.listeners import AT_ONCE, Deadlines, Listener
 from vidgen_async.watcher.schedule import Schedule
-from vidgen_async.watcher.task_table import Entries, Entry
+from vidgen_async.watcher.task_table import TaskEntry, TaskTable
 
-#: The scheduler rests at least this long (seconds) between two turns that nobody asked for: thousands of looks per
-#: second are started in handfuls.
+#: The scheduler rests at least this long (seconds) between two turns without a wake-up: thousands of polls per
+#: second are started in small groups.
 _TICK = 0.008
-#: A sleep that ended a rounding error too soon goes on for this long.
+#: A sleep that ended a rounding error too early is continued for this long.
 _BLINK = 1e-6
 _NEVER = float("inf")
 
 
-class Rounds:
-    """Calls ``look(entry, poller)`` for what is due on the schedule, in at most ``concurrency`` workers, and goes
+class PollLoop:
+    """Calls ``poll(entry, poller)`` for what is due on the schedule, in at most ``concurrency`` workers, and goes
     through the steps of ``expiring(listener)`` for deadlines.
 
-    Runs while there are ``entries``, and owns every worker that it starts. ``look`` puts its entry back on the
+    Runs while there are ``entries``, and owns every worker that it starts. ``poll`` puts its entry back on the
     schedule before it returns; one that is cancelled has that done for it. When anything breaks, ``broke`` gets the
     error.
     """
 
     def __init__(
         self,
-        entries: Entries,
+        entries: TaskTable,
         clock: Clock,
         schedule: Schedule,
         *,
         concurrency: int,
-        look: Callable[[Entry, asyncio.Task[None]], Awaitable[None]],
+        poll: Callable[[TaskEntry, asyncio.Task[None]], Awaitable[None]],
         expiring: Callable[[Listener], Iterator[None]],
         broke: Callable[[Exception], None],
         logger: logging.Logger,
@@ -47,12 +47,12 @@ class Rounds:
         self._clock = clock
         self._schedule = schedule
         self._concurrency = concurrency
-        self._look = look
+        self._poll = poll
         self._expiring = expiring
         self._broke = broke
         self._logger = logger
         self._workers: set[asyncio.Task[None]] = set()
-        self._pollers: dict[asyncio.Task[None], Entry] = {}
+        self._pollers: dict[asyncio.Task[None], TaskEntry] = {}
         self._scheduler: asyncio.Task[None] | None = None
         self._alarm: asyncio.Task[None] | None = None
         self._alarm_at = _NEVER
@@ -64,7 +64,7 @@ class Rounds:
     def in_flight(self) -> int:
         return len(self._pollers)
 
-    def nudge(self, due: float | None = None) -> None:
+    def wake(self, due: float | None = None) -> None:
         """Something is due then (None: something has changed): wake the scheduler if its alarm would be too late."""
         if due is None or due < self._alarm_at:
             self._wake.set()
@@ -80,7 +80,7 @@ class Rounds:
         await asyncio.gather(*workers, return_exceptions=True)
 
     def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
-        # A context of its own: else every poll belonged to the trace (and the log context) of whoever waited first.
+        # A context of its own: otherwise every poll would belong to the first waiter's trace (and log context).
         worker = asyncio.get_running_loop().create_task(work, name=name, context=Context())
         self._workers.add(worker)
         worker.add_done_callback(self._ended)
@@ -111,19 +111,19 @@ class Rounds:
         """Start what is due; the time of the next turn."""
         now = self._clock.now()
         deadline = self.deadlines.first_due()
-        next_look = None
-        while len(self._pollers) < self._concurrency:  # else the pollers go on by themselves
+        next_poll = None
+        while len(self._pollers) < self._concurrency:  # otherwise the pollers continue by themselves
             entry = self._take(now)
             if entry is None:
-                next_look = self._schedule.wake_at()
+                next_poll = self._schedule.wake_at()
                 break
-            entry.poller = self._spawn(self._look_while_due(entry), "vidgen poller")
+            entry.poller = self._spawn(self._poll_while_due(entry), "vidgen poller")
             self._pollers[entry.poller] = entry
         self._rested_at = now + _TICK
-        return min((due for due in (deadline, next_look) if due is not None), default=None)
+        return min((due for due in (deadline, next_poll) if due is not None), default=None)
 
     def _set_alarm(self, due: float | None) -> None:
-        """Have the scheduler woken at ``due``. An alarm that goes off earlier does no harm."""
+        """Wake the scheduler at ``due``. An earlier alarm has no effect."""
         if due is not None:
             due = max(due, self._rested_at)
             if self._alarm is not None and not self._alarm.done() and self._alarm_at <= due:
@@ -139,8 +139,8 @@ class Rounds:
     async def _ring(self, seconds: float) -> None:
         await self._clock.sleep(seconds)
 
-    async def _look_while_due(self, entry: Entry | None) -> None:
-        """Look at this task, then at whatever is due by then."""
+    async def _poll_while_due(self, entry: TaskEntry | None) -> None:
+        """Poll this task, then those that are due by then."""
         poller = cast("asyncio.Task[None]", asyncio.current_task())
         is_first = True
         while entry is not None:
@@ -148,11 +148,11 @@ class Rounds:
             self._pollers[poller] = entry
             if not is_first:
                 await asyncio.sleep(0)  # answers that need no waiting must not keep the loop to themselves
-            await self._look(entry, poller)
+            await self._poll(entry, poller)
             is_first = False
             entry = self._take(self._clock.now())
 
-    def _take(self, now: float) -> Entry | None:
+    def _take(self, now: float) -> TaskEntry | None:
         if self._is_closed:
             return None
         schedule = self._schedule
@@ -163,7 +163,7 @@ class Rounds:
                 self._logger,
                 logging.WARNING,
                 Event.WATCHER_LATE,
-                "polls are %(late).1f s late: each of %(count)d tasks is looked at every %(seconds).0f s, not "
+                "polls are %(late).1f s late: each of %(count)d tasks is polled every %(seconds).0f s, not "
                 "%(interval)g s (at most %(concurrency)d at once)",
                 late=schedule.lateness_last,
                 count=len(self._entries),
@@ -182,15 +182,15 @@ class Rounds:
         if self._is_closed:
             return
         if entry is not None:
-            if entry.poller is worker:  # cancelled from outside in the middle of a look: the task stays watched
+            if entry.poller is worker:  # cancelled from outside during a poll: the task stays watched
                 entry.poller = None
-                self._schedule.again(entry.row, self._clock.now())
+                self._schedule.reschedule(entry.row, self._clock.now())
             due = self._schedule.wake_at()
             if due is not None:
-                self.nudge(max(due, self._rested_at))
+                self.wake(max(due, self._rested_at))
         error = None if worker.cancelled() else worker.exception()
         if error is not None:
-            report_failure(self._logger, Event.WATCHER_BROKE, "the watcher broke", error)
+            report_failure(self._logger, Event.WATCHER_BROKE, "the watcher failed", error)
             self._broke(error if isinstance(error, Exception) else _stopped())
         elif worker is self._alarm:
             self._wake.set()

@@ -1,4 +1,4 @@
-"""What a poll that gave no task means for the watch: a rule is a table.
+"""What a poll without a task means for the watch.
 
 The form of an answer comes before its status: an error whose body is not a JSON object is not the service's own.
 
@@ -42,7 +42,7 @@ CONFIRMED = frozenset({Fault.REFUSED, Fault.GONE})
 
 
 def fault_of(error: Exception) -> Fault:
-    """The kind of what a poll raised."""
+    """The kind of an error that a poll raised."""
     if isinstance(error, CassetteError | ClientStateError):
         return Fault.FATAL
     if isinstance(error, ServiceError):
@@ -65,8 +65,8 @@ def ends_watch(fault: Fault, in_a_row: int, *, is_new: bool, is_outage: bool = F
 
 
 def final_error(error: Exception, fault: Fault, task_id: str) -> Exception:
-    """What the waiters get: a 410 is a NotFoundError too, a 401 always an AuthenticationError; the rest as it came,
-    with a note that names the task."""
+    """The error that the waiters raise: a 410 is a NotFoundError too, a 401 always an AuthenticationError; others are
+    unchanged, with a note that names the task."""
     if isinstance(error, ServiceError):
         kind = {Fault.GONE: NotFoundError, Fault.REFUSED: AuthenticationError}.get(fault)
         if kind is not None and not isinstance(error, kind):
@@ -84,5 +84,5 @@ def final_error(error: Exception, fault: Fault, task_id: str) -> Exception:
         error.add_note(
             "the answers are not the service's own: check base_url, which must end in /openapi/v1 (section 9)"
         )
-    error.add_note(f'while waiting for task {task_id!r}; client.videos.wait("{task_id}") begins again')
+    error.add_note(f'while waiting for task {task_id!r}; client.videos.wait("{task_id}") waits again')
     return error

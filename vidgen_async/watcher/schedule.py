@@ -3,7 +3,7 @@
 The schedule has a time of its own, which never runs faster than the clock:
 
 * in a pause it stands still, and
-* it never runs further ahead of the first look that is due and not yet taken than a small slack.
+* it never runs further ahead of the first poll that is due and not yet taken than a small slack.
 
 So whatever holds looks up (a service that asks for a pause, a blocked loop, a sleeping laptop, too few polls at once,
 an outage of slow answers) shifts all of them by the same amount. They stay as evenly spread as they were: nothing is
@@ -143,15 +143,15 @@ class Allowance:
 
 
 class Schedule:
-    """One look per item and ``interval`` seconds, counted from the start of the last look; never sooner.
+    """One poll per item and ``interval`` seconds, counted from the start of the last poll; never sooner.
 
     Items are numbers from 0 up, close together: what is kept for them is in columns, and no object for each. An item
     is either on the schedule (:meth:`add`, :meth:`again`) or under way (after :meth:`take`); it comes back
-    with :meth:`again`, so it is never looked at twice at once. New items are due at once while ``first_looks`` (at a
+    with :meth:`again`, so it is never looked at twice at once. New items are due at once while ``first_polls`` (at a
     time, and per second) lasts; the others get slots spread evenly over one interval, also across many calls.
     """
 
-    def __init__(self, interval: float, *, first_looks: float) -> None:
+    def __init__(self, interval: float, *, first_polls: float) -> None:
         self.interval = interval
         self.paused_until = -math.inf
         self.is_behind = False
@@ -163,11 +163,11 @@ class Schedule:
         self._late_at = -math.inf
         self._slack = min(_LONGEST_SLACK, interval / 10.0)
         self._agenda = Agenda()
-        # Of each item: the earliest next look, in the schedule's own time, and the time that had been lost when that
+        # Of each item: the earliest next poll, in the schedule's own time, and the time that had been lost when that
         # look was planned (what was lost since makes it late).
         self._dues = array("d")
         self._losses = array("d")
-        self._first_looks = Allowance(first_looks)
+        self._first_looks = Allowance(first_polls)
         self._slots_given = 0
         self._paused = 0.0
         # How far the schedule's own time is behind the clock: pauses, and time lost.
@@ -185,15 +185,15 @@ class Schedule:
 
     @property
     def interval_now(self) -> float:
-        """Seconds between two looks at one task, as the last look saw it; pauses are not counted."""
+        """Seconds between two polls of one task, at the last poll; pauses are not counted."""
         return self.interval + self.lateness_last
 
     def due(self, item: int) -> float:
-        """The earliest next look at an item, in the schedule's own time."""
+        """The earliest next poll of an item, in the schedule's own time."""
         return self._dues[item]
 
     def add(self, item: int, now: float) -> None:
-        """Plan the first look at a new item."""
+        """Plan the first poll of a new item."""
         time = self._advance(now)
         due = time
         if not self._first_looks.take(now):
@@ -207,8 +207,8 @@ class Schedule:
         self._plan(item, due)
         self._agenda.put(due, item)
 
-    def again(self, item: int, now: float, *, soon: bool = False) -> None:
-        """Plan the next look at an item that is not on the schedule: one interval after the start of its last look,
+    def reschedule(self, item: int, now: float, *, soon: bool = False) -> None:
+        """Plan the next poll of an item that is not on the schedule: one interval after the start of its last poll,
         now if that is over, or (``soon``) after five seconds when those end earlier."""
         if soon:
             due = self._advance(now) + SOON
@@ -222,7 +222,7 @@ class Schedule:
         self._agenda.put(self._dues[item], item)
 
     def is_waiting(self, item: int, now: float) -> bool:
-        """Whether the interval since the last look at an item is still running."""
+        """Whether the interval since the last poll of an item is still running."""
         return self._dues[item] > self._advance(now)
 
     def remove(self, item: int) -> None:
@@ -244,12 +244,12 @@ class Schedule:
         return item
 
     def wake_at(self) -> float | None:
-        """The clock's time of the next look; None when there is none to come."""
+        """The clock's time of the next poll; None if none is planned."""
         due = self._agenda.first_due()
         return None if due is None else max(due + self._shift, self.paused_until)
 
     def pause(self, now: float, seconds: float) -> bool:
-        """No look for so many seconds (at most an hour); whether that makes the time of quiet longer."""
+        """Pause all polls for ``seconds`` (at most an hour); whether that extends the current pause."""
         held_until = max(now, self.paused_until)
         until = now + min(seconds, LONGEST_PAUSE)
         if not until > held_until:

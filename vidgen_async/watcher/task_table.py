@@ -1,4 +1,4 @@
-"""What is kept for the watched tasks: columns, and no object for each."""
+"""The watched tasks, stored in columns: no object for each."""
 
 import asyncio
 from array import array
@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from vidgen_async.service.status_rules import Fault
 from vidgen_async.types.resources import VideoTask
-from vidgen_async.watcher.listeners import Listener, Seen
+from vidgen_async.watcher.listeners import LastState, Listener
 from vidgen_async.watcher.poll_rules import GRACE
 
 
-class Rest:
-    """What only some watched tasks need: those that are new, in trouble, or waited for by several."""
+class EntryDetails:
+    """What only some watched tasks need: new ones, failing ones, and those with several listeners."""
 
     __slots__ = ("accepted_at", "fault", "in_a_row", "listeners", "since", "trouble", "warned")
 
@@ -24,19 +24,19 @@ class Rest:
         self.listeners: dict[Listener, None] = {}
         """All but the entry's first one."""
         self.trouble: str | None = None
-        """What the last look failed with."""
+        """The error of the last poll."""
         self.warned: tuple[str, ...] = ()
-        """The unknown states that were warned about."""
+        """The unknown states for which a warning was logged."""
 
 
-class Entries:
+class TaskTable:
     """The watched tasks by their ids, of which there may be hundreds of thousands.
 
     A full pass of the garbage collector goes through every container there is, and holds up all polls meanwhile: with
     an object for each task that is a third of a second at 100,000. So each has a row in a few columns instead.
     """
 
-    __slots__ = ("_free", "_rows", "firsts", "marks", "pollers", "rests", "states", "task_ids", "tasks")
+    __slots__ = ("_free", "_rows", "details", "firsts", "marks", "pollers", "states", "task_ids", "tasks")
 
     def __init__(self) -> None:
         self._rows: dict[str, int] = {}
@@ -48,25 +48,25 @@ class Entries:
         # What few of them have.
         self.tasks: dict[int, VideoTask] = {}
         self.pollers: dict[int, asyncio.Task[None]] = {}
-        self.rests: dict[int, Rest] = {}
+        self.details: dict[int, EntryDetails] = {}
 
     def __len__(self) -> int:
         return len(self._rows)
 
-    def __iter__(self) -> Iterator["Entry"]:
+    def __iter__(self) -> Iterator["TaskEntry"]:
         """Over the entries of now, without those that have left when it comes to them."""
         rows = self._rows
-        return (Entry(self, row) for task_id in list(rows) if (row := rows.get(task_id)) is not None)
+        return (TaskEntry(self, row) for task_id in list(rows) if (row := rows.get(task_id)) is not None)
 
-    def at(self, row: int) -> "Entry":
+    def at(self, row: int) -> "TaskEntry":
         """The entry of a row that is in use."""
-        return Entry(self, row)
+        return TaskEntry(self, row)
 
-    def get(self, task_id: str) -> "Entry | None":
+    def get(self, task_id: str) -> "TaskEntry | None":
         row = self._rows.get(task_id)
-        return None if row is None else Entry(self, row)
+        return None if row is None else TaskEntry(self, row)
 
-    def add(self, task_id: str) -> "Entry":
+    def add(self, task_id: str) -> "TaskEntry":
         """A new entry."""
         if self._free:
             row = self._free.pop()
@@ -78,17 +78,17 @@ class Entries:
             self.states.append(None)
             self.marks.append(0)
         self._rows[task_id] = row
-        return Entry(self, row)
+        return TaskEntry(self, row)
 
-    def leave(self, entry: "Entry") -> None:
+    def leave(self, entry: "TaskEntry") -> None:
         """Its task is not watched any more; what is known of it is kept until it comes back or is dropped."""
         del self._rows[entry.task_id]
 
-    def come_back(self, entry: "Entry") -> None:
+    def come_back(self, entry: "TaskEntry") -> None:
         """Its task is watched again."""
         self._rows[entry.task_id] = entry.row
 
-    def drop(self, entry: "Entry") -> None:
+    def drop(self, entry: "TaskEntry") -> None:
         """Forget what is known of a task that has left."""
         row = entry.row
         self._free.append(row)
@@ -100,16 +100,16 @@ class Entries:
             self.task_ids[row] = ""
             self.firsts[row] = self.states[row] = None
             self.marks[row] = 0
-        for few in (self.tasks, self.pollers, self.rests):
+        for few in (self.tasks, self.pollers, self.details):
             few.pop(row, None)
 
 
-class Entry:
+class TaskEntry:
     """One watched task: its row. One that was dropped may be asked for its ``poller`` only: None, or a stranger's."""
 
     __slots__ = ("_all", "row")
 
-    def __init__(self, entries: Entries, row: int) -> None:
+    def __init__(self, entries: TaskTable, row: int) -> None:
         self._all = entries
         self.row = row
 
@@ -137,7 +137,7 @@ class Entry:
 
     @property
     def task(self) -> VideoTask | None:
-        """As it was seen last, where somebody wants it."""
+        """As it was seen last, if a listener needs it."""
         return self._all.tasks.get(self.row)
 
     @task.setter
@@ -149,7 +149,7 @@ class Entry:
 
     @property
     def poller(self) -> asyncio.Task[None] | None:
-        """Who looks at it now."""
+        """The worker that polls it now."""
         return self._all.pollers.get(self.row)
 
     @poller.setter
@@ -160,19 +160,19 @@ class Entry:
             self._all.pollers[self.row] = poller
 
     @property
-    def rest(self) -> Rest | None:
-        return self._all.rests.get(self.row)
+    def details(self) -> EntryDetails | None:
+        return self._all.details.get(self.row)
 
-    def more(self) -> Rest:
-        """Its rest, made when it is first needed."""
-        rest = self.rest
-        if rest is None:
-            rest = self._all.rests[self.row] = Rest()
-        return rest
+    def make_details(self) -> EntryDetails:
+        """Its details, made when they are first needed."""
+        details = self.details
+        if details is None:
+            details = self._all.details[self.row] = EntryDetails()
+        return details
 
-    def seen(self) -> Seen:
-        rest = self.rest
-        return Seen(self.task_id, self.task, self.state, None if rest is None else rest.trouble)
+    def last_state(self) -> LastState:
+        details = self.details
+        return LastState(self.task_id, self.task, self.state, None if details is None else details.trouble)
 
     # -- listeners: nearly every entry has exactly one ----------------------------------------------------------------
 
@@ -182,8 +182,8 @@ class Entry:
 
     @property
     def is_deserted(self) -> bool:
-        rest = self.rest
-        return self._first is None and (rest is None or not rest.listeners)
+        details = self.details
+        return self._first is None and (details is None or not details.listeners)
 
     @property
     def keeps_task(self) -> bool:
@@ -191,67 +191,67 @@ class Entry:
         first = self._first
         if first is not None and first.keeps_tasks:
             return True
-        rest = self.rest
-        return rest is not None and any(listener.keeps_tasks for listener in rest.listeners)
+        details = self.details
+        return details is not None and any(listener.keeps_tasks for listener in details.listeners)
 
     def listeners(self) -> Iterator[Listener]:
-        first, rest = self._first, self.rest
+        first, details = self._first, self.details
         if first is not None:
             yield first
-        if rest is not None:
-            yield from rest.listeners
+        if details is not None:
+            yield from details.listeners
 
     def add(self, listener: Listener) -> None:
         first = self._first
         if first is None or first is listener:
             self._all.firsts[self.row] = listener
         else:
-            self.more().listeners[listener] = None
+            self.make_details().listeners[listener] = None
 
     def has(self, listener: Listener) -> bool:
-        rest = self.rest
-        return self._first is listener or (rest is not None and listener in rest.listeners)
+        details = self.details
+        return self._first is listener or (details is not None and listener in details.listeners)
 
     def discard(self, listener: Listener) -> bool:
         """Whether it was there."""
         if self._first is listener:
             self._all.firsts[self.row] = None
             return True
-        rest = self.rest
-        return rest is not None and rest.listeners.pop(listener, self) is None
+        details = self.details
+        return details is not None and details.listeners.pop(listener, self) is None
 
     # -- looks -------------------------------------------------------------------------------------------------------
 
     def accepted(self, at: float) -> None:
         """The clock's time of a receipt for it: the latest counts."""
-        rest = self.more()
-        rest.accepted_at = at if rest.accepted_at is None else max(at, rest.accepted_at)
+        details = self.make_details()
+        details.accepted_at = at if details.accepted_at is None else max(at, details.accepted_at)
 
-    def strike(self, fault: Fault, trouble: str, now: float) -> tuple[int, float]:
+    def count_fault(self, fault: Fault, trouble: str, now: float) -> tuple[int, float]:
         """How many polls in a row, this one included, met this fault, and for how many seconds."""
-        rest = self.more()
-        if fault is not rest.fault:
-            rest.in_a_row, rest.since = 0, now
-        rest.in_a_row += 1
-        rest.fault, rest.trouble = fault, trouble
-        return rest.in_a_row, now - rest.since
+        details = self.make_details()
+        if fault is not details.fault:
+            details.in_a_row, details.since = 0, now
+        details.in_a_row += 1
+        details.fault, details.trouble = fault, trouble
+        return details.in_a_row, now - details.since
 
-    def forgive(self) -> None:
+    def reset_fault(self) -> None:
         """No fault so far counts for the next one."""
-        rest = self.rest
-        if rest is not None:
-            rest.in_a_row, rest.fault = 0, None
+        details = self.details
+        if details is not None:
+            details.in_a_row, details.fault = 0, None
 
-    def well(self, now: float) -> None:
-        """The last look met no fault."""
-        rest = self.rest
-        if rest is None:
+    def clear_fault(self, now: float) -> None:
+        """The last poll succeeded."""
+        details = self.details
+        if details is None:
             return
-        rest.in_a_row, rest.fault, rest.trouble = 0, None, None
-        if not rest.listeners and not rest.warned and not self.is_new(now):
-            del self._all.rests[self.row]
+        details.in_a_row, details.fault, details.trouble = 0, None, None
+        if not details.listeners and not details.warned and not self.is_new(now):
+            del self._all.details[self.row]
 
     def is_new(self, now: float) -> bool:
         """Whether a 404 is not to be believed yet."""
-        rest = self.rest
-        return rest is not None and rest.accepted_at is not None and now < rest.accepted_at + GRACE
+        details = self.details
+        return details is not None and details.accepted_at is not None and now < details.accepted_at + GRACE

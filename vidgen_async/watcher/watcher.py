@@ -15,23 +15,23 @@ from vidgen_async.events import Event, report
 from vidgen_async.redaction.messages import is_plain_word
 from vidgen_async.service.status_rules import Fault
 from vidgen_async.types.resources import KNOWN_STATES, VideoTask
-from vidgen_async.watcher.hooks import Hooks, UpdateHook
+from vidgen_async.watcher.hooks import UpdateHook, UpdateHooks
 from vidgen_async.watcher.listeners import (
     AT_ONCE,
     Follower,
     Gatherer,
+    LastState,
     Listener,
     Outcome,
-    Seen,
     Waiter,
+    copy_error,
     failed_error,
-    own_copy,
 )
-from vidgen_async.watcher.poll_loop import Rounds
+from vidgen_async.watcher.poll_loop import PollLoop
 from vidgen_async.watcher.poll_rules import CONFIRMED, GRACE, LONGEST_OUTAGE, ends_watch, fault_of, final_error
 from vidgen_async.watcher.schedule import Schedule, deadline
 from vidgen_async.watcher.stats import WatcherStats
-from vidgen_async.watcher.task_table import Entries, Entry
+from vidgen_async.watcher.task_table import TaskEntry, TaskTable
 
 ONE_DAY = 86400.0
 
@@ -42,7 +42,7 @@ Poll: TypeAlias = Callable[[str, int | None], Awaitable[tuple[VideoTask | None, 
 #: To bring ids together is less work.
 _IDS_AT_ONCE = 4096
 _IS_NOW = "task %(task_id)s: %(state)s"
-#: Of so many tasks that nobody waits for any more it is remembered for one interval when they were looked at.
+#: The number of tasks without listeners whose last poll is remembered for one interval.
 _MOST_LEFT = 1024
 
 
@@ -50,21 +50,21 @@ class Watcher:
     """Polls each watched task once per ``interval``, counted from the start of its last poll: never sooner (but for a
     401, 404 or 410, which a poll five seconds later must confirm), never twice at once (section 8 recommends 60 s).
 
-    ``poll(task_id, mark)`` makes exactly one GET. At most ``concurrency`` are under way. The first ``first_looks`` new
-    tasks per second are looked at at once, the others spread evenly over one interval. What holds polls up (a pause, a
-    blocked loop, too little concurrency) shifts all of them alike: nothing is caught up in a burst. When polls
-    fall behind by more than a tenth of the interval, one warning says so.
+    ``poll(task_id, mark)`` makes exactly one GET. At most ``concurrency`` are under way. The first ``first_polls`` new
+    tasks per second are polled at once, the others spread evenly over one interval. What delays polls (a pause, a
+    blocked loop, too little concurrency) shifts all of them alike: there is no burst. When polls fall behind by more
+    than a tenth of the interval, one warning is logged.
 
     A 429 with Retry-After pauses the whole watcher for that long, at most an hour; one without counts for its task
     alone. The table of :mod:`vidgen_async.watcher.poll_rules` says which faults are survived.
 
     ``on_update`` is called with every change of any watched task, the terminal one included; it may be async. Its
     errors are logged, and nothing waits for it but :meth:`aclose`. ``on_terminal`` is called with the id and the
-    terminal task, before anybody else hears of it; it must return at once and raise nothing. ``is_origin_known`` says
+    terminal task, before any listener; it must return at once and raise nothing. ``is_origin_known`` says
     whether the service has answered this client before, with JSON.
 
-    A task whose last listener has gone is no longer watched, and its poll under way is cancelled. Whoever waits for it
-    again within the interval gets its next look when it would have come.
+    A task whose last listener has gone is no longer watched, and its poll under way is cancelled. If it is watched
+    again within the interval, its next poll is when it would have been.
     """
 
     def __init__(
@@ -74,32 +74,32 @@ class Watcher:
         clock: Clock,
         interval: float = 60.0,
         concurrency: int = 64,
-        first_looks: int = 32,
+        first_polls: int = 32,
         logger: logging.Logger | None = None,
         on_update: UpdateHook | None = None,
         on_terminal: Callable[[str, VideoTask], None] | None = None,
         is_origin_known: Callable[[], bool] = lambda: False,
     ) -> None:
-        if not 0.0 < interval < float("inf") or concurrency < 1 or first_looks < 0:
-            message = "a watcher needs an interval above 0 s, a concurrency of at least 1, and no negative first_looks"
+        if not 0.0 < interval < float("inf") or concurrency < 1 or first_polls < 0:
+            message = "a watcher needs an interval above 0 s, a concurrency of at least 1, and no negative first_polls"
             raise ConfigurationError(message)
         self._poll = poll
         self._clock = clock
         self._logger = logger or logging.getLogger("vidgen_async.watcher")
         self._report = partial(report, self._logger)
-        self._hooks = None if on_update is None else Hooks(on_update, limit=concurrency, logger=self._logger)
+        self._hooks = None if on_update is None else UpdateHooks(on_update, limit=concurrency, logger=self._logger)
         self._on_terminal = on_terminal
-        self._schedule = Schedule(interval, first_looks=first_looks)
-        self._entries = Entries()
-        self._left: dict[str, Entry] = {}
-        self._rounds = Rounds(
+        self._schedule = Schedule(interval, first_polls=first_polls)
+        self._entries = TaskTable()
+        self._left: dict[str, TaskEntry] = {}
+        self._poll_loop = PollLoop(
             self._entries,
             clock,
             self._schedule,
             concurrency=concurrency,
-            look=self._look,
+            poll=self._poll_entry,
             expiring=self._expiring,
-            broke=self._broke,
+            broke=self._fail,
             logger=self._logger,
         )
         self._waiting = 0
@@ -119,7 +119,7 @@ class Watcher:
         """The completed task. Any number of waits on one task share its polls.
 
         ``timeout`` in seconds bounds everything, a poll under way too; None waits for ever; zero and less is over
-        before any look (for one look there is ``videos.get``). ``accepted_at``: the clock's time of the receipt,
+        before any poll (``videos.get`` is a single poll). ``accepted_at``: the clock's time of the receipt,
         where it is known; for two minutes from then a 404 is not believed.
 
         TaskFailedError: it ended as failed. WaitTimeoutError: it was not seen to end; ``.state`` was seen last.
@@ -134,7 +134,7 @@ class Watcher:
         finally:
             self._leave(waiter)
         if isinstance(end, Exception):
-            raise own_copy(end)
+            raise copy_error(end)
         if end.status == "failed":
             raise failed_error(end)
         return end
@@ -145,7 +145,7 @@ class Watcher:
         """Every change of the task (any field differs from what was yielded last), the terminal one as the last.
 
         A failed task is yielded like a completed one and does not raise. What is known already comes first, without
-        a look. A slow reader gets the latest change instead of each, and always the terminal one. Errors are those
+        a poll. A slow reader gets the latest change instead of each, and always the terminal one. Errors are those
         of :meth:`wait`, raised after the last change. The watch and its ``timeout`` begin with the first ``anext``;
         they end with the iterator's ``aclose`` (``contextlib.aclosing``), or when it is dropped.
         """
@@ -185,7 +185,7 @@ class Watcher:
             given,
             distinct,
             accepted_at,
-        )  # a hundred thousand ids are not to be held for as long as the watch goes on
+        )  # a hundred thousand ids must not be held for as long as the watch lasts
         self._join(gatherer)
         try:
             for start in range(0, len(gatherer.ids), AT_ONCE):
@@ -198,7 +198,7 @@ class Watcher:
                 if outcome is None:
                     break
                 yield outcome
-                if number % AT_ONCE == 0:  # whoever takes them may never wait
+                if number % AT_ONCE == 0:  # the reader may never wait
                     await self._clock.sleep(0)
         finally:
             await all_in_turns(self._clock, chain(self._leaving(gatherer), gatherer.dropping()))
@@ -211,7 +211,7 @@ class Watcher:
         return WatcherStats(
             tasks=len(self._entries),
             waiting=self._waiting,
-            in_flight=self._rounds.in_flight,
+            in_flight=self._poll_loop.in_flight,
             polls=self._polls,
             polls_per_second=schedule.rate.per_second(now),
             errors=MappingProxyType(dict(self._errors)),
@@ -229,10 +229,10 @@ class Watcher:
         return self._is_closed
 
     async def aclose(self, *, grace: float = 5.0) -> None:
-        """Stop looking. Whoever waits gets a ClientStateError: the tasks go on at the service. Async hooks under way
+        """Stop polling. Waiters raise a ClientStateError, which stops no task. Async hooks under way
         have ``grace`` seconds to end. Leaves no worker behind; twice is fine."""
         self._is_closed = True
-        await self._rounds.aclose()
+        await self._poll_loop.aclose()
         await all_in_turns(self._clock, self._ending_all(None))
         for entry in self._left.values():
             self._entries.drop(entry)
@@ -248,15 +248,15 @@ class Watcher:
         due = deadline(self._clock.now(), listener.timeout)
         self._waiting += 1
         if due is not None:
-            self._rounds.deadlines.put(due, listener)
-            self._rounds.nudge(due)
+            self._poll_loop.deadlines.put(due, listener)
+            self._poll_loop.wake(due)
 
     def _attach(self, task_id: str, listener: Listener, accepted_at: float | None) -> None:
         if self._is_closed:
-            listener.ended(Seen(task_id), _closed_error((task_id,)))
+            listener.ended(LastState(task_id), _closed_error((task_id,)))
             return
         if listener.is_over:
-            listener.expired([Seen(task_id)])
+            listener.expired([LastState(task_id)])
             return
         entry = self._entries.get(task_id) or self._enter(task_id)
         entry.add(listener)
@@ -265,7 +265,7 @@ class Watcher:
         if entry.task is not None:
             listener.changed(entry.task)
 
-    def _enter(self, task_id: str) -> Entry:
+    def _enter(self, task_id: str) -> TaskEntry:
         now = self._clock.now()
         entry = self._left.pop(task_id, None)
         if entry is not None and not self._schedule.is_waiting(entry.row, now):
@@ -276,8 +276,8 @@ class Watcher:
             self._schedule.add(entry.row, now)
         else:
             self._entries.come_back(entry)
-            self._schedule.again(entry.row, now)
-        self._rounds.nudge(self._schedule.wake_at())
+            self._schedule.reschedule(entry.row, now)
+        self._poll_loop.wake(self._schedule.wake_at())
         return entry
 
     def _leave(self, listener: Listener) -> None:
@@ -285,18 +285,18 @@ class Watcher:
             pass
 
     def _leaving(self, listener: Listener) -> Iterator[object]:
-        self._rounds.deadlines.remove(listener)
+        self._poll_loop.deadlines.remove(listener)
         self._waiting -= 1
         return self._detaching(listener)
 
     def _expiring(self, listener: Listener) -> Iterator[None]:
-        """The listener's time is up. Tasks that end meanwhile are told of as such."""
+        """The listener's time is up. Tasks that end meanwhile are reported as ended."""
         listener.is_over = True
         for seen in self._detaching(listener):
             listener.expired(seen)
             yield
 
-    def _detaching(self, listener: Listener) -> Iterator[list[Seen]]:
+    def _detaching(self, listener: Listener) -> Iterator[list[LastState]]:
         """What is known of the tasks that it listened to until now, a few at a time."""
         remembered_from = len(listener.ids) - _MOST_LEFT
         for start in range(0, len(listener.ids), AT_ONCE):
@@ -305,7 +305,7 @@ class Watcher:
                 entry = self._entries.get(task_id)
                 if entry is None or not entry.has(listener):
                     continue
-                seen.append(entry.seen())
+                seen.append(entry.last_state())
                 entry.discard(listener)
                 if entry.is_deserted:
                     self._forget(entry)
@@ -315,7 +315,7 @@ class Watcher:
                         self._remember(entry)
             yield seen
 
-    def _forget(self, entry: Entry) -> None:
+    def _forget(self, entry: TaskEntry) -> None:
         """No longer watched, at once: nothing is asked for it any more."""
         self._entries.leave(entry)
         self._schedule.remove(entry.row)
@@ -323,11 +323,11 @@ class Watcher:
         if poller is not None and poller is not asyncio.current_task():
             poller.cancel()
         if not self._entries:
-            self._rounds.nudge()
+            self._poll_loop.wake()
 
-    def _remember(self, entry: Entry) -> None:
-        """For one interval: whoever waits for it again must not make it be looked at sooner."""
-        entry.forgive()
+    def _remember(self, entry: TaskEntry) -> None:
+        """Keep its last poll for one interval: a new listener must not cause an earlier poll."""
+        entry.reset_fault()
         now = self._clock.now()
         self._left[entry.task_id] = entry
         while self._left:
@@ -336,9 +336,9 @@ class Watcher:
                 break
             self._entries.drop(self._left.pop(task_id))
 
-    def _end(self, entry: Entry, end: VideoTask | Exception) -> Iterator[None]:
-        """Its watch is over at once; steps in which those who listened hear of it."""
-        listeners, seen = list(entry.listeners()), entry.seen()
+    def _end(self, entry: TaskEntry, end: VideoTask | Exception) -> Iterator[None]:
+        """End its watch at once; the steps notify its listeners."""
+        listeners, seen = list(entry.listeners()), entry.last_state()
         self._forget(entry)
         self._entries.drop(entry)
         return _telling(listeners, seen, end)
@@ -349,41 +349,41 @@ class Watcher:
             if number % AT_ONCE == 0:
                 yield
 
-    def _broke(self, error: Exception) -> None:
+    def _fail(self, error: Exception) -> None:
         # At once: the event loop may be about to end.
         for _ in self._ending_all(error):
             pass
 
-    # -- looking -----------------------------------------------------------------------------------------------------
+    # -- polling -----------------------------------------------------------------------------------------------------
 
-    async def _look(self, entry: Entry, poller: asyncio.Task[None]) -> None:
+    async def _poll_entry(self, entry: TaskEntry, poller: asyncio.Task[None]) -> None:
         self._polls += 1
         if self._paused_at is not None and (now := self._clock.now()) >= self._schedule.paused_until:
             seconds, self._paused_at = now - self._paused_at, None
-            message = "polls go on after %(seconds)g s without"
+            message = "polls resume after a pause of %(seconds)g s"
             self._report(logging.INFO, Event.WATCHER_RESUMED, message, seconds=seconds)
         try:
             is_known = entry.task is not None or not self._keeps(entry)
             task, mark = await self._poll(entry.task_id, entry.mark if is_known else None)
         except Exception as error:  # noqa: BLE001 - the table of faults knows what to do with each
             if entry.poller is poller:  # else nobody has waited for it any more
-                await all_in_turns(self._clock, self._failed(entry, error))
+                await all_in_turns(self._clock, self._handle_failure(entry, error))
         else:
             if entry.poller is poller:
                 self._has_polled = True
                 entry.poller = None
-                entry.well(self._clock.now())
+                entry.clear_fault(self._clock.now())
                 entry.mark = mark
                 if task is None:
-                    self._schedule.again(entry.row, self._clock.now())
+                    self._schedule.reschedule(entry.row, self._clock.now())
                 else:
-                    await all_in_turns(self._clock, self._saw(entry, task))
+                    await all_in_turns(self._clock, self._handle_task(entry, task))
 
-    def _keeps(self, entry: Entry) -> bool:
+    def _keeps(self, entry: TaskEntry) -> bool:
         return self._hooks is not None or entry.keeps_task
 
-    def _saw(self, entry: Entry, task: VideoTask) -> Iterator[None]:
-        """Steps in which those who listened hear of the end, if it is one."""
+    def _handle_task(self, entry: TaskEntry, task: VideoTask) -> Iterator[None]:
+        """Handle a task that was polled; the steps notify its listeners of the end, if it is one."""
         self._note_state(entry, task.status)
         if task.is_terminal:
             self._report(logging.INFO, Event.TASK_ENDED, _IS_NOW, task_id=entry.task_id, state=task.status)
@@ -391,9 +391,9 @@ class Watcher:
             if self._on_terminal is not None:
                 self._on_terminal(entry.task_id, task)
             steps = self._end(entry, task)
-            self._tell(task)
+            self._notify(task)
             return steps
-        self._schedule.again(entry.row, self._clock.now())  # first: a KeyboardInterrupt comes out of the hook
+        self._schedule.reschedule(entry.row, self._clock.now())  # first: a KeyboardInterrupt comes out of the hook
         if not self._keeps(entry):
             entry.task = None
         elif entry.task is None or task != entry.task:
@@ -401,24 +401,24 @@ class Watcher:
             entry.task = task
             for listener in entry.listeners():
                 listener.changed(task)
-            self._tell(task)
+            self._notify(task)
         return iter(())
 
-    def _failed(self, entry: Entry, error: Exception) -> Iterator[None]:
-        """The same for a look that gave no task."""
+    def _handle_failure(self, entry: TaskEntry, error: Exception) -> Iterator[None]:
+        """Handle a poll without a task, likewise."""
         entry.poller = None
         trouble = type(error).__name__
         self._errors[trouble] = self._errors.get(trouble, 0) + 1
         fault = fault_of(error)
         now = self._clock.now()
-        in_a_row, lasting = entry.strike(fault, trouble, now)
+        in_a_row, lasting = entry.count_fault(fault, trouble, now)
         is_outage = lasting < LONGEST_OUTAGE and (self._is_origin_known() or self._has_polled)
         is_new = entry.is_new(now)
         if ends_watch(fault, in_a_row, is_new=is_new, is_outage=is_outage):
             message = "task %(task_id)s: the watch ends with %(error)s"
             self._report(logging.INFO, Event.TASK_LOST, message, task_id=entry.task_id, error=trouble)
             return self._end(entry, final_error(error, fault, entry.task_id))
-        message = "task %(task_id)s: %(error)s (%(fault)s), looking again"
+        message = "task %(task_id)s: %(error)s (%(fault)s), polling again"
         facts = {"task_id": entry.task_id, "error": trouble, "fault": str(fault)}
         if isinstance(error, ServiceError) and error.request_id:
             message += " (request %(request_id)s)"
@@ -428,34 +428,34 @@ class Watcher:
         if retry_after is not None:
             was_paused = now < self._schedule.paused_until
             if self._schedule.pause(now, retry_after) and not was_paused:
-                message = "task %(task_id)s: 429, no polls for %(seconds)g s"
+                message = "task %(task_id)s: 429, pausing all polls for %(seconds)g s"
                 seconds = self._schedule.paused_until - now
                 self._paused_at = now
                 self._report(logging.WARNING, Event.WATCHER_PAUSED, message, task_id=entry.task_id, seconds=seconds)
-        self._schedule.again(entry.row, now, soon=fault in CONFIRMED and not is_new)
+        self._schedule.reschedule(entry.row, now, soon=fault in CONFIRMED and not is_new)
         return iter(())
 
-    def _note_state(self, entry: Entry, status: str | None) -> None:
-        state = "missing" if status is None else sys.intern(_shown(str(status)))
+    def _note_state(self, entry: TaskEntry, status: str | None) -> None:
+        state = "missing" if status is None else sys.intern(_show_state(str(status)))
         entry.state = state
-        if status not in KNOWN_STATES and state not in entry.more().warned:
-            entry.more().warned += (state,)
-            message = "task %(task_id)s: state %(state)r is not known here; it is watched on"
+        if status not in KNOWN_STATES and state not in entry.make_details().warned:
+            entry.make_details().warned += (state,)
+            message = "task %(task_id)s: state %(state)r is unknown; polling continues"
             self._report(logging.WARNING, Event.TASK_STATE_UNKNOWN, message, task_id=entry.task_id, state=state)
 
-    def _tell(self, task: VideoTask) -> None:
+    def _notify(self, task: VideoTask) -> None:
         if self._hooks is not None:
-            self._hooks.tell(task)
+            self._hooks.notify(task)
 
 
-def _telling(listeners: Sequence[Listener], seen: Seen, end: VideoTask | Exception) -> Iterator[None]:
+def _telling(listeners: Sequence[Listener], seen: LastState, end: VideoTask | Exception) -> Iterator[None]:
     for number, listener in enumerate(listeners, 1):
         listener.ended(seen, end)
         if number % AT_ONCE == 0:
             yield
 
 
-def _shown(status: str) -> str:
+def _show_state(status: str) -> str:
     """A state as messages name it: what is not one plain word may hold anything."""
     return status if status in KNOWN_STATES or is_plain_word(status) else f"<{len(status)} characters>"
 

@@ -1,14 +1,14 @@
-"""``vidgen models``, ``account`` and ``upload``: what there is to use."""
+"""``vidgen models``, ``account`` and ``upload``."""
 
 import json
 from collections.abc import Sequence
 
 import click
 
-from vidgen_async.cli.command_setup import look, start
-from vidgen_async.cli.operations import Errand
-from vidgen_async.cli.options import Upload, connected
-from vidgen_async.cli.run_state import Journey, Stage
+from vidgen_async.cli.command_setup import run_query, run_with_client
+from vidgen_async.cli.operations import CommandRun
+from vidgen_async.cli.options import UploadArgument, connection_options
+from vidgen_async.cli.run_state import RunState, Stage
 from vidgen_async.cli.service_connection import Settings
 from vidgen_async.cli.terminal.exit_reports import EXIT_CODES
 from vidgen_async.cli.terminal.formatting import limit, span
@@ -21,14 +21,14 @@ from vidgen_async.types.resources import Catalog, CatalogModel
 
 @click.command(epilog=EXIT_CODES)
 @click.argument("model", required=False)
-@click.option("--all", "with_all", is_flag=True, help="Also those that cannot be used now, and why not.")
-@connected()
+@click.option("--all", "with_all", is_flag=True, help="List unavailable models too, with the reason.")
+@connection_options()
 def models(settings: Settings, model: str | None, with_all: bool) -> int:
-    """Show the models that your key can use, and your prices.
+    """List the models that your key can use, with your prices.
 
-    Under images, audios and videos is how many a model takes as references: "none" for none, and a dash where the
-    catalog does not say. The last columns are what else the catalog tells, prices among it, under the service's own
-    names. With MODEL: everything about that one.
+    The columns images, audios and videos show the maximum number of references: "none" if the model accepts none, a
+    dash if the catalog does not state it. The last columns are all other fields of the catalog, including prices, under
+    the service's own names. With MODEL: everything about that model.
 
     \b
       vidgen models
@@ -36,66 +36,66 @@ def models(settings: Settings, model: str | None, with_all: bool) -> int:
       vidgen models --all --json
     """
 
-    async def work(errand: Errand) -> None:
-        catalog = await errand.client.models.list()
+    async def work(run: CommandRun) -> None:
+        catalog = await run.client.models.list()
         if model is not None:
             shown = _named(catalog, model)
-            errand.screen.show(model_facts(shown), model_document(shown))
+            run.screen.show(model_facts(shown), model_document(shown))
             return
         chosen = catalog.usable if not with_all else tuple(sorted(catalog, key=lambda model: not model.is_usable))
         table = models_table(chosen, len(catalog) - len(chosen), with_all=with_all)
-        errand.screen.show(table, {"models": [model_document(entry) for entry in chosen]})
+        run.screen.show(table, {"models": [model_document(entry) for entry in chosen]})
 
-    return look(settings, work)
+    return run_query(settings, work)
 
 
 @click.command(epilog=EXIT_CODES)
-@connected()
+@connection_options()
 def account(settings: Settings) -> int:
-    """Show your balance, and what else is told about the account.
+    """Show your balance, and the other fields of the account.
 
     \b
       vidgen account
     """
 
-    async def work(errand: Errand) -> None:
-        found = await errand.client.account.get()
-        balance = "not told" if found.balance is None else f"{found.balance:g}"
+    async def work(run: CommandRun) -> None:
+        found = await run.client.account.get()
+        balance = "unknown" if found.balance is None else f"{found.balance:g}"
         pairs = [("balance", balance), *((name, _value(value)) for name, value in found.extra.items())]
         facts = Facts(tuple(dict(pairs).items() if "balance" not in found.extra else pairs[1:]))
-        errand.screen.show(facts, account_document(found))
+        run.screen.show(facts, account_document(found))
 
-    return look(settings, work)
+    return run_query(settings, work)
 
 
 @click.command(epilog=EXIT_CODES)
-@click.argument("files", metavar="FILE…", nargs=-1, required=True, type=Upload())
-@click.option("--url", "with_url", is_flag=True, help="Print also the address: whoever has it can see the picture.")
-@connected()
+@click.argument("files", metavar="FILE…", nargs=-1, required=True, type=UploadArgument())
+@click.option("--url", "with_url", is_flag=True, help="Print the URL too. It gives access to the image without a key.")
+@connection_options()
 def upload(settings: Settings, files: tuple[str, ...], with_url: bool) -> int:
-    """Upload pictures and print the id of each.
+    """Upload images and print the id of each.
 
-    One id on a line, in the order given. An id is good for --image-id of create and generate for 72 hours. FILE may
-    also be the service's own address of a picture that you uploaded before.
+    One id per line, in the order given. An id is valid for 72 hours, for --image-id of create and generate. FILE may
+    also be the service's own URL of an image that you uploaded before.
 
     \b
       vidgen upload hero.png
       vidgen create "…" --model vendorh3 --image-id $(vidgen upload hero.png)
     """
 
-    async def work(errand: Errand) -> None:
-        errand.journey.stage = Stage.UPLOAD
+    async def work(run: CommandRun) -> None:
+        run.state.stage = Stage.UPLOAD
         for file in files:
-            errand.screen.busy(f"uploading {file}")
-            asset = await errand.client.files.upload(file)
+            run.screen.start_step(f"uploading {file}")
+            asset = await run.client.files.upload(file)
             line = f"{asset.image_id}  {asset.url}" if with_url else asset.image_id
-            errand.screen.show(line, asset_document(asset, file))
+            run.screen.show(line, asset_document(asset, file))
 
-    return start(settings, Journey(), work, only_prints=True)
+    return run_with_client(settings, RunState(), work, only_prints=True)
 
 
-def models_table(models: Sequence[CatalogModel], left_out: int, *, with_all: bool) -> Table:
-    """The models under the columns that all have, and those of the extra fields that any has."""
+def models_table(models: Sequence[CatalogModel], hidden: int, *, with_all: bool) -> Table:
+    """A row for each model, with the extra fields of all of them as columns."""
     extras = sorted({name for model in models for name in model.extra})
     usable = ("usable",) if with_all else ()
     names = ("model", "name", *usable, "seconds", "resolution", "images", "audios", "videos", *extras)
@@ -113,11 +113,11 @@ def models_table(models: Sequence[CatalogModel], left_out: int, *, with_all: boo
         )
         for model in models
     )
-    note = (f"{left_out} more cannot be used now; --all shows them too.",) if left_out else ()
+    note = (f"{hidden} more are unavailable; --all lists them too.",) if hidden else ()
     return Table(
         columns=columns(*names, numbers=("images", "audios", "videos", *extras), optional=("name",)),
         rows=rows,
-        empty=f"no model can be used now; --all shows {left_out} that cannot" if left_out else "the catalog is empty",
+        empty=f"no model is available; --all lists {hidden} unavailable ones" if hidden else "the catalog is empty",
         notes=note,
     )
 
@@ -142,7 +142,7 @@ def model_facts(model: CatalogModel) -> Facts:
 
 
 def usability(model: CatalogModel) -> str:
-    """Whether it can be used now, else why not (section 3)."""
+    """Whether the model is available now, else why not (section 3)."""
     if model.is_usable:
         return "yes"
     return "maintenance" if model.maintenance else "disabled"

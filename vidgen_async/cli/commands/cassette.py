@@ -1,5 +1,5 @@
-"""``vidgen cassette``: what is on cassettes, how two differ, whether they may be committed, and what a killed recording
-had finished. Nothing of it asks the service for anything."""
+"""``vidgen cassette``: what cassettes contain, whether they may be committed, and how to recover a killed recording.
+Nothing here connects to the service."""
 
 import re
 import sys
@@ -16,27 +16,21 @@ from attrs import evolve
 from vidgen_async.cassette import Document, Interaction, load
 from vidgen_async.cassette import recover as read_part
 from vidgen_async.cassette.checks import cassettes_here, check_cassette, orphans
-from vidgen_async.cassette.diff import differences
-from vidgen_async.cli.cassette_files import find, folders_of, interaction, publish, refuse_to_replace
-from vidgen_async.cli.options import JSON_HELP, InOrder
-from vidgen_async.cli.prompt_masking import Curtain, NoCurtain
-from vidgen_async.cli.run_state import Journey
-from vidgen_async.cli.terminal.cassette_reports import (
-    difference_documents,
-    differences_table,
-    problem_document,
-    problems_table,
-    recovered_document,
-    recovered_facts,
-)
+from vidgen_async.cli.cassette_files import find_cassettes, folders_of, get_interaction, publish, refuse_to_replace
+from vidgen_async.cli.options import JSON_HELP, OrderedGroup
+from vidgen_async.cli.run_state import RunState
 from vidgen_async.cli.terminal.cassette_views import (
-    Listed,
+    ListedCassette,
     body_texts,
     cassette_document,
     cassettes_table,
     interaction_document,
     interaction_facts,
     interactions_table,
+    problem_document,
+    problems_table,
+    recovered_document,
+    recovered_facts,
 )
 from vidgen_async.cli.terminal.exit_reports import error_report
 from vidgen_async.cli.terminal.formatting import clean
@@ -47,26 +41,26 @@ from vidgen_async.errors import CassetteError
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Ending(IntEnum):
-    """The exit codes, as diff(1) and grep(1) have them."""
+class CassetteExit(IntEnum):
+    """The exit codes, like those of grep(1)."""
 
-    WELL = 0
-    FOUND = 1
-    TROUBLE = 2
+    OK = 0
+    PROBLEMS = 1
+    ERROR = 2
 
 
 EXIT_CODES = """\b
 Exit codes:
-  0    done; diff: no difference; check: nothing found;
-       recover: written, with everything that was begun
-  1    diff: they differ; check: something was found;
-       recover: written, without what was not finished or is damaged
-  2    trouble: wrong usage, no cassette there, or one that cannot be read
+  0    done; check: no problem found;
+       recover: written, with all interactions
+  1    check: problems found;
+       recover: written, without unfinished or damaged interactions
+  2    error: wrong usage, no cassette, or a cassette that cannot be read
   130  interrupted (Ctrl-C); 143 terminated (SIGTERM)"""
 
 
 class Age(click.ParamType):  # type: ignore[type-arg] # older ones are not generic
-    """A length of time: a number and its unit."""
+    """A duration: a number and its unit."""
 
     name = "age"
     _UNITS = {"min": "minutes", "h": "hours", "d": "days", "w": "weeks"}  # noqa: RUF012 - never changed
@@ -76,21 +70,20 @@ class Age(click.ParamType):  # type: ignore[type-arg] # older ones are not gener
             return value
         match = re.fullmatch(r"(\d{1,5})(min|h|d|w)", value.strip())
         if match is None:
-            self.fail(f"{value!r} is not a number with min, h, d or w, such as 90d", param, ctx)
+            self.fail(f"{value!r} is not a number followed by min, h, d or w, such as 90d", param, ctx)
         return timedelta(**{self._UNITS[match[2]]: int(match[1])})
 
 
-@click.group(cls=InOrder, epilog=EXIT_CODES)
+@click.group(cls=OrderedGroup, epilog=EXIT_CODES)
 def cassette() -> None:
-    """Look at recorded cassettes, compare and check them.
+    """Show, check and recover cassettes.
 
-    A cassette is what was recorded of a service, to be played back in tests. This needs no key and no network, and
-    writes no file, except for recover.
+    A cassette is a recording of requests and responses, which tests replay. These commands need neither a key nor a
+    network connection; only recover writes files.
 
     \b
       vidgen cassette ls
       vidgen cassette show tests/cassettes/boat.json --n 3
-      vidgen cassette diff old.json new.json
       vidgen cassette check tests --orphans --max-age 90d
       vidgen cassette recover tests/cassettes/boat.json.part
     """
@@ -111,149 +104,125 @@ _file = click.argument("path", metavar="PATH", type=_PATH)
 def ls(paths: tuple[Path, ...], is_json: bool, is_debug: bool) -> int:
     """List cassettes.
 
-    PATH is a cassette, or a directory, in which they are looked for at any depth. Without one, they are looked for in
-    the current directory and below all directories named cassettes; JSON files of others are passed over.
+    PATH is a cassette, or a directory, which is searched recursively. Default: the current directory, and recursively
+    all directories named cassettes. Other JSON files are skipped.
 
-    With --json: an object on a line for each cassette.
+    With --json: one object per line.
 
     \b
       vidgen cassette ls
       vidgen cassette ls tests/cassettes --json
     """
 
-    def work(screen: Screen) -> Ending:
-        found, errors = find(paths) if paths else (cassettes_here(Path()), [])
-        listed: list[Listed] = []
+    def work(screen: Screen) -> CassetteExit:
+        found, errors = find_cassettes(paths) if paths else (cassettes_here(Path()), [])
+        listed: list[ListedCassette] = []
         for path in found:
             try:
-                listed.append(Listed(path, load(path)))
+                listed.append(ListedCassette(path, load(path)))
             except CassetteError as error:
                 errors.append(error)
         if listed or not errors:
-            table = cassettes_table(listed, "in this directory, or below one named cassettes")
+            table = cassettes_table(listed, "in this directory or in directories named cassettes")
             screen.show(table, *map(cassette_document, listed))
-        return _told(screen, errors) or Ending.WELL
+        return _show_errors(screen, errors) or CassetteExit.OK
 
     return _run(work, is_json=is_json, is_debug=is_debug)
 
 
 @cassette.command(epilog=EXIT_CODES)
 @_file
-@click.option("--n", "n", type=click.IntRange(min=1), metavar="N", help="All of the interaction with this number.")
-@click.option("--with-bodies", is_flag=True, help="All bodies as they were recorded, with the prompts in them.")
+@click.option("--n", "n", type=click.IntRange(min=1), metavar="N", help="Show one interaction with its headers.")
+@click.option("--with-bodies", is_flag=True, help="Show bodies too; they may contain prompts.")
 @_common
 def show(path: Path, n: int | None, with_bodies: bool, is_json: bool, is_debug: bool) -> int:
-    """Show the interactions on a cassette.
+    """Show the interactions of a cassette.
 
-    A line for each: what was asked, what came of it, and when, in seconds since the recording began. --n shows all of
-    one: headers and bodies, as they were recorded, which is without secrets. Of prompts only the length is shown,
-    unless --with-bodies asks for them.
+    Each line has the request, its outcome, and the time since the start of the recording. --n shows one interaction
+    with its headers. Bodies, which may contain prompts but no secrets, are shown only with --with-bodies.
 
-    With --json: an object on a line for each interaction.
+    With --json: one object per line.
 
     \b
       vidgen cassette show tests/cassettes/boat.json
       vidgen cassette show tests/cassettes/boat.json --n 3 --with-bodies
     """
 
-    def work(screen: Screen) -> Ending:
+    def work(screen: Screen) -> CassetteExit:
         document = load(path)
-        chosen = document.interactions if n is None else (interaction(path, document, n),)
-        curtain = NoCurtain() if with_bodies else Curtain(document)
+        chosen = document.interactions if n is None else (get_interaction(path, document, n),)
         if is_json:
-            screen.show("", *(interaction_document(path, one, curtain) for one in chosen))
+            screen.show("", *(interaction_document(path, one, with_bodies=with_bodies) for one in chosen))
         elif n is None and not with_bodies:
-            screen.show(interactions_table(document, curtain))
+            screen.show(interactions_table(document))
         else:
             for at, one in enumerate(chosen):
-                _show_whole(screen, document, one, curtain, is_first=at == 0)
-        return Ending.WELL
-
-    return _run(work, is_json=is_json, is_debug=is_debug)
-
-
-@cassette.command(epilog=EXIT_CODES)
-@click.argument("a", metavar="A", type=_PATH)
-@click.argument("b", metavar="B", type=_PATH)
-@_common
-def diff(a: Path, b: Path, is_json: bool, is_debug: bool) -> int:
-    """Compare what is on two cassettes.
-
-    Interactions belong together by operation, method, address and turn: the third look at a task is compared with the
-    third. Shown is what only one of them has, and what has changed: the status, headers, and fields of JSON bodies
-    under their JSON pointers. The times, the recorder and how bodies are kept do not count, and the service's own
-    addresses are compared without its origin. Of prompts only the length is shown.
-
-    With --json: an object on a line for each interaction that differs.
-
-    \b
-      vidgen cassette diff old.json new.json
-    """
-
-    def work(screen: Screen) -> Ending:
-        documents = (load(a), load(b))
-        found, curtain = differences(*documents), Curtain(*documents)
-        shown = differences_table(found, documents, curtain)
-        screen.show(shown, *difference_documents(found, documents, curtain))
-        return Ending.FOUND if shown.rows else Ending.WELL
+                _show_interaction(screen, document, one, with_bodies=with_bodies, is_first=at == 0)
+        return CassetteExit.OK
 
     return _run(work, is_json=is_json, is_debug=is_debug)
 
 
 @cassette.command(epilog=EXIT_CODES)
 @click.argument("paths", metavar="PATH…", type=_PATH, nargs=-1, required=True)
-@click.option("--orphans", "with_orphans", is_flag=True, help="Also blobs of no cassette, and unfinished recordings.")
-@click.option("--max-age", type=Age(), metavar="AGE", help="Find what was recorded longer ago: 12h, 90d, 8w.")
+@click.option("--orphans", "with_orphans", is_flag=True, help="Also report unused blobs and unfinished recordings.")
+@click.option("--max-age", type=Age(), metavar="AGE", help="Report older recordings: 12h, 90d, 8w.")
 @_common
 def check(paths: tuple[Path, ...], with_orphans: bool, max_age: timedelta | None, is_json: bool, is_debug: bool) -> int:
     """Check whether cassettes may be committed.
 
-    Each must be one that this release reads, have all its blobs, unchanged, and hold nothing that looks like a secret;
-    of what is found, only the place and the kind are told. PATH is a cassette, or a directory, in which they are looked
-    for at any depth; where there is none, that is trouble: what checks nothing must not pass.
+    Each must be readable by this release, have all its blobs unchanged, and contain nothing that looks like a secret.
+    A secret is reported by its place and kind, never by its value. PATH is a cassette, or a directory, which is
+    searched recursively. No cassette at all is an error, so that a check of nothing does not pass.
 
-    With --json: an object on a line for each problem.
+    With --json: one object per line.
 
     \b
       vidgen cassette check tests --orphans --max-age 90d
     """
 
-    def work(screen: Screen) -> Ending:
-        found, errors = find(paths)
+    def work(screen: Screen) -> CassetteExit:
+        found, errors = find_cassettes(paths)
         now = datetime.now(UTC)
         problems = [problem for path in found for problem in check_cassette(path, now=now, max_age=max_age)]
         if with_orphans:
             problems += orphans(folder for path in paths if path.exists() for folder in folders_of(path))
         if problems or not errors:
             screen.show(problems_table(problems, len(found)), *map(problem_document, problems))
-        return _told(screen, errors) or (Ending.FOUND if problems else Ending.WELL)
+        return _show_errors(screen, errors) or (CassetteExit.PROBLEMS if problems else CassetteExit.OK)
 
     return _run(work, is_json=is_json, is_debug=is_debug)
 
 
 @cassette.command(epilog=EXIT_CODES)
 @click.argument("part", metavar="PART", type=_PATH)
-@click.option("-o", "--output", type=_PATH, metavar="PATH", help="Where to write the cassette; else where it belongs.")
-@click.option("--force", is_flag=True, help="Replace a cassette that is not an older state of it.")
+@click.option(
+    "-o",
+    "--output",
+    type=_PATH,
+    metavar="PATH",
+    help="Where to write the cassette. Default: next to PART, without .part.",
+)
+@click.option("--force", is_flag=True, help="Replace a cassette that has other interactions.")
 @_common
 def recover(part: Path, output: Path | None, force: bool, is_json: bool, is_debug: bool) -> int:
-    """Make a cassette of what a killed recording had finished.
+    """Create a cassette from a killed recording.
 
-    PART is the file that the recording has left, which ends in .part, and stays as it is. Shown is what was finished,
-    and which requests were not: those are not on the cassette.
+    PART is the file that the recording left; its name ends in .part, and it is not changed. Finished interactions are
+    written to the cassette; unfinished requests are listed.
 
     \b
       vidgen cassette recover tests/cassettes/boat.json.part
       vidgen cassette recover tests/cassettes/boat.json.part -o boat.json
     """
 
-    def work(screen: Screen) -> Ending:
+    def work(screen: Screen) -> CassetteExit:
         drop_lost_output()  # the result is the cassette
         recovered = read_part(part)
         if output is not None:
             recovered = evolve(recovered, target=output)
         if not is_json:
-            screen.show(interactions_table(recovered.document, Curtain(recovered.document)))
+            screen.show(interactions_table(recovered.document))
             screen.show(recovered_facts(recovered))
         if not recovered.document.interactions:
             message = f"no interaction was finished in {part}; nothing was written"
@@ -262,44 +231,45 @@ def recover(part: Path, output: Path | None, force: bool, is_json: bool, is_debu
             refuse_to_replace(recovered)
         lost = publish(recovered, part)
         for name in lost:
-            screen.warn(f"the blob {name} is lost: what it held cannot be played")
+            screen.warn(f"the blob {name} is lost: its body cannot be replayed")
         screen.show(f"written {recovered.target}", recovered_document(recovered, part))
-        return Ending.FOUND if recovered.unfinished or recovered.damaged or lost else Ending.WELL
+        return CassetteExit.PROBLEMS if recovered.unfinished or recovered.damaged or lost else CassetteExit.OK
 
     return _run(work, is_json=is_json, is_debug=is_debug)
 
 
-def _show_whole(screen: Screen, document: Document, one: Interaction, curtain: Curtain, *, is_first: bool) -> None:
-    """One interaction with its bodies, below an empty line where another was shown before."""
+def _show_interaction(
+    screen: Screen, document: Document, one: Interaction, *, with_bodies: bool, is_first: bool
+) -> None:
+    """Show one interaction, after an empty line unless it is the first."""
     if not is_first:
         click.echo()
-    screen.show(interaction_facts(document, one, curtain))
-    for name, text in body_texts(one, curtain):
+    screen.show(interaction_facts(document, one))
+    for name, text in body_texts(one) if with_bodies else ():
         screen.show(f"{name}:")
         for line in text.splitlines():
-            # Indented, as nothing else that is shown.
             click.echo(f"  {' ' * (len(line) - len(line.lstrip(' ')))}{clean(line)}")
 
 
-def _run(work: Callable[[Screen], Ending], *, is_json: bool, is_debug: bool) -> int:
-    """Do the work and return the exit code. Whatever goes wrong is trouble, and never taken for a difference."""
+def _run(work: Callable[[Screen], CassetteExit], *, is_json: bool, is_debug: bool) -> int:
+    """Run the work and return the exit code. Every exception is an error, never a problem of a cassette."""
     screen = make_screen(is_debug=is_debug, is_json=is_json)
     try:
         return work(screen)
     except BrokenPipeError:
-        raise  # nobody reads on: click ends the process quietly
-    except Exception as error:  # noqa: BLE001 - a fault of our own is told like any other
+        raise  # the reader closed the pipe: click exits silently
+    except Exception as error:  # noqa: BLE001 - bugs are reported like any other error
         if is_debug:
             sys.stderr.write("".join(traceback.format_exception(error)))
-        return _told(screen, [error])
+        return _show_errors(screen, [error])
     finally:
         screen.close()
 
 
-def _told(screen: Screen, errors: Sequence[Exception]) -> Ending:
-    """Tell about them; whether there was trouble."""
+def _show_errors(screen: Screen, errors: Sequence[Exception]) -> CassetteExit:
+    """Show the errors, and return the exit code."""
     for error in errors:
         if isinstance(error, OSError):
-            error = CassetteError(f"{error.filename}: {error.strerror or error}")  # noqa: PLW2901 - in words
-        screen.trouble(error_report(error, Journey()), Ending.TROUBLE)
-    return Ending.TROUBLE if errors else Ending.WELL
+            error = CassetteError(f"{error.filename}: {error.strerror or error}")  # noqa: PLW2901 - as a sentence
+        screen.show_error(error_report(error, RunState()), CassetteExit.ERROR)
+    return CassetteExit.ERROR if errors else CassetteExit.OK

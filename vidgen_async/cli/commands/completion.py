@@ -12,9 +12,9 @@ SHELLS = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
 @click.argument("shell", type=click.Choice(list(SHELLS)))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print a script with which a shell completes commands.
+    """Print the shell script that completes commands and options.
 
-    Options and their values too. Where it goes:
+    It completes option values and order ids too. To install it:
 
     \b
       eval "$(vidgen completion bash)"      in ~/.bashrc

@@ -2,9 +2,9 @@
 
 import click
 
-from vidgen_async.cli.command_runner import run
+from vidgen_async.cli.command_runner import run_command
 from vidgen_async.cli.options import JSON_HELP
-from vidgen_async.cli.run_state import Journey
+from vidgen_async.cli.run_state import RunState
 from vidgen_async.cli.sandbox_runner import Settings, serve
 from vidgen_async.cli.terminal.exit_reports import EXIT_CODES
 from vidgen_async.cli.terminal.standard_streams import drop_lost_output
@@ -16,7 +16,7 @@ DEFAULT_BALANCE = 100_000
 
 
 class _Account(click.ParamType):  # type: ignore[type-arg] # older ones are not generic
-    """A further account: its name, and its credits if they are not the usual ones."""
+    """An additional account: its name, and optionally its credits."""
 
     name = "account"
 
@@ -32,12 +32,21 @@ class _Account(click.ParamType):  # type: ignore[type-arg] # older ones are not 
 
 
 @click.command(name="sandbox", epilog=EXIT_CODES)
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
-@click.option("--port", type=PORT, default=0, help="The port; a free one if none is given.")
-@click.option("--links-port", type=PORT, default=0, help="The port of signed links; a free one if none is given.")
-@click.option("--speed", type=SECONDS, default=1.0, help="Seconds of the sandbox in a real one; 0 stops its clock.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", type=PORT, default=0, help="Port of the service. Default: a free one.")
+@click.option("--links-port", type=PORT, default=0, help="Port of signed links. Default: a free one.")
 @click.option(
-    "--balance", type=click.IntRange(min=0), default=DEFAULT_BALANCE, show_default=True, help="Credits to begin with."
+    "--speed",
+    type=SECONDS,
+    default=1.0,
+    help="Speed of the sandbox clock: sandbox seconds per real second; 0 stops it.",
+)
+@click.option(
+    "--balance",
+    type=click.IntRange(min=0),
+    default=DEFAULT_BALANCE,
+    show_default=True,
+    help="Initial credits of the first account.",
 )
 @click.option(
     "--account",
@@ -45,24 +54,25 @@ class _Account(click.ParamType):  # type: ignore[type-arg] # older ones are not 
     type=_Account(),
     multiple=True,
     metavar="NAME[=CREDITS]",
-    help="A further account, with a key of its own; may be repeated.",
+    help="An additional account with its own key. May be repeated.",
 )
-@click.option("--state", metavar="PATH", help="A file, or a directory for it, that keeps everything for the next time.")
+@click.option("--state", metavar="PATH", help="File or directory that stores the state for later runs.")
 @click.option("--queued-for", type=SECONDS, default=1.0, show_default=True, help="Seconds for which a task is queued.")
-@click.option("--running-for", type=SECONDS, default=3.0, show_default=True, help="Seconds for which it runs then.")
+@click.option("--running-for", type=SECONDS, default=3.0, show_default=True, help="Seconds for which a task then runs.")
 @click.option(
     "--submission-limit",
     type=click.IntRange(min=0),
     default=100,
     show_default=True,
-    help="Creates of an account in 60 seconds; more get a 429.",
+    help="Creates per account in 60 seconds; more are rejected with 429.",
 )
 @click.option(
     "--fault",
     "faults",
     multiple=True,
     metavar="OP=NAME[,ARG=VALUE…][:TIMES]",
-    help="Misbehave at the next request of an operation (* for any), or at the next TIMES, or always. May be repeated.",
+    help="Inject a fault into the next request of an operation (* for any), the next TIMES requests, or always. May be "
+    "repeated.",
 )
 @click.option("--json", "is_json", is_flag=True, help=JSON_HELP)
 @click.option("--debug", envvar="VIDGEN_DEBUG", is_flag=True, help="Show tracebacks.")
@@ -83,20 +93,20 @@ def run_sandbox(
 ) -> int:
     """Run a sandbox of the service until Ctrl-C.
 
-    It needs no key and charges nothing. It prints what to export to use it, alone on stdout, and on stderr a line for
-    everything that it is asked. A browser shows what it holds at the address of the console.
+    It needs no key and charges nothing. stdout has the environment variables to export; stderr has a log line for each
+    request. The web console shows its state.
 
     \b
       vidgen sandbox --speed 60 --account b=500 --state sandbox.db
       vidgen sandbox --fault videos.create=close_after_body
       vidgen sandbox --fault videos.get=status,code=503:3 --fault account.get=stall:always
 
-    The first account's key is made, or read from VIDGEN_SANDBOX_KEY. --json prints one line with base_url, api_key,
-    accounts (name, api_key, balance), console and links_url.
+    The key of the first account is generated, or read from VIDGEN_SANDBOX_KEY. --json prints one line with base_url,
+    api_key, accounts (name, api_key, balance), console and links_url.
     """
     named = dict(accounts)
     if len(named) < len(accounts):
-        raise click.BadParameter("an account is given twice", param_hint="--account")
+        raise click.BadParameter("the same account name is given twice", param_hint="--account")
     settings = Settings(
         host=host,
         port=port,
@@ -112,5 +122,5 @@ def run_sandbox(
         is_json=is_json,
     )
     drop_lost_output()
-    screen, journey = make_screen(is_debug=debug, is_json=is_json), Journey()
-    return run(lambda: serve(settings, journey, screen), journey, screen, is_debug=debug)
+    screen, run_state = make_screen(is_debug=debug, is_json=is_json), RunState()
+    return run_command(lambda: serve(settings, run_state, screen), run_state, screen, is_debug=debug)

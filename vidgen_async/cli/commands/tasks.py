@@ -1,5 +1,6 @@
-"""``vidgen get``, ``wait``, ``watch`` and ``download``: tasks that were ordered already, at no cost."""
+"""``vidgen get``, ``wait``, ``watch`` and ``download``: existing tasks, at no cost."""
 
+import asyncio
 import sys
 from contextlib import aclosing
 from pathlib import Path
@@ -7,10 +8,10 @@ from pathlib import Path
 import click
 from attrs import evolve
 
-from vidgen_async.cli.command_setup import look, start
-from vidgen_async.cli.operations import Errand, Target, task_lines
-from vidgen_async.cli.options import connected, force_option
-from vidgen_async.cli.run_state import Fate, Journey, Stage
+from vidgen_async.cli.command_setup import run_query, run_with_client
+from vidgen_async.cli.operations import CommandRun, Target, task_lines
+from vidgen_async.cli.options import connection_options, force_option
+from vidgen_async.cli.run_state import Charge, RunState, Stage
 from vidgen_async.cli.service_connection import Access, Settings
 from vidgen_async.cli.terminal.detection import stdout_is_terminal
 from vidgen_async.cli.terminal.exit_reports import EXIT_CODES, Exit, TasksFailedError, exit_code
@@ -26,37 +27,37 @@ from vidgen_async.watcher import Outcome
 
 @click.command(epilog=EXIT_CODES)
 @click.argument("task_id", metavar="TASK")
-@connected()
+@connection_options()
 def get(settings: Settings, task_id: str) -> int:
-    """Show the task TASK as it is now.
+    """Show the current state of TASK.
 
-    The last line is the latest address of its video, with its signature: whoever has it can see the video.
+    The last line is the current URL of its video. It is signed: it gives access to the video without a key.
 
     \b
       vidgen get task_9bb34ae375b1
       vidgen get task_9bb34ae375b1 --json | jq -r .status
     """
 
-    async def work(errand: Errand) -> None:
-        task = await errand.client.videos.get(task_id)
-        errand.screen.show(facts_of(task_lines(task)), task_document(task))
+    async def work(run: CommandRun) -> None:
+        task = await run.client.videos.get(task_id)
+        run.screen.show(facts_of(task_lines(task)), task_document(task))
 
-    return look(settings, work)
+    return run_query(settings, work)
 
 
 @click.command(epilog=EXIT_CODES)
 @click.argument("task_ids", metavar="TASK…", nargs=-1, required=True)
 @click.option(
-    "-o", "--output", metavar="FILE", help="Save the video there; with several tasks a folder, for TASK.mp4 each."
+    "-o", "--output", metavar="FILE", help="Save the video as FILE; with several tasks, in the directory FILE."
 )
 @force_option
-@connected(polling=True)
+@connection_options(polling=True)
 def wait(settings: Settings, task_ids: tuple[str, ...], output: str | None, force: bool) -> int:
     """Wait until TASK is completed, and save its video.
 
-    Nothing is ordered, so nothing can be charged again; without -o nothing is saved. With several tasks each is shown
-    (with --json: an object on a line) as it ends, and the exit code is that of those that did not end well, if they
-    agree, else 1.
+    Nothing is ordered, so nothing is charged again; without -o nothing is saved. With several tasks, each is shown when
+    it finishes (with --json: one object per line) and saved as TASK.mp4; the exit code is that of the failed ones if it
+    is the same for all, else 1.
 
     \b
       vidgen wait task_9bb34ae375b1 -o hero.mp4
@@ -65,28 +66,28 @@ def wait(settings: Settings, task_ids: tuple[str, ...], output: str | None, forc
     options = (*settings.options, *(("--force",) if force else ()))
     if len(set(task_ids)) > 1:
         folder = None if output is None else Path(output)
-        journey = Journey(options=options)
-        return start(settings, journey, lambda errand: _wait_for_all(errand, task_ids, folder, force))
+        run_state = RunState(options=options)
+        return run_with_client(settings, run_state, lambda run: _wait_for_all(run, task_ids, folder, force))
     target = None if output is None else Target(path=Path(output), may_replace=force)
 
-    async def work(errand: Errand) -> None:
+    async def work(run: CommandRun) -> None:
         if target is not None:
             await target.check()
-        await errand.follow(task_ids[0], target)
+        await run.wait_and_save(task_ids[0], target)
 
-    journey = Journey(fate=Fate.TASK, task_id=task_ids[0], output=output, options=options)
-    return start(settings, journey, work)
+    run_state = RunState(charge=Charge.TASK_EXISTS, task_id=task_ids[0], output=output, options=options)
+    return run_with_client(settings, run_state, work)
 
 
 @click.command(epilog=EXIT_CODES)
-@click.argument("task_ids", metavar="TASK…", nargs=-1)
-@connected(on_record=True, polling=True)
+@click.argument("task_ids", metavar="[TASK]…", nargs=-1)
+@connection_options(stored_tasks=True, polling=True)
 def watch(settings: Settings, task_ids: tuple[str, ...]) -> int:
     """Watch many tasks until all are completed or failed.
 
-    On a terminal it is a table that is kept up to date, and at the end how many ended in which way, and why those that
-    failed did; else a line for each change. A TASK of - reads ids from stdin, one on a line. No video is saved, and
-    nothing is noted on record: --journal shows an order again until a program has seen its task end.
+    A terminal shows a live view, then a summary with the reasons of failures; other output is one line per change. TASK
+    - reads task ids from stdin, separated by white space. No video is saved and the journal is not changed: --journal
+    lists a task again until another command or program has waited for it.
 
     \b
       vidgen watch task_9bb34ae375b1 task_52f06a8e77c0
@@ -96,107 +97,113 @@ def watch(settings: Settings, task_ids: tuple[str, ...]) -> int:
     """
     where = settings.journal
     if not task_ids and where is None:
-        message = "Give the ids of tasks, - to read them from stdin, or --journal."
+        message = "Missing argument 'TASK': task ids, - to read them from stdin, or --journal."
         raise click.UsageError(message)
     if where and ":" not in where:
-        message = f"--journal takes sqlite:///FILE, or nothing: give the ids of tasks before it ({where!r})."
+        message = f"--journal takes sqlite:///FILE or no value: put task ids before it ({where!r})."
         raise click.UsageError(message)
-    named, updates = _ids(task_ids), Updates()
+    named = _task_ids(task_ids)
+    updates: Updates = asyncio.Queue()
     is_live = stdout_is_terminal()
 
-    async def work(errand: Errand) -> None:
+    async def work(run: CommandRun) -> None:
         tasks: dict[str, str | None] = {checked_task_id(task_id): None for task_id in named}
         if where is not None:
-            tasks.update(await _on_record(errand))
+            tasks.update(await _unfinished_tasks(run))
         if tasks:
-            with errand.client.orders.results.held(tasks):  # to look on takes nothing from who goes on with them
-                await watch_all(errand, tasks, updates, is_live=is_live)
+            with run.client.orders.results.held(
+                tasks
+            ):  # a watch must not record results that another program waits for
+                await watch_all(run, tasks, updates, is_live=is_live)
         elif where is None:
-            errand.screen.say("tasks", "no ids were read from stdin")
+            run.screen.print_fact("tasks", "stdin has no task ids")
         else:
-            errand.screen.say("orders", "no order on record is left whose task was not seen to end")
+            run.screen.print_fact("orders", "the journal has no unfinished tasks")
 
     settings = evolve(settings, journal=where or None)
-    journey = Journey(options=(*settings.options, *(("--journal",) if where == "" else ())))
+    run_state = RunState(options=(*settings.options, *(("--journal",) if where == "" else ())))
     access = Access.NONE if where is None else Access.EXISTING
-    return start(settings, journey, work, orders=access, on_update=updates.heard, only_prints=True)
+    return run_with_client(settings, run_state, work, orders=access, on_update=updates.put_nowait, only_prints=True)
 
 
 @click.command(epilog=EXIT_CODES)
 @click.argument("task_id", metavar="TASK")
 @click.option("-o", "--output", metavar="FILE", required=True, help="Where to save the video (MP4).")
 @force_option
-@connected()
+@connection_options()
 def download(settings: Settings, task_id: str, output: str, force: bool) -> int:
     """Save the video of the completed task TASK, without waiting.
 
-    FILE is a complete video, or what was there before. A transfer that breaks is gone on with where the service
-    supports it.
+    FILE is replaced atomically by a complete video. An interrupted transfer is resumed if the service supports it.
 
     \b
       vidgen download task_9bb34ae375b1 -o hero.mp4
     """
     target = Target(path=Path(output), may_replace=force)
     options = (*settings.options, *(("--force",) if force else ()))
-    journey = Journey(fate=Fate.TASK, task_id=task_id, output=output, options=options)
+    run_state = RunState(charge=Charge.TASK_EXISTS, task_id=task_id, output=output, options=options)
 
-    async def work(errand: Errand) -> None:
+    async def work(run: CommandRun) -> None:
         await target.check()
-        errand.journey.stage = Stage.LOOK
-        task = await errand.client.videos.get(task_id)
-        journey.saw(task)
-        await errand.save(task, target)
+        run.state.stage = Stage.QUERY
+        task = await run.client.videos.get(task_id)
+        run_state.update_task(task)
+        await run.save(task, target)
 
-    return start(settings, journey, work)
+    return run_with_client(settings, run_state, work)
 
 
-async def _on_record(errand: Errand) -> dict[str, str | None]:
-    """The orders of all tasks on record that were not seen to end. Says how many orders a person should look at."""
-    errand.journey.stage = Stage.RECORD
-    tasks: dict[str, str | None] = {task.task_id: task.order_id async for task in errand.client.orders.running()}
-    if unclear := await errand.client.orders.list([OrderState.UNCERTAIN, OrderState.SENDING]):
-        errand.screen.say("orders", f"{len(unclear)} are uncertain or being sent: vidgen orders ls shows them")
+async def _unfinished_tasks(run: CommandRun) -> dict[str, str | None]:
+    """Return the unfinished tasks in the journal with their order ids; report how many orders need an operator."""
+    run.state.stage = Stage.JOURNAL
+    tasks: dict[str, str | None] = {task.task_id: task.order_id async for task in run.client.orders.running()}
+    if unclear := await run.client.orders.list([OrderState.UNCERTAIN, OrderState.SENDING]):
+        run.screen.print_fact("orders", f"{len(unclear)} uncertain or being sent; vidgen orders ls lists them")
     return tasks
 
 
-async def _wait_for_all(errand: Errand, task_ids: tuple[str, ...], folder: Path | None, force: bool) -> None:
-    """Each as it ends. TasksFailedError when some did not end well; the others are saved all the same."""
+async def _wait_for_all(run: CommandRun, task_ids: tuple[str, ...], folder: Path | None, force: bool) -> None:
+    """Show each task when it finishes, and save its video if there is a directory.
+
+    Raises:
+        TasksFailedError: Some tasks failed; the others are saved.
+    """
     distinct = tuple(dict.fromkeys(task_ids))
     targets: dict[str, Target] = {}
     for task_id in distinct if folder is not None else ():
         targets[task_id] = Target(path=(folder or Path()) / f"{file_name(task_id)}.mp4", may_replace=force)
         await targets[task_id].check()
-    errand.journey.stage = Stage.WATCH
+    run.state.stage = Stage.WATCH
     codes: list[Exit] = []
-    async with aclosing(errand.client.videos.as_completed(distinct, timeout=errand.timeout)) as outcomes:
+    async with aclosing(run.client.videos.as_completed(distinct, timeout=run.timeout)) as outcomes:
         async for outcome in outcomes:
-            code = await _take(errand, outcome, targets.get(outcome.task_id))
-            errand.journey.stage = Stage.WATCH
+            code = await _finish(run, outcome, targets.get(outcome.task_id))
+            run.state.stage = Stage.WATCH
             codes += [] if code is Exit.OK else [code]
     if codes:
-        message = f"{len(codes)} of {len(distinct)} tasks did not end well"
+        message = f"{len(codes)} of {len(distinct)} tasks failed"
         raise TasksFailedError(message, code=codes[0] if len(set(codes)) == 1 else Exit.FAILED)
 
 
-async def _take(errand: Errand, outcome: Outcome, target: Target | None) -> Exit:
-    """Show how one task ended, and save its video if there is a target."""
+async def _finish(run: CommandRun, outcome: Outcome, target: Target | None) -> Exit:
+    """Show how one task finished, and save its video if there is a target."""
     stage = Stage.WAIT
     try:
         task = outcome.unwrap()
         if target is None:
-            errand.screen.show(f"{task.id}: {task.status}, {errand.points(task)}", task_document(task))
+            run.screen.show(f"{task.id}: {task.status}, {run.points(task)}", task_document(task))
         else:
             stage = Stage.DOWNLOAD
-            await errand.save(task, target)
+            await run.save(task, target)
     except VidgenError as error:
         document = {"kind": kind_of(error), "message": error.summary, "task_id": outcome.task_id}
-        errand.screen.show(f"{outcome.task_id}: {error.summary}", {"task_id": outcome.task_id, "error": document})
+        run.screen.show(f"{outcome.task_id}: {error.summary}", {"task_id": outcome.task_id, "error": document})
         return exit_code(error, stage)
     return Exit.OK
 
 
-def _ids(given: tuple[str, ...]) -> list[str]:
-    """The ids, those on stdin in the place of a dash."""
+def _task_ids(given: tuple[str, ...]) -> list[str]:
+    """The task ids; a dash is replaced by those on stdin."""
     ids: list[str] = []
     for task_id in given:
         ids += sys.stdin.read().split() if task_id == "-" else [task_id]
@@ -204,5 +211,5 @@ def _ids(given: tuple[str, ...]) -> list[str]:
 
 
 def file_name(task_id: str) -> str:
-    """The id as the name of a file: it may not lead out of the folder."""
+    """The task id as a file name, which cannot leave the directory."""
     return "".join(char if char.isalnum() or char in "-_." else "_" for char in task_id).lstrip(".") or "_"

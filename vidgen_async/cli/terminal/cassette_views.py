@@ -1,4 +1,5 @@
-"""What is on cassettes, as people read it and as JSON. Prompts are shown only where that was asked for."""
+"""What cassettes contain and the problems found in them, for people and as JSON. Bodies, which may contain prompts, are
+shown only on request."""
 
 import json
 from collections.abc import Sequence
@@ -8,11 +9,9 @@ from typing import Any
 
 from attrs import field, frozen
 
-from vidgen_async.cassette import Document, Interaction
+from vidgen_async.cassette import Document, Interaction, RecoveredRecording
 from vidgen_async.cassette.body_decoding import BLOBS, body_length
-from vidgen_async.cassette.checks import blob_names
-from vidgen_async.cassette.diff import address
-from vidgen_async.cli.prompt_masking import Curtain
+from vidgen_async.cassette.checks import Problem, blob_names
 from vidgen_async.cli.terminal.formatting import moment, seconds, size
 from vidgen_async.cli.terminal.result_output import Document as JsonDocument
 from vidgen_async.cli.terminal.result_output import Facts, Table, columns, facts_of
@@ -23,8 +22,8 @@ CREATE = "videos.create"
 
 
 @frozen
-class Listed:
-    """A cassette in a list."""
+class ListedCassette:
+    """A cassette and the size of its files."""
 
     path: Path
     document: Document
@@ -32,7 +31,7 @@ class Listed:
 
     @length.default
     def _count(self) -> int:
-        """Of the file and its blobs, as far as they are there."""
+        """The bytes of the cassette and its existing blobs."""
         files = (self.path, *(self.path.parent / BLOBS / name for name in blob_names(self.document)))
         return sum(file.stat().st_size for file in files if file.is_file())
 
@@ -45,8 +44,8 @@ class Listed:
         return sum(interaction.failure is not None for interaction in self.document.interactions)
 
 
-def cassettes_table(found: Sequence[Listed], where: str) -> Table:
-    """A line for each cassette; ``where`` they were looked for."""
+def cassettes_table(found: Sequence[ListedCassette], where: str) -> Table:
+    """A row for each cassette; ``where`` says which directories were searched."""
     return Table(
         columns=columns(
             "cassette", "recorded (UTC)", "interactions", "creates", "failures", "size",
@@ -67,7 +66,7 @@ def cassettes_table(found: Sequence[Listed], where: str) -> Table:
     )  # fmt: skip
 
 
-def cassette_document(one: Listed) -> JsonDocument:
+def cassette_document(one: ListedCassette) -> JsonDocument:
     meta = one.document.meta
     return {
         "path": str(one.path),
@@ -84,8 +83,8 @@ def cassette_document(one: Listed) -> JsonDocument:
 # -- show ------------------------------------------------------------------------------------------------------------
 
 
-def interactions_table(document: Document, curtain: Curtain) -> Table:
-    """A line for each interaction."""
+def interactions_table(document: Document) -> Table:
+    """A row for each interaction."""
     return Table(
         columns=columns(
             "n",
@@ -103,49 +102,47 @@ def interactions_table(document: Document, curtain: Curtain) -> Table:
                 str(one.n),
                 one.op,
                 one.request.method,
-                curtain.text(address(one.request.url, document.meta.base_url)),
+                _short_url(one.request.url, document.meta.base_url),
                 outcome(one),
                 seconds(one.started),
             )
             for one in document.interactions
         ),
-        empty="there is no interaction on it",
+        empty="the cassette has no interactions",
     )
 
 
-def interaction_facts(document: Document, one: Interaction, curtain: Curtain) -> Facts:
-    """All about one interaction, but for its bodies."""
-    began_at = document.meta.recorded_at.astimezone(UTC) + timedelta(seconds=one.started)
+def interaction_facts(document: Document, one: Interaction) -> Facts:
+    """One interaction without the content of its bodies."""
+    started_at = document.meta.recorded_at.astimezone(UTC) + timedelta(seconds=one.started)
     request, failure = one.request, one.failure
     pairs: list[tuple[str, object]] = [
         ("interaction", one.n),
         ("operation", one.op),
-        ("began", f"{moment(began_at)}, {seconds(one.started)} after the recording did"),
-        ("answered after", None if one.answered is None else seconds(one.answered - one.started)),
+        ("started", f"{moment(started_at)}, {seconds(one.started)} into the recording"),
+        ("response after", None if one.answered is None else seconds(one.answered - one.started)),
         ("ended after", None if one.ended is None else seconds(one.ended - one.started)),
-        ("request", f"{request.method} {curtain.text(request.url)}"),
-        *(("request header", f"{name}: {curtain.text(value)}") for name, value in request.headers),
+        ("request", f"{request.method} {request.url}"),
+        *(("request header", f"{name}: {value}") for name, value in request.headers),
         ("request body", _body(request.body)),
-        ("answer", one.status),
-        *(("answer header", f"{name}: {curtain.text(value)}") for name, value in one.headers),
-        ("answer body", None if one.status is None else _body(one.body)),
+        ("status", one.status),
+        *(("response header", f"{name}: {value}") for name, value in one.headers),
+        ("response body", None if one.status is None else _body(one.body)),
     ]
     if failure is not None:
         received = f", after {size(failure.received)} of the body" if failure.received else ""
-        message = f": {curtain.text(failure.message)}" if failure.message else ""
+        message = f": {failure.message}" if failure.message else ""
         pairs.append(("failure", f"{_evidence(one)}{received}{message}"))
     return facts_of(pairs)
 
 
-def body_texts(one: Interaction, curtain: Curtain) -> tuple[tuple[str, str], ...]:
-    """The bodies that can be read, under their names: JSON is indented."""
-    named = (("request body", one.request.body), ("answer body", one.body))
-    return tuple(
-        (name, _readable(body, curtain)) for name, body in named if body and ("json" in body or "text" in body)
-    )
+def body_texts(one: Interaction) -> tuple[tuple[str, str], ...]:
+    """The text and JSON bodies by name; JSON is indented."""
+    named = (("request body", one.request.body), ("response body", one.body))
+    return tuple((name, _readable(body)) for name, body in named if body and ("json" in body or "text" in body))
 
 
-def interaction_document(path: Path, one: Interaction, curtain: Curtain) -> JsonDocument:
+def interaction_document(path: Path, one: Interaction, *, with_bodies: bool) -> JsonDocument:
     return {
         "path": str(path),
         "n": one.n,
@@ -155,18 +152,22 @@ def interaction_document(path: Path, one: Interaction, curtain: Curtain) -> Json
         "ended": one.ended,
         "request": {
             "method": one.request.method,
-            "url": curtain.text(one.request.url),
-            "headers": curtain.value(one.request.headers),
-            "body": curtain.value(one.request.body),
+            "url": one.request.url,
+            "headers": one.request.headers,
+            "body": _body_document(one.request.body, with_bodies=with_bodies),
         },
         "status": one.status,
-        "headers": curtain.value(one.headers),
-        "body": curtain.value(one.body),
-        "failure": _failure_document(one, curtain),
+        "headers": one.headers,
+        "body": _body_document(one.body, with_bodies=with_bodies),
+        "failure": _failure_document(one),
     }
 
 
-def _failure_document(one: Interaction, curtain: Curtain) -> JsonDocument | None:
+def _body_document(body: dict[str, Any] | None, *, with_bodies: bool) -> JsonDocument | None:
+    return body if body is None or with_bodies else {"bytes": body_length(body)}
+
+
+def _failure_document(one: Interaction) -> JsonDocument | None:
     failure = one.failure
     if failure is None:
         return None
@@ -174,9 +175,15 @@ def _failure_document(one: Interaction, curtain: Curtain) -> JsonDocument | None
         "type": failure.type,
         "delivery": failure.delivery,
         "phase": failure.phase,
-        "message": curtain.text(failure.message),
+        "message": failure.message,
         "received": failure.received,
     }
+
+
+def _short_url(url: str, base_url: str | None) -> str:
+    """The path and query of the service's own URLs; other URLs whole."""
+    origin = "/".join((base_url or "").split("/")[:3])
+    return url.removeprefix(origin) if origin and url.startswith(f"{origin}/") else url
 
 
 def outcome(one: Interaction) -> str:
@@ -198,12 +205,52 @@ def _body(body: dict[str, Any] | None) -> str:
     if "b64" in body:
         return f"binary, {length}"
     if "blob" in body:
-        kept = "in" if body.get("stored") == "all" else "both ends of it in"
-        return f"{length}, {kept} {BLOBS}/{body['blob']}"
-    return f"{length}, not kept; sha256 {body.get('sha256', 'unknown')}"
+        part = "in" if body.get("stored") == "all" else "its beginning and end in"
+        return f"{length}, {part} {BLOBS}/{body['blob']}"
+    return f"{length}, not stored; sha256 {body.get('sha256', 'unknown')}"
 
 
-def _readable(body: dict[str, Any], curtain: Curtain) -> str:
+def _readable(body: dict[str, Any]) -> str:
     if "json" in body:
-        return json.dumps(curtain.value(body["json"]), indent=2, ensure_ascii=False)
-    return curtain.text(str(body["text"]))
+        return json.dumps(body["json"], indent=2, ensure_ascii=False)
+    return str(body["text"])
+
+
+# -- check and recover -----------------------------------------------------------------------------------------------
+
+
+def problems_table(problems: Sequence[Problem], count: int) -> Table:
+    """A row for each problem; ``count`` cassettes were checked."""
+    return Table(
+        columns=columns("file", "problem", "where", "what", long=("file", "where", "what")),
+        rows=tuple((str(one.path), str(one.kind), one.where or "—", one.message) for one in problems),
+        empty=f"{counted(count, 'cassette')} checked, no problems found",
+    )
+
+
+def problem_document(one: Problem) -> JsonDocument:
+    return {"path": str(one.path), "problem": str(one.kind), "where": one.where, "message": one.message}
+
+
+def recovered_facts(recovered: RecoveredRecording) -> Facts:
+    return facts_of(
+        (
+            ("finished", counted(len(recovered.document.interactions), "interaction")),
+            *(("not finished", line) for line in recovered.unfinished),
+            ("damaged", counted(recovered.damaged, "line") if recovered.damaged else None),
+        )
+    )
+
+
+def recovered_document(recovered: RecoveredRecording, part: Path) -> JsonDocument:
+    return {
+        "path": str(recovered.target),
+        "part": str(part),
+        "interactions": len(recovered.document.interactions),
+        "unfinished": list(recovered.unfinished),
+        "damaged": recovered.damaged,
+    }
+
+
+def counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"

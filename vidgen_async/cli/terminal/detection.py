@@ -1,16 +1,16 @@
-"""Whether somebody looks at what is printed, on a terminal on which things can move."""
+"""Whether output goes to a terminal that can move the cursor."""
 
 import os
 import sys
 
 
 def stdout_is_terminal() -> bool:
-    return sys.stdout.isatty() and _can_move()
+    return sys.stdout.isatty() and _supports_cursor()
 
 
 def stderr_is_terminal() -> bool:
-    return sys.stderr.isatty() and _can_move()
+    return sys.stderr.isatty() and _supports_cursor()
 
 
-def _can_move() -> bool:
+def _supports_cursor() -> bool:
     return os.environ.get("TERM") not in ("dumb", "unknown")

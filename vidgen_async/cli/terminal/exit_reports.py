@@ -1,4 +1,4 @@
-"""What a person is told when a run does not end well: pure, from the journey and the error."""
+"""The exit code and the report of a run that fails or is interrupted: pure, from the error and the run's state."""
 
 from collections.abc import Sequence
 from enum import IntEnum
@@ -6,7 +6,7 @@ from enum import IntEnum
 from attrs import evolve, field, frozen
 
 from vidgen_async.cli.next_commands import command, resume_command, wait_command, watch_command
-from vidgen_async.cli.run_state import Fate, Journey, Stage
+from vidgen_async.cli.run_state import Charge, RunState, Stage
 from vidgen_async.cli.terminal.json_documents import kind_of
 from vidgen_async.cli.terminal.standard_streams import OutputError
 from vidgen_async.errors import (
@@ -35,7 +35,7 @@ from vidgen_async.types.resources import KNOWN_STATES
 
 
 class Exit(IntEnum):
-    """The exit codes; for a create they answer the first question, did it arrive?"""
+    """The exit codes. For a create they answer the first question: did it arrive?"""
 
     OK = 0
     FAILED = 1
@@ -52,23 +52,23 @@ Exit codes:
   0    done
   1    the task failed, or another error
   2    usage, configuration or an invalid request; nothing was ordered
-  3    not sent: proven that nothing was ordered; it says how to go on
-  4    refused by the service: nothing was made or charged
-  5    uncertain: the order may have arrived and be charged; look first
-  6    the wait took too long; the task was not seen to end
+  3    not sent: nothing was ordered; the message says how to resume
+  4    rejected by the service: nothing was created or charged
+  5    uncertain: the order may have arrived and be charged; check first
+  6    the wait timed out; the task may still be running
   7    the video was not saved; the task is completed and charged
   130  interrupted (Ctrl-C); 129 hangup, 131 quit, 143 terminated"""
 
 
 class TasksFailedError(VidgenError):
-    """Of several tasks, some did not end well; each was told about before. ``code`` is what the run ends with."""
+    """Some of several tasks failed; each was reported before. ``code`` is the exit code of the run."""
 
     def __init__(self, message: str = "", *, code: Exit = Exit.FAILED) -> None:
         super().__init__(message)
         self.code = code
 
 
-#: The first that fits.
+#: The first match counts.
 _CODES: Sequence[tuple[type[Exception], Exit]] = (
     (OutputError, Exit.FAILED),
     (UncertainCreateError, Exit.UNCERTAIN),
@@ -85,36 +85,35 @@ _CODES: Sequence[tuple[type[Exception], Exit]] = (
     (NotReadyError, Exit.FAILED),
 )
 
-#: A command to go on with names so many tasks at most.
-MOST_PASTED = 10
+#: A proposed command names at most this many tasks.
+MAX_PASTED_IDS = 10
 
-LOOK_FIRST = (
-    "Look into the service's own console before you run this again: a second run is a second order, and may be charged "
-    "a second time."
+CHECK_FIRST = (
+    "Check the service's own console before you run this again: a second run is a second order, and may be charged too."
 )
-DECIDE = "Look into the service's own console, then decide; each decision goes on record:"
-ANOTHER_ORDER = "Running the same command again without --order-id would be another order."
+DECIDE = "Check the service's own console, then decide; the journal records each decision:"
+NEW_ORDER = "Running the same command again without --order-id would create another order."
 CHECK_THE_KEY = "Check VIDGEN_API_KEY: it must hold the complete key, not the prefix that a key list shows."
-SANDBOX_ENDED = "That was the sandbox, which ends with this command, and its tasks with it: nothing was charged."
+SANDBOX_ENDED = "This was a sandbox, which ends with this command together with its tasks: nothing was charged."
 
 
 @frozen
 class Report:
-    """One paragraph, and the commands with which to go on; for machines also what it is about."""
+    """One paragraph and the commands to run next; for programs also its kind, order and task."""
 
     text: str
     commands: tuple[str, ...] = field(default=())
     lead: str = field(default="", kw_only=True)
-    """What leads over to the commands, for people."""
+    """The sentence before the commands, for people."""
     notes: tuple[str, ...] = field(default=(), kw_only=True)
-    """What each of the commands is for; empty where that is plain."""
+    """What each command is for; empty where that is clear."""
     kind: str = field(default="error", kw_only=True)
     order_id: str | None = field(default=None, kw_only=True)
     task_id: str | None = field(default=None, kw_only=True)
 
     def lines(self) -> tuple[str, tuple[tuple[str, bool], ...]]:
-        """The paragraph, and the lines below it, each with whether it is a command: one is there to be pasted, so no
-        words are on its line."""
+        """The paragraph, and the lines below it, each with whether it is a command, which is alone on its line so that
+        it can be pasted."""
         below: list[tuple[str, bool]] = []
         for n, line in enumerate(self.commands):
             below += [(f"{self.notes[n]}:", False)] if self.notes else []
@@ -123,7 +122,7 @@ class Report:
 
 
 def exit_code(error: BaseException, stage: Stage) -> Exit:
-    """The documented exit code of what ended the run at this stage."""
+    """The documented exit code for an error at this stage."""
     if isinstance(error, TasksFailedError):
         return error.code
     for kind, code in _CODES:
@@ -136,202 +135,206 @@ def exit_code(error: BaseException, stage: Stage) -> Exit:
     is_refusal = isinstance(error, ServiceError) and 400 <= error.status < 500
     if stage.is_before_create:
         return Exit.REFUSED if is_refusal else Exit.NOT_SENT
-    if stage in (Stage.LOOK, Stage.RECORD) and isinstance(error, AuthenticationError):
+    if stage in (Stage.QUERY, Stage.JOURNAL) and isinstance(error, AuthenticationError):
         return Exit.REFUSED
     return Exit.DOWNLOAD if stage is Stage.DOWNLOAD and not isinstance(error, NotFoundError) else Exit.FAILED
 
 
-def error_report(error: BaseException, journey: Journey) -> Report:
-    """What an error means for the person who ran the command."""
+def error_report(error: BaseException, run_state: RunState) -> Report:
+    """What an error means for the user who ran the command."""
     return evolve(
-        _explained(error, journey),
+        _explain_error(error, run_state),
         kind=kind_of(error) if isinstance(error, VidgenError) else "unexpected",
-        order_id=journey.order_id or getattr(error, "order_id", None) or None,
-        task_id=journey.task_id or getattr(error, "task_id", None) or None,
+        order_id=run_state.order_id or getattr(error, "order_id", None) or None,
+        task_id=run_state.task_id or getattr(error, "task_id", None) or None,
     )
 
 
-def interrupt_report(journey: Journey, how: str) -> Report:
-    """``how``: Interrupted, Terminated, Hangup or Quit; at which stage, what goes on and is charged, how to resume."""
-    report = _interrupted(journey)
+def interrupt_report(run_state: RunState, how: str) -> Report:
+    """At which stage the run was interrupted, what still runs and is charged, and how to resume.
+
+    Args:
+        run_state: The state of the run.
+        how: Interrupted, Terminated, Hangup or Quit.
+    """
+    report = _explain_interrupt(run_state)
     return evolve(
         report,
-        text=f"{how} while {journey.stage}. {report.text}",
+        text=f"{how} while {run_state.stage}. {report.text}",
         kind=how.lower(),
-        order_id=journey.order_id,
-        task_id=journey.task_id,
+        order_id=run_state.order_id,
+        task_id=run_state.task_id,
     )
 
 
-def resume_commands(journey: Journey) -> tuple[str, ...]:
-    """The command that takes up the journey's task: by its order where that is on record."""
-    if journey.is_lasting and journey.order_id is not None and journey.output is not None:
-        return (resume_command(journey),)
-    return (wait_command(journey.task_id or "TASK_ID", journey),)
+def resume_commands(run_state: RunState) -> tuple[str, ...]:
+    """The command that resumes the run: by its order if the journal has it, else by its task."""
+    if run_state.is_durable and run_state.order_id is not None and run_state.output is not None:
+        return (resume_command(run_state),)
+    return (wait_command(run_state.task_id or "TASK_ID", run_state),)
 
 
-def _explained(error: BaseException, journey: Journey) -> Report:
-    text = " ".join((_sentence(_message(error, journey)), *_our_advice(error, journey)))
-    if journey.is_sandbox:
-        return Report(text if journey.fate is Fate.NOTHING else f"{text} {SANDBOX_ENDED}")
-    if journey.fate is Fate.TASK:
-        is_over = journey.stage is Stage.CHECK or isinstance(error, TaskFailedError | NotFoundError)
-        return Report(text) if is_over else Report(text, resume_commands(journey), lead="To go on:")
-    if journey.fate is Fate.UNCERTAIN:
-        known = () if isinstance(error, UncertainCreateError) else (_uncertain(journey),)
+def _explain_error(error: BaseException, run_state: RunState) -> Report:
+    text = " ".join((_sentence(_message(error, run_state)), *_advice(error, run_state)))
+    if run_state.is_sandbox:
+        return Report(text if run_state.charge is Charge.NOTHING_ORDERED else f"{text} {SANDBOX_ENDED}")
+    if run_state.charge is Charge.TASK_EXISTS:
+        is_final = run_state.stage is Stage.CHECK or isinstance(error, TaskFailedError | NotFoundError)
+        return Report(text) if is_final else Report(text, resume_commands(run_state), lead="To resume:")
+    if run_state.charge is Charge.UNCERTAIN:
+        known = () if isinstance(error, UncertainCreateError) else (_uncertain(run_state),)
         attempts = len(error.attempts) if isinstance(error, CreateError) else 0
-        return _decisions(" ".join((text, *known)), journey, attempts)
-    if journey.stage is Stage.CREATE and journey.is_lasting and _may_go_again(error):
-        return Report(text, (resume_command(journey),), lead="To send it after all:")
-    if isinstance(error, OrderConflictError) and journey.is_lasting:
-        return Report(text, (resume_command(journey),), lead="To go on with the order on record:")
-    if journey.stage.is_before_create and journey.stage is not Stage.CHECK:
+        return _decisions(" ".join((text, *known)), run_state, attempts)
+    if run_state.stage is Stage.CREATE and run_state.is_durable and _is_retryable(error):
+        return Report(text, (resume_command(run_state),), lead="To retry the order:")
+    if isinstance(error, OrderConflictError) and run_state.is_durable:
+        return Report(text, (resume_command(run_state),), lead="To resume the stored order:")
+    if run_state.stage.is_before_create and run_state.stage is not Stage.CHECK:
         return Report(f"{text} Nothing was ordered.")
     return Report(text)
 
 
-def _interrupted(journey: Journey) -> Report:
-    if journey.stage is Stage.WATCH:
-        return _unwatched(journey)
-    if journey.fate is Fate.NOTHING:
+def _explain_interrupt(run_state: RunState) -> Report:
+    if run_state.stage is Stage.WATCH:
+        return _explain_watch(run_state)
+    if run_state.charge is Charge.NOTHING_ORDERED:
         text = "Nothing was ordered or charged."
-        if journey.stage is Stage.CREATE and journey.is_lasting and not journey.is_sandbox:
-            text += " The order is on record."
-            return Report(text, (resume_command(journey),), lead="To send it after all:")
+        if run_state.stage is Stage.CREATE and run_state.is_durable and not run_state.is_sandbox:
+            text += " The journal has the order."
+            return Report(text, (resume_command(run_state),), lead="To send it:")
         return Report(text)
-    if journey.is_sandbox:
+    if run_state.is_sandbox:
         return Report(SANDBOX_ENDED)
-    if journey.fate is Fate.UNCERTAIN:
-        return _decisions(_uncertain(journey), journey, 0)
-    return Report(_standing(journey), resume_commands(journey), lead="To go on:")
+    if run_state.charge is Charge.UNCERTAIN:
+        return _decisions(_uncertain(run_state), run_state, 0)
+    return Report(_task_status(run_state), resume_commands(run_state), lead="To resume:")
 
 
-def _unwatched(journey: Journey) -> Report:
-    watched = journey.watched
+def _explain_watch(run_state: RunState) -> Report:
+    watched = run_state.watch_result
     if watched is None:
         return Report("An interruption does not stop the tasks.")
-    going = watched.total - watched.over
+    going = watched.total - watched.finished
     if not going:
-        return Report("All tasks were over.")
+        return Report("All tasks were finished.")
     if watched.total == 1:
-        text = "The task was not seen to end; an interruption does not stop it."
+        text = "The task may still be running; an interruption does not stop it."
     else:
-        which = f"{going:,} of the {watched.total:,} tasks" if watched.over else f"The {watched.total:,} tasks"
-        was, them = ("was", "it") if going == 1 else ("were", "them")
-        text = f"{which} {was} not seen to end; an interruption does not stop {them}."
-    if len(watched.unended_ids) > MOST_PASTED:
-        return Report(f"{text} The same command goes on watching.")
-    return Report(text, (watch_command(watched.unended_ids, journey),), lead="To go on watching:")
+        which = f"{going:,} of the {watched.total:,} tasks" if watched.finished else f"The {watched.total:,} tasks"
+        text = f"{which} may still be running; an interruption does not stop {'it' if going == 1 else 'them'}."
+    if len(watched.unfinished_ids) > MAX_PASTED_IDS:
+        return Report(f"{text} The same command resumes the watch.")
+    return Report(text, (watch_command(watched.unfinished_ids, run_state),), lead="To resume the watch:")
 
 
-def _may_go_again(error: BaseException) -> bool:
-    """Whether the very same order can fare better another time."""
+def _is_retryable(error: BaseException) -> bool:
+    """Whether the same order may succeed later."""
     kinds = (NotSentError, InsufficientCreditsError, RateLimitError, AuthenticationError)
     return isinstance(error, CreateError) and isinstance(error, kinds)
 
 
-def _our_advice(error: BaseException, journey: Journey) -> tuple[str, ...]:
-    """What the SDK advises a program to call, as advice to a person."""
+def _advice(error: BaseException, run_state: RunState) -> tuple[str, ...]:
+    """The advice of the SDK's error, as commands."""
     if isinstance(error, AuthenticationError) and error.source == "service key":
         return (CHECK_THE_KEY,)
     if isinstance(error, NotSentError):
-        is_another = journey.is_lasting and not journey.is_named
-        return (ANOTHER_ORDER if is_another else "Running this again is safe.",)
-    if isinstance(error, RejectedBadRequestError) and journey.is_lasting:
-        return ("A mended request needs another --order-id.",)
-    if isinstance(error, ReceiptNotStoredError) and journey.order_id is not None:
-        adopt = command("orders", "adopt", arguments=(journey.order_id, error.task_id), options=journey.connection)
-        return (f"Keep the task id, and put it on record: {adopt}",)
+        is_another = run_state.is_durable and not run_state.has_given_order_id
+        return (NEW_ORDER if is_another else "Running this command again is safe.",)
+    if isinstance(error, RejectedBadRequestError) and run_state.is_durable:
+        return ("A corrected request needs another --order-id.",)
+    if isinstance(error, ReceiptNotStoredError) and run_state.order_id is not None:
+        adopt = command("orders", "adopt", arguments=(run_state.order_id, error.task_id), options=run_state.connection)
+        return (f"Keep the task id, and record it: {adopt}",)
     return ()
 
 
-def _decisions(text: str, journey: Journey, attempts: int) -> Report:
-    """What a person can do about an uncertain order."""
-    if not journey.is_lasting or journey.order_id is None:
+def _decisions(text: str, run_state: RunState, attempts: int) -> Report:
+    """What the user can do about an uncertain order."""
+    if not run_state.is_durable or run_state.order_id is None:
         note = "If the console shows its task"
-        return Report(f"{text} {LOOK_FIRST}", (wait_command("TASK_ID", journey),), notes=(note,))
-    order_id = journey.order_id
+        return Report(f"{text} {CHECK_FIRST}", (wait_command("TASK_ID", run_state),), notes=(note,))
+    order_id = run_state.order_id
 
     def decision(verb: str, *options: str, task: tuple[str, ...] = ()) -> str:
-        return command("orders", verb, arguments=(order_id, *task), options=(*options, *journey.connection))
+        return command("orders", verb, arguments=(order_id, *task), options=(*options, *run_state.connection))
 
     adopt = ("If the console shows its task", decision("adopt", task=("TASK_ID",)))
-    if journey.is_abandoned:
+    if run_state.is_abandoned:
         return Report(text, (adopt[1],), notes=(adopt[0],))
-    last = str(attempts or len(journey.attempts) or 1)
-    resume = resume_command(journey)
-    until, is_sending = journey.sending_until, _is_being_sent(journey)
-    from_when = "" if not is_sending else f"From {until:%H:%M:%S} UTC on, " if until else "When that time is over, "
+    last = str(attempts or len(run_state.attempts) or 1)
+    resume = resume_command(run_state)
+    until, is_sending = run_state.sending_until, _is_being_sent(run_state)
+    from_when = "" if not is_sending else f"From {until:%H:%M:%S} UTC on, " if until else "After that time limit, "
     steps = [
-        ("What is known, and the number of the last attempt", decision("show")),
+        ("To show what is known, with the number of the last attempt", decision("show")),
         adopt,
-        ("Then go on with that task", resume),
+        ("Then, to resume with that task", resume),
         (
-            _capital(f"{from_when}to give it up; it may still be charged"),
+            _capital(f"{from_when}to abandon it; it may still be charged"),
             decision("abandon", "--reason", "WHY"),
         ),
         (
-            _capital(f"{from_when}to send it once more; it may be charged twice"),
+            _capital(f"{from_when}to resend it; it may be charged twice"),
             decision("resend", "--expect-attempt", last, "--reason", "WHY"),
         ),
     ]
     lead = DECIDE
     if is_sending:
-        when = f"Until {until:%H:%M:%S} UTC" if until else "Until the time limit of the create has passed,"
+        when = f"Until {until:%H:%M:%S} UTC" if until else "Until the time limit of the create,"
         text = f"{text} {when} it counts as being sent."
-        lead = "Go on with the first of these, which waits for what becomes of it; the others are a person's decisions:"
-        steps = [("Wait for what becomes of it, and go on", resume), *steps[:2], *steps[3:]]
+        lead = "Resume with the first command, which waits for the outcome; the others are decisions of an operator:"
+        steps = [("To wait for its outcome, and resume", resume), *steps[:2], *steps[3:]]
     notes, commands = zip(*steps, strict=True)
     return Report(text, commands, lead=lead, notes=notes)
 
 
-def _is_being_sent(journey: Journey) -> bool:
-    """Whether the order is on record as being sent: so it is left by a run that did not wait for the answer."""
-    is_under_way = journey.creating is not None and not journey.creating.done()
-    return journey.sending_until is not None or (journey.stage is Stage.CREATE and is_under_way)
+def _is_being_sent(run_state: RunState) -> bool:
+    """Whether the journal holds the order as being sent: this run did not wait for the answer."""
+    is_under_way = run_state.creating is not None and not run_state.creating.done()
+    return run_state.sending_until is not None or (run_state.stage is Stage.CREATE and is_under_way)
 
 
 def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _standing(journey: Journey) -> str:
-    if journey.status == "completed":
-        return f"Task {journey.task_id} is completed and charged; its video stays at the service for now."
-    if journey.status == "failed":
-        return f"Task {journey.task_id} failed; check the refund in the credit ledger."
-    if journey.status in KNOWN_STATES:
-        return f"Task {journey.task_id} still runs at the service and is charged."
-    known = "was accepted and is charged" if journey.status is None and journey.order_id else "was not seen to end"
-    return f"Task {journey.task_id} {known}; an interruption does not stop it."
+def _task_status(run_state: RunState) -> str:
+    if run_state.status == "completed":
+        return f"Task {run_state.task_id} is completed and charged; its video is still at the service."
+    if run_state.status == "failed":
+        return f"Task {run_state.task_id} failed; check the refund in the credit ledger."
+    if run_state.status in KNOWN_STATES:
+        return f"Task {run_state.task_id} still runs at the service and is charged."
+    known = "was accepted and is charged" if run_state.status is None and run_state.order_id else "may still be running"
+    return f"Task {run_state.task_id} {known}; an interruption does not stop it."
 
 
-def _uncertain(journey: Journey) -> str:
+def _uncertain(run_state: RunState) -> str:
     return (
-        f"Nobody knows whether the service took order {journey.order_id}: a task may exist and be charged. "
+        f"It is unknown whether the service accepted order {run_state.order_id}: a task may exist and be charged. "
         "It was not sent again."
     )
 
 
-def _message(error: BaseException, journey: Journey) -> str:
+def _message(error: BaseException, run_state: RunState) -> str:
     if isinstance(error, WaitTimeoutError):
-        trouble = f"the last look failed with {journey.trouble}" if journey.trouble else ""
+        poll_error = f"the last poll failed with {run_state.last_poll_error}" if run_state.last_poll_error else ""
         if error.task is None:
-            return f"the wait took too long: task {error.task_id} was never seen{trouble and f': {trouble}'}"
-        seen = f"last seen {error.task.status}{trouble and f'; {trouble}'}"
+            return f"the wait timed out: the state of task {error.task_id} is unknown{poll_error and f'; {poll_error}'}"
+        seen = f"last state {error.task.status}{poll_error and f'; {poll_error}'}"
         now = "still runs at the service and is charged"
-        if trouble or error.task.status not in KNOWN_STATES:
-            now = "was not seen to end"
-        return f"the wait took too long: task {error.task_id} ({seen}) {now}"
+        if poll_error or error.task.status not in KNOWN_STATES:
+            now = "may still be running"
+        return f"the wait timed out: task {error.task_id} ({seen}) {now}"
     if isinstance(error, TaskFailedError):
         return f"the task failed: {error.message}"
     if isinstance(error, VidgenError):
         return error.summary or error.message or kind_of(error).replace("_", " ")
     if isinstance(error, BrokenPipeError):
-        return "nobody reads the output any more"
+        return "the output pipe was closed by its reader"
     return (
-        f"unexpected {type(error).__name__}: {error or 'no more is known'}. "
-        "That is a fault of vidgen itself; with VIDGEN_DEBUG=1 it shows where"
+        f"unexpected {type(error).__name__}: {error or 'no message'}. "
+        "This is a bug in vidgen; set VIDGEN_DEBUG=1 for a traceback"
     )
 
 

@@ -1,11 +1,11 @@
-"""Values as people read them."""
+"""Values formatted for people."""
 
 from collections.abc import Iterable
 from datetime import datetime
 
 
 def clean(text: str) -> str:
-    """One line in which nothing controls the terminal, wherever it came from."""
+    """The text as one line without control characters."""
     return "".join(char if char.isprintable() else "�" for char in " ".join(text.split()))
 
 
@@ -19,7 +19,7 @@ def size(count: float) -> str:
 
 
 def seconds(count: float) -> str:
-    """A length of time."""
+    """A duration."""
     if count < 60:
         return f"{count:.1f} s"
     minutes, rest = divmod(round(count), 60)
@@ -28,7 +28,7 @@ def seconds(count: float) -> str:
 
 
 def age(since: datetime, now: datetime) -> str:
-    """How long ago, in its largest unit."""
+    """The time since then, in its largest unit."""
     count = max(0, round((now - since).total_seconds()))
     for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
         if count >= length:
@@ -37,12 +37,12 @@ def age(since: datetime, now: datetime) -> str:
 
 
 def moment(when: datetime) -> str:
-    """A moment in UTC, to the second."""
+    """A time in UTC, to the second."""
     return f"{when:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def span(numbers: Iterable[int]) -> str:
-    """Some whole numbers in short: ``5-15`` or ``5,10,15``."""
+    """Whole numbers as a range or a list: ``5-15`` or ``5,10,15``."""
     ordered = sorted(set(numbers))
     if len(ordered) > 2 and ordered == list(range(ordered[0], ordered[-1] + 1)):
         return f"{ordered[0]}-{ordered[-1]}"
@@ -50,5 +50,5 @@ def span(numbers: Iterable[int]) -> str:
 
 
 def limit(number: int | None) -> str:
-    """A limit of the catalog: a dash where the entry does not say, ``none`` where nothing is taken."""
+    """A limit of the catalog: a dash for an unknown one, ``none`` for 0."""
     return "—" if number is None else str(number or "none")

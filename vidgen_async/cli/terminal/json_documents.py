@@ -1,4 +1,4 @@
-"""The JSON documents of ``--json``: names in snake_case that stay, nothing secret that was not asked for."""
+"""The JSON documents of ``--json``: stable names in snake_case; nothing secret unless requested."""
 
 import csv
 import io
@@ -14,7 +14,7 @@ from vidgen_async.types.resources import Account, CatalogModel, Receipt, Referen
 
 
 def model_document(model: CatalogModel) -> Document:
-    """A catalog entry (2.1); what the description does not name, prices among it, is in ``extra``."""
+    """A catalog entry (2.1). Undocumented fields, including prices, are in ``extra``."""
     return {
         "code": model.code,
         "name": model.name,
@@ -31,12 +31,12 @@ def model_document(model: CatalogModel) -> Document:
 
 
 def account_document(account: Account) -> Document:
-    """The balance where it can be told, and the whole answer as it came."""
+    """The balance if it is known, and the unchanged response."""
     return {"balance": account.balance, "extra": dict(account.extra)}
 
 
 def asset_document(asset: ReferenceAsset, file: str) -> Document:
-    """An upload; its address has a token, so whoever has it can see the picture."""
+    """An upload. The token in its URL gives access to the image without a key."""
     return {
         "file": file,
         "image_id": asset.image_id,
@@ -56,7 +56,7 @@ def receipt_document(receipt: Receipt) -> Document:
 
 
 def task_document(task: VideoTask) -> Document:
-    """A task (2.5); its ``video_url`` has its signature: whoever has it can see the video."""
+    """A task (2.5). The signature in ``video_url`` gives access to the video without a key."""
     return {
         "task_id": task.id,
         "status": task.status,
@@ -73,14 +73,14 @@ def task_document(task: VideoTask) -> Document:
 
 
 def change_document(task: VideoTask, seen_at: datetime, order_id: str | None) -> Document:
-    """A change of a task as a watch saw it: the whole task but for its address."""
+    """A change of a watched task: the task without its URL."""
     document = {**task_document(task), "order_id": order_id, "seen_at": seen_at.isoformat()}
     del document["video_url"]
     return document
 
 
 def order_document(order: Order, *, with_request: bool = False) -> Document:
-    """An order with all that is on record. The request, prompt and addresses in it, only ``with_request``."""
+    """A stored order. The request with its prompt and URLs is included only ``with_request``."""
     request = json.loads(order.body)
     document: dict[str, Any] = {
         "order_id": order.order_id,
@@ -124,7 +124,7 @@ def _balance_document(balance: Balance | None) -> Document | None:
 
 
 def _attempt_document(attempt: Attempt, *, with_body: bool) -> Document:
-    """``with_body``: also what came back where nobody knows what it means; a task id may be in it, and a prompt."""
+    """An attempt; ``with_body`` includes the response body of an uncertain one, with any task id or prompt in it."""
     evidence = attempt.evidence
     document: dict[str, Any] = {
         "n": attempt.n,
@@ -168,7 +168,7 @@ ORDER_COLUMNS = (
 
 
 def orders_csv(orders: Sequence[Order]) -> str:
-    """The orders as CSV with a head; several task ids are set apart by a space."""
+    """The orders as CSV with a header; task ids are separated by spaces."""
     file = io.StringIO()
     writer = csv.DictWriter(file, ORDER_COLUMNS, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
@@ -191,12 +191,12 @@ def orders_csv(orders: Sequence[Order]) -> str:
 
 
 def _cell(value: object) -> object:
-    """What a spreadsheet would take for a formula is made a text: causes quote what the service said."""
+    """Quote a value that a spreadsheet would take for a formula: causes quote the service's text."""
     return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@")) else value
 
 
 def kind_of(error: BaseException) -> str:
-    """The error's class in snake_case, without its ending: ``uncertain_create``, ``task_failed``."""
+    """The error's class in snake_case, without its suffix: ``uncertain_create``, ``task_failed``."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(error).__name__.removesuffix("Error")).lower()
 
 

@@ -1,4 +1,4 @@
-"""What is on record about orders, as people read it."""
+"""Orders and their attempts, formatted for people."""
 
 import json
 from collections.abc import Sequence
@@ -9,8 +9,8 @@ from vidgen_async.cli.terminal.result_output import Facts, Table, columns, facts
 from vidgen_async.types.orders import Attempt, Evidence, Order, OrderState, TaskResult
 
 
-def orders_table(found: Sequence[Order], now: datetime, where: str) -> Table:
-    """A line for each order; ``where`` they were looked for."""
+def orders_table(found: Sequence[Order], now: datetime, journal_place: str) -> Table:
+    """A row for each order; ``journal_place`` is where they were looked up."""
     rows = tuple(
         (
             order.order_id,
@@ -27,12 +27,12 @@ def orders_table(found: Sequence[Order], now: datetime, where: str) -> Table:
             "order", "state", "age", "attempts", "task", "cause", numbers=("age", "attempts"), long=("cause",)
         ),
         rows=rows,
-        empty=f"there is no such order {where}",
+        empty=f"there is no such order {journal_place}",
     )
 
 
 def _cause(order: Order) -> str:
-    """Why it stands as it does, where that is not plain."""
+    """The reason for the state of the order, if it needs one."""
     if order.closing is not None and order.state is order.closing.state:
         return order.closing.reason
     if order.state is OrderState.ACCEPTED or not order.attempts:
@@ -42,7 +42,7 @@ def _cause(order: Order) -> str:
 
 
 def order_facts(order: Order, *, with_request: bool) -> Facts:
-    """Everything about one order; its request, prompt and addresses in it, only ``with_request``."""
+    """Everything about one order. Its request with prompt and URLs is included only ``with_request``."""
     request = json.loads(order.body)
     closing = order.closing
     pairs: list[tuple[str, object]] = [
@@ -50,7 +50,7 @@ def order_facts(order: Order, *, with_request: bool) -> Facts:
         ("state", order.state),
         ("task", ", ".join(order.task_ids)),
         ("account", f"{order.ref.account} at {order.ref.service}"),
-        ("made", f"{moment(order.created_at)} ({age(order.created_at, datetime.now(UTC))} ago)"),
+        ("created", f"{moment(order.created_at)} ({age(order.created_at, datetime.now(UTC))} ago)"),
         ("model", request.get("model")),
         *((f"attempt {attempt.n}", _attempt(attempt)) for attempt in order.attempts),
     ]
@@ -70,14 +70,14 @@ def order_facts(order: Order, *, with_request: bool) -> Facts:
 
 
 def _balance(evidence: Evidence | None) -> str:
-    """What the account held before and after an uncertain create, and what that proves."""
+    """The balance before and after an uncertain create, and what it proves."""
     after = None if evidence is None else evidence.balance_after
     if evidence is None or after is None:
         return ""
     before = evidence.balance_before
     if before is None:
         numbers = ", ".join(f"{name} {number:g}" for name, number in after.numbers.items()) or "no number"
-        return f"{numbers} at {moment(after.at)}; none is known from before it was sent, so this alone proves nothing"
+        return f"{numbers} at {moment(after.at)}; the balance before the create is unknown, so this proves nothing"
     changed = [
         f"{name} {before.numbers[name]:g} -> {number:g}"
         for name, number in after.numbers.items()
@@ -85,8 +85,8 @@ def _balance(evidence: Evidence | None) -> str:
     ]
     span = f"from {moment(before.at)} to {moment(after.at)}"
     if changed:
-        return f"{', '.join(changed)}, {span}; other orders and refunds count in this too: it proves no task"
-    return f"unchanged {span}; a task may be charged later: it does not prove that there is none"
+        return f"{', '.join(changed)}, {span}; other orders and refunds change it too, so this proves no task"
+    return f"unchanged {span}; a task may be charged later, so this does not prove that none exists"
 
 
 def _result(result: TaskResult) -> str:
@@ -96,7 +96,7 @@ def _result(result: TaskResult) -> str:
 
 
 def _attempt(attempt: Attempt) -> str:
-    kind = "sent" if attempt.kind == "create" else f"{attempt.kind} by {attempt.by or 'a person'}"
+    kind = "sent" if attempt.kind == "create" else f"{attempt.kind} by {attempt.by or 'an operator'}"
     kind += f": {attempt.reason}," if attempt.reason else ""
     evidence = attempt.evidence
     cause = "" if evidence is None or not evidence.cause else f": {evidence.cause}"
@@ -105,5 +105,5 @@ def _attempt(attempt: Attempt) -> str:
     else:
         known = "" if attempt.wait_time is None else f", after {attempt.wait_time:.1f} s"
         cause += f" (request {evidence.request_id})" if evidence.request_id else ""
-        cause += f"; its task may be {', '.join(evidence.candidates)}" if evidence.candidates else ""
+        cause += f"; possible task: {', '.join(evidence.candidates)}" if evidence.candidates else ""
     return f"{attempt.outcome}, {kind} {moment(attempt.sent_at)}{known}{cause}"

@@ -1,4 +1,4 @@
-"""What a command puts on stdout: a table for a terminal, aligned plain lines for a pipe, JSON for machines."""
+"""Results on stdout: tables for a terminal, aligned plain lines for a pipe, JSON for programs."""
 
 import json
 import re
@@ -18,8 +18,8 @@ from vidgen_async.cli.terminal.formatting import clean
 Document: TypeAlias = Mapping[str, Any]
 """A JSON object."""
 
-#: Characters of a cell that may be wrapped which stay on a line at least.
-LEAST_WRAPPED = 20
+#: The minimum width of a column that may be wrapped.
+MIN_WRAPPED_WIDTH = 20
 
 _STYLES = {
     "completed": "green",
@@ -39,14 +39,14 @@ class Column:
     name: str
     is_number: bool = False
     is_long: bool = False
-    """May be wrapped."""
+    """It may be wrapped."""
     is_optional: bool = False
-    """Left out where the terminal is too narrow for all columns."""
+    """It is omitted if the terminal is too narrow for all columns."""
 
 
 @frozen(kw_only=True)
 class Table:
-    """Rows of texts under columns. ``empty`` is what is said when there are no rows, ``notes`` what is said below."""
+    """Rows of text. ``empty`` is printed if there are no rows; ``notes`` are printed below, on a terminal."""
 
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -56,118 +56,118 @@ class Table:
 
 @frozen
 class Facts:
-    """Names with their values, one on a line."""
+    """Names with their values, one per line."""
 
     pairs: tuple[tuple[str, str], ...]
 
 
-Shown: TypeAlias = str | Facts | Table
+View: TypeAlias = str | Facts | Table
 
 
 class Output(Protocol):
-    """Where results go."""
+    """Prints results."""
 
-    def show(self, shown: Shown, *documents: Document) -> None:
-        """The result for people, or its documents for machines."""
+    def show(self, view: View, *documents: Document) -> None:
+        """Print the view for people, or the documents for programs."""
 
 
 def make_output(*, is_json: bool) -> Output:
-    """The output that suits where stdout leads."""
+    """Return the output that suits stdout."""
     if is_json:
         return JsonOutput()
     return TerminalOutput() if stdout_is_terminal() else PlainOutput()
 
 
 class JsonOutput:
-    """One document on a line."""
+    """Prints one document per line."""
 
-    def show(self, shown: Shown, *documents: Document) -> None:
+    def show(self, view: View, *documents: Document) -> None:
         for document in documents:
             click.echo(json.dumps(document, ensure_ascii=True))
 
 
 class PlainOutput:
-    """Lines without colours, wrapping or tabs; columns are set apart by two spaces or more."""
+    """Prints lines without colours, wrapping or tabs; columns are separated by two spaces or more."""
 
-    def show(self, shown: Shown, *documents: Document) -> None:
-        for line in plain_lines(shown):
+    def show(self, view: View, *documents: Document) -> None:
+        for line in plain_lines(view):
             click.echo(line)
 
 
 class TerminalOutput:
-    """As wide as the terminal. NO_COLOR is honoured (by rich)."""
+    """Prints for the width of the terminal. rich honours NO_COLOR."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(highlight=False, markup=False, emoji=False)
 
-    def show(self, shown: Shown, *documents: Document) -> None:
-        if isinstance(shown, str):
-            self._console.print(Text(clean(shown)), soft_wrap=True)
-        elif isinstance(shown, Facts):
-            self._show_facts(shown)
-        elif shown.rows:
-            self._console.print(table_for(shown, self._console.width))
-            for note in shown.notes:
+    def show(self, view: View, *documents: Document) -> None:
+        if isinstance(view, str):
+            self._console.print(Text(clean(view)), soft_wrap=True)
+        elif isinstance(view, Facts):
+            self._show_facts(view)
+        elif view.rows:
+            self._console.print(table_for(view, self._console.width))
+            for note in view.notes:
                 self._console.print(Text(clean(note), style="dim"))
         else:
-            self._console.print(Text(clean(shown.empty)))
+            self._console.print(Text(clean(view.empty)))
 
     def _show_facts(self, facts: Facts) -> None:
         width = _label_width(facts)
         for name, value in facts.pairs:
-            # Never wrapped: addresses are there to be copied.
+            # Not wrapped, so that URLs can be copied.
             line = Text.assemble((f"{clean(name):<{width}}", "dim"), styled(value))
             self._console.print(line, soft_wrap=True)
 
 
-def plain_lines(shown: Shown) -> list[str]:
-    """What is shown, as lines for a pipe or a log."""
-    if isinstance(shown, str):
-        return [clean(shown)]
-    if isinstance(shown, Facts):
-        width = _label_width(shown)
-        return [f"{clean(name) + ':':<{width}}{clean(value)}".rstrip() for name, value in shown.pairs]
-    if not shown.rows:
-        return [clean(shown.empty)]
-    rows = [tuple(column.name for column in shown.columns), *(tuple(map(clean, row)) for row in shown.rows)]
+def plain_lines(view: View) -> list[str]:
+    """The view as lines for a pipe or a log."""
+    if isinstance(view, str):
+        return [clean(view)]
+    if isinstance(view, Facts):
+        width = _label_width(view)
+        return [f"{clean(name) + ':':<{width}}{clean(value)}".rstrip() for name, value in view.pairs]
+    if not view.rows:
+        return [clean(view.empty)]
+    rows = [tuple(column.name for column in view.columns), *(tuple(map(clean, row)) for row in view.rows)]
     widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
     return [
         "  ".join(
             cell.rjust(width) if column.is_number else cell.ljust(width)
-            for cell, width, column in zip(row, widths, shown.columns, strict=True)
+            for cell, width, column in zip(row, widths, view.columns, strict=True)
         ).rstrip()
         for row in rows
     ]
 
 
 def table_for(table: Table, width: int) -> RenderableType:
-    """The table as it fits a terminal: whole, else without its optional columns, else set closer and with broken
-    heads, else one row below the other."""
-    kept = [at for at, column in enumerate(table.columns) if not column.is_optional]
+    """The table for a terminal of this width: complete, else without optional columns, else also with less space and
+    wrapped column names, else as a paragraph per row."""
+    required = [at for at, column in enumerate(table.columns) if not column.is_optional]
     short = evolve(
         table,
-        columns=tuple(table.columns[at] for at in kept),
-        rows=tuple(tuple(row[at] for at in kept) for row in table.rows),
+        columns=tuple(table.columns[at] for at in required),
+        rows=tuple(tuple(row[at] for at in required) for row in table.rows),
     )
-    close = evolve(short, columns=tuple(evolve(column, name=_broken(column.name)) for column in short.columns))
+    close = evolve(short, columns=tuple(evolve(column, name=_break_words(column.name)) for column in short.columns))
     for candidate, space in ((table, 2), (short, 2), (close, 1)):
         if _width(candidate, space) <= width:
             return _rich_table(candidate, space)
     return _stacked(table)
 
 
-def _broken(head: str) -> str:
-    """A head broken between its words: ``memberPoints`` is two of them."""
+def _break_words(head: str) -> str:
+    """Break a column name into its words: ``memberPoints`` is two of them."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=_)| ", "\n", head)
 
 
 def _width(table: Table, space: int) -> int:
-    """How wide the table is at least."""
+    """The minimum width of the table."""
     total = -space
     for column, *cells in zip(table.columns, *table.rows, strict=True):
         longest = max((len(clean(cell)) for cell in cells), default=0)
         head = max(map(len, column.name.split("\n")))
-        total += max(head, min(longest, LEAST_WRAPPED) if column.is_long else longest) + space
+        total += max(head, min(longest, MIN_WRAPPED_WIDTH) if column.is_long else longest) + space
     return total
 
 
@@ -187,7 +187,7 @@ def _rich_table(table: Table, space: int) -> RichTable:
 
 
 def _stacked(table: Table) -> RenderableType:
-    """Each row as a paragraph under its first cell."""
+    """Each row as a paragraph below its first cell."""
     paragraphs: list[RenderableType] = []
     for row in table.rows:
         first, *others = zip(table.columns, row, strict=True)
@@ -202,7 +202,7 @@ def _stacked(table: Table) -> RenderableType:
 
 
 def styled(value: str) -> Text:
-    """The value, in the colour of its state if it is one."""
+    """The value, in the colour of a state if it is one."""
     text = clean(value)
     return Text(text, style=style_of(text))
 
@@ -213,7 +213,7 @@ def style_of(state: str) -> str:
 
 
 def facts_of(pairs: Iterable[tuple[str, object]]) -> Facts:
-    """Facts of those values that are known."""
+    """Facts without the values that are unknown."""
     return Facts(tuple((name, str(value)) for name, value in pairs if value is not None and value != ""))
 
 

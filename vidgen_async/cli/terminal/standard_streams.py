@@ -1,4 +1,4 @@
-"""stdout and stderr for one run: what they cannot take changes what is shown, and never what a paid order comes to."""
+"""stdout and stderr of one run: output that cannot be written never changes the outcome of a paid order."""
 
 import io
 import os
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 
 class OutputError(VidgenError):
-    """What a command has to print cannot be written."""
+    """The output of a command cannot be written."""
 
 
 class GuardedStream(io.TextIOBase):
-    """Writes to ``stream``, whatever becomes of that: a terminal that is gone, a closed pipe, a full disk. A character
-    that its encoding does not have is escaped.
+    """A stream that survives failed writes: a closed terminal, a closed pipe, a full disk. Characters that its encoding
+    does not have are escaped.
 
-    What fails is dropped, and ``error`` is the first failure. While ``is_strict``, BrokenPipeError (nobody reads it)
-    or OutputError is raised instead.
+    Output that cannot be written is dropped, and ``error`` is the first failure. If ``is_strict``, BrokenPipeError (the
+    reader closed the pipe) or OutputError is raised instead.
     """
 
     def __init__(self, stream: TextIO, *, is_strict: bool = False) -> None:
@@ -66,22 +66,22 @@ class GuardedStream(io.TextIOBase):
             self._stream.flush()
 
     def finish(self) -> None:
-        """Leave nothing in the stream's buffer that would fail once more when the process ends: with a message, and an
-        exit code of the interpreter's own."""
+        """Empty the stream's buffer: at exit the interpreter would fail to flush it, with a message and an exit code of
+        its own."""
         self.is_strict = False
         try:
             self._stream.flush()
         except (OSError, ValueError):
             with suppress(OSError, ValueError):
                 number = self._stream.fileno()
-                nowhere = os.open(os.devnull, os.O_WRONLY)
-                os.dup2(nowhere, number)
-                os.close(nowhere)
+                null = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(null, number)
+                os.close(null)
                 self._stream.flush()
 
     @contextmanager
     def guard(self) -> Iterator[None]:
-        """A block that writes to the stream."""
+        """Handle the errors of a block that writes to the stream."""
         try:
             yield
         except (OSError, ValueError, RuntimeError) as error:  # a closed file is a ValueError
@@ -90,11 +90,11 @@ class GuardedStream(io.TextIOBase):
                 return
             if isinstance(error, BrokenPipeError):
                 raise
-            raise OutputError(f"the output cannot be written: {_reason(error)}") from error
+            raise OutputError(f"cannot write the output: {_reason(error)}") from error
 
 
 class _GuardedBuffer(io.BufferedIOBase):
-    """The bytes below a guarded stream."""
+    """The binary buffer of a guarded stream."""
 
     def __init__(self, owner: GuardedStream, stream: BinaryIO) -> None:
         self._owner = owner
@@ -115,17 +115,17 @@ class _GuardedBuffer(io.BufferedIOBase):
 
 @contextmanager
 def guarded_streams() -> Iterator[None]:
-    """Guard the standard streams of the process; a second time changes nothing.
+    """Guard the standard streams of the process; nested calls have no effect.
 
-    stdout is strict until :func:`drop_lost_output`: most commands have nothing to do but to print.
+    stdout is strict until :func:`drop_lost_output`, since most commands only print.
     """
     if isinstance(sys.stdout, GuardedStream):
         yield
         return
     _open_closed_descriptors()
     before = sys.stdin, sys.stdout, sys.stderr
-    with open(os.devnull, "w", encoding="utf-8") as nowhere:  # noqa: PTH123 - in the place of what is None: was closed
-        guards = GuardedStream(sys.stdout or nowhere, is_strict=True), GuardedStream(sys.stderr or nowhere)
+    with open(os.devnull, "w", encoding="utf-8") as null:  # noqa: PTH123 - replaces a stream that is None: a closed descriptor
+        guards = GuardedStream(sys.stdout or null, is_strict=True), GuardedStream(sys.stderr or null)
         sys.stdin = sys.stdin or io.StringIO()
         sys.stdout, sys.stderr = (cast("TextIO", guard) for guard in guards)
         try:
@@ -137,13 +137,13 @@ def guarded_streams() -> Iterator[None]:
 
 
 def drop_lost_output() -> None:
-    """From now on the run has a result of its own, such as an order: it goes on where stdout cannot take a line."""
+    """Drop output that cannot be written: the run has a result of its own, such as an order."""
     if isinstance(sys.stdout, GuardedStream):
         sys.stdout.is_strict = False
 
 
 def lost_output() -> str | None:
-    """Why something that was meant for stdout is missing there; None where nothing is, or where nobody reads it."""
+    """Why output to stdout was dropped; None if none was, or if the reader closed the pipe."""
     error = sys.stdout.error if isinstance(sys.stdout, GuardedStream) else None
     return None if error is None or isinstance(error, BrokenPipeError) else _reason(error)
 
@@ -153,8 +153,8 @@ def _reason(error: Exception) -> str:
 
 
 def _open_closed_descriptors() -> None:
-    """A standard descriptor that is closed would be given to the next file or socket, into which whatever writes to
-    stderr by its number would then write."""
+    """Open closed standard descriptors: the next file or socket would get their numbers, and code that writes to
+    descriptor 2 would write into it."""
     with suppress(OSError):
         while (opened := os.open(os.devnull, os.O_RDWR)) <= 2:
             pass

@@ -1,12 +1,14 @@
-"""What a person sees: one screen for terminals, one for logs, one for machines. All are handed in."""
+"""The progress and the results of a run: a screen for terminals, one for logs and one for programs."""
 
 import json
 import time
 from collections import deque
-from typing import Protocol
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
 
 import click
-from rich.console import Console
+from rich.console import Console, RenderableType
+from rich.live import Live
 from rich.progress import (
     BarColumn,
     DownloadColumn,
@@ -20,50 +22,52 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from vidgen_async.cli.terminal.alternate_screen import Canvas
 from vidgen_async.cli.terminal.detection import stderr_is_terminal
 from vidgen_async.cli.terminal.exit_reports import Report
 from vidgen_async.cli.terminal.formatting import clean, seconds, size
-from vidgen_async.cli.terminal.result_output import Document, JsonOutput, Output, PlainOutput, Shown, make_output
+from vidgen_async.cli.terminal.result_output import Document, JsonOutput, Output, PlainOutput, View, make_output
 
-#: What is said while something covers the terminal is kept up to so many lines, the last.
-MOST_HELD = 20
+#: At most this many lines, the latest, are held back while a live view covers the terminal.
+MAX_HELD = 20
+
+#: Renders what is shown in a terminal of this width and height.
+Render: TypeAlias = Callable[[int, int], RenderableType]
 
 
 class Screen(Protocol):
-    """Everything goes to stderr, except the results."""
+    """Results go to stdout, everything else to stderr."""
 
-    def say(self, label: str, text: str) -> None:
-        """A fact that stays on the screen."""
+    def print_fact(self, label: str, text: str) -> None:
+        """Show a fact, which stays on the screen."""
 
     def warn(self, text: str) -> None:
-        """Something to know about."""
+        """Show a warning."""
 
-    def busy(self, text: str) -> None:
-        """What is being done from now on."""
+    def start_step(self, text: str) -> None:
+        """Show what the run does from now on."""
 
-    def state(self, state: str) -> None:
-        """The state of the task that is being waited for."""
+    def show_state(self, state: str) -> None:
+        """Show the state of the awaited task."""
 
-    def received(self, received: int, total: int | None) -> None:
-        """Bytes of the video that have come; ``total`` is None when it is not known."""
+    def show_received(self, received: int, total: int | None) -> None:
+        """Show the received bytes of the video; ``total`` is None if unknown."""
 
-    def show(self, shown: Shown, *documents: Document) -> None:
-        """A result on stdout: for people as it is shown, for machines the documents."""
+    def show(self, view: View, *documents: Document) -> None:
+        """Print a result to stdout: the view for people, the documents for programs."""
 
-    def trouble(self, report: Report, code: int) -> None:
-        """How it did not end well, and with which exit code."""
+    def show_error(self, report: Report, code: int) -> None:
+        """Show why the run failed."""
 
-    def canvas(self) -> Canvas | None:
-        """The whole terminal, until it is closed; None where nothing can be drawn on. What is said meanwhile comes
-        when it is closed."""
+    def live(self, render: Render) -> Live | None:
+        """A live view that covers the terminal while it is started; None where the output cannot show one. Other lines
+        are held back until :meth:`close`."""
 
     def close(self) -> None:
-        """Nothing is being done any more; twice is fine."""
+        """Stop showing progress; idempotent."""
 
 
 def make_screen(*, is_debug: bool = False, is_json: bool = False) -> Screen:
-    """The screen for where stderr leads: moving only on a terminal that can, and not between lines of a log."""
+    """Return the screen that suits stderr: animated on a terminal that can move the cursor, but not in a debug log."""
     if is_json:
         return JsonScreen()
     output = make_output(is_json=False)
@@ -71,47 +75,47 @@ def make_screen(*, is_debug: bool = False, is_json: bool = False) -> Screen:
 
 
 class PlainScreen:
-    """A line for each thing that happens, for logs and pipes."""
+    """Prints a line for each event, for logs and pipes."""
 
     def __init__(self, output: Output | None = None) -> None:
         self._output = output or PlainOutput()
         self._since: float | None = None
         self._is_receiving = False
 
-    def say(self, label: str, text: str) -> None:
+    def print_fact(self, label: str, text: str) -> None:
         _echo(f"{label}: {text}")
 
     def warn(self, text: str) -> None:
         _echo(f"warning: {text}")
 
-    def busy(self, text: str) -> None:
+    def start_step(self, text: str) -> None:
         self._since, self._is_receiving = None, False
         _echo(text)
 
-    def state(self, state: str) -> None:
+    def show_state(self, state: str) -> None:
         if self._since is None:
             self._since = time.monotonic()
         _echo(f"{state} ({seconds(time.monotonic() - self._since)})")
 
-    def received(self, received: int, total: int | None) -> None:
+    def show_received(self, received: int, total: int | None) -> None:
         if not self._is_receiving and total is not None:
-            _echo(f"the video has {size(total)}")
+            _echo(f"size: {size(total)}")
         self._is_receiving = True
 
-    def show(self, shown: Shown, *documents: Document) -> None:
-        self._output.show(shown, *documents)
+    def show(self, view: View, *documents: Document) -> None:
+        self._output.show(view, *documents)
 
-    def trouble(self, report: Report, code: int) -> None:
+    def show_error(self, report: Report, code: int) -> None:
         text, below = report.lines()
         _echo(f"vidgen: {text}")
         for line, _ in below:
             _echo(f"  {line}")
 
-    def canvas(self) -> None:
-        """A log is no terminal."""
+    def live(self, render: Render) -> None:
+        """A log cannot show a live view."""
 
     def close(self) -> None:
-        """There is nothing to stop."""
+        """Nothing to stop."""
 
 
 def _echo(text: str) -> None:
@@ -120,75 +124,75 @@ def _echo(text: str) -> None:
 
 
 class JsonScreen:
-    """Every line is a JSON object: on stdout the results; on stderr facts as they become known (``{"order": …}``,
-    ``{"task": …}``), ``{"warning": …}``, and at the end, if it did not end well, ``{"error": {…}}``."""
+    """Prints each line as a JSON object: results on stdout; on stderr facts when they are known (``{"order": …}``,
+    ``{"task": …}``), ``{"warning": …}``, and ``{"error": {…}}`` if the run fails."""
 
     def __init__(self) -> None:
         self._output = JsonOutput()
 
-    def say(self, label: str, text: str) -> None:
-        self._tell({label: text})
+    def print_fact(self, label: str, text: str) -> None:
+        self._print({label: text})
 
     def warn(self, text: str) -> None:
-        self._tell({"warning": text})
+        self._print({"warning": text})
 
-    def busy(self, text: str) -> None:
-        """Of no use to a machine."""
+    def start_step(self, text: str) -> None:
+        """Not for programs."""
 
-    def state(self, state: str) -> None:
-        self._tell({"state": state})
+    def show_state(self, state: str) -> None:
+        self._print({"state": state})
 
-    def received(self, received: int, total: int | None) -> None:
-        """Of no use to a machine."""
+    def show_received(self, received: int, total: int | None) -> None:
+        """Not for programs."""
 
-    def show(self, shown: Shown, *documents: Document) -> None:
-        self._output.show(shown, *documents)
+    def show(self, view: View, *documents: Document) -> None:
+        self._output.show(view, *documents)
 
-    def trouble(self, report: Report, code: int) -> None:
+    def show_error(self, report: Report, code: int) -> None:
         error = {"kind": report.kind, "message": report.text, "exit_code": int(code)}
         about = {"order_id": report.order_id, "task_id": report.task_id, "commands": list(report.commands)}
-        self._tell({"error": {**error, **{name: value for name, value in about.items() if value}}})
+        self._print({"error": {**error, **{name: value for name, value in about.items() if value}}})
 
-    def canvas(self) -> None:
-        """Of no use to a machine."""
+    def live(self, render: Render) -> None:
+        """Not for programs."""
 
     def close(self) -> None:
-        """There is nothing to stop."""
+        """Nothing to stop."""
 
-    def _tell(self, document: Document) -> None:
+    def _print(self, document: Document) -> None:
         click.echo(json.dumps(document), err=True)
 
 
 class RichScreen:
-    """Lines that stay, and below them what is being done, in motion. NO_COLOR is honoured (by rich)."""
+    """Shows lines that stay, and an animated progress line below them. rich honours NO_COLOR."""
 
     def __init__(self, console: Console | None = None, output: Output | None = None) -> None:
         self._console = console or Console(stderr=True, highlight=False, markup=False, emoji=False)
         self._output = output or PlainOutput()
         self._progress: Progress | None = None
-        self._canvas: Canvas | None = None
-        self._held: deque[tuple[Text, bool]] = deque(maxlen=MOST_HELD)
+        self._live: Live | None = None
+        self._held: deque[tuple[Text, bool]] = deque(maxlen=MAX_HELD)
         self._row = TaskID(0)
         self._is_state = self._is_receiving = False
 
-    def say(self, label: str, text: str) -> None:
+    def print_fact(self, label: str, text: str) -> None:
         self._print(Text.assemble((f"{label:<8} ", "dim"), clean(text)), is_whole=True)
 
     def warn(self, text: str) -> None:
         self._print(Text.assemble(("warning  ", "yellow"), clean(text)))
 
-    def busy(self, text: str) -> None:
+    def start_step(self, text: str) -> None:
         self.close()
         self._start(clean(text), TimeElapsedColumn())
 
-    def state(self, state: str) -> None:
+    def show_state(self, state: str) -> None:
         if not self._is_state or self._progress is None:
-            self.busy(state)
+            self.start_step(state)
             self._is_state = True
         else:
             self._progress.update(self._row, description=clean(state))
 
-    def received(self, received: int, total: int | None) -> None:
+    def show_received(self, received: int, total: int | None) -> None:
         if not self._is_receiving or self._progress is None:
             self.close()
             self._start("downloading", BarColumn(), DownloadColumn(), TransferSpeedColumn())
@@ -196,40 +200,47 @@ class RichScreen:
         if self._progress is not None:
             self._progress.update(self._row, completed=received, total=total)
 
-    def show(self, shown: Shown, *documents: Document) -> None:
+    def show(self, view: View, *documents: Document) -> None:
         self.close()
-        self._output.show(shown, *documents)
+        self._output.show(view, *documents)
 
-    def trouble(self, report: Report, code: int) -> None:
+    def show_error(self, report: Report, code: int) -> None:
         self.close()
         text, below = report.lines()
         self._console.print(Text.assemble(("vidgen: ", "bold red"), clean(text)))
         for line, is_command in below:
-            # Never wrapped: it is there to be copied.
+            # Not wrapped, so that it can be copied.
             self._console.print(Text(f"  {clean(line)}", style="bold" if is_command else ""), soft_wrap=True)
 
-    def canvas(self) -> Canvas | None:
+    def live(self, render: Render) -> Live | None:
         self.close()
         if self._console.legacy_windows or not self._console.encoding.startswith("utf"):
             return None
-        self._canvas = Canvas(self._console)
-        return self._canvas
+        self._live = Live(
+            get_renderable=lambda: render(*self._console.size),
+            console=self._console,
+            screen=True,
+            auto_refresh=False,  # rich would render in a thread
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+        return self._live
 
     def close(self) -> None:
         progress, self._progress = self._progress, None
-        canvas, self._canvas = self._canvas, None
+        live, self._live = self._live, None
         self._is_state = self._is_receiving = False
         if progress is not None:
             progress.stop()
-        if canvas is not None:
-            canvas.close()
+        if live is not None:
+            live.stop()
         while self._held:
             text, is_whole = self._held.popleft()
             self._print(text, is_whole=is_whole)
 
     def _print(self, text: Text, *, is_whole: bool = False) -> None:
-        """``is_whole``: never wrapped."""
-        if self._canvas is None:
+        """Print a line; ``is_whole``: without wrapping it."""
+        if self._live is None:
             self._console.print(text, soft_wrap=is_whole)
         else:
             self._held.append((text, is_whole))

@@ -1,1 +1,1 @@
-"""The videos of the sandbox: what they show, drawn and encoded."""
+"""Draws and encodes the videos of the sandbox."""

@@ -1,4 +1,4 @@
-"""What moves behind the words: a picture that is panned over, a picture on a card, or hills under a sky."""
+"""The moving backgrounds: a pan over a picture, a picture on a card, or hills under a sky."""
 
 import hashlib
 import io
@@ -10,9 +10,9 @@ from typing import Protocol
 from attrs import frozen
 from PIL import Image, ImageDraw, ImageFilter, ImageOps
 
-from vidgen_async.sandbox.media.text_rendering import even, font, note_size, printable, written
+from vidgen_async.sandbox.media.text_rendering import drawable, even, font, note_size, printable
 from vidgen_async.sandbox.media.video_content import Film, Picture
-from vidgen_async.sandbox.media.yuv_planes import Planes, Stamp
+from vidgen_async.sandbox.media.yuv_planes import Overlay, Planes
 
 Colour = tuple[int, int, int]
 
@@ -24,22 +24,22 @@ PALETTES: Sequence[tuple[Colour, ...]] = (
     ((24, 78, 98), (248, 214, 146), (255, 246, 212), (98, 146, 112), (52, 102, 88), (22, 58, 58)),
     ((22, 24, 58), (104, 92, 168), (244, 236, 255), (62, 62, 122), (40, 42, 92), (18, 20, 50)),
 )
-#: A picture whose shape is further from the frame's than this is shown whole, on a card.
+#: A picture whose aspect ratio differs from the frame's by more than this factor is shown on a card.
 NEAR_ENOUGH = 1.7
-#: Pixels of an opened picture for one that is shown, along each side.
+#: Pixels of an opened picture per shown pixel, along each side.
 OVERSAMPLING = 4
 
 
 class Scene(Protocol):
-    """A moving background; ``frame`` counts from the scene's own start."""
+    """A moving background; ``frame`` counts from the start of the scene."""
 
     def at(self, frame: int) -> Planes: ...
 
 
 @frozen(eq=False)
 class Pan:
-    """A look over an image that is larger than the frame, one pixel per frame, which no player shows as jerks. Of what
-    is left over across that way, more is cut off above: the words cover the lower part of the frame."""
+    """A pan over an image that is larger than the frame, by one pixel per frame, which looks smooth in every player. In
+    the other direction more is cut off at the top, because the text covers the lower part of the frame."""
 
     image: Planes
     film: Film
@@ -56,10 +56,10 @@ class Pan:
 
 @frozen(eq=False)
 class Card:
-    """An image in front of another scene, drifting across the middle of what the words leave free."""
+    """An image that moves slowly in front of another scene, in the part of the frame without text."""
 
     behind: Scene
-    card: Stamp
+    card: Overlay
     film: Film
     drift: int
 
@@ -72,10 +72,10 @@ class Card:
 
 @frozen(eq=False)
 class Hills:
-    """A still sky, and hills that pass before it: the nearer, the faster."""
+    """A still sky with hills that move in front of it; nearer hills move faster."""
 
     sky: Planes
-    layers: tuple[Stamp, ...]
+    layers: tuple[Overlay, ...]
     film: Film
 
     def at(self, frame: int) -> Planes:
@@ -87,7 +87,7 @@ class Hills:
 
 
 def swing(frame: int, span: int) -> int:
-    """Where something is that goes one step per frame, to and fro between 0 and ``span``."""
+    """Return the position of something that moves to and fro between 0 and ``span``, one step per frame."""
     if span <= 0:
         return 0
     at = frame % (2 * span)
@@ -95,23 +95,23 @@ def swing(frame: int, span: int) -> int:
 
 
 def scene_for(picture: Picture, film: Film, frames: int, *, backwards: bool) -> Scene:
-    """The scene that shows ``picture`` for this many frames."""
-    image = opened(picture, (film.width, film.height))
+    """Return the scene that shows ``picture`` for this many frames."""
+    image = open_picture(picture, (film.width, film.height))
     if image is None:
         return Card(
-            hills(film, frames, picture.label), Stamp.of(_name_card(picture.label, film)), film, film.width // 8
+            hills(film, frames, picture.label), Overlay.of(_name_card(picture.label, film)), film, film.width // 8
         )
     shape = (image.width / image.height) / (film.width / film.height)
     if 1 / NEAR_ENOUGH <= shape <= NEAR_ENOUGH:
-        return Pan(Planes.of(_covering(image, film, frames)), film, backwards)
-    behind = Pan(Planes.of(_covering(_blurred(image), film, frames)), film, backwards)
-    return Card(behind, Stamp.of(_picture_card(image, film)), film, film.width // 12)
+        return Pan(Planes.of(_cover(image, film, frames)), film, backwards)
+    behind = Pan(Planes.of(_cover(_blur(image), film, frames)), film, backwards)
+    return Card(behind, Overlay.of(_picture_card(image, film)), film, film.width // 12)
 
 
-def opened(picture: Picture, size: tuple[int, int]) -> Image.Image | None:
-    """The picture, upright and opaque; None when there is nothing to show.
+def open_picture(picture: Picture, size: tuple[int, int]) -> Image.Image | None:
+    """Return the picture, upright and opaque; None if there is nothing to show.
 
-    It is shrunk as soon as it is decoded, or while it is, to what is needed to show it well at ``size``.
+    It is reduced during or right after decoding to the size that is needed to show it well at ``size``.
     """
     if picture.content is None:
         return None
@@ -121,14 +121,14 @@ def opened(picture: Picture, size: tuple[int, int]) -> Image.Image | None:
             share = min(1.0, math.sqrt(room / (source.width * source.height)))
             source.draft(None, (math.ceil(source.width * share), math.ceil(source.height * share)))
             ImageOps.exif_transpose(source, in_place=True)
-            upright = _shrunk(source, room).convert("RGBA")
-    except (OSError, ValueError, SyntaxError):  # broken metadata in a picture that could be decoded
+            upright = _shrink(source, room).convert("RGBA")
+    except (OSError, ValueError, SyntaxError):  # invalid metadata in a picture that could be decoded
         return None
     return Image.alpha_composite(Image.new("RGBA", upright.size, "white"), upright).convert("RGB")
 
 
-def _shrunk(image: Image.Image, room: int) -> Image.Image:
-    """The image in at most about ``room`` pixels."""
+def _shrink(image: Image.Image, room: int) -> Image.Image:
+    """Return the image with at most about ``room`` pixels."""
     factor = math.ceil(math.sqrt(image.width * image.height / room))
     if factor <= 1:
         return image
@@ -138,22 +138,22 @@ def _shrunk(image: Image.Image, room: int) -> Image.Image:
 
 
 def hills(film: Film, frames: int, seed: str = "") -> Hills:
-    """A landscape whose colours and shapes depend on the words alone."""
-    dice = random.Random(hashlib.sha256(f"{film.prompt}{seed}".encode("utf-8", "replace")).digest())  # noqa: S311 - art
-    upper, horizon, sun, *grounds = dice.choice(PALETTES)
+    """Return a landscape whose colours and shapes depend on the prompt and the seed only."""
+    rng = random.Random(hashlib.sha256(f"{film.prompt}{seed}".encode("utf-8", "replace")).digest())  # noqa: S311 - art
+    upper, horizon, sun, *grounds = rng.choice(PALETTES)
     layers = []
     for nearness, colour in enumerate(grounds, 1):
         spare = min(frames * nearness, film.width)
         height = even(round(film.height * (0.58 - 0.12 * nearness)))
-        layers.append(Stamp.of(_ridge((even(film.width + spare), height), colour, film, dice)))
-    return Hills(Planes.of(_sky(film, upper, horizon, sun, dice)), tuple(layers), film)
+        layers.append(Overlay.of(_ridge((even(film.width + spare), height), colour, film, rng)))
+    return Hills(Planes.of(_sky(film, upper, horizon, sun, rng)), tuple(layers), film)
 
 
-def _sky(film: Film, upper: Colour, horizon: Colour, sun: Colour, dice: random.Random) -> Image.Image:
+def _sky(film: Film, upper: Colour, horizon: Colour, sun: Colour, rng: random.Random) -> Image.Image:
     column = Image.linear_gradient("L").crop((0, 0, 1, 150)).resize((1, film.height))
     sky = ImageOps.colorize(column, upper, horizon, whitepoint=120).resize((film.width, film.height))
     short = min(film.width, film.height)
-    centre = (film.width * dice.uniform(0.25, 0.75), film.height * 0.34)
+    centre = (film.width * rng.uniform(0.25, 0.75), film.height * 0.34)
     for step in range(4):
         _disc(sky, centre, short * (0.36 - 0.07 * step), sun, 26)
     _disc(sky, centre, short * 0.1, sun, 255)
@@ -168,11 +168,11 @@ def _disc(image: Image.Image, centre: tuple[float, float], radius: float, colour
     image.paste(colour, (int(centre[0] - radius), int(centre[1] - radius)), smooth)
 
 
-def _ridge(size: tuple[int, int], colour: Colour, film: Film, dice: random.Random) -> Image.Image:
-    """One line of hills, its upper edge a sum of waves, drawn at twice the size for smooth edges."""
+def _ridge(size: tuple[int, int], colour: Colour, film: Film, rng: random.Random) -> Image.Image:
+    """Draw one line of hills; its upper edge is a sum of waves, drawn at twice the size for smooth edges."""
     width, height = size
     waves = [
-        (dice.uniform(0.5, 1.6) * (octave + 1), dice.uniform(0, math.tau), 0.16 / (octave + 1)) for octave in range(3)
+        (rng.uniform(0.5, 1.6) * (octave + 1), rng.uniform(0, math.tau), 0.16 / (octave + 1)) for octave in range(3)
     ]
     edge = []
     for across in range(0, 2 * width + 8, 8):
@@ -186,19 +186,19 @@ def _ridge(size: tuple[int, int], colour: Colour, film: Film, dice: random.Rando
     return image
 
 
-def _blurred(image: Image.Image) -> Image.Image:
-    """The image out of focus and darker, and small: nothing of it is to be made out."""
+def _blur(image: Image.Image) -> Image.Image:
+    """Return the image small, out of focus and darker, so that no detail is recognisable."""
     small = ImageOps.contain(image, (96, 96)).filter(ImageFilter.GaussianBlur(4))
     return small.point(lambda value: value * 0.55)
 
 
 def _long_side(film: Film) -> int:
-    """0 for across, 1 for down."""
+    """Return 0 if the frame is wide, 1 if it is tall."""
     return 0 if film.width >= film.height else 1
 
 
-def _covering(image: Image.Image, film: Film, frames: int) -> Image.Image:
-    """The image, filling the frame and, in the frame's longer direction, the way that is panned over."""
+def _cover(image: Image.Image, film: Film, frames: int) -> Image.Image:
+    """Return the image scaled to the frame plus the distance of the pan along the frame's longer side."""
     size = [film.width, film.height]
     along = _long_side(film)
     size[along] += min(max(frames, size[along] // 12), size[along] // 4)
@@ -210,15 +210,15 @@ def _covering(image: Image.Image, film: Film, frames: int) -> Image.Image:
 def _picture_card(image: Image.Image, film: Film) -> Image.Image:
     shown = ImageOps.contain(image, (round(film.width * 0.8), round(film.height * 0.5)), Image.Resampling.LANCZOS)
     border = max(4, min(film.width, film.height) // 110)
-    return _lifted(ImageOps.expand(shown, border, (250, 248, 242)), border)
+    return _add_shadow(ImageOps.expand(shown, border, (250, 248, 242)), border)
 
 
 def _name_card(label: str, film: Film) -> Image.Image:
-    """A card for a picture that lies elsewhere: an outline of a picture, and where it lies."""
+    """Draw a card for a picture on another host: an outline, and its address."""
     size = note_size(film)
-    words = written(printable(label))
-    words = words if len(words) <= 44 else f"{words[:20]} … {words[-20:]}"
-    text_width = font(size).getlength(words)
+    text = drawable(printable(label))
+    text = text if len(text) <= 44 else f"{text[:20]} … {text[-20:]}"
+    text_width = font(size).getlength(text)
     card = Image.new("RGB", (even(round(max(text_width + 4 * size, 13 * size))), even(8 * size)), (250, 248, 242))
     draw, middle = ImageDraw.Draw(card), card.width / 2
     ink = (70, 78, 104)
@@ -227,12 +227,12 @@ def _name_card(label: str, film: Film) -> Image.Image:
     draw.polygon([(box[0] + size * x, box[3] - size * y) for x, y in ((0.5, 0.5), (1.9, 2.2), (3.2, 0.5))], fill=ink)
     draw.polygon([(box[0] + size * x, box[3] - size * y) for x, y in ((2.7, 0.5), (3.6, 1.5), (4.7, 0.5))], fill=ink)
     draw.ellipse((box[2] - 1.7 * size, box[1] + 0.6 * size, box[2] - 0.8 * size, box[1] + 1.5 * size), fill=ink)
-    draw.text((middle, 6.3 * size), words, font=font(size), fill=ink, anchor="mm")
-    return _lifted(card, size // 2)
+    draw.text((middle, 6.3 * size), text, font=font(size), fill=ink, anchor="mm")
+    return _add_shadow(card, size // 2)
 
 
-def _lifted(card: Image.Image, corner: int) -> Image.Image:
-    """The card with round corners and a soft shadow around it."""
+def _add_shadow(card: Image.Image, corner: int) -> Image.Image:
+    """Return the card with round corners and a soft shadow."""
     spread = even(max(12, min(card.size) // 14))
     size = (even(card.width + 2 * spread), even(card.height + 2 * spread))
     box = (spread, spread, spread + card.width - 1, spread + card.height - 1)

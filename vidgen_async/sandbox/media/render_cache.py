@@ -1,4 +1,4 @@
-"""Renders films off the event loop, each of them once."""
+"""Renders films in threads, each film once, and caches the videos."""
 
 import asyncio
 import hashlib
@@ -16,7 +16,8 @@ from vidgen_async.sandbox.media.video_content import Film
 
 T = TypeVar("T")
 
-KEPT_BYTES = 256 << 20
+#: Bytes of the videos in the cache.
+CACHE_SIZE = 256 << 20
 
 
 @frozen
@@ -31,33 +32,33 @@ class RenderedVideo:
         return cls(content, f'"{hashlib.sha256(content).hexdigest()[:24]}"')
 
 
-class Projector:
-    """Owns the threads. A film that several ask for at once is rendered once, and is kept while memory allows; a film
-    that was let go is rendered again to the same bytes. A caller who is cancelled does not stop the rendering."""
+class RenderCache:
+    """Owns the threads. A film that several callers request is rendered once and cached; one that was removed from the
+    cache is rendered again to the same bytes. A caller that is cancelled does not stop the rendering."""
 
-    def __init__(self, kept_bytes: int = KEPT_BYTES) -> None:
+    def __init__(self, size: int = CACHE_SIZE) -> None:
         self.rendered = 0
-        self._kept_bytes = kept_bytes
-        self._kept: OrderedDict[Film, RenderedVideo] = OrderedDict()
+        self._size = size
+        self._videos: OrderedDict[Film, RenderedVideo] = OrderedDict()
         self._renderings: dict[Film, asyncio.Task[RenderedVideo]] = {}
         self._stop = threading.Event()
         self._pool = ThreadPoolExecutor(max(2, os.cpu_count() or 2), "sandbox")
 
     async def run(self, work: Callable[..., T], *arguments: object) -> T:
-        """``work(*arguments)`` in a thread."""
+        """Run ``work(*arguments)`` in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, work, *arguments)
 
     async def video(self, film: Film) -> RenderedVideo:
-        """The film as an MP4."""
-        if film in self._kept:
-            self._kept.move_to_end(film)
-            return self._kept[film]
+        """Return the film as an MP4."""
+        if film in self._videos:
+            self._videos.move_to_end(film)
+            return self._videos[film]
         if film not in self._renderings:
             self._renderings[film] = asyncio.create_task(self._render(film), name="sandbox rendering")
         return await asyncio.shield(self._renderings[film])
 
     async def aclose(self) -> None:
-        """Stop at the next frame and let the threads end."""
+        """Stop rendering at the next frame, and wait for the threads."""
         self._stop.set()
         renderings = list(self._renderings.values())
         for rendering in renderings:
@@ -71,7 +72,7 @@ class Projector:
         finally:
             del self._renderings[film]
         self.rendered += 1
-        self._kept[film] = video
-        while len(self._kept) > 1 and sum(len(kept.content) for kept in self._kept.values()) > self._kept_bytes:
-            self._kept.popitem(last=False)
+        self._videos[film] = video
+        while len(self._videos) > 1 and sum(len(each.content) for each in self._videos.values()) > self._size:
+            self._videos.popitem(last=False)
         return video

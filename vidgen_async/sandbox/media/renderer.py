@@ -1,4 +1,4 @@
-"""Draws a film and encodes it as an H.264 MP4 that any player opens. Runs in a thread; knows nothing of the service."""
+"""Draws a film and encodes it as an H.264 MP4 for any player. Runs in a thread, without the service."""
 
 import tempfile
 from collections.abc import Callable, Iterator
@@ -8,34 +8,38 @@ from pathlib import Path
 import av
 from PIL import Image, ImageDraw, ImageOps
 
-from vidgen_async.sandbox.media.backgrounds import Scene, hills, opened, scene_for
+from vidgen_async.sandbox.media.backgrounds import Scene, hills, open_picture, scene_for
 from vidgen_async.sandbox.media.text_rendering import ACCENT, badge, caption, even, margin_of, note_size, time_code
 from vidgen_async.sandbox.media.video_content import Film, Picture
-from vidgen_async.sandbox.media.yuv_planes import Planes, Stamp
+from vidgen_async.sandbox.media.yuv_planes import Overlay, Planes
 
 FPS = 24
 #: Frames in which one picture becomes the next, at most.
 FADE = 14
-#: How the encoder names the colours that Planes makes: ITU-R BT.601, limited range.
+#: The colour space of Planes in the terms of the encoder: ITU-R BT.601, limited range.
 _BT601, _LIMITED = 6, 1
 
 
-class Stopped(Exception):  # noqa: N818 - no error: the sandbox was closed meanwhile
-    """The rendering was given up."""
+class RenderingStopped(Exception):  # noqa: N818 - not an error: the sandbox was closed
+    """The rendering was stopped before its end."""
 
 
-def render(film: Film, stopped: Callable[[], bool]) -> bytes:
-    """The film as MP4, the index before the data. Raises Stopped, between two frames, once ``stopped()`` is true."""
+def render(film: Film, is_stopped: Callable[[], bool]) -> bytes:
+    """Return the film as an MP4 with its index before its data.
+
+    Raises:
+        RenderingStopped: ``is_stopped()``, which is called before each frame, was true.
+    """
     with tempfile.TemporaryDirectory(prefix="sandbox-") as folder:
-        path = Path(folder) / "film.mp4"  # moving the index to the front needs a real file
+        path = Path(folder) / "film.mp4"  # the encoder can move the index to the front of a file only
         with av.open(str(path), "w", options={"movflags": "+faststart"}) as container:
             stream = container.add_stream("libx264", rate=FPS, options={"preset": "ultrafast", "crf": "21"})
             stream.width, stream.height, stream.pix_fmt = film.width, film.height, "yuv420p"
             stream.codec_context.thread_count = 1
             stream.codec_context.colorspace, stream.codec_context.color_range = _BT601, _LIMITED
             for number, frame in enumerate(_frames(film)):
-                if stopped():
-                    raise Stopped
+                if is_stopped():
+                    raise RenderingStopped
                 frame.pts, frame.time_base = number, Fraction(1, FPS)
                 container.mux(stream.encode(frame))
             container.mux(stream.encode(None))
@@ -43,9 +47,9 @@ def render(film: Film, stopped: Callable[[], bool]) -> bytes:
 
 
 def _frames(film: Film) -> Iterator[av.VideoFrame]:
-    count, front = film.seconds * FPS, _Front(film)
+    count, overlays = film.seconds * FPS, _Overlays(film)
     for number, (index, planes) in enumerate(_background(film, count)):
-        front.put(planes, index, number, count)
+        overlays.put(planes, index, number, count)
         frame = av.VideoFrame(film.width, film.height, "yuv420p")
         for target, plane in zip(frame.planes, planes.each(), strict=True):
             target.update(_rows(plane, target.line_size))
@@ -53,21 +57,21 @@ def _frames(film: Film) -> Iterator[av.VideoFrame]:
 
 
 def _background(film: Film, count: int) -> Iterator[tuple[int, Planes]]:
-    """Each frame's number of the picture and its planes: the scenes one after the other, each fading into the next."""
+    """Return for each frame the index of its picture and its planes. Each scene fades into the next one."""
     number = max(1, len(film.pictures))
     starts = [count * index // number for index in range(number + 1)]
     fade = min(FADE, count // number // 3)
-    scene, began = _scene(film, 0, starts), 0
+    scene, start = _scene(film, 0, starts), 0
     for index in range(number):
         following, end = None, starts[index + 1]
         for at in range(starts[index], end):
-            planes = scene.at(at - began)
+            planes = scene.at(at - start)
             if index + 1 < number and at >= end - fade:
                 following = following or _scene(film, index + 1, starts)
-                planes = planes.blended(following.at(at - end + fade), (at - end + fade + 1) / (fade + 1))
+                planes = planes.blend(following.at(at - end + fade), (at - end + fade + 1) / (fade + 1))
             yield index, planes
         if following is not None:
-            scene, began = following, end - fade
+            scene, start = following, end - fade
 
 
 def _scene(film: Film, index: int, starts: list[int]) -> Scene:
@@ -77,14 +81,14 @@ def _scene(film: Film, index: int, starts: list[int]) -> Scene:
     return scene_for(film.pictures[index], film, frames, backwards=index % 2 == 1)
 
 
-class _Front:
-    """What stands still before the scenes (caption, badge, thumbnails), and the progress below it."""
+class _Overlays:
+    """What is drawn on the scenes: caption, badge, thumbnails, time and a progress bar."""
 
     def __init__(self, film: Film) -> None:
         self._film = film
         self._margin = margin_of(film)
-        self._caption = Stamp.of(caption(film))
-        self._badge = Stamp.of(badge(film, "SANDBOX"))
+        self._caption = Overlay.of(caption(film))
+        self._badge = Overlay.of(badge(film, "SANDBOX"))
         self._strips = _strips(film)
         self._second, self._time = -1, self._badge
 
@@ -97,7 +101,7 @@ class _Front:
             strip.put(planes, film.width - margin - strip.size[0], margin)
         if number // FPS != self._second:
             self._second = number // FPS
-            self._time = Stamp.of(time_code(film, self._second))
+            self._time = Overlay.of(time_code(film, self._second))
         left = film.width - margin - self._time.size[0]
         self._time.put(planes, left, film.height - margin - round(2.6 * small))
         self._bar(planes, (number + 1) / count)
@@ -111,8 +115,8 @@ class _Front:
                 plane.paste(value, (left // scale, top // scale, end // scale, (top + thick) // scale))
 
 
-def _strips(film: Film) -> tuple[Stamp, ...]:
-    """Small pictures of all the references, one strip per scene with that scene's picture marked; none for one."""
+def _strips(film: Film) -> tuple[Overlay, ...]:
+    """Return a strip of thumbnails of all pictures for each scene, with its picture marked; none for one picture."""
     number = len(film.pictures)
     if number < 2:
         return ()
@@ -125,11 +129,11 @@ def _strips(film: Film) -> tuple[Stamp, ...]:
 
 
 def _thumb(picture: Picture, side: int) -> Image.Image:
-    image = opened(picture, (side, side))
+    image = open_picture(picture, (side, side))
     return Image.new("RGB", (side, side), "gray") if image is None else ImageOps.fit(image, (side, side))
 
 
-def _strip(thumbs: list[Image.Image], corners: Image.Image, gap: int, marked: int) -> Stamp:
+def _strip(thumbs: list[Image.Image], corners: Image.Image, gap: int, marked: int) -> Overlay:
     side, line = corners.width, max(2, corners.width // 18)
     strip = Image.new("RGBA", (even(len(thumbs) * (side + gap) - gap), side))
     for index, thumb in enumerate(thumbs):
@@ -138,11 +142,11 @@ def _strip(thumbs: list[Image.Image], corners: Image.Image, gap: int, marked: in
         if index == marked:
             box = (left, 0, left + side - 1, side - 1)
             ImageDraw.Draw(strip).rounded_rectangle(box, side // 6, outline=(255, 255, 255, 235), width=line)
-    return Stamp.of(strip)
+    return Overlay.of(strip)
 
 
 def _colour(red: int, green: int, blue: int) -> tuple[int, ...]:
-    """A colour as the values of the three planes."""
+    """Return a colour as the values of the three planes."""
     planes = Planes.of(Image.new("RGB", (2, 2), (red, green, blue)))
     return tuple(plane.tobytes()[0] for plane in planes.each())
 
@@ -151,7 +155,7 @@ _BAR_TRACK, _BAR_FILL = _colour(92, 98, 118), _colour(*ACCENT)
 
 
 def _rows(plane: Image.Image, line_size: int) -> bytes:
-    """The plane's bytes, with rows as long as the encoder wants them."""
+    """Return the plane's bytes with rows of the length that the encoder requires."""
     if plane.width != line_size:
         plane = plane.crop((0, 0, line_size, plane.height))
     return plane.tobytes()

@@ -1,4 +1,4 @@
-"""Words on a film: fonts that have the letters, wrapping, and what is written where."""
+"""Draws the text of a film: fonts, line breaks and positions."""
 
 import unicodedata
 from collections.abc import Iterator
@@ -12,9 +12,9 @@ from vidgen_async.sandbox.media.video_content import Film
 WHITE = (255, 255, 255, 255)
 ACCENT = (255, 190, 92)
 LINE_HEIGHT = 1.3
-#: No prompt shows more letters than this.
+#: Characters of a prompt that are shown.
 LONGEST = 1500
-#: Fonts with more scripts than the bundled one, tried in this order where they are installed.
+#: Fonts with more scripts than the bundled one; the first that is installed is used.
 WIDER_FONTS = (
     "NotoSansCJK-Regular.ttc",
     "PingFang.ttc",
@@ -35,10 +35,10 @@ _PLAIN = {"\u2010": "-", "\u2011": "-", "\u2012": "-", "\u2013": "-", "\u2014": 
 
 
 def caption(film: Film) -> Image.Image:
-    """The prompt, as large as it fits, over a shade that fades upwards; below it the notes. As wide as the frame."""
+    """Draw the prompt as large as it fits, with the notes below it, on a dark gradient as wide as the frame."""
     margin = margin_of(film)
     width, small = film.width - 2 * margin, note_size(film)
-    size, lines = _fitted(film, width)
+    size, lines = _fit(film, width)
     text_height = round(len(lines) * size * LINE_HEIGHT)
     height = even(text_height + round(3.4 * small) + margin + min(film.height // 5, 3 * margin))
     image = _shade(film.width, height)
@@ -51,7 +51,7 @@ def caption(film: Film) -> Image.Image:
 
 
 def time_code(film: Film, second: int) -> Image.Image:
-    """``0:03 / 0:08``, right-aligned in an image of constant size."""
+    """Draw ``0:03 / 0:08``, right-aligned in an image of constant size."""
     letters = font(note_size(film))
     image = Image.new("RGBA", (even(round(letters.getlength("00:00 / 00:00"))), even(round(letters.size * 1.5))))
     text = f"{second // 60}:{second % 60:02} / {film.seconds // 60}:{film.seconds % 60:02}"
@@ -60,7 +60,7 @@ def time_code(film: Film, second: int) -> Image.Image:
 
 
 def badge(film: Film, text: str) -> Image.Image:
-    """A small dark pill with a word in it."""
+    """Draw a word on a small dark background with round ends."""
     letters = font(note_size(film))
     size = (even(round(letters.getlength(text) + 2.2 * letters.size)), even(round(letters.size * 2.1)))
     image = Image.new("RGBA", size)
@@ -71,44 +71,44 @@ def badge(film: Film, text: str) -> Image.Image:
 
 
 def margin_of(film: Film) -> int:
-    """The free space at the edges of the frame."""
+    """Return the width of the margin at the edges of the frame."""
     return even(min(film.width, film.height) // 18)
 
 
 def note_size(film: Film) -> int:
-    """The height of small letters."""
+    """Return the size of the small text."""
     return max(12, min(film.width, film.height) // 38)
 
 
 def even(number: int) -> int:
-    """The next even number."""
+    """Return the number, or the next one if it is odd."""
     return number + number % 2
 
 
 def printable(text: str) -> str:
-    """One line of letters that a font can be asked for: no controls, no halves of surrogate pairs."""
+    """Return the text as one line, without control characters and lone surrogates."""
     return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
 
 
-def written(text: str) -> str:
-    """The text in letters that can be drawn: what no font here has is written plainly (a for ä), if that helps."""
+def drawable(text: str) -> str:
+    """Return the text with characters that no font has replaced by plain ones (a for ä) where possible."""
     return "".join(letter if _has(font(20), letter) else _plain(letter) for letter in text)
 
 
 @lru_cache(maxsize=64)
 def font(size: int, *, wide: bool = False) -> ImageFont.FreeTypeFont:
-    """The bundled font, which knows little more than English; ``wide``: an installed one that knows more, if any."""
+    """Return the bundled font, which has little more than ASCII; ``wide``: an installed font with more, if any."""
     for name in WIDER_FONTS if wide else ():
         with suppress(OSError):
             return ImageFont.truetype(name, size)
     found = ImageFont.load_default(size)
     if not isinstance(found, ImageFont.FreeTypeFont):
-        raise TypeError("Pillow was built without FreeType, which draws the words of the sandbox's videos")
+        raise TypeError("this Pillow was built without FreeType, which the sandbox needs to draw its videos")
     return found
 
 
-def wrapped(text: str, width: float, size: int) -> list[str]:
-    """Lines no wider than ``width``. A word that is wider is broken anywhere."""
+def wrap(text: str, width: float, size: int) -> list[str]:
+    """Return lines no wider than ``width``. A wider word is broken anywhere."""
     lines = [""]
     for word in text.split():
         longer = f"{lines[-1]} {word}".strip()
@@ -118,24 +118,24 @@ def wrapped(text: str, width: float, size: int) -> list[str]:
         elif letters.getlength(word) <= width:
             lines.append(word)
         else:
-            pieces = list(_broken(word, width, letters))
+            pieces = list(_break_word(word, width, letters))
             lines += pieces if lines[-1] else [lines.pop() + pieces[0], *pieces[1:]]
     return lines
 
 
-def _fitted(film: Film, width: float) -> tuple[int, list[str]]:
-    """The largest letters with which the prompt fills no more than its part of the frame; cut short if none do."""
-    text, short = written(printable(film.prompt[:LONGEST])) or "…", min(film.width, film.height)
+def _fit(film: Film, width: float) -> tuple[int, list[str]]:
+    """Return the largest font size at which the prompt fits, and its lines, cut off if no size fits."""
+    text, short = drawable(printable(film.prompt[:LONGEST])) or "…", min(film.width, film.height)
     room = film.height * 0.36
     for size in range(short // 16, short // 42, -2):
-        lines = wrapped(text, width, size)
+        lines = wrap(text, width, size)
         if len(lines) * size * LINE_HEIGHT <= (room if size < short // 26 else room / 2):
             return size, lines
-    kept = lines[: max(1, int(room / (size * LINE_HEIGHT)))]
-    return size, [*kept[:-1], f"{kept[-1][:-2]} …"]
+    shown = lines[: max(1, int(room / (size * LINE_HEIGHT)))]
+    return size, [*shown[:-1], f"{shown[-1][:-2]} …"]
 
 
-def _broken(word: str, width: float, letters: ImageFont.FreeTypeFont) -> Iterator[str]:
+def _break_word(word: str, width: float, letters: ImageFont.FreeTypeFont) -> Iterator[str]:
     start = 0
     for end in range(1, len(word) + 1):
         if end - start > 1 and letters.getlength(word[start:end]) > width:
@@ -150,7 +150,7 @@ def _font_for(text: str, size: int) -> ImageFont.FreeTypeFont:
 
 @lru_cache(maxsize=4096)
 def _has(letters: ImageFont.FreeTypeFont, letter: str) -> bool:
-    """Whether the font has it: it would be drawn as an empty box otherwise, like a letter that does not exist."""
+    """Return whether the font has a character, which otherwise looks like one that does not exist."""
     if letter.isspace():
         return True
     drawn, missing = letters.getmask(letter), letters.getmask("\U0010ffff")
@@ -177,7 +177,7 @@ def _shade(width: int, height: int) -> Image.Image:
 def _write(
     image: Image.Image, at: tuple[float, float], text: str, letters: ImageFont.FreeTypeFont, *, opacity: int = 255
 ) -> None:
-    """White words on whatever is there, with a soft shadow."""
+    """Write white text with a soft shadow onto the image."""
     layer = Image.new("RGBA", image.size)
     draw = ImageDraw.Draw(layer)
     draw.text((at[0] + 1, at[1] + 2), text, font=letters, fill=(0, 0, 0, 120))

@@ -1,4 +1,4 @@
-"""What a task's video shows, as a value: equal films are the same bytes."""
+"""What a task's video shows, as a value: equal films give the same bytes."""
 
 import re
 
@@ -11,7 +11,7 @@ DEFAULT_RATIO = "16:9"
 
 @frozen
 class Picture:
-    """A reference image: its encoded bytes, or None for one that lies on another host and is never fetched."""
+    """A reference image: its encoded bytes, or None for an image on another host, which is never fetched."""
 
     label: str
     content: bytes | None = None
@@ -19,7 +19,7 @@ class Picture:
 
 @frozen(cache_hash=True)
 class Film:
-    """Everything that decides how a video looks. ``notes`` are short remarks for its corner."""
+    """Everything that determines a video. ``notes`` is small text below the prompt."""
 
     prompt: str
     seconds: int
@@ -30,7 +30,7 @@ class Film:
 
 
 def size_of(resolution: str, ratio: str) -> tuple[int, int]:
-    """Width and height in pixels, both even. The number in a resolution is the shorter side; auto is 720p."""
+    """Return width and height in pixels, both even. The number in a resolution is the shorter side; auto is 720p."""
     number = re.match(r"\d+", resolution)
     short = int(number[0]) if number else 720
     across, down = RATIOS[ratio]

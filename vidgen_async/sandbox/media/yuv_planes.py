@@ -1,4 +1,4 @@
-"""Images as a video encoder takes them, so that a frame is put together without converting colours."""
+"""Images in the colour format of the encoder, so that frames are composed without conversions."""
 
 from attrs import field, frozen
 from PIL import Image
@@ -29,26 +29,26 @@ class Planes:
         return self.y, self.u, self.v
 
     def window(self, left: int, top: int, width: int, height: int) -> "Planes":
-        """A copy of a part. ``width`` and ``height`` are even; beyond the image it is undefined."""
+        """Return a copy of a part. ``width`` and ``height`` must be even; pixels beyond the image are undefined."""
         half = (left // 2, top // 2, left // 2 + width // 2, top // 2 + height // 2)
         return Planes(self.y.crop((left, top, left + width, top + height)), self.u.crop(half), self.v.crop(half))
 
-    def blended(self, other: "Planes", share: float) -> "Planes":
-        """``share`` 0 is this image, 1 the other."""
+    def blend(self, other: "Planes", share: float) -> "Planes":
+        """Return a mix of two images: ``share`` 0 is this one, 1 the other."""
         y, u, v = (Image.blend(mine, theirs, share) for mine, theirs in zip(self.each(), other.each(), strict=True))
         return Planes(y, u, v)
 
 
 @frozen(eq=False)
-class Stamp:
-    """An image with transparency that can be put onto others."""
+class Overlay:
+    """An image with transparency that can be drawn onto others."""
 
     planes: Planes
     mask: Image.Image = field(repr=False)
     half_mask: Image.Image = field(repr=False)
 
     @classmethod
-    def of(cls, image: Image.Image) -> "Stamp":
+    def of(cls, image: Image.Image) -> "Overlay":
         mask = image.getchannel("A")
         return cls(Planes.of(image), mask, mask.reduce(2))
 
@@ -57,7 +57,7 @@ class Stamp:
         return self.mask.size
 
     def put(self, onto: Planes, left: int, top: int) -> None:
-        """Draw it there; what lies outside is left out."""
+        """Draw it at a position; parts outside are cut off."""
         onto.y.paste(self.planes.y, (left, top), self.mask)
         onto.u.paste(self.planes.u, (left // 2, top // 2), self.half_mask)
         onto.v.paste(self.planes.v, (left // 2, top // 2), self.half_mask)

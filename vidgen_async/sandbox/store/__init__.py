@@ -1,1 +1,1 @@
-"""The state of a sandbox that outlives its process."""
+"""The state of a sandbox on disk."""

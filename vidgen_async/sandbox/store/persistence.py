@@ -1,265 +1,245 @@
-"""The state of a sandbox, kept in a file, so that it outlives the process, however that ends.
+"""Stores what a sandbox holds as records in a state file, and restores it from there.
 
-What only grows (accounts, ledgers, Idempotency-Keys, submissions, tasks) is a list of facts in the order in which they
-came about; what changes is a value by name. Received creates and requests are not kept: they are what *this* sandbox
-has seen.
+Accounts, ledgers, Idempotency-Keys, submissions, tasks and uploads grow at their end: only their new members are
+written. After a deletion or a reset everything is written anew. Received creates and requests are not stored.
 """
 
 import time
-from collections.abc import Iterator, Reversible, Sized
+from collections.abc import Iterator, Mapping, Reversible
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
-from attrs import asdict, define, field, frozen
+from attrs import field, frozen
+from cattrs import BaseValidationError, Converter, transform_error
 
+from vidgen_async.sandbox.assets import Asset
 from vidgen_async.sandbox.catalog import CatalogEntry
 from vidgen_async.sandbox.creates import WINDOW
 from vidgen_async.sandbox.endpoints import Endpoints
 from vidgen_async.sandbox.ledger import Account, KeyedCreate, LedgerEntry
-from vidgen_async.sandbox.store import record_schema
-from vidgen_async.sandbox.store.records import (
-    Record,
-    asset_of,
-    asset_record,
-    entry_of,
-    failure_of,
-    failure_record,
-    task_of,
-    task_record,
-)
-from vidgen_async.sandbox.store.state_file import Batch, StateError, StateFile
-from vidgen_async.sandbox.tasks import Failure
+from vidgen_async.sandbox.store.state_file import StateError, StateFile
+from vidgen_async.sandbox.tasks import Failure, SandboxTask
 
-T_co = TypeVar("T_co", covariant=True)
-
-#: Seconds by which the time on record may be off before it is written again.
+#: Seconds by which the stored time may differ from the clock before the time is written again.
 TOLERANCE = 0.01
 
 
-class _Grown(Reversible[T_co], Sized, Protocol[T_co]):
-    """Something that grows at its end."""
+@frozen
+class Settings:
+    """What may change at any time, apart from the time itself."""
+
+    link_secret: str
+    models: tuple[CatalogEntry, ...]
+    next_outcomes: tuple[Failure | None, ...]
 
 
 @frozen
-class _Seen:
-    """How much of an account is on record."""
+class StoredTime:
+    """The sandbox's time and speed at a moment of the wall clock."""
 
-    entries: int = 0
-    keys: int = 0
-    submissions: int = 0
+    sandbox: float
+    wall: float
+    speed: float
 
-
-@define
-class _Marks:
-    """How much of everything is on record."""
-
-    accounts: dict[str, _Seen] = field(factory=dict)
-    tasks: int = 0
-    asset_ids: frozenset[str] = frozenset()
-    asset_revision: int = -1
-    models: tuple[CatalogEntry, ...] = ()
-    outcomes: tuple[Failure | None, ...] | None = None
-    secret: bytes = b""
-    #: Sandbox time, wall time, speed.
-    clock: tuple[float, float, float] = (float("-inf"), 0.0, 0.0)
+    def now(self) -> float:
+        """Return the sandbox's time now. It also passes while the sandbox is closed, at most as fast as real time."""
+        return self.sandbox + max(0.0, time.time() - self.wall) * min(1.0, self.speed)
 
 
-class Keeper:
-    """Writes what has changed in ``held`` since the last time, and puts it all back into a new sandbox.
+RECORD_TYPES: Mapping[str, Any] = {
+    "account": tuple[str, str],
+    "entry": tuple[Account, LedgerEntry],
+    "key": tuple[Account, tuple[str, KeyedCreate]],
+    "submission": tuple[Account, float],
+    "task": SandboxTask,
+    "asset": Asset,
+    "settings": Settings,
+    "time": StoredTime,
+}
 
-    While a sandbox is closed its time goes on like everybody's, though never faster than its speed.
-    """
 
-    def __init__(self, file: StateFile, held: Endpoints) -> None:
+@frozen
+class Series:
+    """Members of one kind, of one account or of all, that are only appended. ``size`` also counts expired members."""
+
+    kind: str
+    account: Account | None
+    size: int
+    members: Reversible[Any]
+
+    @property
+    def prefix(self) -> str:
+        """What the ids of its records begin with."""
+        return f"{self.account.name}/" if self.account else ""
+
+    def newest(self, stored: int) -> Iterator[tuple[str, str, Any]]:
+        """Return what to write when ``stored`` members are in the file, without a walk over those."""
+        members = list(islice(reversed(self.members), max(0, self.size - stored)))[::-1]
+        for n, member in enumerate(members, self.size - len(members)):
+            yield self.kind, f"{self.prefix}{n}", (self.account, member) if self.account else member
+
+
+@frozen
+class Progress:
+    """What the file holds: the size of each series, the number of deletions before it, the settings and the time."""
+
+    deletions: int = 0
+    sizes: Mapping[tuple[str, str], int] = field(factory=dict)
+    settings: Settings | None = None
+    time: StoredTime | None = None
+
+
+class Persistence:
+    """Writes what has changed in ``endpoints`` since the last time, and restores all of it into a new sandbox."""
+
+    def __init__(self, file: StateFile, endpoints: Endpoints) -> None:
         self._file = file
-        self._held = held
-        self._marks = _Marks()
-        self._is_stale = False
+        self._endpoints = endpoints
+        self._stored = Progress()
+        self._blobs: dict[str, bytes] = {}
+        # Records name an account by its name, and bytes by the digest of a blob.
+        self._converter = Converter(forbid_extra_keys=True)
+        self._converter.register_unstructure_hook(Account, lambda account: account.name)
+        self._converter.register_structure_hook(Account, lambda name, _: endpoints.accounts.by_name(name))
+        self._converter.register_unstructure_hook(bytes, file.put_blob)
+        self._converter.register_structure_hook(bytes, lambda digest, _: self._read_blob(digest))
+
+    @property
+    def path(self) -> Path:
+        return self._file.path
 
     def open(self) -> None:
-        """Take the file, put what is on record into the sandbox, and add the accounts that the record does not know.
+        """Open the file, restore what it holds, and add the sandbox's accounts that it does not hold.
 
-        StateError if the file cannot be had, or is damaged.
+        Raises:
+            StateError: The file cannot be opened, is in use, has another format, is damaged, or its accounts conflict
+                with those of the sandbox.
         """
         self._file.open()
         try:
-            mine = list(self._held.accounts.values())
-            self._held.accounts.clear()
-            self._load()
-            self._add_missing(mine)
+            new_accounts = list(self._endpoints.accounts.values())
+            self._endpoints.accounts.clear()
+            self._restore()
+            try:
+                self._endpoints.accounts.add_missing(new_accounts)
+            except ValueError as error:
+                raise StateError(
+                    f"the state {self.path} conflicts with the accounts of this sandbox: {error}"
+                ) from error
             self.save()
         except BaseException:
             self._file.close()
             raise
 
     def close(self) -> None:
-        """Have everything on record and give the file up."""
+        """Store what has changed and close the file."""
         try:
             self.save()
         finally:
             self._file.close()
 
-    @property
-    def path(self) -> Path:
-        return self._file.path
-
     def save(self) -> None:
-        """Have everything on record; StateError when it could not be written, and then nothing of it was."""
-        marks = _Marks() if self._is_stale else self._marks
-        batch = Batch(is_whole=self._is_stale)
-        batch.facts.extend(self._new_facts(marks, batch))
-        self._note_values(marks, batch)
-        self._note_assets(marks, batch)
-        if batch:
-            self._file.write(batch)
-            self._marks, self._is_stale = self._marks_now(marks, batch), False
+        """Store what has changed, in one transaction.
 
-    def start_over(self) -> None:
-        """What is on record does not hold any more: the next :meth:`save` writes everything anew."""
-        self._is_stale = True
+        Raises:
+            StateError: It could not be written. Nothing was; the next call writes it.
+        """
+        after, before = self._progress(self._stored.time), self._stored
+        replace_all = after.deletions != before.deletions
+        changes = list(self._changes(Progress() if replace_all else before, after))
+        if changes:
+            records = [(kind, record_id, self._converter.unstructure(value)) for kind, record_id, value in changes]
+            self._file.write(records, replace_all=replace_all)
+            self._stored = after
 
-    def _load(self) -> None:
-        try:
-            values = self._file.values()
-            if values or not self._file.is_empty:
-                self._load_facts()
-                self._load_values(values)
-                self._marks = self._marks_now(self._marks, Batch(values=values))
-        except (LookupError, TypeError, ValueError) as error:
-            raise StateError(f"the state {self.path} is damaged: {type(error).__name__}: {error}") from error
-
-    def _add_missing(self, accounts: list[Account]) -> None:
-        try:
-            self._held.accounts.add_missing(accounts)
-        except ValueError as error:
-            raise StateError(f"the state {self.path} does not fit the accounts that were given: {error}") from error
-
-    def _new_facts(self, marks: _Marks, batch: Batch) -> Iterator[tuple[str, Record]]:
-        for account in self._held.accounts.values():
-            seen = marks.accounts.get(account.name)
-            if seen is None:
-                yield "account", {"name": account.name, "api_key": account.api_key}
-            yield from _new_of_account(account, seen or _Seen())
-        tasks = self._held.desk.tasks
-        for task in _newest(tasks.values(), len(tasks) - marks.tasks):
-            yield "task", task_record(task, batch.put)
-
-    def _note_values(self, marks: _Marks, batch: Batch) -> None:
-        desk, signer = self._held.desk, self._held.signer
-        if signer.secret != marks.secret:
-            batch.values["secret"] = signer.secret.hex()
-        if (models := tuple(desk.models.values())) != marks.models:
-            batch.values["models"] = [asdict(entry) for entry in models]
-        if (outcomes := tuple(desk.next_outcomes)) != marks.outcomes:
-            batch.values["outcomes"] = [failure_record(outcome) for outcome in outcomes]
-        clock = self._held.clock
-        if abs(clock.now() - _time_from(marks.clock)) > TOLERANCE or clock.speed != marks.clock[2]:
-            batch.values["clock"] = [clock.now(), time.time(), clock.speed]
-
-    def _note_assets(self, marks: _Marks, batch: Batch) -> None:
-        assets = self._held.assets
-        if assets.revision == marks.asset_revision:
-            return
-        present = {asset.id: asset for asset in assets}
-        for asset_id in marks.asset_ids - present.keys():
-            batch.assets[asset_id] = None
-        for asset in present.values():
-            if asset.id not in marks.asset_ids:
-                batch.assets[asset.id] = asset_record(asset, batch.put)
-
-    def _marks_now(self, before: _Marks, batch: Batch) -> _Marks:
-        held, desk = self._held, self._held.desk
-        return _Marks(
-            accounts={
-                account.name: _Seen(len(account.ledger), len(account.keys), account.submissions)
-                for account in held.accounts.values()
-            },
-            tasks=len(desk.tasks),
-            asset_ids=(
-                before.asset_ids
-                if before.asset_revision == held.assets.revision
-                else frozenset(asset.id for asset in held.assets)
+    def _progress(self, stored_time: StoredTime | None) -> Progress:
+        """Return what the file holds once everything is stored."""
+        endpoints, creates, clock = self._endpoints, self._endpoints.create_handler, self._endpoints.clock
+        now = StoredTime(clock.now(), time.time(), clock.speed)
+        if stored_time and abs(now.sandbox - stored_time.now()) <= TOLERANCE and now.speed == stored_time.speed:
+            now = stored_time
+        return Progress(
+            deletions=endpoints.assets.deletions,
+            sizes={(series.kind, series.prefix): series.size for series in self._series()},
+            settings=Settings(
+                endpoints.signer.secret.hex(), tuple(creates.models.values()), tuple(creates.next_outcomes)
             ),
-            asset_revision=held.assets.revision,
-            models=tuple(desk.models.values()),
-            outcomes=tuple(desk.next_outcomes),
-            secret=held.signer.secret,
-            clock=tuple(batch.values["clock"]) if "clock" in batch.values else before.clock,
+            time=now,
         )
 
-    def _load_facts(self) -> None:
-        named: dict[str, Account] = {}
-        contents = self._file.contents()
-        for kind, record in self._file.facts():
-            if kind == "account":
-                account = Account(**record_schema.read(record, record_schema.ACCOUNT))
-                self._held.accounts.add_missing([account])
-                named[account.name] = account
-            elif kind == "task":
-                task = task_of(record, named, contents.__getitem__)
-                self._held.desk.tasks[task.id] = task
-            else:
-                _take_in(named[record.pop("account")], kind, record)
-        if not named:
-            raise ValueError("there is no account on record")
-        self._check_keys()
-        for record in self._file.assets():
-            self._held.assets.put(asset_of(record, named, contents.__getitem__))
-        refunded = {entry.task_id for account in named.values() for entry in account.ledger if entry.kind == "refund"}
-        for task in self._held.desk.tasks.values():
+    def _series(self) -> Iterator[Series]:
+        accounts, tasks, assets = self._endpoints.accounts, self._endpoints.create_handler.tasks, self._endpoints.assets
+        yield Series("account", None, len(accounts), [(account.name, account.api_key) for account in accounts.values()])
+        for account in accounts.values():
+            yield Series("entry", account, len(account.ledger), account.ledger)
+            yield Series("key", account, len(account.keys), account.keys.items())
+            yield Series("submission", account, account.submissions, account.submitted_at)
+        yield Series("task", None, len(tasks), tasks.values())
+        yield Series("asset", None, len(assets), assets)
+
+    def _changes(self, before: Progress, after: Progress) -> Iterator[tuple[str, str, Any]]:
+        for series in self._series():
+            yield from series.newest(before.sizes.get((series.kind, series.prefix), 0))
+        if after.settings != before.settings:
+            yield "settings", "", after.settings
+        if after.time != before.time:
+            yield "time", "", after.time
+
+    def _restore(self) -> None:
+        latest: dict[str, Any] = {}
+        try:
+            for kind, _, record in self._file.records():
+                latest[kind] = value = self._converter.structure(record, RECORD_TYPES[kind])
+                self._restore_one(kind, value)
+            if latest:
+                self._restore_settings(latest["settings"], latest["time"])
+        except BaseValidationError as error:
+            raise StateError(f"the state {self.path} is damaged: {'; '.join(transform_error(error))}") from error
+        except (LookupError, TypeError, ValueError) as error:
+            raise StateError(f"the state {self.path} is damaged: {type(error).__name__}: {error}") from error
+        self._file.remove_blobs(keep=self._blobs)
+        self._blobs.clear()
+
+    def _restore_one(self, kind: str, value: Any) -> None:
+        match kind, value:
+            case "account", (name, api_key):
+                self._endpoints.accounts.add_missing([Account(name, api_key)])
+            case "entry", (account, entry):
+                account.ledger.append(entry)
+                account.balance = entry.balance
+            case "key", (account, (key, create)):
+                account.keys[key] = create
+            case "submission", (account, at):
+                account.submit(at)
+                while account.submitted_at[0] <= at - WINDOW:
+                    account.submitted_at.popleft()
+            case "task", task:
+                self._endpoints.create_handler.tasks[task.id] = task
+            case "asset", asset:
+                self._endpoints.assets.put(asset)
+
+    def _restore_settings(self, settings: Settings, stored_time: StoredTime) -> None:
+        """Restore the settings, the time, and what follows from all records together."""
+        creates = self._endpoints.create_handler
+        self._endpoints.signer.secret = bytes.fromhex(settings.link_secret)
+        creates.models.clear()
+        creates.models.update((entry.code, entry) for entry in settings.models)
+        creates.next_outcomes[:] = settings.next_outcomes
+        refunded, newest = set(), stored_time.now()
+        for account in self._endpoints.accounts.values():
+            if missing := {create.task_id for create in account.keys.values()} - creates.tasks.keys():
+                raise ValueError(f"an Idempotency-Key belongs to tasks that are not stored: {', '.join(missing)}")
+            refunded |= {entry.task_id for entry in account.ledger if entry.kind == "refund"}
+            newest = max([newest, *(entry.at for entry in account.ledger)])
+        for task in creates.tasks.values():
             if task.id not in refunded:
-                self._held.desk.refunds.expect(task)
+                creates.refunds.expect(task)
+        self._endpoints.clock.start_at(newest)
+        self._stored = self._progress(stored_time)
 
-    def _check_keys(self) -> None:
-        tasks = self._held.desk.tasks
-        for account in self._held.accounts.values():
-            if any(create.task_id not in tasks for create in account.keys.values()):
-                raise ValueError("an Idempotency-Key stands for a task that is not on record")
-
-    def _load_values(self, values: Record) -> None:
-        desk = self._held.desk
-        self._held.signer.secret = bytes.fromhex(values["secret"])
-        desk.models.clear()
-        desk.models.update((entry.code, entry) for entry in map(entry_of, values["models"]))
-        desk.next_outcomes[:] = [failure_of(record) for record in values["outcomes"]]
-        clock_now, wall, speed = (record_schema.TIME.read(number) for number in values["clock"])
-        newest = [entry.at for account in self._held.accounts.values() for entry in account.ledger]
-        self._held.clock.start_at(max([_time_from((clock_now, wall, speed)), *newest]))
-
-
-def _new_of_account(account: Account, seen: _Seen) -> Iterator[tuple[str, Record]]:
-    for entry in account.ledger[seen.entries :]:
-        yield "entry", {"account": account.name, **asdict(entry)}
-    for key, create in _newest(account.keys.items(), len(account.keys) - seen.keys):
-        yield "key", {"account": account.name, "key": key, **asdict(create)}
-    for at in _newest(account.submitted_at, account.submissions - seen.submissions):
-        yield "submission", {"account": account.name, "at": at}
-
-
-def _take_in(account: Account, kind: str, record: Record) -> None:
-    if kind == "entry":
-        account.ledger.append(LedgerEntry(**record_schema.read(record, record_schema.ENTRY)))
-        account.balance = account.ledger[-1].balance
-    elif kind == "key":
-        fields = record_schema.read(record, record_schema.KEY)
-        key = fields.pop("key")
-        account.keys[key] = KeyedCreate(**fields)
-    elif kind == "submission":
-        at = record_schema.read(record, record_schema.SUBMISSION)["at"]
-        account.submit(at)
-        while account.submitted_at[0] <= at - WINDOW:
-            account.submitted_at.popleft()
-    else:
-        raise ValueError(f"a fact of an unknown kind {kind!r}")
-
-
-def _newest(grown: "_Grown[Any]", count: int) -> list[Any]:
-    """The last ``count``, newest last; without a walk over the others."""
-    return list(islice(reversed(grown), max(0, count)))[::-1]
-
-
-def _time_from(clock: tuple[float, float, float]) -> float:
-    """What the sandbox's time is now, by what was written of it."""
-    now, wall, speed = clock
-    return now + max(0.0, time.time() - wall) * min(1.0, speed)
+    def _read_blob(self, digest: str) -> bytes:
+        """Return a blob, read once for all records that refer to it."""
+        if digest not in self._blobs:
+            self._blobs[digest] = self._file.get_blob(digest)
+        return self._blobs[digest]

@@ -1,162 +1,137 @@
-"""One SQLite file of facts, values, assets and bytes. It is written in whole batches, by one sandbox at a time."""
+"""A SQLite file with one table of JSON records, and a folder of blobs beside it. One sandbox at a time has it open."""
 
 import hashlib
 import json
 import os
+import re
 import sqlite3
-from collections.abc import Iterator
+import zlib
+from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from attrs import define, field
-
-Record = dict[str, Any]
-
 FILE_NAME = "sandbox.db"
-#: Tells our files from other SQLite files.
+#: Identifies our files among other SQLite files.
 APPLICATION_ID = 0x56675362
-FORMAT = 1
+FORMAT = 2
 
-# A commit is in the hands of the operating system when it returns: a killed process loses nothing of it.
+# A commit has reached the operating system when it returns: a killed process loses no committed record.
 SETTINGS = ("locking_mode = EXCLUSIVE", "journal_mode = WAL", "synchronous = NORMAL")
 SCHEMA = (
-    "CREATE TABLE facts (n INTEGER PRIMARY KEY, kind TEXT NOT NULL, record TEXT NOT NULL)",
-    "CREATE TABLE assets (id TEXT PRIMARY KEY, record TEXT NOT NULL)",
-    "CREATE TABLE named (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
-    "CREATE TABLE bytes (digest TEXT PRIMARY KEY, content BLOB NOT NULL)",
+    "CREATE TABLE records (kind TEXT, id TEXT, record TEXT NOT NULL, crc INTEGER NOT NULL, PRIMARY KEY (kind, id))",
     f"PRAGMA application_id = {APPLICATION_ID}",
     f"PRAGMA user_version = {FORMAT}",
 )
-ALL_TABLES = ("facts", "assets", "named", "bytes")
+BLOB_NAME = re.compile(r"[0-9a-f]{64}(\.part)?")
+
+#: A JSON value by kind and id.
+Record = tuple[str, str, Any]
 
 
 class StateError(Exception):
-    """The state cannot be read, written or had for oneself; the message names the file."""
-
-
-@define
-class Batch:
-    """What is written at once. ``is_whole``: instead of all that was there."""
-
-    is_whole: bool = False
-    facts: list[tuple[str, Record]] = field(factory=list)
-    values: Record = field(factory=dict)
-    #: None for an asset that was deleted.
-    assets: dict[str, Record | None] = field(factory=dict)
-    contents: dict[str, bytes] = field(factory=dict, repr=False)
-
-    def __bool__(self) -> bool:
-        return bool(self.is_whole or self.facts or self.values or self.assets)
-
-    def put(self, content: bytes) -> str:
-        """Put bytes beside the records; their digest stands for them."""
-        digest = hashlib.sha256(content).hexdigest()
-        self.contents[digest] = content
-        return digest
+    """The state cannot be opened, read or written; the message names the file."""
 
 
 class StateFile:
-    """``path`` is the file, or a directory in which it is ``sandbox.db``. Every failure is a :class:`StateError`."""
+    """``path`` is the file, or a directory in which the file is ``sandbox.db``. Every failure is a StateError."""
 
     def __init__(self, path: Path) -> None:
         self.path = path / FILE_NAME if path.is_dir() else path
+        self._blobs = self.path.with_name(f"{self.path.name}.blobs")
         self._db: sqlite3.Connection | None = None
 
     def open(self) -> None:
-        """Take the file for oneself, made if there is none; what it holds stays as it is."""
-        with self._told():
-            # Only the owner may read it: it holds keys and prompts. An existing one is not opened here, since closing
-            # it again would give up the locks of a sandbox in this process.
+        """Open and lock the file. Create it if there is none; change nothing in a file of another format."""
+        with self._state_errors():
+            # Only the owner may read it: it holds keys and prompts. An existing file is not opened here: closing it
+            # again would release the locks of another sandbox in this process.
             if not self.path.exists():
                 os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
             self._db = sqlite3.connect(self.path, timeout=0, isolation_level=None)
             try:
-                self._check_format(self._db)
+                self._check_format()
                 for setting in SETTINGS:
                     self._db.execute(f"PRAGMA {setting}")
-                self._db.execute("BEGIN EXCLUSIVE")
-                if not self._pragma("application_id"):
-                    for statement in SCHEMA:
+                with self._db:
+                    self._db.execute("BEGIN EXCLUSIVE")
+                    for statement in () if self._pragma("application_id") else SCHEMA:
                         self._db.execute(statement)
-                self._db.execute("COMMIT")
             except BaseException:
                 self.close()
                 raise
 
     def close(self) -> None:
-        """Give the file up; a second time does nothing."""
+        """Close and unlock the file. May be called twice."""
         db, self._db = self._db, None
         if db is not None:
             db.close()
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing was ever written."""
-        return not any(self._rows(f"SELECT 1 FROM {table} LIMIT 1") for table in ALL_TABLES)  # noqa: S608 - our own names
+    def records(self) -> Iterator[Record]:
+        """Return every record, in the order in which they were first written."""
+        with self._state_errors():
+            rows = self._connection.execute("SELECT kind, id, record, crc FROM records ORDER BY rowid").fetchall()
+        for kind, record_id, text, crc in rows:
+            if crc != _checksum(kind, record_id, text):
+                raise StateError(f"the state {self.path} is damaged: the checksum of {kind} {record_id} is wrong")
+            yield kind, record_id, json.loads(text)
 
-    def facts(self) -> Iterator[tuple[str, Record]]:
-        for kind, record in self._rows("SELECT kind, record FROM facts ORDER BY n"):
-            yield kind, self._object(record)
+    def write(self, records: Iterable[Record], *, replace_all: bool = False) -> None:
+        """Write all of the records in one transaction, or none; with ``replace_all`` in place of those in the file."""
+        with self._state_errors(), self._connection as db:
+            db.execute("BEGIN")
+            if replace_all:
+                db.execute("DELETE FROM records")
+            for kind, record_id, value in records:
+                text = json.dumps(value)
+                row = (kind, record_id, text, _checksum(kind, record_id, text))
+                db.execute("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?)", row)
 
-    def assets(self) -> Iterator[Record]:
-        for (record,) in self._rows("SELECT record FROM assets ORDER BY rowid"):
-            yield self._object(record)
+    def put_blob(self, content: bytes) -> str:
+        """Store ``content`` and return its digest."""
+        digest = hashlib.sha256(content).hexdigest()
+        path = self._blobs / digest
+        with self._state_errors():
+            if not path.exists():
+                self._blobs.mkdir(mode=0o700, exist_ok=True)
+                part = path.with_suffix(".part")
+                part.write_bytes(content)
+                part.replace(path)
+        return digest
 
-    def values(self) -> Record:
-        return {name: self._parsed(value) for name, value in self._rows("SELECT name, value FROM named")}
+    def get_blob(self, digest: str) -> bytes:
+        """Return the content that was stored under a digest."""
+        path = self._blobs / digest
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise StateError(f"the state {self.path} is damaged: {path}: {error.strerror or error}") from error
+        if hashlib.sha256(content).hexdigest() != digest:
+            raise StateError(f"the state {self.path} is damaged: the content of {path} was changed")
+        return content
 
-    def contents(self) -> dict[str, bytes]:
-        found = dict(self._rows("SELECT digest, content FROM bytes"))
-        if not all(isinstance(content, bytes) for content in found.values()):
-            raise StateError(f"the state {self.path} is damaged: what should be bytes is none")
-        return found
+    def remove_blobs(self, *, keep: Container[str]) -> None:
+        """Remove the blobs whose digests are not in ``keep``, and the parts that a killed process left."""
+        with self._state_errors():
+            for path in list(self._blobs.iterdir()) if self._blobs.is_dir() else ():
+                if BLOB_NAME.fullmatch(path.name) and path.name not in keep:
+                    path.unlink()
 
-    def write(self, batch: Batch) -> None:
-        """All of the batch, or nothing of it."""
-        with self._told(), self._transaction() as db:
-            if batch.is_whole:
-                for table in ALL_TABLES:
-                    db.execute(f"DELETE FROM {table}")  # noqa: S608 - our own names
-            db.executemany("INSERT OR IGNORE INTO bytes VALUES (?, ?)", batch.contents.items())
-            facts = [(kind, json.dumps(record)) for kind, record in batch.facts]
-            db.executemany("INSERT INTO facts (kind, record) VALUES (?, ?)", facts)
-            values = [(name, json.dumps(value)) for name, value in batch.values.items()]
-            db.executemany("INSERT OR REPLACE INTO named VALUES (?, ?)", values)
-            for asset_id, record in batch.assets.items():
-                if record is None:
-                    db.execute("DELETE FROM assets WHERE id = ?", (asset_id,))
-                else:
-                    db.execute("INSERT INTO assets VALUES (?, ?)", (asset_id, json.dumps(record)))
-
-    def _check_format(self, db: sqlite3.Connection) -> None:
-        found = self._pragma("application_id")
-        if found != APPLICATION_ID and (found or self._pragma("page_count")):
-            raise StateError(f"{self.path} is a file of something else, not the state of a sandbox")
-        if (version := self._pragma("user_version")) > FORMAT:
-            message = f"was written by a newer version: its format is {version}, this one reads up to {FORMAT}"
-            raise StateError(f"the state {self.path} {message}")
-        if (verdict := db.execute("PRAGMA quick_check").fetchone()[0]) != "ok":
+    def _check_format(self) -> None:
+        application = self._pragma("application_id")
+        if application != APPLICATION_ID and (application or self._pragma("page_count")):
+            raise StateError(f"{self.path} is not the state of a sandbox but another file; pass another path")
+        if application and (version := self._pragma("user_version")) != FORMAT:
+            raise StateError(
+                f"the state {self.path} has format {version}, and this version of vidgen_async reads format {FORMAT} "
+                "only. The file was not changed: pass another path to start with a new state, or open this one with "
+                "the version of vidgen_async that wrote it"
+            )
+        if (verdict := self._connection.execute("PRAGMA quick_check").fetchone()[0]) != "ok":
             raise StateError(f"the state {self.path} is damaged: {verdict}")
 
     def _pragma(self, name: str) -> int:
         return int(self._connection.execute(f"PRAGMA {name}").fetchone()[0])
-
-    def _rows(self, query: str) -> list[Any]:
-        with self._told():
-            return self._connection.execute(query).fetchall()
-
-    def _object(self, text: str) -> Record:
-        record = self._parsed(text)
-        if not isinstance(record, dict):
-            raise StateError(f"the state {self.path} is damaged: a record is no object")
-        return record
-
-    def _parsed(self, text: str) -> Any:
-        try:
-            return json.loads(text)
-        except (TypeError, ValueError, RecursionError):
-            raise StateError(f"the state {self.path} is damaged: a record is no JSON") from None
 
     @property
     def _connection(self) -> sqlite3.Connection:
@@ -165,34 +140,25 @@ class StateFile:
         return self._db
 
     @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        db = self._connection
-        db.execute("BEGIN")
-        try:
-            yield db
-            db.execute("COMMIT")
-        except BaseException:
-            if db.in_transaction:
-                db.execute("ROLLBACK")
-            raise
-
-    @contextmanager
-    def _told(self) -> Iterator[None]:
-        """What goes wrong, in words that name the file."""
+    def _state_errors(self) -> Iterator[None]:
+        """Raise what fails as a StateError that names the file."""
         try:
             yield
         except OSError as error:
-            raise StateError(f"the state {self.path} cannot be opened: {error.strerror or error}") from error
+            raise StateError(f"the state {self.path} cannot be read or written: {error.strerror or error}") from error
         except UnicodeDecodeError as error:
             raise StateError(f"the state {self.path} is damaged: {error.reason}") from error
         except sqlite3.Error as error:
-            code = error.sqlite_errorcode & 0xFF if hasattr(error, "sqlite_errorcode") else 0
-            if code == sqlite3.SQLITE_BUSY:
-                message = f"the state {self.path} is in use by another sandbox"
-            elif code == sqlite3.SQLITE_NOTADB:
-                message = f"{self.path} is a file of something else, not the state of a sandbox, or it is damaged"
-            elif code == sqlite3.SQLITE_CORRUPT:
-                message = f"the state {self.path} is damaged: {error}"
-            else:
-                message = f"the state {self.path} cannot be read or written: {error}"
+            message = {
+                sqlite3.SQLITE_BUSY: f"the state {self.path} is in use by another sandbox",
+                sqlite3.SQLITE_NOTADB: f"{self.path} is not the state of a sandbox but another file, or is damaged",
+                sqlite3.SQLITE_CORRUPT: f"the state {self.path} is damaged: {error}",
+            }.get(
+                getattr(error, "sqlite_errorcode", 0) & 0xFF,
+                f"the state {self.path} cannot be read or written: {error}",
+            )
             raise StateError(message) from error
+
+
+def _checksum(kind: object, record_id: object, text: object) -> int:
+    return zlib.crc32(f"{kind}\0{record_id}\0{text}".encode("utf-8", "surrogatepass"))

@@ -1,1 +1,1 @@
-"""The pages of the sandbox beside the service: the console and the control paths."""
+"""The sandbox's own pages: the console, the control paths and the OpenAPI document."""

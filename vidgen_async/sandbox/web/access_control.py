@@ -1,7 +1,7 @@
-"""Who may ask for the sandbox's own pages: no web page of another site (CSRF, DNS rebinding).
+"""Protects the sandbox's own pages from web pages of other sites (CSRF, DNS rebinding).
 
-A browser sends to the sandbox whatever any page asks it to. It says for whom: in Host by which name it came here, in
-Origin which page asked. A name that is not ours may have been pointed here by its owner; an address cannot be.
+A browser sends requests to the sandbox for any page. Origin names the page, and Host the name under which the browser
+found the sandbox. The owner of another name can point it to this machine; that is not possible for an IP address.
 """
 
 import ipaddress
@@ -12,7 +12,7 @@ from vidgen_async.sandbox.responses import Answer, Refusal, media_type_of
 
 READS = ("GET", "HEAD", "OPTIONS")
 
-#: For every page: what it shows is for the moment, and for nobody else's eyes.
+#: Headers of every page: its content is not cached, and not readable by other sites.
 HEADERS = {
     "Cache-Control": "no-store",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -20,15 +20,15 @@ HEADERS = {
 }
 
 
-def marked(answer: Answer) -> Answer:
-    """The answer of a page with the headers that every one has."""
+def with_page_headers(answer: Answer) -> Answer:
+    """Return the answer of a page with the headers of all pages."""
     return answer.with_headers(HEADERS | dict(answer.headers))
 
 
 def check(method: str, headers: Mapping[str, str], host: str) -> None:
-    """Raise the Refusal if a request for a page may come from another site. ``host`` is the sandbox's own.
+    """Raise a Refusal if a request for a page may come from another site. ``host`` is the sandbox's own.
 
-    The head tells; the body need not have been read.
+    It needs the head of the request only.
     """
     name = headers.get("Host", "")
     if not _is_ours(name, host):
@@ -49,7 +49,7 @@ def _has_body(headers: Mapping[str, str]) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
+    """Return whether only this machine can reach an address."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -1,57 +1,67 @@
-"""Catalog entries from outside: new ones, and changes, by the names of the wire."""
+"""Catalog entries from outside: new entries and changes, with the field names of the wire."""
 
 from collections.abc import Mapping
-from typing import Any, get_args
+from typing import Annotated, Any, Required, TypedDict, get_args
 
 from attrs import evolve
 
 from vidgen_async.sandbox.catalog import WIRE_NAMES, CatalogEntry, Delivery
-from vidgen_async.sandbox.input_fields import BOOLEAN, Given, Kind, integer, list_of, one_of, or_null, text
+from vidgen_async.sandbox.input_rules import array_of, one_of, string, structure, whole_number
 
-#: The two fields that are the sandbox's own are never on the wire.
-OWN_NAMES = {"minReferenceImages": "min_reference_images", "delivery": "delivery"}
-NAMES = WIRE_NAMES | OWN_NAMES
+#: These two fields are the sandbox's own and never on the wire.
+FIELD_NAMES = {**WIRE_NAMES, "minReferenceImages": "min_reference_images", "delivery": "delivery"}
 
-CODE = text(r"[!-.0-~]{1,100}", "1 to 100 visible ASCII characters without a slash")
-#: The number is the shorter side of the video, which is really made.
-RESOLUTION = text(r"auto|(?:[1-9]\d{2}|1\d{3}|2[01]\d{2})p", "auto or 100p to 2199p")
-LIMIT = integer(0, 1000)
-POINTS = integer(0, 1_000_000_000)
+Code = Annotated[str, string(r"[!-.0-~]{1,100}", "1 to 100 visible ASCII characters without a slash")]
+Name = Annotated[str, string(r".{1,200}", "a string of 1 to 200 characters")]
+#: The number is the shorter side of the rendered video.
+RESOLUTION = string(r"auto|(?:[1-9]\d{2}|1\d{3}|2[01]\d{2})p", "auto or 100p to 2199p")
+SECONDS = whole_number(1, 600)
+Resolutions = Annotated[tuple[Annotated[str, RESOLUTION], ...], array_of(RESOLUTION)]
+Durations = Annotated[tuple[Annotated[int, SECONDS], ...], array_of(SECONDS)]
+Limit = Annotated[int, whole_number(0, 1000)]
+Points = Annotated[int, whole_number(0, 1_000_000_000)]
 
-KINDS: Mapping[str, Kind[Any]] = {
-    "name": text(r".{1,200}", "a string of 1 to 200 characters"),
-    "enabled": BOOLEAN,
-    "maintenance": BOOLEAN,
-    "durations": list_of(integer(1, 600)),
-    "resolutions": list_of(RESOLUTION),
-    "maxReferenceImages": or_null(LIMIT),
-    "maxReferenceAudios": or_null(LIMIT),
-    "maxReferenceVideos": or_null(LIMIT),
-    "points": POINTS,
-    "memberPoints": or_null(POINTS),
-    "minReferenceImages": LIMIT,
-    "delivery": one_of(get_args(Delivery)),
-}
-
-
-def new_entry(given: Given, models: Mapping[str, CatalogEntry]) -> CatalogEntry:
-    """An entry that the catalog does not have yet; its name is its code unless given."""
-    given.require("code", "durations")
-    code = given.take("code", CODE, "")
-    if code in models:
-        given.problems.append(f"code: there is a model {code!r} already; change it with PATCH")
-    changes = _changes(given)
-    given.check()
-    return CatalogEntry(**{"name": code, "code": code} | changes)
+Changes = TypedDict(  # noqa: UP013 - the names are those of the wire
+    "Changes",
+    {
+        "name": Name,
+        "enabled": bool,
+        "maintenance": bool,
+        "durations": Durations,
+        "resolutions": Resolutions,
+        "maxReferenceImages": Limit | None,
+        "maxReferenceAudios": Limit | None,
+        "maxReferenceVideos": Limit | None,
+        "points": Points,
+        "memberPoints": Points | None,
+        "minReferenceImages": Limit,
+        "delivery": Annotated[Delivery, one_of(get_args(Delivery))],
+    },
+    total=False,
+)
 
 
-def changed_entry(given: Given, entry: CatalogEntry) -> CatalogEntry:
-    """The entry with the fields that were given."""
-    changes = _changes(given)
-    given.check()
-    return evolve(entry, **changes)
+class NewModel(Changes):
+    """A new entry."""
+
+    code: Required[Code]
 
 
-def _changes(given: Given) -> dict[str, Any]:
-    read = {name: given.take(name, kind, None) for name, kind in KINDS.items()}
-    return {NAMES[name]: value for name, value in read.items() if given.has(name)}
+def new_entry(fields: Mapping[str, Any], models: Mapping[str, CatalogEntry]) -> CatalogEntry:
+    """Return an entry that the catalog does not have yet. Its name is its code unless there is a ``name``."""
+    code, problems = fields.get("code"), []
+    if "durations" not in fields:
+        problems.append("durations: required")
+    if isinstance(code, str) and code in models:
+        problems.append(f"code: there is already a model {code!r}; change it with PATCH")
+    checked = structure(fields, NewModel, problems)
+    return CatalogEntry(**{"name": checked["code"]} | _by_attribute(checked))
+
+
+def changed_entry(fields: Mapping[str, Any], entry: CatalogEntry) -> CatalogEntry:
+    """Return the entry with these fields changed."""
+    return evolve(entry, **_by_attribute(structure(fields, Changes)))
+
+
+def _by_attribute(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {FIELD_NAMES[name]: value for name, value in fields.items()}

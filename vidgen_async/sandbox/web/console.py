@@ -1,22 +1,19 @@
-"""The web console at ``/``: what the sandbox holds, to look at and to play with.
+"""The web console at ``/``, which shows what the sandbox holds and changes it.
 
-The page asks ``/sandbox/state`` and the control paths beside it, and knows nothing else. It is plain HTML, CSS and
-JavaScript modules, with nothing from any other place.
+The page uses ``/sandbox/state`` and the control paths only. It is plain HTML, CSS and JavaScript modules, and loads
+nothing from other hosts.
 """
 
 from collections.abc import Mapping
 from functools import cache, partial
 from importlib.resources import files
 from pathlib import PurePath
-from typing import TYPE_CHECKING
 
 from attrs import field, frozen
 
 from vidgen_async.sandbox.responses import Answer, Refusal
-
-if TYPE_CHECKING:
-    from vidgen_async.sandbox.service import Sandbox
-    from vidgen_async.sandbox.web.pages import Page, PageCall
+from vidgen_async.sandbox.state import SandboxState
+from vidgen_async.sandbox.web.pages import Page, PageCall
 
 PAGE = "index.html"
 _TYPES = {
@@ -35,8 +32,8 @@ class ConsoleFile:
     content_type: str
 
 
-def console_pages(sandbox: "Sandbox") -> Mapping[str, Mapping[str, "Page"]]:
-    """The page and its files, by path and method."""
+def console_pages(sandbox: SandboxState) -> Mapping[str, Mapping[str, Page]]:
+    """Return the page and its files, by path and method."""
     return {
         "/": {"GET": partial(_page, sandbox)},
         "/sandbox/console/{file}": {"GET": partial(_file, sandbox)},
@@ -44,19 +41,19 @@ def console_pages(sandbox: "Sandbox") -> Mapping[str, Mapping[str, "Page"]]:
     }
 
 
-def _page(sandbox: "Sandbox", _: "PageCall") -> Answer:
+def _page(sandbox: SandboxState, _: PageCall) -> Answer:
     return _answer(sandbox, PAGE)
 
 
-def _file(sandbox: "Sandbox", call: "PageCall") -> Answer:
+def _file(sandbox: SandboxState, call: PageCall) -> Answer:
     name = call.names["file"]
     if name not in _files():
         raise Refusal(404, "NOT_FOUND", f"the console has no file {name!r}")
     return _answer(sandbox, name)
 
 
-async def _video(sandbox: "Sandbox", call: "PageCall") -> Answer:
-    """For saving: a browser saves only what the page's own origin sends, and signed links lead to another."""
+async def _video(sandbox: SandboxState, call: PageCall) -> Answer:
+    """For downloads: browsers save files of the page's own origin only, and signed links have another."""
     task = sandbox.tasks.get(call.names["task"])
     if task is None or task.status_at(sandbox.clock.now()) != "completed":
         raise Refusal(404, "NOT_FOUND", "there is no completed task with this id")
@@ -65,7 +62,7 @@ async def _video(sandbox: "Sandbox", call: "PageCall") -> Answer:
     return Answer(200, content, {"Content-Type": "video/mp4", **name})
 
 
-def _answer(sandbox: "Sandbox", name: str) -> Answer:
+def _answer(sandbox: SandboxState, name: str) -> Answer:
     file = _files()[name]
     headers = {
         "Content-Type": file.content_type,
@@ -77,17 +74,17 @@ def _answer(sandbox: "Sandbox", name: str) -> Answer:
 
 @cache
 def _files() -> Mapping[str, ConsoleFile]:
-    """Read once: they are few and small, and a sandbox that nobody looks at reads none."""
-    found = files("vidgen_async.sandbox.web").joinpath("static").iterdir()
+    """Return the files of the console, which are read on the first request."""
+    directory = files("vidgen_async.sandbox.web").joinpath("static").iterdir()
     return {
         file.name: ConsoleFile(file.read_bytes(), _TYPES[PurePath(file.name).suffix])
-        for file in found
+        for file in directory
         if PurePath(file.name).suffix in _TYPES
     }
 
 
 def _policy(links_url: str) -> str:
-    """Only the sandbox itself, and videos from its second origin: no markup in a prompt can do anything."""
+    """Allow the sandbox itself and videos from its second origin only: markup in a prompt has no effect."""
     allowed = {
         "default-src": "'none'",
         "script-src": "'self'",

@@ -1,22 +1,24 @@
-"""The control paths: what the sandbox does beside the service is asked for here, over HTTP, by anybody on the machine.
+"""The control paths: read and change a sandbox over HTTP.
 
-They stand outside ``/openapi/v1`` and take no key. What is wrong with a call is told all at once (400).
+They are outside ``/openapi/v1`` and need no key. A 400 names every problem of a request.
 """
 
-import re
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Annotated, Any, TypedDict
 from urllib.parse import parse_qs
 
 from attrs import frozen
 
 from vidgen_async.sandbox import json_codec
 from vidgen_async.sandbox.faults import OPS
-from vidgen_async.sandbox.input_fields import BOOLEAN, Given, Kind, Wrong, integer, number, or_null, shown, text
+from vidgen_async.sandbox.input_rules import STRING, Rule, number, read_body, show, string, structure, whole_number
 from vidgen_async.sandbox.ledger import DEFAULT_BALANCE, KEY_RULE, NAME_RULE
 from vidgen_async.sandbox.responses import JSON_TYPE, Answer, Refusal
+from vidgen_async.sandbox.state import SandboxState
+from vidgen_async.sandbox.tasks import DEFAULT_REASON
 from vidgen_async.sandbox.web.catalog_input import changed_entry, new_entry
 from vidgen_async.sandbox.web.fault_input import FORMS, plan, planned_as_json
+from vidgen_async.sandbox.web.pages import Page, PageCall
 from vidgen_async.sandbox.web.state_view import (
     account_view,
     counts_of,
@@ -26,21 +28,46 @@ from vidgen_async.sandbox.web.state_view import (
     state_of,
 )
 
-if TYPE_CHECKING:
-    from vidgen_async.sandbox.service import Sandbox
-    from vidgen_async.sandbox.web.pages import Page, PageCall
-
 DEFAULT_LIMIT = 200
-SPEED = number(0, 1_000_000)
-ADVANCE = number(0, 1_000_000_000)
-BALANCE = integer(0, 1_000_000_000_000)
-REASON = text(r".{1,1000}", "a string of 1 to 1000 characters")
+Balance = Annotated[int, whole_number(0, 1_000_000_000_000)]
 
 
-def control_pages(sandbox: "Sandbox") -> Mapping[str, Mapping[str, "Page"]]:
-    """Every control path with its methods."""
+class StateQuery(TypedDict, total=False):
+    limit: Annotated[str, string(r"[0-9]{1,6}", "a whole number of 0 to 999999")]
+
+
+class LedgerQuery(TypedDict, total=False):
+    account: str
+
+
+class NoFields(TypedDict):
+    pass
+
+
+class ClockChange(TypedDict, total=False):
+    speed: Annotated[float, number(0, 1_000_000)]
+    advance: Annotated[float, number(0, 1_000_000_000)]
+
+
+class NewAccount(TypedDict, total=False):
+    name: Annotated[str, Rule(NAME_RULE, STRING.allows)] | None
+    api_key: Annotated[str, Rule(KEY_RULE, STRING.allows, is_secret=True)] | None
+    balance: Balance
+
+
+class BalanceChange(TypedDict):
+    balance: Balance
+
+
+class PlannedFailure(TypedDict, total=False):
+    reason: Annotated[str, string(r".{1,1000}", "a string of 1 to 1000 characters")]
+    refund: bool
+
+
+def control_pages(sandbox: SandboxState) -> Mapping[str, Mapping[str, Page]]:
+    """Return every control path with its methods."""
     control = _Control(sandbox)
-    paths: Mapping[str, Mapping[str, Callable[[PageCall], Answer]]] = {
+    paths: Mapping[str, Mapping[str, Page]] = {
         "/sandbox/state": {"GET": control.show_state},
         "/sandbox/ledger": {"GET": control.show_ledger},
         "/sandbox/creates": {"GET": control.show_creates},
@@ -60,160 +87,126 @@ def control_pages(sandbox: "Sandbox") -> Mapping[str, Mapping[str, "Page"]]:
         "/sandbox/assets/{id}": {"DELETE": control.delete_asset},
         "/sandbox/reset": {"POST": control.reset},
     }
-    return {path: {method: _told(page) for method, page in pages.items()} for path, pages in paths.items()}
-
-
-def _told(page: Callable[["PageCall"], Answer]) -> "Page":
-    def told(call: "PageCall") -> Answer:
-        try:
-            return page(call)
-        except Wrong as wrong:
-            return Answer.error(400, "INVALID_PARAMETER", str(wrong))
-
-    return told
+    return paths
 
 
 @frozen
 class _Control:
-    """Each takes a call and gives an answer; Wrong is raised for a bad call, a Refusal for what is not there."""
+    """The control paths. Its methods raise InvalidInputError for invalid requests, a Refusal for unknown names."""
 
-    sandbox: "Sandbox"
+    sandbox: SandboxState
 
-    def show_state(self, call: "PageCall") -> Answer:
-        given = _query(call)
-        limit = given.take("limit", Kind("a whole number of 0 to 999999", "integer", _limit), DEFAULT_LIMIT)
-        given.check()
-        return _shown(200, state_of(self.sandbox, limit))
+    def show_state(self, call: PageCall) -> Answer:
+        query = structure(_query(call), StateQuery)
+        return _json_answer(200, state_of(self.sandbox, int(query.get("limit", DEFAULT_LIMIT))))
 
-    def show_ledger(self, call: "PageCall") -> Answer:
-        given = _query(call)
-        name = given.take("account", text(), None)
-        account = None
+    def show_ledger(self, call: PageCall) -> Answer:
+        fields, account, problems = _query(call), None, []
         try:
-            account = None if name is None else self.sandbox.account(name)
+            account = self.sandbox.account(fields["account"]) if "account" in fields else None
         except LookupError as error:
-            given.problems.append(f"account: {error.args[0]}")
-        given.check()
-        return _shown(200, {"ledger": ledger_view(self.sandbox, account=account)})
+            problems.append(f"account: {error.args[0]}")
+        structure(fields, LedgerQuery, problems)
+        return _json_answer(200, {"ledger": ledger_view(self.sandbox, account=account)})
 
-    def show_creates(self, _: "PageCall") -> Answer:
-        return _shown(200, {"creates": [create_view(create) for create in self.sandbox.creates]})
+    def show_creates(self, _: PageCall) -> Answer:
+        return _json_answer(200, {"creates": [create_view(create) for create in self.sandbox.creates]})
 
-    def show_requests(self, _: "PageCall") -> Answer:
-        return _shown(200, {"requests": [request_view(request) for request in self.sandbox.requests]})
+    def show_requests(self, _: PageCall) -> Answer:
+        return _json_answer(200, {"requests": [request_view(request) for request in self.sandbox.requests]})
 
-    def show_faults(self, _: "PageCall") -> Answer:
+    def show_faults(self, _: PageCall) -> Answer:
         available = [form.as_json() for form in FORMS.values()]
-        return _shown(200, {**self._planned(), "ops": list(OPS), "available": available})
+        return _json_answer(200, {**self._planned(), "ops": list(OPS), "available": available})
 
-    def plan_fault(self, call: "PageCall") -> Answer:
-        return _shown(201, planned_as_json(plan(self.sandbox.faults, Given.of_body(call.body))))
+    def plan_fault(self, call: PageCall) -> Answer:
+        return _json_answer(201, planned_as_json(plan(self.sandbox.faults, read_body(call.body))))
 
-    def clear_faults(self, _: "PageCall") -> Answer:
+    def clear_faults(self, _: PageCall) -> Answer:
         self.sandbox.faults.clear()
-        return _shown(200, self._planned())
+        return _json_answer(200, self._planned())
 
-    def remove_fault(self, call: "PageCall") -> Answer:
+    def remove_fault(self, call: PageCall) -> Answer:
         try:
             self.sandbox.faults.remove(call.names["id"])
         except KeyError:
             raise _missing("fault", call.names["id"], [fault.id for fault in self.sandbox.faults.planned]) from None
-        return _shown(200, self._planned())
+        return _json_answer(200, self._planned())
 
-    def set_clock(self, call: "PageCall") -> Answer:
-        given = Given.of_body(call.body)
-        speed = given.take("speed", SPEED, None)
-        advance = given.take("advance", ADVANCE, None)
-        if not given.fields:
-            given.problems.append("speed or advance: required")
-        given.check()
-        clock = self.sandbox.clock
-        if speed is not None:
-            clock.speed = speed
-        if advance is not None:
-            clock.advance(advance)
-        return _shown(200, {"now": clock.now(), "speed": clock.speed})
+    def set_clock(self, call: PageCall) -> Answer:
+        fields, clock = read_body(call.body), self.sandbox.clock
+        change = structure(fields, ClockChange, [] if fields else ["speed or advance: required"])
+        clock.speed = change.get("speed", clock.speed)
+        clock.advance(change.get("advance", 0))
+        return _json_answer(200, {"now": clock.now(), "speed": clock.speed})
 
-    def show_accounts(self, _: "PageCall") -> Answer:
+    def show_accounts(self, _: PageCall) -> Answer:
         self.sandbox.settle()
-        return _shown(200, {"accounts": [account_view(account) for account in self.sandbox.accounts.values()]})
+        return _json_answer(200, {"accounts": [account_view(account) for account in self.sandbox.accounts.values()]})
 
-    def add_account(self, call: "PageCall") -> Answer:
-        given = Given.of_body(call.body)
-        name = given.take("name", or_null(text(says=NAME_RULE)), None)
-        api_key = given.take("api_key", or_null(text(says=KEY_RULE)), None)
-        balance = given.take("balance", BALANCE, DEFAULT_BALANCE)
-        given.problems += self.sandbox.accounts.problems(name, api_key)
-        given.check()
+    def add_account(self, call: PageCall) -> Answer:
+        fields = read_body(call.body)
+        name, api_key = (
+            value if isinstance(value := fields.get(field), str) else None for field in ("name", "api_key")
+        )
+        checked = structure(fields, NewAccount, self.sandbox.accounts.problems(name, api_key))
+        balance = checked.get("balance", DEFAULT_BALANCE)
         account = self.sandbox.add_account(name=name, api_key=api_key, balance=balance)
-        return _shown(201, account_view(account))
+        return _json_answer(201, account_view(account))
 
-    def set_balance(self, call: "PageCall") -> Answer:
+    def set_balance(self, call: PageCall) -> Answer:
         try:
             account = self.sandbox.account(call.names["name"])
         except LookupError as error:
             raise Refusal(404, "NOT_FOUND", error.args[0]) from None
-        given = Given.of_body(call.body)
-        given.require("balance")
-        balance = given.take("balance", BALANCE, 0)
-        given.check()
-        self.sandbox.set_balance(account, balance)
-        return _shown(200, account_view(account))
+        self.sandbox.set_balance(account, structure(read_body(call.body), BalanceChange)["balance"])
+        return _json_answer(200, account_view(account))
 
-    def add_model(self, call: "PageCall") -> Answer:
-        entry = new_entry(Given.of_body(call.body), self.sandbox.models)
+    def add_model(self, call: PageCall) -> Answer:
+        entry = new_entry(read_body(call.body), self.sandbox.models)
         self.sandbox.add_model(entry)
-        return _shown(201, entry.as_json())
+        return _json_answer(201, entry.as_json())
 
-    def change_model(self, call: "PageCall") -> Answer:
+    def change_model(self, call: PageCall) -> Answer:
         code = call.names["code"]
         if code not in self.sandbox.models:
             raise _missing("model", code, list(self.sandbox.models))
-        entry = changed_entry(Given.of_body(call.body), self.sandbox.models[code])
+        entry = changed_entry(read_body(call.body), self.sandbox.models[code])
         self.sandbox.add_model(entry)
-        return _shown(200, entry.as_json())
+        return _json_answer(200, entry.as_json())
 
-    def fail_next(self, call: "PageCall") -> Answer:
-        given = Given.of_body(call.body)
-        reason = given.take("reason", REASON, "the sandbox was told to fail this task")
-        refund = given.take("refund", BOOLEAN, True)
-        given.check()
+    def fail_next(self, call: PageCall) -> Answer:
+        failure = structure(read_body(call.body), PlannedFailure)
+        reason, refund = failure.get("reason", DEFAULT_REASON), failure.get("refund", True)
         self.sandbox.fail_next_task(reason, refund=refund)
-        return _shown(201, {"reason": reason, "refund": refund})
+        return _json_answer(201, {"reason": reason, "refund": refund})
 
-    def delete_asset(self, call: "PageCall") -> Answer:
+    def delete_asset(self, call: PageCall) -> Answer:
         asset_id = call.names["id"]
         try:
             self.sandbox.delete_asset(asset_id)
         except KeyError:
-            raise Refusal(404, "NOT_FOUND", f"there is no asset {shown(asset_id)}") from None
-        return _shown(200, {"deleted": asset_id})
+            raise Refusal(404, "NOT_FOUND", f"there is no asset {show(asset_id)}") from None
+        return _json_answer(200, {"deleted": asset_id})
 
-    def reset(self, call: "PageCall") -> Answer:
-        Given.of_body(call.body).check()
+    def reset(self, call: PageCall) -> Answer:
+        structure(read_body(call.body), NoFields)
         self.sandbox.reset()
-        return _shown(200, {"counts": counts_of(self.sandbox)})
+        return _json_answer(200, {"counts": counts_of(self.sandbox)})
 
     def _planned(self) -> dict[str, Any]:
         return {"planned": [planned_as_json(planned) for planned in self.sandbox.faults.planned]}
 
 
-def _shown(status: int, value: Any) -> Answer:
-    """JSON that every parser takes, whatever stands in prompts and headers."""
-    return Answer(status, json_codec.written(value), {"Content-Type": JSON_TYPE})
+def _json_answer(status: int, value: Any) -> Answer:
+    """Return JSON in ASCII, which every parser accepts, also with lone surrogates in prompts and headers."""
+    return Answer(status, json_codec.encode(value), {"Content-Type": JSON_TYPE})
 
 
-def _query(call: "PageCall") -> Given:
-    """The query's fields; of a repeated one the last."""
-    fields = {name: values[-1] for name, values in parse_qs(call.query, keep_blank_values=True).items()}
-    return Given(dict(fields))
+def _query(call: PageCall) -> dict[str, str]:
+    """Return the fields of the query; of a repeated field the last value."""
+    return {name: values[-1] for name, values in parse_qs(call.query, keep_blank_values=True).items()}
 
 
-def _limit(value: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,6}", value):
-        raise ValueError
-    return int(value)
-
-
-def _missing(what: str, name: str, there: list[str]) -> Refusal:
-    return Refusal(404, "NOT_FOUND", f"there is no {what} {shown(name)}; there are: {', '.join(there) or 'none'}")
+def _missing(what: str, name: str, existing: list[str]) -> Refusal:
+    return Refusal(404, "NOT_FOUND", f"there is no {what} {show(name)}; there are: {', '.join(existing) or 'none'}")

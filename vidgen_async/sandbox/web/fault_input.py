@@ -1,175 +1,126 @@
-"""Faults by name, for those who cannot call :class:`Fault`: over HTTP and on the command line."""
+"""Faults by name, for HTTP and the command line. The arguments of a fault are those of its method of ``Fault``."""
 
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from functools import cached_property
+from types import UnionType
+from typing import Annotated, Any, NotRequired, TypedDict, Union, get_args, get_origin, get_type_hints
 
 from attrs import frozen
 
 from vidgen_async.sandbox import json_codec
 from vidgen_async.sandbox.faults import OPS, Fault, FaultPlan, Op, PlannedFault
-from vidgen_async.sandbox.input_fields import (
-    ANYTHING,
-    BOOLEAN,
-    HEADER_NAME,
-    HEADER_VALUE,
+from vidgen_async.sandbox.input_rules import (
     OBJECT,
-    Given,
-    Kind,
-    Wrong,
-    integer,
-    mapping_of,
-    number,
+    InvalidInputError,
     one_of,
-    or_null,
-    shown,
+    show,
+    structure,
+    whole_number,
 )
 
-TIMES = integer(1, 1_000_000)
-AFTER = integer(0, 1_000_000)
-BODY_SIZE = integer(0, 1 << 32)
+TYPE_NAMES = {int: "integer", float: "number", str: "string", bytes: "string", bool: "boolean", object: "any"}
 
 
-def _bytes(value: object) -> bytes:
-    """UTF-8; a lone surrogate from U+DC80 to U+DCFF is the single byte that it escapes."""
-    if not isinstance(value, str):
-        raise TypeError
-    return value.encode("utf-8", "surrogateescape")
+#: The faults whose arguments are JSON.
+NAMES = [
+    name for name, made in vars(Fault).items() if isinstance(made, classmethod) and name[0] != "_" and name != "edit"
+]
 
 
-BYTES: Kind[bytes] = Kind("a string", "string", _bytes)
+class FaultRequest(TypedDict):
+    """A fault to plan. ``times`` null: for every request."""
 
-#: What the arguments of the faults may be. Nobody can see a status below 200: an answer is still to come then.
-ARGUMENTS: Mapping[str, Kind[Any]] = {
-    "code": integer(200, 999),
-    "status": integer(200, 999),
-    "headers": or_null(mapping_of(HEADER_NAME, HEADER_VALUE)),
-    "content_type": or_null(HEADER_VALUE),
-    "location": HEADER_VALUE,
-    "made": BOOLEAN,
-    "seconds": or_null(number(0, 1e9)),
-    "raw": BYTES,
-    "after": number(0, 1 << 32),
-    "bytes_per_second": number(0.1, 1e9),
-    "first": BODY_SIZE,
-    "length": or_null(BODY_SIZE),
-}
-#: Arguments that mean something else in one fault.
-SPECIAL: Mapping[tuple[str, str], Kind[Any]] = {
-    ("status", "body"): ANYTHING,
-    ("garble", "body"): BYTES,
-    ("rewrite", "body"): or_null(BYTES),
-    ("rewrite", "status"): or_null(integer(200, 999)),
-}
+    op: Annotated[Op, one_of(OPS)]
+    fault: Annotated[str, one_of(NAMES)]
+    times: NotRequired[Annotated[int, whole_number(1, 1_000_000)] | None]
+    after: NotRequired[Annotated[int, whole_number(0, 1_000_000)]]
+    args: NotRequired[Annotated[dict[str, Any], OBJECT]]
 
 
 @frozen
 class FaultForm:
-    """A fault that can be asked for by name, and what its arguments may be."""
+    """A fault that can be planned by name. ``types`` are the types of its arguments, with their rules."""
 
     name: str
     make: Callable[..., Fault]
-    arguments: Mapping[str, inspect.Parameter]
+    parameters: Mapping[str, inspect.Parameter]
+    types: Mapping[str, Any]
 
-    def kind(self, argument: str) -> Kind[Any]:
-        return SPECIAL.get((self.name, argument)) or ARGUMENTS[argument]
+    @classmethod
+    def of(cls, name: str) -> "FaultForm":
+        make = getattr(Fault, name)
+        hints = get_type_hints(make, include_extras=True)
+        parameters = inspect.signature(make).parameters
+        return cls(name, make, parameters, {argument: hints[argument] for argument in parameters})
 
-    @property
-    def required(self) -> list[str]:
-        return [name for name, found in self.arguments.items() if found.default is found.empty]
+    @cached_property
+    def request(self) -> type[Any]:
+        """The type of a request for this fault."""
+        types = {name: kind if self._is_required(name) else NotRequired[kind] for name, kind in self.types.items()}
+        # They are made of a signature, which type checkers do not allow.
+        make: Any = TypedDict
+        fields = get_type_hints(FaultRequest, include_extras=True)
+        request: type[Any] = make("FaultRequest", {**fields, "args": Annotated[make("Arguments", types), OBJECT]})
+        return request
 
     def as_json(self) -> dict[str, Any]:
-        """For a form: each argument with its type, and the default where it need not be given."""
+        """Return what an input form needs: each argument with its type, and its default unless it is required."""
         return {
             "name": self.name,
-            "says": _plain(inspect.getdoc(self.make) or ""),
+            "description": _plain(inspect.getdoc(self.make) or ""),
             "args": [
                 {
                     "name": name,
-                    "type": self.kind(name).form,
-                    "default": _as_json(None if name in self.required else found.default),
-                    "required": name in self.required,
+                    "type": _type_name(self.types[name]),
+                    "default": None if self._is_required(name) else _as_json(parameter.default),
+                    "required": self._is_required(name),
                 }
-                for name, found in self.arguments.items()
+                for name, parameter in self.parameters.items()
             ],
         }
 
-    def fault(self, args: Mapping[str, Any]) -> Fault:
-        """The fault with these arguments; :class:`Wrong` names all that are wrong."""
-        given = Given(dict(args))
-        given.require(*self.required)
-        read = {name: given.take(name, self.kind(name), None) for name in self.arguments}
-        try:
-            given.check()
-        except Wrong:
-            raise Wrong("; ".join(f"args of {self.name}: {problem}" for problem in given.problems)) from None
-        return self.make(**{name: value for name, value in read.items() if given.has(name)})
+    def _is_required(self, name: str) -> bool:
+        return self.parameters[name].default is inspect.Parameter.empty
 
 
-def _forms() -> dict[str, FaultForm]:
-    forms = {}
-    for name, found in vars(Fault).items():
-        if isinstance(found, classmethod) and not name.startswith("_") and name != "edit":
-            make = getattr(Fault, name)
-            forms[name] = FaultForm(name, make, inspect.signature(make).parameters)
-    return forms
+FORMS: Mapping[str, FaultForm] = {name: FaultForm.of(name) for name in NAMES}
 
 
-#: Every fault whose arguments are JSON.
-FORMS: Mapping[str, FaultForm] = _forms()
+def plan(faults: FaultPlan, fields: Mapping[str, Any]) -> PlannedFault:
+    """Plan the fault of a request ``{"op", "fault", "times", "after", "args"}``.
 
-
-def plan(faults: FaultPlan, given: Given) -> PlannedFault:
-    """Plan what is asked for as ``{"op", "fault", "times", "after", "args"}``.
-
-    :class:`Wrong` names all that is wrong.
+    Raises:
+        InvalidInputError: The message names every problem.
     """
-    given.require("op", "fault")
-    op = given.take("op", one_of(OPS), "*")
-    name = given.take("fault", one_of(FORMS), "")
-    times = given.take("times", or_null(TIMES), 1)
-    after = given.take("after", AFTER, 0)
-    args = given.take("args", OBJECT, {})
-    fault = None
-    if name:
-        try:
-            fault = FORMS[name].fault(args)
-        except Wrong as wrong:
-            given.problems.append(str(wrong))
-    given.check()
-    assert fault is not None, "a fault that could not be made is a problem"  # noqa: S101 - for the type checker
-    return faults.add(cast("Op", op), fault, times=times, after=after)
+    name = fields.get("fault")
+    form = FORMS.get(name) if isinstance(name, str) else None
+    request: Any = structure({"args": {}, **fields}, form.request if form else FaultRequest)
+    fault = FORMS[request["fault"]].make(**request["args"])
+    return faults.add(request["op"], fault, times=request.get("times", 1), after=request.get("after", 0))
 
 
-def plan_text(faults: FaultPlan, written: str) -> PlannedFault:
+def plan_text(faults: FaultPlan, text: str) -> PlannedFault:
     """Plan ``OP=NAME[,ARGUMENT=VALUE…][:TIMES]``, e.g. ``videos.create=status,code=503,made=true:2``.
 
-    A value is JSON, or else taken as text; TIMES is a number or ``always``. :class:`Wrong` names all that is wrong.
+    A value is JSON, or else text; TIMES is a number or ``always``.
+
+    Raises:
+        InvalidInputError: The message names every problem.
     """
-    shape = re.fullmatch(r"([^=]+)=([^,:]+)((?:,\w+=.*?)?)(?::(\d+|always))?", written, re.DOTALL)
-    if shape is None:
-        raise Wrong(f"{shown(written)}: must be OP=NAME[,ARGUMENT=VALUE…][:TIMES]")
-    op, name, arguments, times = shape.groups()
+    match = re.fullmatch(r"([^=]+)=([^,:]+)((?:,\w+=.*?)?)(?::(\d+|always))?", text, re.DOTALL)
+    if match is None:
+        raise InvalidInputError(f"{show(text)}: must be OP=NAME[,ARGUMENT=VALUE…][:TIMES]")
+    op, name, arguments, times = match.groups()
     pairs = [part.partition("=") for part in re.split(r",(?=\w+=)", arguments)[1:]]
-    given: dict[str, Any] = {"op": op, "fault": name, "args": {key: _value(value) for key, _, value in pairs}}
+    fields: dict[str, Any] = {"op": op, "fault": name, "args": {key: _parse_value(value) for key, _, value in pairs}}
     if times:
-        given["times"] = None if times == "always" else int(times)
+        fields["times"] = None if times == "always" else int(times)
     try:
-        return plan(faults, Given(given))
-    except Wrong as wrong:
-        raise Wrong(f"{shown(written)}: {wrong}") from None
-
-
-def _value(written: str) -> Any:
-    try:
-        return json_codec.read(written)
-    except ValueError:
-        return written
-
-
-def _as_json(default: object) -> object:
-    return default.decode("utf-8", "surrogateescape") if isinstance(default, bytes) else default
+        return plan(faults, fields)
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{show(text)}: {error}") from None
 
 
 def planned_as_json(planned: PlannedFault) -> dict[str, Any]:
@@ -182,6 +133,23 @@ def planned_as_json(planned: PlannedFault) -> dict[str, Any]:
     }
 
 
+def _type_name(kind: Any) -> str:
+    while get_origin(kind) in (Annotated, Union, UnionType):
+        kind = get_args(kind)[0]
+    return TYPE_NAMES.get(kind, "object")
+
+
+def _parse_value(text: str) -> Any:
+    try:
+        return json_codec.read(text)
+    except ValueError:
+        return text
+
+
+def _as_json(default: object) -> object:
+    return default.decode("utf-8", "surrogateescape") if isinstance(default, bytes) else default
+
+
 def _plain(text: str) -> str:
-    """A docstring as one line without its markup."""
+    """Return a docstring as one line without its markup."""
     return re.sub(r":\w+:`([^`]*)`|``([^`]*)``", r"\1\2", " ".join(text.split()))

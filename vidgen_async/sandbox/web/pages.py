@@ -1,25 +1,19 @@
-"""The sandbox's own pages, beside the paths of the service: they need no key, and are neither recorded nor faulted."""
+"""The sandbox's own pages: they need no key, are not logged as requests, and have no faults."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from inspect import isawaitable
-from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from attrs import field, frozen
 
+from vidgen_async.sandbox.input_rules import InvalidInputError
 from vidgen_async.sandbox.responses import Answer, Refusal
 from vidgen_async.sandbox.web import access_control
-from vidgen_async.sandbox.web.console import console_pages
-from vidgen_async.sandbox.web.control import control_pages
-from vidgen_async.sandbox.web.openapi import describe
-
-if TYPE_CHECKING:
-    from vidgen_async.sandbox.service import Sandbox
 
 
 @frozen
 class PageCall:
-    """A request for a page, read whole. ``names`` are the variable segments of its path."""
+    """A request for a page that was read completely. ``names`` are the variable segments of its path."""
 
     method: str
     query: str
@@ -29,64 +23,55 @@ class PageCall:
 
 
 Page = Callable[[PageCall], Answer | Awaitable[Answer]]
-#: The pages of one path by method, and the variable segments of the path that was asked for.
+#: The pages of one path by method, and the variable segments of the requested path.
 FoundPage = tuple[Mapping[str, Page], Mapping[str, str]]
 
 
 @frozen
 class Pages:
-    """The pages by path, with ``{name}`` for one variable segment, and method. ``host`` is the sandbox's own."""
+    """The pages by path (``{name}`` is a variable segment) and method. ``host`` is the sandbox's own."""
 
     pages: Mapping[str, Mapping[str, Page]]
     host: str
 
     def find(self, path: str) -> FoundPage | None:
-        """The pages of a path by method, and its variable segments; None for a path of the service."""
-        given = path.split("/")
+        """Return the pages of a path by method, and its variable segments; None for a path of the service."""
+        segments = path.split("/")
         for shape, methods in self.pages.items():
-            names = _match(shape.split("/"), given)
+            names = _match(shape.split("/"), segments)
             if names is not None:
                 return methods, names
-        return ({}, {}) if given[:2] == ["", "sandbox"] else None
+        return ({}, {}) if segments[:2] == ["", "sandbox"] else None
 
     def check(self, method: str, headers: Mapping[str, str]) -> None:
-        """Raise the Refusal if a request may come from another site; for the head, before anything else is read."""
+        """Raise a Refusal if a request may come from another site. It needs the head only."""
         access_control.check(method, headers, self.host)
 
     async def answer(self, found: FoundPage, call: PageCall) -> Answer:
-        """The page that was found; a Refusal says why there is none."""
+        """Return the answer of a page; raise a Refusal if there is none."""
         methods, names = found
         if not methods:
             paths = [f"{', '.join(methods)} {path}" for path, methods in self.pages.items()]
-            raise Refusal(404, "NOT_FOUND", f"there is no such path; there are: {'; '.join(paths)}")
+            raise Refusal(404, "NOT_FOUND", f"there is no such path; the paths are: {'; '.join(paths)}")
         page = methods.get("GET" if call.method == "HEAD" else call.method)
         if page is None:
-            refused = Answer.error(405, "METHOD_NOT_ALLOWED", f"here are: {', '.join(methods)}")
+            refused = Answer.error(405, "METHOD_NOT_ALLOWED", f"this path supports {', '.join(methods)}")
             return refused.with_headers({"Allow": ", ".join(methods)})
-        answer = page(PageCall(call.method, call.query, call.headers, call.body, names))
+        try:
+            answer = page(PageCall(call.method, call.query, call.headers, call.body, names))
+        except InvalidInputError as error:
+            return Answer.error(400, "INVALID_PARAMETER", str(error))
         return await answer if isawaitable(answer) else answer
 
 
-def own_pages(sandbox: "Sandbox") -> Pages:
-    """Everything that the sandbox shows beside the service."""
-    return Pages(
-        {
-            **console_pages(sandbox),
-            "/openapi.json": {"GET": lambda _: Answer.json(200, describe(sandbox.base_url))},
-            **control_pages(sandbox),
-        },
-        sandbox.host,
-    )
-
-
-def _match(shape: Sequence[str], given: Sequence[str]) -> dict[str, str] | None:
-    """The variable segments, if the path has this shape."""
-    if len(shape) != len(given):
+def _match(shape: Sequence[str], segments: Sequence[str]) -> dict[str, str] | None:
+    """Return the variable segments if the path has this shape, else None."""
+    if len(shape) != len(segments):
         return None
     names = {}
-    for wanted, segment in zip(shape, given, strict=True):
-        if wanted.startswith("{") and segment:
-            names[wanted[1:-1]] = unquote(segment)
-        elif wanted != segment:
+    for expected, segment in zip(shape, segments, strict=True):
+        if expected.startswith("{") and segment:
+            names[expected[1:-1]] = unquote(segment)
+        elif expected != segment:
             return None
     return names

@@ -1,22 +1,20 @@
-"""What a sandbox holds, as JSON for people and programs that look at it from outside. Newest last, everywhere."""
+"""What a sandbox holds, as JSON for the console and the control paths. Every list has the newest last."""
 
 from collections.abc import Iterator
 from itertools import accumulate, islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vidgen_async.sandbox.ledger import Account, LedgerEntry
 from vidgen_async.sandbox.request_log import ReceivedCreate, ReceivedRequest
+from vidgen_async.sandbox.state import SandboxState
 from vidgen_async.sandbox.web.fault_input import planned_as_json
 
-if TYPE_CHECKING:
-    from vidgen_async.sandbox.service import Sandbox
-
-#: Headers whose values are for the service alone.
+#: Headers with secret values.
 HIDDEN_HEADERS = ("authorization", "proxy-authorization", "cookie")
 
 
-def state_of(sandbox: "Sandbox", limit: int) -> dict[str, Any]:
-    """Everything at a glance; of what there may be very many of, the newest ``limit``, and how many there are.
+def state_of(sandbox: SandboxState, limit: int) -> dict[str, Any]:
+    """Return everything; of long lists the newest ``limit`` members, with the number of all of them in ``counts``.
 
     Times are seconds since 1970 on the sandbox's clock.
     """
@@ -42,7 +40,7 @@ def state_of(sandbox: "Sandbox", limit: int) -> dict[str, Any]:
                 "expires_at": asset.expires_at,
                 "is_expired": now >= asset.expires_at,
             }
-            for asset in sandbox.assets.newest(limit)
+            for asset in list(islice(reversed(sandbox.assets), limit))[::-1]
         ],
         "creates": [
             create_view(create) for create in islice(sandbox.creates, max(0, len(sandbox.creates) - limit), None)
@@ -51,8 +49,8 @@ def state_of(sandbox: "Sandbox", limit: int) -> dict[str, Any]:
     }
 
 
-def counts_of(sandbox: "Sandbox") -> dict[str, int]:
-    """How many there are of what may be shown in part."""
+def counts_of(sandbox: SandboxState) -> dict[str, int]:
+    """Return the lengths of the lists that may be long."""
     return {
         "tasks": len(sandbox.tasks),
         "ledger": sum(len(account.ledger) for account in sandbox.accounts.values()),
@@ -67,14 +65,16 @@ def account_view(account: Account) -> dict[str, Any]:
 
 
 def ledger_view(
-    sandbox: "Sandbox", *, account: Account | None = None, limit: int | None = None
+    sandbox: SandboxState, *, account: Account | None = None, limit: int | None = None
 ) -> list[dict[str, Any]]:
-    """The entries of one account or of all, in the order of their time; those of one account stay as they were booked,
-    since a refund may be booked after its time."""
+    """Return the ledger of one account, or of all in the order of their times.
+
+    The entries of one account keep their order, although a refund may be booked after its time.
+    """
     sandbox.settle()
     accounts = [account] if account else list(sandbox.accounts.values())
-    entries = [(at, found.name, entry) for found in accounts for at, entry in _last(found.ledger, limit)]
-    entries.sort(key=lambda placed: placed[0])
+    entries = [(at, each.name, entry) for each in accounts for at, entry in _last(each.ledger, limit)]
+    entries.sort(key=lambda entry: entry[0])
     return [
         {
             "account": name,
@@ -103,7 +103,7 @@ def create_view(create: ReceivedCreate) -> dict[str, Any]:
 
 
 def request_view(request: ReceivedRequest) -> dict[str, Any]:
-    """Without the values of headers that carry keys."""
+    """Return a request without the headers that have keys."""
     return {
         "at": request.at,
         "origin": request.origin,
@@ -119,8 +119,8 @@ def request_view(request: ReceivedRequest) -> dict[str, Any]:
     }
 
 
-def _task(sandbox: "Sandbox", task_id: str, now: float) -> dict[str, Any]:
-    """As GET /videos/{id} shows it, with what only the sandbox knows. The video needs no key here."""
+def _task(sandbox: SandboxState, task_id: str, now: float) -> dict[str, Any]:
+    """Return a task as GET /videos/{id} shows it, with a link that needs no key, and with more fields."""
     task = sandbox.tasks[task_id]
     return {
         **task.as_json(now, sandbox.new_link(task_id)),
@@ -133,6 +133,6 @@ def _task(sandbox: "Sandbox", task_id: str, now: float) -> dict[str, Any]:
 
 
 def _last(ledger: list[LedgerEntry], limit: int | None) -> Iterator[tuple[float, LedgerEntry]]:
-    """The newest entries, each with a time that is never before that of the one booked before it."""
+    """Return the newest entries, each with a time that is not before the time of the preceding entry."""
     newest = ledger[0 if limit is None else max(0, len(ledger) - limit) :]
     return zip(accumulate((entry.at for entry in newest), max), newest, strict=True)

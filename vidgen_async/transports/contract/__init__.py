@@ -1,16 +1,16 @@
 """The contract of every transport, as tests that run on a transport of your own.
 
-In a test module of yours, with pytest, and pytest-asyncio or anyio to run what is async::
+In a test module, with pytest, and with pytest-asyncio or anyio for the async tests::
 
     from vidgen_async.transports import DirectTransport, Transport
     from vidgen_async.transports.contract import TransportContract
 
-    class TestLogged(TransportContract):
+    class TestLoggingTransport(TransportContract):
         def make_transport(self) -> Transport:
-            return Logged(DirectTransport())
+            return LoggingTransport(DirectTransport())
 
-The tests bring a service of their own, on loopback. A transport that reaches no network has that service played on a
-:class:`Stage` instead: each path of ``ANSWERS`` and each :class:`Scene` as it is described there.
+The tests start a service of their own on loopback. For a transport that uses no network, a :class:`Harness` plays this
+service: each path of ``RESPONSES`` and each :class:`Scenario` as documented there.
 """
 
 import sys
@@ -19,50 +19,59 @@ from typing import ClassVar
 
 import pytest
 
-# Before the import: so that a sentence that fails shows what it compared.
+# Before the import, so that a failing assertion shows what it compared.
 pytest.register_assert_rewrite(
     *(f"{__name__}.{part}" for part in ("service", "harness", "response_tests", "failure_tests"))
 )
 
 # ruff: noqa: E402 - see above
 from vidgen_async.transports.base import Transport
-from vidgen_async.transports.contract.failure_tests import Failures
-from vidgen_async.transports.contract.harness import Stage
-from vidgen_async.transports.contract.response_tests import Answers
-from vidgen_async.transports.contract.service import ANSWERS, FIRST, REST, Answer, Asked, Scene
+from vidgen_async.transports.contract.failure_tests import FailureTests
+from vidgen_async.transports.contract.harness import Harness
+from vidgen_async.transports.contract.response_tests import ResponseTests
+from vidgen_async.transports.contract.service import FIRST, RESPONSES, REST, CannedResponse, ReceivedRequest, Scenario
 
-__all__ = ["ANSWERS", "FIRST", "REST", "Answer", "Asked", "Scene", "Stage", "TransportContract"]
+__all__ = [
+    "FIRST",
+    "RESPONSES",
+    "REST",
+    "CannedResponse",
+    "Harness",
+    "ReceivedRequest",
+    "Scenario",
+    "TransportContract",
+]
 
-#: What runs coroutines, by the module that is loaded then, with its marker: pytest knows no marker of the others.
+#: The marker of each plugin that runs coroutines, by the module that is loaded then: pytest rejects unknown markers.
 _RUNNERS = {"pytest_asyncio": "asyncio", "anyio.pytest_plugin": "anyio"}
 
 
-class TransportContract(Answers, Failures):
+class TransportContract(ResponseTests, FailureTests):
     """Subclass it under a name that begins with ``Test``, and override one of its two methods.
 
-    Each test is one sentence of the contract and makes a transport of its own, inside the running event loop. Fixtures
-    reach ``make_transport`` through the instance: an autouse fixture of the subclass sets an attribute. A transport
-    without ``honours_gate = True`` is used as the client uses it, with the gate passed before ``send``; it is then not
-    asked for evidence of its own.
+    Each test is one rule of the contract and makes its own transport, inside the running event loop. To pass fixtures
+    to ``make_transport``, set attributes in an autouse fixture of the subclass. A transport without
+    ``honours_gate = True`` is used as the client uses it, with the gate passed before ``send``; then its own evidence
+    is not tested.
     """
 
     pytestmark: ClassVar[list[pytest.MarkDecorator]] = [
-        # pytest-asyncio, in its strict mode too, before anyio: that one is often there for other reasons.
+        # pytest-asyncio, also in its strict mode, before anyio, which is often installed for other reasons.
         *[getattr(pytest.mark, name) for module, name in _RUNNERS.items() if module in sys.modules][:1]
     ]
 
     @pytest.fixture
     def anyio_backend(self) -> str:
-        """What anyio's plugin runs the tests on."""
+        """The backend on which anyio's plugin runs the tests."""
         return "asyncio"
 
     def make_transport(self) -> Transport:
-        """A new transport, which must reach services over HTTP. The test closes it."""
+        """Make a transport that reaches services over HTTP. The test closes it."""
         return super().make_transport()
 
-    def stage(self) -> AbstractAsyncContextManager[Stage]:
-        """A new transport and the service behind it; leaving the block closes both.
+    def harness(self) -> AbstractAsyncContextManager[Harness]:
+        """Make a transport and its service; leaving the block closes both.
 
-        To be overridden for a transport that reaches no network.
+        Override it for a transport that uses no network.
         """
-        return super().stage()
+        return super().harness()

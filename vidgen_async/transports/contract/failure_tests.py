@@ -1,4 +1,4 @@
-"""The sentences of the contract about the gate, the evidence, failures, cancellation and closing."""
+"""The rules of the contract about the gate, the evidence, failures, cancellation and closing."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -9,117 +9,124 @@ import pytest
 
 from vidgen_async.errors import BodyError, TransportClosedError, TransportError
 from vidgen_async.transports.base import Response
-from vidgen_async.transports.contract.harness import GateError, OnStage, Stage, WatchedProbe, only_what_may_escape, soon
+from vidgen_async.transports.contract.harness import (
+    ContractTests,
+    GateError,
+    Harness,
+    RecordingProbe,
+    check_errors,
+    time_limit,
+)
 from vidgen_async.transports.contract.response_tests import METHODS, answer, probe_if, whole, with_and_without_probe
-from vidgen_async.transports.contract.service import FIRST, Asked, Scene
+from vidgen_async.transports.contract.service import FIRST, ReceivedRequest, Scenario
 from vidgen_async.types.http import Delivery, Phase, Probe, Request
 
-#: Seconds of silence that are allowed where nothing ever comes, and where the beginning of an answer must come first.
+#: Read timeouts in seconds: where nothing is ever received, and where the beginning of a response is received first.
 SHORT, LONGER = 0.05, 0.3
 #: Where the connection is lost after the request has arrived.
-LOST = (Scene.DROPPED, Scene.RESET, Scene.HALF)
+LOST = (Scenario.DROPPED, Scenario.RESET, Scenario.HALF)
 
 
 def limit_for(path: str) -> float:
-    return SHORT if path == Scene.SILENT else 60.0
+    return SHORT if path == Scenario.SILENT else 60.0
 
 
 @asynccontextmanager
-async def under_way(
-    stage: Stage, request: Request, probe: Probe | None = None
+async def start_send(
+    harness: Harness, request: Request, probe: Probe | None = None
 ) -> AsyncIterator[asyncio.Task[Response]]:
-    """A send that has come so far that the service knows of it; it ends with the block."""
-    sending = asyncio.create_task(stage.send(request, probe))
+    """A send that the service has received; it is cancelled when the block is left."""
+    sending = asyncio.create_task(harness.send(request, probe))
     try:
-        async with soon("a request that is sent must reach the service"):
-            while not stage.asked and not sending.done():  # noqa: ASYNC110 - a stage of somebody's own sets no event
+        async with time_limit("a request that is sent must reach the service"):
+            while not harness.received and not sending.done():  # noqa: ASYNC110 - a user's harness sets no event
                 await asyncio.sleep(0)
         if sending.done():
-            pytest.fail(f"a send that gets no answer must not end by itself: {sending}")
+            pytest.fail(f"a send without a response must not end by itself: {sending}")
         yield sending
     finally:
         sending.cancel()
         await asyncio.gather(sending, return_exceptions=True)
 
 
-async def failure(stage: Stage, request: Request, probe: Probe | None) -> TransportError:
-    """What a send that must fail fails with; its evidence must be that of the probe."""
+async def failure(harness: Harness, request: Request, probe: Probe | None) -> TransportError:
+    """The error of a send that must fail; its evidence must be that of the probe."""
     row = f"{request.method} {request.url.path}"
     error = None
     try:
-        await stage.send(request, probe)
+        await harness.send(request, probe)
     except TransportError as raised:
         error = raised
     if error is None:
-        pytest.fail(f"{row}: a send that gets no answer must raise a TransportError")
+        pytest.fail(f"{row}: a send without a response must raise a TransportError")
     assert error.op == request.op, f"{row}: a TransportError names the operation"
-    if probe is not None and stage.honours_gate:
+    if probe is not None and harness.honours_gate:
         assert error.delivery == probe.delivery, f"{row}: the error and the probe say the same of the delivery"
     return error
 
 
-class Failures(OnStage):
-    """What is known, what comes out, and what is left behind when not all goes well."""
+class FailureTests(ContractTests):
+    """What is known, raised and released when a send fails."""
 
     # -- gate and evidence ---------------------------------------------------------------------------------------------
 
-    async def test_the_gate_is_passed_once_and_before_the_service_hears_anything(self) -> None:
-        heard: list[int] = []
+    async def test_the_gate_is_passed_once_and_before_the_service_receives_anything(self) -> None:
+        counts: list[int] = []
 
         async def gate() -> None:
-            await stage.settle()
-            heard.append(len(stage.asked))
+            await harness.settle()
+            counts.append(len(harness.received))
 
-        async with self.stage() as stage:
-            await answer(stage, "/short", probe=Probe(gate=gate))
-            assert len(stage.asked) == 1
-        assert heard == [0], "one passing of the gate, and nothing of the request at the service by then"
+        async with self.harness() as harness:
+            await answer(harness, "/short", probe=Probe(gate=gate))
+            assert len(harness.received) == 1
+        assert counts == [0], "the gate is passed once, before the service has received anything"
 
-    async def test_what_the_gate_raises_comes_out_as_it_is_and_nothing_is_sent(self) -> None:
+    async def test_what_the_gate_raises_is_raised_unchanged_and_nothing_is_sent(self) -> None:
         async def gate() -> None:
             raise error
 
         error = GateError("the journal is gone")
         probe = Probe(gate=gate)
-        async with self.stage() as stage:
+        async with self.harness() as harness:
             with pytest.raises(GateError) as caught:
-                await stage.send(stage.request(), probe)
-            await stage.settle()
-            assert (list(stage.asked), probe.delivery) == ([], Delivery.NOT_SENT)
+                await harness.send(harness.request(), probe)
+            await harness.settle()
+            assert (list(harness.received), probe.delivery) == ([], Delivery.NOT_SENT)
         assert caught.value is error
 
-    async def test_cancelled_at_the_gate_nothing_is_sent(self) -> None:
+    async def test_a_send_that_is_cancelled_at_the_gate_sends_nothing(self) -> None:
         async def gate() -> None:
             reached.set()
             await asyncio.Event().wait()
 
         reached = asyncio.Event()
         probe = Probe(gate=gate)
-        async with self.stage() as stage:
-            sending = asyncio.create_task(stage.send(stage.request(), probe))
-            async with soon("the gate must be awaited"):
+        async with self.harness() as harness:
+            sending = asyncio.create_task(harness.send(harness.request(), probe))
+            async with time_limit("the gate must be awaited"):
                 await reached.wait()
             sending.cancel()
             await cancelled(sending)
-            await stage.settle()
-            assert (list(stage.asked), probe.delivery) == ([], Delivery.NOT_SENT)
+            await harness.settle()
+            assert (list(harness.received), probe.delivery) == ([], Delivery.NOT_SENT)
 
     async def test_evidence_only_grows(self) -> None:
-        async with self.stage() as stage:
-            for path in ("/short", Scene.DROPPED, Scene.SILENT, Scene.REFUSED):
-                probe = WatchedProbe()
+        async with self.harness() as harness:
+            for path in ("/short", Scenario.DROPPED, Scenario.SILENT, Scenario.REFUSED):
+                probe = RecordingProbe()
                 try:
-                    async with await stage.send(stage.request(path, read=limit_for(path)), probe) as response:
+                    async with await harness.send(harness.request(path, read=limit_for(path)), probe) as response:
                         await whole(response)
                 except TransportError:
-                    assert path != "/short", "an answer is no failure"
-                seen = [*probe.seen, probe.delivery]
-                assert seen == sorted(seen, key=list(Delivery).index), f"{path}: what is proven is never taken back"
+                    assert path != "/short", "a response is not a failure"
+                deliveries = [*probe.deliveries, probe.delivery]
+                assert deliveries == sorted(deliveries, key=list(Delivery).index), f"{path}: evidence only grows"
 
-    async def test_a_send_that_returns_has_said_that_it_was_answered(self) -> None:
+    async def test_a_send_that_returns_has_recorded_that_it_was_answered(self) -> None:
         probe = Probe()
-        async with self.stage() as stage, await stage.send(stage.request(Scene.SLOW), probe):
-            if stage.honours_gate:
+        async with self.harness() as harness, await harness.send(harness.request(Scenario.SLOW), probe):
+            if harness.honours_gate:
                 assert (probe.delivery, probe.phase) == (Delivery.ANSWERED, Phase.BODY)
 
     # -- failures ------------------------------------------------------------------------------------------------------
@@ -127,86 +134,91 @@ class Failures(OnStage):
     @with_and_without_probe
     async def test_a_refused_connection_is_a_transport_error_and_nothing_was_sent(self, is_probed: bool) -> None:
         probe = probe_if(is_probed)
-        async with self.stage() as stage:
-            error = await failure(stage, stage.request(Scene.REFUSED), probe)
-            await stage.settle()
-            assert Scene.REFUSED not in [asked.path for asked in stage.asked]
+        async with self.harness() as harness:
+            error = await failure(harness, harness.request(Scenario.REFUSED), probe)
+            await harness.settle()
+            assert Scenario.REFUSED not in [request.path for request in harness.received]
             if probe is not None:
-                assert probe.delivery == stage.unsent, "no connection, no byte"
-                is_unsent = stage.unsent == Delivery.NOT_SENT
+                assert probe.delivery == harness.unsent, "without a connection, nothing was sent"
+                is_unsent = harness.unsent == Delivery.NOT_SENT
                 assert probe.is_proven_not_sent == is_unsent, "a failure to connect is recorded on the probe"
-                assert not stage.honours_gate or error.delivery == Delivery.NOT_SENT
+                assert not harness.honours_gate or error.delivery == Delivery.NOT_SENT
 
     async def test_with_a_probe_a_lost_connection_is_one_request_that_may_have_arrived(self) -> None:
-        async with self.stage() as stage:
+        async with self.harness() as harness:
             for sent, (path, method) in enumerate(product(LOST, METHODS)):
                 probe = Probe()
-                await failure(stage, stage.request(path, method=method), probe)
-                await stage.settle()
-                got = [(asked.method, asked.path) for asked in stage.asked[sent:]]
+                await failure(harness, harness.request(path, method=method), probe)
+                await harness.settle()
+                got = [(request.method, request.path) for request in harness.received[sent:]]
                 assert got == [(method, path)], f"{method} {path}: one send is one request"
-                told = {Delivery.MAYBE_SENT, Delivery.ANSWERED} if path == Scene.HALF else {Delivery.MAYBE_SENT}
-                assert probe.delivery in told, f"{method} {path}: the service may have it"
+                allowed = {Delivery.MAYBE_SENT, Delivery.ANSWERED} if path == Scenario.HALF else {Delivery.MAYBE_SENT}
+                assert probe.delivery in allowed, f"{method} {path}: the service may have received it"
 
     async def test_without_a_probe_a_lost_post_is_one_request_too(self) -> None:
-        async with self.stage() as stage:
+        async with self.harness() as harness:
             for sent, path in enumerate(LOST):
-                error = await failure(stage, stage.request(path), None)
-                await stage.settle()
-                assert list(stage.asked[sent:]) == [Asked("POST", path, b"{}")], f"{path}: one send is one request"
-                assert error.delivery != Delivery.NOT_SENT, f"{path}: it cannot be excluded that the service has it"
+                error = await failure(harness, harness.request(path), None)
+                await harness.settle()
+                assert list(harness.received[sent:]) == [ReceivedRequest("POST", path, b"{}")], (
+                    f"{path}: one send is one request"
+                )
+                assert error.delivery != Delivery.NOT_SENT, f"{path}: the service may have received it"
 
     async def test_without_a_probe_a_lost_get_is_a_transport_error(self) -> None:
-        async with self.stage() as stage:
+        async with self.harness() as harness:
             for path in LOST:
-                await failure(stage, stage.request(path, method="GET"), None)
+                await failure(harness, harness.request(path, method="GET"), None)
 
     @with_and_without_probe
     async def test_a_send_that_fails_leaves_no_connection_behind(self, is_probed: bool) -> None:
-        async with self.stage() as stage:
-            for path in (Scene.GARBAGE, Scene.SILENT):
+        async with self.harness() as harness:
+            for path in (Scenario.GARBAGE, Scenario.SILENT):
                 probe = probe_if(is_probed)
-                await failure(stage, stage.request(path, read=limit_for(path)), probe)
-                async with soon(f"{path}: the connection of a send that failed must be closed"):
-                    await stage.until_released()
-                assert probe is None or probe.delivery != Delivery.NOT_SENT, f"{path}: the service has it"
+                await failure(harness, harness.request(path, read=limit_for(path)), probe)
+                async with time_limit(f"{path}: the connection of a send that failed must be closed"):
+                    await harness.wait_for_open_requests()
+                assert probe is None or probe.delivery != Delivery.NOT_SENT, f"{path}: the service has received it"
 
     @with_and_without_probe
-    async def test_a_cancelled_send_leaves_no_connection_and_its_evidence_behind(self, is_probed: bool) -> None:
+    async def test_a_cancelled_send_leaves_its_evidence_and_no_connection_behind(self, is_probed: bool) -> None:
         probe = probe_if(is_probed)
-        async with self.stage() as stage, under_way(stage, stage.request(Scene.SILENT), probe) as sending:
-            await stage.settle()
+        async with self.harness() as harness, start_send(harness, harness.request(Scenario.SILENT), probe) as sending:
+            await harness.settle()
             sending.cancel()
             await cancelled(sending)
-            async with soon("the connection of a send that was cancelled must be closed"):
-                await stage.until_released()
+            async with time_limit("the connection of a send that was cancelled must be closed"):
+                await harness.wait_for_open_requests()
         assert probe is None or probe.delivery == Delivery.MAYBE_SENT
 
-    # -- bodies that break off -----------------------------------------------------------------------------------------
+    # -- incomplete bodies ---------------------------------------------------------------------------------------------
 
     @with_and_without_probe
-    async def test_a_body_that_breaks_off_is_a_body_error_with_what_was_received(self, is_probed: bool) -> None:
-        async with self.stage() as stage, await stage.send(stage.request(Scene.CUT), probe_if(is_probed)) as response:
-            error, got = await broken_chunks(stage, response)
+    async def test_an_incomplete_body_is_a_body_error_with_what_was_received(self, is_probed: bool) -> None:
+        async with (
+            self.harness() as harness,
+            await harness.send(harness.request(Scenario.CUT), probe_if(is_probed)) as response,
+        ):
+            error, got = await broken_chunks(harness, response)
         assert (error.received, error.delivery) == (len(got), Delivery.ANSWERED)
-        assert got == FIRST, "what had come was handed on"
+        assert got == FIRST, "what was received is returned"
 
     @with_and_without_probe
-    async def test_a_body_that_breaks_off_while_it_is_read_is_a_body_error(self, is_probed: bool) -> None:
-        async with self.stage() as stage:
-            stage.let_go()
-            async with await stage.send(stage.request(Scene.CUT), probe_if(is_probed)) as response:
+    async def test_an_incomplete_body_that_is_read_is_a_body_error(self, is_probed: bool) -> None:
+        async with self.harness() as harness:
+            harness.resume()
+            async with await harness.send(harness.request(Scenario.CUT), probe_if(is_probed)) as response:
                 with pytest.raises(BodyError) as caught:
                     await whole(response)
         assert caught.value.delivery == Delivery.ANSWERED
         assert 0 <= caught.value.received <= len(FIRST)
 
-    async def test_a_body_that_falls_silent_is_a_body_error(self) -> None:
-        async with self.stage() as stage:
-            async with await stage.send(stage.request(Scene.ENDLESS, read=LONGER)) as response:
-                error, got = await broken_chunks(stage, response)
-            async with soon("the connection of a body that fell silent must be closed"):
-                await stage.until_released()
+    async def test_a_body_that_times_out_is_a_body_error(self) -> None:
+        async with self.harness() as harness:
+            async with await harness.send(harness.request(Scenario.ENDLESS, read=LONGER)) as response:
+                error, got = await broken_chunks(harness, response)
+            async with time_limit("the connection of a body that timed out must be closed"):
+                await harness.wait_for_open_requests()
         assert (error.received, error.delivery) == (len(got), Delivery.ANSWERED)
 
     # -- closing -------------------------------------------------------------------------------------------------------
@@ -214,67 +226,67 @@ class Failures(OnStage):
     @with_and_without_probe
     async def test_after_closing_a_send_is_refused(self, is_probed: bool) -> None:
         probe = probe_if(is_probed)
-        async with self.stage() as stage:
-            await close(stage)
-            await close(stage)
-            error = await failure(stage, stage.request(), probe)
-            await stage.settle()
+        async with self.harness() as harness:
+            await close(harness)
+            await close(harness)
+            error = await failure(harness, harness.request(), probe)
+            await harness.settle()
             assert (type(error), error.delivery) == (TransportClosedError, Delivery.NOT_SENT)
-            assert list(stage.asked) == []
-            assert probe is None or probe.delivery == stage.unsent
+            assert list(harness.received) == []
+            assert probe is None or probe.delivery == harness.unsent
 
     @with_and_without_probe
-    async def test_closing_ends_the_connections_that_were_kept(self, is_probed: bool) -> None:
-        async with self.stage() as stage:
-            await answer(stage, "/short", probe=probe_if(is_probed))
-            await close(stage)
-            async with soon("closing the transport must close its connections"):
-                await stage.until_empty()
+    async def test_closing_ends_the_kept_alive_connections(self, is_probed: bool) -> None:
+        async with self.harness() as harness:
+            await answer(harness, "/short", probe=probe_if(is_probed))
+            await close(harness)
+            async with time_limit("closing the transport must close its connections"):
+                await harness.wait_for_connections()
 
     @with_and_without_probe
-    async def test_closing_ends_the_sends_that_are_under_way(self, is_probed: bool) -> None:
+    async def test_closing_ends_the_sends_in_progress(self, is_probed: bool) -> None:
         probe = probe_if(is_probed)
-        async with self.stage() as stage, under_way(stage, stage.request(Scene.SILENT), probe) as sending:
-            await close(stage)
-            async with soon("a send under way must end when its transport is closed"):
+        async with self.harness() as harness, start_send(harness, harness.request(Scenario.SILENT), probe) as sending:
+            await close(harness)
+            async with time_limit("a send in progress must end when its transport is closed"):
                 await asyncio.wait({sending})
-            assert not sending.cancelled(), "nobody cancelled it"
+            assert not sending.cancelled(), "its caller did not cancel it"
             error = sending.exception()
             assert isinstance(error, TransportClosedError)
-            assert error.delivery == Delivery.MAYBE_SENT, "the service had it"
+            assert error.delivery == Delivery.MAYBE_SENT, "the service has received it"
 
     @with_and_without_probe
-    async def test_closing_ends_the_bodies_that_are_still_coming(self, is_probed: bool) -> None:
+    async def test_closing_ends_the_bodies_that_are_incomplete(self, is_probed: bool) -> None:
         async with (
-            self.stage() as stage,
-            await stage.send(stage.request(Scene.ENDLESS), probe_if(is_probed)) as response,
+            self.harness() as harness,
+            await harness.send(harness.request(Scenario.ENDLESS), probe_if(is_probed)) as response,
         ):
-            await close(stage)
+            await close(harness)
             with pytest.raises(BodyError):
                 await whole(response)
 
 
-async def close(stage: Stage) -> None:
-    async with soon("aclose() must return"):
-        await stage.transport.aclose()
+async def close(harness: Harness) -> None:
+    async with time_limit("aclose() must return"):
+        await harness.transport.aclose()
 
 
 async def cancelled(sending: asyncio.Task[Response]) -> None:
-    async with soon("a cancelled send must end"):
+    async with time_limit("a cancelled send must end"):
         await asyncio.wait({sending})
     assert sending.cancelled(), f"a cancelled send ends as cancelled: {sending}"
 
 
-async def broken_chunks(stage: Stage, response: Response) -> tuple[BodyError, bytes]:
-    """What a body breaks off with, and what came before; the service goes on once the first part has come."""
+async def broken_chunks(harness: Harness, response: Response) -> tuple[BodyError, bytes]:
+    """The error of an incomplete body, and what was received of it; the service continues after the first part."""
     got = b""
-    with only_what_may_escape():
+    with check_errors():
         try:
-            async with soon("chunks() must end or raise"):
-                async for piece in response.chunks():
-                    got += piece
+            async with time_limit("chunks() must end or raise"):
+                async for chunk in response.chunks():
+                    got += chunk
                     if len(got) >= len(FIRST):
-                        stage.let_go()
+                        harness.resume()
         except BodyError as error:
             return error, got
-    pytest.fail("a body that is not whole must end with a BodyError")
+    pytest.fail("an incomplete body must end with a BodyError")

@@ -1,4 +1,4 @@
-"""The stage on which the sentences of the contract are played: a transport, and a service behind it."""
+"""What the tests of the contract run on: a transport, and the service that it reaches."""
 
 import asyncio
 import socket
@@ -9,58 +9,57 @@ import pytest
 from yarl import URL
 
 from vidgen_async.errors import CassetteError, TransportError
-from vidgen_async.transports.base import Response, Transport
-from vidgen_async.transports.contract.service import Asked, Pairs, Scene, Service, settle
+from vidgen_async.transports.base import Response, Transport, capabilities_of
+from vidgen_async.transports.contract.service import Pairs, ReceivedRequest, Scenario, Service, settle
 from vidgen_async.types.http import BytesBody, Delivery, Phase, Probe, Request, Timeouts, make_headers
 
-#: Seconds after which what must happen at once counts as never happening.
-PATIENCE = 10.0
+#: Seconds after which something that must happen immediately counts as missing.
+TIME_LIMIT = 10.0
 
 
-class Stage:
-    """A transport with a service behind it, which plays what ``ANSWERS`` and ``Scene`` say of each path.
+class Harness:
+    """A transport and a service, which plays what ``RESPONSES`` and ``Scenario`` define for each path.
 
-    ``asked`` is what the service received, in order. A stage without a network has no connections to tell of, and
-    leaves the methods that speak of them as they are.
+    A harness without a network has no connections and does not override the methods that wait for them.
     """
 
-    def __init__(self, transport: Transport, base: URL, asked: Sequence[Asked] = ()) -> None:
+    def __init__(self, transport: Transport, base: URL, received: Sequence[ReceivedRequest] = ()) -> None:
         self.transport = transport
         self.base = base
-        self._asked = asked
+        self._received = received
 
     @property
-    def asked(self) -> Sequence[Asked]:
-        """What the service received; a request counts from its first line on."""
-        return self._asked
+    def received(self) -> Sequence[ReceivedRequest]:
+        """What the service received, in order; a request counts from its first line on."""
+        return self._received
 
     def url(self, path: str) -> URL:
-        """Where this path is asked for."""
+        """The URL of this path."""
         return self.base.with_path(path)
 
     async def settle(self) -> None:
-        """Return when everything that has left is with the service."""
+        """Return when the service has received everything that was sent."""
         await asyncio.sleep(0)
 
-    def let_go(self) -> None:
-        """Let the service go on where it waits."""
+    def resume(self) -> None:
+        """Let the service continue where it waits."""
 
-    async def until_released(self) -> None:
-        """Return when every connection on which the service still owes something has been closed."""
+    async def wait_for_open_requests(self) -> None:
+        """Return when every connection with an incomplete response has been closed."""
 
-    async def until_empty(self) -> None:
+    async def wait_for_connections(self) -> None:
         """Return when every connection to the service has been closed."""
 
-    # -- what the sentences do with it ---------------------------------------------------------------------------------
+    # -- for the tests -------------------------------------------------------------------------------------------------
 
     @property
     def honours_gate(self) -> bool:
-        """Whether the transport passes the gate itself; else it is passed before ``send``, as the client does it."""
-        return bool(getattr(self.transport, "honours_gate", False))
+        """Whether the transport passes the gate itself; otherwise it is passed before ``send``, as by the client."""
+        return capabilities_of(self.transport).honours_gate
 
     @property
     def unsent(self) -> Delivery:
-        """What a probe can say of a request that never left."""
+        """What a probe shows of a request that was never sent."""
         return Delivery.NOT_SENT if self.honours_gate else Delivery.MAYBE_SENT
 
     def request(
@@ -83,39 +82,39 @@ class Stage:
         )
 
     async def send(self, request: Request, probe: Probe | None = None) -> Response:
-        """Send as the client does; a transport that hangs, or raises what it may not raise, fails the test."""
+        """Send as the client does; fail the test when the transport hangs or raises an exception of another class."""
         if probe is not None and not self.honours_gate:
             await probe.pass_gate()
-        with only_what_may_escape(is_gate_passed=probe is not None and not self.honours_gate):
-            async with soon(f"send() for {request.url.path} must return or raise"):
+        with check_errors(is_gate_passed=probe is not None and not self.honours_gate):
+            async with time_limit(f"send() for {request.url.path} must return or raise"):
                 return await self.transport.send(request, probe=probe)
 
 
 @asynccontextmanager
-async def soon(claim: str) -> AsyncIterator[None]:
-    """Fail with the claim when the block hangs."""
-    limit = asyncio.timeout(PATIENCE)
+async def time_limit(claim: str) -> AsyncIterator[None]:
+    """Fail with this claim when the block takes too long."""
+    limit = asyncio.timeout(TIME_LIMIT)
     try:
         async with limit:
             yield
     except TimeoutError:
         if not limit.expired():
             raise
-        pytest.fail(f"{claim}; it has not within {PATIENCE:g} s")
+        pytest.fail(f"{claim}; it has not within {TIME_LIMIT:g} s")
 
 
 @contextmanager
-def only_what_may_escape(*, is_gate_passed: bool = False) -> Iterator[None]:
-    """Fail when anything else comes out of a transport than TransportError, CassetteError, CancelledError, and what
-    the gate raised."""
+def check_errors(*, is_gate_passed: bool = False) -> Iterator[None]:
+    """Fail when the transport raises anything other than TransportError, CassetteError, CancelledError, and what the
+    gate raised."""
     try:
         yield
     except (TransportError, CassetteError, GateError):
         raise
     except Exception as error:
-        message = f"{_name(error)} came out; a transport makes a TransportError of it: {error}"
+        message = f"the transport raised {_name(error)} instead of a TransportError: {error}"
         if is_gate_passed and isinstance(error, RuntimeError):
-            message += " (a transport that hands its probe on says so with an attribute: honours_gate = True)"
+            message += " (a transport that passes its probe on must declare honours_gate = True)"
         raise AssertionError(message) from error
 
 
@@ -125,56 +124,56 @@ def _name(error: Exception) -> str:
 
 
 class GateError(OSError):
-    """What a gate raises here: of a kind that a transport converts when it comes from the network."""
+    """What a gate raises here: of a class that a transport converts when the network raises it."""
 
 
-class WatchedProbe(Probe):
-    """Keeps what was learnt, one after the other."""
+class RecordingProbe(Probe):
+    """Records each evidence of delivery, in order."""
 
-    __slots__ = ("seen",)
+    __slots__ = ("deliveries",)
 
     def __init__(self) -> None:
         super().__init__()
-        self.seen = [self.delivery]
+        self.deliveries = [self.delivery]
 
     def learn(self, delivery: Delivery, phase: Phase | None = None) -> None:
         super().learn(delivery, phase)
-        self.seen.append(self.delivery)
+        self.deliveries.append(self.delivery)
 
 
-class _Loopback(Stage):
-    """The service is on loopback, and nobody listens on the port for what is refused."""
+class _Loopback(Harness):
+    """The service is on loopback; connections to ``dead_port`` are refused."""
 
     def __init__(self, transport: Transport, service: Service, port: int, dead_port: int) -> None:
-        super().__init__(transport, URL(f"http://127.0.0.1:{port}"), service.asked)
+        super().__init__(transport, URL(f"http://127.0.0.1:{port}"), service.received)
         self._service = service
         self._port = port
         self._dead_port = dead_port
 
     def url(self, path: str) -> URL:
         url = super().url(path)
-        return url.with_port(self._dead_port) if path == Scene.REFUSED else url
+        return url.with_port(self._dead_port) if path == Scenario.REFUSED else url
 
     async def settle(self) -> None:
         await settle(self._port)
 
-    def let_go(self) -> None:
-        self._service.going.set()
+    def resume(self) -> None:
+        self._service.resumed.set()
 
-    async def until_released(self) -> None:
-        await self._service.until_none_is_owed()
+    async def wait_for_open_requests(self) -> None:
+        await self._service.wait_for_open_requests()
 
-    async def until_empty(self) -> None:
-        await self._service.until_none_is_left()
+    async def wait_for_connections(self) -> None:
+        await self._service.wait_for_connections()
 
 
 @asynccontextmanager
-async def _on_loopback(make_transport: Callable[[], Transport]) -> AsyncIterator[Stage]:
+async def _on_loopback(make_transport: Callable[[], Transport]) -> AsyncIterator[Harness]:
     service = Service()
     server = await asyncio.start_server(service.serve, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     try:
-        # Bound and not listening: connections are refused, and nobody else gets the port.
+        # Bound and not listening: connections are refused, and no other process gets the port.
         with socket.socket() as dead:
             dead.bind(("127.0.0.1", 0))
             async with aclosing(make_transport()) as transport:
@@ -185,14 +184,14 @@ async def _on_loopback(make_transport: Callable[[], Transport]) -> AsyncIterator
         await server.wait_closed()
 
 
-class OnStage:
-    """What the sentences stand on. The promises are those of ``TransportContract``."""
+class ContractTests:
+    """The base class of the tests; ``TransportContract`` documents its methods."""
 
     def make_transport(self) -> Transport:
-        """A new transport that reaches services over HTTP."""
-        message = f"{type(self).__name__} has neither a make_transport() nor a stage()"
+        """Make a transport that reaches services over HTTP."""
+        message = f"{type(self).__name__} has neither a make_transport() nor a harness()"
         raise NotImplementedError(message)
 
-    def stage(self) -> AbstractAsyncContextManager[Stage]:
-        """A new transport with the service behind it; leaving it closes both."""
+    def harness(self) -> AbstractAsyncContextManager[Harness]:
+        """Make a transport and its service; leaving the block closes both."""
         return _on_loopback(self.make_transport)

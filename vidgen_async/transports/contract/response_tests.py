@@ -1,4 +1,4 @@
-"""The sentences of the contract about requests, answers and their bodies."""
+"""The rules of the contract about requests, responses and their bodies."""
 
 import asyncio
 import hashlib
@@ -8,8 +8,8 @@ import pytest
 
 from vidgen_async.errors import BodyError
 from vidgen_async.transports.base import Response, Transport
-from vidgen_async.transports.contract.harness import OnStage, Stage, only_what_may_escape, soon
-from vidgen_async.transports.contract.service import ANSWERS, FIRST, LONG_BODY, REST, Asked, Scene
+from vidgen_async.transports.contract.harness import ContractTests, Harness, check_errors, time_limit
+from vidgen_async.transports.contract.service import FIRST, LONG_BODY, RESPONSES, REST, ReceivedRequest, Scenario
 from vidgen_async.types.http import Probe
 
 METHODS = ("GET", "POST", "PUT", "DELETE")
@@ -22,127 +22,129 @@ def probe_if(is_probed: bool) -> Probe | None:
 
 
 async def whole(response: Response) -> bytes:
-    with only_what_may_escape():
-        async with soon("read() must return or raise"):
+    with check_errors():
+        async with time_limit("read() must return or raise"):
             return await response.read()
 
 
-async def answer(stage: Stage, path: str, *, method: str = "POST", probe: Probe | None = None) -> tuple[int, bytes]:
-    async with await stage.send(stage.request(path, method=method), probe) as response:
+async def answer(harness: Harness, path: str, *, method: str = "POST", probe: Probe | None = None) -> tuple[int, bytes]:
+    async with await harness.send(harness.request(path, method=method), probe) as response:
         return response.status, await whole(response)
 
 
-class Answers(OnStage):
-    """What goes out and what comes back when all goes well."""
+class ResponseTests(ContractTests):
+    """What is sent and returned when nothing fails."""
 
     async def test_it_has_the_two_methods_of_a_transport(self) -> None:
-        async with self.stage() as stage:
-            assert isinstance(stage.transport, Transport), "a transport has send() and aclose()"
+        async with self.harness() as harness:
+            assert isinstance(harness.transport, Transport), "a transport has send() and aclose()"
 
     # -- requests ------------------------------------------------------------------------------------------------------
 
     @with_and_without_probe
     async def test_the_service_gets_one_request_as_it_was_made(self, is_probed: bool) -> None:
-        async with self.stage() as stage:
+        async with self.harness() as harness:
             for sent, method in enumerate(METHODS):
-                await answer(stage, "/short", method=method, probe=probe_if(is_probed))
-                expected = [Asked(method, "/short", b"" if method == "GET" else b"{}")]
-                assert list(stage.asked[sent:]) == expected, f"{method}: one send is one request, as it was made"
+                await answer(harness, "/short", method=method, probe=probe_if(is_probed))
+                expected = [ReceivedRequest(method, "/short", b"" if method == "GET" else b"{}")]
+                assert list(harness.received[sent:]) == expected, f"{method}: one send is one request, as it was made"
 
     @with_and_without_probe
-    async def test_headers_go_out_as_they_are_with_those_of_the_body(self, is_probed: bool) -> None:
+    async def test_headers_are_sent_unchanged_with_those_of_the_body(self, is_probed: bool) -> None:
         given = (("Accept", "application/json"), ("X-Twice", "one"), ("X-Twice", "two"))
-        async with self.stage() as stage:
-            request = stage.request(Scene.HEADERS, headers=given)
-            async with await stage.send(request, probe_if(is_probed)) as response:
+        async with self.harness() as harness:
+            request = harness.request(Scenario.HEADERS, headers=given)
+            async with await harness.send(request, probe_if(is_probed)) as response:
                 lines = (await whole(response)).decode().splitlines()
-        told = [line for line in lines if line.startswith(("accept:", "x-twice:"))]
-        assert told == ["accept: application/json", "x-twice: one", "x-twice: two"], "headers go out as they are"
-        assert {"content-type: application/json", "content-length: 2"} <= set(lines), "a body says what it is"
+        given_lines = [line for line in lines if line.startswith(("accept:", "x-twice:"))]
+        assert given_lines == ["accept: application/json", "x-twice: one", "x-twice: two"], "headers are sent unchanged"
+        assert {"content-type: application/json", "content-length: 2"} <= set(lines), "a body is sent with its headers"
 
     @with_and_without_probe
-    async def test_a_long_body_goes_out_whole_each_time_it_is_sent(self, is_probed: bool) -> None:
-        async with self.stage() as stage:
-            request = stage.request(Scene.DIGEST, body=LONG_BODY)
+    async def test_a_long_body_is_sent_completely_each_time(self, is_probed: bool) -> None:
+        async with self.harness() as harness:
+            request = harness.request(Scenario.DIGEST, body=LONG_BODY)
             for _ in range(2):
-                async with await stage.send(request, probe_if(is_probed)) as response:
+                async with await harness.send(request, probe_if(is_probed)) as response:
                     assert await whole(response) == hashlib.sha256(LONG_BODY).hexdigest().encode()
 
-    async def test_no_cookie_is_kept(self) -> None:
-        async with self.stage() as stage:
-            await answer(stage, "/cookie", method="GET")
-            _, headers = await answer(stage, Scene.HEADERS, method="GET")
-        assert "cookie:" not in headers.decode(), "what a service sets is not sent back"
+    async def test_no_cookie_is_stored(self) -> None:
+        async with self.harness() as harness:
+            await answer(harness, "/cookie", method="GET")
+            _, headers = await answer(harness, Scenario.HEADERS, method="GET")
+        assert "cookie:" not in headers.decode(), "a cookie of the service is not sent back"
 
     @with_and_without_probe
-    async def test_fifty_sends_at_once_get_their_own_answers(self, is_probed: bool) -> None:
-        async with self.stage() as stage:
+    async def test_fifty_concurrent_sends_get_their_own_responses(self, is_probed: bool) -> None:
+        async with self.harness() as harness:
             paths = ["/short", "/limit"] * 25
-            ends = await asyncio.gather(*(answer(stage, path, probe=probe_if(is_probed)) for path in paths))
+            ends = await asyncio.gather(*(answer(harness, path, probe=probe_if(is_probed)) for path in paths))
         assert ends == [(200, b"short"), (429, b"slow down")] * 25
 
-    # -- answers -------------------------------------------------------------------------------------------------------
+    # -- responses -----------------------------------------------------------------------------------------------------
 
     @with_and_without_probe
-    async def test_an_answer_has_status_headers_url_and_body(self, is_probed: bool) -> None:
-        async with self.stage() as stage:
-            request = stage.request("/short")
-            async with await stage.send(request, probe_if(is_probed)) as response:
+    async def test_a_response_has_status_headers_url_and_body(self, is_probed: bool) -> None:
+        async with self.harness() as harness:
+            request = harness.request("/short")
+            async with await harness.send(request, probe_if(is_probed)) as response:
                 assert (response.status, response.url) == (200, request.url)
                 assert (response.headers["etag"], response.headers["ETag"]) == ('"v1"', '"v1"')
                 assert await whole(response) == b"short"
 
-    async def test_headers_that_come_twice_are_kept_twice(self) -> None:
-        async with self.stage() as stage, await stage.send(stage.request("/twice")) as response:
+    async def test_headers_that_are_received_twice_are_returned_twice(self) -> None:
+        async with self.harness() as harness, await harness.send(harness.request("/twice")) as response:
             assert response.headers.getall("ratelimit-policy") == ["10;w=1", "50;w=60"]
 
     @with_and_without_probe
-    async def test_no_status_is_raised_followed_or_tried_again(self, is_probed: bool) -> None:
+    async def test_no_status_is_raised_followed_or_retried(self, is_probed: bool) -> None:
         rows = product(("GET", "POST"), ("/empty", "/found", "/moved", "/limit", "/broken", "/busy"))
-        async with self.stage() as stage:
+        async with self.harness() as harness:
             for sent, (method, path) in enumerate(rows):
-                got = await answer(stage, path, method=method, probe=probe_if(is_probed))
-                expected = (ANSWERS[path].status, ANSWERS[path].body)
-                assert got == expected, f"{method} {path}: a status is an answer, neither raised nor followed"
-                await stage.settle()
-                assert [asked.path for asked in stage.asked[sent:]] == [path], f"{method} {path}: one send, one request"
+                got = await answer(harness, path, method=method, probe=probe_if(is_probed))
+                expected = (RESPONSES[path].status, RESPONSES[path].body)
+                assert got == expected, f"{method} {path}: a status is returned, neither raised nor followed"
+                await harness.settle()
+                assert [request.path for request in harness.received[sent:]] == [path], (
+                    f"{method} {path}: one send, one request"
+                )
 
     # -- bodies --------------------------------------------------------------------------------------------------------
 
     @with_and_without_probe
     async def test_a_body_is_read_twice_as_the_same_bytes(self, is_probed: bool) -> None:
-        async with self.stage() as stage:
+        async with self.harness() as harness:
             for path in ("/json", "/long"):
-                async with await stage.send(stage.request(path), probe_if(is_probed)) as response:
+                async with await harness.send(harness.request(path), probe_if(is_probed)) as response:
                     first, second = await whole(response), await whole(response)
                 third = await whole(response)
-                assert first == ANSWERS[path].body, f"{path}: bodies are handed on as bytes, undecoded"
-                assert second is first, f"{path}: what was read is kept"
-                assert third == first, f"{path}: after closing too"
+                assert first == RESPONSES[path].body, f"{path}: bodies are returned as bytes, not decoded"
+                assert second is first, f"{path}: a second read returns the same bytes"
+                assert third == first, f"{path}: also after closing"
 
     @with_and_without_probe
-    async def test_chunks_are_at_most_as_long_as_asked(self, is_probed: bool) -> None:
-        async with self.stage() as stage:
+    async def test_partshave_at_most_the_requested_size(self, is_probed: bool) -> None:
+        async with self.harness() as harness:
             for size in (1000, 65536, 10_000_000):
-                async with await stage.send(stage.request("/long"), probe_if(is_probed)) as response:
-                    pieces = [piece async for piece in response.chunks(size)]
-                assert b"".join(pieces) == LONG_BODY, f"chunks({size}) gives the whole body"
-                assert max(map(len, pieces)) <= size, f"chunks({size}) gives pieces of at most that size"
-                assert all(pieces), f"chunks({size}): no piece is empty"
+                async with await harness.send(harness.request("/long"), probe_if(is_probed)) as response:
+                    parts = [chunk async for chunk in response.chunks(size)]
+                assert b"".join(parts) == LONG_BODY, f"chunks({size}) returns the whole body"
+                assert max(map(len, parts)) <= size, f"chunks({size}) returns chunks of at most that size"
+                assert all(parts), f"chunks({size}): no chunk is empty"
 
-    async def test_chunks_after_read_give_the_kept_bytes_again_and_again(self) -> None:
-        async with self.stage() as stage, await stage.send(stage.request("/long")) as response:
+    async def test_partsafter_read_return_the_same_bytes_each_time(self) -> None:
+        async with self.harness() as harness, await harness.send(harness.request("/long")) as response:
             await whole(response)
             for _ in range(2):
-                pieces = [piece async for piece in response.chunks(1000)]
-                assert (b"".join(pieces) == LONG_BODY, max(map(len, pieces))) == (True, 1000)
+                parts = [chunk async for chunk in response.chunks(1000)]
+                assert (b"".join(parts) == LONG_BODY, max(map(len, parts))) == (True, 1000)
 
     async def test_an_empty_body_has_no_chunks(self) -> None:
-        async with self.stage() as stage, await stage.send(stage.request("/empty")) as response:
-            assert [piece async for piece in response.chunks()] == []
+        async with self.harness() as harness, await harness.send(harness.request("/empty")) as response:
+            assert [chunk async for chunk in response.chunks()] == []
 
-    async def test_a_body_that_was_streamed_is_not_there_to_read(self) -> None:
-        async with self.stage() as stage, await stage.send(stage.request("/long")) as response:
+    async def test_a_body_that_was_streamed_cannot_be_read_again(self) -> None:
+        async with self.harness() as harness, await harness.send(harness.request("/long")) as response:
             async for _ in response.chunks():
                 pass
             with pytest.raises(BodyError):
@@ -151,27 +153,33 @@ class Answers(OnStage):
                 await anext(response.chunks())
 
     @with_and_without_probe
-    async def test_send_returns_before_the_body_has_come(self, is_probed: bool) -> None:
-        async with self.stage() as stage, await stage.send(stage.request(Scene.SLOW), probe_if(is_probed)) as response:
+    async def test_send_returns_before_the_body_was_received(self, is_probed: bool) -> None:
+        async with (
+            self.harness() as harness,
+            await harness.send(harness.request(Scenario.SLOW), probe_if(is_probed)) as response,
+        ):
             assert response.status == 200
-            stage.let_go()
+            harness.resume()
             assert await whole(response) == FIRST + REST
 
     @with_and_without_probe
-    async def test_a_body_is_handed_on_as_it_comes(self, is_probed: bool) -> None:
-        async with self.stage() as stage, await stage.send(stage.request(Scene.SLOW), probe_if(is_probed)) as response:
+    async def test_a_body_is_returned_as_it_is_received(self, is_probed: bool) -> None:
+        async with (
+            self.harness() as harness,
+            await harness.send(harness.request(Scenario.SLOW), probe_if(is_probed)) as response,
+        ):
             chunks, got = response.chunks(), b""
-            async with soon("the piece that has come must be handed on before the rest comes"):
+            async with time_limit("a received chunk must be returned before the rest is received"):
                 while len(got) < len(FIRST):
                     got += await anext(chunks)
-            stage.let_go()
-            async for piece in chunks:
-                got += piece
+            harness.resume()
+            async for chunk in chunks:
+                got += chunk
         assert got == FIRST + REST
 
-    async def test_leaving_the_block_releases_the_answer(self) -> None:
-        async with self.stage() as stage:
-            async with await stage.send(stage.request("/long")) as response:
+    async def test_leaving_the_block_releases_the_response(self) -> None:
+        async with self.harness() as harness:
+            async with await harness.send(harness.request("/long")) as response:
                 pass
             with pytest.raises(BodyError):
                 await whole(response)
@@ -179,11 +187,11 @@ class Answers(OnStage):
             await response.aclose()
 
     @with_and_without_probe
-    async def test_leaving_the_block_lets_go_of_a_body_that_is_still_coming(self, is_probed: bool) -> None:
-        async with self.stage() as stage:
-            async with await stage.send(stage.request(Scene.ENDLESS), probe_if(is_probed)) as response:
+    async def test_leaving_the_block_releases_an_incomplete_body(self, is_probed: bool) -> None:
+        async with self.harness() as harness:
+            async with await harness.send(harness.request(Scenario.ENDLESS), probe_if(is_probed)) as response:
                 pass
-            async with soon("the connection of an answer that was left half-way must be closed"):
-                await stage.until_released()
-            # Until here it is held, so that it is not closed by being forgotten.
+            async with time_limit("the connection of a response that was left early must be closed"):
+                await harness.wait_for_open_requests()
+            # Referenced until here, so that it is not closed by the garbage collector.
             del response

@@ -1,4 +1,4 @@
-"""Both bodies of an exchange: the request's, on its way out, and the answer's, on its way in."""
+"""The body of a request while it is sent, and the body of a response while it is received."""
 
 import asyncio
 import io
@@ -13,71 +13,71 @@ from yarl import URL
 
 from vidgen_async.errors import BodyError
 from vidgen_async.redaction.messages import excerpt
-from vidgen_async.transports.base import ClosedOnLeaving
-from vidgen_async.transports.direct.failures import showable, where
+from vidgen_async.transports.base import ResponseContext
+from vidgen_async.transports.direct.failures import showable, where, within
 from vidgen_async.types.http import CHUNK, Body, Headers, Request
 
 
-class Upload:
-    """A large body as aiohttp pulls it, piece by piece, so that a cancelled send stops soon.
+class StreamedBody:
+    """A large body, which aiohttp reads in chunks, so that a cancelled send stops soon.
 
-    Not a generator: what is dropped half-way needs no help from the event loop. ``error`` is what the body raised;
-    ``on_piece`` is called with whether another piece follows.
+    Not a generator: one that is dropped early leaves nothing for the event loop to finish. ``error`` is what the body
+    raised; ``on_chunk`` is called with whether another chunk follows.
     """
 
     def __init__(self, body: Body) -> None:
-        self._pieces = body.open()
+        self._chunks = body.open()
         self._left = body.length
         self._rest = memoryview(b"")
         self._is_busy = False
         self.error: Exception | None = None
-        self.on_piece: Callable[[bool], None] | None = None
+        self.on_chunk: Callable[[bool], None] | None = None
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> bytes:
         if not self._rest:
-            piece = await self._next()
-            if self.on_piece is not None:
-                self.on_piece(piece is not None)
-            if piece is None:
+            chunk = await self._next()
+            if self.on_chunk is not None:
+                self.on_chunk(chunk is not None)
+            if chunk is None:
                 raise StopAsyncIteration
-            self._rest = memoryview(piece)
+            self._rest = memoryview(chunk)
         head, self._rest = self._rest[:CHUNK], self._rest[CHUNK:]
         return bytes(head)
 
     async def _next(self) -> bytes | None:
         self._is_busy = True
         try:
-            piece = await anext(self._pieces, None)
-            self._left -= len(piece or b"")
-            if self._left < 0 or (piece is None and self._left):
-                # Fewer bytes than announced would leave the service waiting, more would be cut off in silence.
-                message = f"the body is {'longer' if self._left < 0 else 'shorter'} than it said"
+            chunk = await anext(self._chunks, None)
+            self._left -= len(chunk or b"")
+            if self._left < 0 or (chunk is None and self._left):
+                # With fewer bytes than declared the service would wait for the rest; more would be truncated silently.
+                message = f"the body is {'longer' if self._left < 0 else 'shorter'} than the length that it declares"
                 raise ValueError(message)
         except Exception as error:
             self.error = error
             raise
         finally:
             self._is_busy = False
-        return piece
+        return chunk
 
     async def aclose(self) -> None:
-        """Close the body's own iterator, once nobody is inside it: a cancelled writer that is ends it by itself."""
-        close = getattr(self._pieces, "aclose", None)
+        """Close the body's iterator, unless aiohttp's writer is reading it: that one ends it when it is cancelled."""
+        close = getattr(self._chunks, "aclose", None)
         if close is not None and not self._is_busy:
             await close()
 
 
-class DirectResponse(ClosedOnLeaving):
-    """An answer as it comes from the network. ``received`` of its BodyErrors counts the bytes that were handed on."""
+class DirectResponse(ResponseContext):
+    """A response from the network. ``received`` of its BodyErrors counts the bytes that were returned to the reader."""
 
     def __init__(
         self,
         answer: aiohttp.ClientResponse,
         request: Request,
-        upload: Upload | None = None,
+        upload: StreamedBody | None = None,
         on_close: Callable[["DirectResponse"], None] | None = None,
     ) -> None:
         self._answer = answer
@@ -86,9 +86,9 @@ class DirectResponse(ClosedOnLeaving):
         self._on_close = on_close
         self._body: bytes | None = None
         self._received = 0
-        self._reader: _Pieces | None = None
+        self._reader: _Chunks | None = None
         self._is_closed = False
-        self._is_cut = False
+        self._is_aborted = False
 
     @property
     def status(self) -> int:
@@ -109,69 +109,70 @@ class DirectResponse(ClosedOnLeaving):
         if self._body is None:
             content = self._answer.content
             if content.is_eof() and content.exception() is None and self._reader is None and not self._is_closed:
-                # It is all here: no limit for silence, no pieces.
+                # The whole body has been received: no read timeout, no chunks.
                 self._body = content.read_nowait()
                 self._received = len(self._body)
             else:
-                self._body = b"".join([piece async for piece in self.chunks()])
+                self._body = b"".join([chunk async for chunk in self.chunks()])
         return self._body
 
     def chunks(self, size: int = CHUNK) -> AsyncIterator[bytes]:
         if self._body is None:
-            return _Pieces(self._take, size)
-        kept = io.BytesIO(self._body)
+            return _Chunks(self._read_chunk, size)
+        body = io.BytesIO(self._body)
 
-        async def take(reader: _Pieces) -> bytes:
-            return kept.read(reader.size)
+        async def read(reader: _Chunks) -> bytes:
+            return body.read(reader.size)
 
-        return _Pieces(take, size)
+        return _Chunks(read, size)
 
-    async def _take(self, reader: "_Pieces") -> bytes:
+    async def _read_chunk(self, reader: "_Chunks") -> bytes:
         if self._is_closed or self._reader not in (None, reader):
-            raise self._broken("the body has been taken already, or the response is closed")
+            raise self._body_error("the body was already read as chunks, or the response is closed")
         self._reader = reader
         try:
-            piece = await self._read(reader.size)
+            chunk = await self._read(reader.size)
         except (aiohttp.ClientError, OSError, HttpProcessingError) as error:
             self._answer.close()
-            _forget_frames(error)
-            raise self._broken(self._what_broke(error)) from showable(error)
-        self._received += len(piece)
-        return piece
+            _drop_tracebacks(error)
+            raise self._body_error(self._problem_of(error)) from showable(error)
+        self._received += len(chunk)
+        return chunk
 
     async def _read(self, size: int) -> bytes:
         content = self._answer.content
         if content.is_eof():
             return await content.read(size)
-        # A chunk that is no HTTP leaves aiohttp's reader waiting for ever, without its own limit for silence.
+        # A malformed HTTP chunk leaves aiohttp's reader waiting indefinitely, without its own read timeout.
         async with asyncio.timeout(self._request.timeouts.read):
             return await content.read(size)
 
-    def _what_broke(self, error: Exception) -> str:
-        if self._is_cut:
-            return "the transport was closed while the body was coming"
+    def _problem_of(self, error: Exception) -> str:
+        if self._is_aborted:
+            return "the transport was closed before the whole body was received"
         if isinstance(error, TimeoutError):
-            return f"{where(self._request)} fell silent in the middle of the body"
-        return f"the body broke off ({excerpt(str(error))})"
+            limit = self._request.timeouts.read
+            return f"{where(self._request)} sent no more of the body {within(limit)}"
+        return f"the connection was lost within the body ({excerpt(str(error))})"
 
-    def _broken(self, what: str) -> BodyError:
+    def _body_error(self, what: str) -> BodyError:
         message = f"{self._request.op}: {what}; {self._received} bytes were received"
         return BodyError(message, op=self._request.op, received=self._received)
 
-    def cut(self) -> None:
-        """The transport closes: whoever reads gets a BodyError."""
-        self._is_cut = True
+    def abort(self) -> None:
+        """The transport is closed: a pending read raises BodyError."""
+        self._is_aborted = True
         self._answer.close()
 
     async def aclose(self) -> None:
         if self._is_closed:
             return
         self._is_closed = True
-        self._reader = None  # which holds the response
+        self._reader = None  # which references the response
         if self._on_close is not None:
             self._on_close(self)
         if self._answer.closed and self._upload is None:
-            # Read to the end: the connection went back to its pool already.
+            # The whole body was read: the connection is back in its pool.
             return
         self._answer.release()
         try:
@@ -183,31 +184,31 @@ class DirectResponse(ClosedOnLeaving):
 
     def __del__(self) -> None:
         if not self._answer.closed:
-            self._answer.close()  # first: the warning may be raised as an error
+            self._answer.close()  # before the warning, which may be raised as an error
             warnings.warn(
                 f"{self._request.op}: the response was never closed", ResourceWarning, stacklevel=2, source=self
             )
 
 
-def _forget_frames(error: BaseException | None) -> None:
-    """aiohttp's reader keeps the error, whose tracebacks would keep the reader."""
+def _drop_tracebacks(error: BaseException | None) -> None:
+    """aiohttp's reader references the error, whose tracebacks reference the reader."""
     while error is not None:
         error.__traceback__ = None
         error = error.__cause__
 
 
-class _Pieces:
-    """Not a generator: leaving an ``async for`` half-way leaves nothing behind for the event loop to finish."""
+class _Chunks:
+    """Not a generator: leaving an ``async for`` early leaves nothing for the event loop to finish."""
 
-    def __init__(self, take: Callable[["_Pieces"], Awaitable[bytes]], size: int) -> None:
-        self._take = take
+    def __init__(self, read: Callable[["_Chunks"], Awaitable[bytes]], size: int) -> None:
+        self._read = read
         self.size = size
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> bytes:
-        piece = await self._take(self)
-        if not piece:
+        chunk = await self._read(self)
+        if not chunk:
             raise StopAsyncIteration
-        return piece
+        return chunk

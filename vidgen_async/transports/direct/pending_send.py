@@ -1,4 +1,4 @@
-"""One send under way: what aiohttp is asked for, and how the send is ended from outside."""
+"""A send that is in progress: the arguments for aiohttp, and how the send is aborted."""
 
 import asyncio
 from collections.abc import Sequence
@@ -9,19 +9,19 @@ import aiohttp
 
 from vidgen_async.errors import ConnectionLostError, TransportError
 from vidgen_async.transports.direct import failures
-from vidgen_async.transports.direct.bodies import Upload
+from vidgen_async.transports.direct.bodies import StreamedBody
 from vidgen_async.transports.direct.connections import GuardedProtocol
 from vidgen_async.types.http import CHUNK, Body, Probe, Request, Timeouts
 
-#: Headers that aiohttp makes itself. From a session of the user's own, nothing else is added to a request.
+#: Headers that aiohttp makes itself. A session of the user's adds nothing else to a request.
 _AUTOMATIC = frozenset(
     {"host", "accept", "accept-encoding", "user-agent", "content-length", "transfer-encoding", "connection"}
 )
 
 
-class Form:
-    """What aiohttp is asked for by every request with these headers and time limits; the polls of a client share them,
-    so that it is found out once."""
+class RequestOptions:
+    """The arguments for aiohttp that all requests with these headers and time limits share, as the polls of a client
+    do: they are computed once."""
 
     __slots__ = ("headers", "options", "timeouts")
 
@@ -35,21 +35,21 @@ class Form:
             "raise_for_status": False,
         }
         if "Accept-Encoding" in request.headers:
-            # Who asks for an encoding gets the bytes as they come: lengths and ranges count those.
+            # A caller that asks for an encoding gets the bytes as received: lengths and ranges count those.
             self.options["auto_decompress"] = False
         elif "json" not in request.headers.get("Accept", ""):
             self.options["skip_auto_headers"] = ("Accept-Encoding",)
 
 
-class Flight:
-    """One send under way: its body, and the handle to end it from outside."""
+class PendingSend:
+    """A send in progress: its body, and the handle to abort it."""
 
     __slots__ = (
         "_cancels",
-        "_form",
+        "_options",
         "_task",
         "connection",
-        "is_cut",
+        "is_aborted",
         "is_on_new_connection",
         "probe",
         "request",
@@ -57,60 +57,61 @@ class Flight:
         "upload",
     )
 
-    def __init__(self, request: Request, probe: Probe | None, form: Form) -> None:
+    def __init__(self, request: Request, probe: Probe | None, options: RequestOptions) -> None:
         self.request = request
         self.probe = probe
-        self._form = form
+        self._options = options
         self.stop = asyncio.timeout(None)
-        self.is_cut = False
+        self.is_aborted = False
         self.is_on_new_connection = False
         self.connection: GuardedProtocol | None = None
-        """The one that was made for this send; None where none was, yet."""
-        self.upload: Upload | None = None
+        """The one that was opened for this send, or None."""
+        self.upload: StreamedBody | None = None
         self._task = asyncio.current_task()
         self._cancels = self._task.cancelling() if self._task else 0
 
-    def connected(self, connection: GuardedProtocol) -> None:
-        """A connection was made for this send."""
+    def set_connection(self, connection: GuardedProtocol) -> None:
+        """A connection was opened for this send."""
         self.connection, self.is_on_new_connection = connection, True
 
     async def options(self) -> dict[str, Any]:
-        """What aiohttp is asked for; opens the body."""
+        """The arguments for aiohttp; opens the body."""
         request = self.request
         if request.body is None:
-            return self._form.options
+            return self._options.options
         headers = list(request.headers.items())
         if "Content-Type" not in request.headers:
             headers.append(("Content-Type", request.body.content_type))
         data = await self._open_body(request.body)
         if self.upload is not None and "Content-Length" not in request.headers:
             headers.append(("Content-Length", str(request.body.length)))
-        return {**self._form.options, "headers": headers, "data": data}
+        return {**self._options.options, "headers": headers, "data": data}
 
-    async def _open_body(self, body: Body) -> bytes | Upload:
-        """A small body in one piece; a larger one to be pulled."""
+    async def _open_body(self, body: Body) -> bytes | StreamedBody:
+        """A small body as bytes; a larger one to be streamed."""
         try:
             if body.length <= CHUNK:
                 return b"".join([piece async for piece in body.open()])
-            self.upload = Upload(body)
+            self.upload = StreamedBody(body)
         except Exception as error:
             raise failures.unsendable(self.request, "its body could not be read", error) from error
-        self.upload.on_piece = self._piece_goes_out
+        self.upload.on_chunk = self._on_chunk
         return self.upload
 
-    def _piece_goes_out(self, is_more: bool) -> None:
-        # aiohttp counts silence only once the body is out; a service that takes nothing more would hold us for ever.
+    def _on_chunk(self, is_more: bool) -> None:
+        # aiohttp applies its read timeout only after the whole body; without this limit, a service that stops reading
+        # would block the send indefinitely.
         limit = self.request.timeouts.read
-        if limit is not None and not self.is_cut:
+        if limit is not None and not self.is_aborted:
             self.stop.reschedule(asyncio.get_running_loop().time() + limit if is_more else None)
 
-    def is_nobodys_cancel(self) -> bool:
-        """Whether a CancelledError is here although nobody cancelled the caller."""
+    def is_cancelled_by_aiohttp(self) -> bool:
+        """Whether a CancelledError was raised although the caller was not cancelled."""
         return self._task is not None and self._task.cancelling() <= self._cancels
 
     def explain(self, error: Exception) -> TransportError:
         """The TransportError for what aiohttp raised."""
-        if self.is_cut:
+        if self.is_aborted:
             return failures.closed(self.request, self.probe, error)
         if self.stop.expired():
             return failures.upload_stalled(self.request, self.probe, error)
@@ -118,17 +119,18 @@ class Flight:
             return failures.body_failed(self.upload.error, self.request, self.probe, error)
         explained = failures.explain(error, self.request, self.probe)
         if isinstance(explained, ConnectionLostError) and self.probe is None and not self.is_on_new_connection:
-            # With bytes of an answer, aiohttp's message is what it had parsed of it.
+            # Where a part of a response was received, aiohttp's message is what it had parsed of it.
             explained.is_reused = isinstance(getattr(error, "message", ""), str)
         return explained
 
-    def answered(self) -> None:
+    def stop_upload_limit(self) -> None:
+        """The response has begun: the rest of the body has no time limit of its own."""
         if self.upload is not None:
-            self.upload.on_piece = None
+            self.upload.on_chunk = None
 
-    def cut(self) -> None:
-        self.is_cut = True
-        # Over already: then there is nothing to end.
+    def abort(self) -> None:
+        self.is_aborted = True
+        # RuntimeError: the send has ended already.
         with suppress(RuntimeError):
             self.stop.reschedule(asyncio.get_running_loop().time())
 
@@ -137,8 +139,8 @@ class Flight:
             await self.upload.aclose()
 
 
-class Exactly:
-    """Client middleware for a session of the user's own: the request's headers, and none of the session's."""
+class ExactHeaders:
+    """Client middleware for a session of the user's: sends the request's headers, and none of the session's."""
 
     def __init__(self, headers: Sequence[tuple[str, str]]) -> None:
         self._headers = headers

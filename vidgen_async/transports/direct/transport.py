@@ -1,4 +1,4 @@
-"""The real network: aiohttp, made to tell what left, and to send once what may not be sent twice."""
+"""The network, by aiohttp: with evidence of what was sent, and without its own retries."""
 
 import asyncio
 import inspect
@@ -17,21 +17,21 @@ from vidgen_async.transports.direct import failures
 from vidgen_async.transports.direct.bodies import DirectResponse
 from vidgen_async.transports.direct.connections import ON_CONNECTION, GuardedConnector
 from vidgen_async.transports.direct.evidence import (
-    BrokenOffError,
-    Evidence,
-    GateRefusedError,
+    GateError,
+    NoRetryError,
+    SendEvidence,
     make_trace,
     send_only_once,
 )
-from vidgen_async.transports.direct.pending_send import Exactly, Flight, Form
+from vidgen_async.transports.direct.pending_send import ExactHeaders, PendingSend, RequestOptions
 from vidgen_async.types.http import Delivery, Phase, Probe, Request
 
-#: After the cut, sends are given this long (seconds) to leave: somebody's gate may refuse to be cancelled.
-_LINGER = 5.0
+#: Seconds for which aborted sends are awaited: the gate of a caller may not end when it is cancelled.
+_ABORT_TIMEOUT = 5.0
 
 
-#: Of the headers of an answer, in bytes and in number: a receipt must not be lost by a header. Not every aiohttp that
-#: is allowed has each limit.
+#: Limits for the headers of a response, in bytes and in number: a receipt must not be lost because of a header. Not
+#: every supported version of aiohttp has each of them.
 _HEADER_LIMITS: dict[str, Any] = {
     name: value
     for name, value in (("max_line_size", 65_536), ("max_field_size", 1 << 20), ("max_headers", 10_000))
@@ -43,9 +43,9 @@ def proxy_url(value: str | URL) -> URL:
     """The URL of a proxy; ValueError names the problem, without its user name and password."""
     try:
         url = URL(value)
-        url.port  # noqa: B018 - read here, where a port that is no number is an error of the setting
+        url.port  # noqa: B018 - here, where a port that is not a number is an error of this setting
     except (TypeError, ValueError):
-        # What yarl says quotes the URL.
+        # The message of yarl quotes the URL.
         message = "is not a URL (a user name or password in it must be percent-encoded)"
         raise ValueError(message) from None
     if url.scheme not in ("http", "https") or not url.host:
@@ -55,23 +55,24 @@ def proxy_url(value: str | URL) -> URL:
 
 
 class DirectTransport:
-    """Carries requests over the network. Nothing is opened before the first send.
+    """Sends requests over the network. Nothing is opened before the first send.
 
-    A send **with a probe** (a create) gets a connection of its own in a private session: never a kept-alive one, no
-    limit on how many, no cookies, no second try, its gate awaited when the connection is up. A send **without** one
-    (reads, uploads) uses a pool of kept-alive connections, also without a second try; polls, other reads and videos
-    have a pool each, so that none of them waits for another. Or ``session`` where one is given: there aiohttp may
-    repeat a GET whose connection broke, and all share its pool.
+    A send **with a probe** (a create) uses a new connection in a private session: no limit on their number, no cookies,
+    no retry; its gate is awaited when the connection is ready. A send **without** one (reads, uploads) uses a pool of
+    kept-alive connections, also without a retry; polls, other reads and videos have separate pools, so that none waits
+    for another. With ``session``, all of these share its pool instead, and aiohttp may resend a GET whose connection
+    was lost.
 
-    :param session: lends its connections, with its own certificates and proxy, to the sends without a probe. It is
-        never closed here, and headers, cookies, credentials and middlewares of its own do not touch the requests.
-        Creates never use it: what they need of the following must be given here too.
-    :param max_connections: of the pool of polls, and as many of the pool of other reads.
-    :param max_streams: of the pool of videos: downloads and streams.
-    :param trust_env: take the proxy from ``HTTPS_PROXY``, ``HTTP_PROXY`` and ``NO_PROXY``; ``netrc`` is never read.
-    :param proxy: the URL of a proxy, instead.
-    :param ssl: an ``SSLContext``, an ``aiohttp.Fingerprint``, or False for no check of certificates.
-    :param grace: seconds that :meth:`aclose` waits for what is under way.
+    Args:
+        session: Its connections, with its certificates and proxy, are used by the sends without a probe. It is never
+            closed here, and its own headers, cookies, credentials and middlewares do not change the requests. Creates
+            never use it: the arguments below that they need must be given, too.
+        max_connections: The size of the pool of polls, and of the pool of other reads.
+        max_streams: The size of the pool of videos (downloads and streams).
+        trust_env: Use the proxy of ``HTTPS_PROXY``, ``HTTP_PROXY`` and ``NO_PROXY``; ``netrc`` is never read.
+        proxy: The URL of a proxy, instead.
+        ssl: An ``SSLContext``, an ``aiohttp.Fingerprint``, or False to disable the verification of certificates.
+        grace: Seconds for which :meth:`aclose` waits for sends and responses in progress.
     """
 
     honours_gate = True
@@ -99,7 +100,7 @@ class DirectTransport:
         except ValueError as error:
             message = f"proxy {error}"
             raise ConfigurationError(message) from None
-        self._given = session
+        self._session = session
         self._max_connections = max_connections
         self._max_streams = max_streams
         self._trust_env = trust_env
@@ -108,154 +109,163 @@ class DirectTransport:
         self._pools: dict[tuple[str, bool], aiohttp.ClientSession] = {}
         """By the pool that a request names, and by whether it needs a new connection."""
         self._private: aiohttp.ClientSession | None = None
-        self._home: tuple[int, asyncio.AbstractEventLoop] | None = None
+        self._owner: tuple[int, asyncio.AbstractEventLoop] | None = None
         self._is_closed = False
-        self._form: Form | None = None
-        self._flights: set[Flight] = set()
+        self._options: RequestOptions | None = None
+        self._pending: set[PendingSend] = set()
         self._responses: WeakSet[DirectResponse] = WeakSet()
         self._idle = asyncio.Event()
 
     async def send(self, request: Request, *, probe: Probe | None = None) -> DirectResponse:
-        """Send one request; returns when status and headers have come.
+        """Send one request; return when the status line and the headers have been received.
 
-        Raises a TransportError with the evidence, ClientStateError on another event loop or in a forked child, and
-        what the gate raised, as it was raised. Cancelled, it closes the connection; what was already handed to the
-        operating system (at most a few pieces of 64 KiB) may still leave, and the probe says so.
+        When it is cancelled, it closes the connection; data that was already passed to the operating system (a few
+        chunks of 64 KiB at most) may still be sent, and the probe shows this.
+
+        Raises:
+            TransportError: With the evidence.
+            ClientStateError: On another event loop or in a forked child process.
+            Exception: What the gate raised, unchanged.
         """
         try:
             self._check_state(request, probe)
-            flight = Flight(request, probe, self._form_of(request))
+            pending = PendingSend(request, probe, self._options_of(request))
         except Exception:
             if probe is not None:
                 probe.record_not_sent(Phase.BUILD)
             raise
-        self._flights.add(flight)
+        self._pending.add(pending)
         outcome: DirectResponse | Exception | None = None
         try:
-            outcome = await self._attempt(flight)
+            outcome = await self._attempt(pending)
         finally:
             if not isinstance(outcome, DirectResponse):
-                await flight.aclose()
-            self._flights.discard(flight)
+                await pending.aclose()
+            self._pending.discard(pending)
             self._note_idle()
         if isinstance(outcome, DirectResponse):
             return outcome
         try:
-            # Outside of any except block, so that a gate's own exception keeps its cause and context.
+            # Outside of any except block, so that the gate's exception keeps its own cause and context.
             raise outcome
         finally:
             del outcome
 
     async def aclose(self) -> None:
-        """Refuse further sends, wait ``grace`` seconds for what is under way, then end it: sends with a
-        TransportClosedError, reads of open responses with a BodyError. Twice is fine."""
+        """Refuse further sends, wait ``grace`` seconds for those in progress, then abort them: sends raise
+        TransportClosedError, reads of open responses BodyError. May be called twice."""
         self._is_closed = True
-        if self._home is None:
+        if self._owner is None:
             return
-        pid, home = self._home
+        pid, loop = self._owner
         if pid != os.getpid():
-            # The sockets are the parent's too: closing them here would take them from its event loop.
+            # The parent process has the same sockets: closing them here would end the parent's connections.
             return
-        if home is not asyncio.get_running_loop() and not home.is_closed():
-            message = "the transport must be closed on the event loop that it was used on"
+        if loop is not asyncio.get_running_loop() and not loop.is_closed():
+            message = "the transport must be closed on the event loop on which it was used"
             raise ClientStateError(message)
-        if not home.is_closed():
-            await self._wait_idle(self._grace)
-            self._cut()
-            await self._wait_idle(_LINGER)
+        if not loop.is_closed():
+            await self._wait_until_idle(self._grace)
+            self._abort()
+            await self._wait_until_idle(_ABORT_TIMEOUT)
         for session in (self._private, *self._pools.values()):
             if session is not None:
                 await session.close()
 
     def _check_state(self, request: Request, probe: Probe | None) -> None:
         here = (os.getpid(), asyncio.get_running_loop())
-        if self._home is None and not self._is_closed:
-            self._home = here
-        if self._home is not None and self._home[0] != here[0]:
-            message = f"{request.op}: this process is a fork of the one that used the transport; make a new one in it"
+        if self._owner is None and not self._is_closed:
+            self._owner = here
+        if self._owner is not None and self._owner[0] != here[0]:
+            message = f"{request.op}: this process is a fork of the one that used the transport; make a new one there"
             raise ClientStateError(message)
         if self._is_closed:
             raise failures.closed(request, Probe())
-        if probe is None and self._given is not None and self._given.closed:
+        if probe is None and self._session is not None and self._session.closed:
             raise failures.closed(request, Probe(), what="the session that was given to the transport is closed")
-        if self._home is not None and self._home[1] is not here[1]:
+        if self._owner is not None and self._owner[1] is not here[1]:
             message = f"{request.op}: the transport was used on another event loop; make a new one for this loop"
             raise ClientStateError(message)
 
-    def _form_of(self, request: Request) -> Form:
-        form = self._form
-        if form is None or form.headers is not request.headers or form.timeouts is not request.timeouts:
+    def _options_of(self, request: Request) -> RequestOptions:
+        options = self._options
+        if options is None or options.headers is not request.headers or options.timeouts is not request.timeouts:
             failures.check_request(request)
-            form = self._form = Form(request)
+            options = self._options = RequestOptions(request)
         else:
-            failures.check_request(request, checked=form.headers)
-        return form
+            failures.check_request(request, checked=options.headers)
+        return options
 
     # -- one send ----------------------------------------------------------------------------------------------------
 
-    async def _attempt(self, flight: Flight) -> DirectResponse | Exception:
-        """The response, or what is to be raised."""
-        request, probe = flight.request, flight.probe
+    async def _attempt(self, pending: PendingSend) -> DirectResponse | Exception:
+        """The response, or the exception to raise."""
+        request, probe = pending.request, pending.probe
         try:
-            async with flight.stop:
-                answer = await (self._read(flight) if probe is None else self._create(flight, probe))
+            async with pending.stop:
+                answer = await (self._read(pending) if probe is None else self._create(pending, probe))
         except asyncio.CancelledError:
-            if probe is None and flight.is_nobodys_cancel() and self._given is not None and self._given.closed:
-                # aiohttp cancels whoever waits for a connection when the session is closed.
+            if (
+                probe is None
+                and pending.is_cancelled_by_aiohttp()
+                and self._session is not None
+                and self._session.closed
+            ):
+                # aiohttp cancels the sends that wait for a connection when the session is closed.
                 return failures.closed(request, probe, what="the session that was given to the transport was closed")
             raise
-        except GateRefusedError as refused:
+        except GateError as refused:
             return refused.error
         except TransportError as error:
             return error
-        except BrokenOffError as broken:
-            return flight.explain(broken.error)
+        except NoRetryError as broken:
+            return pending.explain(broken.error)
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            return flight.explain(error)
-        flight.answered()
-        if answer.closed and flight.upload is None:  # it has come as a whole: nothing to wait for, nothing to cut
+            return pending.explain(error)
+        pending.stop_upload_limit()
+        if answer.closed and pending.upload is None:  # the whole response was received: there is nothing to abort
             return DirectResponse(answer, request)
-        response = DirectResponse(answer, request, flight.upload, self._forget)
-        if flight.is_cut:
-            response.cut()
+        response = DirectResponse(answer, request, pending.upload, self._forget)
+        if pending.is_aborted:
+            response.abort()
         else:
             self._responses.add(response)
         return response
 
-    async def _read(self, flight: Flight) -> aiohttp.ClientResponse:
-        """The lean path: no traces."""
-        request = flight.request
-        options = await flight.options()
-        if self._given is None:
+    async def _read(self, pending: PendingSend) -> aiohttp.ClientResponse:
+        """Send without trace signals."""
+        request = pending.request
+        options = await pending.options()
+        if self._session is None:
             pool = self._pool_of(request)
-            connecting = ON_CONNECTION.set(flight.connected)
+            connecting = ON_CONNECTION.set(pending.set_connection)
             try:
                 return await pool.request(request.method, request.url, **options, **self._route(request))
             finally:
                 ON_CONNECTION.reset(connecting)
-        flight.is_on_new_connection = True  # of a session of the user's own nothing is known
+        pending.is_on_new_connection = True  # a user's session does not report this
         headers = options["headers"]
         headers = headers if isinstance(headers, list) else list(headers.items())
         # aiohttp refuses an Authorization header beside credentials of the session or of a netrc file.
         shown = [item for item in headers if item[0].lower() != "authorization"]
-        options = {**options, "headers": shown, "middlewares": (Exactly(headers),)}
-        return await self._given.request(request.method, request.url, **options)
+        options = {**options, "headers": shown, "middlewares": (ExactHeaders(headers),)}
+        return await self._session.request(request.method, request.url, **options)
 
-    async def _create(self, flight: Flight, probe: Probe) -> aiohttp.ClientResponse:
-        """The careful path."""
-        request = flight.request
+    async def _create(self, pending: PendingSend, probe: Probe) -> aiohttp.ClientResponse:
+        """Send with evidence and a gate."""
+        request = pending.request
         try:
-            options = {**await flight.options(), **self._route(request)}
+            options = {**await pending.options(), **self._route(request)}
             session = self._own_private()
         except BaseException:
             probe.record_not_sent(Phase.BUILD)
             raise
-        evidence = Evidence(probe, flight, body_length=0 if request.body is None else request.body.length)
-        connecting = ON_CONNECTION.set(flight.connected)
+        evidence = SendEvidence(probe, pending, body_length=0 if request.body is None else request.body.length)
+        connecting = ON_CONNECTION.set(pending.set_connection)
         try:
             answer = await session.request(request.method, request.url, **options, trace_request_ctx=evidence)
         except BaseException:
-            evidence.conclude()
+            evidence.record_failure()
             raise
         finally:
             ON_CONNECTION.reset(connecting)
@@ -265,7 +275,7 @@ class DirectTransport:
     def _route(self, request: Request) -> Mapping[str, Any]:
         proxy, url = self._proxy, request.url
         if proxy is None and self._trust_env:
-            # Not aiohttp's own trust_env: that reads netrc too, and fails where it has an entry for the host.
+            # Not aiohttp's own trust_env: it also reads netrc, and fails where that has an entry for the host.
             named = getproxies_environment().get(url.scheme)
             if named and not proxy_bypass(url.host or ""):
                 try:
@@ -297,7 +307,7 @@ class DirectTransport:
     def _own_private(self) -> aiohttp.ClientSession:
         if self._private is None:
             self._private = aiohttp.ClientSession(
-                # Without the cache, a look-up belongs to one send: it is traced and cancelled with it.
+                # Without the cache, a DNS query belongs to one send: it is traced and cancelled with it.
                 connector=GuardedConnector(ssl=self._ssl, limit=0, force_close=True, use_dns_cache=False),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 trace_configs=[make_trace()],
@@ -313,10 +323,10 @@ class DirectTransport:
         self._note_idle()
 
     def _note_idle(self) -> None:
-        if not self._flights and not self._responses:
+        if not self._pending and not self._responses:
             self._idle.set()
 
-    async def _wait_idle(self, seconds: float) -> None:
+    async def _wait_until_idle(self, seconds: float) -> None:
         self._idle.clear()
         self._note_idle()
         if seconds > 0 and not self._idle.is_set():
@@ -326,9 +336,9 @@ class DirectTransport:
             except TimeoutError:
                 return
 
-    def _cut(self) -> None:
-        for flight in self._flights:
-            flight.cut()
+    def _abort(self) -> None:
+        for pending in self._pending:
+            pending.abort()
         for response in list(self._responses):
-            response.cut()
+            response.abort()
             self._responses.discard(response)

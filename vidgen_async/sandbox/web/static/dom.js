@@ -1,8 +1,8 @@
-// The few things that are done to the document. Whatever the service holds goes in as text, never as markup.
+// Helpers for the document. Data of the service is inserted as text, never as markup.
 
 export const find = (selector) => document.querySelector(selector);
 
-/** A copy of a template's element, and the elements in it that have a data-ref, by that name. */
+/** Returns a copy of a template's element, and its elements with a data-ref by that name. */
 export function copyOf(templateId) {
   const node = document.getElementById(templateId).content.firstElementChild.cloneNode(true);
   const refs = {};
@@ -10,10 +10,10 @@ export function copyOf(templateId) {
   return { node, refs };
 }
 
-/** Sets the text only if it is another one: a selection in it survives. */
+/** Sets the text only if it differs, so that a selection in it stays. */
 export function setText(element, text) {
-  const wanted = String(text ?? "");
-  if (element.textContent !== wanted) element.textContent = wanted;
+  const newText = String(text ?? "");
+  if (element.textContent !== newText) element.textContent = newText;
 }
 
 export function setAttribute(element, name, value) {
@@ -26,7 +26,7 @@ export function setTime(element, { text, iso, title }) {
   setAttribute(element, "title", title);
 }
 
-/** The options of a select; what was chosen stays chosen where it can, else `usual` is. */
+/** Sets the options of a select. The selected option stays selected if it still exists; `usual` is selected otherwise. */
 export function setOptions(select, choices, usual = "") {
   const chosen = [select.value, usual].find((each) => choices.some(([value]) => value === each));
   select.replaceChildren(...choices.map(([value, text]) => new Option(text, value)));
@@ -55,8 +55,8 @@ export class Detail {
 }
 
 /**
- * Elements that follow a list of items, one for each key. An element is made once and never moved: a video in it plays
- * on, and focus, selection and open details stay. `make(item)` gives a row: `{node, show(item), tick?(now), isHeld?()}`.
+ * Elements for a list of items, one per key. An element is created once and never moved, so that a video in it continues,
+ * and focus, selection and open details stay. `make(item)` returns a row: `{node, show(item), tick?(now), isHeld?()}`.
  */
 export class Rows {
   constructor(parent, keyOf, make) {
@@ -66,7 +66,7 @@ export class Rows {
     this.rows = new Map();
   }
 
-  /** Held rows stay although their item has left the list, if `mayHold`: it may only be too old to be listed. */
+  /** If `mayHold`, held rows stay without their item, because the list may be cut off before it. */
   show(items, mayHold = false) {
     const keys = items.map(this.keyOf);
     this.#drop(new Set(keys), mayHold);

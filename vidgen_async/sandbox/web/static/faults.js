@@ -4,24 +4,24 @@ import { Rows, copyOf, find, setOptions, setText } from "./dom.js";
 import { ask, carryOut } from "./service.js";
 
 export class Faults {
-  constructor(lookAgain) {
-    this.lookAgain = lookAgain;
+  constructor(refresh) {
+    this.refresh = refresh;
     this.available = [];
     this.form = find("#add-fault");
     this.args = find("#fault-args");
-    this.rows = new Rows(find("#faults table"), (fault) => fault.id, (fault) => new FaultRow(fault, lookAgain));
+    this.rows = new Rows(find("#faults table"), (fault) => fault.id, (fault) => new FaultRow(fault, refresh));
     this.form.elements.fault.addEventListener("change", () => this.#showArguments());
     this.form.addEventListener("submit", (event) => this.#add(event));
     find("#remove-faults").addEventListener("click", (event) => this.#removeAll(event.currentTarget));
     find("#fail-next").addEventListener("submit", failNext);
   }
 
-  /** What can be planned, as GET /sandbox/faults tells. */
-  offer({ ops, available }) {
+  /** Sets the operations and faults to select, as GET /sandbox/faults returns them. */
+  setAvailable({ ops, available }) {
     this.available = available;
     const { op, fault } = this.form.elements;
     setOptions(op, ops.map((each) => [each, each === "*" ? "* (any)" : each]), "videos.create");
-    setOptions(fault, available.map(({ name }) => [name, spoken(name)]), "close_after_body");
+    setOptions(fault, available.map(({ name }) => [name, labelOf(name)]), "close_after_body");
     this.#showArguments();
   }
 
@@ -37,7 +37,7 @@ export class Faults {
 
   #showArguments() {
     const chosen = this.#chosen();
-    setText(find("#fault-says"), chosen?.says.replaceAll("`", ""));
+    setText(find("#fault-description"), chosen?.description.replaceAll("`", ""));
     this.args.replaceChildren(...(chosen?.args ?? []).map(fieldOf));
   }
 
@@ -53,28 +53,28 @@ export class Faults {
     await carryOut(this.form, this.form.querySelector("output"), () =>
       ask("POST", "/sandbox/faults", { ...body, args: this.#arguments() }),
     );
-    this.lookAgain();
+    this.refresh();
   }
 
   #arguments() {
-    const given = (this.#chosen()?.args ?? []).map((arg) => [arg.name, valueOf(arg, this.form.elements[`arg-${arg.name}`])]);
-    return Object.fromEntries(given.filter(([, value]) => value !== undefined));
+    const values = (this.#chosen()?.args ?? []).map((arg) => [arg.name, valueOf(arg, this.form.elements[`arg-${arg.name}`])]);
+    return Object.fromEntries(values.filter(([, value]) => value !== undefined));
   }
 
   async #removeAll(button) {
     await carryOut(button, find("#faults-problem"), () => ask("DELETE", "/sandbox/faults"));
-    this.lookAgain();
+    this.refresh();
   }
 }
 
 class FaultRow {
-  constructor(fault, lookAgain) {
+  constructor(fault, refresh) {
     Object.assign(this, copyOf("fault-row"));
     this.refs.remove.setAttribute("aria-label", `Remove the fault ${fault.fault} of ${fault.op}`);
     this.refs.remove.addEventListener("click", async () => {
       const path = `/sandbox/faults/${encodeURIComponent(fault.id)}`;
       await carryOut(this.refs.remove, find("#faults-problem"), () => ask("DELETE", path));
-      lookAgain();
+      refresh();
     });
   }
 
@@ -97,11 +97,11 @@ async function failNext(event) {
     done.textContent = "The next task that is created will fail.";
 }
 
-const spoken = (name) => name.replaceAll("_", " ");
+const labelOf = (name) => name.replaceAll("_", " ");
 const isFlag = ({ type }) => type === "boolean";
 const isNumber = ({ type }) => type === "integer" || type === "number";
 
-/** The field for an argument. What is left empty is not sent, so that the fault's own default holds. */
+/** Returns the field of an argument. An empty field is not sent, so that the fault's default applies. */
 function fieldOf(arg) {
   const label = document.createElement("label");
   const input = document.createElement("input");
@@ -110,13 +110,13 @@ function fieldOf(arg) {
     input.type = "checkbox";
     input.checked = arg.default === true;
     label.className = "check";
-    label.append(input, ` ${arg.name === "made" ? "carried out: the task is made and charged" : spoken(arg.name)}`);
+    label.append(input, ` ${arg.name === "made" ? "handle the request: the task is created and charged" : labelOf(arg.name)}`);
     return label;
   }
   if (isNumber(arg)) Object.assign(input, { type: "number", step: "any" });
   input.required = arg.required;
   input.placeholder = arg.default === undefined || arg.default === null ? "" : asText(arg.default);
-  label.append(`${spoken(arg.name)} `, input);
+  label.append(`${labelOf(arg.name)} `, input);
   return label;
 }
 

@@ -2,18 +2,18 @@
 
 import { Rows, copyOf, find, setOptions, setText, setTime } from "./dom.js";
 import { ask, carryOut } from "./service.js";
-import { number, quoted, wholeMoment } from "./words.js";
+import { number, quoted, wholeMoment } from "./format.js";
 
 const SPEEDS = [0, 1, 10, 60, 600, 3600];
 const nameOf = (speed) => (speed === 0 ? "paused" : `${speed}×`);
 
 export class Clock {
-  constructor(lookAgain) {
+  constructor(refresh) {
     this.select = find("#speed");
     this.read = { now: Date.now() / 1000, speed: 0, at: performance.now() };
     const set = async (control, body) => {
       await carryOut(control, find("#clock-problem"), () => ask("POST", "/sandbox/clock", body));
-      lookAgain();
+      refresh();
     };
     this.select.addEventListener("change", () => set(this.select, { speed: Number(this.select.value) }));
     find("#advance").addEventListener("click", ({ target }) => {
@@ -27,7 +27,7 @@ export class Clock {
     setText(find("#speed-shown"), `speed: ${nameOf(speed)}`);
   }
 
-  /** Seconds on the sandbox's clock, between two looks too. */
+  /** The sandbox's time in seconds, also between two polls. */
   now() {
     const { now, speed, at } = this.read;
     return now + ((performance.now() - at) / 1000) * speed;
@@ -51,7 +51,7 @@ export class Exports {
   constructor(announce) {
     this.block = find("#exports");
     find("#copy").addEventListener("click", async ({ currentTarget }) => {
-      const text = await copied(this.block);
+      const text = await copy(this.block);
       setText(currentTarget, text);
       announce(text);
       setTimeout(() => setText(currentTarget, "Copy"), 2000);
@@ -65,8 +65,8 @@ export class Exports {
   }
 }
 
-/** What came of copying: without the clipboard the lines are selected for the person to copy. */
-async function copied(block) {
+/** Copies the lines and returns a message. Without access to the clipboard it selects them, for the user to copy. */
+async function copy(block) {
   try {
     await navigator.clipboard.writeText(`${block.textContent}\n`);
     return "Copied";
@@ -77,8 +77,8 @@ async function copied(block) {
 }
 
 export class Accounts {
-  constructor(lookAgain) {
-    this.rows = new Rows(find("#account-list"), (account) => account.name, (account) => new AccountRow(account, lookAgain));
+  constructor(refresh) {
+    this.rows = new Rows(find("#account-list"), (account) => account.name, (account) => new AccountRow(account, refresh));
   }
 
   show({ accounts }) {
@@ -87,7 +87,7 @@ export class Accounts {
 }
 
 class AccountRow {
-  constructor({ name }, lookAgain) {
+  constructor({ name }, refresh) {
     Object.assign(this, copyOf("account-row"));
     const { form } = this.refs;
     setText(this.refs.name, name);
@@ -98,7 +98,7 @@ class AccountRow {
       const balance = Number(form.elements.balance.value);
       const isDone = await carryOut(form, form.querySelector("output"), () => ask("PATCH", path, { balance }));
       if (isDone) this.#close(form);
-      lookAgain();
+      refresh();
     });
   }
 

@@ -1,4 +1,4 @@
-// Looks at the sandbox once a second and shows what it holds.
+// Polls the state of the sandbox once a second and shows it.
 
 import { find, setOptions, setText } from "./dom.js";
 import { Faults } from "./faults.js";
@@ -6,33 +6,33 @@ import { Accounts, Clock, Exports } from "./header.js";
 import { Problem, ask, carryOut } from "./service.js";
 import { Tasks } from "./tasks.js";
 import { Creates, Ledger, Uploads } from "./tables.js";
-import { number } from "./words.js";
+import { number } from "./format.js";
 
-const LOOK_EVERY = 1000;
-const TICK_EVERY = 250;
+const POLL_INTERVAL = 1000;
+const TICK_INTERVAL = 250;
 const LIMITS = [100, 300, 1000];
 const LISTS = { tasks: "#tasks", creates: "#creates", ledger: "#ledger", assets: "#uploads", faults: "#faults" };
 
 const announce = (text) => setText(find("#announcements"), text);
 const filter = find("#filter");
-const clock = new Clock(lookAgain);
-const faults = new Faults(lookAgain);
+const clock = new Clock(refresh);
+const faults = new Faults(refresh);
 const exportLines = new Exports(announce);
-const sections = [new Tasks(announce), new Creates(), new Ledger(), new Uploads(lookAgain), new Accounts(lookAgain), faults];
+const sections = [new Tasks(announce), new Creates(), new Ledger(), new Uploads(refresh), new Accounts(refresh), faults];
 
 let limit = LIMITS[0];
 let state = null;
-let goneSince = null;
+let unreachableSince = null;
 let linksUrl = null;
 let hasControls = null;
 let wake = () => {};
 
-/** Look at once instead of at the end of the second. */
-function lookAgain() {
+/** Polls immediately instead of at the end of the interval. */
+function refresh() {
   wake();
 }
 
-const pause = () => new Promise((resolve) => { wake = resolve; setTimeout(resolve, LOOK_EVERY); });
+const pause = () => new Promise((resolve) => { wake = resolve; setTimeout(resolve, POLL_INTERVAL); });
 
 const untilVisible = () =>
   new Promise((resolve) => {
@@ -44,32 +44,32 @@ async function follow() {
   for (;;) {
     await untilVisible();
     try {
-      await look();
+      await poll();
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
-      showGone(error);
+      showUnreachable(error);
     }
     await pause();
   }
 }
 
-async function look() {
+async function poll() {
   const found = await ask("GET", `/sandbox/state?limit=${limit}`);
-  if (!Array.isArray(found?.tasks)) throw new Problem("something else answers here", 0);
-  // Another sandbox at this address: this page may not load videos from its links.
+  if (!Array.isArray(found?.tasks)) throw new Problem("this address is not a sandbox any more", 0);
+  // Another sandbox has this address: this page is not allowed to load videos from its links.
   if (linksUrl !== null && found.links_url !== linksUrl) return location.reload();
   linksUrl = found.links_url;
-  if (hasControls === null || goneSince) await offerControls();
+  if (hasControls === null || unreachableSince) await loadControls();
   state = found;
   clock.show(state);
-  showHere();
+  showReachable();
   show();
 }
 
-/** A sandbox without control paths has nothing that a form could do. */
-async function offerControls() {
+/** Hides the forms if the sandbox has no control paths. */
+async function loadControls() {
   try {
-    faults.offer(await ask("GET", "/sandbox/faults"));
+    faults.setAvailable(await ask("GET", "/sandbox/faults"));
     hasControls = true;
   } catch (error) {
     if (error.status !== 404) throw error;
@@ -78,21 +78,21 @@ async function offerControls() {
   document.body.classList.toggle("has-controls", hasControls);
 }
 
-function showHere() {
-  if (goneSince) announce("The sandbox answers again.");
-  goneSince = null;
+function showReachable() {
+  if (unreachableSince) announce("The sandbox answers again.");
+  unreachableSince = null;
   find("#gone").hidden = true;
   document.body.classList.remove("is-gone");
   find("#link-state").dataset.state = "live";
   setText(find("#link-state"), "live");
 }
 
-function showGone(problem) {
-  if (!goneSince) announce(`No news: ${problem.message}.`);
-  goneSince ??= new Date();
-  const since = goneSince.toLocaleTimeString("en-GB");
-  const last = state ? " What you see is how it was before." : "";
-  setText(find("#gone"), `No news since ${since}: ${problem.message}.${last} Asking again every second.`);
+function showUnreachable(problem) {
+  if (!unreachableSince) announce(`Disconnected: ${problem.message}.`);
+  unreachableSince ??= new Date();
+  const since = unreachableSince.toLocaleTimeString("en-GB");
+  const last = state ? " The page shows the last known state." : "";
+  setText(find("#gone"), `Disconnected since ${since}: ${problem.message}.${last} Retrying every second.`);
   find("#gone").hidden = false;
   document.body.classList.add("is-gone");
   find("#link-state").dataset.state = "gone";
@@ -115,7 +115,7 @@ function showFilter() {
   find("#filter-field").hidden = names.length < 2;
 }
 
-/** The state as it is shown: newest first, and of the chosen account. A create without a task belongs to nobody. */
+/** Returns the state of the selected account, newest first. Creates without a task are shown for every account. */
 function viewOf({ tasks, creates, ledger, assets, faults: planned, accounts, now, counts }) {
   const isMine = ({ account }) => !filter.value || account === filter.value;
   const owners = new Map(tasks.map((task) => [task.id, task]));
@@ -134,7 +134,7 @@ function viewOf({ tasks, creates, ledger, assets, faults: planned, accounts, now
   };
 }
 
-/** How many there are, how many of them are shown, and what it means that there are none. */
+/** Shows the number of items, a button for more of them, or the text for an empty list. */
 function showExtent(name, section, view) {
   const known = state[name].length;
   const all = Math.max(state.counts?.[name] ?? 0, known);
@@ -155,12 +155,12 @@ function showRest(rest, known, all) {
     button.type = "button";
     button.addEventListener("click", () => {
       limit = LIMITS.find((each) => each > limit) ?? limit;
-      lookAgain();
+      refresh();
     });
     rest.append(document.createElement("span"), button);
   }
-  const [words, button] = rest.children;
-  setText(words, `The newest ${number(known)} of ${number(all)}.`);
+  const [text, button] = rest.children;
+  setText(text, `The newest ${number(known)} of ${number(all)}.`);
   setText(button, `Show ${number(Math.min(more ?? 0, all))}`);
   button.hidden = more === undefined;
 }
@@ -170,15 +170,15 @@ function tick() {
   for (const section of sections) section.tick?.(clock.now());
 }
 
-/** Tables are laid out as cards on a narrow screen; browsers then forget what they are. */
-function keepTableRoles() {
+/** Sets the roles of tables, which browsers drop when they are laid out as cards on a narrow screen. */
+function setTableRoles() {
   const roles = { table: "table", "thead, tbody": "rowgroup", tr: "row", td: "cell", th: "columnheader" };
   const places = [document, ...[...document.querySelectorAll("template")].map(({ content }) => content)];
   for (const [selector, role] of Object.entries(roles))
     for (const place of places) for (const element of place.querySelectorAll(selector)) element.setAttribute("role", role);
 }
 
-function offerReset() {
+function enableReset() {
   const dialog = find("#reset-dialog");
   find("#reset").addEventListener("click", () => dialog.showModal());
   dialog.querySelector("form").addEventListener("submit", async (event) => {
@@ -186,12 +186,12 @@ function offerReset() {
     event.preventDefault();
     const isDone = await carryOut(event.target, dialog.querySelector("output"), () => ask("POST", "/sandbox/reset", {}));
     if (isDone) dialog.close();
-    lookAgain();
+    refresh();
   });
 }
 
-keepTableRoles();
-offerReset();
+setTableRoles();
+enableReset();
 filter.addEventListener("change", () => state && show());
-setInterval(() => state && !goneSince && !document.hidden && tick(), TICK_EVERY);
+setInterval(() => state && !unreachableSince && !document.hidden && tick(), TICK_INTERVAL);
 follow();

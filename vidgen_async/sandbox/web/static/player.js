@@ -1,5 +1,5 @@
-// The video of one task, inline. A link is taken when a person asks to play, and kept: the state brings a newly signed
-// one with every look, and a player that got it would start again.
+// The video of one task, inline. The player keeps the link with which it was started: every poll returns a newly signed
+// link, and a player with a new link starts from the beginning.
 
 import { setText } from "./dom.js";
 
@@ -34,14 +34,14 @@ export class Player {
     video.muted = true;
     video.playsInline = true;
     video.setAttribute("aria-label", `Video of task ${this.taskId}`);
-    video.addEventListener("error", () => this.#tell(video));
+    video.addEventListener("error", () => this.#showProblem(video));
     video.addEventListener("waiting", () => setText(this.refs.videoProblem, ""));
     video.src = this.url;
     this.video = video;
     this.refs.screen.replaceChildren(video);
     this.refs.player.hidden = false;
     this.onOpen();
-    video.play().catch(() => {}); // the error event tells, or the person presses play
+    video.play().catch(() => {}); // the error event reports it, or the user presses play
   }
 
   close() {
@@ -55,10 +55,10 @@ export class Player {
     this.refs.screen.replaceChildren();
   }
 
-  #tell(video) {
+  #showProblem(video) {
     if (video !== this.video) return;
     const { origin } = new URL(video.currentSrc || video.src);
-    setText(this.refs.videoProblem, `The video did not come from ${origin}: the link may have expired, or a fault was played.`);
+    setText(this.refs.videoProblem, `The video could not be loaded from ${origin}: the link may have expired, or there was a fault.`);
     this.refs.again.hidden = false;
   }
 }

@@ -1,6 +1,6 @@
-// Asking the sandbox's own paths.
+// Requests to the sandbox's own paths.
 
-/** Why something was not done, in words for a person; `status` is 0 when there was no answer. */
+/** Why a request failed, as text for the user; `status` is 0 if there was no answer. */
 export class Problem extends Error {
   constructor(message, status) {
     super(message);
@@ -8,11 +8,11 @@ export class Problem extends Error {
   }
 }
 
-const PATIENCE = 10_000;
+const TIMEOUT = 10_000;
 
-/** The JSON of an answer, or a Problem. */
+/** Returns the JSON of an answer, or throws a Problem. */
 export async function ask(method, path, body) {
-  const options = { method, cache: "no-store", redirect: "error", signal: AbortSignal.timeout(PATIENCE) };
+  const options = { method, cache: "no-store", redirect: "error", signal: AbortSignal.timeout(TIMEOUT) };
   if (body !== undefined) {
     options.headers = { "Content-Type": "application/json" };
     options.body = JSON.stringify(body);
@@ -38,7 +38,7 @@ function parsed(text) {
   }
 }
 
-/** Does `work` for a button or form that is disabled meanwhile; a Problem is shown in `output`. True if it was done. */
+/** Runs `work` for a button or form that is disabled meanwhile. Shows a Problem in `output`. Returns whether it succeeded. */
 export async function carryOut(control, output, work) {
   if (control.ariaBusy === "true") return false;
   control.ariaBusy = "true";

@@ -2,9 +2,9 @@
 
 import { Detail, Rows, copyOf, find, setAttribute, setText, setTime } from "./dom.js";
 import { ask, carryOut } from "./service.js";
-import { bytes, moment, number, pretty, signed, span } from "./words.js";
+import { bytes, moment, number, pretty, signed, span } from "./format.js";
 
-/** A link to a task's row. */
+/** Makes an anchor a link to a task's row. */
 function linkTo(anchor, taskId) {
   anchor.hidden = !taskId;
   setText(anchor, taskId);
@@ -18,13 +18,13 @@ export class Ledger {
   }
 
   show({ ledger, now, isOneAccount }) {
-    const seen = new Map();
-    const told = ledger.toReversed().map((entry) => {
-      const facts = JSON.stringify(entry);
-      seen.set(facts, (seen.get(facts) ?? 0) + 1);
-      return { entry, now, isOneAccount, key: `${seen.get(facts)} ${facts}` };
+    const counts = new Map();
+    const items = ledger.toReversed().map((entry) => {
+      const json = JSON.stringify(entry);
+      counts.set(json, (counts.get(json) ?? 0) + 1);
+      return { entry, now, isOneAccount, key: `${counts.get(json)} ${json}` };
     });
-    this.rows.show(told.toReversed());
+    this.rows.show(items.toReversed());
   }
 }
 
@@ -46,8 +46,8 @@ class LedgerRow {
 }
 
 export class Uploads {
-  constructor(lookAgain) {
-    this.rows = new Rows(find("#uploads table"), ({ asset }) => asset.id, (told) => new UploadRow(told, lookAgain));
+  constructor(refresh) {
+    this.rows = new Rows(find("#uploads table"), ({ asset }) => asset.id, (item) => new UploadRow(item, refresh));
   }
 
   show({ assets, now, isOneAccount }) {
@@ -56,14 +56,14 @@ export class Uploads {
 }
 
 class UploadRow {
-  constructor({ asset }, lookAgain) {
+  constructor({ asset }, refresh) {
     Object.assign(this, copyOf("upload-row"));
     const { refs } = this;
-    refs.remove.setAttribute("aria-label", `Delete ${asset.name}, as the service may`);
+    refs.remove.setAttribute("aria-label", `Delete ${asset.name}`);
     refs.remove.addEventListener("click", async () => {
       const path = `/sandbox/assets/${encodeURIComponent(asset.id)}`;
       await carryOut(refs.remove, find("#uploads-problem"), () => ask("DELETE", path));
-      lookAgain();
+      refresh();
     });
   }
 
@@ -89,7 +89,7 @@ class UploadRow {
 
 export class Creates {
   constructor() {
-    this.rows = new Rows(find("#creates table"), ({ create }) => `${create.n} ${create.received_at}`, (told) => new CreateRow(told));
+    this.rows = new Rows(find("#creates table"), ({ create }) => `${create.n} ${create.received_at}`, (item) => new CreateRow(item));
   }
 
   show({ creates, now, isCut }) {
@@ -125,8 +125,8 @@ class CreateRow {
 
   #showDetail() {
     const { body, sha256 } = this.create;
-    const missing = sha256 === null ? "The body did not arrive, or was not read." : "The body is no JSON.";
+    const missing = sha256 === null ? "The body did not arrive, or was not read." : "The body is not JSON.";
     setText(this.refs.body, body === null ? missing : pretty(body));
-    setText(this.refs.sha, sha256 === null ? "" : `SHA-256 of the bytes: ${sha256}`);
+    setText(this.refs.sha, sha256 === null ? "" : `SHA-256 of the body: ${sha256}`);
   }
 }

@@ -1,8 +1,8 @@
-// The tasks: their state, and their videos.
+// The tasks: their states and videos.
 
 import { Detail, Rows, copyOf, find, setAttribute, setText, setTime } from "./dom.js";
 import { Player } from "./player.js";
-import { count, moment, number, shortened, signed, span } from "./words.js";
+import { count, moment, number, shortened, signed, span } from "./format.js";
 
 const KNOWN = ["queued", "running", "completed", "failed"];
 const SHOWN_PROMPT = 240;
@@ -11,12 +11,12 @@ export class Tasks {
   constructor(announce) {
     this.announce = announce;
     this.statuses = null;
-    this.rows = new Rows(find("#tasks table"), ({ task }) => task.id, (told) => new TaskRow(told));
+    this.rows = new Rows(find("#tasks table"), ({ task }) => task.id, (item) => new TaskRow(item));
   }
 
   show({ tasks, refunds, now, isShort, isOneAccount }) {
-    const told = tasks.map((task) => ({ task, now, isOneAccount, refund: refunds.get(task.id) }));
-    this.rows.show(told, isShort);
+    const items = tasks.map((task) => ({ task, now, isOneAccount, refund: refunds.get(task.id) }));
+    this.rows.show(items, isShort);
     setText(find("#states"), `${statesOf(tasks)}${isShort ? ` of the newest ${number(tasks.length)}` : ""}`);
     this.#announce(tasks);
   }
@@ -25,7 +25,7 @@ export class Tasks {
     this.rows.tick(now);
   }
 
-  /** Tells a screen reader what has ended since the last look. */
+  /** Announces to screen readers which tasks have ended since the last poll. */
   #announce(tasks) {
     const before = this.statuses;
     this.statuses = new Map(tasks.map((task) => [task.id, task.status]));
@@ -81,7 +81,7 @@ class TaskRow {
     if (this.detail.isOpen) this.#showDetail();
   }
 
-  /** How far it is, between two looks. */
+  /** Updates the progress, also between two polls. */
   tick(now) {
     const { progress, left } = this.refs;
     const { status, starts_at: start, ends_at: end, created_at: made } = this.task;

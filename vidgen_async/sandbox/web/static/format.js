@@ -1,4 +1,4 @@
-// How values are written.
+// Formats values as text.
 
 const CLOCK = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const DAY = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
@@ -9,7 +9,7 @@ export const number = (value) => NUMBER.format(value);
 export const count = (value, one, many = `${one}s`) => `${number(value)} ${value === 1 ? one : many}`;
 export const signed = (points) => (points > 0 ? `+${number(points)}` : number(points).replace("-", "−"));
 
-/** A moment in local time; the day is said when it is another one than that of `now`. */
+/** A time in the local time zone, with its day if that is not the day of `now`. */
 export function moment(seconds, now) {
   const date = new Date(seconds * 1000);
   const isToday = date.toDateString() === new Date(now * 1000).toDateString();
@@ -17,13 +17,13 @@ export function moment(seconds, now) {
   return { text: isToday ? clock : `${DAY.format(date)} ${clock}`, iso: date.toISOString(), title: FULL.format(date) };
 }
 
-/** The sandbox's own now: always with its day. */
+/** A time with its day. */
 export function wholeMoment(seconds) {
   const date = new Date(seconds * 1000);
   return { text: `${DAY.format(date)} ${CLOCK.format(date)}`, iso: date.toISOString(), title: FULL.format(date) };
 }
 
-/** A length of time, in its two largest units. */
+/** A duration in its two largest units. */
 export function span(seconds) {
   const left = Math.max(0, Math.ceil(seconds));
   const units = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
@@ -42,7 +42,7 @@ export function bytes(size) {
 
 export const shortened = (text, limit) => (text.length > limit ? `${text.slice(0, limit)}…` : text);
 
-/** JSON for people; very long strings, image data above all, are cut. */
+/** Indented JSON; very long strings, such as image data, are cut off. */
 export function pretty(value) {
   const cut = (_, part) =>
     typeof part === "string" && part.length > 4000
@@ -51,5 +51,5 @@ export function pretty(value) {
   return JSON.stringify(value, cut, 2);
 }
 
-/** A word as a shell takes it. */
+/** A word quoted for a shell. */
 export const quoted = (word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'"'"'`)}'`);

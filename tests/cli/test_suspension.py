@@ -1,4 +1,4 @@
-"""The picture of a whole terminal, when somebody suspends the program (Ctrl-Z) and lets it go on."""
+"""The live view when the process is suspended (Ctrl-Z) and continued."""
 
 import os
 import pty
@@ -12,23 +12,26 @@ from tests.signals import accept_signals
 from .conftest import environment
 
 PROGRAM = """
-import select
+import asyncio
 import sys
 from rich.console import Console
-from rich.text import Text
-from vidgen_async.cli.terminal.alternate_screen import Canvas
+from rich.live import Live
+from vidgen_async.cli.watch.display import _suspendable
 
-with Canvas(Console(force_terminal=True, width=40, height=5)) as canvas:
-    canvas.draw([Text("the picture")])
-    while not select.select([sys.stdin], [], [], 0.05)[0]:
-        pass  # a signal just before one long wait would be handled only after it
-    canvas.draw([Text("the picture")])
+async def main():
+    live = Live("the view", console=Console(force_terminal=True), screen=True, auto_refresh=False)
+    with _suspendable(live), live:
+        live.refresh()
+        await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
+        live.refresh()
+
+asyncio.run(main())
 """
 
 ENTERED, LEFT = b"\x1b[?1049h", b"\x1b[?1049l"
 
 
-def test_a_suspended_program_gives_the_terminal_back_and_paints_all_of_it_anew_when_it_goes_on():
+def test_a_suspended_process_restores_the_terminal_and_a_continued_one_draws_the_view_again():
     ours, theirs = pty.openpty()
     with accept_signals(signal.SIGTSTP):
         process = subprocess.Popen(  # noqa: S603 - our own program
@@ -42,7 +45,7 @@ def test_a_suspended_program_gives_the_terminal_back_and_paints_all_of_it_anew_w
     watchdog = threading.Timer(50, process.kill)
     watchdog.start()
     try:
-        _read_until(ours, b"the picture")
+        _read_until(ours, b"the view")
 
         process.send_signal(signal.SIGTSTP)
         _, status = os.waitpid(process.pid, os.WUNTRACED)
@@ -59,7 +62,7 @@ def test_a_suspended_program_gives_the_terminal_back_and_paints_all_of_it_anew_w
     assert os.WIFSTOPPED(status)
     assert b"\x1b[?25h" in while_stopped
     assert at_last.count(ENTERED) == 1
-    assert at_last.index(ENTERED) < at_last.index(b"the picture")
+    assert at_last.index(ENTERED) < at_last.index(b"the view")
     assert process.returncode == 0
 
 

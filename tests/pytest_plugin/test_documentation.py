@@ -1,0 +1,39 @@
+"""The page about testing an app shows tests that pass, and commands that do what it states."""
+
+import pytest
+
+from tests.docs.documentation import PAGES, find_blocks, find_program
+
+from .conftest import FAST_SANDBOX
+
+PAGE = "docs/testing.md"
+
+
+def find_commands() -> list[list[str]]:
+    """The arguments of each run of pytest on the page."""
+    (shell,) = [block.text for block in find_blocks("sh") if block.page == PAGE]
+    return [line.split()[1:] for line in shell.splitlines() if line.startswith("pytest")]
+
+
+@pytest.mark.slow
+def test_the_web_app_is_tested_in_the_sandbox(project):
+    (project.home / "shop.py").write_text(find_program("def make_app(").text)
+    project.tests(find_program("from shop import make_app").text)
+    ran = project.pytest()
+    assert "1 passed" in ran.text
+    assert list(project.home.glob("**/*.db")) == []
+
+
+@pytest.mark.slow
+def test_the_last_command_replays_what_the_first_one_recorded(project):
+    project.tests(find_program("vidgen_client: Client").text, "tests/test_boats.py")
+    project.tests(FAST_SANDBOX, "tests/conftest.py")
+    record, replay = find_commands()
+    for arguments in (record, replay):
+        assert "1 passed" in project.pytest(*arguments).text
+    assert (project.home / "tests" / "cassettes" / "test_boats" / "test_a_boat_is_made.json").is_file()
+
+
+def test_the_page_names_each_fixture():
+    fixtures = ("vidgen_sandbox", "vidgen_client", "vidgen_cassette")
+    assert [name for name in fixtures if f"`{name}`" not in PAGES[PAGE]] == []

@@ -1,0 +1,107 @@
+"""The values of secret names in a text: assignments, JSON, query strings, however they are escaped."""
+
+import re
+from collections.abc import Iterator
+
+from vidgen_async.redaction.pseudonyms import unescape
+from vidgen_async.redaction.secret_names import Kind, is_credential, is_word, kind_of, names_a_secret
+
+_QUOTE = r"\\{0,16}(?:[\"']|&(?:quot|apos|#34|#39);)"
+_NAME = r"[\w.%-]++(?:\[[\w-]{0,32}\])*+"
+_PAIR = re.compile(
+    rf"(?P<query>[?&;](?:amp;)?)?(?<![\w.%-])(?P<name>{_NAME})(?P<end>{_QUOTE})?\s{{0,3}}(?P<mark>[:=])\s{{0,3}}"
+    rf"(?P<quote>{_QUOTE})?(?:(?:Bearer|Basic|Digest|Token)\s{{1,3}})?+",
+    re.IGNORECASE,
+)
+_IN_QUERY = re.compile(r"[^&;#\s\"'<>\\]*")
+_BARE = re.compile(r"[^\s&\"'<>\\]+")
+#: An apostrophe within a word ends nothing.
+_QUOTED = {
+    '"': re.compile(r'(?:[^"\\]|\\.)*', re.DOTALL),
+    "'": re.compile(r"(?:[^'\\]|\\.|'(?=\w))*", re.DOTALL),
+}
+_BRACKET_OR_STRING = re.compile(r"[\[{]|[\]}]|\"(?:[^\"\\]|\\.)*\"?", re.DOTALL)
+#: So much of the end of a name is compared.
+_LONGEST_NAME = 256
+#: After the value of a name that is not quoted, this belongs to the sentence.
+_PUNCTUATION = ",;)]}"
+
+
+def find_named_values(text: str) -> Iterator[tuple[int, int]]:
+    """Where the values of secret names begin and end, in order. Takes time in proportion to the text."""
+    at = 0
+    while match := _PAIR.search(text, at):
+        start = match.end()
+        end = _end_of_value(text, match) if _may_be_secret(match) else start
+        if end > start and _is_secret(match, text[start:end]):
+            yield start, end
+            at = end
+        else:
+            # The value may be the next name.
+            at = match.start("mark") + 1
+
+
+def hide_named_values(text: str, hidden: str) -> str:
+    """The text with ``hidden`` in place of each value of a secret name."""
+    parts: list[str] = []
+    shown_to = 0
+    for start, end in find_named_values(text):
+        parts += [text[shown_to:start], hidden]
+        shown_to = end
+    return "".join([*parts, text[shown_to:]])
+
+
+def _name_of(match: re.Match[str]) -> str:
+    name = match["name"][-_LONGEST_NAME:]
+    return unescape(name) if "%" in name else name
+
+
+def _is_in_query(match: re.Match[str]) -> bool:
+    return match["query"] is not None and match["mark"] == "="
+
+
+def _may_be_secret(match: re.Match[str]) -> bool:
+    """What the name tells, before its value is looked for."""
+    name = _name_of(match)
+    match kind_of(name):
+        case Kind.EXPIRY:
+            return bool(match["mark"] == "=" or match["end"])
+        case Kind.PLAIN:
+            return names_a_secret(name, "", is_in_query=_is_in_query(match))
+    return True
+
+
+def _is_secret(match: re.Match[str], value: str) -> bool:
+    name = _name_of(match)
+    kind = kind_of(name)
+    if kind is Kind.PROMPT:
+        return bool(match["quote"] or value[0] in "[{" or _is_in_query(match))
+    # "policy: violence" is a sentence; "password: violence" may be a password.
+    is_prose = not (match["mark"] == "=" or match["end"] or match["quote"])
+    if is_prose and is_word(value) and not is_credential(name):
+        return False
+    return kind is Kind.EXPIRY or names_a_secret(name, value, is_in_query=_is_in_query(match))
+
+
+def _end_of_value(text: str, match: re.Match[str]) -> int:
+    start, quote = match.end(), match["quote"]
+    if quote is not None and len(quote) > 1:
+        end = text.find(quote, start)
+        return len(text) if end < 0 else end
+    if quote is not None:
+        found = _QUOTED[quote].match(text, start)
+        return start if found is None else found.end()
+    if text[start : start + 1] in ("[", "{"):
+        return _end_of_brackets(text, start)
+    found = (_IN_QUERY if _is_in_query(match) else _BARE).match(text, start)
+    return start if found is None else start + len(found[0].rstrip(_PUNCTUATION))
+
+
+def _end_of_brackets(text: str, start: int) -> int:
+    """Where the JSON list or object ends; the end of the text where it was cut."""
+    depth = 0
+    for match in _BRACKET_OR_STRING.finditer(text, start):
+        depth += (match[0] in "[{") - (match[0] in "]}")
+        if depth == 0:
+            return match.end()
+    return len(text)

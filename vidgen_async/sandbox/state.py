@@ -1,0 +1,145 @@
+"""What a sandbox holds and offers in Python, apart from its sockets."""
+
+from typing import Any
+
+from attrs import evolve
+
+from vidgen_async.sandbox.assets import AssetStore
+from vidgen_async.sandbox.catalog import CatalogEntry
+from vidgen_async.sandbox.clock import SandboxClock
+from vidgen_async.sandbox.endpoints import Endpoints
+from vidgen_async.sandbox.faults import FaultPlan
+from vidgen_async.sandbox.ledger import DEFAULT_BALANCE, Account, Accounts, LedgerEntry
+from vidgen_async.sandbox.request_log import ReceivedCreate, ReceivedRequest, RequestLog
+from vidgen_async.sandbox.routes import PREFIX
+from vidgen_async.sandbox.tasks import DEFAULT_REASON, Failure, SandboxTask
+
+
+class SandboxState:
+    """The accounts, catalog, tasks, uploads, faults, clock and received requests of a sandbox."""
+
+    def __init__(self, host: str, endpoints: Endpoints) -> None:
+        self.host = host
+        self.clock: SandboxClock = endpoints.clock
+        self.accounts: Accounts = endpoints.accounts
+        self.models: dict[str, CatalogEntry] = endpoints.create_handler.models
+        self.tasks: dict[str, SandboxTask] = endpoints.create_handler.tasks
+        self.faults: FaultPlan = FaultPlan()
+        self._log: RequestLog = RequestLog()
+        self._endpoints = endpoints
+
+    @property
+    def base_url(self) -> str:
+        """The URL of the six endpoints; ends in ``/openapi/v1``."""
+        return self._endpoints.service_url + PREFIX.rstrip("/")
+
+    @property
+    def links_url(self) -> str:
+        """The second origin, to which signed links lead."""
+        return self._endpoints.links_url
+
+    @property
+    def console_url(self) -> str:
+        """The URL of the web console; the control paths are below ``/sandbox/`` on the same origin."""
+        return self._endpoints.service_url + "/"
+
+    @property
+    def api_key(self) -> str:
+        """The key of the first account."""
+        return self._account.api_key
+
+    @property
+    def _account(self) -> Account:
+        return next(iter(self.accounts.values()))
+
+    @property
+    def creates(self) -> list[ReceivedCreate]:
+        """Every POST /videos whose head arrived, in order, whatever its outcome."""
+        return self._log.creates
+
+    @property
+    def requests(self) -> list[ReceivedRequest]:
+        """The requests at both origins, in order; only the latest if there are more than 20,000."""
+        return self._log.requests
+
+    @property
+    def assets(self) -> AssetStore:
+        """The uploads of all accounts. Iterating returns those that were not deleted, also expired ones."""
+        return self._endpoints.create_handler.assets
+
+    @property
+    def rendered(self) -> int:
+        """How many videos were rendered."""
+        return self._endpoints.render_cache.rendered
+
+    @property
+    def ledger(self) -> list[LedgerEntry]:
+        """The credit ledger of the first account, with the refunds that are due."""
+        return self.ledger_of(self._account.name)
+
+    def ledger_of(self, name: str) -> list[LedgerEntry]:
+        """Return the credit ledger of the account of this name, with the refunds that are due."""
+        self.settle()
+        return self.account(name).ledger
+
+    def account(self, name: str) -> Account:
+        """Return the account of this name; a LookupError lists the names that exist."""
+        return self.accounts.by_name(name)
+
+    @property
+    def balance(self) -> int:
+        """The credits of the first account. Setting them adds an adjustment to the ledger."""
+        self.settle()
+        return self._account.balance
+
+    @balance.setter
+    def balance(self, credits_left: int) -> None:
+        self.set_balance(self._account, credits_left)
+
+    def set_balance(self, account: Account, credits_left: int) -> None:
+        """Set the credits of an account, with an adjustment in its ledger."""
+        self.settle()
+        account.book(self.clock.now(), "adjustment", credits_left - account.balance)
+
+    def settle(self) -> None:
+        """Book the refunds that are due. Reading a ledger or a balance of the sandbox does this too."""
+        self._endpoints.create_handler.refunds.settle(self.clock.now())
+
+    def add_account(
+        self, *, name: str | None = None, api_key: str | None = None, balance: int = DEFAULT_BALANCE
+    ) -> Account:
+        """Add an account with its own key and ledger. ValueError if the name or the key is invalid or in use."""
+        return self.accounts.open(name, api_key, balance, self.clock.now())
+
+    def add_model(self, entry: CatalogEntry) -> None:
+        """Add an entry to the catalog, or replace the entry with its code."""
+        self.models[entry.code] = entry
+
+    def change_model(self, code: str, **changes: Any) -> None:
+        """Change fields of an entry, e.g. ``enabled=False`` or ``maintenance=True``."""
+        self.models[code] = evolve(self.models[code], **changes)
+
+    def fail_next_task(self, reason: str = DEFAULT_REASON, *, refund: bool = True) -> None:
+        """Let the next task fail. Each call affects one more task."""
+        self._endpoints.create_handler.next_outcomes.append(Failure(reason, refund))
+
+    def delete_asset(self, asset_id: str) -> None:
+        """Delete an uploaded image before it expires; KeyError if there is none with this id."""
+        self._endpoints.create_handler.assets.delete(asset_id)
+
+    def reset(self) -> None:
+        """Remove all tasks, uploads, faults, planned failures and received requests, and reduce every ledger to its
+        opening entry. The accounts with their keys, the catalog and the clock stay."""
+        self._endpoints.create_handler.clear()
+        self.faults.clear()
+        self._log.clear()
+        for account in self.accounts.values():
+            account.reset(self.clock.now())
+
+    def new_link(self, task_id: str, *, lifetime: float | None = None) -> str:
+        """Return a signed link to a task's video. A negative ``lifetime`` makes an expired link."""
+        return self._endpoints.link(self.tasks[task_id], self.clock.now(), lifetime)
+
+    async def video(self, task_id: str) -> bytes:
+        """Return the MP4 of a task in any state; it is rendered once. KeyError if there is no such task."""
+        return (await self._endpoints.render_cache.video(self.tasks[task_id].film)).content
