@@ -52,7 +52,11 @@ class AtomicFile:
         self.length = 0
 
     def commit(self) -> None:
-        """Move it to the target. OSError: the target is unchanged."""
+        """Replace the target with the file.
+
+        Raises:
+            OSError: The target is unchanged.
+        """
         if self._is_durable:
             os.fsync(self.file.fileno())
         self.file.close()
@@ -62,14 +66,14 @@ class AtomicFile:
             _sync_directory(self._target.parent)
 
     def discard(self) -> None:
-        """Remove it; without effect after :meth:`commit`. May be called twice."""
+        """Remove it; it has no effect after :meth:`commit`, and can be called several times."""
         self.file.close()
         if not self._is_at_target:
             self.path.unlink(missing_ok=True)
 
 
 def _sync_directory(directory: Path) -> None:
-    """Some systems cannot do this: then a loss of power may bring back the old file, whole."""
+    """Make the new name durable. If the system does not support it, a loss of power restores the old file."""
     with suppress(OSError):
         handle = os.open(directory, os.O_RDONLY)
         try:

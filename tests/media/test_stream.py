@@ -22,7 +22,7 @@ from vidgen_async.errors import (
 VIDEO = video()
 
 
-async def taken(stream, size: int = 65536) -> bytes:
+async def read_all(stream, size: int = 65536) -> bytes:
     return b"".join([piece async for piece in stream.chunks(size)])
 
 
@@ -30,7 +30,7 @@ async def taken(stream, size: int = 65536) -> bytes:
 async def test_the_complete_video_is_streamed(downloads_of):
     async with site(RangeHost(VIDEO)) as service, downloads_of(service).stream("task-1") as stream:
         assert stream.status == 200
-        assert await taken(stream) == VIDEO
+        assert await read_all(stream) == VIDEO
     assert service.ranges == [None]
     assert service.requests[0].headers["Authorization"] == f"Bearer {KEY}"
 
@@ -54,21 +54,21 @@ async def test_a_range_is_sent_unchanged_and_its_bytes_are_streamed(wanted, down
     async with site(RangeHost(VIDEO)) as service, downloads_of(service).stream("task-1", range=wanted) as stream:
         assert stream.status == 206
         assert stream.headers["Content-Range"] == f"bytes {first}-{end}/100000"
-        assert await taken(stream) == VIDEO[int(first) : end + 1]
+        assert await read_all(stream) == VIDEO[int(first) : end + 1]
     assert service.ranges == [wanted]
 
 
 @pytest.mark.rule("4.6 header Range", "4.6 note streamed", side="sdk")
 async def test_a_channel_without_ranges_returns_the_complete_video(downloads_of):
     async with site(Says(body=VIDEO)) as service, downloads_of(service).stream("task-1", range="bytes=5-9") as stream:
-        assert (stream.status, await taken(stream)) == (200, VIDEO)
+        assert (stream.status, await read_all(stream)) == (200, VIDEO)
 
 
 async def test_several_ranges_are_streamed_unchanged(downloads_of):
     body = b"--x\r\nContent-Type: video/mp4\r\n\r\n..."
     answer = Says(status=206, body=body, media="multipart/byteranges; boundary=x")
     async with site(answer) as service, downloads_of(service).stream("task-1", range="bytes=0-1, 5-6") as stream:
-        assert await taken(stream) == body
+        assert await read_all(stream) == body
         assert stream.headers["Content-Type"] == "multipart/byteranges; boundary=x"
 
 
@@ -125,7 +125,7 @@ async def test_redirects_are_followed_with_the_range_and_without_the_key(downloa
         site(to(cdn.url("/v?exp=1&sig=%2B+~"))) as service,
         downloads_of(service).stream("task-1", range="bytes=7-9") as stream,
     ):
-        assert await taken(stream) == VIDEO[7:10]
+        assert await read_all(stream) == VIDEO[7:10]
     assert cdn.targets == ["/v?exp=1&sig=%2B+~"]
     assert cdn.ranges == ["bytes=7-9"]
     assert not {"Authorization", "Cookie"} & set(cdn.requests[0].headers)
@@ -138,7 +138,7 @@ async def test_a_refused_link_is_renewed_once(downloads_of):
             site(in_turn(old, page(200, '{"id": "task-1"}'), fresh)) as service,
             downloads_of(service).stream("task-1") as stream,
         ):
-            assert await taken(stream) == VIDEO
+            assert await read_all(stream) == VIDEO
         async with site(lambda seen: old if seen.target == CONTENT else page(404)) as service:
             with pytest.raises(LinkExpiredError):
                 async with downloads_of(service).stream("task-1"):
@@ -148,7 +148,7 @@ async def test_a_refused_link_is_renewed_once(downloads_of):
 async def test_a_body_that_ends_early_is_an_error_for_the_reader(downloads_of):
     async with site(Says(body=VIDEO, cut=50_000)) as service, downloads_of(service).stream("task-1") as stream:
         with pytest.raises(BodyError):
-            await taken(stream)
+            await read_all(stream)
 
 
 @pytest.mark.parametrize("how", ["leaving", "failing", "cancelled", "unread"])

@@ -19,7 +19,7 @@ JOURNALS: dict[str, Callable[[Path], Journal]] = {
 
 
 @asynccontextmanager
-async def opened(name: str) -> AsyncIterator[Journal]:
+async def use_journal(name: str) -> AsyncIterator[Journal]:
     """A new, empty journal."""
     with TemporaryDirectory(prefix="vidgen-proof-", dir=MEMORY) as directory:
         journal = JOURNALS[name](Path(directory))

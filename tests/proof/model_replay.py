@@ -127,7 +127,7 @@ class Replay:
         return []
 
     def compare(self, expected: model.Order, told: Order | Attempt | Turn | None) -> list[str]:
-        wanted = self.wanted(expected)
+        wanted = self.expected_view(expected)
         if isinstance(told, Attempt):
             found = (told.n, told.kind, told.outcome.value, "")
             return [] if (found,) == wanted.attempts[-1:] else [f"{found!r} may be sent, not {wanted.attempts[-1:]!r}"]
@@ -139,7 +139,7 @@ class Replay:
             if is_ != should
         ]
 
-    def wanted(self, order: model.Order) -> View:
+    def expected_view(self, order: model.Order) -> View:
         attempts = tuple(
             (n, attempt.kind, attempt.outcome, self.task(attempt.task))
             for n, attempt in enumerate(order.attempts, start=1)

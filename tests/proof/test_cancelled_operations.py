@@ -73,7 +73,7 @@ def journal_at(record) -> Callable[[Path], SqliteJournal]:
     return make
 
 
-def written(path: Path) -> list[str]:
+def stored_rows(path: Path) -> list[str]:
     with closing(sqlite3.connect(path)) as db:
         return list(db.iterdump())
 
@@ -95,7 +95,7 @@ async def test_a_journal_operation_whose_caller_is_cancelled_at_any_statement_is
         await asyncio.wait({caller})
         pause.go_on.set()
         await journal.aclose()
-        assert written(path) == written(tmp_path / "whole.db")
+        assert stored_rows(path) == stored_rows(tmp_path / "whole.db")
         if is_over:
             break
         assert caller.cancelled()
@@ -106,7 +106,7 @@ async def test_a_journal_operation_whose_caller_is_cancelled_at_any_statement_is
 @pytest.mark.parametrize("name", OPERATIONS)
 async def test_a_journal_operation_whose_caller_is_cancelled_before_it_begins_never_begins(journal_at, name, tmp_path):
     journal = journal_at(path := tmp_path / "orders.db")
-    before = written(path)
+    before = stored_rows(path)
     pause = Pause(1)
     await journal._run(lambda db: db.set_trace_callback(pause))
     first = asyncio.ensure_future(journal.owner(ref_of("sending"), "task-1"))
@@ -118,7 +118,7 @@ async def test_a_journal_operation_whose_caller_is_cancelled_before_it_begins_ne
     pause.go_on.set()
     await first
     await journal.aclose()
-    assert written(path) == before
+    assert stored_rows(path) == before
 
 
 async def test_a_cancelled_aclose_of_a_journal_still_ends_its_thread(journal_at, tmp_path):

@@ -14,7 +14,7 @@ from attrs import define, field
 from tests.proof import model_confirmation as model
 from tests.proof.model import Search, search
 from tests.proof.model_confirmation import MUTANTS, OLD, OWN, Design, Move, Worker, World
-from tests.proof.model_journals import JOURNALS, opened
+from tests.proof.model_journals import JOURNALS, use_journal
 from tests.proof.model_replay import Path, Step, longest, shortest
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import NotFoundError
@@ -121,15 +121,15 @@ class Replay:
             if length == len(path):
                 known = {n: await self.get(n) for n, order in enumerate(orders) if order.outcome}
             problems = [
-                f"order {n} is {view(order)}, not {self.wanted(orders[n])}"
+                f"order {n} is {view(order)}, not {self.expected_view(orders[n])}"
                 for n, order in known.items()
-                if view(order) != self.wanted(orders[n])
+                if view(order) != self.expected_view(orders[n])
             ]
             if problems:
                 return [f"{[step.move for step in path[:length]]}: {problems}"]
         return []
 
-    def wanted(self, order: model.Order) -> View:
+    def expected_view(self, order: model.Order) -> View:
         candidates = () if order.receipt else tuple(map(self.named, order.candidates))
         return View(order.outcome, candidates, order.receipt and self.named(order.receipt))
 
@@ -218,7 +218,7 @@ def late(path: Path) -> Path:
 @pytest.mark.parametrize("name", JOURNALS)
 async def test_a_journal_stores_what_the_model_predicts_on_every_path(name, paths):
     assert len(paths) > 50
-    async with opened(name) as journal:
+    async with use_journal(name) as journal:
         assert await mismatches(journal, paths) == []
 
 
@@ -274,7 +274,7 @@ async def test_the_confirming_code_decides_as_the_model_in_every_world(whole):
         confirmed = await Confirmation(
             journal=replay.journal, clock=clock, get_task=Service(replay, clock, tasks, made).get_task
         ).confirm(order)
-        assert view(confirmed) == replay.wanted(expected[n]), (orders, tasks, made, n)
+        assert view(confirmed) == replay.expected_view(expected[n]), (orders, tasks, made, n)
         decided[confirmed.state.value] += 1
     assert min(decided["accepted"], decided["uncertain"]) > 20
 

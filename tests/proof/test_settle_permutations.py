@@ -8,7 +8,7 @@ from itertools import islice, permutations, product
 import pytest
 from attrs import evolve
 
-from tests.proof.model_journals import JOURNALS, opened
+from tests.proof.model_journals import JOURNALS, use_journal
 from vidgen_async.journal import Journal, MemoryJournal, Permission
 from vidgen_async.types.limits import Pacing
 from vidgen_async.types.orders import SENDABLE, Attempt, AttemptOutcome, Closing, Evidence, Order, OrderRef, OrderState
@@ -122,7 +122,7 @@ async def records(journal: Journal, beginning: Beginning, told: list[News]) -> t
 async def test_evidence_about_one_attempt_in_any_sequence_gives_one_result(
     name, beginning, state_unless_accepted, more
 ):
-    async with opened(name) as journal:
+    async with use_journal(name) as journal:
         for truth in (NOT_SENT, REJECTED, ACCEPTED):
             told = [news(1, UNCERTAIN), news(1, UNCERTAIN), news(1, truth), news(1, truth)]
             count, found = await records(journal, beginning, told)
@@ -141,7 +141,7 @@ TRUTHS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", JOURNALS)
 async def test_evidence_about_two_attempts_in_any_sequence_gives_one_result(name):
-    async with opened(name) as journal:
+    async with use_journal(name) as journal:
         for truths in TRUTHS[name]:
             first, second = (news(n, truth) for n, truth in enumerate(truths, start=1))
             told = [news(1, UNCERTAIN), first, first, news(2, UNCERTAIN), second]
@@ -154,7 +154,7 @@ async def test_evidence_about_two_attempts_in_any_sequence_gives_one_result(name
 @pytest.mark.parametrize("name", JOURNALS)
 async def test_a_receipt_of_either_attempt_survives_any_other_evidence_about_both(name):
     others = (UNCERTAIN, REJECTED, NOT_SENT)
-    async with opened(name) as journal:
+    async with use_journal(name) as journal:
         for accepted, other in product((1, 2), others):
             told = [news(accepted, ACCEPTED), news(3 - accepted, UNCERTAIN), news(3 - accepted, other)]
             _, found = await records(journal, resent, told)

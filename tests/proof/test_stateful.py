@@ -80,11 +80,11 @@ def turned_round(value: Any) -> Any:
 
 @contextmanager
 def one_client() -> Iterator[tuple[asyncio.Runner, Orders, Service]]:
-    async def taken() -> Fate:
+    async def accept() -> Fate:
         return Fate.TAKEN
 
     with asyncio.Runner() as runner:
-        service = Service(taken)
+        service = Service(accept)
         yield runner, service.client(MemoryJournal(), VirtualClock()), service
 
 

@@ -103,27 +103,27 @@ class PartialFile:
                 raise OSError(message)
         self._file = AtomicFile(target)
 
-    def _opened(self) -> AtomicFile:
+    def _require_file(self) -> AtomicFile:
         if self._file is None:
             message = "the file is not open"
             raise ValueError(message)
         return self._file
 
     def _write(self, data: bytes | bytearray) -> None:
-        self._opened().write(data)
+        self._require_file().write(data)
 
     def _truncate(self) -> None:
-        self._opened().truncate()
+        self._require_file().truncate()
 
     def _inspect(self, look: Callable[[BinaryIO, int], T]) -> T:
-        file = self._opened().file
+        file = self._require_file().file
         try:
             return look(file, self.length)
         finally:
             file.seek(self.length)
 
     def _commit(self) -> None:
-        self._opened().commit()
+        self._require_file().commit()
 
     def _discard(self) -> None:
         if self._file is not None:

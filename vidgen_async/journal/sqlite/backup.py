@@ -1,4 +1,4 @@
-"""A copy of a journal that is in use."""
+"""Backups of a journal that is in use."""
 
 import os
 import sqlite3
@@ -10,17 +10,21 @@ from vidgen_async.errors import JournalError
 
 
 def write_backup(db: sqlite3.Connection, journal: Path, target: Path) -> Path:
-    """Replace ``target`` atomically by a copy of the journal. JournalError: ``target`` is unchanged."""
+    """Replace ``target`` atomically by a copy of the journal.
+
+    Raises:
+        JournalError: The copy could not be written; ``target`` is unchanged.
+    """
     if os.path.realpath(target) == os.path.realpath(journal):
         message = f"the backup cannot be the journal {journal} itself; give another path. Nothing was written."
         raise JournalError(message)
     try:
         with AtomicFile(target, mode=0o600) as copy:
-            with closing(sqlite3.connect(copy.path)) as written:
-                db.backup(written)
+            with closing(sqlite3.connect(copy.path)) as copy_db:
+                db.backup(copy_db)
             copy.commit()
     except (sqlite3.Error, OSError) as error:
-        said = error.strerror if isinstance(error, OSError) else str(error)
-        message = f"the backup {target} of the journal {journal} could not be written ({said})"
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        message = f"the backup {target} of the journal {journal} could not be written ({reason})"
         raise JournalError(message) from error
     return target
