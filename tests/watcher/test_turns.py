@@ -91,10 +91,13 @@ async def test_who_is_cancelled_again_while_leaving_has_left_all_the_same(watche
 
 
 @pytest.mark.parametrize("is_cancelled", [False, True])
-async def test_a_watcher_closes_in_turns_and_everybody_is_told(watcher, service, is_cancelled):
+async def test_a_watcher_closes_in_turns_and_everybody_is_told(make_watcher, service, is_cancelled):
+    watcher = make_watcher(first_looks=2 * MANY, concurrency=4)  # nearly all are due
+    service.latency = 1.0
     worker = await begun(watcher)
     waiting = await waits(watcher, IDS)
     polls = len(service.looks)
+    assert polls <= 8
     growth = Growth(lambda: sum(wait.done() for wait in waiting))
     closing = asyncio.ensure_future(watcher.aclose())
     await settle(4)

@@ -68,7 +68,7 @@ class PollLoop:
         """Something is due then (None: something has changed): wake the scheduler if its alarm would be too late."""
         if due is None or due < self._alarm_at:
             self._wake.set()
-        if self._entries and not self._is_closed and (self._scheduler is None or self._scheduler.done()):
+        if self._entries and (self._scheduler is None or self._scheduler.done()):
             self._scheduler = self._spawn(self._run(), "vidgen watcher")
 
     async def aclose(self) -> None:
@@ -153,8 +153,6 @@ class PollLoop:
             entry = self._take(self._clock.now())
 
     def _take(self, now: float) -> TaskEntry | None:
-        if self._is_closed:
-            return None
         schedule = self._schedule
         was_behind = schedule.is_behind
         row = schedule.take(now)
@@ -180,7 +178,7 @@ class PollLoop:
         self._workers.discard(worker)
         entry = self._pollers.pop(worker, None)
         if self._is_closed:
-            return
+            return  # its tasks are ended by who closes it
         if entry is not None:
             if entry.poller is worker:  # cancelled from outside during a poll: the task stays watched
                 entry.poller = None
