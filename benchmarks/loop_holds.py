@@ -252,7 +252,7 @@ async def _gather_and_close(holds: Holds, _: int, tasks: int) -> None:
         async with holds.measured():
             await watcher.aclose()
             await waiter
-            async for _ in outcomes:
+            async for _outcome in outcomes:
                 await asyncio.sleep(0)
 
 
@@ -260,7 +260,7 @@ async def _gather_until_late(holds: Holds, _: int, tasks: int) -> None:
     async with _watcher() as watcher:
         ids = task_ids(tasks)
         async with holds.measured():
-            async for _ in watcher.as_completed(ids, timeout=0.001):
+            async for _outcome in watcher.as_completed(ids, timeout=0.001):
                 await asyncio.sleep(0)
 
 
@@ -270,7 +270,7 @@ async def _gather_until_the_end(holds: Holds, _: int, tasks: int) -> None:
         poll.status = "completed"
         ids = task_ids(tasks)
         async with holds.measured():
-            async for _ in watcher.as_completed(ids, timeout=None):
+            async for _outcome in watcher.as_completed(ids, timeout=None):
                 pass
 
 
@@ -318,7 +318,7 @@ async def _cancel_waits(holds: Holds, _: int, tasks: int) -> None:
 async def _stats(holds: Holds, _: int, tasks: int) -> None:
     async with _watcher() as watcher, _waits(watcher, tasks, None), holds.measured():
         for _ in range(100):
-            _ = watcher.stats
+            assert watcher.stats.tasks
             await asyncio.sleep(0)
 
 

@@ -72,8 +72,8 @@ class _Response(BufferedResponse):
 
     async def read(self) -> bytes:
         """At one go where nothing was taken yet: each wait for pyreqwest's thread costs."""
-        if self._body is None and self._pieces is not None and not self._closed:
-            self._pieces = None
+        if self._body is None and self._chunks is not None and not self._closed:
+            self._chunks = None
             with self._breaks():
                 self._body = (await self._answer.bytes()).to_bytes()
         return await super().read()

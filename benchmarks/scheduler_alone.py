@@ -111,7 +111,7 @@ def _looks(planned: Schedule, count: int) -> None:
         now = max(now, planned.wake_at() or 0.0)
         item = planned.take(now)
         if item is not None:
-            planned.again(item, now)
+            planned.reschedule(item, now)
 
 
 def _found(tasks: int, polls: int, added: float, took: float, grown: int, latest: float) -> dict[str, float]:
