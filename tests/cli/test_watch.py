@@ -253,6 +253,17 @@ async def test_an_interrupted_live_view_restores_the_terminal_and_the_report_say
     )
 
 
+async def test_the_summary_of_an_interrupted_watch_includes_changes_that_were_not_drawn_yet(capsys):
+    setup = WatchSetup(on_a_terminal()[0], interval=5)
+    setup.service.states = ("completed",)
+    watching = asyncio.ensure_future(setup.watch(4, is_live=True))
+    await setup.clock.sleep(0.3)  # after the polls, before the next refresh
+    watching.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await watching
+    assert "4 tasks: 4 completed; watched for" in capsys.readouterr().out
+
+
 async def test_closing_the_screen_ends_the_live_view_at_once_and_the_watch_continues():
     screen, file = on_a_terminal()
     setup = WatchSetup(screen, interval=5)
