@@ -51,7 +51,7 @@ async def test_both_are_on_record_with_their_times_and_shown_with_what_they_prov
     assert holds.numbers["credits"] == (await balance_of(service)) < before.balance
     assert held.at <= attempt.sent_at <= attempt.evidence.at <= holds.at
     assert f"credits {held.numbers['credits']:g} -> {holds.numbers['credits']:g}" in shown(order)
-    assert "it proves no task" in shown(order)
+    assert "this proves no task" in shown(order)
     assert (order.state, len(service.creates)) == (OrderState.UNCERTAIN, 1)
     assert ops(service)[:3] == ["account.get", "videos.create", "account.get"]
 
@@ -63,7 +63,7 @@ async def test_one_that_did_not_change_proves_nothing_either(client, service):
     order = await client.orders.get("order-1")
 
     assert "unchanged from" in shown(order)
-    assert "it does not prove that there is none" in shown(order)
+    assert "this does not prove that none exists" in shown(order)
     assert order.state is OrderState.UNCERTAIN
 
 
@@ -75,7 +75,7 @@ async def test_what_was_read_after_one_is_what_was_known_before_the_next(client,
 
     first, second = [(await client.orders.get(f"order-{n}")).unclear[0].evidence for n in (1, 2)]
     assert first.balance_before is None
-    assert "none is known from before it was sent" in shown(await client.orders.get("order-1"))
+    assert "the balance before the create is unknown" in shown(await client.orders.get("order-1"))
     assert second.balance_before == first.balance_after
 
 

@@ -59,7 +59,7 @@ def test_every_call_to_the_service_names_its_section():
 
 def test_every_call_says_what_holds_when_it_is_cancelled_or_is_a_read_of_which_the_client_says_it():
     texts = {f"{cls.__name__}.{name}": inspect.getdoc(method) or "" for cls, name, method in CALLS}
-    said = re.compile(r"[Cc]ancel|A read, as any other|nothing|and sends nothing")
+    said = re.compile(r"[Cc]ancel|Retried like every read|nothing|and sends nothing")
     assert {name for name, text in texts.items() if not said.search(text)} == set()
     assert "Cancelling a call stops that call" in (vidgen_async.Client.__doc__ or "")
 

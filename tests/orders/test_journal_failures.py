@@ -141,7 +141,7 @@ async def test_a_close_that_is_cancelled_leaves_nothing_running(make_orders, clo
     caller = asyncio.ensure_future(orders.create(REQUEST, order_id="o"))
     with pytest.raises(ReceiptNotStoredError):
         await caller
-    orders.results.saw("task-1", VideoTask(id="task-1", status="completed"))
+    orders.results.record_end("task-1", VideoTask(id="task-1", status="completed"))
     for _ in range(3):
         closing = asyncio.ensure_future(orders.aclose())
         await asyncio.sleep(0)
@@ -180,7 +180,7 @@ async def test_what_a_journal_of_ones_own_says_shows_no_key_in_the_log(make_orde
             raise RuntimeError(message)
 
     orders = make_orders(on=Talkative())
-    orders.results.saw("task-1", VideoTask(id="task-1", status="completed"))
+    orders.results.record_end("task-1", VideoTask(id="task-1", status="completed"))
     await orders.aclose()
     assert caplog.records
     assert "key-never-shown" not in caplog.text

@@ -43,7 +43,7 @@ async def test_how_a_task_ended_is_on_record_with_its_order(orders, clock):
     await orders.create(REQUEST, order_id="o")
     assert [order.order_id for order in await orders.list(is_terminal=False)] == ["o"]
 
-    orders.results.saw("task-1", ended("failed", failure_reason="too dark"))
+    orders.results.record_end("task-1", ended("failed", failure_reason="too dark"))
     await clock.sleep(1)
 
     (order,) = await orders.list(is_terminal=True)
@@ -55,17 +55,17 @@ async def test_how_a_task_ended_is_on_record_with_its_order(orders, clock):
 
 async def test_what_was_seen_first_stays(orders, clock):
     await orders.create(REQUEST, order_id="o")
-    orders.results.saw("task-1", ended())
+    orders.results.record_end("task-1", ended())
     await clock.sleep(1)
-    orders.results.saw("task-1", ended("failed"))
+    orders.results.record_end("task-1", ended("failed"))
     await clock.sleep(1)
     assert [result.status for result in (await orders.get("o")).results] == ["completed"]
 
 
 async def test_a_task_that_still_runs_or_is_no_receipt_is_let_pass(orders, journal, clock):
     await orders.create(REQUEST, order_id="o")
-    orders.results.saw("task-1", VideoTask(id="task-1", status="running"))
-    orders.results.saw("task-2", VideoTask(id="task-2", status="completed"))
+    orders.results.record_end("task-1", VideoTask(id="task-1", status="running"))
+    orders.results.record_end("task-2", VideoTask(id="task-2", status="completed"))
     await clock.sleep(1)
     assert (await orders.get("o")).results == ()
     assert not (await orders.get("o")).is_terminal
@@ -73,10 +73,10 @@ async def test_a_task_that_still_runs_or_is_no_receipt_is_let_pass(orders, journ
 
 async def test_what_somebody_holds_counts_as_seen_when_they_say_so(orders, clock):
     await orders.create(REQUEST, order_id="o")
-    with orders.results.held(["task-1"]) as saw:
-        with orders.results.held(["task-1"]):
+    with orders.results.hold(["task-1"]) as saw:
+        with orders.results.hold(["task-1"]):
             pass
-        orders.results.saw("task-1", ended())
+        orders.results.record_end("task-1", ended())
         await clock.sleep(1)
         assert not (await orders.get("o")).is_terminal
         saw("task-1", ended())
@@ -86,9 +86,9 @@ async def test_what_somebody_holds_counts_as_seen_when_they_say_so(orders, clock
 
 async def test_what_is_held_no_longer_is_written_as_ever(orders, clock):
     await orders.create(REQUEST, order_id="o")
-    with orders.results.held(["task-1"]):
+    with orders.results.hold(["task-1"]):
         pass
-    orders.results.saw("task-1", ended())
+    orders.results.record_end("task-1", ended())
     await clock.sleep(1)
     assert (await orders.get("o")).is_terminal
 
@@ -102,7 +102,7 @@ class TestHandling:
 
     async def test_an_end_counts_as_seen_when_the_block_is_left(self, orders, clock, receipt):
         with orders.handling(receipt):
-            orders.results.saw("task-1", ended("failed", failure_reason="too dark"))
+            orders.results.record_end("task-1", ended("failed", failure_reason="too dark"))
             await clock.sleep(1)
             assert not (await orders.get("o")).is_terminal
         await clock.sleep(1)
@@ -114,7 +114,7 @@ class TestHandling:
     )
     async def test_an_end_does_not_count_as_seen_when_the_block_raises(self, orders, clock, receipt, error):
         with pytest.raises(type(error)), orders.handling(receipt):  # noqa: PT012 - the block is what is tested
-            orders.results.saw("task-1", ended())
+            orders.results.record_end("task-1", ended())
             raise error
         await clock.sleep(1)
         assert not (await orders.get("o")).is_terminal
@@ -130,14 +130,14 @@ class TestHandling:
             pass
         await clock.sleep(1)
         assert not (await orders.get("o")).is_terminal
-        orders.results.saw("task-1", ended())
+        orders.results.record_end("task-1", ended())
         await clock.sleep(1)
         assert (await orders.get("o")).is_terminal
 
     async def test_of_two_blocks_both_must_come_through(self, orders, clock, receipt):
         with pytest.raises(OSError), orders.handling(receipt):  # noqa: PT011, PT012 - whichever, after the inner block
             with orders.handling(receipt):
-                orders.results.saw("task-1", ended())
+                orders.results.record_end("task-1", ended())
             await clock.sleep(1)
             assert not (await orders.get("o")).is_terminal
             raise OSError
@@ -145,13 +145,13 @@ class TestHandling:
         assert not (await orders.get("o")).is_terminal
 
         with orders.handling(receipt), orders.handling(receipt):
-            orders.results.saw("task-1", ended())
+            orders.results.record_end("task-1", ended())
         await clock.sleep(1)
         assert (await orders.get("o")).is_terminal
 
     async def test_who_goes_on_elsewhere_does_not_overrule_a_block_that_raised(self, orders, clock, receipt):
-        with orders.results.held(["task-1"]) as saw:
-            orders.results.saw("task-1", ended())
+        with orders.results.hold(["task-1"]) as saw:
+            orders.results.record_end("task-1", ended())
             with suppress(OSError), orders.handling(receipt):
                 raise OSError
             saw("task-1", ended())
@@ -166,8 +166,8 @@ class TestHandling:
     @pytest.mark.parametrize("comes_through", [True, False])
     async def test_a_block_that_is_still_under_way_is_waited_for(self, orders, clock, receipt, comes_through):
         block = ExitStack()
-        with orders.results.held(["task-1"]) as saw:
-            orders.results.saw("task-1", ended())
+        with orders.results.hold(["task-1"]) as saw:
+            orders.results.record_end("task-1", ended())
             block.enter_context(orders.handling(receipt))
             saw("task-1", ended())
         await clock.sleep(1)
@@ -180,9 +180,9 @@ class TestHandling:
         assert (await orders.get("o")).is_terminal is comes_through
 
     async def test_a_block_counts_at_once_beside_somebody_who_only_waits(self, orders, clock, receipt):
-        with orders.results.held(["task-1"]):
+        with orders.results.hold(["task-1"]):
             with orders.handling(receipt):
-                orders.results.saw("task-1", ended())
+                orders.results.record_end("task-1", ended())
             await clock.sleep(1)
             assert (await orders.get("o")).is_terminal
 
@@ -194,7 +194,7 @@ class TestHandling:
 async def test_many_are_written_in_few_commits(make_orders, service, journal, clock):
     orders = make_orders()
     for number in range(1200):
-        orders.results.saw(f"task-{number}", ended())
+        orders.results.record_end(f"task-{number}", ended())
     await clock.sleep(1)
     assert journal.commits == 3
 
@@ -202,7 +202,7 @@ async def test_many_are_written_in_few_commits(make_orders, service, journal, cl
 async def test_a_journal_that_fails_is_asked_again_until_it_takes_them(make_orders, clock, caplog):
     orders = make_orders(on=(journal := Broken(failures=5)))
     await orders.create(REQUEST, order_id="o")
-    orders.results.saw("task-1", ended())
+    orders.results.record_end("task-1", ended())
     with caplog.at_level("INFO"):
         await clock.sleep(120)
     assert (await orders.get("o")).is_terminal
@@ -214,16 +214,16 @@ async def test_a_journal_that_fails_is_asked_again_until_it_takes_them(make_orde
 async def test_a_close_writes_the_rest(make_orders, journal):
     orders = make_orders()
     await orders.create(REQUEST, order_id="o")
-    orders.results.saw("task-1", ended())
+    orders.results.record_end("task-1", ended())
     await orders.aclose()
     assert (await make_orders().get("o")).is_terminal
-    orders.results.saw("task-1", ended())
+    orders.results.record_end("task-1", ended())
     await orders.aclose()
 
 
 async def test_a_close_with_a_journal_that_fails_ends_and_says_so(make_orders, caplog):
     orders = make_orders(on=Broken(failures=10**6))
-    orders.results.saw("task-1", ended())
+    orders.results.record_end("task-1", ended())
     await orders.aclose()
     assert [record.count for record in caplog.records if record.event_name == "results.write_failed"][-1] == 1
 

@@ -157,7 +157,7 @@ def test_recording_from_the_service_says_what_it_needs(project):
         ran = project.pytest(RECORD, **environment)
 
         assert ran.outcomes == {"test_one": {"ERROR"}}
-        needs = f"recording from the service needs {missing} in the environment, and what"
+        needs = f"recording from the service needs {missing} in the environment, and its"
         assert f"test_shop.py::test_one: {needs}" in ran.text
         again = "pytest test_shop.py::test_one --vidgen-mode=record --vidgen"
         assert f"charged; a sandbox costs nothing: {again}" in ran.text
@@ -225,7 +225,7 @@ def test_from_a_sandbox_nothing_is_appended_to_what_is_there(project, cassette):
     ran = project.pytest(*arguments)
 
     assert ran.outcomes == {"test_one": {"ERROR"}}
-    again = "record it anew: pytest test_shop.py::test_one --vidgen-mode=record --vidgen-record-from=sandbox\n"
+    again = "record a new one: pytest test_shop.py::test_one --vidgen-mode=record --vidgen-record-from=sandbox\n"
     assert f"nothing can be appended from it; {again}" in ran.text
     assert cassette.read_bytes() == before
 
@@ -277,8 +277,8 @@ def test_of_a_test_that_does_not_pass_nothing_is_published(project, record, mode
         part = path.with_name(f"{path.name}.part")
         assert path.read_bytes() == text
         assert [one.op for one in recover(part).document.interactions][-2:] == ["models.list", "account.get"]
-        assert f"\nnot recorded, for test_shop.py::test_{test} did not pass: {part}\n" in ran.text
-        named = f"{path} was not recorded; what was asked until then is in {part}\n"
+        assert f"\nnot recorded, as test_shop.py::test_{test} did not pass: {part}\n" in ran.text
+        named = f"{path} was not recorded; the interactions until the failure are in {part}\n"
         assert ran.text.count(named) == test.startswith("fails")
     assert "2 failed, 1 passed, 1 skipped, 1 xfailed, 1 error" in ran.text
 
@@ -295,7 +295,7 @@ def test_a_cassette_that_cannot_be_published_fails_the_test_and_leaves_the_recor
 
     assert ran.outcomes == {"test_one": {"PASSED", "ERROR"}}
     assert f"{cassette} cannot be written" in ran.text
-    assert f"was not recorded; what was asked until then is in {cassette}.part\n" in ran.text
+    assert f"was not recorded; the interactions until the failure are in {cassette}.part\n" in ran.text
 
 
 # -- two processes -----------------------------------------------------------------------------------------------------

@@ -241,7 +241,7 @@ def test_what_was_never_played_fails_a_test_that_passed_unless_it_may_be_left(pr
 
     assert ran.code == pytest.ExitCode.TESTS_FAILED
     assert ran.outcomes == {"test_one": {"PASSED", "ERROR"}, "test_two": {"PASSED"}}
-    assert "1 interaction was never played:" in ran.text
+    assert "1 interaction was never replayed:" in ran.text
     assert f"n=2 GET {BASE_URL}/account (account.get)" in ran.text
 
 

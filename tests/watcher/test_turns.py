@@ -92,7 +92,7 @@ async def test_who_is_cancelled_again_while_leaving_has_left_all_the_same(watche
 
 @pytest.mark.parametrize("is_cancelled", [False, True])
 async def test_a_watcher_closes_in_turns_and_everybody_is_told(make_watcher, service, is_cancelled):
-    watcher = make_watcher(first_looks=2 * MANY, concurrency=4)  # nearly all are due
+    watcher = make_watcher(first_polls=2 * MANY, concurrency=4)  # nearly all are due
     service.latency = 1.0
     worker = await begun(watcher)
     waiting = await waits(watcher, IDS)

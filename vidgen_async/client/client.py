@@ -155,7 +155,7 @@ class Client:
             interval=interval,
             concurrency=max_connections,
             on_update=on_update,
-            on_terminal=self.orders.results.saw,
+            on_terminal=self.orders.results.record_end,
             is_origin_known=lambda: reads.has_answer or sender.has_answer,
         )
         context = ClientContext(

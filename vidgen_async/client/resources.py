@@ -17,7 +17,7 @@ class Models:
 
     async def list(self) -> Catalog:
         """The live catalog of the calling key (2.1): models with their durations in seconds, resolutions and limits,
-        and the caller's prices in ``extra``, under the names that the service gives them. A read, as any other."""
+        and the caller's prices in ``extra``, under the names that the service gives them. Retried like every read."""
         self._context.lifetime.check()
         catalog = await self._context.reads.retry(self._context.endpoints.list_models(), read_catalog)
         self._context.live_catalog.keep(catalog)
@@ -32,7 +32,7 @@ class AccountInfo:
 
     async def get(self) -> Account:
         """The account (2.2): everything in ``.extra``, since its field names are not documented; ``.balance`` in
-        credits where one of the usual names holds a number, else None. A read, as any other."""
+        credits where one of the usual names holds a number, else None. Retried like every read."""
         self._context.lifetime.check()
         account = await self._context.reads.retry(self._context.endpoints.get_account(), read_account)
         self._context.balances.remember(account)

@@ -46,47 +46,62 @@ class Videos:
         validate: bool = True,
         **fields: Unpack[VideoFields],
     ) -> Receipt:
-        """Create a task, once (4.4). Give a VideoRequest or its fields.
+        """Create a task, once (4.4). Cancelling the caller stops nothing: call again with the same order id for the
+        outcome.
 
-        ``order_id`` is your own lasting name for this video: calling again with it never makes a second one.
-        ``on_receipt`` is called (and awaited) with the receipt as soon as there is one, also if you are gone by then.
-        Before money is spent the request is looked at as by :meth:`check`; ``validate=False`` leaves all of it to the
-        service.
+        Args:
+            request: A VideoRequest; or give its fields.
+            order_id: Your own permanent name for this video: a second call with it never creates a second task.
+            on_receipt: Called (and awaited) with the receipt as soon as there is one, also if the caller was cancelled.
+            validate: Check the request as :meth:`check` does before anything is sent; False leaves that to the service.
 
-        NotSentError: proven that nothing left. RejectedError (also an InsufficientCreditsError, RateLimitError, …): the
-        service refused. UncertainCreateError: nobody knows, and it is not sent again. OrderConflictError: the order id
-        stands for another request. InvalidRequestError, JournalError: nothing was sent; but a ReceiptNotStoredError,
-        which is a JournalError too, holds the ``task_id`` of an order that was accepted.
-        Cancelling the caller stops nothing; call again with the same order id for the outcome.
+        Raises:
+            NotSentError: Proven: no byte was sent.
+            RejectedError: The service refused. Also an InsufficientCreditsError, RateLimitError, …
+            UncertainCreateError: It is unknown whether the service accepted it; it is never sent again automatically.
+            OrderConflictError: The order id stands for another request.
+            InvalidRequestError, JournalError: Nothing was sent. But a ReceiptNotStoredError, which is a JournalError
+                too, has the ``task_id`` of an order that was accepted.
         """
         self._context.lifetime.check()
-        wanted = make_request(request, fields)
-        return await self._orders.create(wanted, order_id=order_id, on_receipt=on_receipt, validate=validate)
+        checked = make_request(request, fields)
+        return await self._orders.create(checked, order_id=order_id, on_receipt=on_receipt, validate=validate)
 
     async def check(self, request: VideoRequest | None = None, /, **fields: Unpack[VideoFields]) -> RequestCheck:
-        """What speaks against a request (2.4), without sending it: ``.problems``, all at once, empty if nothing does;
-        ``.model``, the catalog's entry with its prices in ``.extra``.
+        """Check a request without sending it (2.4): by itself and against the live catalog.
 
-        It is looked at by itself and against the live catalog, a copy of which is kept for five minutes and read again
-        before anything is refused for it. A catalog that cannot be had within 5 seconds refuses nothing: a warning is
-        logged, and ``.catalog_error`` says why. InvalidRequestError only for fields that do not exist or are missing.
+        The catalog is cached for five minutes, and fetched again before it refuses anything. If it cannot be fetched
+        within 5 seconds, it refuses nothing: a warning is logged, and ``.catalog_error`` has the reason.
+
+        Returns:
+            ``.problems``, all at once, empty if there are none; ``.model``, the catalog's entry, with its prices in
+            ``.extra``.
+
+        Raises:
+            InvalidRequestError: A field does not exist or is missing.
         """
         self._context.lifetime.check()
         return await self._context.live_catalog.check(make_request(request, fields))
 
     async def get(self, task: TaskLike) -> VideoTask:
-        """The task as it is now (2.5, 4.5), with its latest ``video_url``, whose query must be kept whole. A failed
-        task is returned, not raised. NotFoundError for one that is not the caller's. A read, as any other."""
+        """The task as it is now (2.5, 4.5), with its latest ``video_url``, whose query must be kept complete. A failed
+        task is returned, not raised. NotFoundError for a task of another account. Retried like every read."""
         self._context.lifetime.check()
         read = partial(read_task, task_id=task_id_of(task), terminal_states=self._context.terminal_states)
         return await self._context.reads.retry(self._context.endpoints.get_video(task), read)
 
     async def wait(self, task: TaskLike, *, timeout: float | None = ONE_DAY) -> VideoTask:
-        """The completed task, polled once per interval (section 8); any number of waits share one poll.
+        """The completed task, polled once per interval (section 8); concurrent waits for one task share its polls.
 
-        ``timeout`` in seconds bounds everything; None waits for ever. TaskFailedError when it ends as failed,
-        WaitTimeoutError when it takes too long (which stops no task), NotFoundError, AuthenticationError.
-        Faults of the network and the service are survived. Cancelling leaves the task running at the service.
+        Transient faults of the network and the service are survived. Cancelling stops this wait, not the task.
+
+        Args:
+            timeout: Seconds for everything; None waits forever.
+
+        Raises:
+            TaskFailedError: The task ended as failed.
+            WaitTimeoutError: It was not seen to end in time, which stops no task.
+            NotFoundError, AuthenticationError: As the service answers, twice.
         """
         self._context.lifetime.check()
         return await self._context.watcher.wait(
@@ -94,33 +109,40 @@ class Videos:
         )
 
     def watch(self, task: TaskLike, *, timeout: float | None = ONE_DAY) -> AsyncGenerator[VideoTask, None]:
-        """Every change of the task that this reader is fast enough to see, and always the terminal one, which is the
-        last: a failed task is yielded, not raised. Errors are those of :meth:`wait`. Leaving the loop, or being
-        cancelled in it, ends the watch; the task runs on at the service."""
+        """Every change of the task that this reader is fast enough to receive, and always the terminal one, which is
+        the last: a failed task is yielded, not raised. The errors are those of :meth:`wait`. Leaving the loop, or being
+        cancelled in it, ends the watch, not the task."""
         self._context.lifetime.check()
         return self._context.watcher.watch(checked_task_id(task), timeout=timeout, accepted_at=self._accepted_at(task))
 
     def as_completed(
         self, tasks: Iterable[TaskLike], *, timeout: float | None = ONE_DAY
     ) -> AsyncGenerator[Outcome, None]:
-        """One Outcome for each distinct task, in the order in which they end; ``.unwrap()`` gives the task or raises
-        what :meth:`wait` would have raised, ``.order_id`` is that of a receipt. After ``timeout`` seconds the rest are
-        WaitTimeoutError outcomes. Leaving the loop, or being cancelled in it, ends the watch of all; the tasks run on
-        at the service. InvalidRequestError, when the loop begins, for what is no task id."""
+        """One Outcome for each distinct task, in the order in which they end.
+
+        ``.unwrap()`` returns the task or raises what :meth:`wait` would have raised; ``.order_id`` is that of a
+        receipt. After ``timeout`` seconds the outcomes of the others are WaitTimeoutErrors. Leaving the loop, or being
+        cancelled in it, ends the watch of all, and stops no task.
+
+        Raises:
+            InvalidRequestError: When the loop starts, for an invalid task id.
+        """
         self._context.lifetime.check()
         return self._outcomes(list(tasks), timeout)
 
     async def rewatch(self, *, timeout: float | None = ONE_DAY) -> AsyncGenerator[Outcome, None]:
-        """One Outcome, with its ``.order_id``, for the task of each accepted order on record that was not seen to end:
-        what a restarted process calls to go on. Sends no create, and keeps none waiting, however many there are.
-        JournalError when the journal cannot be read; else as :meth:`as_completed`, also when it is left or cancelled.
+        """One Outcome, with its ``.order_id``, for the task of each accepted order that is not known to have ended: a
+        restarted process calls this to continue. Sends no create, and delays none. Otherwise like
+        :meth:`as_completed`, also when the loop is left or cancelled.
 
-        An end counts as seen when the loop comes back for the next outcome, and goes on record soon after: a process
-        that dies while it handles one gets that one again, also if that was long ago, and with it those whose handling
-        ended in the last moments. The ends that other waits were told of (``wait``, ``watch``, ``as_completed``, a
-        ``generate`` that came through) count as seen too, also those of other processes; those that were waited for in
-        an ``orders.handling`` block only when that came through. Of several loops on one journal each is told every
-        outcome, but for those that another one had handled before it began.
+        The end of a task counts as known when the loop asks for the next outcome, and is recorded soon after: a process
+        that dies while it handles an outcome gets that one again, and those handled in the last moments. Ends that
+        other waits returned (``wait``, ``watch``, ``as_completed``, a ``generate`` that succeeded) count as known too,
+        also those of other processes; in an ``orders.handling`` block only when the block succeeded. Of several
+        concurrent loops on one journal each yields every outcome, except those that another one handled before.
+
+        Raises:
+            JournalError: The journal cannot be read.
         """
         self._context.lifetime.check()
         clock = self._context.clock
@@ -133,11 +155,11 @@ class Videos:
                 accepted_at[task.task_id] = clock.now() - max(age, 0.0)
         outcomes = self._context.watcher.as_completed(order_ids, timeout=timeout, accepted_at=accepted_at)
         results = self._orders.results
-        async with results.held_in_turns(order_ids) as saw, aclosing(_with_order_ids(outcomes, order_ids)) as named:
+        async with results.hold_in_turns(order_ids) as record, aclosing(_with_order_ids(outcomes, order_ids)) as named:
             async for outcome in named:
                 yield outcome
                 if outcome.task is not None:
-                    saw(outcome.task_id, outcome.task)
+                    record(outcome.task_id, outcome.task)
 
     async def _outcomes(self, tasks: list[TaskLike], timeout: float | None) -> AsyncGenerator[Outcome, None]:
         clock = self._context.clock
@@ -153,7 +175,7 @@ class Videos:
             if number % AT_ONCE == 0:
                 await clock.sleep(0)
         outcomes = self._context.watcher.as_completed(ids, timeout=timeout, accepted_at=accepted_at)
-        del tasks, ids, accepted_at  # not for as long as the watch goes on
+        del tasks, ids, accepted_at  # not held for as long as the watch lasts
         async with aclosing(_with_order_ids(outcomes, order_ids)) as named:
             async for outcome in named:
                 yield outcome
@@ -168,24 +190,36 @@ class Videos:
     ) -> Path:
         """Save the video at ``to`` (4.6), and return that path.
 
-        It is written beside the target, checked (status, media type, MP4 structure, length), and moved into place at
-        one go: on any error, and when cancelled before that move, what stood there before still stands. A transfer that
-        breaks is resumed where the channel supports it, for as long as bytes keep coming or until ``timeout`` seconds
-        are over.
-        ``on_progress(received, total)`` in bytes; total is None if unknown.
-        NotReadyError while the task is not completed; DownloadError and its kinds say what came instead of a video.
+        It is written to a temporary file in the same directory, checked (status, media type, MP4 structure, length),
+        and moved to the target atomically: on any error, and when cancelled before that, the target is unchanged. An
+        interrupted transfer is resumed where the channel supports it, for as long as bytes arrive or until ``timeout``
+        seconds have passed.
+
+        Args:
+            on_progress: Called as ``on_progress(received, total)`` in bytes; total is None if unknown.
+
+        Raises:
+            NotReadyError: The task is not completed.
+            DownloadError: Its subclasses state what was received instead of a video.
         """
         self._context.lifetime.check()
         return await self._context.downloads.download(task, to, on_progress=on_progress, timeout=timeout)
 
     def stream(self, task: TaskLike, *, range: str | None = None) -> AbstractAsyncContextManager[VideoStream]:  # noqa: A002 - the header's name
-        """The video without a file in between, for proxies (4.6): ``async with client.videos.stream(task) as video``
-        gives ``status`` (200, or 206 where the channel supports ranges), ``headers`` fit for a browser, ``chunks()``.
+        """The video without a file, for proxies (4.6): ``async with client.videos.stream(task) as video`` gives
+        ``status`` (200, or 206 where the channel supports ranges), ``headers`` fit for a browser, and ``chunks()``. The
+        API key is sent to the service alone, never to the target of a 307. Leaving the block, or being cancelled in it,
+        releases the connection.
 
-        ``range`` is the value of a Range header, ``"bytes=0-1023"``; InvalidRequestError for what is none. The key goes
-        to the service alone, never to where a 307 leads. NotReadyError while there is no video; NotVideoError for a
-        page in its place; BodyError in ``chunks()`` when it breaks off. Leaving the block, or being cancelled in it,
-        releases the connection."""
+        Args:
+            range: The value of a Range header, ``"bytes=0-1023"``.
+
+        Raises:
+            InvalidRequestError: ``range`` is not such a value.
+            NotReadyError: There is no video yet.
+            NotVideoError: The answer is a page instead of a video.
+            BodyError: In ``chunks()``, when the body is cut short.
+        """
         self._context.lifetime.check()
         return self._context.downloads.stream(task, range=range)
 
@@ -204,17 +238,17 @@ class Videos:
     ) -> VideoTask:
         """Create, wait, and (with ``to``) download. The errors are those of the three.
 
-        Whether the target can be written is checked before anything is spent. ``on_receipt`` has the task id before
-        any waiting; ``on_update`` is called (and awaited) with every change; what the two raise is logged and changes
-        nothing. Cancelled or timed out, the task goes on at the service: call again with the same order id, or ``wait``
-        for the task id.
+        Whether the target can be written is checked before anything is charged. ``on_receipt`` has the task id before
+        any waiting; ``on_update`` is called (and awaited) with every change; exceptions of the two are logged and
+        change nothing. After a cancellation or a timeout the task continues at the service: call again with the same
+        order id, or ``wait`` for the task id.
         """
         self._context.lifetime.check()
         if to is not None:
             await check_target(to)
         receipt = await self.create(request, order_id=order_id, on_receipt=on_receipt, validate=validate, **fields)
-        # Its end counts as seen when the video is saved: whoever goes on after a kill is to find it.
-        with self._orders.results.held([receipt.task_id]) as saw:
+        # Its end is recorded when the video is saved: after a kill, a rewatch must find it.
+        with self._orders.results.hold([receipt.task_id]) as record:
             async with aclosing(self.watch(receipt, timeout=timeout)) as changes:
                 async for task in changes:
                     if on_update is not None:
@@ -224,14 +258,14 @@ class Videos:
                                 await pending
             if to is not None and task.status == "completed":
                 await self.download(task, to)
-            saw(receipt.task_id, task)
+            record(receipt.task_id, task)
         return Outcome.of(task).unwrap()
 
     def _accepted_at(self, task: TaskLike) -> float | None:
         return self._accepted(task) if isinstance(task, Receipt) else None
 
     def _accepted(self, receipt: Receipt) -> float:
-        """When the task was accepted, on the clock that only grows."""
+        """When the task was accepted, on the monotonic clock."""
         clock = self._context.clock
         return clock.now() - max((clock.wall() - receipt.accepted_at).total_seconds(), 0.0)
 

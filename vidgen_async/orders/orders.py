@@ -117,7 +117,7 @@ class Orders:
         """The order as the journal has it; None if it is unknown."""
         self._check_usable()
         order = await self._journal.get(self._ref(order_id), self._clock.wall())
-        return None if order is None else self._settlement.known(order)
+        return None if order is None else self._settlement.add_unwritten(order)
 
     async def list(
         self, states: Collection[OrderState | str] | None = None, *, is_terminal: bool | None = None
@@ -139,7 +139,7 @@ class Orders:
         for start in range(0, len(orders), _CHUNK):
             found.extend(
                 order
-                for order in map(self._settlement.known, orders[start : start + _CHUNK])
+                for order in map(self._settlement.add_unwritten, orders[start : start + _CHUNK])
                 if order.state in accepted_states
             )
             await self._clock.sleep(0)

@@ -19,8 +19,7 @@ BATCH = 500
 
 
 class Results:
-    """Writes them in the background. Whoever sees a task end never waits for that; a result that was not written
-    costs one more look at the task, no more."""
+    """Writes results in the background; no caller waits for that. A result that was not written costs one more poll."""
 
     def __init__(self, journal: Journal, clock: Clock, service: str, why: Callable[[Exception], str]) -> None:
         self._journal = journal
@@ -30,38 +29,38 @@ class Results:
         self._late = LateWriter(clock, self._write, self._report, batch_size=BATCH)
         self._is_closed = False
         self._held: Counter[str] = Counter()
-        # Of the tasks that somebody holds:
+        # Of held tasks:
         self._ends: dict[str, VideoTask] = {}
         self._done: set[str] = set()
-        """Somebody has done what is to be done once they end."""
+        """Tasks whose end was handled."""
         self._blocks: Counter[str] = Counter()
-        """How many blocks of :meth:`handling` are under way."""
+        """The number of running blocks of :meth:`handling`."""
         self._failed: set[str] = set()
-        """The last of these blocks raised."""
+        """Tasks whose last block raised."""
 
     @contextmanager
-    def held(self, task_ids: Iterable[str]) -> Iterator[Callable[[str, VideoTask], None]]:
-        """Meanwhile the end of these tasks counts as seen only when the given function is told of it: by somebody who
-        has done what is to be done then."""
+    def hold(self, task_ids: Iterable[str]) -> Iterator[Callable[[str, VideoTask], None]]:
+        """A block in which the end of these tasks is recorded only by the function that it yields: by the caller that
+        has handled it."""
         ids = list(task_ids)
         self._held.update(ids)
         try:
             yield self._handled
         finally:
-            for _ in self._releasing(ids):
+            for _ in self._release(ids):
                 pass
 
     @asynccontextmanager
-    async def held_in_turns(self, task_ids: Iterable[str]) -> AsyncIterator[Callable[[str, VideoTask], None]]:
-        """The same for very many tasks: others have a turn while they are released."""
+    async def hold_in_turns(self, task_ids: Iterable[str]) -> AsyncIterator[Callable[[str, VideoTask], None]]:
+        """The same for very many tasks: they are released in turns of the event loop."""
         ids = list(task_ids)
         self._held.update(ids)
         try:
             yield self._handled
         finally:
-            await all_in_turns(self._clock, self._releasing(ids))
+            await all_in_turns(self._clock, self._release(ids))
 
-    def _releasing(self, ids: Sequence[str]) -> Iterator[None]:
+    def _release(self, ids: Sequence[str]) -> Iterator[None]:
         for number, task_id in enumerate(ids, 1):
             self._held[task_id] -= 1
             if not self._held[task_id]:
@@ -74,39 +73,39 @@ class Results:
 
     @contextmanager
     def handling(self, task_ids: Iterable[str]) -> Iterator[None]:
-        """Meanwhile the end of these tasks does not count as seen, whoever else is done with it; then it does, unless
-        the block, or another one that was under way beside it, raised."""
+        """A block in which the end of these tasks is not recorded, even if another caller has handled it; afterwards it
+        is, unless the block, or a concurrent one for the same task, raised."""
         ids = set(task_ids)
-        with self.held(ids):
+        with self.hold(ids):
             for task_id in ids:
                 if task_id not in self._blocks:
-                    self._failed.discard(task_id)  # another try
+                    self._failed.discard(task_id)  # a new attempt
                 self._blocks[task_id] += 1
-            is_well = False
+            has_succeeded = False
             try:
                 yield
-                is_well = True
+                has_succeeded = True
             finally:
                 for task_id in ids:
-                    self._leave_block(task_id, is_well=is_well)
+                    self._leave_block(task_id, has_succeeded=has_succeeded)
 
-    def saw(self, task_id: str, task: VideoTask) -> None:
-        """Have it written, if the task is terminal and nobody holds it."""
+    def record_end(self, task_id: str, task: VideoTask) -> None:
+        """Write how the task ended, if it is terminal and not held."""
         if task_id in self._held:
             self._ends[task_id] = task
         else:
-            self._have_written(task_id, task)
+            self._put(task_id, task)
 
     def _handled(self, task_id: str, task: VideoTask) -> None:
         self._ends[task_id] = task
         self._done.add(task_id)
         self._settle(task_id)
 
-    def _leave_block(self, task_id: str, *, is_well: bool) -> None:
+    def _leave_block(self, task_id: str, *, has_succeeded: bool) -> None:
         self._blocks[task_id] -= 1
         if not self._blocks[task_id]:
             del self._blocks[task_id]
-        if not is_well:
+        if not has_succeeded:
             self._failed.add(task_id)
             self._done.discard(task_id)
         elif task_id in self._ends:
@@ -117,9 +116,9 @@ class Results:
         if task_id in self._done and task_id not in self._failed and task_id not in self._blocks:
             self._done.discard(task_id)
             if (end := self._ends.pop(task_id, None)) is not None:
-                self._have_written(task_id, end)
+                self._put(task_id, end)
 
-    def _have_written(self, task_id: str, task: VideoTask) -> None:
+    def _put(self, task_id: str, task: VideoTask) -> None:
         if self._is_closed or not task.is_terminal or task.status is None:
             return
         result = TaskResult(
@@ -132,7 +131,7 @@ class Results:
         self._late.put(task_id, result)
 
     async def aclose(self) -> None:
-        """Write the rest, if the journal accepts it. What is seen after that is not written."""
+        """Write the remaining results, if the journal accepts them. Later ones are not written."""
         try:
             await self._late.aclose()
         finally:

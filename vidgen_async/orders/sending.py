@@ -235,7 +235,7 @@ class Sender:
             raise conflict(ref.order_id, "stands for a different request, which is being sent now")
         try:
             return await self._receipt(submission, on_receipt)
-        except OrderStateError:  # it joined an operator's resend that somebody else's had preceded
+        except OrderStateError:  # it joined an operator's resend that another resend had preceded
             usable()
             return await self.submit(ref, body, check=check, on_receipt=on_receipt, usable=usable)
 
@@ -346,7 +346,7 @@ class Sender:
             if order.state is OrderState.UNCERTAIN and send.attempt is not None:
                 submission.order = order = await self._confirmation.confirm(order)
             if order.receipt is not None or (send.attempt is None and send.failure is None):
-                continue  # this send was accepted, or somebody else was faster: read what the order is now
+                continue  # accepted, or changed by another process: read the order again
             settled = len(order.attempts)
             if send.attempt is None or send.attempt.outcome is AttemptOutcome.NOT_SENT:
                 connect_failures += 1
@@ -406,7 +406,7 @@ class Sender:
                 self._release_slot(send)
                 if send.begin is not None:
                     await asyncio.wait({send.begin})
-            if not isinstance(begun, Turn):  # else somebody else on the journal has taken the last slot
+            if not isinstance(begun, Turn):  # otherwise another process has taken the last slot
                 return send
 
     async def _send_in_slot(self, submission: Submission, send: Send) -> Attempt | Order | Turn | None:
@@ -643,7 +643,7 @@ class Sender:
             await asyncio.gather(*workers, return_exceptions=True)
 
     async def _read_unanswered(self) -> None:
-        """Before their callers are told the state of the orders: others on this journal may have changed it."""
+        """Read the orders that are not settled: other processes may have changed them."""
         for submission in list(self._submissions.values()):
             try:
                 order = await self._journal.get(submission.ref, self._clock.wall())

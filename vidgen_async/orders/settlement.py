@@ -91,7 +91,7 @@ class Settlement:
         """Make pending calls of :meth:`write` return after one more try: the client is closing."""
         self._is_closing.set()
 
-    def known(self, order: Order) -> Order:
+    def add_unwritten(self, order: Order) -> Order:
         """The order with the evidence that is not written yet."""
         for (ref, n), evidence in self.unwritten.items():
             if ref == order.ref:

@@ -49,7 +49,7 @@ _ESCAPE_PATTERN = (
 )
 _ESCAPE = re.compile(_ESCAPE_PATTERN)
 _PIECE = re.compile(rf"[A-Za-z0-9]+|[^\0-\x7f]|{_ESCAPE_PATTERN}")
-#: Where no escape sequence goes on.
+#: Characters that end every escape sequence.
 _CUT = re.compile(r"[^\w;#%\\]|(?<=%)%")
 _TWO_BACKSLASHES = "\\\\"
 _LOWER = bytes(range(256)).lower()

@@ -167,7 +167,7 @@ class Schedule:
         # look was planned (what was lost since makes it late).
         self._dues = array("d")
         self._losses = array("d")
-        self._first_looks = Allowance(first_polls)
+        self._first_polls = Allowance(first_polls)
         self._slots_given = 0
         self._paused = 0.0
         # How far the schedule's own time is behind the clock: pauses, and time lost.
@@ -196,7 +196,7 @@ class Schedule:
         """Plan the first poll of a new item."""
         time = self._advance(now)
         due = time
-        if not self._first_looks.take(now):
+        if not self._first_polls.take(now):
             self._slots_given += 1
             # Slots are fixed places within the interval, taken in golden-ratio order: any number of them is spread
             # about evenly, whether they are given at once or over hours.

@@ -111,7 +111,7 @@ def watch(settings: Settings, task_ids: tuple[str, ...]) -> int:
         if where is not None:
             tasks.update(await _unfinished_tasks(run))
         if tasks:
-            with run.client.orders.results.held(
+            with run.client.orders.results.hold(
                 tasks
             ):  # a watch must not record results that another program waits for
                 await watch_all(run, tasks, updates, is_live=is_live)
