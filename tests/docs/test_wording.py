@@ -7,7 +7,15 @@ from pathlib import Path
 from tests.docs.documentation import ROOT
 
 #: What is checked: documents, and all .md and .py files of folders. To be added: "vidgen_async".
-CHECKED = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs", "benchmarks/README.md")
+CHECKED = (
+    "README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "docs",
+    "benchmarks/README.md",
+    "vidgen_async",
+)
 
 #: A wording, as a regular expression, and the standard term for it.
 TERMS = {

@@ -1,6 +1,6 @@
 """Values that no message may show (the API key, a prompt, an Idempotency-Key), hidden however they are written.
 
-They are looked for in the *letters* of a text: its letters and digits alone, decomposed and in lower case, with every
+The search compares the *letters* of a text: its letters and digits alone, decomposed and in lower case, with every
 escape sequence resolved. So one search finds a value raw, in capitals, with other white space, percent-encoded,
 HTML-escaped, as a ``repr``, and in JSON within JSON; and so does one more in Base64.
 """
@@ -39,7 +39,7 @@ _ESCAPE_COST = 20
 _HEX = "[0-9A-Fa-f]"
 _PERCENT = re.compile(rf"%(?:25)*({_HEX}{{2}})")
 _UNIT = re.compile(rf"\\[uU]({_HEX}{{4}})")
-# It begins with a set of characters, which is looked for fast; a row of backslashes is tried from its beginning only.
+# It begins with a set of characters, which is found fast; a row of backslashes is tried from its beginning only.
 # After 1,000 sequences in a row there is a cut, but not within a character of UTF-8 or a pair of surrogates.
 _ESCAPE_PATTERN = (
     rf"[%&\\](?:(?<=%)(?:25)*{_HEX}{{2}}(?:%(?:25)*{_HEX}{{2}}){{0,1000}}(?:%(?:25)*[89ABab]{_HEX}){{0,3}}|"
@@ -58,16 +58,16 @@ _NO_LETTER = re.compile(r"[\W_]+")
 
 
 class KnownValues:
-    """Known values that are looked for in any number of texts.
+    """Known values to search for in any number of texts.
 
-    To prepare a value of a megabyte takes tenths of a second. Who must not be held up for that goes through
-    :meth:`prepare` first; else the first text is.
+    Preparing a value of a megabyte takes tenths of a second. Callers that must not block go through
+    :meth:`prepare` first; otherwise the first search prepares.
     """
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         self._values = tuple(values)
         # Scripts with a sign for a word need fewer letters for as much.
-        self._sought = [value for value in self._values if len(value) >= (FEWEST if value.isascii() else FEWEST - 1)]
+        self._searched = [value for value in self._values if len(value) >= (FEWEST if value.isascii() else FEWEST - 1)]
         self._prepared: list[_LongValue | _ShortValue] = []
         self._preparing = self._prepare()
 
@@ -80,10 +80,10 @@ class KnownValues:
 
     def hide(self, text: str) -> str:
         """``text`` with an ellipsis for every one of the values, and for every part of one that has ``RUN`` letters."""
-        for value in self._sought:
+        for value in self._searched:
             if len(value) >= FEW:
                 text = text.replace(value, HIDDEN)  # also what has no letters
-        if not self._sought or not text:
+        if not self._searched or not text:
             return text
         for _ in self._preparing:
             pass
@@ -97,7 +97,7 @@ class KnownValues:
         return _Written.of(text).without(found) if found else text
 
     def _prepare(self) -> Generator[None, None, None]:
-        for value in self._sought:
+        for value in self._searched:
             yield from self._prepare_form(value, _letters_of_parts(value))
             if len(value) >= FEW:
                 yield from self._prepare_form(value, _letters_of_base64(value))

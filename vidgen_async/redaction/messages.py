@@ -17,7 +17,7 @@ __all__ = ["HIDDEN", "LONGEST_READ", "RUN", "KnownValues", "excerpt", "hide_secr
 
 Replacement: TypeAlias = str | Callable[[re.Match[str]], str]
 
-#: An excerpt looks at so much of the text, and leaves out the last of it: a secret that is cut is not recognised.
+#: An excerpt reads this much of the text, and omits the end of it: a secret that is cut would not be recognised.
 LONGEST_READ = 4096
 _EDGE = 256
 _LEAST_BASE64 = 200

@@ -1,11 +1,11 @@
-"""When to look at which task: pure, without await; the time is handed in as seconds of a clock that only grows.
+"""When to poll which task. Pure, without await; the caller passes the time in seconds of a monotonic clock.
 
 The schedule has a time of its own, which never runs faster than the clock:
 
 * in a pause it stands still, and
 * it never runs further ahead of the first poll that is due and not yet taken than a small slack.
 
-So whatever holds looks up (a service that asks for a pause, a blocked loop, a sleeping laptop, too few polls at once,
+So whatever delays polls (a service that asks for a pause, a blocked loop, a sleeping laptop, too few polls at once,
 an outage of slow answers) shifts all of them by the same amount. They stay as evenly spread as they were: nothing is
 caught up in a burst, the interval of every task stretches alike, and recovers by itself. Nothing here scans all items.
 """
@@ -145,9 +145,9 @@ class Allowance:
 class Schedule:
     """One poll per item and ``interval`` seconds, counted from the start of the last poll; never sooner.
 
-    Items are numbers from 0 up, close together: what is kept for them is in columns, and no object for each. An item
-    is either on the schedule (:meth:`add`, :meth:`again`) or under way (after :meth:`take`); it comes back
-    with :meth:`again`, so it is never looked at twice at once. New items are due at once while ``first_polls`` (at a
+    Items are numbers from 0 up, close together: their state is stored in columns, without an object for each. An item
+    is either on the schedule (:meth:`add`, :meth:`reschedule`) or under way (after :meth:`take`) until
+    :meth:`reschedule`, so it is never polled twice at once. New items are due at once while ``first_polls`` (at a
     time, and per second) lasts; the others get slots spread evenly over one interval, also across many calls.
     """
 
@@ -230,7 +230,7 @@ class Schedule:
         self._agenda.remove(item)
 
     def take(self, now: float) -> int | None:
-        """The item to look at now: it is under way from here on. None when nothing is due."""
+        """The item to poll now: it is under way from here on. None if nothing is due."""
         if now < self.paused_until:
             return None
         due = self._agenda.first_due()
