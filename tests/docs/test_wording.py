@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.docs.documentation import ROOT
 
-#: What is checked: documents, and all .md and .py files of folders. To be added: "vidgen_async".
+#: What is checked: documents, and all .md and .py files of folders.
 CHECKED = (
     "README.md",
     "CHANGELOG.md",
