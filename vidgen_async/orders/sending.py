@@ -111,7 +111,7 @@ class Resend:
 
 @mutable(eq=False, kw_only=True)
 class Submission:
-    """An order being carried out: its worker, and what its callers wait for."""
+    """An order being carried out: its worker, and the receipt that its callers await."""
 
     ref: OrderRef
     body: bytes
@@ -168,7 +168,7 @@ class Sender:
     """Carries out the orders of one account.
 
     Args:
-        service: The service's origin.
+        confirmation: Looks for the receipt of a create whose answer did not name the task where it should.
         namespace: The word from which, with account and order id, each Idempotency-Key is derived; None: the
             journal's own.
         known: Values that no message may show.
@@ -219,9 +219,12 @@ class Sender:
         on_receipt: OnReceipt | None,
         usable: Callable[[], None],
     ) -> Receipt:
-        """Have the order made, or join its submission under way; ``on_receipt`` is called before this returns.
+        """Create the order's task, or join its submission under way. Cancelling the caller stops nothing.
 
-        ``usable`` raises when the client was closed meanwhile. Cancelling the caller stops nothing.
+        Args:
+            check: Raises InvalidRequestError for a request that must not be sent.
+            on_receipt: Called before this returns.
+            usable: Raises when the client was closed meanwhile.
         """
         while (submission := self.submission(ref.order_id)) is not None and not submission.checked.done():
             if is_same_request(submission.body, body) and check is not None:
@@ -275,7 +278,7 @@ class Sender:
         submission.receipt.set_result(receipt)  # before the hooks: one of them may ask for this very order
         while submission.hooks:
             hook = submission.hooks.pop(0)
-            # The order is made: an error of the caller must not hide the receipt.
+            # The order is accepted: an error of the caller must not hide the receipt.
             with contain_hook(logger, "on_receipt", order_id=submission.ref.order_id, task_id=receipt.task_id):
                 pending = hook(receipt)
                 if inspect.isawaitable(pending):
@@ -320,8 +323,8 @@ class Sender:
         return await self._send_until_settled(submission, order)
 
     async def _send_until_settled(self, submission: Submission, order: Order, resend: Resend | None = None) -> Receipt:
-        """Send the order until there is an outcome; at most one send of it is ever unaccounted for. What another
-        process or client makes of it meanwhile is the outcome here too: its receipt, and also its refusal."""
+        """Send the order until there is an outcome; at most one send of it ever has an unknown outcome. The outcome of
+        a concurrent send by another process or client is the outcome here too: its receipt, and also its refusal."""
         connect_failures = 0
         max_wait = self._pacing.max_wait
         settled = sum(attempt.outcome is not AttemptOutcome.SENDING for attempt in order.attempts)
