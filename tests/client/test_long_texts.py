@@ -38,7 +38,9 @@ def client_of(status: int, body: object) -> Client:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", PROMPTS)
+@pytest.mark.parametrize(
+    "kind", ["numbered", "Chinese", pytest.param("escapes and backslashes", marks=pytest.mark.needs_dev)]
+)
 @pytest.mark.parametrize(
     ("status", "shape", "error"),
     [

@@ -243,7 +243,7 @@ def test_no_removal_goes_through_the_whole_agenda():
 # -- as many as there may be -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.needs_dev  # for its 15 seconds under coverage
 async def test_a_hundred_thousand_tasks_never_hold_the_event_loop():
     async def poll(task_id: str, mark: int | None) -> tuple[VideoTask, None]:
         return VideoTask(id=task_id, status="running"), None
