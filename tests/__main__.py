@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 EPILOG = """\
 All other arguments are passed to pytest:
 
-  python -m tests                               all checks and tests, with coverage (minutes)
+  python -m tests                               all checks and tests (minutes); coverage of the quick ones
   python -m tests --fast                        formatting, lint and the quick tests (under a minute)
   python -m tests --fast tests/orders -k gate   the quick tests of one folder that match
   python -m tests tests/orders -n 0 --pdb       one folder, in this process
@@ -26,6 +26,7 @@ The exit code is the number of checks that failed.
 FORMAT = ("ruff", "format", "--check", ".")
 LINT = ("ruff", "check", ".")
 IMPORTS = ("importlinter",)
+QUICK = "not slow and not needs_dev"
 COVERAGE = ("--cov", "--cov-report=term-missing:skip-covered")
 
 
@@ -58,11 +59,14 @@ def checks_of(options: argparse.Namespace, arguments: list[str]) -> list[tuple[s
     if options.dev:
         return [("mypy", "benchmarks"), pytest("needs_dev", *arguments)]
     if options.fast:
-        return [FORMAT, LINT, IMPORTS, pytest("not slow and not needs_dev", *arguments)]
-    coverage = () if options.no_coverage else COVERAGE
-    if not arguments and coverage:  # a part of the suite covers a part of the package
-        coverage += ("--cov-fail-under=95",)
-    return [FORMAT, LINT, ("mypy",), IMPORTS, pytest("not needs_dev", *coverage, *arguments)]
+        return [FORMAT, LINT, IMPORTS, pytest(QUICK, *arguments)]
+    checks = [FORMAT, LINT, ("mypy",), IMPORTS]
+    if options.no_coverage:
+        return [*checks, pytest("not needs_dev", *arguments)]
+    if arguments:  # a part of the suite covers a part of the package
+        return [*checks, pytest("not needs_dev", *COVERAGE, *arguments)]
+    # The quick tests cover nearly as much as all; measuring the slow ones would take another minute.
+    return [*checks, pytest(QUICK, *COVERAGE, "--cov-fail-under=95"), pytest("slow and not needs_dev")]
 
 
 def pytest(marks: str, *arguments: str) -> tuple[str, ...]:

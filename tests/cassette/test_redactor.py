@@ -447,7 +447,7 @@ HOSTILE = [
 ]  # fmt: skip
 
 
-@pytest.mark.slow
+@pytest.mark.needs_dev
 def test_a_hostile_text_takes_time_in_proportion_to_its_length():
     length, took = 80_000, {}
     texts = {piece: (piece * length)[:length] for piece in HOSTILE}

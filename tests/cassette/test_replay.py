@@ -386,7 +386,7 @@ def long_cassette(path: Path, polls: int) -> None:
     path.write_text(write(Document(Meta(datetime(2026, 1, 1, tzinfo=UTC), "by hand"), tuple(interactions))), "utf-8")
 
 
-@pytest.mark.slow
+@pytest.mark.needs_dev
 async def test_the_work_for_an_answer_does_not_grow_with_the_cassette(path):
     work = {}
     for polls in (60, 300):
@@ -404,7 +404,7 @@ async def test_the_work_for_an_answer_is_that_of_some_dozens_of_calls(path):
     assert await work_of(ReplayTransport(path), ask(), 50) < 50 * 60
 
 
-@pytest.mark.slow
+@pytest.mark.needs_dev
 async def test_the_work_of_loading_grows_with_the_cassette_and_no_faster(path):
     work = {}
     for polls in (100, 200, 400):

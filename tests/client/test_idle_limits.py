@@ -67,7 +67,9 @@ class Pool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("take", [deque.popleft, deque.pop], ids=["the oldest first", "the latest first"])
-@pytest.mark.parametrize("interval", [5.0, 60.0, pytest.param(30.0, marks=pytest.mark.needs_dev)])
+@pytest.mark.parametrize(
+    "interval", [60.0, *(pytest.param(seconds, marks=pytest.mark.needs_dev) for seconds in (5.0, 30.0))]
+)
 @pytest.mark.filterwarnings("ignore:poll_interval")
 async def test_no_task_loses_a_poll_and_each_poll_counts_once(interval, take):
     losses: Counter[int] = Counter()

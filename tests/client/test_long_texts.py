@@ -84,6 +84,7 @@ async def journal_of(count: int) -> MemoryJournal:
     return journal
 
 
+@pytest.mark.needs_dev
 async def test_very_many_orders_are_listed_and_watched_in_turns():
     count = 3000
     journal = await journal_of(count)

@@ -79,7 +79,7 @@ class Storm:
 
 @pytest.mark.slow
 async def test_repeated_kills_duplicate_no_order_and_lose_no_receipt(processes):
-    await processes.start_service(unread=0.02, latency=0.02, seed=4)
+    await processes.start_service(unread=0.1, latency=0.02, seed=4)
     storm = Storm(processes)
 
     await storm.run()

@@ -194,7 +194,7 @@ def holding(count: int, value: str) -> Secrets:
     return secrets
 
 
-@pytest.mark.slow
+@pytest.mark.needs_dev
 def test_looking_for_a_thousand_values_takes_no_longer_than_for_a_hundred():
     text = f'{{"id": "task_1", "note": "a sk-live- thing, eyJhbGciOiJIUzI1NiJ9 and so on", "n": {list(range(40))}}}'
     for value in KINDS:

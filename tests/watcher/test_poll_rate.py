@@ -14,7 +14,9 @@ def received(service, since: float, until: float) -> int:
     return sum(since < at <= until for at, _ in service.looks)
 
 
-@pytest.mark.parametrize("interval", [1.0, 60.0, pytest.param(0.25, marks=pytest.mark.needs_dev)])
+@pytest.mark.parametrize(
+    "interval", [1.0, *(pytest.param(seconds, marks=pytest.mark.needs_dev) for seconds in (0.25, 60.0))]
+)
 async def test_the_rate_is_what_the_service_receives(make_watcher, service, clock, interval):
     watcher = make_watcher(interval=interval)
     service.default = "running"
