@@ -103,7 +103,7 @@ def drawn_lines(file: io.StringIO) -> str:
     return "\n".join(text_of(file.getvalue().replace("\x1b[", "\n\x1b[")))
 
 
-@pytest.mark.slow
+@pytest.mark.needs_dev
 async def test_a_thousand_tasks_need_no_worker_each():
     setup = WatchSetup(interval=1)
     setup.service.states = ("completed",)

@@ -301,7 +301,7 @@ def test_a_cassette_that_cannot_be_published_fails_the_test_and_leaves_the_recor
 # -- two processes -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.needs_dev
 def test_two_processes_play_one_cassette_and_do_not_record_one_at_a_time(project):
     project.tests("""
         import pytest, time
