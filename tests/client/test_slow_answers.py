@@ -53,7 +53,7 @@ DRIPS = pytest.mark.parametrize(
 async def test_a_read_whose_answer_drips_ends_at_its_time_limit(before, drip, error, read):
     async with (
         dripping(before, drip) as (base_url, requests),
-        Client("key-1", base_url=base_url, timeouts=Timeouts(read=60, answer=0.1), retry_reads_for=0) as client,
+        Client("key-1", base_url=base_url, timeouts=Timeouts(read=60, answer=0.3), retry_reads_for=0) as client,
     ):
         calls = {
             "videos.get": lambda: client.videos.get("t-1"),

@@ -24,8 +24,8 @@ WAYS = {
 }
 #: Of a task that nobody waited for, and of a traceback that leads through the package.
 NOISES = ("was destroyed", "never retrieved", "vidgen_async/")
-#: Seconds in which it must have left; it takes a tenth of them on an idle machine.
-SOON = 2.0
+#: Seconds in which it must have left; it takes a fraction of one on an idle machine, and a create may take 120.
+SOON = 10.0
 Start = Callable[[str], Awaitable[asyncio.subprocess.Process]]
 
 
