@@ -73,7 +73,7 @@ class Holds:
 
 
 Situation: TypeAlias = Callable[[Holds, int, int], Awaitable[None]]
-"""Called with so many bytes for one text, and so many tasks."""
+"""Called with the length of one text, and the number of tasks."""
 
 # -- texts -----------------------------------------------------------------------------------------------------------
 
@@ -92,7 +92,7 @@ _PIECES: Mapping[str, str] = {
 
 
 def text_of(kind: str, size: int) -> str:
-    """A text of about so many bytes; no two parts of words are alike."""
+    """A text of about ``size`` characters without repeated parts of words."""
     if kind == "words":
         return " ".join(f"a boat {number} sails at dawn" for number in range(size // 26))[:size]
     return "".join(islice(cycle(_PIECES[kind]), size))
@@ -212,7 +212,7 @@ async def _uploads(holds: Holds, size: int, _: int) -> None:
 
 
 class Polls:
-    """Every task runs until it is told otherwise."""
+    """Every task runs until ``status`` is set."""
 
     def __init__(self) -> None:
         self.status = "running"
@@ -231,7 +231,7 @@ async def _watcher(poll: Polls | None = None, **options: Any) -> AsyncGenerator[
 
 
 async def _begun(watcher: Watcher, tasks: int) -> None:
-    while watcher.stats.tasks < tasks:  # noqa: ASYNC110 - nothing tells of it
+    while watcher.stats.tasks < tasks:  # noqa: ASYNC110 - there is no event for it
         await asyncio.sleep(0)
 
 

@@ -45,5 +45,5 @@ class Passes:
 
 async def until(is_so: Callable[[], bool]) -> None:
     """Pass after pass of the event loop."""
-    while not is_so():  # noqa: ASYNC110 - nothing tells of it
+    while not is_so():  # noqa: ASYNC110 - there is no event for it
         await asyncio.sleep(0)

@@ -55,7 +55,7 @@ def test_what_listeners_filters_and_handlers_raise_does_not_strike_who_reports(h
         handler.emit = broken  # type: ignore[method-assign, assignment]
         logger.addHandler(handler)
     try:
-        report(logger, logging.ERROR, Event.ORDER_ACCEPTED, "on record")
+        report(logger, logging.ERROR, Event.ORDER_ACCEPTED, "stored")
         report_failure(logger, Event.HOOK_FAILED, "failed", ValueError("broken"))
     finally:
         logger.removeFilter(broken)

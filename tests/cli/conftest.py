@@ -42,6 +42,20 @@ NOWHERE = "/dev/null/data"
 #: The command as a process.
 VIDGEN = (sys.executable, "-m", "vidgen_async")
 
+#: The arguments of a whole run.
+BOAT = (
+    "generate",
+    "A paper boat",
+    "--model",
+    "gen-2.0",
+    "--duration",
+    "5",
+    "--poll-interval",
+    "0.05",
+    "-o",
+    "boat.mp4",
+)
+
 
 class Service:
     """A sandbox on its own event loop and thread, so that tests and commands may block; all changes are made on that

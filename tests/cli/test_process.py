@@ -13,20 +13,7 @@ import pytest
 from tests.signals import accept_signals
 from vidgen_async.sandbox import Fault
 
-from .conftest import environment, run_on_a_terminal, text_of
-
-BOAT = (
-    "generate",
-    "A paper boat",
-    "--model",
-    "gen-2.0",
-    "--duration",
-    "5",
-    "--poll-interval",
-    "0.05",
-    "-o",
-    "boat.mp4",
-)
+from .conftest import BOAT, environment, run_on_a_terminal, text_of
 
 
 @pytest.mark.slow

@@ -17,20 +17,8 @@ from vidgen_async.cli.command_runner import SIGNALS
 from vidgen_async.cli.terminal.standard_streams import GuardedStream, OutputError, guarded_streams
 from vidgen_async.sandbox import Fault
 
-from .conftest import VIDGEN, Stream, environment
+from .conftest import BOAT, VIDGEN, Stream, environment
 
-BOAT = (
-    "generate",
-    "A paper boat",
-    "--model",
-    "gen-2.0",
-    "--duration",
-    "5",
-    "--poll-interval",
-    "0.05",
-    "-o",
-    "boat.mp4",
-)
 GONE = BrokenPipeError(errno.EPIPE, "Broken pipe")
 FULL = OSError(errno.ENOSPC, "No space left on device")
 HUNG_UP = OSError(errno.EIO, "Input/output error")

@@ -26,7 +26,7 @@ MANY = 1_000
 #: Where they are read in many pages.
 VERY_MANY = 20_000
 INTERVAL = 60.0
-#: So many tasks are polled at once, and per second, when they are new.
+#: The number of new tasks that are polled at once, and per second.
 FIRST_POLLS = 32
 #: The journal's operations for one create, and one page that may be under way before each.
 FEW = 10

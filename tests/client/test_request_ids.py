@@ -1,4 +1,4 @@
-"""The service's own id of a request, where an answer gives one: for whoever asks the service about it."""
+"""The service's own id of a request, where an answer has one: support asks for it."""
 
 import json
 import logging
@@ -41,7 +41,7 @@ async def test_receipts_tasks_and_logs_name_it(header: str, caplog: pytest.LogCa
 
     assert receipt.request_id == again.request_id == "req-0"
     assert (waited.request_id, got.request_id) == ("req-2", "req-3")
-    assert waited == got  # it says nothing about the task
+    assert waited == got  # the request id is not a property of the task
     assert waited.extra == {"request_id": "of the body"}
     named = {record.event_name: record.request_id for record in caplog.records if hasattr(record, "request_id")}
     assert named == {"order.accepted": "req-0", "poll.failed": "req-1"}

@@ -73,11 +73,10 @@ class LateWriter(Generic[K, V]):
             self._report_failure(logging.WARNING, list(self.unwritten.items()), error)
 
     async def _write_all(self) -> None:
-        tries = 0
+        failures = 0
         if self._first_pause:
             await self._clock.sleep(self._first_pause)
         while self.unwritten:
-            tries += 1
             remaining = dict(self.unwritten)
             has_failed = False
             while batch := self._batch(remaining):
@@ -87,9 +86,10 @@ class LateWriter(Generic[K, V]):
                     await self.write(batch)
                 except Exception as error:  # noqa: BLE001 - a journal may raise anything; it is retried
                     has_failed = True
-                    self._report_failure(logging.WARNING if tries == 1 else logging.INFO, batch, error)
+                    self._report_failure(logging.INFO if failures else logging.WARNING, batch, error)
+            failures = failures + 1 if has_failed else 0
             if has_failed:
-                await self._clock.sleep(backoff(tries, 1.0, longest=LONGEST_PAUSE))
+                await self._clock.sleep(backoff(failures, 1.0, longest=LONGEST_PAUSE))
 
     def _batch(self, items: dict[K, V]) -> Items[K, V]:
         return list(islice(items.items(), self._batch_size))

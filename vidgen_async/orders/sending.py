@@ -341,7 +341,6 @@ class Sender:
                 service = order.ref.service
                 raise recorded_refusal(order.attempts[-1], origin=service, wall=self._clock.wall(), **facts(order))
             _check_sendable(order, resend)
-            submission.order = order
             send = await self._send(submission, order, resend)
             order = submission.order
             if resend is not None and send.attempt is not None:
