@@ -3,10 +3,10 @@
 import os
 import random
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
-from typing import Self
 
 from vidgen_async.clock import Clock, hold_of, within
 from vidgen_async.errors import DownloadError, InvalidRequestError
@@ -16,7 +16,7 @@ from vidgen_async.media.partial_file import PartialFile
 from vidgen_async.media.transfer import OnProgress, Transfer
 from vidgen_async.service.endpoints import Endpoints
 from vidgen_async.service.retries import Reads
-from vidgen_async.transports.base import Response
+from vidgen_async.transports.base import Chunks, Response
 from vidgen_async.types.http import CHUNK, Headers, make_headers
 from vidgen_async.types.resources import TaskLike
 
@@ -166,30 +166,13 @@ class VideoStream:
         if size < 1:
             message = f"size must be at least 1: {size}"
             raise ValueError(message)
-        return _Chunks(self._read, size)
+        return Chunks(partial(self._read, size))
 
-    async def _read(self, size: int) -> bytes:
+    async def _read(self, size: int) -> bytes | None:
         if not self._rest:
             self._rest = await anext(self._pieces, b"")
         chunk, self._rest = self._rest[:size], self._rest[size:]
-        return chunk
-
-
-class _Chunks:
-    """An iterator instead of a generator, so that an ``async for`` that is left early needs no clean-up."""
-
-    def __init__(self, read: Callable[[int], Awaitable[bytes]], size: int) -> None:
-        self._read = read
-        self._size = size
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> bytes:
-        chunk = await self._read(self._size)
-        if not chunk:
-            raise StopAsyncIteration
-        return chunk
+        return chunk or None
 
 
 async def check_target(to: str | os.PathLike[str]) -> None:

@@ -21,7 +21,9 @@ A test suite, which brings its own service, checks whether a transport keeps the
             return LoggingTransport(DirectTransport())
 """
 
+import io
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from types import TracebackType
 from typing import Protocol, Self, runtime_checkable
 
@@ -147,6 +149,37 @@ class WrappingTransport:
         await self.inner.aclose()
 
 
+class Chunks:
+    """Iterates over what ``read`` returns, until it returns None.
+
+    Not a generator: leaving an ``async for`` early leaves nothing for the event loop to finish.
+    """
+
+    __slots__ = ("_read",)
+
+    def __init__(self, read: Callable[[], Awaitable[bytes | None]]) -> None:
+        self._read = read
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        chunk = await self._read()
+        if chunk is None:
+            raise StopAsyncIteration
+        return chunk
+
+
+def chunks_of(body: bytes, size: int) -> Chunks:
+    """Iterate over a body in memory."""
+    stream = io.BytesIO(body)
+
+    async def read() -> bytes | None:
+        return stream.read(size) or None
+
+    return Chunks(read)
+
+
 class ResponseContext:
     """The ``async with`` block of a response: leaving it closes the response."""
 
@@ -186,25 +219,20 @@ class BufferedResponse(ResponseContext):
 
     async def read(self) -> bytes:
         if self._body is None:
-            self._body = b"".join([chunk async for chunk in self._stream()])
+            self._body = b"".join([chunk async for chunk in self.chunks()])
         return self._body
 
-    async def chunks(self, size: int = CHUNK) -> AsyncIterator[bytes]:
-        if self._body is not None:
-            for start in range(0, len(self._body), size):
-                yield self._body[start : start + size]
-            return
-        async for chunk in self._stream():
-            for start in range(0, len(chunk), size):
-                yield chunk[start : start + size]
+    def chunks(self, size: int = CHUNK) -> AsyncIterator[bytes]:
+        return self._stream(size) if self._body is None else chunks_of(self._body, size)
 
-    async def _stream(self) -> AsyncIterator[bytes]:
+    async def _stream(self, size: int) -> AsyncIterator[bytes]:
         if self._chunks is None or self._closed:
             message = "the body was already read as chunks, or the response is closed"
             raise BodyError(message)
         chunks, self._chunks = self._chunks, None
         async for chunk in chunks:
-            yield chunk
+            for start in range(0, len(chunk), size):
+                yield chunk[start : start + size]
 
     async def aclose(self) -> None:
         if not self._closed:
@@ -249,36 +277,23 @@ class ObservedResponse(ResponseContext):
 
     def chunks(self, size: int = CHUNK) -> AsyncIterator[bytes]:
         if self._body is None:
-            return _ObservedChunks(self._inner.chunks(size), self._observer)
-        return BufferedResponse(self.status, self._body).chunks(size)
+            return Chunks(partial(self._next, self._inner.chunks(size)))
+        return chunks_of(self._body, size)
+
+    async def _next(self, chunks: AsyncIterator[bytes]) -> bytes | None:
+        try:
+            chunk = await anext(chunks, None)
+        except BaseException as error:
+            self._observer.on_end(error)
+            raise
+        if chunk is None:
+            self._observer.on_end(None)
+        else:
+            self._observer.on_chunk(chunk)
+        return chunk
 
     async def aclose(self) -> None:
         try:
             await self._inner.aclose()
         finally:
             self._observer.on_close()
-
-
-class _ObservedChunks:
-    """Not a generator: leaving an ``async for`` early leaves nothing for the event loop to finish."""
-
-    __slots__ = ("_chunks", "_observer")
-
-    def __init__(self, chunks: AsyncIterator[bytes], observer: BodyObserver) -> None:
-        self._chunks = chunks
-        self._observer = observer
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> bytes:
-        try:
-            chunk = await anext(self._chunks)
-        except StopAsyncIteration:
-            self._observer.on_end(None)
-            raise
-        except BaseException as error:
-            self._observer.on_end(error)
-            raise
-        self._observer.on_chunk(chunk)
-        return chunk

@@ -1,10 +1,10 @@
 """The body of a request while it is sent, and the body of a response while it is received."""
 
 import asyncio
-import io
 import warnings
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
+from functools import partial
 from typing import Self
 
 import aiohttp
@@ -13,7 +13,7 @@ from yarl import URL
 
 from vidgen_async.errors import BodyError
 from vidgen_async.redaction.messages import excerpt
-from vidgen_async.transports.base import ResponseContext
+from vidgen_async.transports.base import Chunks, ResponseContext, chunks_of
 from vidgen_async.transports.direct.failures import showable, where, within
 from vidgen_async.types.http import CHUNK, Body, Headers, Request
 
@@ -86,7 +86,8 @@ class DirectResponse(ResponseContext):
         self._on_close = on_close
         self._body: bytes | None = None
         self._received = 0
-        self._reader: _Chunks | None = None
+        self._reader: object = None
+        """Identifies the iterator that reads the body as chunks."""
         self._is_closed = False
         self._is_aborted = False
 
@@ -118,26 +119,21 @@ class DirectResponse(ResponseContext):
 
     def chunks(self, size: int = CHUNK) -> AsyncIterator[bytes]:
         if self._body is None:
-            return _Chunks(self._read_chunk, size)
-        body = io.BytesIO(self._body)
+            return Chunks(partial(self._read_chunk, object(), size))
+        return chunks_of(self._body, size)
 
-        async def read(reader: _Chunks) -> bytes:
-            return body.read(reader.size)
-
-        return _Chunks(read, size)
-
-    async def _read_chunk(self, reader: "_Chunks") -> bytes:
+    async def _read_chunk(self, reader: object, size: int) -> bytes | None:
         if self._is_closed or self._reader not in (None, reader):
             raise self._body_error("the body was already read as chunks, or the response is closed")
         self._reader = reader
         try:
-            chunk = await self._read(reader.size)
+            chunk = await self._read(size)
         except (aiohttp.ClientError, OSError, HttpProcessingError) as error:
             self._answer.close()
             _drop_tracebacks(error)
             raise self._body_error(self._problem_of(error)) from showable(error)
         self._received += len(chunk)
-        return chunk
+        return chunk or None
 
     async def _read(self, size: int) -> bytes:
         content = self._answer.content
@@ -168,7 +164,6 @@ class DirectResponse(ResponseContext):
         if self._is_closed:
             return
         self._is_closed = True
-        self._reader = None  # which references the response
         if self._on_close is not None:
             self._on_close(self)
         if self._answer.closed and self._upload is None:
@@ -195,20 +190,3 @@ def _drop_tracebacks(error: BaseException | None) -> None:
     while error is not None:
         error.__traceback__ = None
         error = error.__cause__
-
-
-class _Chunks:
-    """Not a generator: leaving an ``async for`` early leaves nothing for the event loop to finish."""
-
-    def __init__(self, read: Callable[["_Chunks"], Awaitable[bytes]], size: int) -> None:
-        self._read = read
-        self.size = size
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> bytes:
-        chunk = await self._read(self)
-        if not chunk:
-            raise StopAsyncIteration
-        return chunk
