@@ -188,6 +188,7 @@ class Sender:
         known: tuple[str, ...] = (),
     ) -> None:
         self._transport = transport
+        self._honours_gate = capabilities_of(transport).honours_gate
         self._endpoints = endpoints
         self._journal = journal
         self._clock = clock
@@ -436,7 +437,7 @@ class Sender:
 
     async def _exchange(self, send: Send, probe: Probe) -> None:
         request = self._endpoints.create_video(BytesBody(send.order.body), send.order.idempotency_key)
-        if not capabilities_of(self._transport).honours_gate:
+        if not self._honours_gate:
             await probe.pass_gate()
         send.is_handed_over = True
         async with await self._transport.send(request, probe=probe) as response:

@@ -1,7 +1,6 @@
 """Errors of the network as one sentence each. The evidence is that of the probe, never guessed from a class."""
 
 import errno
-import re
 
 import aiohttp
 
@@ -14,11 +13,7 @@ from vidgen_async.errors import (
     TransportError,
 )
 from vidgen_async.redaction.messages import excerpt, hide_secrets
-from vidgen_async.types.http import Delivery, Headers, Phase, Probe, Request
-
-_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_NOT_IN_HEADER = re.compile(r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
-_NOT_IN_URL = re.compile(r"[\x00-\x20\x7f\ud800-\udfff]")
+from vidgen_async.types.http import Delivery, Phase, Probe, Request
 
 _DELIVERY_TEXT = {
     Delivery.NOT_SENT: "no byte of the request was sent",
@@ -32,36 +27,9 @@ def where(request: Request) -> str:
     return f"{request.url.host}:{request.url.port}"
 
 
-def check_request(request: Request, *, checked: Headers | None = None) -> None:
-    """TransportError for what cannot be sent at all; aiohttp checks some of this only when bytes may have been sent.
-    ``checked``: headers that were found valid before."""
-    url = request.url
-    if url.scheme not in ("http", "https") or not url.host:
-        problem = f"{hide_secrets(str(url))!r} is not a URL that starts with http:// or https:// and names a host"
-    elif _NOT_IN_URL.search(str(url)):
-        problem = "the URL contains a space or a control character"
-    elif url.user is not None or url.password is not None:
-        problem = "the URL contains a user name or password, which is never sent"
-    elif not _TOKEN.fullmatch(request.method):
-        problem = f"{request.method!r} is not an HTTP method"
-    elif request.headers is checked:
-        return
-    else:
-        for name, value in request.headers.items():
-            if not _TOKEN.fullmatch(name) or _NOT_IN_HEADER.search(value):
-                problem = f"the header {name!r} contains a character that is not allowed in headers"
-                break
-        else:
-            return
-    raise unsendable(request, problem)
-
-
 def unsendable(request: Request, problem: str, error: Exception | None = None) -> TransportError:
     """The request cannot be made; it never reached the network."""
-    message = f"{request.op}: the request cannot be sent: {problem}; {_DELIVERY_TEXT[Delivery.NOT_SENT]}"
-    failure = TransportError(message, delivery=Delivery.NOT_SENT, phase=Phase.BUILD, op=request.op)
-    failure.__cause__ = showable(error)
-    return failure
+    return _make_error(TransportError, f"the request cannot be sent: {problem}", request, Probe(), Phase.BUILD, error)
 
 
 def explain(error: Exception, request: Request, probe: Probe | None) -> TransportError:
@@ -71,12 +39,10 @@ def explain(error: Exception, request: Request, probe: Probe | None) -> Transpor
     return _make_error(kind, what, request, probe, phase, error)
 
 
-def body_failed(error: Exception, request: Request, probe: Probe | None, cause: Exception) -> TransportError:
-    """The request's own body raised ``error`` while it was being sent; aiohttp converted it to ``cause``."""
+def body_failed(error: Exception, request: Request, probe: Probe | None) -> TransportError:
+    """The request's own body raised ``error`` while it was being sent."""
     what = f"the body of the request could not be read ({_reason(error)})"
-    failure = _make_error(TransportError, what, request, probe, Phase.SEND, cause)
-    failure.__cause__ = showable(error)
-    return failure
+    return _make_error(TransportError, what, request, probe, Phase.SEND, error)
 
 
 def closed(
@@ -174,11 +140,6 @@ def within(limit: float | None) -> str:
 
 def _outcome_of(error: OSError) -> str:
     return "refused" if error.errno == errno.ECONNREFUSED else f"failed ({_reason(error)})"
-
-
-def _root(error: Exception) -> BaseException:
-    # aiohttp wraps what happened in "Can not write request body for <URL>".
-    return error.__cause__ if isinstance(error, OSError) and error.errno is None and error.__cause__ else error
 
 
 def _reason(error: BaseException) -> str:

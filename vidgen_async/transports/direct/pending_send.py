@@ -1,36 +1,109 @@
-"""A send that is in progress: the arguments for aiohttp, and how the send is aborted."""
+"""One send: the arguments for aiohttp, the connection, the gate with the evidence of what was sent, and the abort.
+
+aiohttp's exception classes do not show whether bytes were sent; its trace signals do. ``on_request_headers_sent`` is
+awaited when the connection is ready and before the first byte is even assembled: waiting there holds the request back,
+and raising there closes the connection with nothing sent. *Not sent* is concluded only from a signal of the connect
+phase of the same call; a patched session that sends no signals proves nothing.
+
+The connections depend on private names of aiohttp; a test fails where a version of aiohttp has other names.
+"""
 
 import asyncio
+import re
+import select
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from contextvars import ContextVar
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
+from aiohttp.client_proto import ResponseHandler
 
 from vidgen_async.errors import ConnectionLostError, TransportError
+from vidgen_async.redaction.messages import hide_secrets
 from vidgen_async.transports.direct import failures
 from vidgen_async.transports.direct.bodies import StreamedBody
-from vidgen_async.transports.direct.connections import GuardedProtocol
-from vidgen_async.types.http import CHUNK, Body, Probe, Request, Timeouts
+from vidgen_async.types.http import CHUNK, Body, Delivery, Phase, Probe, Request
+
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_NOT_IN_HEADER = re.compile(r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
+_NOT_IN_URL = re.compile(r"[\x00-\x20\x7f\ud800-\udfff]")
 
 #: Headers that aiohttp makes itself. A session of the user's adds nothing else to a request.
 _AUTOMATIC = frozenset(
     {"host", "accept", "accept-encoding", "user-agent", "content-length", "transfer-encoding", "connection"}
 )
 
+#: The signals of the connect phase.
+_CONNECT_SIGNALS = {
+    "on_connection_queued_start": Phase.POOL,
+    "on_connection_create_start": Phase.CONNECT,
+    "on_dns_resolvehost_start": Phase.DNS,
+    "on_dns_resolvehost_end": Phase.CONNECT,
+    "on_connection_create_end": Phase.CONNECT,
+}
+
+#: The send for which connections are opened.
+CURRENT_SEND: ContextVar["PendingSend | None"] = ContextVar("current_send", default=None)
+
+
+class _CarriedError(Exception):
+    """Carries an exception through aiohttp."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class GateError(_CarriedError):
+    """Carries what the gate raised: aiohttp would wrap an OSError, and repeat some requests."""
+
+
+class NoRetryError(_CarriedError):
+    """Carries a lost connection: aiohttp would silently resend GET, PUT, DELETE …"""
+
+
+# -- the arguments for aiohttp -----------------------------------------------------------------------------------------
+
+
+def check_target(request: Request) -> None:
+    """TransportError for a URL or method that cannot be sent; aiohttp checks some of this only when bytes may have been
+    sent."""
+    url = request.url
+    if url.scheme not in ("http", "https") or not url.host:
+        problem = f"{hide_secrets(str(url))!r} is not a URL that starts with http:// or https:// and names a host"
+    elif _NOT_IN_URL.search(str(url)):
+        problem = "the URL contains a space or a control character"
+    elif url.user is not None or url.password is not None:
+        problem = "the URL contains a user name or password, which is never sent"
+    elif not _TOKEN.fullmatch(request.method):
+        problem = f"{request.method!r} is not an HTTP method"
+    else:
+        return
+    raise failures.unsendable(request, problem)
+
 
 class RequestOptions:
     """The arguments for aiohttp that all requests with these headers and time limits share, as the polls of a client
-    do: they are computed once."""
+    do: they are checked and computed once."""
 
     __slots__ = ("headers", "options", "timeouts")
 
     def __init__(self, request: Request) -> None:
+        for name, value in request.headers.items():
+            if not _TOKEN.fullmatch(name) or _NOT_IN_HEADER.search(value):
+                problem = f"the header {name!r} contains a character that is not allowed in headers"
+                raise failures.unsendable(request, problem)
         self.headers = request.headers
-        self.timeouts = request.timeouts
+        self.timeouts = limits = request.timeouts
         self.options: dict[str, Any] = {
             "headers": request.headers,
-            "timeout": _client_timeout(request.timeouts),
+            "timeout": aiohttp.ClientTimeout(
+                total=limits.answer, connect=limits.connect, sock_connect=limits.connect, sock_read=limits.read
+            ),
             "allow_redirects": False,
             "raise_for_status": False,
         }
@@ -41,21 +114,36 @@ class RequestOptions:
             self.options["skip_auto_headers"] = ("Accept-Encoding",)
 
 
-class PendingSend:
-    """A send in progress: its body, and the handle to abort it."""
+class ExactHeaders:
+    """Client middleware for a session of the user's: sends the request's headers, and none of the session's."""
 
-    __slots__ = (
-        "_cancels",
-        "_options",
-        "_task",
-        "connection",
-        "is_aborted",
-        "is_on_new_connection",
-        "probe",
-        "request",
-        "stop",
-        "upload",
-    )
+    def __init__(self, headers: Sequence[tuple[str, str]]) -> None:
+        self._headers = headers
+
+    async def __call__(
+        self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+    ) -> aiohttp.ClientResponse:
+        for name in {name.lower() for name in request.headers} - _AUTOMATIC:
+            request.headers.popall(name)
+        for name, value in self._headers:
+            if name.lower() not in _AUTOMATIC:
+                request.headers.add(name, value)
+        return await handler(request)
+
+
+async def send_only_once(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+    """Client middleware: one request on the wire. aiohttp has no option that disables its own retry."""
+    try:
+        return await handler(request)
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        raise NoRetryError(error) from error
+
+
+# -- the send ----------------------------------------------------------------------------------------------------------
+
+
+class PendingSend:
+    """A send in progress: its body, its connection, and how it is aborted."""
 
     def __init__(self, request: Request, probe: Probe | None, options: RequestOptions) -> None:
         self.request = request
@@ -63,16 +151,13 @@ class PendingSend:
         self._options = options
         self.stop = asyncio.timeout(None)
         self.is_aborted = False
-        self.is_on_new_connection = False
+        self.is_pooled = False
+        """A connection of a pool of this transport is used, unless a new one is opened."""
         self.connection: GuardedProtocol | None = None
         """The one that was opened for this send, or None."""
         self.upload: StreamedBody | None = None
         self._task = asyncio.current_task()
         self._cancels = self._task.cancelling() if self._task else 0
-
-    def set_connection(self, connection: GuardedProtocol) -> None:
-        """A connection was opened for this send."""
-        self.connection, self.is_on_new_connection = connection, True
 
     async def options(self) -> dict[str, Any]:
         """The arguments for aiohttp; opens the body."""
@@ -116,9 +201,9 @@ class PendingSend:
         if self.stop.expired():
             return failures.upload_stalled(self.request, self.probe, error)
         if self.upload is not None and self.upload.error is not None:
-            return failures.body_failed(self.upload.error, self.request, self.probe, error)
+            return failures.body_failed(self.upload.error, self.request, self.probe)
         explained = failures.explain(error, self.request, self.probe)
-        if isinstance(explained, ConnectionLostError) and self.probe is None and not self.is_on_new_connection:
+        if isinstance(explained, ConnectionLostError) and self.is_pooled and self.connection is None:
             # Where a part of a response was received, aiohttp's message is what it had parsed of it.
             explained.is_reused = isinstance(getattr(error, "message", ""), str)
         return explained
@@ -139,27 +224,143 @@ class PendingSend:
             await self.upload.aclose()
 
 
-class ExactHeaders:
-    """Client middleware for a session of the user's: sends the request's headers, and none of the session's."""
-
-    def __init__(self, headers: Sequence[tuple[str, str]]) -> None:
-        self._headers = headers
-
-    async def __call__(
-        self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
-    ) -> aiohttp.ClientResponse:
-        for name in {name.lower() for name in request.headers} - _AUTOMATIC:
-            request.headers.popall(name)
-        for name, value in self._headers:
-            if name.lower() not in _AUTOMATIC:
-                request.headers.add(name, value)
-        return await handler(request)
+# -- the evidence and the gate -----------------------------------------------------------------------------------------
 
 
-def _client_timeout(timeouts: Timeouts) -> aiohttp.ClientTimeout:
-    return aiohttp.ClientTimeout(
-        total=timeouts.answer,
-        connect=timeouts.connect,
-        sock_connect=timeouts.connect,
-        sock_read=timeouts.read,
-    )
+class SendEvidence:
+    """Records what the signals of one send show, at once, on its probe."""
+
+    def __init__(self, pending: PendingSend, probe: Probe) -> None:
+        self._pending = pending
+        self._probe = probe
+        self._unwritten = 0 if pending.request.body is None else pending.request.body.length
+        self._is_seen = False
+
+    def reach(self, phase: Phase) -> None:
+        """A signal of the connect phase."""
+        self._is_seen = True
+        if self._probe.delivery is Delivery.NOT_SENT:
+            self._probe.phase = phase
+
+    async def pass_gate(self) -> None:
+        """The connection is ready and nothing was sent. Return when the request may be sent."""
+        self._is_seen = True
+        self._check_connection()
+        try:
+            await self._probe.pass_gate()
+        except Exception as error:
+            raise GateError(error) from error
+        self._check_connection()
+        self.write(0)
+
+    def _check_connection(self) -> None:
+        """Data received before the request is not its response; and nothing can be sent on a closed connection."""
+        connection = self._pending.connection
+        if connection is not None and (connection.has_received or not connection.is_connected()):
+            message = "it was closed, or data was received on it, before the request"
+            raise NoRetryError(aiohttp.ServerDisconnectedError(message))
+
+    def write(self, size: int) -> None:
+        """``size`` more bytes of the body are about to be written."""
+        self._unwritten -= size
+        # A response can be received while the body is still being sent; then the probe is in a later phase.
+        if self._unwritten <= 0 and self._probe.delivery is Delivery.MAYBE_SENT:
+            self._probe.phase = Phase.WAIT
+
+    def record_failure(self) -> None:
+        """The send failed or was cancelled inside aiohttp: without a signal, nothing is proven."""
+        if self._is_seen:
+            self._probe.record_not_sent(self._probe.phase)
+        else:
+            self._probe.learn(Delivery.MAYBE_SENT)
+
+
+def make_trace() -> aiohttp.TraceConfig:
+    """Signals for the :class:`SendEvidence` that is passed as ``trace_request_ctx``."""
+    trace = aiohttp.TraceConfig()
+    for signal, phase in _CONNECT_SIGNALS.items():
+        getattr(trace, signal).append(partial(_on_connect_signal, phase))
+    trace.on_request_headers_sent.append(_on_headers)
+    trace.on_request_chunk_sent.append(_on_chunk)
+    return trace
+
+
+async def _on_connect_signal(phase: Phase, session: object, context: SimpleNamespace, params: object) -> None:
+    context.trace_request_ctx.reach(phase)
+
+
+async def _on_headers(session: object, context: SimpleNamespace, params: object) -> None:
+    await context.trace_request_ctx.pass_gate()
+
+
+async def _on_chunk(session: object, context: SimpleNamespace, params: aiohttp.TraceRequestChunkSentParams) -> None:
+    context.trace_request_ctx.write(len(params.chunk))
+
+
+# -- the connection ----------------------------------------------------------------------------------------------------
+
+
+class GuardedProtocol(ResponseHandler):
+    """A connection that is closed when data is received without a request."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(loop)
+        self.has_request = False
+        """A request uses the connection."""
+        self.has_received = False
+        """Data was received since that request uses the connection."""
+        if (pending := CURRENT_SEND.get()) is not None:
+            pending.connection = self
+
+    def set_response_params(self, **params: Any) -> None:
+        """A request starts to use the connection."""
+        self.has_request, self.has_received = True, False
+        super().set_response_params(**params)
+
+    def data_received(self, data: bytes) -> None:
+        """Data was received; it is empty where aiohttp continues with data that was received before."""
+        if data and not self.has_request:
+            self.close()
+            return
+        self.has_received |= bool(data)
+        super().data_received(data)
+
+    @property
+    def is_unusable(self) -> bool:
+        """More than the last response was received, or the service has closed the connection."""
+        transport = self.transport
+        return transport is None or self.should_close or _has_unread(transport.get_extra_info("socket"))
+
+
+class GuardedConnector(aiohttp.TCPConnector):
+    """A pool that returns only connections on which nothing was received after their last response.
+
+    aiohttp keeps data that it receives on an idle connection of its pool, and returns it as the response to the next
+    request: a late second response, or the 408 with which load balancers close idle connections.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._factory: Any = partial(GuardedProtocol, loop=self._loop)
+
+    async def _get(self, *args: Any) -> Any:
+        while (connection := await super()._get(*args)) is not None:
+            protocol = connection.protocol
+            if not isinstance(protocol, GuardedProtocol) or not protocol.is_unusable:
+                return connection
+            connection.close()
+        return None
+
+    def _release(self, key: Any, protocol: Any, **options: Any) -> None:
+        protocol.has_request = False
+        super()._release(key, protocol, **options)
+
+
+def _has_unread(connected: Any) -> bool:
+    """Whether reading the socket would not wait: data or its end was received."""
+    # Not a selector of the standard library: it takes four times as long, and this is done before each read.
+    if sys.platform == "win32":
+        return bool(select.select([connected], [], [], 0)[0])
+    poll = select.poll()
+    poll.register(connected, select.POLLIN)
+    return bool(poll.poll(0))

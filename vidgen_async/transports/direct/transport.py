@@ -15,20 +15,23 @@ from yarl import URL
 from vidgen_async.errors import ClientStateError, ConfigurationError, TransportError
 from vidgen_async.transports.direct import failures
 from vidgen_async.transports.direct.bodies import DirectResponse
-from vidgen_async.transports.direct.connections import ON_CONNECTION, GuardedConnector
-from vidgen_async.transports.direct.evidence import (
+from vidgen_async.transports.direct.pending_send import (
+    CURRENT_SEND,
+    ExactHeaders,
     GateError,
+    GuardedConnector,
     NoRetryError,
+    PendingSend,
+    RequestOptions,
     SendEvidence,
+    check_target,
     make_trace,
     send_only_once,
 )
-from vidgen_async.transports.direct.pending_send import ExactHeaders, PendingSend, RequestOptions
 from vidgen_async.types.http import Delivery, Phase, Probe, Request
 
 #: Seconds for which aborted sends are awaited: the gate of a caller may not end when it is cancelled.
 _ABORT_TIMEOUT = 5.0
-
 
 #: Limits for the headers of a response, in bytes and in number: a receipt must not be lost because of a header. Not
 #: every supported version of aiohttp has each of them.
@@ -107,8 +110,7 @@ class DirectTransport:
         self._ssl = ssl
         self._grace = grace
         self._pools: dict[tuple[str, bool], aiohttp.ClientSession] = {}
-        """By the pool that a request names, and by whether it needs a new connection."""
-        self._private: aiohttp.ClientSession | None = None
+        """By the pool that a request names (or ``creates``), and by whether it needs a new connection."""
         self._owner: tuple[int, asyncio.AbstractEventLoop] | None = None
         self._is_closed = False
         self._options: RequestOptions | None = None
@@ -168,9 +170,8 @@ class DirectTransport:
             await self._wait_until_idle(self._grace)
             self._abort()
             await self._wait_until_idle(_ABORT_TIMEOUT)
-        for session in (self._private, *self._pools.values()):
-            if session is not None:
-                await session.close()
+        for pool in list(self._pools.values()):
+            await pool.close()
 
     def _check_state(self, request: Request, probe: Probe | None) -> None:
         here = (os.getpid(), asyncio.get_running_loop())
@@ -181,19 +182,20 @@ class DirectTransport:
             raise ClientStateError(message)
         if self._is_closed:
             raise failures.closed(request, Probe())
-        if probe is None and self._session is not None and self._session.closed:
+        if self._is_session_closed(probe):
             raise failures.closed(request, Probe(), what="the session that was given to the transport is closed")
         if self._owner is not None and self._owner[1] is not here[1]:
             message = f"{request.op}: the transport was used on another event loop; make a new one for this loop"
             raise ClientStateError(message)
 
+    def _is_session_closed(self, probe: Probe | None) -> bool:
+        return probe is None and self._session is not None and self._session.closed
+
     def _options_of(self, request: Request) -> RequestOptions:
+        check_target(request)
         options = self._options
         if options is None or options.headers is not request.headers or options.timeouts is not request.timeouts:
-            failures.check_request(request)
             options = self._options = RequestOptions(request)
-        else:
-            failures.check_request(request, checked=options.headers)
         return options
 
     # -- one send ----------------------------------------------------------------------------------------------------
@@ -201,17 +203,13 @@ class DirectTransport:
     async def _attempt(self, pending: PendingSend) -> DirectResponse | Exception:
         """The response, or the exception to raise."""
         request, probe = pending.request, pending.probe
+        current = CURRENT_SEND.set(pending)
         try:
             async with pending.stop:
                 answer = await (self._read(pending) if probe is None else self._create(pending, probe))
         except asyncio.CancelledError:
-            if (
-                probe is None
-                and pending.is_cancelled_by_aiohttp()
-                and self._session is not None
-                and self._session.closed
-            ):
-                # aiohttp cancels the sends that wait for a connection when the session is closed.
+            # aiohttp cancels the sends that wait for a connection when the session is closed.
+            if self._is_session_closed(probe) and pending.is_cancelled_by_aiohttp():
                 return failures.closed(request, probe, what="the session that was given to the transport was closed")
             raise
         except GateError as refused:
@@ -222,6 +220,8 @@ class DirectTransport:
             return pending.explain(broken.error)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             return pending.explain(error)
+        finally:
+            CURRENT_SEND.reset(current)
         pending.stop_upload_limit()
         if answer.closed and pending.upload is None:  # the whole response was received: there is nothing to abort
             return DirectResponse(answer, request)
@@ -237,13 +237,9 @@ class DirectTransport:
         request = pending.request
         options = await pending.options()
         if self._session is None:
-            pool = self._pool_of(request)
-            connecting = ON_CONNECTION.set(pending.set_connection)
-            try:
-                return await pool.request(request.method, request.url, **options, **self._route(request))
-            finally:
-                ON_CONNECTION.reset(connecting)
-        pending.is_on_new_connection = True  # a user's session does not report this
+            pending.is_pooled = True
+            pool = self._pool(request.pool, needs_new_connection=request.needs_new_connection)
+            return await pool.request(request.method, request.url, **options, **self._route(request))
         headers = options["headers"]
         headers = headers if isinstance(headers, list) else list(headers.items())
         # aiohttp refuses an Authorization header beside credentials of the session or of a netrc file.
@@ -256,19 +252,16 @@ class DirectTransport:
         request = pending.request
         try:
             options = {**await pending.options(), **self._route(request)}
-            session = self._own_private()
+            session = self._pool("creates", needs_new_connection=True)
         except BaseException:
             probe.record_not_sent(Phase.BUILD)
             raise
-        evidence = SendEvidence(probe, pending, body_length=0 if request.body is None else request.body.length)
-        connecting = ON_CONNECTION.set(pending.set_connection)
+        evidence = SendEvidence(pending, probe)
         try:
             answer = await session.request(request.method, request.url, **options, trace_request_ctx=evidence)
         except BaseException:
             evidence.record_failure()
             raise
-        finally:
-            ON_CONNECTION.reset(connecting)
         probe.learn(Delivery.ANSWERED, Phase.BODY)
         return answer
 
@@ -287,34 +280,21 @@ class DirectTransport:
 
     # -- sessions ----------------------------------------------------------------------------------------------------
 
-    def _pool_of(self, request: Request) -> aiohttp.ClientSession:
-        key = (request.pool, request.needs_new_connection)
-        pool = self._pools.get(key)
-        if pool is None:
-            connector = GuardedConnector(
-                ssl=self._ssl,
-                limit=self._max_streams if request.pool == "streams" else self._max_connections,
-                force_close=request.needs_new_connection,
-            )
-            pool = self._pools[key] = aiohttp.ClientSession(
-                connector=connector,
-                cookie_jar=aiohttp.DummyCookieJar(),
-                middlewares=(send_only_once,),
-                **_HEADER_LIMITS,
-            )
-        return pool
-
-    def _own_private(self) -> aiohttp.ClientSession:
-        if self._private is None:
-            self._private = aiohttp.ClientSession(
+    def _pool(self, name: str, *, needs_new_connection: bool) -> aiohttp.ClientSession:
+        key = (name, needs_new_connection)
+        if key not in self._pools:
+            options: dict[str, Any] = {"limit": self._max_streams if name == "streams" else self._max_connections}
+            if name == "creates":
                 # Without the cache, a DNS query belongs to one send: it is traced and cancelled with it.
-                connector=GuardedConnector(ssl=self._ssl, limit=0, force_close=True, use_dns_cache=False),
+                options = {"limit": 0, "use_dns_cache": False}
+            self._pools[key] = aiohttp.ClientSession(
+                connector=GuardedConnector(ssl=self._ssl, force_close=needs_new_connection, **options),
                 cookie_jar=aiohttp.DummyCookieJar(),
-                trace_configs=[make_trace()],
+                trace_configs=[make_trace()] if name == "creates" else None,
                 middlewares=(send_only_once,),
                 **_HEADER_LIMITS,
             )
-        return self._private
+        return self._pools[key]
 
     # -- closing -----------------------------------------------------------------------------------------------------
 
