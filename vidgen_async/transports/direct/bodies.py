@@ -78,12 +78,10 @@ class DirectResponse(ResponseContext):
         answer: aiohttp.ClientResponse,
         request: Request,
         upload: StreamedBody | None = None,
-        on_close: Callable[["DirectResponse"], None] | None = None,
     ) -> None:
         self._answer = answer
         self._request = request
         self._upload = upload
-        self._on_close = on_close
         self._body: bytes | None = None
         self._received = 0
         self._reader: object = None
@@ -164,8 +162,6 @@ class DirectResponse(ResponseContext):
         if self._is_closed:
             return
         self._is_closed = True
-        if self._on_close is not None:
-            self._on_close(self)
         if self._answer.closed and self._upload is None:
             # The whole body was read: the connection is back in its pool.
             return

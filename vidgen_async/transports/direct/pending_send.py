@@ -208,11 +208,6 @@ class PendingSend:
             explained.is_reused = isinstance(getattr(error, "message", ""), str)
         return explained
 
-    def stop_upload_limit(self) -> None:
-        """The response has begun: the rest of the body has no time limit of its own."""
-        if self.upload is not None:
-            self.upload.on_chunk = None
-
     def abort(self) -> None:
         self.is_aborted = True
         # RuntimeError: the send has ended already.

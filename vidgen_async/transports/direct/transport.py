@@ -5,6 +5,7 @@ import inspect
 import os
 import ssl as tls
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 from urllib.request import getproxies_environment, proxy_bypass
 from weakref import WeakSet
@@ -75,7 +76,6 @@ class DirectTransport:
         trust_env: Use the proxy of ``HTTPS_PROXY``, ``HTTP_PROXY`` and ``NO_PROXY``; ``netrc`` is never read.
         proxy: The URL of a proxy, instead.
         ssl: An ``SSLContext``, an ``aiohttp.Fingerprint``, or False to disable the verification of certificates.
-        grace: Seconds for which :meth:`aclose` waits for sends and responses in progress.
     """
 
     honours_gate = True
@@ -89,7 +89,6 @@ class DirectTransport:
         trust_env: bool = False,
         proxy: str | URL | None = None,
         ssl: tls.SSLContext | aiohttp.Fingerprint | bool = True,
-        grace: float = 0.0,
     ) -> None:
         if not isinstance(ssl, tls.SSLContext | aiohttp.Fingerprint | bool):
             message = f"ssl must be an SSLContext, an aiohttp.Fingerprint or a bool, not {type(ssl).__name__}"
@@ -108,7 +107,6 @@ class DirectTransport:
         self._max_streams = max_streams
         self._trust_env = trust_env
         self._ssl = ssl
-        self._grace = grace
         self._pools: dict[tuple[str, bool], aiohttp.ClientSession] = {}
         """By the pool that a request names (or ``creates``), and by whether it needs a new connection."""
         self._owner: tuple[int, asyncio.AbstractEventLoop] | None = None
@@ -144,7 +142,8 @@ class DirectTransport:
             if not isinstance(outcome, DirectResponse):
                 await pending.aclose()
             self._pending.discard(pending)
-            self._note_idle()
+            if not self._pending:
+                self._idle.set()
         if isinstance(outcome, DirectResponse):
             return outcome
         try:
@@ -154,8 +153,8 @@ class DirectTransport:
             del outcome
 
     async def aclose(self) -> None:
-        """Refuse further sends, wait ``grace`` seconds for those in progress, then abort them: sends raise
-        TransportClosedError, reads of open responses BodyError. May be called twice."""
+        """Refuse further sends, and abort those in progress: sends raise TransportClosedError, reads of open responses
+        BodyError. May be called twice."""
         self._is_closed = True
         if self._owner is None:
             return
@@ -167,11 +166,20 @@ class DirectTransport:
             message = "the transport must be closed on the event loop on which it was used"
             raise ClientStateError(message)
         if not loop.is_closed():
-            await self._wait_until_idle(self._grace)
-            self._abort()
-            await self._wait_until_idle(_ABORT_TIMEOUT)
+            for pending in self._pending:
+                pending.abort()
+            for response in list(self._responses):
+                response.abort()
+            await self._wait_for_sends()
         for pool in list(self._pools.values()):
             await pool.close()
+
+    async def _wait_for_sends(self) -> None:
+        if self._pending:
+            self._idle.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_ABORT_TIMEOUT):
+                    await self._idle.wait()
 
     def _check_state(self, request: Request, probe: Probe | None) -> None:
         here = (os.getpid(), asyncio.get_running_loop())
@@ -222,13 +230,12 @@ class DirectTransport:
             return pending.explain(error)
         finally:
             CURRENT_SEND.reset(current)
-        pending.stop_upload_limit()
-        if answer.closed and pending.upload is None:  # the whole response was received: there is nothing to abort
-            return DirectResponse(answer, request)
-        response = DirectResponse(answer, request, pending.upload, self._forget)
+        if pending.upload is not None:
+            pending.upload.on_chunk = None  # the response has begun: the rest of the body has no time limit of its own
+        response = DirectResponse(answer, request, pending.upload)
         if pending.is_aborted:
             response.abort()
-        else:
+        elif not answer.closed:
             self._responses.add(response)
         return response
 
@@ -295,30 +302,3 @@ class DirectTransport:
                 **_HEADER_LIMITS,
             )
         return self._pools[key]
-
-    # -- closing -----------------------------------------------------------------------------------------------------
-
-    def _forget(self, response: DirectResponse) -> None:
-        self._responses.discard(response)
-        self._note_idle()
-
-    def _note_idle(self) -> None:
-        if not self._pending and not self._responses:
-            self._idle.set()
-
-    async def _wait_until_idle(self, seconds: float) -> None:
-        self._idle.clear()
-        self._note_idle()
-        if seconds > 0 and not self._idle.is_set():
-            try:
-                async with asyncio.timeout(seconds):
-                    await self._idle.wait()
-            except TimeoutError:
-                return
-
-    def _abort(self) -> None:
-        for pending in self._pending:
-            pending.abort()
-        for response in list(self._responses):
-            response.abort()
-            self._responses.discard(response)
