@@ -14,7 +14,6 @@ service: each path of ``RESPONSES`` and each :class:`Scenario` as documented the
 """
 
 import sys
-from contextlib import AbstractAsyncContextManager
 from typing import ClassVar
 
 import pytest
@@ -25,7 +24,6 @@ pytest.register_assert_rewrite(
 )
 
 # ruff: noqa: E402 - see above
-from vidgen_async.transports.base import Transport
 from vidgen_async.transports.contract.failure_tests import FailureTests
 from vidgen_async.transports.contract.harness import Harness
 from vidgen_async.transports.contract.response_tests import ResponseTests
@@ -64,14 +62,3 @@ class TransportContract(ResponseTests, FailureTests):
     def anyio_backend(self) -> str:
         """The backend on which anyio's plugin runs the tests."""
         return "asyncio"
-
-    def make_transport(self) -> Transport:
-        """Make a transport that reaches services over HTTP. The test closes it."""
-        return super().make_transport()
-
-    def harness(self) -> AbstractAsyncContextManager[Harness]:
-        """Make a transport and its service; leaving the block closes both.
-
-        Override it for a transport that uses no network.
-        """
-        return super().harness()

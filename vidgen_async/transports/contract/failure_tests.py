@@ -11,9 +11,9 @@ from vidgen_async.errors import BodyError, TransportClosedError, TransportError
 from vidgen_async.transports.base import Response
 from vidgen_async.transports.contract.harness import (
     ContractTests,
-    GateError,
     Harness,
     RecordingProbe,
+    RefusingGateError,
     check_errors,
     time_limit,
 )
@@ -86,10 +86,10 @@ class FailureTests(ContractTests):
         async def gate() -> None:
             raise error
 
-        error = GateError("the journal is gone")
+        error = RefusingGateError("the journal is gone")
         probe = Probe(gate=gate)
         async with self.harness() as harness:
-            with pytest.raises(GateError) as caught:
+            with pytest.raises(RefusingGateError) as caught:
                 await harness.send(harness.request(), probe)
             await harness.settle()
             assert (list(harness.received), probe.delivery) == ([], Delivery.NOT_SENT)

@@ -109,21 +109,16 @@ def check_errors(*, is_gate_passed: bool = False) -> Iterator[None]:
     gate raised."""
     try:
         yield
-    except (TransportError, CassetteError, GateError):
+    except (TransportError, CassetteError, RefusingGateError):
         raise
     except Exception as error:
-        message = f"the transport raised {_name(error)} instead of a TransportError: {error}"
+        message = f"the transport raised {type(error).__name__} instead of a TransportError: {error}"
         if is_gate_passed and isinstance(error, RuntimeError):
             message += " (a transport that passes its probe on must declare honours_gate = True)"
         raise AssertionError(message) from error
 
 
-def _name(error: Exception) -> str:
-    kind = type(error)
-    return f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
-
-
-class GateError(OSError):
+class RefusingGateError(OSError):
     """What a gate raises here: of a class that a transport converts when the network raises it."""
 
 
@@ -141,12 +136,12 @@ class RecordingProbe(Probe):
         self.deliveries.append(self.delivery)
 
 
-class _Loopback(Harness):
+class _Loopback(Service, Harness):
     """The service is on loopback; connections to ``dead_port`` are refused."""
 
-    def __init__(self, transport: Transport, service: Service, port: int, dead_port: int) -> None:
-        super().__init__(transport, URL(f"http://127.0.0.1:{port}"), service.received)
-        self._service = service
+    def __init__(self, transport: Transport, port: int, dead_port: int) -> None:
+        Service.__init__(self)
+        Harness.__init__(self, transport, URL(f"http://127.0.0.1:{port}"), self.requests)
         self._port = port
         self._dead_port = dead_port
 
@@ -157,41 +152,34 @@ class _Loopback(Harness):
     async def settle(self) -> None:
         await settle(self._port)
 
-    def resume(self) -> None:
-        self._service.resumed.set()
-
-    async def wait_for_open_requests(self) -> None:
-        await self._service.wait_for_open_requests()
-
-    async def wait_for_connections(self) -> None:
-        await self._service.wait_for_connections()
-
 
 @asynccontextmanager
 async def _on_loopback(make_transport: Callable[[], Transport]) -> AsyncIterator[Harness]:
-    service = Service()
-    server = await asyncio.start_server(service.serve, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    try:
-        # Bound and not listening: connections are refused, and no other process gets the port.
-        with socket.socket() as dead:
-            dead.bind(("127.0.0.1", 0))
-            async with aclosing(make_transport()) as transport:
-                yield _Loopback(transport, service, port, dead.getsockname()[1])
-    finally:
-        server.close()
-        await service.aclose()
-        await server.wait_closed()
+    # The dead socket is bound and not listening: connections are refused, and no other process gets the port.
+    with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket() as dead:
+        dead.bind(("127.0.0.1", 0))
+        harness = _Loopback(make_transport(), listening.getsockname()[1], dead.getsockname()[1])
+        server = await asyncio.start_server(harness.serve, sock=listening)
+        try:
+            async with aclosing(harness.transport):
+                yield harness
+        finally:
+            server.close()
+            await harness.aclose()
+            await server.wait_closed()
 
 
 class ContractTests:
     """The base class of the tests; ``TransportContract`` documents its methods."""
 
     def make_transport(self) -> Transport:
-        """Make a transport that reaches services over HTTP."""
+        """Make a transport that reaches services over HTTP. The test closes it."""
         message = f"{type(self).__name__} has neither a make_transport() nor a harness()"
         raise NotImplementedError(message)
 
     def harness(self) -> AbstractAsyncContextManager[Harness]:
-        """Make a transport and its service; leaving the block closes both."""
+        """Make a transport and its service; leaving the block closes both.
+
+        Override it for a transport that uses no network.
+        """
         return _on_loopback(self.make_transport)

@@ -123,7 +123,7 @@ class ResponseTests(ContractTests):
                 assert third == first, f"{path}: also after closing"
 
     @with_and_without_probe
-    async def test_partshave_at_most_the_requested_size(self, is_probed: bool) -> None:
+    async def test_chunks_have_at_most_the_requested_size(self, is_probed: bool) -> None:
         async with self.harness() as harness:
             for size in (1000, 65536, 10_000_000):
                 async with await harness.send(harness.request("/long"), probe_if(is_probed)) as response:
@@ -132,7 +132,7 @@ class ResponseTests(ContractTests):
                 assert max(map(len, parts)) <= size, f"chunks({size}) returns chunks of at most that size"
                 assert all(parts), f"chunks({size}): no chunk is empty"
 
-    async def test_partsafter_read_return_the_same_bytes_each_time(self) -> None:
+    async def test_chunks_after_read_return_the_same_bytes_each_time(self) -> None:
         async with self.harness() as harness, await harness.send(harness.request("/long")) as response:
             await whole(response)
             for _ in range(2):

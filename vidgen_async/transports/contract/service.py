@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
@@ -81,130 +81,118 @@ class Scenario(StrEnum):
 _SETTLED = "/settled"
 
 
-class _Connection:
-    """One accepted connection."""
+def _encode(response: CannedResponse, *, length: int | None = None) -> bytes:
+    """The response on the wire; its body is the first part of one with ``length`` bytes."""
+    lines = [f"HTTP/1.1 {response.status} CannedResponse", *(f"{name}: {value}" for name, value in response.headers)]
+    if response.status != 204:
+        lines.append(f"Content-Length: {len(response.body) if length is None else length}")
+    return "\r\n".join([*lines, "", ""]).encode() + response.body
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader = reader
-        self.writer = writer
-        self.has_open_request = False
 
-    async def receive(self, received: list[ReceivedRequest]) -> tuple[ReceivedRequest, list[tuple[str, str]]] | None:
-        """One request and its headers; None when the client has closed. It is recorded from its first line on."""
-        words = (await self.reader.readline()).decode("latin-1").split(" ")
-        if len(words) != 3:
-            return None
-        self.has_open_request = True
-        request, number = ReceivedRequest(words[0], URL(words[1]).path), len(received)
-        if request.path != _SETTLED:
-            received.append(request)
-        headers = []
-        while line := (await self.reader.readline()).decode("latin-1").strip():
-            name, _, value = line.partition(":")
-            headers.append((name.lower(), value.strip()))
-        body = await self.reader.readexactly(int(dict(headers).get("content-length", "0")))
-        if body:
-            received[number] = request = request._replace(body=body)
-        return request, headers
-
-    async def answer(self, answer: CannedResponse, *, length: int | None = None) -> None:
-        lines = [f"HTTP/1.1 {answer.status} CannedResponse", *(f"{name}: {value}" for name, value in answer.headers)]
-        if answer.status != 204:
-            lines.append(f"Content-Length: {len(answer.body) if length is None else length}")
-        await self.send("\r\n".join([*lines, "", ""]).encode() + answer.body)
-
-    async def send(self, data: bytes) -> None:
-        self.writer.write(data)
-        await self.writer.drain()
-
-    async def until_closed(self) -> None:
-        while await self.reader.read(65536):
-            pass
-
-    def reset(self) -> None:
-        raw = self.writer.get_extra_info("socket")
-        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-        self.writer.transport.abort()
+_FIRST = CannedResponse(200, (), FIRST)
+#: What is sent at once where more happens than a constant response.
+_BEGINNINGS: Mapping[str, bytes] = {
+    _SETTLED: _encode(CannedResponse(204)),
+    Scenario.SLOW: _encode(_FIRST, length=len(FIRST + REST)),
+    Scenario.CUT: _encode(_FIRST, length=1000),
+    Scenario.ENDLESS: _encode(_FIRST, length=1 << 30),
+    Scenario.GARBAGE: b"this is no HTTP\r\n\r\n",
+    Scenario.HALF: b"HTTP/1.1 200 OK\r\nETag: ",
+}
+#: After all other paths the connection is closed.
+_REUSABLE = frozenset({*RESPONSES, _SETTLED, Scenario.HEADERS, Scenario.DIGEST, Scenario.SLOW})
 
 
 class Service:
     """Serves connections of ``asyncio.start_server(service.serve, …)``."""
 
     def __init__(self) -> None:
-        self.received: list[ReceivedRequest] = []
-        self.resumed = asyncio.Event()
-        self._connections: dict[asyncio.Task[None], _Connection] = {}
+        self.requests: list[ReceivedRequest] = []
+        self._resumed = asyncio.Event()
+        self._has_open_request: dict[asyncio.Task[None], bool] = {}
+        """By the worker of each connection."""
         self._changed = asyncio.Event()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         worker = asyncio.current_task()
         assert worker is not None, "a connection is served by a task"
-        connection = self._connections[worker] = _Connection(reader, writer)
-        # It is cancelled at the end of the test; a cancelled handler would be logged as a failure.
-        with suppress(OSError, EOFError, asyncio.CancelledError):
-            while (received := await connection.receive(self.received)) and await self._play(connection, *received):
-                connection.has_open_request = False
+        self._has_open_request[worker] = False
+        is_reusable = True
+        # ValueError: the request is not HTTP. CancelledError: the test ends, and a cancelled handler would be logged.
+        with suppress(OSError, EOFError, ValueError, asyncio.CancelledError):
+            while is_reusable:
+                line = await reader.readuntil(b"\r\n")
+                self._has_open_request[worker] = True
+                request, headers = await self._receive(line, reader)
+                is_reusable = await self._play(request, headers, reader, writer)
+                self._has_open_request[worker] = not is_reusable
                 self._changed.set()
         writer.close()
         with suppress(OSError, asyncio.CancelledError):
             await writer.wait_closed()
-        del self._connections[worker]
+        del self._has_open_request[worker]
         self._changed.set()
 
-    async def _play(self, connection: _Connection, request: ReceivedRequest, headers: list[tuple[str, str]]) -> bool:
-        """Whether the connection may be used again."""
+    async def _receive(self, line: bytes, reader: asyncio.StreamReader) -> tuple[ReceivedRequest, Pairs]:
+        """The request that begins with this line, and its headers. It is recorded from its first line on."""
+        method, target, _ = line.decode("latin-1").split(" ")
+        request, number = ReceivedRequest(method, URL(target).path), len(self.requests)
+        if request.path != _SETTLED:
+            self.requests.append(request)
+        lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")[:-2]
+        headers = tuple((name.lower(), value.strip()) for name, _, value in (line.partition(":") for line in lines))
+        if length := int(dict(headers).get("content-length", "0")):
+            self.requests[number] = request = request._replace(body=await reader.readexactly(length))
+        return request, headers
+
+    async def _play(
+        self, request: ReceivedRequest, headers: Pairs, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> bool:
+        """Respond; return whether the connection may be used again."""
         match request.path:
-            case path if path in RESPONSES:
-                await connection.answer(RESPONSES[path])
             case Scenario.HEADERS:
                 lines = "\n".join(f"{name}: {value}" for name, value in headers)
-                await connection.answer(CannedResponse(200, (("Content-Type", "text/plain"),), lines.encode()))
+                data = _encode(CannedResponse(200, (("Content-Type", "text/plain"),), lines.encode()))
             case Scenario.DIGEST:
-                await connection.answer(CannedResponse(200, (), hashlib.sha256(request.body).hexdigest().encode()))
-            case Scenario.SLOW:
-                await connection.answer(CannedResponse(200, (), FIRST), length=len(FIRST + REST))
-                await self.resumed.wait()
-                await connection.send(REST)
-            case path if path == _SETTLED:
-                await connection.answer(CannedResponse(204))
+                data = _encode(CannedResponse(200, (), hashlib.sha256(request.body).hexdigest().encode()))
+            case path if path in RESPONSES:
+                data = _encode(RESPONSES[path])
             case path:
-                await self._play_fault(connection, path)
-                return False
-        return True
-
-    async def _play_fault(self, connection: _Connection, path: str) -> None:
-        match path:
-            case Scenario.CUT:
-                await connection.answer(CannedResponse(200, (), FIRST), length=1000)
-                await self.resumed.wait()
-            case Scenario.ENDLESS:
-                await connection.answer(CannedResponse(200, (), FIRST), length=1 << 30)
-                await connection.until_closed()
-            case Scenario.SILENT:
-                await connection.until_closed()
-            case Scenario.GARBAGE:
-                await connection.send(b"this is no HTTP\r\n\r\n")
-                await connection.until_closed()
-            case Scenario.HALF:
-                await connection.send(b"HTTP/1.1 200 OK\r\nETag: ")
+                data = _BEGINNINGS.get(path, b"")
+        writer.write(data)
+        await writer.drain()
+        match request.path:
+            case Scenario.SLOW | Scenario.CUT:
+                await self._resumed.wait()
+            case Scenario.SILENT | Scenario.ENDLESS | Scenario.GARBAGE:
+                while await reader.read(65536):
+                    pass
             case Scenario.RESET:
-                connection.reset()
+                connected = writer.get_extra_info("socket")
+                connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+                writer.transport.abort()
+        if request.path == Scenario.SLOW:
+            writer.write(REST)
+        return request.path in _REUSABLE
+
+    def resume(self) -> None:
+        self._resumed.set()
 
     async def wait_for_open_requests(self) -> None:
-        """Return when every connection with an incomplete response has been closed by the client."""
-        await self._until(lambda: not any(connection.has_open_request for connection in self._connections.values()))
+        while any(self._has_open_request.values()):
+            await self._change()
 
     async def wait_for_connections(self) -> None:
-        """Return when every connection has been closed."""
-        await self._until(lambda: not self._connections)
+        while self._has_open_request:
+            await self._change()
 
-    async def _until(self, is_so: Callable[[], bool]) -> None:
-        while not is_so():
-            self._changed.clear()
-            await self._changed.wait()
+    async def _change(self) -> None:
+        self._changed.clear()
+        await self._changed.wait()
 
     async def aclose(self) -> None:
-        workers = list(self._connections)
+        """Close all connections."""
+        workers = list(self._has_open_request)
         for worker in workers:
             worker.cancel()
         await asyncio.gather(*workers, return_exceptions=True)
@@ -214,7 +202,7 @@ async def settle(port: int) -> None:
     """Return when the service on this port has read everything that was sent to it before."""
     # The service reads what was sent before this connection was opened no later than what is sent on it.
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(f"GET {_SETTLED} HTTP/1.1\r\n\r\n".encode())
+    writer.write(f"GET {_SETTLED} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
     await reader.readuntil(b"\r\n\r\n")
     writer.close()
     await writer.wait_closed()
