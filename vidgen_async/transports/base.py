@@ -180,10 +180,26 @@ def chunks_of(body: bytes, size: int) -> Chunks:
     return Chunks(read)
 
 
-class ResponseContext:
-    """The ``async with`` block of a response: leaving it closes the response."""
+class BaseResponse:
+    """What all responses have in common: a body that is read once, and a block that closes them when it is left."""
 
-    __slots__ = ()
+    def __init__(self, status: int, headers: Headers, url: URL, body: bytes | None = None) -> None:
+        self.status: int = status
+        self.headers: Headers = headers
+        self.url: URL = url
+        self._body = body
+
+    async def read(self) -> bytes:
+        if self._body is None:
+            self._body = b"".join([chunk async for chunk in self._open(CHUNK)])
+        return self._body
+
+    def chunks(self, size: int = CHUNK) -> AsyncIterator[bytes]:
+        return self._open(size) if self._body is None else chunks_of(self._body, size)
+
+    def _open(self, size: int) -> AsyncIterator[bytes]:
+        """Iterate over a body that was not read."""
+        raise NotImplementedError
 
     async def aclose(self) -> None:
         raise NotImplementedError
@@ -197,7 +213,7 @@ class ResponseContext:
         await self.aclose()
 
 
-class BufferedResponse(ResponseContext):
+class BufferedResponse(BaseResponse):
     """A response from memory or from an iterator of chunks: for fakes, replays and transports of your own."""
 
     def __init__(
@@ -209,23 +225,12 @@ class BufferedResponse(ResponseContext):
         url: URL | None = None,
         on_close: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        self.status: int = status
-        self.headers: Headers = make_headers() if headers is None else headers
-        self.url: URL = URL() if url is None else url
-        self._body: bytes | None = body if isinstance(body, bytes) else None
         self._chunks = None if isinstance(body, bytes) else body
+        super().__init__(status, headers or make_headers(), url or URL(), body if isinstance(body, bytes) else None)
         self._on_close = on_close
         self._closed = False
 
-    async def read(self) -> bytes:
-        if self._body is None:
-            self._body = b"".join([chunk async for chunk in self.chunks()])
-        return self._body
-
-    def chunks(self, size: int = CHUNK) -> AsyncIterator[bytes]:
-        return self._stream(size) if self._body is None else chunks_of(self._body, size)
-
-    async def _stream(self, size: int) -> AsyncIterator[bytes]:
+    async def _open(self, size: int) -> AsyncIterator[bytes]:
         if self._chunks is None or self._closed:
             message = "the body was already read as chunks, or the response is closed"
             raise BodyError(message)
@@ -257,28 +262,16 @@ class BodyObserver(Protocol):
         ...
 
 
-class ObservedResponse(ResponseContext):
+class ObservedResponse(BaseResponse):
     """Passes another response on and notifies an observer of what its reader receives."""
 
-    __slots__ = ("_body", "_inner", "_observer", "headers", "status", "url")
-
     def __init__(self, inner: Response, observer: BodyObserver) -> None:
-        self.status: int = inner.status
-        self.headers: Headers = inner.headers
-        self.url: URL = inner.url
+        super().__init__(inner.status, inner.headers, inner.url)
         self._inner = inner
         self._observer = observer
-        self._body: bytes | None = None
 
-    async def read(self) -> bytes:
-        if self._body is None:
-            self._body = b"".join([chunk async for chunk in self.chunks()])
-        return self._body
-
-    def chunks(self, size: int = CHUNK) -> AsyncIterator[bytes]:
-        if self._body is None:
-            return Chunks(partial(self._next, self._inner.chunks(size)))
-        return chunks_of(self._body, size)
+    def _open(self, size: int) -> AsyncIterator[bytes]:
+        return Chunks(partial(self._next, self._inner.chunks(size)))
 
     async def _next(self, chunks: AsyncIterator[bytes]) -> bytes | None:
         try:

@@ -28,28 +28,21 @@ class FakeTransport:
         self.requests: list[Request] = []
 
     async def send(self, request: Request, *, probe: Probe | None = None) -> BufferedResponse:
-        if self._closed:
-            _record_not_sent(probe)
-            message = f"{request.op}: the transport is closed"
-            raise TransportClosedError(message, delivery=Delivery.NOT_SENT, phase=Phase.BUILD, op=request.op)
-        if self._before_gate is not None:
-            try:
+        probe = probe or Probe()
+        try:
+            if self._closed:
+                message = f"{request.op}: the transport is closed"
+                raise TransportClosedError(message, delivery=Delivery.NOT_SENT, phase=Phase.BUILD, op=request.op)
+            if self._before_gate is not None:
                 await self._before_gate(request)
-            except BaseException:
-                _record_not_sent(probe)
-                raise
-        if probe is not None:
-            await probe.pass_gate()
+        except BaseException:
+            probe.record_not_sent(Phase.CONNECT)
+            raise
+        await probe.pass_gate()
         self.requests.append(request)
         response = await self._handler(request)
-        if probe is not None:
-            probe.learn(Delivery.ANSWERED, Phase.BODY)
+        probe.learn(Delivery.ANSWERED, Phase.BODY)
         return response
 
     async def aclose(self) -> None:
         self._closed = True
-
-
-def _record_not_sent(probe: Probe | None) -> None:
-    if probe is not None:
-        probe.record_not_sent(Phase.CONNECT)

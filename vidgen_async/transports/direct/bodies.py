@@ -9,13 +9,12 @@ from typing import Self
 
 import aiohttp
 from aiohttp.http_exceptions import HttpProcessingError
-from yarl import URL
 
 from vidgen_async.errors import BodyError
 from vidgen_async.redaction.messages import excerpt
-from vidgen_async.transports.base import Chunks, ResponseContext, chunks_of
+from vidgen_async.transports.base import BaseResponse, Chunks
 from vidgen_async.transports.direct.failures import showable, where, within
-from vidgen_async.types.http import CHUNK, Body, Headers, Request
+from vidgen_async.types.http import CHUNK, Body, Request
 
 
 class StreamedBody:
@@ -70,55 +69,36 @@ class StreamedBody:
             await close()
 
 
-class DirectResponse(ResponseContext):
+class DirectResponse(BaseResponse):
     """A response from the network. ``received`` of its BodyErrors counts the bytes that were returned to the reader."""
 
-    def __init__(
-        self,
-        answer: aiohttp.ClientResponse,
-        request: Request,
-        upload: StreamedBody | None = None,
-    ) -> None:
+    def __init__(self, answer: aiohttp.ClientResponse, request: Request, upload: StreamedBody | None = None) -> None:
+        super().__init__(answer.status, answer.headers, request.url)
         self._answer = answer
         self._request = request
         self._upload = upload
-        self._body: bytes | None = None
         self._received = 0
         self._reader: object = None
         """Identifies the iterator that reads the body as chunks."""
         self._is_closed = False
         self._is_aborted = False
 
-    @property
-    def status(self) -> int:
-        return self._answer.status
-
-    @property
-    def headers(self) -> Headers:
-        return self._answer.headers
-
-    @property
-    def url(self) -> URL:
-        return self._request.url
-
-    def __repr__(self) -> str:
-        return f"DirectResponse({self._request.op}, {self.status})"
-
     async def read(self) -> bytes:
-        if self._body is None:
-            content = self._answer.content
-            if content.is_eof() and content.exception() is None and self._reader is None and not self._is_closed:
-                # The whole body has been received: no read timeout, no chunks.
-                self._body = content.read_nowait()
-                self._received = len(self._body)
-            else:
-                self._body = b"".join([chunk async for chunk in self.chunks()])
-        return self._body
+        content = self._answer.content
+        if (
+            self._body is None
+            and content.is_eof()
+            and content.exception() is None
+            and self._reader is None
+            and not self._is_closed
+        ):
+            # The whole body has been received: no read timeout, no chunks.
+            self._body = content.read_nowait()
+            self._received = len(self._body)
+        return await super().read()
 
-    def chunks(self, size: int = CHUNK) -> AsyncIterator[bytes]:
-        if self._body is None:
-            return Chunks(partial(self._read_chunk, object(), size))
-        return chunks_of(self._body, size)
+    def _open(self, size: int) -> AsyncIterator[bytes]:
+        return Chunks(partial(self._read_chunk, object(), size))
 
     async def _read_chunk(self, reader: object, size: int) -> bytes | None:
         if self._is_closed or self._reader not in (None, reader):

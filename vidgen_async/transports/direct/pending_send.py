@@ -114,21 +114,16 @@ class RequestOptions:
             self.options["skip_auto_headers"] = ("Accept-Encoding",)
 
 
-class ExactHeaders:
-    """Client middleware for a session of the user's: sends the request's headers, and none of the session's."""
-
-    def __init__(self, headers: Sequence[tuple[str, str]]) -> None:
-        self._headers = headers
-
-    async def __call__(
-        self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
-    ) -> aiohttp.ClientResponse:
-        for name in {name.lower() for name in request.headers} - _AUTOMATIC:
-            request.headers.popall(name)
-        for name, value in self._headers:
-            if name.lower() not in _AUTOMATIC:
-                request.headers.add(name, value)
-        return await handler(request)
+async def send_exact_headers(
+    headers: Sequence[tuple[str, str]], request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+) -> aiohttp.ClientResponse:
+    """Client middleware for a session of the user's: sends these headers of the request, and none of the session's."""
+    for name in {name.lower() for name in request.headers} - _AUTOMATIC:
+        request.headers.popall(name)
+    for name, value in headers:
+        if name.lower() not in _AUTOMATIC:
+            request.headers.add(name, value)
+    return await handler(request)
 
 
 async def send_only_once(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
@@ -213,10 +208,6 @@ class PendingSend:
         # RuntimeError: the send has ended already.
         with suppress(RuntimeError):
             self.stop.reschedule(asyncio.get_running_loop().time())
-
-    async def aclose(self) -> None:
-        if self.upload is not None:
-            await self.upload.aclose()
 
 
 # -- the evidence and the gate -----------------------------------------------------------------------------------------

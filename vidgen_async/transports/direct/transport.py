@@ -6,6 +6,7 @@ import os
 import ssl as tls
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 from urllib.request import getproxies_environment, proxy_bypass
 from weakref import WeakSet
@@ -18,7 +19,6 @@ from vidgen_async.transports.direct import failures
 from vidgen_async.transports.direct.bodies import DirectResponse
 from vidgen_async.transports.direct.pending_send import (
     CURRENT_SEND,
-    ExactHeaders,
     GateError,
     GuardedConnector,
     NoRetryError,
@@ -27,6 +27,7 @@ from vidgen_async.transports.direct.pending_send import (
     SendEvidence,
     check_target,
     make_trace,
+    send_exact_headers,
     send_only_once,
 )
 from vidgen_async.types.http import Delivery, Phase, Probe, Request
@@ -131,16 +132,15 @@ class DirectTransport:
             self._check_state(request, probe)
             pending = PendingSend(request, probe, self._options_of(request))
         except Exception:
-            if probe is not None:
-                probe.record_not_sent(Phase.BUILD)
+            (probe or Probe()).record_not_sent(Phase.BUILD)
             raise
         self._pending.add(pending)
         outcome: DirectResponse | Exception | None = None
         try:
             outcome = await self._attempt(pending)
         finally:
-            if not isinstance(outcome, DirectResponse):
-                await pending.aclose()
+            if pending.upload is not None and not isinstance(outcome, DirectResponse):
+                await pending.upload.aclose()
             self._pending.discard(pending)
             if not self._pending:
                 self._idle.set()
@@ -251,7 +251,7 @@ class DirectTransport:
         headers = headers if isinstance(headers, list) else list(headers.items())
         # aiohttp refuses an Authorization header beside credentials of the session or of a netrc file.
         shown = [item for item in headers if item[0].lower() != "authorization"]
-        options = {**options, "headers": shown, "middlewares": (ExactHeaders(headers),)}
+        options = {**options, "headers": shown, "middlewares": (partial(send_exact_headers, headers),)}
         return await self._session.request(request.method, request.url, **options)
 
     async def _create(self, pending: PendingSend, probe: Probe) -> aiohttp.ClientResponse:
