@@ -47,13 +47,10 @@ _OF_CASSETTES = {
 
 
 def __getattr__(name: str) -> object:
-    module = _OF_CASSETTES.get(name)
-    if module is None:
+    if name not in _OF_CASSETTES:
         message = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(message, name=name)
-    found = getattr(importlib.import_module(f"vidgen_async.cassette.{module}"), name)
-    globals()[name] = found
-    return found
+    return getattr(importlib.import_module(f"vidgen_async.cassette.{_OF_CASSETTES[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -34,8 +34,28 @@ def unsendable(request: Request, problem: str, error: Exception | None = None) -
 
 def explain(error: Exception, request: Request, probe: Probe | None) -> TransportError:
     """The TransportError for what aiohttp raised. Without a probe (a read) nothing is claimed about delivery."""
-    is_connecting = probe is not None and probe.delivery is Delivery.NOT_SENT
-    kind, phase, what = _cause(error, request, is_connecting=is_connecting)
+    if (what := _connect_failure(error, request)) is not None:
+        phase = Phase.DNS if isinstance(error, aiohttp.ClientConnectorDNSError) else Phase.CONNECT
+        return _make_error(ConnectError, what, request, probe, phase, error)
+    host = where(request)
+    if probe is not None and probe.delivery is Delivery.NOT_SENT:
+        # A proxy that closed the connection or sent no HTTP, a socket that failed in the TLS handshake …
+        what = f"connection to {host} failed ({_reason(error)})"
+        return _make_error(ConnectError, what, request, probe, Phase.CONNECT, error)
+    kind: type[TransportError] = ConnectionLostError
+    phase = Phase.WAIT
+    match error:
+        case TimeoutError():
+            kind, what = ResponseTimeoutError, f"no response from {host} {within(request.timeouts.read)}"
+        case aiohttp.ClientResponseError():
+            # Its status (400) is aiohttp's for a response that cannot be parsed, not the service's.
+            kind, what = ProtocolError, f"the response of {host} is not HTTP ({excerpt(error.message)})"
+        case aiohttp.InvalidURL():
+            kind, phase, what = TransportError, Phase.BUILD, "the URL was not accepted"
+        case aiohttp.ServerDisconnectedError():
+            what = f"{host} closed the connection without a response"
+        case _:
+            what = f"the connection to {host} was lost before a response was received ({_reason(error)})"
     return _make_error(kind, what, request, probe, phase, error)
 
 
@@ -89,49 +109,25 @@ def _make_error(
     return failure
 
 
-def _cause(error: Exception, request: Request, *, is_connecting: bool) -> tuple[type[TransportError], Phase, str]:
+def _connect_failure(error: Exception, request: Request) -> str | None:
+    """What happened, if aiohttp's exception is one of the connect phase."""
     host = where(request)
     match error:
         case aiohttp.ConnectionTimeoutError():
-            return ConnectError, Phase.CONNECT, f"no connection to {host} {within(request.timeouts.connect)}"
+            return f"no connection to {host} {within(request.timeouts.connect)}"
         case aiohttp.ClientConnectorDNSError():
-            what = f"the name {request.url.host} was not resolved ({_reason(error.os_error)})"
-            return ConnectError, Phase.DNS, what
+            return f"the name {request.url.host} was not resolved ({_reason(error.os_error)})"
         case aiohttp.ClientConnectorCertificateError():
-            what = f"the certificate of {host} was not accepted ({_reason(error.certificate_error)})"
-            return ConnectError, Phase.CONNECT, what
+            return f"the certificate of {host} was not accepted ({_reason(error.certificate_error)})"
         case aiohttp.ServerFingerprintMismatch():
-            return ConnectError, Phase.CONNECT, f"the certificate of {host} has another fingerprint than the pinned one"
+            return f"the certificate of {host} has another fingerprint than the pinned one"
         case aiohttp.ClientProxyConnectionError():
-            return ConnectError, Phase.CONNECT, f"the proxy on the way to {host} {_outcome_of(error.os_error)}"
+            return f"the proxy on the way to {host} {_outcome_of(error.os_error)}"
         case aiohttp.ClientHttpProxyError():
-            what = f"the proxy on the way to {host} refused ({error.status} {excerpt(error.message)})"
-            return ConnectError, Phase.CONNECT, what
+            return f"the proxy on the way to {host} refused ({error.status} {excerpt(error.message)})"
         case aiohttp.ClientConnectorError():
-            return ConnectError, Phase.CONNECT, f"connection to {host} {_outcome_of(error.os_error)}"
-        case _ if is_connecting:
-            # A proxy that closed the connection or sent no HTTP, a socket that failed in the TLS handshake …
-            return ConnectError, Phase.CONNECT, f"connection to {host} failed ({_reason(error)})"
-    return _cause_after_connecting(error, request)
-
-
-def _cause_after_connecting(error: Exception, request: Request) -> tuple[type[TransportError], Phase, str]:
-    host = where(request)
-    match error:
-        case TimeoutError():
-            return ResponseTimeoutError, Phase.WAIT, f"no response from {host} {within(request.timeouts.read)}"
-        case aiohttp.ClientResponseError():
-            # Its status (400) is aiohttp's for a response that cannot be parsed, not the service's.
-            return ProtocolError, Phase.WAIT, f"the response of {host} is not HTTP ({excerpt(error.message)})"
-        case aiohttp.InvalidURL():
-            return TransportError, Phase.BUILD, "the URL was not accepted"
-        case aiohttp.ServerDisconnectedError():
-            return ConnectionLostError, Phase.WAIT, f"{host} closed the connection without a response"
-    return (
-        ConnectionLostError,
-        Phase.WAIT,
-        f"the connection to {host} was lost before a response was received ({_reason(error)})",
-    )
+            return f"connection to {host} {_outcome_of(error.os_error)}"
+    return None
 
 
 def within(limit: float | None) -> str:
