@@ -31,7 +31,7 @@ def make_headers(items: Mapping[str, str] | Iterable[tuple[str, str]] = ()) -> H
 
 
 class Delivery(StrEnum):
-    """What is known about whether a request reached the service."""
+    """What is known about whether a request reached the service; each is more than the one before."""
 
     NOT_SENT = "not_sent"
     """Proven: no byte of the request was sent."""
@@ -51,9 +51,6 @@ class Phase(StrEnum):
     SEND = "send"
     WAIT = "wait"
     BODY = "body"
-
-
-_RANK = {Delivery.NOT_SENT: 0, Delivery.MAYBE_SENT: 1, Delivery.ANSWERED: 2}
 
 
 class Probe:
@@ -112,8 +109,7 @@ class Probe:
             delivery: What is known now; it has no effect if more is known already.
             phase: The phase that was started, if it changed.
         """
-        if _RANK[delivery] > _RANK[self._delivery]:
-            self._delivery = delivery
+        self._delivery = max(self._delivery, delivery, key=list(Delivery).index)
         if phase is not None:
             self.phase = phase
 
@@ -213,11 +209,7 @@ LONGEST_RETRY_AFTER = 3600.0
 
 
 def retry_after(value: str | None, wall: datetime) -> float | None:
-    """Parse a Retry-After header: a number of seconds, or an HTTP date.
-
-    Args:
-        value: The value of the header; None if there is none.
-        wall: The current time, which an HTTP date is compared with.
+    """Parse a Retry-After header: a number of seconds, or an HTTP date, which is compared with ``wall``.
 
     Returns:
         Seconds from 0 to 3600; None if there is no header or it cannot be parsed.
@@ -225,13 +217,11 @@ def retry_after(value: str | None, wall: datetime) -> float | None:
     if value is None:
         return None
     try:
-        seconds = float(value.strip())
+        seconds = float(value)
     except ValueError:
         try:
             date = parsedate_to_datetime(value)
         except ValueError:
             return None
         seconds = (date.replace(tzinfo=date.tzinfo or UTC) - wall).total_seconds()
-    if not math.isfinite(seconds):
-        return None
-    return min(max(seconds, 0.0), LONGEST_RETRY_AFTER)
+    return min(max(seconds, 0.0), LONGEST_RETRY_AFTER) if math.isfinite(seconds) else None

@@ -57,14 +57,8 @@ def compute_turn(holds: Iterable[Hold], pacing: Pacing, now: datetime) -> Turn:
 
 
 def make_hold(counted_at: datetime, pacing: Pacing, now: datetime, *, is_open: bool) -> Hold:
-    """Return the slot that an attempt uses: until one window after the service has counted it.
-
-    Args:
-        counted_at: The latest moment at which the service can have counted the attempt.
-        pacing: The limit that applies.
-        now: The current time.
-        is_open: Whether the outcome of the attempt is still unknown; a response may then free the slot sooner.
-    """
+    """Return the slot of an attempt that the service has counted by ``counted_at``. ``is_open``: its outcome is not
+    known yet, so that a response may free the slot sooner."""
     window = timedelta(seconds=pacing.window) + SLOT_MARGIN
     until = counted_at + window
     return Hold(until, now + window if is_open else until)

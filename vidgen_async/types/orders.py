@@ -67,18 +67,10 @@ def may_become(known: AttemptOutcome, update: AttemptOutcome) -> bool:
 
 
 def fold(outcomes: Iterable[AttemptOutcome]) -> OrderState:
-    """Return the state of an order whose attempts have these outcomes, in any sequence.
-
-    It is the most dangerous state that may be true.
-    """
+    """Return the most dangerous state that may be true of an order whose attempts have these outcomes."""
     present = set(outcomes)
-    for outcome, state in (
-        (AttemptOutcome.ACCEPTED, OrderState.ACCEPTED),
-        (AttemptOutcome.SENDING, OrderState.SENDING),
-        (AttemptOutcome.UNCERTAIN, OrderState.UNCERTAIN),
-        (AttemptOutcome.REJECTED, OrderState.REJECTED),
-    ):
-        if outcome in present:
+    for state in (OrderState.ACCEPTED, OrderState.SENDING, OrderState.UNCERTAIN, OrderState.REJECTED):
+        if AttemptOutcome(state) in present:
             return state
     return OrderState.QUEUED
 
@@ -354,10 +346,8 @@ class Order:
         """
         if evidence.outcome is AttemptOutcome.ACCEPTED and (receipts := self._receipts):
             evidence = evolve(evidence, at=max(evidence.at, *(known.at + _INSTANT for known in receipts)))
-        return evolve(
-            self,
-            attempts=tuple(attempt.with_evidence(evidence) if attempt.n == n else attempt for attempt in self.attempts),
-        )
+        attempts = [attempt.with_evidence(evidence) if attempt.n == n else attempt for attempt in self.attempts]
+        return evolve(self, attempts=tuple(attempts))
 
     def as_of(self, now: datetime) -> "Order":
         """Return this order as it is at ``now``: a *sending* attempt after its deadline is *uncertain*. So is one whose

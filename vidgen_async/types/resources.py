@@ -25,10 +25,6 @@ def _show_url(url: str | None) -> str:
     return repr(url if url is None else hide_secrets(url))
 
 
-def _show_urls(urls: object) -> str:
-    return repr([hide_secrets(str(url)) for url in urls]) if isinstance(urls, tuple) else _show_kind(urls)
-
-
 def _show_kind(value: object) -> str:
     return repr(value) if value is None else f"<{type(value).__name__}>"
 
@@ -221,12 +217,12 @@ class VideoRequest:
     mode: str | None = None
     attachments: Sequence[Mapping[str, Any]] | None = field(default=None, converter=_tuple, repr=_show_count)
     reference_images: Sequence[Mapping[str, Any]] | None = field(default=None, converter=_tuple, repr=_show_count)
-    image_urls: Sequence[str] | None = field(default=None, converter=_tuple, repr=_show_urls)
+    image_urls: Sequence[str] | None = field(default=None, converter=_tuple, repr=_show_count)
     image_ids: Sequence[str] | None = field(default=None, converter=_tuple)
     reference_videos: Sequence[Mapping[str, Any]] | None = field(default=None, converter=_tuple, repr=_show_count)
-    video_urls: Sequence[str] | None = field(default=None, converter=_tuple, repr=_show_urls)
+    video_urls: Sequence[str] | None = field(default=None, converter=_tuple, repr=_show_count)
     reference_audios: Sequence[Mapping[str, Any]] | None = field(default=None, converter=_tuple, repr=_show_count)
-    audio_urls: Sequence[str] | None = field(default=None, converter=_tuple, repr=_show_urls)
+    audio_urls: Sequence[str] | None = field(default=None, converter=_tuple, repr=_show_count)
     extra: Extra = _extra()
     """Undocumented fields, which are sent unchanged in addition to the others."""
 
