@@ -1,4 +1,4 @@
-"""Transports that break the contract, each in one way in which transports are broken elsewhere."""
+"""Transports that break the contract, each in one way that is common in practice."""
 
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -12,7 +12,7 @@ from vidgen_async.types.http import Delivery, Probe, Request, make_headers
 
 
 class Faultless:
-    """What the broken ones are made of."""
+    """The base class of the broken ones."""
 
     honours_gate = True
 

@@ -1,4 +1,4 @@
-"""Stages for the transports that reach no network: the service of the contract from memory, and from a cassette."""
+"""Harnesses for the transports that use no network: the service of the contract from memory, and from a cassette."""
 
 import asyncio
 import hashlib
@@ -36,7 +36,7 @@ Contract = TypeVar("Contract", bound=type[TransportContract])
 
 
 def only(*words: str) -> Callable[[Contract], Contract]:
-    """Run those sentences of the contract that have one of these words in their name, and no others."""
+    """Run only those tests of the contract that have one of these words in their name."""
 
     def select(kind: Contract) -> Contract:
         for name in dir(kind):

@@ -1,4 +1,4 @@
-"""A service made of bare sockets, which counts every byte that reaches it and misbehaves as told."""
+"""A service on raw sockets, which counts every byte that it receives and has the faults of a test."""
 
 import asyncio
 import contextlib
@@ -62,7 +62,7 @@ Behaviour = Callable[[Connection], Awaitable[None]]
 
 @define
 class RawService:
-    """``connections`` keeps everything that was ever received."""
+    """``connections`` holds everything that was received."""
 
     port: int
     scheme: str = "http"

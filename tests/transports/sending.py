@@ -27,7 +27,7 @@ def read(url: URL, *, timeouts: Timeouts = LONG, **headers: str) -> Request:
 
 
 async def until(is_so: Callable[[], bool]) -> None:
-    """Return time_limit after ``is_so()`` has become true."""
+    """Return when ``is_so()`` has become true."""
     async with asyncio.timeout(2):
         while not is_so():  # noqa: ASYNC110 - what is waited for happens in sockets, which set no events
             await asyncio.sleep(0.001)
@@ -40,7 +40,7 @@ async def swallowed(transport: DirectTransport, request: Request, probe: Probe |
 
 @frozen
 class FailingBody:
-    """Breaks after ``pieces`` pieces of 64 KiB."""
+    """Raises an error after ``pieces`` pieces of 64 KiB."""
 
     pieces: int
     length: int = 1_000_000

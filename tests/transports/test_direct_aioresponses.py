@@ -1,4 +1,4 @@
-"""Statuses are answers, also where aiohttp is patched: aioresponses stands in for the service."""
+"""Every status is a response, also where aiohttp is patched: aioresponses is a fake service."""
 
 import aiohttp
 import pytest
@@ -32,7 +32,7 @@ STATUSES = [200, 201, 202, 301, 302, 303, 307, 308, 400, 401, 402, 403, 404, 409
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-async def test_a_status_comes_through_and_nothing_is_followed(transport, service, method: str) -> None:
+async def test_a_status_is_returned_and_no_redirect_is_followed(transport, service, method: str) -> None:
     headers = {"Location": "http://elsewhere.test/", "Retry-After": "7"}
     request = read(LINK) if method == "GET" else create(LINK)
     for sent, status in enumerate(STATUSES, start=1):
@@ -58,7 +58,7 @@ async def test_a_status_comes_through_and_nothing_is_followed(transport, service
     ],
     ids=lambda value: getattr(value, "__name__", type(value).__name__),
 )
-@pytest.mark.parametrize("probe", [False, True], ids=["lean", "careful"])
+@pytest.mark.parametrize("probe", [False, True], ids=["no probe", "probe"])
 async def test_an_exception_alone_proves_nothing(transport, service, error: Exception, kind: type, probe: bool) -> None:
     service.post(LINK, exception=error)
     evidence = Probe() if probe else None

@@ -1,4 +1,4 @@
-"""Bodies both ways: streamed, bounded when cancelled, whole or not at all."""
+"""Bodies of requests and responses: streamed, complete or an error, and limited when the send is cancelled."""
 
 import asyncio
 import contextlib
@@ -23,7 +23,7 @@ from vidgen_async.types.http import CHUNK, BytesBody, Delivery, Phase, Probe
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n"
 MANY = 30_000_000
 
-careful = pytest.mark.parametrize("is_careful", [False, True], ids=["lean", "careful"])
+careful = pytest.mark.parametrize("is_probed", [False, True], ids=["no probe", "probe"])
 
 
 @pytest.fixture
@@ -33,8 +33,8 @@ async def transport():
     await transport.aclose()
 
 
-def probe_if(is_careful: bool) -> Probe | None:
-    return Probe() if is_careful else None
+def probe_if(is_probed: bool) -> Probe | None:
+    return Probe() if is_probed else None
 
 
 # -- the request's -----------------------------------------------------------------------------------------------------
@@ -42,13 +42,13 @@ def probe_if(is_careful: bool) -> Probe | None:
 
 @careful
 @pytest.mark.parametrize("size", [0, 1, CHUNK, CHUNK + 1, 1_000_000])
-async def test_a_body_arrives_whole_and_with_its_length(
-    transport: DirectTransport, size: int, is_careful: bool
+async def test_a_body_is_sent_completely_and_with_its_length(
+    transport: DirectTransport, size: int, is_probed: bool
 ) -> None:
     body = BytesBody(bytes(range(256)) * (size // 256) + b"x" * (size % 256))
     async with raw_service(raw.answers) as service:
         for _ in range(2):
-            await swallowed(transport, create(service.url(), body=body), probe_if(is_careful))
+            await swallowed(transport, create(service.url(), body=body), probe_if(is_probed))
 
     whole = b"".join(service.received)
     assert whole.count(f"Content-Length: {size}\r\n".encode()) == 2
@@ -57,7 +57,9 @@ async def test_a_body_arrives_whole_and_with_its_length(
 
 
 @careful
-async def test_cancelling_a_large_upload_bounds_what_still_leaves(transport: DirectTransport, is_careful: bool) -> None:
+async def test_after_the_cancellation_of_a_large_upload_little_more_is_sent(
+    transport: DirectTransport, is_probed: bool
+) -> None:
     async def reads_late(connection: raw.Connection) -> None:
         connection.writer.transport.pause_reading()
         await cancelled.wait()
@@ -65,7 +67,7 @@ async def test_cancelling_a_large_upload_bounds_what_still_leaves(transport: Dir
         await connection.rest()
 
     cancelled = asyncio.Event()
-    probe = probe_if(is_careful)
+    probe = probe_if(is_probed)
     async with raw_service(reads_late) as service:
         request = create(service.url(), body=BytesBody(b"x" * MANY))
         sending = asyncio.create_task(transport.send(request, probe=probe))
@@ -83,8 +85,8 @@ async def test_cancelling_a_large_upload_bounds_what_still_leaves(transport: Dir
 
 
 @frozen
-class WatchedBody:
-    """Knows whether every iterator that was opened was also ended."""
+class RecordingBody:
+    """Records whether every iterator that was opened was also closed."""
 
     ends: list[str]
     length: int = 10 * CHUNK
@@ -105,18 +107,18 @@ class WatchedBody:
 
 @careful
 @pytest.mark.parametrize("behaviour", [raw.answers, raw.closes_at_once, raw.reads_nothing], ids=lambda b: b.__name__)
-async def test_every_opened_body_is_ended(transport: DirectTransport, behaviour, is_careful: bool) -> None:
+async def test_every_iterator_over_a_body_is_closed(transport: DirectTransport, behaviour, is_probed: bool) -> None:
     ends: list[str] = []
     limits = SHORT if behaviour is raw.reads_nothing else LONG
     async with raw_service(behaviour) as service:
-        request = create(service.url(), body=WatchedBody(ends, length=30 * CHUNK * 10, pieces=300), timeouts=limits)
+        request = create(service.url(), body=RecordingBody(ends, length=30 * CHUNK * 10, pieces=300), timeouts=limits)
         with contextlib.nullcontext() if behaviour is raw.answers else pytest.raises(TransportError):
-            await swallowed(transport, request, probe_if(is_careful))
+            await swallowed(transport, request, probe_if(is_probed))
         assert ends == ["ended"]
 
 
 @careful
-async def test_an_answer_may_come_before_the_body_is_out(transport: DirectTransport, is_careful: bool) -> None:
+async def test_a_response_may_be_received_before_the_body_is_sent(transport: DirectTransport, is_probed: bool) -> None:
     async def refuses(connection: raw.Connection) -> None:
         connection.received += await connection.reader.readuntil(b"\r\n\r\n")
         connection.writer.transport.pause_reading()
@@ -125,9 +127,9 @@ async def test_an_answer_may_come_before_the_body_is_out(transport: DirectTransp
 
     read_it = asyncio.Event()
     ends: list[str] = []
-    probe = probe_if(is_careful)
+    probe = probe_if(is_probed)
     async with raw_service(refuses) as service:
-        request = create(service.url(), body=WatchedBody(ends, length=MANY // CHUNK * CHUNK, pieces=MANY // CHUNK))
+        request = create(service.url(), body=RecordingBody(ends, length=MANY // CHUNK * CHUNK, pieces=MANY // CHUNK))
         async with await transport.send(request, probe=probe) as response:
             assert (response.status, await response.read()) == (401, b"no")
         # By the response itself: nothing is left for the event loop to finish.
@@ -137,15 +139,15 @@ async def test_an_answer_may_come_before_the_body_is_out(transport: DirectTransp
     assert probe is None or (probe.delivery, probe.phase) == (Delivery.ANSWERED, Phase.BODY)
 
 
-async def test_an_upload_that_moves_is_not_silent_however_long_it_takes(transport: DirectTransport) -> None:
+async def test_an_upload_that_makes_progress_does_not_time_out(transport: DirectTransport) -> None:
     async with raw_service(raw.answers) as service:
         started = asyncio.get_running_loop().time()
-        body = WatchedBody([], length=5 * CHUNK, pieces=5, pause=0.4 * SHORT.read)
+        body = RecordingBody([], length=5 * CHUNK, pieces=5, pause=0.4 * SHORT.read)
         assert await swallowed(transport, create(service.url(), body=body, timeouts=SHORT)) == b"ok"
         assert asyncio.get_running_loop().time() - started > 1.5 * SHORT.read
 
 
-async def test_an_upload_that_nobody_takes_times_out(transport: DirectTransport) -> None:
+async def test_an_upload_that_the_service_does_not_read_times_out(transport: DirectTransport) -> None:
     async with raw_service(raw.reads_nothing) as service:
         with pytest.raises(ResponseTimeoutError, match="read no more of the body within") as caught:
             await transport.send(create(service.url(), body=BytesBody(b"x" * MANY), timeouts=SHORT))
@@ -154,18 +156,18 @@ async def test_an_upload_that_nobody_takes_times_out(transport: DirectTransport)
 
 @careful
 @pytest.mark.parametrize(("pieces", "word"), [(9, "shorter"), (11, "longer")])
-async def test_a_body_that_is_not_as_long_as_it_said_is_an_error(
-    transport: DirectTransport, pieces: int, word: str, is_careful: bool
+async def test_a_body_of_another_length_than_declared_is_an_error(
+    transport: DirectTransport, pieces: int, word: str, is_probed: bool
 ) -> None:
     async with raw_service(raw.answers) as service:
-        body = WatchedBody([], pieces=pieces)
+        body = RecordingBody([], pieces=pieces)
         with pytest.raises(TransportError, match=word):
-            await transport.send(create(service.url(), body=body, timeouts=SHORT), probe=probe_if(is_careful))
+            await transport.send(create(service.url(), body=body, timeouts=SHORT), probe=probe_if(is_probed))
 
 
-async def test_pieces_larger_than_a_chunk_are_cut_up(transport: DirectTransport) -> None:
+async def test_pieces_larger_than_a_chunk_are_split(transport: DirectTransport) -> None:
     async with raw_service(raw.answers) as service:
-        await swallowed(transport, create(service.url(), body=WatchedBody([], pieces=1, size=10 * CHUNK)))
+        await swallowed(transport, create(service.url(), body=RecordingBody([], pieces=1, size=10 * CHUNK)))
     assert service.received[0].endswith(b"\r\n\r\n" + b"x" * 10 * CHUNK)
 
 
@@ -173,7 +175,9 @@ async def test_pieces_larger_than_a_chunk_are_cut_up(transport: DirectTransport)
 
 
 @careful
-async def test_a_broken_body_says_how_much_of_it_was_received(transport: DirectTransport, is_careful: bool) -> None:
+async def test_the_error_of_an_incomplete_body_has_the_number_of_received_bytes(
+    transport: DirectTransport, is_probed: bool
+) -> None:
     async def breaks(connection: raw.Connection) -> None:
         await connection.request()
         await connection.answer(HEAD % 100 + b"x" * 60)
@@ -182,7 +186,7 @@ async def test_a_broken_body_says_how_much_of_it_was_received(transport: DirectT
     taken = asyncio.Event()
     async with (
         raw_service(breaks) as service,
-        await transport.send(create(service.url()), probe=probe_if(is_careful)) as response,
+        await transport.send(create(service.url()), probe=probe_if(is_probed)) as response,
     ):
         chunks = response.chunks(16)
         pieces = [len(await anext(chunks)) for _ in range(4)]
@@ -196,7 +200,7 @@ async def test_a_broken_body_says_how_much_of_it_was_received(transport: DirectT
 
 
 @pytest.mark.slow
-async def test_a_broken_body_leaves_nothing_for_the_garbage_collector(transport: DirectTransport) -> None:
+async def test_an_incomplete_body_leaves_nothing_for_the_garbage_collector(transport: DirectTransport) -> None:
     async def breaks(connection: raw.Connection) -> None:
         await connection.request()
         await connection.answer(HEAD % 100 + b"x" * 60)
@@ -220,7 +224,7 @@ async def test_a_broken_body_leaves_nothing_for_the_garbage_collector(transport:
     assert left == []
 
 
-async def test_a_chunk_that_is_garbled_later_is_a_broken_body(transport: DirectTransport) -> None:
+async def test_a_malformed_later_chunk_is_a_body_error(transport: DirectTransport) -> None:
     async def garbles(connection: raw.Connection) -> None:
         await connection.request()
         await connection.answer(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n")
@@ -241,7 +245,7 @@ async def test_a_chunk_that_is_garbled_later_is_a_broken_body(transport: DirectT
     assert caught.value.received == 2
 
 
-async def test_a_body_that_falls_silent_is_an_error(transport: DirectTransport) -> None:
+async def test_a_body_of_which_no_more_is_received_times_out(transport: DirectTransport) -> None:
     async with (
         raw_service(raw.says_and_hangs(HEAD % 9 + b"abc")) as service,
         await transport.send(read(service.url(), timeouts=SHORT)) as response,
@@ -252,7 +256,7 @@ async def test_a_body_that_falls_silent_is_an_error(transport: DirectTransport) 
             await response.read()
 
 
-async def test_a_long_download_is_no_timeout_as_long_as_something_comes(transport: DirectTransport) -> None:
+async def test_a_long_download_does_not_time_out_while_data_is_received(transport: DirectTransport) -> None:
     async def drips(connection: raw.Connection) -> None:
         await connection.request()
         await connection.answer(HEAD % 8)
@@ -265,7 +269,9 @@ async def test_a_long_download_is_no_timeout_as_long_as_something_comes(transpor
 
 
 @pytest.mark.parametrize("accept", ["identity", "gzip", None])
-async def test_who_asks_for_an_encoding_gets_the_bytes_as_they_come(transport: DirectTransport, accept) -> None:
+async def test_with_an_accept_encoding_header_the_bytes_are_returned_as_received(
+    transport: DirectTransport, accept
+) -> None:
     packed = gzip.compress(b'{"id":"task"}')
     answer = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed) + packed
     headers = {"Accept": "application/json"} if accept is None else {"Accept_Encoding": accept}
@@ -274,14 +280,14 @@ async def test_who_asks_for_an_encoding_gets_the_bytes_as_they_come(transport: D
     assert body == (b'{"id":"task"}' if accept is None else packed)
 
 
-async def test_a_body_read_to_its_end_gives_the_connection_back(transport: DirectTransport) -> None:
+async def test_reading_a_body_to_its_end_returns_the_connection_to_its_pool(transport: DirectTransport) -> None:
     async with raw_service(raw.answers) as service:
         for _ in range(3):
             await swallowed(transport, read(service.url()))
     assert len(service.connections) == 1
 
 
-async def test_a_response_left_half_way_closes_its_connection(transport: DirectTransport) -> None:
+async def test_leaving_a_response_early_closes_its_connection(transport: DirectTransport) -> None:
     async with raw_service(raw.says_and_hangs(HEAD % MANY + b"x" * 100_000)) as service:
         async with await transport.send(read(service.url())) as response:
             async for piece in response.chunks():
@@ -290,7 +296,7 @@ async def test_a_response_left_half_way_closes_its_connection(transport: DirectT
         await service.quiet()
 
 
-async def test_cancelled_in_the_body_the_block_still_releases_it(transport: DirectTransport) -> None:
+async def test_cancelling_the_read_of_a_body_releases_the_response(transport: DirectTransport) -> None:
     async with raw_service(raw.says_and_hangs(HEAD % 9 + b"abc")) as service:
         reading = asyncio.create_task(swallowed(transport, read(service.url(), timeouts=LONG)))
         await until(lambda: service.bytes_received > 0)
@@ -303,12 +309,12 @@ async def test_cancelled_in_the_body_the_block_still_releases_it(transport: Dire
 
 @careful
 @pytest.mark.parametrize("debug", [False, True])
-async def test_a_response_dropped_unclosed_is_warned_about_once(
-    transport: DirectTransport, is_careful: bool, debug: bool
+async def test_an_unclosed_response_is_warned_about_once(
+    transport: DirectTransport, is_probed: bool, debug: bool
 ) -> None:
     asyncio.get_running_loop().set_debug(debug)
     async with raw_service(raw.says_and_hangs(HEAD % 9 + b"abc")) as service:
-        response = await transport.send(create(service.url()), probe=probe_if(is_careful))
+        response = await transport.send(create(service.url()), probe=probe_if(is_probed))
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             del response
@@ -317,7 +323,7 @@ async def test_a_response_dropped_unclosed_is_warned_about_once(
     assert [str(warning.message) for warning in caught] == ["videos.create: the response was never closed"]
 
 
-async def test_a_response_dropped_unclosed_is_closed_also_where_warnings_are_errors(
+async def test_an_unclosed_response_is_closed_also_where_warnings_are_errors(
     transport: DirectTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     raised: list[object] = []
@@ -342,7 +348,7 @@ async def test_a_response_read_to_its_end_needs_no_closing(transport: DirectTran
     assert len(service.connections) == 1
 
 
-async def test_a_lost_connection_is_told_without_the_url(transport: DirectTransport) -> None:
+async def test_the_error_of_a_lost_connection_does_not_show_the_url(transport: DirectTransport) -> None:
     async with raw_service(raw.reads_and_resets) as service:
         with pytest.raises(ConnectionLostError) as caught:
             await transport.send(create(service.url("/x?sig=SECRET")))

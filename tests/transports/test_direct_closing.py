@@ -1,4 +1,4 @@
-"""Closing: nothing hangs, nobody is cancelled who was not, and nothing is left behind."""
+"""Closing: nothing hangs, no caller is cancelled, and no resource stays open."""
 
 import asyncio
 import gc
@@ -30,7 +30,7 @@ def test_a_transport_can_be_made_without_an_event_loop() -> None:
     DirectTransport(max_connections=5, trust_env=True, proxy="http://127.0.0.1:1", ssl=False)
 
 
-@pytest.mark.parametrize("probe", [None, Probe()], ids=["lean", "careful"])
+@pytest.mark.parametrize("probe", [None, Probe()], ids=["no probe", "probe"])
 async def test_a_closed_transport_refuses(probe: Probe | None) -> None:
     transport = DirectTransport()
     await transport.aclose()
@@ -39,8 +39,8 @@ async def test_a_closed_transport_refuses(probe: Probe | None) -> None:
     assert (caught.value.delivery, caught.value.phase) == (Delivery.NOT_SENT, Phase.BUILD)
 
 
-@pytest.mark.parametrize("is_careful", [False, True], ids=["lean", "careful"])
-async def test_closing_ends_a_send_whose_name_look_up_hangs(monkeypatch, is_careful: bool) -> None:
+@pytest.mark.parametrize("is_probed", [False, True], ids=["no probe", "probe"])
+async def test_closing_ends_a_send_that_waits_for_its_dns_query(monkeypatch, is_probed: bool) -> None:
     async def no_answer(*args: object, **options: object) -> None:
         asked.set()
         await asyncio.Event().wait()
@@ -49,7 +49,7 @@ async def test_closing_ends_a_send_whose_name_look_up_hangs(monkeypatch, is_care
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", no_answer)
     transport = DirectTransport()
     request = create(raw.RawService(80).url(host="service.test"))
-    sends = [asyncio.create_task(transport.send(request, probe=Probe() if is_careful else None)) for _ in range(3)]
+    sends = [asyncio.create_task(transport.send(request, probe=Probe() if is_probed else None)) for _ in range(3)]
     await asked.wait()
     started = time.monotonic()
     await transport.aclose()
@@ -60,7 +60,7 @@ async def test_closing_ends_a_send_whose_name_look_up_hangs(monkeypatch, is_care
     assert time.monotonic() - started < 0.5
 
 
-async def test_every_create_has_a_name_look_up_of_its_own(monkeypatch) -> None:
+async def test_every_create_makes_its_own_dns_query(monkeypatch) -> None:
     async def no_answer(*args: object, **options: object) -> None:
         await asyncio.Event().wait()
 
@@ -78,11 +78,11 @@ async def test_every_create_has_a_name_look_up_of_its_own(monkeypatch) -> None:
     assert (await asyncio.gather(*sends, return_exceptions=True))[1].delivery is Delivery.NOT_SENT
 
 
-@pytest.mark.parametrize("is_careful", [False, True], ids=["lean", "careful"])
-async def test_closing_breaks_off_the_bodies_that_are_being_read(is_careful: bool) -> None:
+@pytest.mark.parametrize("is_probed", [False, True], ids=["no probe", "probe"])
+async def test_closing_aborts_the_bodies_that_are_being_read(is_probed: bool) -> None:
     transport = DirectTransport()
     async with raw_service(raw.says_and_hangs(HEAD + b"abc")) as service:
-        response = await transport.send(create(service.url()), probe=Probe() if is_careful else None)
+        response = await transport.send(create(service.url()), probe=Probe() if is_probed else None)
         reading = asyncio.create_task(response.read())
         await asyncio.sleep(0.01)
         await transport.aclose()
@@ -136,7 +136,7 @@ def test_on_a_second_event_loop_a_send_is_refused() -> None:
     asyncio.run(transport.aclose())
 
 
-async def test_a_loop_that_runs_elsewhere_keeps_its_transport() -> None:
+async def test_a_transport_is_closed_on_its_own_event_loop_only() -> None:
     transport = DirectTransport()
     async with raw_service(raw.answers) as service:
         await swallowed(transport, read(service.url()))
@@ -145,7 +145,7 @@ async def test_a_loop_that_runs_elsewhere_keeps_its_transport() -> None:
         await transport.aclose()
 
 
-async def test_in_a_forked_child_a_send_is_refused_and_the_parents_connections_live_on(monkeypatch) -> None:
+async def test_in_a_forked_child_a_send_is_refused_and_the_parents_connections_stay_open(monkeypatch) -> None:
     transport = DirectTransport()
     async with raw_service(raw.answers) as service:
         await swallowed(transport, read(service.url()))
@@ -170,7 +170,7 @@ def open_descriptors() -> int:
 async def mixed_sends(
     transport: DirectTransport, services: list[raw.RawService], dead: int, tls: raw.RawService
 ) -> None:
-    """Two hundred, of every kind, with every end."""
+    """Two hundred sends of every kind, with every outcome."""
     answers, hangs, closes, cuts = services
     dead_service = raw.RawService(dead)
 

@@ -1,4 +1,4 @@
-"""The gate: nothing of a create leaves before it returns, and nothing ever does when it does not."""
+"""The gate: nothing of a create is sent before it returns, and nothing at all if it does not return."""
 
 import asyncio
 import contextlib
@@ -15,7 +15,7 @@ from vidgen_async.types.http import Delivery, Phase, Probe
 
 
 class Gate:
-    """Waits to be opened, and knows when it is waited at."""
+    """Waits until it is opened, and records that it was reached."""
 
     def __init__(self) -> None:
         self.reached = asyncio.Event()
@@ -35,7 +35,7 @@ async def transport():
     await transport.aclose()
 
 
-async def test_nothing_leaves_until_the_gate_opens(transport: DirectTransport) -> None:
+async def test_nothing_is_sent_until_the_gate_returns(transport: DirectTransport) -> None:
     gate = Gate()
     probe = Probe(gate=gate)
     async with raw_service(raw.answers) as service:
@@ -67,7 +67,9 @@ async def test_nothing_leaves_until_the_gate_opens(transport: DirectTransport) -
     ],
     ids=lambda error: type(error).__name__,
 )
-async def test_what_the_gate_raises_comes_out_as_it_is(error: Exception, scheme: str, certificate: Certificate) -> None:
+async def test_what_the_gate_raises_is_raised_unchanged(
+    error: Exception, scheme: str, certificate: Certificate
+) -> None:
     method = "POST" if scheme == "http" else "PUT"
 
     async def gate() -> None:
@@ -88,7 +90,7 @@ async def test_what_the_gate_raises_comes_out_as_it_is(error: Exception, scheme:
     assert (probe.delivery, service.bytes_received, len(service.connections)) == (Delivery.NOT_SENT, 0, 1)
 
 
-async def test_a_create_cancelled_at_the_gate_never_leaves(transport: DirectTransport) -> None:
+async def test_a_create_that_is_cancelled_at_the_gate_is_not_sent(transport: DirectTransport) -> None:
     gate = Gate()
     probe = Probe(gate=gate)
     async with raw_service(raw.answers) as service:
@@ -102,7 +104,7 @@ async def test_a_create_cancelled_at_the_gate_never_leaves(transport: DirectTran
     assert (probe.delivery, service.bytes_received) == (Delivery.NOT_SENT, 0)
 
 
-async def test_a_gate_that_waited_for_something_cancelled_raises_just_that(transport: DirectTransport) -> None:
+async def test_a_cancelled_error_of_the_gate_itself_is_raised(transport: DirectTransport) -> None:
     async def gate() -> None:
         dead = asyncio.get_running_loop().create_future()
         dead.cancel()
@@ -132,7 +134,7 @@ async def test_closing_the_transport_ends_a_create_at_its_gate(transport: Direct
     assert service.bytes_received == 0
 
 
-async def test_closing_waits_for_a_gate_that_tidies_up(transport: DirectTransport) -> None:
+async def test_closing_waits_for_the_cleanup_of_a_cancelled_gate(transport: DirectTransport) -> None:
     async def gate() -> None:
         reached.set()
         try:
@@ -162,7 +164,7 @@ async def test_a_gate_may_close_the_transport(transport: DirectTransport) -> Non
     assert (probe.delivery, service.bytes_received) == (Delivery.NOT_SENT, 0)
 
 
-async def test_a_probe_serves_one_send_only(transport: DirectTransport) -> None:
+async def test_a_probe_is_for_one_send_only(transport: DirectTransport) -> None:
     probe = Probe()
     async with raw_service(raw.answers) as service:
         await swallowed(transport, create(service.url()), probe)
@@ -174,7 +176,7 @@ async def test_a_probe_serves_one_send_only(transport: DirectTransport) -> None:
     assert probe.delivery is Delivery.ANSWERED
 
 
-async def test_every_create_has_a_connection_of_its_own(transport: DirectTransport) -> None:
+async def test_every_create_has_its_own_connection(transport: DirectTransport) -> None:
     async with raw_service(raw.answers) as service:
         await swallowed(transport, read(service.url()))
         for _ in range(3):
@@ -193,7 +195,7 @@ async def test_a_refused_connection_never_reaches_the_gate(transport: DirectTran
     assert not gate.reached.is_set()
 
 
-async def test_creates_pass_their_gate_through_a_proxy_too(certificate: Certificate) -> None:
+async def test_creates_through_a_proxy_pass_their_gate_too(certificate: Certificate) -> None:
     """For https the CONNECT goes out before the gate: it is not the request, and the service sees nothing of it."""
     gate = Gate()
     async with raw_service(raw.answers) as proxy:
@@ -209,7 +211,7 @@ async def test_creates_pass_their_gate_through_a_proxy_too(certificate: Certific
     assert proxy.received[0].startswith(b"POST http://service.test:")
 
 
-async def test_through_a_tunnel_nothing_of_the_request_leaves_before_the_gate(certificate: Certificate) -> None:
+async def test_through_a_tunnel_nothing_of_the_request_is_sent_before_the_gate(certificate: Certificate) -> None:
     async def tunnel(connection: raw.Connection) -> None:
         await connection.request()
         await connection.answer(b"HTTP/1.1 200 OK\r\n\r\n")
@@ -253,7 +255,7 @@ async def test_a_session_that_sends_no_signals_proves_nothing(transport: DirectT
     assert (caught.value.delivery, probe.delivery) == (Delivery.MAYBE_SENT, Delivery.MAYBE_SENT)
 
 
-async def test_cancelled_in_a_session_that_sends_no_signals_counts_as_maybe_sent(
+async def test_a_cancelled_send_in_a_session_without_signals_is_maybe_sent(
     transport: DirectTransport, monkeypatch
 ) -> None:
     async def patched(self: aiohttp.ClientSession, *args: object, **options: object) -> None:

@@ -346,7 +346,7 @@ async def _service(row: Row, certificate: Certificate) -> AsyncIterator[RawServi
 
 
 def request_bytes(service: RawService | None) -> bytes:
-    """What was received of the request itself: neither a TLS greeting nor the CONNECT to a proxy is part of it."""
+    """What was received of the request itself, without the TLS handshake and the CONNECT to a proxy."""
     data = b"".join(service.received) if service else b""
     return b"" if data.startswith((b"\x16\x03", b"CONNECT ")) else data
 
@@ -390,7 +390,7 @@ async def test_what_is_known_of_a_create_that_failed(row: Row, certificate: Cert
         assert data.count(b" HTTP/1.1\r\n") == row.requests
 
 
-async def test_a_delete_that_arrived_is_not_taken_for_unsent_when_a_second_try_would_be_refused() -> None:
+async def test_a_delete_that_was_received_is_maybe_sent_although_a_retry_would_be_refused() -> None:
     async def reads_and_is_gone(connection: raw.Connection) -> None:
         await connection.request()
         service.stop_listening()
@@ -406,7 +406,7 @@ async def test_a_delete_that_arrived_is_not_taken_for_unsent_when_a_second_try_w
     assert service.requests_begun == 1
 
 
-async def test_a_connection_that_dies_while_the_gate_waits_counts_as_maybe_sent() -> None:
+async def test_a_connection_that_is_lost_while_the_gate_waits_is_maybe_sent() -> None:
     async def gate() -> None:
         await until(lambda: bool(service.connections))
         await service.quiet()
@@ -422,7 +422,7 @@ async def test_a_connection_that_dies_while_the_gate_waits_counts_as_maybe_sent(
     assert (probe.delivery, service.bytes_received) == (MAYBE_SENT, 0)
 
 
-async def test_a_read_that_finds_no_free_connection_in_time_is_a_connect_error() -> None:
+async def test_a_read_that_times_out_in_the_pool_is_a_connect_error() -> None:
     transport = DirectTransport(max_connections=1)
     async with raw_service(raw.hangs) as service:
         first = asyncio.create_task(swallowed(transport, read(service.url())))

@@ -35,7 +35,7 @@ def test_a_proxy_that_cannot_be_used_is_an_error_when_the_transport_is_made(prox
 
 @BAD_PROXIES
 @pytest.mark.parametrize("is_create", [True, False], ids=["create", "read"])
-async def test_a_proxy_of_the_environment_that_cannot_be_used_is_proof_that_nothing_left(monkeypatch, proxy, is_create):
+async def test_an_unusable_proxy_of_the_environment_proves_that_nothing_was_sent(monkeypatch, proxy, is_create):
     monkeypatch.setenv("http_proxy", proxy)
     monkeypatch.delenv("no_proxy", raising=False)
     probe = Probe() if is_create else None

@@ -1,4 +1,4 @@
-"""Whose connections, headers, cookies, credentials and proxies a request goes with."""
+"""Which connections, headers, cookies, credentials and proxies a request uses."""
 
 import asyncio
 import traceback
@@ -48,7 +48,7 @@ async def transport(request: pytest.FixtureRequest):
 # -- headers -----------------------------------------------------------------------------------------------------------
 
 
-async def test_headers_go_out_exactly_as_given(transport: DirectTransport) -> None:
+async def test_headers_are_sent_unchanged(transport: DirectTransport) -> None:
     async with raw_service(raw.answers) as service:
         asked = read(
             service.url("/a%2Fb?sig=x%2By+z&exp=1"), **KEY, Accept="application/json", X_Twice="1", Cookie="a=b"
@@ -66,8 +66,8 @@ async def test_headers_go_out_exactly_as_given(transport: DirectTransport) -> No
     }
 
 
-@pytest.mark.parametrize("probe", [False, True], ids=["lean", "careful"])
-async def test_the_content_type_is_the_bodys_unless_a_header_says_so(probe: bool) -> None:
+@pytest.mark.parametrize("probe", [False, True], ids=["no probe", "probe"])
+async def test_the_content_type_is_that_of_the_body_unless_a_header_sets_it(probe: bool) -> None:
     own, said = BytesBody(PROMPT, "text/x-prompt"), {"Content-Type": "text/mine"}
     transport = DirectTransport()
     async with raw_service(raw.says(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")) as service:
@@ -83,13 +83,13 @@ async def test_the_content_type_is_the_bodys_unless_a_header_says_so(probe: bool
     ("headers", "expected"),
     [({"Accept": "application/json"}, 1), ({"Accept": "*/*"}, 0), ({}, 0), ({"Accept_Encoding": "identity"}, 1)],
 )
-async def test_only_json_is_asked_for_compressed(transport: DirectTransport, headers, expected: int) -> None:
+async def test_only_json_is_requested_with_compression(transport: DirectTransport, headers, expected: int) -> None:
     async with raw_service(raw.answers) as service:
         await swallowed(transport, read(service.url(), **headers))
     assert len(values(service.received[0], "Accept-Encoding")) == expected
 
 
-async def test_nothing_of_a_given_session_but_its_connections_is_used() -> None:
+async def test_only_the_connections_of_a_given_session_are_used() -> None:
     async def spoils(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
         request.headers["X-Middleware"] = "yes"
         return await handler(request)
@@ -149,7 +149,7 @@ async def test_a_given_session_that_was_closed_is_a_closed_transport() -> None:
     assert caught.value.delivery is Delivery.NOT_SENT
 
 
-async def test_a_given_session_closed_under_a_waiting_read_is_no_cancellation() -> None:
+async def test_a_read_whose_given_session_is_closed_while_it_waits_is_not_cancelled() -> None:
     async with raw_service(raw.hangs) as service:
         session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=1))
         transport = DirectTransport(session)
@@ -165,7 +165,7 @@ async def test_a_given_session_closed_under_a_waiting_read_is_no_cancellation() 
     assert not isinstance(ends[0], asyncio.CancelledError)
 
 
-async def test_cookies_of_the_service_are_not_kept() -> None:
+async def test_cookies_of_the_service_are_not_stored() -> None:
     transport = DirectTransport()
     async with raw_service(raw.says(b"HTTP/1.1 200 OK\r\nSet-Cookie: s=1\r\nConnection: close\r\n\r\n")) as service:
         for probe in (None, None, Probe(), Probe()):
@@ -195,7 +195,7 @@ async def test_the_callers_authorization_is_the_only_one(is_given: bool) -> None
     assert b"uthorization" not in bare
 
 
-@pytest.mark.parametrize("probe", [False, True], ids=["lean", "careful"])
+@pytest.mark.parametrize("probe", [False, True], ids=["no probe", "probe"])
 async def test_the_proxy_of_the_environment_is_used_on_request_only(
     monkeypatch: pytest.MonkeyPatch, probe: bool
 ) -> None:
@@ -226,9 +226,9 @@ async def test_no_proxy_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
 # -- TLS ---------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("probe", [False, True], ids=["lean", "careful"])
+@pytest.mark.parametrize("probe", [False, True], ids=["no probe", "probe"])
 @pytest.mark.parametrize("how", ["context", "fingerprint", "unchecked"])
-async def test_ssl_holds_for_reads_and_creates(certificate: Certificate, how: str, probe: bool) -> None:
+async def test_ssl_is_used_for_reads_and_creates(certificate: Certificate, how: str, probe: bool) -> None:
     ssl = {
         "context": certificate.client(),
         "fingerprint": aiohttp.Fingerprint(certificate.sha256),
@@ -243,8 +243,8 @@ async def test_ssl_holds_for_reads_and_creates(certificate: Certificate, how: st
 # -- no redirects, no judgement ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("probe", [False, True], ids=["lean", "careful"])
-async def test_every_status_is_just_an_answer(probe: bool) -> None:
+@pytest.mark.parametrize("probe", [False, True], ids=["no probe", "probe"])
+async def test_every_status_is_returned(probe: bool) -> None:
     async def behaviour(connection: raw.Connection) -> None:
         await connection.request()
         await connection.answer(answer.encode())
@@ -275,7 +275,7 @@ async def test_a_cause_does_not_show_a_signed_link() -> None:
     assert isinstance(caught.value.__cause__, TimeoutError)
 
 
-async def test_a_read_whose_connection_breaks_is_not_sent_again_by_the_pool():
+async def test_a_read_whose_connection_is_lost_is_not_retried_by_the_pool():
     async with raw_service(raw.reads_and_closes) as service:
         transport = DirectTransport()
         with pytest.raises(ConnectionLostError):
@@ -284,7 +284,7 @@ async def test_a_read_whose_connection_breaks_is_not_sent_again_by_the_pool():
     assert [data.count(b"GET ") for data in service.received] == [1]
 
 
-async def test_requests_with_equal_headers_of_their_own_are_looked_at_one_by_one():
+async def test_requests_with_equal_headers_are_checked_one_by_one():
     async with raw_service(raw.answers) as service:
         transport = DirectTransport()
         for value in ("one", "two"):

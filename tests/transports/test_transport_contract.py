@@ -44,14 +44,14 @@ class TestDirect(TransportContract):
 
 @only("gate", "probe_a_lost", "cancelled", "incomplete_body", "closing", "as_it_is_received")
 class TestWrapping(TransportContract):
-    """What a transport around another one can spoil; the rest is shown on the one inside."""
+    """The rules that a wrapping transport can break; the others are tested with the inner one."""
 
     def make_transport(self) -> Transport:
         return LoggingTransport(DirectTransport())
 
 
 class Ungated(LoggingTransport):
-    """A user's own transport that takes no part in the gate."""
+    """A user's own transport that does not pass the gate."""
 
     honours_gate = False
 
@@ -71,13 +71,13 @@ class TestFake(TransportContract):
     async def harness(self) -> AsyncIterator[Harness]:
         yield FakeHarness()
 
-    # What a handler has begun is its own to end.
+    # A handler ends by itself what it has begun.
     test_closing_ends_the_sends_in_progress = None
     test_closing_ends_the_bodies_that_are_incomplete = None
 
 
 class Recorded(TransportContract):
-    """Not a test of its own: what it does is put on a cassette."""
+    """Not a test itself: what it sends is recorded in a cassette."""
 
     def __init__(self, cassette: Path) -> None:
         self.cassette = cassette
@@ -89,7 +89,7 @@ class Recorded(TransportContract):
     async def harness(self) -> AsyncIterator[Harness]:
         async with super().harness() as harness:
             self.url = harness.url
-            # Where a sentence sends nothing, there must be something that could have been played.
+            # Where a rule sends nothing, the cassette must have something that could be played back.
             async with await harness.send(harness.request()) as response:
                 await response.read()
             harness.received.clear()
@@ -107,7 +107,7 @@ class TestRecording(TransportContract):
 
 @only("gate", "probe_a_lost", "cancelled", "incomplete_body", "closing", "as_it_is_received", "no_status", "leaves")
 class TestAppending(TestRecording):
-    """What goes out is recorded as above; this is about what stands before it."""
+    """What is sent is recorded as above; these rules are about what comes before."""
 
     def make_transport(self) -> Transport:
         return AppendingTransport(DirectTransport(), self.path)
@@ -115,7 +115,7 @@ class TestAppending(TestRecording):
 
 @pytest.mark.slow
 class TestReplay(TransportContract):
-    """Each sentence is recorded first, on the service itself, and then holds of what is played back."""
+    """Each rule is recorded first, with the service itself, and must then hold for what is played back."""
 
     @pytest.fixture(autouse=True)
     async def recorded_first(self, request: pytest.FixtureRequest, tmp_path: Path) -> None:
@@ -190,9 +190,9 @@ BROKEN = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "sentence", "facts", "says"), BROKEN, ids=[case[0].__name__ for case in BROKEN])
-async def test_a_broken_transport_fails_the_sentence_that_it_breaks(
-    kind: type[broken.Faultless], sentence: str, facts: dict[str, object], says: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("kind", "rule", "arguments", "message"), BROKEN, ids=[case[0].__name__ for case in BROKEN])
+async def test_a_broken_transport_fails_the_test_of_the_rule_that_it_breaks(
+    kind: type[broken.Faultless], rule: str, arguments: dict[str, object], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if kind is broken.WaitsForTheBody:
         monkeypatch.setattr(harness, "TIME_LIMIT", 0.2)
@@ -201,25 +201,23 @@ async def test_a_broken_transport_fails_the_sentence_that_it_breaks(
         def make_transport(self) -> Transport:
             return kind()
 
-    with pytest.raises((AssertionError, pytest.fail.Exception), match=says):
-        await getattr(Contract(), sentence)(**facts)
+    with pytest.raises((AssertionError, pytest.fail.Exception), match=message):
+        await getattr(Contract(), rule)(**arguments)
 
 
-@pytest.mark.parametrize(("sentence", "facts"), {case[1]: case[2] for case in BROKEN}.items())
-async def test_the_transport_that_they_are_made_of_keeps_these_sentences(
-    sentence: str, facts: dict[str, object]
-) -> None:
+@pytest.mark.parametrize(("rule", "arguments"), {case[1]: case[2] for case in BROKEN}.items())
+async def test_the_transport_that_they_are_based_on_passes_these_tests(rule: str, arguments: dict[str, object]) -> None:
     class Contract(TransportContract):
         def make_transport(self) -> Transport:
             return broken.Faultless()
 
-    await getattr(Contract(), sentence)(**facts)
+    await getattr(Contract(), rule)(**arguments)
 
 
 # -- the promises about it ---------------------------------------------------------------------------------------------
 
 
-async def test_a_contract_without_a_transport_says_what_is_missing() -> None:
+async def test_a_contract_without_a_transport_names_what_is_missing() -> None:
     class Contract(TransportContract):
         pass
 
@@ -266,7 +264,7 @@ ANYIO = ("-p", "anyio.pytest_plugin")
     [ANYIO, (*ANYIO, *PYTEST_ASYNCIO), (*ANYIO, *PYTEST_ASYNCIO, "-o", "anyio_mode=auto")],
     ids=["anyio", "both, strict", "both, anyio's in auto mode"],
 )
-def test_it_runs_in_a_project_of_somebody_else(plugins: tuple[str, ...], tmp_path: Path) -> None:
+def test_it_runs_in_another_project(plugins: tuple[str, ...], tmp_path: Path) -> None:
     # pytest-asyncio in its auto mode is what runs this very suite.
     (tmp_path / "test_transports.py").write_text(PROJECT)
     (tmp_path / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\naddopts = --strict-markers\n")
@@ -281,11 +279,11 @@ def test_it_runs_in_a_project_of_somebody_else(plugins: tuple[str, ...], tmp_pat
         "-k",
         "receives_anything or no_status",
     )
-    facts = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(ROOT)}
-    facts.pop("PYTEST_ADDOPTS", None)
+    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(ROOT)}
+    environment.pop("PYTEST_ADDOPTS", None)
 
     ran = subprocess.run(  # noqa: S603 - our own command
-        command, cwd=tmp_path, env=facts, capture_output=True, text=True, check=False, timeout=60
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=60
     )
 
     assert re.search(r"^1 failed, 5 passed, \d+ deselected in", ran.stdout, re.MULTILINE), ran.stdout + ran.stderr

@@ -101,7 +101,7 @@ async def test_the_documented_example_runs(capsys) -> None:
 
 
 class Log:
-    """An observer that writes down what it is notified of."""
+    """An observer that records what it is notified of."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

@@ -1,4 +1,4 @@
-"""What arrives on a connection without a request is nobody's answer: such a connection is not used again."""
+"""Data that is received on a connection without a request is not a response: such a connection is not reused."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ TIMEOUT = b"HTTP/1.0 408 Request Time-out\r\nConnection: close\r\n\r\n"
 
 
 async def passes() -> None:
-    """Let the event loop read all that has arrived."""
+    """Let the event loop read everything that was received."""
     for _ in range(10):
         await asyncio.sleep(0)
 
@@ -80,18 +80,18 @@ async def answers_of(way: Callable[[Connection], Awaitable[None]], pool: str, ce
 
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-async def test_a_connection_on_which_more_than_the_answer_came_is_not_used_again(way) -> None:
+async def test_a_connection_on_which_more_than_the_response_was_received_is_not_reused(way) -> None:
     for pool in ("polls", "reads", "streams"):
         await answers_of(way, pool, None)
 
 
-async def test_that_holds_over_tls_too(certificate: Certificate) -> None:
+async def test_over_tls_it_is_not_reused_either(certificate: Certificate) -> None:
     await answers_of(WAYS["later"], "polls", certificate)
 
 
 @pytest.mark.needs_dev
 @pytest.mark.parametrize("is_secure", [False, True], ids=["http", "https"])
-def test_that_holds_on_uvloop_too(certificate: Certificate, is_secure) -> None:
+def test_on_uvloop_it_is_not_reused_either(certificate: Certificate, is_secure) -> None:
     import uvloop  # noqa: PLC0415 - no need of every run
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -99,7 +99,7 @@ def test_that_holds_on_uvloop_too(certificate: Certificate, is_secure) -> None:
             runner.run(answers_of(way, "polls", certificate if is_secure else None))
 
 
-async def test_what_has_arrived_and_was_not_read_yet_counts_too() -> None:
+async def test_data_that_was_received_but_not_read_yet_counts_too() -> None:
     for unasked in (UNASKED, b""):
         async with raw_service(raw.answers) as service:
             transport = DirectTransport()
@@ -112,7 +112,7 @@ async def test_what_has_arrived_and_was_not_read_yet_counts_too() -> None:
             await transport.aclose()
 
 
-async def test_an_answer_without_a_request_is_not_taken_for_the_next_one() -> None:
+async def test_a_response_without_a_request_is_not_returned_for_the_next_request() -> None:
     def answer(status: str) -> bytes:
         body = json.dumps({"id": "t-1", "status": status}).encode()
         return f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
@@ -139,7 +139,7 @@ async def test_an_answer_without_a_request_is_not_taken_for_the_next_one() -> No
 
 
 @pytest.mark.parametrize("early", [UNASKED, TIMEOUT, UNASKED[:10], b"garbage\r\n"])
-async def test_an_answer_before_the_gate_of_a_create_is_no_receipt_and_nothing_is_sent(
+async def test_a_response_before_the_gate_of_a_create_is_not_used_and_nothing_is_sent(
     early: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answered = asyncio.Event()
@@ -169,7 +169,7 @@ async def test_an_answer_before_the_gate_of_a_create_is_no_receipt_and_nothing_i
 
 
 @pytest.mark.parametrize("early", [UNASKED, TIMEOUT, UNASKED[:10], b"garbage\r\n"])
-async def test_an_answer_while_the_gate_of_a_create_opens_is_no_receipt_and_nothing_is_sent(early: bytes) -> None:
+async def test_a_response_while_the_gate_of_a_create_waits_is_not_used_and_nothing_is_sent(early: bytes) -> None:
     gate_reached, answered = asyncio.Event(), asyncio.Event()
 
     async def behaviour(connection: Connection) -> None:
