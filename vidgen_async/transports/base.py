@@ -12,13 +12,7 @@ request on the wire. A transport of your own is usually one method around anothe
 A request is immutable; ``attrs.evolve(request, headers=make_headers(…))`` makes a changed copy. A transport that wraps
 no other one has the methods ``send`` and ``aclose``, and declares its :class:`Capabilities`.
 
-A test suite, which brings its own service, checks whether a transport keeps the contract::
-
-    from vidgen_async.transports.contract import TransportContract
-
-    class TestLoggingTransport(TransportContract):
-        def make_transport(self) -> Transport:
-            return LoggingTransport(DirectTransport())
+``vidgen_async.transports.contract`` has the tests that every transport must pass.
 """
 
 import io

@@ -5,6 +5,7 @@ cannot be converted to the type of their field.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from itertools import islice
 from math import isfinite
@@ -132,10 +133,8 @@ class Account:
             if isinstance(value, int | float) and not isinstance(value, bool):
                 return value
             if isinstance(value, str):
-                try:
+                with suppress(ValueError):
                     return float(value)
-                except ValueError:
-                    continue
         return None
 
     @property

@@ -10,7 +10,7 @@ from yarl import URL
 
 from vidgen_async.errors import CassetteError, TransportError
 from vidgen_async.transports.base import Response, Transport, capabilities_of
-from vidgen_async.transports.contract.service import Pairs, ReceivedRequest, Scenario, Service, settle
+from vidgen_async.transports.contract.service import Pairs, ReceivedRequest, Scenario, Service
 from vidgen_async.types.http import BytesBody, Delivery, Phase, Probe, Request, Timeouts, make_headers
 
 #: Seconds after which something that must happen immediately counts as missing.
@@ -140,17 +140,13 @@ class _Loopback(Service, Harness):
     """The service is on loopback; connections to ``dead_port`` are refused."""
 
     def __init__(self, transport: Transport, port: int, dead_port: int) -> None:
-        Service.__init__(self)
+        Service.__init__(self, port)
         Harness.__init__(self, transport, URL(f"http://127.0.0.1:{port}"), self.requests)
-        self._port = port
         self._dead_port = dead_port
 
     def url(self, path: str) -> URL:
         url = super().url(path)
         return url.with_port(self._dead_port) if path == Scenario.REFUSED else url
-
-    async def settle(self) -> None:
-        await settle(self._port)
 
 
 @asynccontextmanager

@@ -104,9 +104,10 @@ _REUSABLE = frozenset({*RESPONSES, _SETTLED, Scenario.HEADERS, Scenario.DIGEST, 
 
 
 class Service:
-    """Serves connections of ``asyncio.start_server(service.serve, …)``."""
+    """Serves connections of ``asyncio.start_server(service.serve, …)`` on a port of loopback."""
 
-    def __init__(self) -> None:
+    def __init__(self, port: int) -> None:
+        self._port = port
         self.requests: list[ReceivedRequest] = []
         self._resumed = asyncio.Event()
         self._has_open_request: dict[asyncio.Task[None], bool] = {}
@@ -175,6 +176,14 @@ class Service:
             writer.write(REST)
         return request.path in _REUSABLE
 
+    async def settle(self) -> None:
+        # The service reads what was sent before this connection was opened no later than what is sent on it.
+        reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+        writer.write(f"GET {_SETTLED} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+        await reader.readuntil(b"\r\n\r\n")
+        writer.close()
+        await writer.wait_closed()
+
     def resume(self) -> None:
         self._resumed.set()
 
@@ -196,13 +205,3 @@ class Service:
         for worker in workers:
             worker.cancel()
         await asyncio.gather(*workers, return_exceptions=True)
-
-
-async def settle(port: int) -> None:
-    """Return when the service on this port has read everything that was sent to it before."""
-    # The service reads what was sent before this connection was opened no later than what is sent on it.
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(f"GET {_SETTLED} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
-    await reader.readuntil(b"\r\n\r\n")
-    writer.close()
-    await writer.wait_closed()

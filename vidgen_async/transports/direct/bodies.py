@@ -2,7 +2,7 @@
 
 import asyncio
 import warnings
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from functools import partial
 from typing import Self
@@ -21,16 +21,18 @@ class StreamedBody:
     """A large body, which aiohttp reads in chunks, so that a cancelled send stops soon.
 
     Not a generator: one that is dropped early leaves nothing for the event loop to finish. ``error`` is what the body
-    raised; ``on_chunk`` is called with whether another chunk follows.
+    raised. ``stop`` ends the send when a chunk is not read within ``limit`` seconds: aiohttp applies its read timeout
+    only after the whole body, so that a service that stops reading would block the send indefinitely.
     """
 
-    def __init__(self, body: Body) -> None:
+    def __init__(self, body: Body, stop: asyncio.Timeout, limit: float | None) -> None:
         self._chunks = body.open()
         self._left = body.length
         self._rest = memoryview(b"")
         self._is_busy = False
         self.error: Exception | None = None
-        self.on_chunk: Callable[[bool], None] | None = None
+        self._stop = stop
+        self.limit = limit
 
     def __aiter__(self) -> Self:
         return self
@@ -38,8 +40,8 @@ class StreamedBody:
     async def __anext__(self) -> bytes:
         if not self._rest:
             chunk = await self._next()
-            if self.on_chunk is not None:
-                self.on_chunk(chunk is not None)
+            if self.limit is not None:
+                self._stop.reschedule(None if chunk is None else asyncio.get_running_loop().time() + self.limit)
             if chunk is None:
                 raise StopAsyncIteration
             self._rest = memoryview(chunk)

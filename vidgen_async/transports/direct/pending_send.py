@@ -172,18 +172,10 @@ class PendingSend:
         try:
             if body.length <= CHUNK:
                 return b"".join([piece async for piece in body.open()])
-            self.upload = StreamedBody(body)
+            self.upload = StreamedBody(body, self.stop, self.request.timeouts.read)
         except Exception as error:
             raise failures.unsendable(self.request, "its body could not be read", error) from error
-        self.upload.on_chunk = self._on_chunk
         return self.upload
-
-    def _on_chunk(self, is_more: bool) -> None:
-        # aiohttp applies its read timeout only after the whole body; without this limit, a service that stops reading
-        # would block the send indefinitely.
-        limit = self.request.timeouts.read
-        if limit is not None and not self.is_aborted:
-            self.stop.reschedule(asyncio.get_running_loop().time() + limit if is_more else None)
 
     def is_cancelled_by_aiohttp(self) -> bool:
         """Whether a CancelledError was raised although the caller was not cancelled."""
@@ -205,6 +197,8 @@ class PendingSend:
 
     def abort(self) -> None:
         self.is_aborted = True
+        if self.upload is not None:
+            self.upload.limit = None
         # RuntimeError: the send has ended already.
         with suppress(RuntimeError):
             self.stop.reschedule(asyncio.get_running_loop().time())

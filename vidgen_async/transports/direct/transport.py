@@ -231,7 +231,7 @@ class DirectTransport:
         finally:
             CURRENT_SEND.reset(current)
         if pending.upload is not None:
-            pending.upload.on_chunk = None  # the response has begun: the rest of the body has no time limit of its own
+            pending.upload.limit = None  # the response has begun: the rest of the body has no time limit of its own
         response = DirectResponse(answer, request, pending.upload)
         if pending.is_aborted:
             response.abort()
