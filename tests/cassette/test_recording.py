@@ -292,7 +292,7 @@ async def test_a_connection_dropped_after_the_request_is_one_request_and_maybe_s
 
 
 async def test_a_response_that_is_never_closed_still_warns(path):
-    async with raw_service(raw.says_and_hangs(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")) as service:
+    async with raw_service(raw.responds_and_hangs(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")) as service:
         transport = RecordingTransport(DirectTransport(), path)
         response = await transport.send(ask(str(service.url())))
         with warnings.catch_warnings(record=True) as caught:

@@ -83,7 +83,7 @@ async def evidence(transport: Transport, request: Request) -> tuple[object, ...]
 
 def half(length: int, sent: bytes) -> raw.Behaviour:
     head = f"HTTP/1.1 200 OK\r\nContent-Type: video/mp4\r\nContent-Length: {length}\r\n\r\n".encode()
-    return raw.says(head + sent)
+    return raw.responds(head + sent)
 
 
 LIVE_FAILURES = {
@@ -92,13 +92,13 @@ LIVE_FAILURES = {
     "closed after the request": (raw.reads_and_closes, ConnectionLostError),
     "reset after the request": (raw.reads_and_resets, ConnectionLostError),
     "silent": (raw.hangs, ResponseTimeoutError),
-    "no HTTP": (raw.says(b"SSH-2.0-OpenSSH\r\n\r\n"), ProtocolError),
-    "half a head": (raw.says(b"HTTP/1.1 200 OK\r\nContent-Le"), TransportError),
+    "no HTTP": (raw.responds(b"SSH-2.0-OpenSSH\r\n\r\n"), ProtocolError),
+    "half a head": (raw.responds(b"HTTP/1.1 200 OK\r\nContent-Le"), TransportError),
     "a body that breaks off": (half(10, b"half"), BodyError),
     "a body that breaks off at once": (half(10, b""), BodyError),
     "a long body that breaks off": (half(1 << 20, noise(256_000)), BodyError),
     "a body that times out": (
-        raw.says_and_hangs(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf"), BodyError
+        raw.responds_and_hangs(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf"), BodyError
     ),
 }  # fmt: skip
 
@@ -227,7 +227,7 @@ async def create(client: Client) -> tuple[object, ...]:
 
 def status(code: int, body: bytes = b'{"error": {"code": "NO", "message": "no"}}') -> raw.Behaviour:
     head = f"HTTP/1.1 {code} X\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    return raw.says(head.encode() + body)
+    return raw.responds(head.encode() + body)
 
 
 CREATES = {
@@ -242,7 +242,7 @@ CREATES = {
     "hung up on after the request": (raw.reads_and_closes, UncertainCreateError),
     "reset after the request": (raw.reads_and_resets, UncertainCreateError),
     "never answered": (raw.hangs, UncertainCreateError),
-    "answered in no HTTP": (raw.says(b"220 smtp ready\r\n"), UncertainCreateError),
+    "answered in no HTTP": (raw.responds(b"220 smtp ready\r\n"), UncertainCreateError),
     "not connected": (None, NotSentError),
 }
 

@@ -168,7 +168,7 @@ async def resets_in_the_handshake(connection: Connection) -> None:
     connection.reset()
 
 
-def says(data: bytes) -> Behaviour:
+def responds(data: bytes) -> Behaviour:
     """Reads a request, answers ``data`` as it is, and closes."""
 
     async def behaviour(connection: Connection) -> None:
@@ -178,7 +178,7 @@ def says(data: bytes) -> Behaviour:
     return behaviour
 
 
-def says_and_hangs(data: bytes) -> Behaviour:
+def responds_and_hangs(data: bytes) -> Behaviour:
     async def behaviour(connection: Connection) -> None:
         await connection.request()
         await connection.answer(data)
@@ -187,7 +187,7 @@ def says_and_hangs(data: bytes) -> Behaviour:
     return behaviour
 
 
-# -- ports where nobody answers ----------------------------------------------------------------------------------------
+# -- ports that accept no connection ----------------------------------------------------------------------------------
 
 
 def dead_port() -> int:

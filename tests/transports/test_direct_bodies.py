@@ -247,7 +247,7 @@ async def test_a_malformed_later_chunk_is_a_body_error(transport: DirectTranspor
 
 async def test_a_body_of_which_no_more_is_received_times_out(transport: DirectTransport) -> None:
     async with (
-        raw_service(raw.says_and_hangs(HEAD % 9 + b"abc")) as service,
+        raw_service(raw.responds_and_hangs(HEAD % 9 + b"abc")) as service,
         await transport.send(read(service.url(), timeouts=SHORT)) as response,
     ):
         with pytest.raises(BodyError, match="sent no more of the body within"):
@@ -275,7 +275,7 @@ async def test_with_an_accept_encoding_header_the_bytes_are_returned_as_received
     packed = gzip.compress(b'{"id":"task"}')
     answer = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed) + packed
     headers = {"Accept": "application/json"} if accept is None else {"Accept_Encoding": accept}
-    async with raw_service(raw.says(answer)) as service:
+    async with raw_service(raw.responds(answer)) as service:
         body = await swallowed(transport, read(service.url(), **headers))
     assert body == (b'{"id":"task"}' if accept is None else packed)
 
@@ -288,7 +288,7 @@ async def test_reading_a_body_to_its_end_returns_the_connection_to_its_pool(tran
 
 
 async def test_leaving_a_response_early_closes_its_connection(transport: DirectTransport) -> None:
-    async with raw_service(raw.says_and_hangs(HEAD % MANY + b"x" * 100_000)) as service:
+    async with raw_service(raw.responds_and_hangs(HEAD % MANY + b"x" * 100_000)) as service:
         async with await transport.send(read(service.url())) as response:
             async for piece in response.chunks():
                 assert len(piece) <= CHUNK
@@ -297,7 +297,7 @@ async def test_leaving_a_response_early_closes_its_connection(transport: DirectT
 
 
 async def test_cancelling_the_read_of_a_body_releases_the_response(transport: DirectTransport) -> None:
-    async with raw_service(raw.says_and_hangs(HEAD % 9 + b"abc")) as service:
+    async with raw_service(raw.responds_and_hangs(HEAD % 9 + b"abc")) as service:
         reading = asyncio.create_task(swallowed(transport, read(service.url(), timeouts=LONG)))
         await until(lambda: service.bytes_received > 0)
         await asyncio.sleep(0.01)
@@ -313,7 +313,7 @@ async def test_an_unclosed_response_is_warned_about_once(
     transport: DirectTransport, is_probed: bool, debug: bool
 ) -> None:
     asyncio.get_running_loop().set_debug(debug)
-    async with raw_service(raw.says_and_hangs(HEAD % 9 + b"abc")) as service:
+    async with raw_service(raw.responds_and_hangs(HEAD % 9 + b"abc")) as service:
         response = await transport.send(create(service.url()), probe=probe_if(is_probed))
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -328,7 +328,7 @@ async def test_an_unclosed_response_is_closed_also_where_warnings_are_errors(
 ) -> None:
     raised: list[object] = []
     monkeypatch.setattr(sys, "unraisablehook", lambda what: raised.append(what.exc_type))
-    async with raw_service(raw.says_and_hangs(HEAD % 9 + b"abc")) as service:
+    async with raw_service(raw.responds_and_hangs(HEAD % 9 + b"abc")) as service:
         response = await transport.send(read(service.url()))
         with warnings.catch_warnings():
             warnings.simplefilter("error")

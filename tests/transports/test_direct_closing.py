@@ -81,7 +81,7 @@ async def test_every_create_makes_its_own_dns_query(monkeypatch) -> None:
 @pytest.mark.parametrize("is_probed", [False, True], ids=["no probe", "probe"])
 async def test_closing_aborts_the_bodies_that_are_being_read(is_probed: bool) -> None:
     transport = DirectTransport()
-    async with raw_service(raw.says_and_hangs(HEAD + b"abc")) as service:
+    async with raw_service(raw.responds_and_hangs(HEAD + b"abc")) as service:
         response = await transport.send(create(service.url()), probe=Probe() if is_probed else None)
         reading = asyncio.create_task(response.read())
         await asyncio.sleep(0.01)
@@ -126,7 +126,7 @@ async def test_a_close_that_was_cancelled_can_be_repeated() -> None:
 
 def test_on_a_second_event_loop_a_send_is_refused() -> None:
     async def once() -> bytes:
-        async with raw_service(raw.says(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nok")) as service:
+        async with raw_service(raw.responds(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nok")) as service:
             return await swallowed(transport, read(service.url()))
 
     transport = DirectTransport()
@@ -197,7 +197,7 @@ async def mixed_sends(
 
 @pytest.mark.slow
 async def test_two_hundred_mixed_sends_leave_no_socket_and_no_task(certificate: Certificate) -> None:
-    cut = raw.says(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nab")
+    cut = raw.responds(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nab")
     async with (
         raw_service(raw.answers) as answers,
         raw_service(raw.hangs) as hangs,

@@ -39,7 +39,7 @@ async def test_nothing_is_sent_until_the_gate_returns(transport: DirectTransport
     gate = Gate()
     probe = Probe(gate=gate)
     async with raw_service(raw.answers) as service:
-        # Longer than the limit for silence: the time at the gate is nobody's silence.
+        # Longer than the read timeout, which does not include the time at the gate.
         sending = asyncio.create_task(swallowed(transport, create(service.url(), timeouts=SHORT), probe))
         await gate.reached.wait()
         await until(lambda: bool(service.connections))

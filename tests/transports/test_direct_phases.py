@@ -70,12 +70,12 @@ class Row:
     raises: type[BaseException]
     delivery: Delivery
     phase: Phase
-    arrives: str = "nothing"
+    received: str = "nothing"
     requests: int = 0
-    says: str = ""
+    message: str = ""
 
 
-SENT = {"delivery": MAYBE_SENT, "phase": WAIT, "arrives": "everything", "requests": 1}
+SENT = {"delivery": MAYBE_SENT, "phase": WAIT, "received": "everything", "requests": 1}
 UNSENT = {"delivery": NOT_SENT, "phase": CONNECT, "raises": ConnectError}
 LOST = {"raises": ConnectionLostError, **SENT}
 HTTP, HTTPS = "http://127.0.0.1:{port}/x", "https://127.0.0.1:{port}/x"
@@ -92,7 +92,7 @@ ROWS = [
             raises=TransportError,
             delivery=NOT_SENT,
             phase=BUILD,
-            says="no byte of the request was sent",
+            message="no byte of the request was sent",
         )
         for name, url in {
             "a URL without a host": "http:///x",
@@ -108,18 +108,18 @@ ROWS = [
             "a lone surrogate in a header": {"headers": {"X-A": "\ud800"}},
             "a blank in a header name": {"headers": {"X A": "a"}},
             "a blank in the method": {"method": "PO ST"},
-            "a small body that cannot be read": {"body": FailingBody(0, length=10), "says": "its body"},
+            "a small body that cannot be read": {"body": FailingBody(0, length=10), "message": "its body"},
         }.items()
     ],
     # 5: name look-up
-    Row(name="no such name", url=NAMED, resolver=no_such_host, **UNSENT | {"phase": DNS}, says="was not resolved"),
+    Row(name="no such name", url=NAMED, resolver=no_such_host, **UNSENT | {"phase": DNS}, message="was not resolved"),
     Row(
         name="look-up hangs",
         timeouts=SHORT_CONNECT,
         url=NAMED,
         resolver=no_answer,
         **UNSENT | {"phase": DNS},
-        says="within 0.08 s",
+        message="within 0.08 s",
     ),
     Row(
         name="look-up hangs, cancelled",
@@ -136,8 +136,8 @@ ROWS = [
         **UNSENT | {"phase": DNS, "raises": TransportClosedError},
     ),
     # 6: connection
-    Row(name="refused", url=DEAD, **UNSENT, says="refused; no byte of the request was sent"),
-    Row(name="connecting hangs", timeouts=SHORT_CONNECT, url=FULL, **UNSENT, says="no connection to 127.0.0.1"),
+    Row(name="refused", url=DEAD, **UNSENT, message="refused; no byte of the request was sent"),
+    Row(name="connecting hangs", timeouts=SHORT_CONNECT, url=FULL, **UNSENT, message="no connection to 127.0.0.1"),
     Row(
         name="connecting hangs, cancelled",
         url=FULL,
@@ -152,7 +152,9 @@ ROWS = [
     ),
     # 7: TLS
     Row(name="TLS to a port that speaks none", service=raw.speaks_no_tls, url=HTTPS, **UNSENT),
-    Row(name="unknown certificate", service=raw.answers, url=HTTPS, tls="unknown", **UNSENT, says="was not accepted"),
+    Row(
+        name="unknown certificate", service=raw.answers, url=HTTPS, tls="unknown", **UNSENT, message="was not accepted"
+    ),
     Row(
         name="another fingerprint",
         service=raw.answers,
@@ -160,7 +162,7 @@ ROWS = [
         tls="trusted",
         ssl=aiohttp.Fingerprint(b"\0" * 32),
         **UNSENT,
-        says="another fingerprint",
+        message="another fingerprint",
     ),
     Row(name="reset in the handshake", service=raw.resets_in_the_handshake, url=HTTPS, ssl=False, **UNSENT),
     Row(
@@ -170,7 +172,7 @@ ROWS = [
         url=HTTPS,
         ssl=False,
         **UNSENT,
-        says="within 0.08 s",
+        message="within 0.08 s",
     ),
     Row(
         name="handshake hangs, cancelled",
@@ -181,18 +183,18 @@ ROWS = [
         **UNSENT | {"raises": asyncio.CancelledError},
     ),
     # 8: proxy
-    Row(name="proxy refuses connections", url=NAMED, proxy=DEAD_PROXY, **UNSENT, says="the proxy on the way to"),
+    Row(name="proxy refuses connections", url=NAMED, proxy=DEAD_PROXY, **UNSENT, message="the proxy on the way to"),
     Row(name="proxy refuses connections (https)", url=THROUGH, proxy=DEAD_PROXY, **UNSENT),
     Row(
         name="proxy answers CONNECT with 407",
-        service=raw.says(b"HTTP/1.1 407 No\r\nContent-Length: 0\r\n\r\n"),
+        service=raw.responds(b"HTTP/1.1 407 No\r\nContent-Length: 0\r\n\r\n"),
         url=THROUGH,
         proxy=PROXY,
         **UNSENT,
-        says="refused (407 No)",
+        message="refused (407 No)",
     ),
     Row(name="proxy drops CONNECT", service=raw.reads_and_closes, url=THROUGH, proxy=PROXY, **UNSENT),
-    Row(name="proxy talks nonsense", service=raw.says(b"NO\r\n\r\n"), url=THROUGH, proxy=PROXY, **UNSENT),
+    Row(name="proxy sends no HTTP", service=raw.responds(b"NO\r\n\r\n"), url=THROUGH, proxy=PROXY, **UNSENT),
     Row(
         name="proxy does not answer CONNECT",
         timeouts=SHORT_CONNECT,
@@ -203,36 +205,34 @@ ROWS = [
     ),
     Row(name="proxy drops a plain request", service=raw.reads_and_closes, url=NAMED, proxy=PROXY, **LOST),
     # 12-14: the request goes out
-    Row(
-        name="closed as time_limit as accepted", service=raw.closes_at_once, url=HTTP, **LOST | {"arrives": "anything"}
-    ),
+    Row(name="closed as soon as accepted", service=raw.closes_at_once, url=HTTP, **LOST | {"received": "anything"}),
     Row(
         name="a large body that breaks at once",
         service=raw.hangs,
         url=HTTP,
         body=FailingBody(0),
-        **SENT | {"raises": TransportError, "phase": SEND, "arrives": "nothing", "requests": 0},
-        says="the file is gone",
+        **SENT | {"raises": TransportError, "phase": SEND, "received": "nothing", "requests": 0},
+        message="the file is gone",
     ),
     Row(
         name="a large body that breaks half-way",
         service=raw.hangs,
         url=HTTP,
         body=FailingBody(3),
-        **SENT | {"raises": TransportError, "phase": SEND, "arrives": "something"},
-        says="the file is gone",
+        **SENT | {"raises": TransportError, "phase": SEND, "received": "something"},
+        message="the file is gone",
     ),
     Row(
-        name="a large body nobody reads",
+        name="a large body that the service does not read",
         timeouts=SHORT,
         service=raw.reads_nothing,
         url=HTTP,
         body=BytesBody(b"x" * 30_000_000),
-        **SENT | {"raises": ResponseTimeoutError, "phase": SEND, "arrives": "anything", "requests": 0},
-        says="read no more",
+        **SENT | {"raises": ResponseTimeoutError, "phase": SEND, "received": "anything", "requests": 0},
+        message="read no more",
     ),
     Row(
-        name="cancelled in a large body nobody reads",
+        name="cancelled in a large body that the service does not read",
         service=raw.reads_nothing,
         url=HTTP,
         interrupt=(SEND, cancelled),
@@ -240,10 +240,10 @@ ROWS = [
         delivery=MAYBE_SENT,
         phase=SEND,
         raises=asyncio.CancelledError,
-        arrives="anything",
+        received="anything",
     ),
     # 16, 18, 19: no answer
-    Row(name="read and closed", service=raw.reads_and_closes, url=HTTP, **LOST, says="may have received"),
+    Row(name="read and closed", service=raw.reads_and_closes, url=HTTP, **LOST, message="may have received"),
     Row(name="read and reset", service=raw.reads_and_resets, url=HTTP, **LOST),
     *[
         Row(name=f"read and closed, {method}", service=raw.reads_and_closes, url=HTTP, method=method, body=body, **LOST)
@@ -255,7 +255,7 @@ ROWS = [
         service=raw.answers,
         url=HTTPS,
         tls="client",
-        **LOST | {"arrives": "nothing", "requests": 0},
+        **LOST | {"received": "nothing", "requests": 0},
     ),
     Row(
         name="silence",
@@ -263,7 +263,7 @@ ROWS = [
         service=raw.hangs,
         url=HTTP,
         **SENT | {"raises": ResponseTimeoutError},
-        says="within 0.08 s",
+        message="within 0.08 s",
     ),
     Row(
         name="silence over TLS",
@@ -288,10 +288,10 @@ ROWS = [
         **SENT | {"raises": TransportClosedError},
     ),
     # 21: not HTTP
-    Row(name="not HTTP", service=raw.says(b"NOT HTTP\r\n\r\n"), url=HTTP, **SENT | {"raises": ProtocolError}),
+    Row(name="not HTTP", service=raw.responds(b"NOT HTTP\r\n\r\n"), url=HTTP, **SENT | {"raises": ProtocolError}),
     Row(
         name="garbled header",
-        service=raw.says(b"HTTP/1.1 200 OK\r\n: x\r\n\r\n"),
+        service=raw.responds(b"HTTP/1.1 200 OK\r\n: x\r\n\r\n"),
         url=HTTP,
         **SENT | {"raises": ProtocolError},
     ),
@@ -299,9 +299,9 @@ ROWS = [
         name="garbled first chunk",
         url=HTTP,
         **SENT | {"raises": ProtocolError},
-        service=raw.says(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\nab"),
+        service=raw.responds(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\nab"),
     ),
-    Row(name="half a status line", service=raw.says(b"HTTP/1.1 20"), url=HTTP, **LOST),
+    Row(name="half a status line", service=raw.responds(b"HTTP/1.1 20"), url=HTTP, **LOST),
     # 22: the body of the answer
     *[
         Row(
@@ -313,10 +313,10 @@ ROWS = [
             **SENT | {"delivery": ANSWERED, "phase": BODY},
         )
         for name, service in {
-            "cut body": raw.says(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nab"),
-            "cut chunked body": raw.says(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab"),
-            "garbled gzip": raw.says(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\nabcd"),
-            "body times out": raw.says_and_hangs(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nab"),
+            "cut body": raw.responds(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nab"),
+            "cut chunked body": raw.responds(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab"),
+            "garbled gzip": raw.responds(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\nabcd"),
+            "body times out": raw.responds_and_hangs(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nab"),
         }.items()
     ],
 ]
@@ -376,17 +376,17 @@ async def test_what_is_known_of_a_create_that_failed(row: Row, certificate: Cert
             row.phase,
             "videos.create",
         )
-        assert row.says in str(caught.value)
+        assert row.message in str(caught.value)
         assert "pa55word" not in "".join(traceback.format_exception(caught.value))
     data = request_bytes(service)
-    match row.arrives:
+    match row.received:
         case "nothing":
             assert data == b""
         case "something":
             assert data
         case "everything":
             assert data.endswith(PROMPT if row.body else b"\r\n\r\n")
-    if service is not None and row.arrives != "anything":
+    if service is not None and row.received != "anything":
         assert data.count(b" HTTP/1.1\r\n") == row.requests
 
 

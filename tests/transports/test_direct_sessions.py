@@ -70,7 +70,7 @@ async def test_headers_are_sent_unchanged(transport: DirectTransport) -> None:
 async def test_the_content_type_is_that_of_the_body_unless_a_header_sets_it(probe: bool) -> None:
     own, said = BytesBody(PROMPT, "text/x-prompt"), {"Content-Type": "text/mine"}
     transport = DirectTransport()
-    async with raw_service(raw.says(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")) as service:
+    async with raw_service(raw.responds(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")) as service:
         await swallowed(transport, create(service.url(), body=own), Probe() if probe else None)
         await swallowed(transport, create(service.url(), body=own, **said), Probe() if probe else None)
         await transport.aclose()
@@ -95,7 +95,7 @@ async def test_only_the_connections_of_a_given_session_are_used() -> None:
         return await handler(request)
 
     async with (
-        raw_service(raw.says(b"HTTP/1.1 500 Oh\r\nSet-Cookie: s=1\r\nConnection: close\r\n\r\nno")) as service,
+        raw_service(raw.responds(b"HTTP/1.1 500 Oh\r\nSet-Cookie: s=1\r\nConnection: close\r\n\r\nno")) as service,
         aiohttp.ClientSession(
             base_url="http://elsewhere.test/v1/",
             headers={"X-Default": "1", "Authorization": "Bearer another", "Content-Type": "text/odd"},
@@ -167,7 +167,7 @@ async def test_a_read_whose_given_session_is_closed_while_it_waits_is_not_cancel
 
 async def test_cookies_of_the_service_are_not_stored() -> None:
     transport = DirectTransport()
-    async with raw_service(raw.says(b"HTTP/1.1 200 OK\r\nSet-Cookie: s=1\r\nConnection: close\r\n\r\n")) as service:
+    async with raw_service(raw.responds(b"HTTP/1.1 200 OK\r\nSet-Cookie: s=1\r\nConnection: close\r\n\r\n")) as service:
         for probe in (None, None, Probe(), Probe()):
             await swallowed(transport, create(service.url(host="localhost")), probe)
         await transport.aclose()
