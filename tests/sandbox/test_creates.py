@@ -16,11 +16,11 @@ TIER_B = {"model": "tierb-video-345b30093bb2"}
 
 REFUSED = [
     ({"model": None}, "model: required"),
-    ({"model": 7}, "model: required"),
+    ({"model": 7}, "model: must be a string of"),
     ({"model": "no-such-model"}, "no model 'no-such-model'"),
     ({"prompt": None}, "prompt: required"),
-    ({"prompt": ""}, "prompt: required"),
-    ({"prompt": ["x"]}, "prompt: required"),
+    ({"prompt": ""}, "prompt: must be a string of"),
+    ({"prompt": ["x"]}, "prompt: must be a string of"),
     ({"duration": 7}, "accepts only 1, 2, 5"),
     ({"duration": "5"}, "must be an integer"),
     ({"duration": True}, "must be an integer"),
@@ -34,7 +34,7 @@ REFUSED = [
     ({"resolution": "1080p"}, "accepts only 720p"),
     (H3 | {"resolution": "2K", "image_urls": [IMAGE]}, "accepts only 768p"),
     ({"mode": 3}, "mode: must be a string"),
-    ({"attachments": ["x"]}, "attachments: must hold objects"),
+    ({"attachments": ["x"]}, r"attachments\[0\]: must be an object, not \"x\""),
     ({"image_urls": IMAGE}, "image_urls: must be an array"),
     ({"image_urls": ["/home/me/a.png"]}, r"image_urls\[0\]: must be a public"),
     ({"image_urls": ["file:///a.png"]}, r"image_urls\[0\]: must be a public"),
@@ -42,7 +42,7 @@ REFUSED = [
     ({"image_urls": [IMAGE, 5]}, r"image_urls\[1\]: must be a public"),
     ({"image_urls": ["https://cdn.example.com/a.png"]}, "a placeholder"),
     ({"reference_images": [{"href": IMAGE}]}, r"reference_images\[0\]"),
-    ({"image_ids": [""]}, "image_ids: must hold"),
+    ({"image_ids": [""]}, r"image_ids\[0\]: must be a string of"),
     (H3, "needs at least 1 reference image"),
     (H3 | {"image_urls": [IMAGE] * 8, "reference_images": [{"url": IMAGE}]}, "at most 8 reference images"),
     (H3 | {"image_urls": [IMAGE], "audio_urls": [AUDIO] * 4}, "at most 3 reference audios"),
@@ -51,7 +51,7 @@ REFUSED = [
     (TIER_B | {"reference_audios": [{"url": AUDIO}]}, "takes no audios"),
     ({"images": [IMAGE]}, "upstream field name; use image_urls"),
     ({"audios": [AUDIO]}, "upstream field name; use audio_urls"),
-    ({"promt": "x"}, "promt: no such field"),
+    ({"promt": "x"}, '"promt": there is no such field; there are: model'),
 ]
 TAKEN = [
     {"duration": 5},

@@ -60,7 +60,8 @@ class Sandbox(SandboxState):
             the secret of the links. A sandbox that is opened with it again continues where the last one ended, even if
             that was killed. The changes of a request are stored before its answer is sent (503 if that fails), and
             changes from Python with the next answer or on closing. Stored accounts keep their credits; those of the
-            arguments are added to them. Ports, faults and received requests are not stored.
+            arguments are added to them. Ports, faults, planned failures, received requests and the submissions that
+            count for the limit are not stored.
         on_request: Called in the event loop with every request when it arrives, and again when it has been handled. It
             must not raise.
 

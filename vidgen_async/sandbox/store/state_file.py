@@ -14,7 +14,7 @@ from typing import Any
 FILE_NAME = "sandbox.db"
 #: Identifies our files among other SQLite files.
 APPLICATION_ID = 0x56675362
-FORMAT = 2
+FORMAT = 3
 
 # A commit has reached the operating system when it returns: a killed process loses no committed record.
 SETTINGS = ("locking_mode = EXCLUSIVE", "journal_mode = WAL", "synchronous = NORMAL")
