@@ -1,10 +1,12 @@
 """POST /videos: the submission limit, the Idempotency-Key, the charge and the task (4.4)."""
 
+import math
 import secrets
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from attrs import define, evolve, field
+from attrs.validators import ge, lt
 
 from vidgen_async.sandbox.assets import AssetStore
 from vidgen_async.sandbox.catalog import CatalogEntry
@@ -31,8 +33,8 @@ class CreateHandler:
     assets: AssetStore
     tasks: dict[str, SandboxTask]
     refunds: Refunds
-    queued_for: float
-    running_for: float
+    queued_for: float = field(validator=[ge(0.0), lt(math.inf)])
+    running_for: float = field(validator=[ge(0.0), lt(math.inf)])
     submission_limit: int
     allow_unknown_fields: bool = False
     outcome: Outcome = outcome_by_prompt

@@ -160,7 +160,7 @@ class Endpoints:
 
 def _upload_fields(raw: bytes) -> tuple[str | None, str | None]:
     try:
-        body = json_codec.read_strictly(raw)
+        body = json_codec.read(raw)
     except ValueError:
         raise not_json() from None
     if not isinstance(body, dict):

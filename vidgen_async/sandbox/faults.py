@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from attrs import define, evolve, field, frozen
 
-from vidgen_async.sandbox.input_rules import ANYTHING, Rule, number, string, whole_number
+from vidgen_async.sandbox.input_rules import Rule, number, string, whole_number
 from vidgen_async.sandbox.responses import JSON_TYPE, Answer
 
 Op = Literal[
@@ -45,7 +45,6 @@ Headers = Annotated[
         ),
     ),
 ]
-Body = Annotated[object, ANYTHING]
 Seconds = Annotated[float, number(0, 1e9)]
 Share = Annotated[float, number(0, 1 << 32)]
 Rate = Annotated[float, number(0.1, 1e9)]
@@ -90,7 +89,7 @@ class Fault:
     def status(
         cls,
         code: Status,
-        body: Body = None,
+        body: object = None,
         *,
         headers: Headers | None = None,
         content_type: HeaderValue | None = None,

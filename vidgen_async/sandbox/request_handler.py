@@ -134,7 +134,7 @@ class RequestDispatcher:
 
 def _parse(raw: bytes) -> Any:
     try:
-        return json_codec.read_strictly(raw)
+        return json_codec.read(raw)
     except ValueError:
         return None
 

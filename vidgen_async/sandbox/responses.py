@@ -24,9 +24,8 @@ class Answer:
 
     @classmethod
     def json(cls, status: int, value: Any) -> "Answer":
-        """Return an answer with ``value`` as its JSON body."""
-        body = json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
-        return cls(status, body, {"Content-Type": JSON_TYPE})
+        """Return an answer with ``value`` as its JSON body, in ASCII, which can hold lone surrogates too."""
+        return cls(status, json.dumps(value, allow_nan=False).encode(), {"Content-Type": JSON_TYPE})
 
     @classmethod
     def error(cls, status: int, code: str, message: str) -> "Answer":
