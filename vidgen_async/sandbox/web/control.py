@@ -10,7 +10,17 @@ from urllib.parse import parse_qs
 from attrs import frozen
 
 from vidgen_async.sandbox.faults import OPS
-from vidgen_async.sandbox.input_rules import STRING, Rule, number, read_body, show, string, structure, whole_number
+from vidgen_async.sandbox.input_rules import (
+    STRING,
+    InvalidInputError,
+    Rule,
+    number,
+    read_body,
+    show,
+    string,
+    structure,
+    whole_number,
+)
 from vidgen_async.sandbox.ledger import DEFAULT_BALANCE, KEY_RULE, NAME_RULE
 from vidgen_async.sandbox.responses import Answer, Refusal
 from vidgen_async.sandbox.state import SandboxState
@@ -66,7 +76,7 @@ class PlannedFailure(TypedDict, total=False):
 def control_pages(sandbox: SandboxState) -> Mapping[str, Mapping[str, Page]]:
     """Return every control path with its methods."""
     control = _Control(sandbox)
-    paths: Mapping[str, Mapping[str, Page]] = {
+    return {
         "/sandbox/state": {"GET": control.show_state},
         "/sandbox/ledger": {"GET": control.show_ledger},
         "/sandbox/creates": {"GET": control.show_creates},
@@ -86,7 +96,6 @@ def control_pages(sandbox: SandboxState) -> Mapping[str, Mapping[str, Page]]:
         "/sandbox/assets/{id}": {"DELETE": control.delete_asset},
         "/sandbox/reset": {"POST": control.reset},
     }
-    return paths
 
 
 @frozen
@@ -100,12 +109,11 @@ class _Control:
         return Answer.json(200, state_of(self.sandbox, int(query.get("limit", DEFAULT_LIMIT))))
 
     def show_ledger(self, call: PageCall) -> Answer:
-        fields, account, problems = _query(call), None, []
+        query = structure(_query(call), LedgerQuery)
         try:
-            account = self.sandbox.account(fields["account"]) if "account" in fields else None
+            account = self.sandbox.account(query["account"]) if "account" in query else None
         except LookupError as error:
-            problems.append(f"account: {error.args[0]}")
-        structure(fields, LedgerQuery, problems)
+            raise InvalidInputError(f"account: {error.args[0]}") from None
         return Answer.json(200, {"ledger": ledger_view(self.sandbox, account=account)})
 
     def show_creates(self, _: PageCall) -> Answer:

@@ -1,6 +1,7 @@
 """The sandbox's own pages: they need no key, are not logged as requests, and have no faults."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import re
+from collections.abc import Awaitable, Callable, Mapping
 from inspect import isawaitable
 from urllib.parse import unquote
 
@@ -36,12 +37,11 @@ class Pages:
 
     def find(self, path: str) -> FoundPage | None:
         """Return the pages of a path by method, and its variable segments; None for a path of the service."""
-        segments = path.split("/")
         for shape, methods in self.pages.items():
-            names = _match(shape.split("/"), segments)
-            if names is not None:
-                return methods, names
-        return ({}, {}) if segments[:2] == ["", "sandbox"] else None
+            pattern = re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", shape)
+            if match := re.fullmatch(pattern, path):
+                return methods, {name: unquote(segment) for name, segment in match.groupdict().items()}
+        return ({}, {}) if path.startswith("/sandbox/") or path == "/sandbox" else None
 
     def check(self, method: str, headers: Mapping[str, str]) -> None:
         """Raise a Refusal if a request may come from another site. It needs the head only."""
@@ -62,16 +62,3 @@ class Pages:
         except InvalidInputError as error:
             return Answer.error(400, "INVALID_PARAMETER", str(error))
         return await answer if isawaitable(answer) else answer
-
-
-def _match(shape: Sequence[str], segments: Sequence[str]) -> dict[str, str] | None:
-    """Return the variable segments if the path has this shape, else None."""
-    if len(shape) != len(segments):
-        return None
-    names = {}
-    for expected, segment in zip(shape, segments, strict=True):
-        if expected.startswith("{") and segment:
-            names[expected[1:-1]] = unquote(segment)
-        elif expected != segment:
-            return None
-    return names
