@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from typing import TypedDict
 
 from attrs import define, field, frozen
 
@@ -9,6 +10,7 @@ from vidgen_async.sandbox import json_codec
 from vidgen_async.sandbox.assets import ASSET_PATH, Asset, AssetStore, DecodedImage, decode_image
 from vidgen_async.sandbox.clock import SandboxClock
 from vidgen_async.sandbox.creates import CreateHandler
+from vidgen_async.sandbox.input_rules import InvalidInputError, structure
 from vidgen_async.sandbox.ledger import Account, Accounts
 from vidgen_async.sandbox.media.render_cache import RenderCache, RenderedVideo
 from vidgen_async.sandbox.request_log import ReceivedCreate
@@ -28,6 +30,13 @@ class Call:
     headers: Mapping[str, str]
     body: bytes = field(repr=False)
     create: ReceivedCreate | None = None
+
+
+class UploadFields(TypedDict, total=False):
+    """The body of POST /files. Other fields are ignored."""
+
+    image_b64: str
+    image_url: str
 
 
 @define(kw_only=True)
@@ -77,7 +86,8 @@ class Endpoints:
 
     def _read_upload(self, account: Account, raw: bytes) -> Asset | DecodedImage:
         """Runs in a thread, because an upload may be large. The URL of an own asset returns that asset (4.3)."""
-        text, url = _upload_fields(raw)
+        fields = _read_upload_fields(raw)
+        text, url = fields.get("image_b64"), fields.get("image_url")
         if text is not None:
             if ASSET_PATH.fullmatch(text.partition("?")[0]):
                 text = self.assets.base + text
@@ -158,19 +168,18 @@ class Endpoints:
         return f"{self.service_url}{PREFIX}videos/{task.id}/content"
 
 
-def _upload_fields(raw: bytes) -> tuple[str | None, str | None]:
+def _read_upload_fields(raw: bytes) -> UploadFields:
     try:
         body = json_codec.read(raw)
     except ValueError:
         raise not_json() from None
     if not isinstance(body, dict):
         raise Refusal(400, "INVALID_PARAMETER", "the body must be a JSON object")
-    given = {name: body[name] for name in ("image_b64", "image_url") if name in body}
-    if not given:
-        raise Refusal(400, "INVALID_PARAMETER", "image_b64 or image_url is required")
-    if not all(isinstance(value, str) for value in given.values()):
-        raise Refusal(400, "INVALID_PARAMETER", "image_b64 and image_url must be strings")
-    return given.get("image_b64"), given.get("image_url")
+    known = {name: body[name] for name in UploadFields.__annotations__ if name in body}
+    try:
+        return structure(known, UploadFields, () if known else ["image_b64 or image_url: required"])
+    except InvalidInputError as error:
+        raise Refusal(400, "INVALID_PARAMETER", str(error)) from error
 
 
 def _range_answer(call: Call, video: RenderedVideo) -> Answer:

@@ -17,7 +17,7 @@ from vidgen_async.sandbox.responses import Answer, Refusal
 from vidgen_async.sandbox.routes import Route, find_route
 from vidgen_async.sandbox.store.state_file import StateError
 from vidgen_async.sandbox.web import access_control
-from vidgen_async.sandbox.web.pages import FoundPage, PageCall, Pages
+from vidgen_async.sandbox.web.pages import FoundPage, Pages
 from vidgen_async.sandbox.wire import close_connection, read_body, send
 
 NO_FAULT = Fault(name="none")
@@ -93,11 +93,11 @@ class RequestDispatcher:
 
     async def _answer_page(self, request: web.BaseRequest, found: FoundPage, query: str) -> web.StreamResponse:
         try:
-            self.pages.check(request.method, request.headers)
+            access_control.check(request.method, request.headers, self.pages.host)
             raw = await read_body(request, BODY_LIMIT)
             if raw is None:
                 return close_connection(request)
-            answer = await self.pages.answer(found, PageCall(request.method, query, request.headers, raw))
+            answer = await self.pages.answer(found, request.method, query, raw)
         except Refusal as refusal:
             answer = refusal.answer
         return await send(request, access_control.with_page_headers(self._store(answer)), NO_FAULT)
