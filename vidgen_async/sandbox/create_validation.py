@@ -4,7 +4,7 @@ The field names are repeated here on purpose: the sandbox takes nothing from the
 """
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Required, TypedDict, get_type_hints
+from typing import Annotated, Any, Required, TypedDict
 from urllib.parse import urlsplit
 
 from attrs import frozen
@@ -12,7 +12,6 @@ from attrs import frozen
 from vidgen_async.sandbox.catalog import CatalogEntry
 from vidgen_async.sandbox.input_rules import OBJECT, InvalidInputError, Rule, one_of, string, structure
 from vidgen_async.sandbox.media.video_content import DEFAULT_RATIO, RATIOS
-from vidgen_async.sandbox.responses import Refusal
 
 UPSTREAM_FIELDS = {"images": "image_urls or image_ids", "audios": "audio_urls", "videos": "video_urls"}
 #: Reserved hosts (rule 2: placeholders must not be submitted).
@@ -81,21 +80,18 @@ class CreateRequest:
 
 
 def read_fields(body: object, *, allow_unknown_fields: bool = False) -> CreateFields:
-    """Return the body's fields; raise a Refusal (400) that names every field that is wrong for every model."""
+    """Return the body's fields; raise an InvalidInputError that names every field that is wrong for every model."""
     if not isinstance(body, dict):
-        raise _invalid("the body must be a JSON object")
+        raise InvalidInputError("the body must be a JSON object")
     problems = [
         f"{name}: an upstream field name; use {UPSTREAM_FIELDS[name]}" for name in UPSTREAM_FIELDS.keys() & body
     ]
-    ignored = {*UPSTREAM_FIELDS} | (body.keys() - get_type_hints(CreateFields) if allow_unknown_fields else set())
-    try:
-        return structure({name: body[name] for name in body if name not in ignored}, CreateFields, problems)
-    except InvalidInputError as error:
-        raise _invalid(str(error)) from error
+    ignored = {*UPSTREAM_FIELDS} | (body.keys() - CreateFields.__annotations__ if allow_unknown_fields else set())
+    return structure({name: body[name] for name in body if name not in ignored}, CreateFields, problems)
 
 
 def read_request(fields: CreateFields, entry: CatalogEntry) -> CreateRequest:
-    """Return the request, checked against the model; raise a Refusal (400) that names every problem."""
+    """Return the request, checked against the model; raise an InvalidInputError that names every problem."""
     audios = len(fields.get("audio_urls", ())) + len(fields.get("reference_audios", ()))
     videos = len(fields.get("video_urls", ())) + len(fields.get("reference_videos", ()))
     request = CreateRequest(
@@ -109,7 +105,7 @@ def read_request(fields: CreateFields, entry: CatalogEntry) -> CreateRequest:
         videos=videos,
     )
     if problems := [*_problems_of_aliases(fields), *_problems_with_model(request, entry)]:
-        raise _invalid("; ".join(problems))
+        raise InvalidInputError("; ".join(problems))
     return request
 
 
@@ -135,7 +131,3 @@ def _problems_with_model(request: CreateRequest, entry: CatalogEntry) -> Iterato
             yield f"{entry.code} takes at most {limit} reference {kind}s" if limit else f"{entry.code} takes no {kind}s"
     if images < entry.min_reference_images:
         yield f"{entry.code} needs at least {entry.min_reference_images} reference image"
-
-
-def _invalid(message: str) -> Refusal:
-    return Refusal(400, "INVALID_PARAMETER", message)

@@ -11,6 +11,7 @@ from attrs.validators import ge, lt
 from vidgen_async.sandbox.assets import AssetStore
 from vidgen_async.sandbox.catalog import CatalogEntry
 from vidgen_async.sandbox.create_validation import CreateRequest, read_fields, read_request
+from vidgen_async.sandbox.input_rules import InvalidInputError
 from vidgen_async.sandbox.ledger import Account
 from vidgen_async.sandbox.media.video_content import Film, Picture, size_of
 from vidgen_async.sandbox.request_log import ReceivedCreate
@@ -46,7 +47,7 @@ class CreateHandler:
         self._count_submission(account, now)
         key = create.idempotency_key
         if key is not None and not 8 <= len(key) <= 100:
-            raise Refusal(400, "INVALID_PARAMETER", "Idempotency-Key: must be 8 to 100 characters long")
+            raise InvalidInputError("Idempotency-Key: must be 8 to 100 characters long")
         if media_type_of(create.headers) != "application/json" or create.body is None:
             raise not_json()
         task = self._find_replay(account, key, create.body)
@@ -115,7 +116,7 @@ class CreateHandler:
     def _usable_model(self, code: str) -> CatalogEntry:
         entry = self.models.get(code)
         if entry is None:
-            raise Refusal(400, "INVALID_PARAMETER", f"model: there is no model {code!r}")
+            raise InvalidInputError(f"model: there is no model {code!r}")
         if not entry.is_usable:
             why = "in maintenance" if entry.maintenance else "not enabled"
             raise Refusal(503, "MODEL_UNAVAILABLE", f"the model {code} is {why}")

@@ -6,11 +6,10 @@ from typing import TypedDict
 
 from attrs import define, field, frozen
 
-from vidgen_async.sandbox import json_codec
 from vidgen_async.sandbox.assets import ASSET_PATH, Asset, AssetStore, DecodedImage, decode_image
 from vidgen_async.sandbox.clock import SandboxClock
 from vidgen_async.sandbox.creates import CreateHandler
-from vidgen_async.sandbox.input_rules import InvalidInputError, structure
+from vidgen_async.sandbox.input_rules import InvalidInputError, read_body, structure
 from vidgen_async.sandbox.ledger import Account, Accounts
 from vidgen_async.sandbox.media.render_cache import RenderCache, RenderedVideo
 from vidgen_async.sandbox.request_log import ReceivedCreate
@@ -66,6 +65,8 @@ class Endpoints:
             return await _OPS[call.route.op](self, call)
         except Refusal as refusal:
             return refusal.answer
+        except InvalidInputError as error:
+            return Answer.error(400, "INVALID_PARAMETER", str(error))
 
     async def list_models(self, call: Call) -> Answer:
         self._account(call)
@@ -169,17 +170,9 @@ class Endpoints:
 
 
 def _read_upload_fields(raw: bytes) -> UploadFields:
-    try:
-        body = json_codec.read(raw)
-    except ValueError:
-        raise not_json() from None
-    if not isinstance(body, dict):
-        raise Refusal(400, "INVALID_PARAMETER", "the body must be a JSON object")
+    body = read_body(raw)
     known = {name: body[name] for name in UploadFields.__annotations__ if name in body}
-    try:
-        return structure(known, UploadFields, () if known else ["image_b64 or image_url: required"])
-    except InvalidInputError as error:
-        raise Refusal(400, "INVALID_PARAMETER", str(error)) from error
+    return structure(known, UploadFields, () if known else ["image_b64 or image_url: required"])
 
 
 def _range_answer(call: Call, video: RenderedVideo) -> Answer:
