@@ -53,7 +53,7 @@ REFUSED = [
     ({"audios": [AUDIO]}, "upstream field name; use audio_urls"),
     ({"promt": "x"}, '"promt": there is no such field; there are: model'),
 ]
-TAKEN = [
+ACCEPTED = [
     {"duration": 5},
     {"seconds": 5},
     {"duration": 2, "seconds": 2},
@@ -105,7 +105,7 @@ async def test_an_invalid_body_is_refused_and_nothing_is_charged(service, api):
     side="sandbox",
 )
 async def test_a_valid_body_is_accepted(service, api):
-    for n, changes in enumerate(TAKEN):
+    for n, changes in enumerate(ACCEPTED):
         reply = await api.create(**changes)
 
         assert reply.status == 202, changes
@@ -181,15 +181,15 @@ async def test_an_own_upload_is_accepted_by_its_id_and_by_its_url(service, api):
 
 @pytest.mark.rule("2.3 note gone", "2.4 rule 3", "7 error 400 REFERENCE_ASSET_EXPIRED", side="sandbox")
 async def test_an_upload_that_is_expired_deleted_foreign_or_lacks_its_token_is_refused(service, api, stranger):
-    kept, deleted, foreign = [(await caller.upload(picture())).json for caller in (api, api, stranger)]
+    valid, deleted, foreign = [(await caller.upload(picture())).json for caller in (api, api, stranger)]
     service.delete_asset(deleted["id"])
-    url = service.base_url.removesuffix("/openapi/v1") + kept["url"]
+    url = service.base_url.removesuffix("/openapi/v1") + valid["url"]
 
     replies = [await api.create(image_ids=[asset["id"]]) for asset in (deleted, foreign)]
     replies.append(await api.create(image_urls=[url[:-1]]))
     replies.append(await api.create(image_urls=[url.partition("?")[0]]))
     service.clock.advance(72 * 3600)
-    replies.append(await api.create(image_ids=[kept["id"]]))
+    replies.append(await api.create(image_ids=[valid["id"]]))
     replies.append(await api.create(image_urls=[url]))
 
     assert {(reply.status, reply.code) for reply in replies} == {(400, "REFERENCE_ASSET_EXPIRED")}

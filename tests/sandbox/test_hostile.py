@@ -49,12 +49,12 @@ async def test_a_create_that_is_not_json_is_refused_and_the_state_stays_json(ser
     body = f'{{"model": "gen-2.0", "prompt": {value}}}'
 
     reply = await api.send("POST", "/videos", data=body, headers=JSON, bare=bare)
-    looks = [await api.get(f"{root}/sandbox/{page}", bare=True) for page in ("state", "creates", "requests")]
+    replies = [await api.get(f"{root}/sandbox/{page}", bare=True) for page in ("state", "creates", "requests")]
 
     assert reply.status == (401 if bare else 400)
-    assert [look.status for look in looks] == [200, 200, 200]
-    assert strict(looks[0].body)["creates"] == strict(looks[1].body)["creates"]
-    assert strict(looks[1].body)["creates"][0]["body"] is None
+    assert [shown.status for shown in replies] == [200, 200, 200]
+    assert strict(replies[0].body)["creates"] == strict(replies[1].body)["creates"]
+    assert strict(replies[1].body)["creates"][0]["body"] is None
     assert service.tasks == {}
 
 
@@ -62,10 +62,10 @@ async def test_a_create_with_the_maximum_depth_is_answered_and_shown(api, root):
     body = {"model": "gen-2.0", "prompt": "x", "attachments": [{"deep": json.loads(nested(DEEPEST - 3))}]}
 
     reply = await api.post("/videos", body)
-    look = await api.get(f"{root}/sandbox/creates", bare=True)
+    shown = await api.get(f"{root}/sandbox/creates", bare=True)
 
     assert reply.status == 202
-    assert look.json["creates"][0]["body"] == body
+    assert shown.json["creates"][0]["body"] == body
 
 
 def test_json_beyond_the_maximum_depth_is_refused():
@@ -120,10 +120,10 @@ async def test_a_range_with_thousands_of_digits_is_handled_as_a_range(service, a
     content = f"/videos/{task_id}/content"
     whole = (await api.get(content)).body
 
-    for asked, status in (("bytes={}-", 416), ("bytes=0-{}", 206), ("bytes=-{}", 206)):
-        reply = await api.get(content, headers={"Range": asked.format("9" * 5000)})
-        assert reply.status == status, asked
-        assert status == 416 or reply.body == whole, asked
+    for byte_range, status in (("bytes={}-", 416), ("bytes=0-{}", 206), ("bytes=-{}", 206)):
+        reply = await api.get(content, headers={"Range": byte_range.format("9" * 5000)})
+        assert reply.status == status, byte_range
+        assert status == 416 or reply.body == whole, byte_range
     zeros = await api.get(content, headers={"Range": f"bytes=0-{'0' * 5000}1"})
     assert (zeros.status, zeros.body) == (206, whole[:2])
 
@@ -153,10 +153,10 @@ async def test_a_body_of_exactly_its_limit_is_read(service, api):
 async def test_an_upload_may_have_at_most_64_mib(api):
     body = json.dumps({"image_b64": "bm8gaW1hZ2U="}).encode()
 
-    taken = await api.send("POST", "/files", data=io.BytesIO(body.ljust(64 * MIB)), headers=JSON)
+    at_limit = await api.send("POST", "/files", data=io.BytesIO(body.ljust(64 * MIB)), headers=JSON)
     refused = await api.send("POST", "/files", data=io.BytesIO(body.ljust(64 * MIB + 1)), headers=JSON)
 
-    assert (taken.status, taken.code) == (400, "INVALID_REFERENCE_IMAGE")
+    assert (at_limit.status, at_limit.code) == (400, "INVALID_REFERENCE_IMAGE")
     assert (refused.status, refused.code) == (413, "BODY_TOO_LARGE")
 
 

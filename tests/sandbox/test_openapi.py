@@ -128,8 +128,8 @@ async def test_the_link_from_an_upload_to_a_create_works(service, api):
     (upload,) = examples_of("files.create")
     asset = (await api.post("/files", upload)).json
 
-    wanted = COMPONENTS["links"]["Create"]["requestBody"] | {"image_ids": [asset["image_id"]]}
-    created = await api.post("/videos", wanted)
+    body = COMPONENTS["links"]["Create"]["requestBody"] | {"image_ids": [asset["image_id"]]}
+    created = await api.post("/videos", body)
 
     assert created.status == 202
     assert [picture.content is not None for picture in service.tasks[created.json["id"]].film.pictures] == [True]

@@ -106,9 +106,9 @@ async def test_a_refund_that_becomes_due_while_the_sandbox_is_closed_is_booked_o
 async def test_time_continues_from_the_stored_time_and_stays_stopped_at_speed_0(state):
     async with Sandbox(state=state, speed=0) as first:
         first.clock.advance(500_000)
-        stood = first.clock.now()
+        stopped_at = first.clock.now()
     async with Sandbox(state=state, speed=0) as still:
-        assert still.clock.now() == stood
+        assert still.clock.now() == stopped_at
     async with Sandbox(state=state, speed=1000) as second:
         began = second.clock.now()
         second.clock.advance(1000)
@@ -116,7 +116,7 @@ async def test_time_continues_from_the_stored_time_and_stays_stopped_at_speed_0(
     async with Sandbox(state=state, clock=SandboxClock(0, start=5.0)) as third:
         again = third.clock.now()
 
-    assert 0 <= began - stood < 100
+    assert 0 <= began - stopped_at < 100
     assert 0 <= again - ended < 20_000
 
 
@@ -137,10 +137,10 @@ async def test_after_a_reset_only_later_changes_are_restored(session, state):
         api = caller(session, first)
         await api.create("key-of-order", image_ids=[(await api.upload(picture())).json["id"]])
         first.reset()
-        kept = (await api.create("key-of-order")).json["id"]
+        task_id = (await api.create("key-of-order")).json["id"]
 
     async with Sandbox(state=state, speed=0) as second:
-        assert list(second.tasks) == [kept]
+        assert list(second.tasks) == [task_id]
         assert [entry.kind for entry in second.ledger] == ["opening", "charge"]
         assert list(second.assets) == []
         assert second.accounts.names == ["account-1", "ann"]
@@ -407,9 +407,9 @@ def test_of_records_that_cannot_all_be_written_none_is_stored(state):
 
 
 async def test_a_port_in_use_leaves_the_state_unlocked(service, state):
-    taken = int(service.console_url.split(":")[2].rstrip("/"))
+    port_in_use = int(service.console_url.split(":")[2].rstrip("/"))
     with pytest.raises(OSError, match="in use"):
-        async with Sandbox(state=state, port=taken):
+        async with Sandbox(state=state, port=port_in_use):
             pytest.fail("it cannot listen there")
 
     async with Sandbox(state=state) as again:
@@ -449,7 +449,7 @@ async def test_after_a_kill_every_accepted_create_is_restored_with_its_task_char
         await api.create("key-of-the-lost-answer")
     image_id = (await ann.upload(picture("olive"))).json["image_id"]
     created = await ann.create("key-of-order", image_ids=[image_id])
-    seen = await until_completed(ann, created.json["id"])
+    completed = await until_completed(ann, created.json["id"])
     accepted = {}
 
     async def order(worker: int) -> None:
@@ -472,7 +472,7 @@ async def test_after_a_kill_every_accepted_create_is_restored_with_its_task_char
     key, task_id = list(accepted.items())[-1]
 
     # Creates that were accepted and whose tasks completed.
-    assert (task["status"], task["created_at"]) == ("completed", seen["created_at"])
+    assert (task["status"], task["created_at"]) == ("completed", completed["created_at"])
     assert [(entry["kind"], entry["points"]) for entry in ledger] == [("opening", 60), ("charge", -20)]
     assert (await again.create("key-of-order", image_ids=[image_id])).json["id"] == created.json["id"]
     assert (await again.create("key-of-order")).status == 409

@@ -146,8 +146,8 @@ class Endpoints:
 
     def _account(self, call: Call) -> Account:
         """Return the account of the API key. Only the header is read: a key in a URL is never accepted (5.4)."""
-        given = re.fullmatch(r"Bearer +(\S+)", call.headers.get("Authorization", ""), re.IGNORECASE)
-        account = self.accounts.get(given[1]) if given else None
+        match = re.fullmatch(r"Bearer +(\S+)", call.headers.get("Authorization", ""), re.IGNORECASE)
+        account = self.accounts.get(match[1]) if match else None
         if account is None:
             raise Refusal(401, "INVALID_API_KEY", "the API key is missing or invalid", {"WWW-Authenticate": "Bearer"})
         return account

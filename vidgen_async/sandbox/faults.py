@@ -198,7 +198,7 @@ class Fault:
     ) -> "Fault":
         """Send the real answer with parts of it replaced, e.g. ``body=b""`` for an empty video. ``length`` is sent as
         Content-Length: if the body is shorter, the connection is closed after it; if it is longer, it is cut off
-        there and looks complete."""
+        there and appears complete."""
         replaced = dict(headers or {})
         replaced |= {"Content-Type": content_type} if content_type is not None else {}
         replaced |= {"Content-Length": str(length)} if length is not None else {}

@@ -100,5 +100,5 @@ class Accounts(dict[str, Account]):
         return [account.name for account in self.values()]
 
     def _free_name(self) -> str:
-        taken = set(self.names)
-        return next(name for n in range(1, len(self) + 2) if (name := f"account-{n}") not in taken)
+        names = set(self.names)
+        return next(name for n in range(1, len(self) + 2) if (name := f"account-{n}") not in names)

@@ -65,10 +65,10 @@ def video_answer(data: bytes, etag: str, range_header: str | None, if_range: str
     not match.
     """
     headers = {"Content-Type": "video/mp4", "Accept-Ranges": "bytes", "ETag": etag}
-    asked = re.fullmatch(r"\s*bytes\s*=\s*([0-9]*)\s*-\s*([0-9]*)\s*", range_header or "")
-    if asked is None or asked.groups() == ("", "") or if_range not in (None, etag):
+    match = re.fullmatch(r"\s*bytes\s*=\s*([0-9]*)\s*-\s*([0-9]*)\s*", range_header or "")
+    if match is None or match.groups() == ("", "") or if_range not in (None, etag):
         return Answer(200, data, headers)
-    first, last = _bounds(asked[1], asked[2], len(data))
+    first, last = _bounds(match[1], match[2], len(data))
     if first >= len(data) or first > last:
         refused = Answer.error(
             416, "RANGE_NOT_SATISFIABLE", f"the range is beyond the end of the video; size: {len(data)} bytes"

@@ -24,7 +24,9 @@ TYPE_NAMES = {int: "integer", float: "number", str: "string", bytes: "string", b
 
 #: The faults whose arguments are JSON.
 NAMES = [
-    name for name, made in vars(Fault).items() if isinstance(made, classmethod) and name[0] != "_" and name != "edit"
+    name
+    for name, method in vars(Fault).items()
+    if isinstance(method, classmethod) and name[0] != "_" and name != "edit"
 ]
 
 
@@ -58,10 +60,10 @@ class FaultForm:
         defaults = {argument: found.default for argument, found in parameters if found.default is not found.empty}
         # These types are made of a signature, which type checkers do not allow.
         typed_dict: Any = TypedDict
-        given = {argument: NotRequired[kind] if argument in defaults else kind for argument, kind in types.items()}
-        arguments: Any = typed_dict("Arguments", given)
-        fields = get_type_hints(FaultRequest, include_extras=True) | {"args": Annotated[arguments, OBJECT]}
-        return cls(name, make, types, defaults, typed_dict("FaultRequest", fields))
+        fields = {argument: NotRequired[kind] if argument in defaults else kind for argument, kind in types.items()}
+        arguments: Any = typed_dict("Arguments", fields)
+        request = get_type_hints(FaultRequest, include_extras=True) | {"args": Annotated[arguments, OBJECT]}
+        return cls(name, make, types, defaults, typed_dict("FaultRequest", request))
 
     def as_json(self) -> dict[str, Any]:
         """Return what an input form needs: each argument with its type, and its default unless it is required."""
