@@ -164,7 +164,7 @@ async def test_the_answer_when_the_state_could_not_be_stored_matches_its_descrip
     async with Sandbox(speed=0, state=tmp_path) as service:
         database = service._persistence._file._connection
         database.execute("PRAGMA max_page_count = 1")
-        service.fail_next_task("x" * 100_000)
+        service.change_model("gen-2.0", name="x" * 100_000)
         answer = await send(service, path, method, **arguments)
         database.execute("PRAGMA max_page_count = 1000000")
 
