@@ -113,19 +113,16 @@ def test_speed_and_advance_must_be_finite_and_not_negative(beyond):
         SandboxClock().advance(beyond)
 
 
-async def test_a_range_with_thousands_of_digits_is_handled_as_a_range(service, api):
+async def test_a_range_with_thousands_of_digits_is_ignored(service, api):
     service.add_model(evolve(service.models["gen-2.0"], durations=(1,), resolutions=("180p",)))
     task_id = (await api.create(duration=1, ratio="1:1")).json["id"]
     service.clock.advance(10)
     content = f"/videos/{task_id}/content"
     whole = (await api.get(content)).body
 
-    for byte_range, status in (("bytes={}-", 416), ("bytes=0-{}", 206), ("bytes=-{}", 206)):
+    for byte_range in ("bytes={}-", "bytes=0-{}", "bytes=-{}"):
         reply = await api.get(content, headers={"Range": byte_range.format("9" * 5000)})
-        assert reply.status == status, byte_range
-        assert status == 416 or reply.body == whole, byte_range
-    zeros = await api.get(content, headers={"Range": f"bytes=0-{'0' * 5000}1"})
-    assert (zeros.status, zeros.body) == (206, whole[:2])
+        assert (reply.status, reply.body) == (200, whole), byte_range
 
 
 # Bodies beyond every limit.

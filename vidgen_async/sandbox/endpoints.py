@@ -55,7 +55,6 @@ class Endpoints:
         return self.create_handler.assets
 
     def link(self, task: SandboxTask, now: float, lifetime: float | None = None) -> str:
-        """Return a signed link to the task's video."""
         return self.links_url + self.signer.sign(f"{LINKS}{task.upstream_task_id}.mp4", now, lifetime)
 
     async def handle(self, call: Call) -> Answer:

@@ -76,7 +76,6 @@ class Origin:
         await asyncio.sleep(0)
 
     async def wait_closed(self, request: web.BaseRequest) -> None:
-        """Return when the connection of ``request`` is closed."""
         await self._connections.wait_closed(request)
 
     async def aclose(self) -> None:

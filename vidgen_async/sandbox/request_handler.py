@@ -43,7 +43,6 @@ class RequestDispatcher:
     _poisoned: set[RequestHandler] = field(factory=set)
 
     async def answer(self, origin: Origin, request: web.BaseRequest) -> web.StreamResponse:
-        """Handle one request that arrived at ``origin``."""
         path, _, query = request.raw_path.partition("?")
         if origin.name == "service" and (found := self.pages.find(path)) is not None:
             return await self._answer_page(request, found, query)

@@ -172,6 +172,5 @@ class Sandbox(SandboxState):
             await self.accept()
 
     def _pages(self) -> Pages:
-        """Return the pages beside the paths of the service."""
         openapi = {"GET": lambda _: Answer.json(200, describe(self.base_url))}
         return Pages({**console_pages(self), "/openapi.json": openapi, **control_pages(self)}, self.host)

@@ -37,7 +37,6 @@ class LinkSigner:
             raise Refusal(401, "LINK_EXPIRED", "the link has expired; query the task again for the latest one")
 
     def token(self, path: str) -> str:
-        """Return the token of the reference asset at ``path``."""
         return base64.urlsafe_b64encode(self._digest(f"asset {path}")).decode()
 
     def _signature(self, path: str, expires: str) -> str:

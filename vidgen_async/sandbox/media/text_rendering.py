@@ -57,12 +57,10 @@ def draw_progress(frame: Image.Image, film: Film, second: int, share: float) -> 
 
 
 def margin_of(film: Film) -> int:
-    """Return the width of the margin at the edges of the frame."""
     return min(film.width, film.height) // 18
 
 
 def note_size(film: Film) -> int:
-    """Return the size of the small text."""
     return max(12, min(film.width, film.height) // 38)
 
 

@@ -108,7 +108,6 @@ class Persistence:
             raise
 
     def close(self) -> None:
-        """Store what has changed and close the file."""
         try:
             self.save()
         finally:

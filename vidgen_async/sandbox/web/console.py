@@ -23,7 +23,6 @@ _TYPES = {
 
 
 def console_pages(sandbox: SandboxState) -> Mapping[str, Mapping[str, Page]]:
-    """Return the page and its files, by path and method."""
     return {
         "/": {"GET": partial(_page, sandbox)},
         "/sandbox/console/{file}": {"GET": partial(_file, sandbox)},

@@ -74,7 +74,6 @@ class PlannedFailure(TypedDict, total=False):
 
 
 def control_pages(sandbox: SandboxState) -> Mapping[str, Mapping[str, Page]]:
-    """Return every control path with its methods."""
     control = _Control(sandbox)
     return {
         "/sandbox/state": {"GET": control.show_state},

@@ -52,7 +52,6 @@ def state_of(sandbox: SandboxState, limit: int) -> dict[str, Any]:
 
 
 def counts_of(sandbox: SandboxState) -> dict[str, int]:
-    """Return the lengths of the lists that may be long."""
     return {
         "tasks": len(sandbox.tasks),
         "ledger": sum(len(account.ledger) for account in sandbox.accounts.values()),
