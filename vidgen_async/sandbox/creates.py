@@ -124,7 +124,7 @@ class CreateHandler:
 
     def _film(self, account: Account, entry: CatalogEntry, request: CreateRequest, now: float) -> Film:
         width, height = size_of(request.resolution, request.ratio)
-        notes = [f"{entry.code} · {request.resolution} · {request.ratio} · {request.seconds} s"]
+        notes = [entry.code, request.resolution, request.ratio, f"{request.seconds} s"]
         notes += [f"{n} {kind}" for kind, n in (("audio", request.audios), ("video", request.videos)) if n]
         pictures = tuple(self._pictures(account, request, now))
         return Film(request.prompt, request.seconds, width, height, pictures, tuple(notes))

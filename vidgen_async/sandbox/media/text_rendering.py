@@ -31,18 +31,22 @@ def caption(film: Film, notes: tuple[str, ...]) -> Image.Image:
     text = printable(film.prompt[:LONGEST]) or "..."
     for size in (short // 16, short // 22, short // 30, short // 40):
         letters = font(size, is_ascii=text.isascii())
-        lines, room = wrap(text, film.width - 2 * margin, letters), int(film.height * 0.36 / (size * LINE_HEIGHT))
-        if len(lines) <= room:
+        lines, most = wrap(text, film.width - 2 * margin, letters), int(film.height * 0.36 / (size * LINE_HEIGHT))
+        if len(lines) <= most:
             break
     else:
-        lines = [*lines[: room - 1], f"{lines[room - 1][:-3]}..."]
+        lines = [*lines[: most - 1], f"{lines[most - 1][:-3]}..."]
     text_height = round(len(lines) * size * LINE_HEIGHT)
     image = Image.new("RGBA", (film.width, margin + text_height + 3 * small + margin), GROUND)
     draw = ImageDraw.Draw(image)
     for row, line in enumerate(lines):
         draw.text((margin, margin + row * size * LINE_HEIGHT), line, font=letters)
-    note = printable("  |  ".join(notes))
-    draw.text((margin, image.height - margin - 2 * small), note, font=font(small, is_ascii=note.isascii()))
+    note = printable(" | ".join(notes))
+    letters = font(small, is_ascii=note.isascii())
+    room = film.width - 2 * margin - 8 * small  # the time is drawn to the right of it
+    while len(note) > 3 and letters.getlength(note) > room:
+        note = f"{note[:-4]}..."
+    draw.text((margin, image.height - margin - 2 * small), note, font=letters)
     return image
 
 
