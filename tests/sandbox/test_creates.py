@@ -40,7 +40,7 @@ REFUSED = [
     ({"image_urls": ["file:///a.png"]}, r"image_urls\[0\]: must be a public"),
     ({"image_urls": ["http://[::"]}, r"image_urls\[0\]: must be a public"),
     ({"image_urls": [IMAGE, 5]}, r"image_urls\[1\]: must be a public"),
-    ({"image_urls": ["https://cdn.example.com/a.png"]}, "a placeholder"),
+    ({"image_urls": ["https://cdn.example.com/a.png"]}, "and no placeholder"),
     ({"reference_images": [{"href": IMAGE}]}, r"reference_images\[0\]"),
     ({"image_ids": [""]}, r"image_ids\[0\]: must be a string of"),
     (H3, "needs at least 1 reference image"),

@@ -28,17 +28,17 @@ def _is_public_url(value: object) -> bool:
     return parts.scheme in ("http", "https") and bool(host) and not is_example
 
 
-URL = Rule("a public http or https URL, not a placeholder", _is_public_url)
+URL = Rule("a public http or https URL and no placeholder", _is_public_url)
 REFERENCE = Rule(
-    "an object with the url of a file: a public http or https URL, not a placeholder",
+    "an object whose url is a public http or https URL and no placeholder",
     lambda value: type(value) is dict and _is_public_url(value.get("url")),
 )
-#: 5.0 is an integer in JSON.
-INTEGER = Rule("an integer", lambda value: type(value) in (int, float) and value == value // 1)
+#: In JSON 5.0 is an integer too.
+SECONDS = Rule("an integer of seconds", lambda value: type(value) in (int, float) and value == value // 1)
 ARRAY = Rule("an array", lambda value: type(value) is list)
 NOT_EMPTY = string(r".+", "a string of at least one character")
 
-Seconds = Annotated[float, INTEGER]
+Seconds = Annotated[float, SECONDS]
 Ratio = Annotated[str, one_of(RATIOS)]
 Urls = Annotated[list[Annotated[str, URL]], ARRAY]
 References = Annotated[list[Annotated[Any, REFERENCE]], ARRAY]
