@@ -40,20 +40,20 @@ class Caller:
     base_url: str
     key: str
 
-    async def send(self, method: str, target: str, *, bare: bool = False, **given: Any) -> Reply:
+    async def send(self, method: str, target: str, *, bare: bool = False, **options: Any) -> Reply:
         """``target`` is a path below the base URL, or a complete URL that is sent unchanged."""
-        headers = given.pop("headers", {}) | ({} if bare else {"Authorization": f"Bearer {self.key}"})
+        headers = options.pop("headers", {}) | ({} if bare else {"Authorization": f"Bearer {self.key}"})
         url = URL(target if target.startswith("http") else self.base_url + target, encoded=True)
-        options = {"allow_redirects": False, **given}
+        options = {"allow_redirects": False, **options}
         async with self.session.request(method, url, headers=headers, **options) as answer:
             named = {name.lower(): value for name, value in answer.headers.items()}
             return Reply(answer.status, named, await answer.read())
 
-    async def get(self, target: str, **given: Any) -> Reply:
-        return await self.send("GET", target, **given)
+    async def get(self, target: str, **options: Any) -> Reply:
+        return await self.send("GET", target, **options)
 
-    async def post(self, target: str, body: object, **given: Any) -> Reply:
-        return await self.send("POST", target, json=body, **given)
+    async def post(self, target: str, body: object, **options: Any) -> Reply:
+        return await self.send("POST", target, json=body, **options)
 
     async def create(self, key: str | None = None, **changes: Any) -> Reply:
         """Send a valid create with these fields changed; None removes a field."""
@@ -76,8 +76,8 @@ async def service() -> AsyncIterator[Sandbox]:
 
 @pytest.fixture
 async def session() -> AsyncIterator[aiohttp.ClientSession]:
-    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(20)) as made:
-        yield made
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(20)) as client:
+        yield client
 
 
 @pytest.fixture

@@ -42,13 +42,13 @@ class Console:
     page: Any
     origins: set[str]
     messages: list[str] = field(factory=list)
-    asked: list[str] = field(factory=list)
+    requested_urls: list[str] = field(factory=list)
 
     def listeners(self) -> dict[str, Callable[[Any], None]]:
         return {
             "console": self._add_message,
             "pageerror": lambda error: self.messages.append(str(error)),
-            "request": lambda request: self.asked.append(request.url),
+            "request": lambda request: self.requested_urls.append(request.url),
         }
 
     def _add_message(self, message: Any) -> None:
@@ -67,7 +67,9 @@ class Console:
     @property
     def elsewhere(self) -> list[str]:
         """The requested URLs of other hosts than the sandbox."""
-        return [url for url in self.asked if "{0.scheme}://{0.netloc}".format(urlsplit(url)) not in self.origins]
+        return [
+            url for url in self.requested_urls if "{0.scheme}://{0.netloc}".format(urlsplit(url)) not in self.origins
+        ]
 
 
 @in_module
@@ -80,8 +82,8 @@ async def service() -> AsyncIterator[Sandbox]:
 
 @in_module
 async def session() -> AsyncIterator[aiohttp.ClientSession]:
-    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(20)) as made:
-        yield made
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(20)) as client:
+        yield client
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
@@ -199,15 +201,15 @@ async def test_an_upload_shows_its_picture_and_when_it_expires(service, api, con
 
 
 async def test_received_creates_show_their_answers_and_tasks(service, api, console):
-    made = (await api.create("key-of-the-first")).json["id"]
+    task_id = (await api.create("key-of-the-first")).json["id"]
     await api.create("key-of-the-first")
     await api.create(model="gen-2.5")
     service.faults.add("videos.create", Fault.status(503, made=True))
     await api.create("key-of-the-fourth")
 
     for number, *shown in (
-        (1, "key-of-the-first", "202", made),
-        (2, "key-of-the-first", "202", "replayed", made),
+        (1, "key-of-the-first", "202", task_id),
+        (2, "key-of-the-first", "202", "replayed", task_id),
         (3, "none", "503"),
         (4, "key-of-the-fourth", "503", "fault: status 503", [*service.tasks][1]),
     ):
@@ -464,9 +466,9 @@ async def test_a_hidden_page_does_not_poll(console):
         "Object.defineProperty(document, 'hidden', {value: true, configurable: true});"
         "document.dispatchEvent(new Event('visibilitychange'))"
     )
-    console.asked.clear()
+    console.requested_urls.clear()
     await console.page.clock.run_for(10_000)
-    assert console.asked == []
+    assert console.requested_urls == []
     await console.page.evaluate("delete document.hidden; document.dispatchEvent(new Event('visibilitychange'))")
     await console.wait_for_polls(1)
 

@@ -28,20 +28,20 @@ async def test_the_page_needs_no_key_is_not_cached_and_loads_nothing_from_other_
 
 
 async def test_every_file_of_the_page_is_served_and_names_no_other_host(service, api):
-    waiting, seen = ["/"], {}
+    pending, texts = ["/"], {}
 
-    while waiting:
-        path = waiting.pop()
+    while pending:
+        path = pending.pop()
         answer = await api.get(home(service) + path, bare=True)
         assert answer.status == 200, path
-        seen[path] = answer.body.decode().replace("http://www.w3.org/2000/svg", "")
-        named = re.findall(r'(?:href|src)="(/[^"]+)"', seen[path])
-        named += [f"/sandbox/console/{name}" for name in re.findall(r'from "\./([^"]+)"', seen[path])]
-        waiting += {*named} - {*seen, *waiting}
+        texts[path] = answer.body.decode().replace("http://www.w3.org/2000/svg", "")
+        links = re.findall(r'(?:href|src)="(/[^"]+)"', texts[path])
+        links += [f"/sandbox/console/{name}" for name in re.findall(r'from "\./([^"]+)"', texts[path])]
+        pending += {*links} - {*texts, *pending}
 
-    assert {f"/sandbox/console/{name}" for name in OWN_FILES} < {*seen}
-    assert [path for path, text in seen.items() if re.search(r"(https?:)?//[\w-]+\.", text)] == []
-    assert [path for path, text in seen.items() if re.search(r"innerHTML|outerHTML|insertAdjacentHTML", text)] == []
+    assert {f"/sandbox/console/{name}" for name in OWN_FILES} < {*texts}
+    assert [path for path, text in texts.items() if re.search(r"(https?:)?//[\w-]+\.", text)] == []
+    assert [path for path, text in texts.items() if re.search(r"innerHTML|outerHTML|insertAdjacentHTML", text)] == []
 
 
 @pytest.mark.parametrize("name", ["nothing.js", "console.py", "..%2fconsole.py", "index.html%00"])
@@ -54,9 +54,9 @@ async def test_other_files_are_not_served(service, api, name):
 async def test_requests_of_the_console_are_not_logged(service, api):
     service.faults.add("*", Fault.status(500))
 
-    looked = await api.send("HEAD", f"{home(service)}/", bare=True)
+    reply = await api.send("HEAD", f"{home(service)}/", bare=True)
 
-    assert (looked.status, looked.body) == (200, b"")
+    assert (reply.status, reply.body) == (200, b"")
     assert service.requests == []
     assert len(service.faults.planned) == 1
 

@@ -231,9 +231,9 @@ async def test_an_answer_can_be_edited(service, api):
     task_id = (await api.create()).json["id"]
     service.faults.add("videos.get", Fault.edit(lambda task: {**task, "status": "dreaming", "points": "20"}))
 
-    odd, honest = [(await api.get(f"/videos/{task_id}")).json for _ in range(2)]
+    edited, unchanged = [(await api.get(f"/videos/{task_id}")).json for _ in range(2)]
 
-    assert (odd["status"], odd["points"], honest["status"]) == ("dreaming", "20", "queued")
+    assert (edited["status"], edited["points"], unchanged["status"]) == ("dreaming", "20", "queued")
 
 
 async def test_an_upload_that_was_not_stored_can_be_answered_with_success(service, api):
@@ -301,15 +301,15 @@ async def test_a_video_can_have_a_wrong_content_length(service, api, video):
 
 async def test_a_range_can_be_ignored_or_answered_with_other_bytes(service, api, video):
     whole = (await api.get(video)).body
-    asked = {"headers": {"Range": "bytes=100-199"}}
+    options = {"headers": {"Range": "bytes=100-199"}}
     for fault in (Fault.ignore_range(), Fault.wrong_range(0), Fault.rewrite(headers={"Content-Range": "bytes 0-9/10"})):
         service.faults.add("videos.content", fault)
 
-    ignored, other, lying = [await api.get(video, **asked) for _ in range(3)]
+    ignored, other, mismatched = [await api.get(video, **options) for _ in range(3)]
 
     assert (ignored.status, ignored.body) == (200, whole)
     assert (other.status, other.headers["content-range"]) == (206, f"bytes 0-{len(whole) - 1}/{len(whole)}")
-    assert (lying.headers["content-range"], lying.body) == ("bytes 0-9/10", whole[100:200])
+    assert (mismatched.headers["content-range"], mismatched.body) == ("bytes 0-9/10", whole[100:200])
 
 
 async def test_the_origin_of_signed_links_has_its_own_faults(service, api):

@@ -8,9 +8,8 @@ from collections.abc import AsyncIterator
 import pytest
 from attrs import evolve
 
-from tests.sandbox.conftest import Caller
 from vidgen_async.sandbox import Sandbox, SandboxClock
-from vidgen_async.sandbox.json_codec import DEEPEST, read, read_strictly
+from vidgen_async.sandbox.json_codec import DEEPEST, read
 
 JSON = {"Content-Type": "application/json"}
 MIB = 1 << 20
@@ -50,12 +49,12 @@ async def test_a_create_that_is_not_json_is_refused_and_the_state_stays_json(ser
     body = f'{{"model": "gen-2.0", "prompt": {value}}}'
 
     reply = await api.send("POST", "/videos", data=body, headers=JSON, bare=bare)
-    looks = [await api.get(f"{root}/sandbox/{page}", bare=True) for page in ("state", "creates", "requests")]
+    replies = [await api.get(f"{root}/sandbox/{page}", bare=True) for page in ("state", "creates", "requests")]
 
     assert reply.status == (401 if bare else 400)
-    assert [look.status for look in looks] == [200, 200, 200]
-    assert strict(looks[0].body)["creates"] == strict(looks[1].body)["creates"]
-    assert strict(looks[1].body)["creates"][0]["body"] is None
+    assert [shown.status for shown in replies] == [200, 200, 200]
+    assert strict(replies[0].body)["creates"] == strict(replies[1].body)["creates"]
+    assert strict(replies[1].body)["creates"][0]["body"] is None
     assert service.tasks == {}
 
 
@@ -63,27 +62,24 @@ async def test_a_create_with_the_maximum_depth_is_answered_and_shown(api, root):
     body = {"model": "gen-2.0", "prompt": "x", "attachments": [{"deep": json.loads(nested(DEEPEST - 3))}]}
 
     reply = await api.post("/videos", body)
-    look = await api.get(f"{root}/sandbox/creates", bare=True)
+    shown = await api.get(f"{root}/sandbox/creates", bare=True)
 
     assert reply.status == 202
-    assert look.json["creates"][0]["body"] == body
+    assert shown.json["creates"][0]["body"] == body
 
 
-@pytest.mark.parametrize("reading", [read, read_strictly])
-def test_json_beyond_the_maximum_depth_is_refused(reading):
-    assert reading(nested(DEEPEST)) == json.loads(nested(DEEPEST))
+def test_json_beyond_the_maximum_depth_is_refused():
+    assert read(nested(DEEPEST)) == json.loads(nested(DEEPEST))
     for depth in (DEEPEST + 1, 100_000):
         with pytest.raises(ValueError, match="too deep"):
-            reading(nested(depth))
+            read(nested(depth))
 
 
-async def test_infinite_times_are_shown_as_null(session):
-    async with Sandbox(queued_for=math.inf) as service:
-        await Caller(session, service.base_url, service.api_key).create()
-        async with session.get(f"{service.console_url}sandbox/state") as answer:
-            state = strict(await answer.read())
-
-    assert [(task["starts_at"], task["ends_at"]) for task in state["tasks"]] == [(None, None)]
+@pytest.mark.parametrize("seconds", [math.inf, math.nan, -1.0])
+@pytest.mark.parametrize("name", ["queued_for", "running_for"])
+def test_the_times_of_tasks_must_be_finite_and_not_negative(name, seconds):
+    with pytest.raises(ValueError, match=name):
+        Sandbox(**{name: seconds})
 
 
 # Numbers beyond every limit.
@@ -99,12 +95,13 @@ async def test_infinite_times_are_shown_as_null(session):
         ("/sandbox/faults", '{"op": "*", "fault": "stall", "times": %s}', "times"),
     ],
 )
-async def test_a_number_beyond_every_limit_is_refused_with_its_field(service, api, root, path, body, field):
+async def test_a_number_beyond_every_limit_is_refused(service, api, root, path, body, field):
     for value in (HUGE, "-" + HUGE, "9" * 5000, "1e400", "NaN", "Infinity"):
         reply = await api.send("POST", f"{root}{path}", data=body % value, headers=JSON, bare=True)
 
+        expected = f"{field}: must be" if value.endswith(HUGE) else "the body must be JSON"
         assert (reply.status, reply.code) == (400, "INVALID_PARAMETER"), value
-        assert f"{field}: must be" in reply.json["error"]["message"], value
+        assert expected in reply.json["error"]["message"], value
         assert (service.clock.speed, service.faults.planned, len(service.accounts)) == (0, [], 1), value
 
 
@@ -116,19 +113,16 @@ def test_speed_and_advance_must_be_finite_and_not_negative(beyond):
         SandboxClock().advance(beyond)
 
 
-async def test_a_range_with_thousands_of_digits_is_handled_as_a_range(service, api):
+async def test_a_range_with_thousands_of_digits_is_ignored(service, api):
     service.add_model(evolve(service.models["gen-2.0"], durations=(1,), resolutions=("180p",)))
     task_id = (await api.create(duration=1, ratio="1:1")).json["id"]
     service.clock.advance(10)
     content = f"/videos/{task_id}/content"
     whole = (await api.get(content)).body
 
-    for asked, status in (("bytes={}-", 416), ("bytes=0-{}", 206), ("bytes=-{}", 206)):
-        reply = await api.get(content, headers={"Range": asked.format("9" * 5000)})
-        assert reply.status == status, asked
-        assert status == 416 or reply.body == whole, asked
-    zeros = await api.get(content, headers={"Range": f"bytes=0-{'0' * 5000}1"})
-    assert (zeros.status, zeros.body) == (206, whole[:2])
+    for byte_range in ("bytes={}-", "bytes=0-{}", "bytes=-{}"):
+        reply = await api.get(content, headers={"Range": byte_range.format("9" * 5000)})
+        assert (reply.status, reply.body) == (200, whole), byte_range
 
 
 # Bodies beyond every limit.
@@ -156,10 +150,10 @@ async def test_a_body_of_exactly_its_limit_is_read(service, api):
 async def test_an_upload_may_have_at_most_64_mib(api):
     body = json.dumps({"image_b64": "bm8gaW1hZ2U="}).encode()
 
-    taken = await api.send("POST", "/files", data=io.BytesIO(body.ljust(64 * MIB)), headers=JSON)
+    at_limit = await api.send("POST", "/files", data=io.BytesIO(body.ljust(64 * MIB)), headers=JSON)
     refused = await api.send("POST", "/files", data=io.BytesIO(body.ljust(64 * MIB + 1)), headers=JSON)
 
-    assert (taken.status, taken.code) == (400, "INVALID_REFERENCE_IMAGE")
+    assert (at_limit.status, at_limit.code) == (400, "INVALID_REFERENCE_IMAGE")
     assert (refused.status, refused.code) == (413, "BODY_TOO_LARGE")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from attrs import fields
 
-from vidgen_async.sandbox.create_validation import FIELDS
+from vidgen_async.sandbox.create_validation import CreateFields
 from vidgen_async.sandbox.media.video_content import RATIOS
 from vidgen_async.sandbox.routes import PATHS
 from vidgen_async.sandbox.web.openapi import describe
@@ -80,7 +80,7 @@ def test_a_create_is_described_with_the_fields_of_the_sdk_and_of_the_sandbox():
     properties = SCHEMAS["VideoRequest"]["properties"]
 
     assert tuple(properties) == VideoRequest.field_names()
-    assert properties.keys() == FIELDS
+    assert properties.keys() == CreateFields.__annotations__.keys()
 
 
 def test_a_task_and_an_asset_are_described_with_the_fields_of_the_sdk():
@@ -128,8 +128,8 @@ async def test_the_link_from_an_upload_to_a_create_works(service, api):
     (upload,) = examples_of("files.create")
     asset = (await api.post("/files", upload)).json
 
-    wanted = COMPONENTS["links"]["Create"]["requestBody"] | {"image_ids": [asset["image_id"]]}
-    created = await api.post("/videos", wanted)
+    body = COMPONENTS["links"]["Create"]["requestBody"] | {"image_ids": [asset["image_id"]]}
+    created = await api.post("/videos", body)
 
     assert created.status == 202
     assert [picture.content is not None for picture in service.tasks[created.json["id"]].film.pictures] == [True]

@@ -81,10 +81,10 @@ def described() -> Any:
     return schemathesis.openapi.from_dict(describe("http://service.test/openapi/v1"))
 
 
-async def send(service: Sandbox, path: str, method: str, **given: Any) -> Any:
+async def send(service: Sandbox, path: str, method: str, **arguments: Any) -> Any:
     """Return the answer to one request, after comparing its status, headers, media type and body with the document."""
     operation = described()[path][method]
-    case = operation.Case(headers={"Authorization": f"Bearer {service.api_key}"}, **given)
+    case = operation.Case(headers={"Authorization": f"Bearer {service.api_key}"}, **arguments)
     answer = await asyncio.to_thread(case.call, base_url=service.base_url)
     operation.validate_response(answer)
     return answer
@@ -150,7 +150,7 @@ async def test_the_answer_to_a_body_that_is_too_large_matches_its_description(pa
 
 
 @pytest.mark.parametrize(
-    ("path", "method", "given"),
+    ("path", "method", "arguments"),
     [
         ("/models", "GET", {}),
         ("/account", "GET", {}),
@@ -160,12 +160,12 @@ async def test_the_answer_to_a_body_that_is_too_large_matches_its_description(pa
         ("/videos/{id}/content", "GET", {"path_parameters": {"id": "task_1"}}),
     ],
 )
-async def test_the_answer_when_the_state_could_not_be_stored_matches_its_description(tmp_path, path, method, given):
+async def test_the_answer_when_the_state_could_not_be_stored_matches_its_description(tmp_path, path, method, arguments):
     async with Sandbox(speed=0, state=tmp_path) as service:
         database = service._persistence._file._connection
         database.execute("PRAGMA max_page_count = 1")
-        service.fail_next_task("x" * 100_000)
-        answer = await send(service, path, method, **given)
+        service.change_model("gen-2.0", name="x" * 100_000)
+        answer = await send(service, path, method, **arguments)
         database.execute("PRAGMA max_page_count = 1000000")
 
     assert (answer.status_code, answer.json()["error"]["code"]) == (503, "STATE_NOT_STORED")

@@ -140,8 +140,10 @@ async def test_all_requests_are_logged_with_their_origin_and_whether_they_had_a_
     await api.get("/models?x=%2F")
     await api.get(f"{service.links_url}/v/nothing.mp4", bare=True)
 
-    seen = [(request.origin, request.op, request.method, request.path, request.has_key) for request in service.requests]
-    assert seen == [
+    logged = [
+        (request.origin, request.op, request.method, request.path, request.has_key) for request in service.requests
+    ]
+    assert logged == [
         ("service", "models.list", "GET", "/openapi/v1/models?x=%2F", True),
         ("links", "link", "GET", "/v/nothing.mp4", False),
     ]
@@ -218,10 +220,10 @@ async def test_closing_while_connections_arrive_leaves_nothing_open():
 
 
 async def test_an_address_in_use_is_an_os_error_and_leaves_nothing_open(service):
-    taken = int(service.base_url.split(":")[2].split("/")[0])
+    port_in_use = int(service.base_url.split(":")[2].split("/")[0])
 
     with pytest.raises(OSError, match="in use"):
-        async with Sandbox(port=taken):
+        async with Sandbox(port=port_in_use):
             pytest.fail("it cannot listen there")
 
 

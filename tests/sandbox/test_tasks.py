@@ -23,7 +23,7 @@ FIELDS = {
 }
 
 
-async def made(api, service, model: str = "gen-2.0", **changes) -> str:
+async def complete_task(api, service, model: str = "gen-2.0", **changes) -> str:
     """Return the id of a completed task with a small video of one second, delivered as its model's videos are."""
     small = evolve(service.models[model], durations=(1,), resolutions=("180p",), min_reference_images=0)
     service.add_model(small)
@@ -43,12 +43,12 @@ async def made(api, service, model: str = "gen-2.0", **changes) -> str:
 )
 async def test_a_task_is_queued_then_running_then_completed_on_the_sandboxs_clock(service, api):
     task_id = (await api.create()).json["id"]
-    seen = []
+    statuses = []
     for seconds in (0, 0.9, 0.2, 2.8, 0.2):
         service.clock.advance(seconds)
-        seen.append((await api.get(f"/videos/{task_id}")).json["status"])
+        statuses.append((await api.get(f"/videos/{task_id}")).json["status"])
 
-    assert seen == ["queued", "queued", "running", "running", "completed"]
+    assert statuses == ["queued", "queued", "running", "running", "completed"]
 
 
 @pytest.mark.rule("2.5 field", "4 endpoint GET /videos/{id}", "4.5 response 200", "9 bullet 4", side="sandbox")
@@ -118,7 +118,7 @@ async def test_a_callable_can_decide_how_tasks_end(session):
 )
 @pytest.mark.parametrize("path", ["/videos/{id}", "/videos/{id}/content"])
 async def test_a_task_of_another_account_or_none_is_404(service, api, stranger, path):
-    task_id = await made(api, service)
+    task_id = await complete_task(api, service)
     upstream_id = (await api.get(f"/videos/{task_id}")).json["upstream_task_id"]
 
     replies = [
@@ -147,12 +147,15 @@ async def test_the_content_of_a_task_that_is_not_completed_is_409(service, api):
     side="sandbox",
 )
 async def test_a_streamed_video_is_sent_whole_or_in_ranges_from_its_video_url(service, api):
-    task_id = await made(api, service)
+    task_id = await complete_task(api, service)
     url = (await api.get(f"/videos/{task_id}")).json["video_url"]
 
     whole = await api.get(url)
     size = len(whole.body)
-    parts = {asked: await api.get(url, headers={"Range": asked}) for asked in ("bytes=0-99", "bytes=100-", "bytes=-10")}
+    parts = {
+        byte_range: await api.get(url, headers={"Range": byte_range})
+        for byte_range in ("bytes=0-99", "bytes=100-", "bytes=-10")
+    }
     beyond = await api.get(url, headers={"Range": f"bytes={size}-"})
 
     assert url == f"{service.base_url}/videos/{task_id}/content"
@@ -165,11 +168,11 @@ async def test_a_streamed_video_is_sent_whole_or_in_ranges_from_its_video_url(se
 
 
 async def test_an_invalid_range_or_one_of_another_video_gets_the_whole_video(service, api):
-    url = f"/videos/{await made(api, service)}/content"
+    url = f"/videos/{await complete_task(api, service)}/content"
     etag = (await api.get(url)).headers["etag"]
 
-    asked = [{"Range": "lines=1-2"}, {"Range": "bytes=-"}, {"Range": "bytes=0-9", "If-Range": '"other"'}]
-    statuses = [(await api.get(url, headers=headers)).status for headers in asked]
+    invalid = [{"Range": "lines=1-2"}, {"Range": "bytes=-"}, {"Range": "bytes=0-9", "If-Range": '"other"'}]
+    statuses = [(await api.get(url, headers=headers)).status for headers in invalid]
 
     assert statuses == [200, 200, 200]
     assert (await api.get(url, headers={"Range": "bytes=0-9", "If-Range": etag})).status == 206
@@ -177,7 +180,7 @@ async def test_an_invalid_range_or_one_of_another_video_gets_the_whole_video(ser
 
 @pytest.mark.rule("4.6 header Range", "4.6 note streamed", side="sandbox")
 async def test_one_model_is_streamed_without_ranges(service, api):
-    task_id = await made(api, service, "sd2_480p_real")
+    task_id = await complete_task(api, service, "sd2_480p_real")
 
     reply = await api.get(f"/videos/{task_id}/content", headers={"Range": "bytes=0-9"})
 
@@ -196,7 +199,7 @@ async def test_one_model_is_streamed_without_ranges(service, api):
     side="sandbox",
 )
 async def test_vendorh3_redirects_to_a_signed_link_on_another_origin_that_needs_no_key(service, api):
-    task_id = await made(api, service, "vendorh3")
+    task_id = await complete_task(api, service, "vendorh3")
 
     redirect = await api.get(f"/videos/{task_id}/content")
     link = redirect.headers["location"]
@@ -214,7 +217,7 @@ async def test_vendorh3_redirects_to_a_signed_link_on_another_origin_that_needs_
 
 @pytest.mark.rule("2.5 note link", "3 state completed", "4.5 note latest", "5 item 7", "7 error 401", side="sandbox")
 async def test_a_link_that_was_changed_lacks_a_parameter_or_has_expired_is_401(service, api):
-    task_id = await made(api, service, "vendorh3")
+    task_id = await complete_task(api, service, "vendorh3")
     link = service.new_link(task_id)
     head, query = link.split("?")
     exp, sig = query.split("&")
@@ -237,13 +240,13 @@ async def test_a_link_that_was_changed_lacks_a_parameter_or_has_expired_is_401(s
 
 
 async def test_the_order_of_a_links_parameters_does_not_matter(service, api):
-    head, query = service.new_link(await made(api, service, "vendorh3")).split("?")
+    head, query = service.new_link(await complete_task(api, service, "vendorh3")).split("?")
 
     assert (await api.get(f"{head}?{'&'.join(reversed(query.split('&')))}", bare=True)).status == 200
 
 
 async def test_a_valid_link_to_nothing_is_404(service, api):
-    task_id = await made(api, service, "vendorh3")
+    task_id = await complete_task(api, service, "vendorh3")
     link = service.new_link(task_id)
     del service.tasks[task_id]
 
@@ -252,7 +255,7 @@ async def test_a_valid_link_to_nothing_is_404(service, api):
 
 @pytest.mark.rule("5 item 6", side="sandbox")
 async def test_a_link_supports_head(service, api):
-    link = service.new_link(await made(api, service, "vendorh3"))
+    link = service.new_link(await complete_task(api, service, "vendorh3"))
 
     reply = await api.send("HEAD", link, bare=True)
 
@@ -260,7 +263,7 @@ async def test_a_link_supports_head(service, api):
 
 
 async def test_a_video_is_rendered_once_for_concurrent_requests(service, api):
-    task_id = await made(api, service)
+    task_id = await complete_task(api, service)
 
     replies = await asyncio.gather(*(api.get(f"/videos/{task_id}/content") for _ in range(10)))
     again = await api.get(f"/videos/{task_id}/content")

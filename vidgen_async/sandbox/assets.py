@@ -117,7 +117,6 @@ class AssetStore:
         return asset
 
     def put(self, asset: Asset) -> None:
-        """Add an existing asset."""
         self._assets[asset.id] = asset
 
     def __iter__(self) -> Iterator[Asset]:
@@ -135,7 +134,6 @@ class AssetStore:
         self.deletions += 1
 
     def clear(self) -> None:
-        """Delete all assets."""
         self._assets.clear()
         self.deletions += 1
 

@@ -1,5 +1,6 @@
 """The model catalog: the ten entries of the snapshot of version 2026.10.19 (section 2.1)."""
 
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from attrs import frozen
@@ -52,79 +53,49 @@ class CatalogEntry:
 
     def as_json(self) -> dict[str, Any]:
         """Return the entry as GET /models shows it: fields without a value are absent, not null."""
-        entry = {name: getattr(self, field) for name, field in WIRE_NAMES.items()}
-        return {
-            name: list(value) if isinstance(value, tuple) else value
-            for name, value in entry.items()
-            if value is not None
-        }
+        return {name: value for name, field in WIRE_NAMES.items() if (value := getattr(self, field)) is not None}
 
 
+def _entry(
+    code: str,
+    name: str,
+    durations: Iterable[int],
+    limits: tuple[int | None, int | None, int | None] = (None, None, None),
+    **more: Any,
+) -> CatalogEntry:
+    """Return an entry with its limits of reference images, audios and videos."""
+    images, audios, videos = limits
+    return CatalogEntry(
+        code=code,
+        name=name,
+        durations=tuple(durations),
+        max_reference_images=images,
+        max_reference_audios=audios,
+        max_reference_videos=videos,
+        **more,
+    )
+
+
+_MAINTENANCE: Mapping[str, Any] = {"enabled": False, "maintenance": True}
 SNAPSHOT = (
-    CatalogEntry(
-        code="tierb-video-345b30093bb2",
-        name="Tier B Video",
-        durations=(15, 30),
-        max_reference_images=9,
-        max_reference_audios=0,
-        max_reference_videos=0,
-        points=57,
-        member_points=55,
-    ),
-    CatalogEntry(
-        code="vendorh3",
-        name="Vendor H3 2K",
-        durations=tuple(range(5, 16)),
+    _entry("tierb-video-345b30093bb2", "Tier B Video", (15, 30), (9, 0, 0), points=57, member_points=55),
+    _entry(
+        "vendorh3",
+        "Vendor H3 2K",
+        range(5, 16),
+        (8, 3, 0),
         resolutions=("768p",),
-        max_reference_images=8,
-        max_reference_audios=3,
-        max_reference_videos=0,
         min_reference_images=1,
         points=15,
         member_points=12,
         delivery="signed link",
     ),
-    CatalogEntry(
-        code="sd2_480p_real",
-        name="SD 2 Real",
-        durations=(15,),
-        max_reference_images=9,
-        max_reference_audios=3,
-        max_reference_videos=3,
-        points=50,
-        member_points=45,
-        delivery="no ranges",
-    ),
-    CatalogEntry(
-        code="sd_2_5_once_720p",
-        name="SD 2.5 Once",
-        durations=(30,),
-        max_reference_images=30,
-        max_reference_audios=10,
-        max_reference_videos=10,
-        points=90,
-        member_points=80,
-    ),
-    CatalogEntry(code="gen-2.0", name="Gen 2.0", durations=(5, 10, 15)),
-    CatalogEntry(code="gen-2.5", name="Gen 2.5", durations=(10, 16, 20, 30), enabled=False, maintenance=True),
-    CatalogEntry(
-        code="gen-2.5-special",
-        name="Gen 2.5 Special",
-        durations=(30,),
-        resolutions=("auto",),
-        enabled=False,
-        maintenance=True,
-    ),
-    CatalogEntry(code="gen-2.5-workflow", name="Gen 2.5 Workflow", durations=(30,), enabled=False, maintenance=True),
-    CatalogEntry(code="promo_gen25_discount_720p", name="Gen 2.5 Promotion", durations=(15, 30), enabled=False),
-    CatalogEntry(
-        code="alt-sd2.5",
-        name="Alt SD 2.5",
-        durations=(30,),
-        enabled=False,
-        maintenance=True,
-        max_reference_images=30,
-        max_reference_audios=3,
-        max_reference_videos=0,
-    ),
+    _entry("sd2_480p_real", "SD 2 Real", (15,), (9, 3, 3), points=50, member_points=45, delivery="no ranges"),
+    _entry("sd_2_5_once_720p", "SD 2.5 Once", (30,), (30, 10, 10), points=90, member_points=80),
+    _entry("gen-2.0", "Gen 2.0", (5, 10, 15)),
+    _entry("gen-2.5", "Gen 2.5", (10, 16, 20, 30), **_MAINTENANCE),
+    _entry("gen-2.5-special", "Gen 2.5 Special", (30,), resolutions=("auto",), **_MAINTENANCE),
+    _entry("gen-2.5-workflow", "Gen 2.5 Workflow", (30,), **_MAINTENANCE),
+    _entry("promo_gen25_discount_720p", "Gen 2.5 Promotion", (15, 30), enabled=False),
+    _entry("alt-sd2.5", "Alt SD 2.5", (30,), (30, 3, 0), **_MAINTENANCE),
 )

@@ -1,16 +1,18 @@
 """POST /videos: the submission limit, the Idempotency-Key, the charge and the task (4.4)."""
 
-import json
+import math
 import secrets
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from attrs import define, evolve, field
+from attrs.validators import ge, lt
 
 from vidgen_async.sandbox.assets import AssetStore
 from vidgen_async.sandbox.catalog import CatalogEntry
-from vidgen_async.sandbox.create_validation import Body, CreateRequest, read_body, read_request
-from vidgen_async.sandbox.ledger import Account, KeyedCreate
+from vidgen_async.sandbox.create_validation import CreateRequest, read_fields, read_request
+from vidgen_async.sandbox.input_rules import InvalidInputError
+from vidgen_async.sandbox.ledger import Account
 from vidgen_async.sandbox.media.video_content import Film, Picture, size_of
 from vidgen_async.sandbox.request_log import ReceivedCreate
 from vidgen_async.sandbox.responses import Answer, Refusal, media_type_of, not_json
@@ -32,8 +34,8 @@ class CreateHandler:
     assets: AssetStore
     tasks: dict[str, SandboxTask]
     refunds: Refunds
-    queued_for: float
-    running_for: float
+    queued_for: float = field(validator=[ge(0.0), lt(math.inf)])
+    running_for: float = field(validator=[ge(0.0), lt(math.inf)])
     submission_limit: int
     allow_unknown_fields: bool = False
     outcome: Outcome = outcome_by_prompt
@@ -45,16 +47,13 @@ class CreateHandler:
         self._count_submission(account, now)
         key = create.idempotency_key
         if key is not None and not 8 <= len(key) <= 100:
-            raise Refusal(400, "INVALID_PARAMETER", "Idempotency-Key: must be 8 to 100 characters long")
+            raise InvalidInputError("Idempotency-Key: must be 8 to 100 characters long")
         if media_type_of(create.headers) != "application/json" or create.body is None:
             raise not_json()
-        canonical = json.dumps(create.body, sort_keys=True)
-        task = self._find_replay(account, key, canonical)
+        task = self._find_replay(account, key, create.body)
         create.replayed = task is not None
         if task is None:
-            task = self._create_task(account, create.body, now)
-            if key is not None:
-                account.keys[key] = KeyedCreate(canonical, task.id)
+            task = self._create_task(account, create, now)
         create.task_id = task.id
         return _accepted_answer(task)
 
@@ -73,37 +72,27 @@ class CreateHandler:
             wait = 1 if not recent else max(1, -int(-(recent[0] + WINDOW - now) // 1))
             message = f"at most {self.submission_limit} submissions in {WINDOW:.0f} seconds"
             raise Refusal(429, "SUBMISSION_LIMIT_REACHED", message, {"Retry-After": str(wait)})
-        account.submit(now)
+        recent.append(now)
 
-    def _find_replay(self, account: Account, key: str | None, canonical: str) -> SandboxTask | None:
-        earlier = account.keys.get(key) if key is not None else None
-        if earlier is None:
-            return None
-        if earlier.body != canonical:
+    def _find_replay(self, account: Account, key: str | None, body: object) -> SandboxTask | None:
+        task_id = account.keys.get(key) if key is not None else None
+        task = self.tasks[task_id] if task_id else None
+        if task and task.request != body:
             raise Refusal(409, "IDEMPOTENCY_KEY_REUSED", "this Idempotency-Key was used with another body")
-        return self.tasks[earlier.task_id]
+        return task
 
-    def _create_task(self, account: Account, received: object, now: float) -> SandboxTask:
-        body = read_body(received, allow_unknown_fields=self.allow_unknown_fields)
-        entry = self._usable_model(body["model"])
-        request = read_request(body, entry)
-        film = self._film(account, entry, request, now)
+    def _create_task(self, account: Account, create: ReceivedCreate, now: float) -> SandboxTask:
+        fields = read_fields(create.body, allow_unknown_fields=self.allow_unknown_fields)
+        entry = self._usable_model(fields["model"])
+        film = self._film(account, entry, read_request(fields, entry), now)
         if account.balance < entry.points:
             message = f"not enough credits: {entry.points} needed, {account.balance} left"
             raise Refusal(402, "INSUFFICIENT_CREDITS", message)
-        task = self._new_task(account, body, entry, film, now)
-        failure = self.next_outcomes.pop(0) if self.next_outcomes else self.outcome(task)
-        task = evolve(task, failure=failure)
-        account.book(now, "charge", -task.points, task.id)
-        self.tasks[task.id] = task
-        self.refunds.expect(task)
-        return task
-
-    def _new_task(self, account: Account, body: Body, entry: CatalogEntry, film: Film, now: float) -> SandboxTask:
-        return SandboxTask(
+        task = SandboxTask(
             id=f"task_{secrets.token_hex(12)}",
             account=account,
-            request=body,
+            request=create.body,
+            idempotency_key=create.idempotency_key,
             model=entry.code,
             points=entry.points,
             film=film,
@@ -111,11 +100,23 @@ class CreateHandler:
             queued_for=self.queued_for,
             running_for=self.running_for,
         )
+        failure = self.next_outcomes.pop(0) if self.next_outcomes else self.outcome(task)
+        task = evolve(task, failure=failure)
+        account.book(now, "charge", -task.points, task.id)
+        self.add_task(task)
+        return task
+
+    def add_task(self, task: SandboxTask) -> None:
+        """Add a task with its Idempotency-Key and the refund to expect."""
+        self.tasks[task.id] = task
+        if task.idempotency_key is not None:
+            task.account.keys[task.idempotency_key] = task.id
+        self.refunds.expect(task)
 
     def _usable_model(self, code: str) -> CatalogEntry:
         entry = self.models.get(code)
         if entry is None:
-            raise Refusal(400, "INVALID_PARAMETER", f"model: there is no model {code!r}")
+            raise InvalidInputError(f"model: there is no model {code!r}")
         if not entry.is_usable:
             why = "in maintenance" if entry.maintenance else "not enabled"
             raise Refusal(503, "MODEL_UNAVAILABLE", f"the model {code} is {why}")
@@ -123,7 +124,7 @@ class CreateHandler:
 
     def _film(self, account: Account, entry: CatalogEntry, request: CreateRequest, now: float) -> Film:
         width, height = size_of(request.resolution, request.ratio)
-        notes = [f"{entry.code} · {request.resolution} · {request.ratio} · {request.seconds} s"]
+        notes = [entry.code, request.resolution, request.ratio, f"{request.seconds} s"]
         notes += [f"{n} {kind}" for kind, n in (("audio", request.audios), ("video", request.videos)) if n]
         pictures = tuple(self._pictures(account, request, now))
         return Film(request.prompt, request.seconds, width, height, pictures, tuple(notes))

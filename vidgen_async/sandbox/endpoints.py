@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from typing import TypedDict
 
 from attrs import define, field, frozen
 
-from vidgen_async.sandbox import json_codec
 from vidgen_async.sandbox.assets import ASSET_PATH, Asset, AssetStore, DecodedImage, decode_image
 from vidgen_async.sandbox.clock import SandboxClock
 from vidgen_async.sandbox.creates import CreateHandler
+from vidgen_async.sandbox.input_rules import InvalidInputError, read_body, structure
 from vidgen_async.sandbox.ledger import Account, Accounts
 from vidgen_async.sandbox.media.render_cache import RenderCache, RenderedVideo
 from vidgen_async.sandbox.request_log import ReceivedCreate
@@ -30,6 +31,13 @@ class Call:
     create: ReceivedCreate | None = None
 
 
+class UploadFields(TypedDict, total=False):
+    """The body of POST /files. Other fields are ignored."""
+
+    image_b64: str
+    image_url: str
+
+
 @define(kw_only=True)
 class Endpoints:
     """All operations of the service. ``service_url`` and ``links_url`` are its two origins."""
@@ -47,7 +55,6 @@ class Endpoints:
         return self.create_handler.assets
 
     def link(self, task: SandboxTask, now: float, lifetime: float | None = None) -> str:
-        """Return a signed link to the task's video."""
         return self.links_url + self.signer.sign(f"{LINKS}{task.upstream_task_id}.mp4", now, lifetime)
 
     async def handle(self, call: Call) -> Answer:
@@ -57,6 +64,8 @@ class Endpoints:
             return await _OPS[call.route.op](self, call)
         except Refusal as refusal:
             return refusal.answer
+        except InvalidInputError as error:
+            return Answer.error(400, "INVALID_PARAMETER", str(error))
 
     async def list_models(self, call: Call) -> Answer:
         self._account(call)
@@ -77,7 +86,8 @@ class Endpoints:
 
     def _read_upload(self, account: Account, raw: bytes) -> Asset | DecodedImage:
         """Runs in a thread, because an upload may be large. The URL of an own asset returns that asset (4.3)."""
-        text, url = _upload_fields(raw)
+        fields = _read_upload_fields(raw)
+        text, url = fields.get("image_b64"), fields.get("image_url")
         if text is not None:
             if ASSET_PATH.fullmatch(text.partition("?")[0]):
                 text = self.assets.base + text
@@ -135,8 +145,8 @@ class Endpoints:
 
     def _account(self, call: Call) -> Account:
         """Return the account of the API key. Only the header is read: a key in a URL is never accepted (5.4)."""
-        given = re.fullmatch(r"Bearer +(\S+)", call.headers.get("Authorization", ""), re.IGNORECASE)
-        account = self.accounts.get(given[1]) if given else None
+        match = re.fullmatch(r"Bearer +(\S+)", call.headers.get("Authorization", ""), re.IGNORECASE)
+        account = self.accounts.get(match[1]) if match else None
         if account is None:
             raise Refusal(401, "INVALID_API_KEY", "the API key is missing or invalid", {"WWW-Authenticate": "Bearer"})
         return account
@@ -158,19 +168,10 @@ class Endpoints:
         return f"{self.service_url}{PREFIX}videos/{task.id}/content"
 
 
-def _upload_fields(raw: bytes) -> tuple[str | None, str | None]:
-    try:
-        body = json_codec.read_strictly(raw)
-    except ValueError:
-        raise not_json() from None
-    if not isinstance(body, dict):
-        raise Refusal(400, "INVALID_PARAMETER", "the body must be a JSON object")
-    given = {name: body[name] for name in ("image_b64", "image_url") if name in body}
-    if not given:
-        raise Refusal(400, "INVALID_PARAMETER", "image_b64 or image_url is required")
-    if not all(isinstance(value, str) for value in given.values()):
-        raise Refusal(400, "INVALID_PARAMETER", "image_b64 and image_url must be strings")
-    return given.get("image_b64"), given.get("image_url")
+def _read_upload_fields(raw: bytes) -> UploadFields:
+    body = read_body(raw)
+    known = {name: body[name] for name in UploadFields.__annotations__ if name in body}
+    return structure(known, UploadFields, () if known else ["image_b64 or image_url: required"])
 
 
 def _range_answer(call: Call, video: RenderedVideo) -> Answer:

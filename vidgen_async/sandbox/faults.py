@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from attrs import define, evolve, field, frozen
 
-from vidgen_async.sandbox.input_rules import ANYTHING, Rule, number, string, whole_number
+from vidgen_async.sandbox.input_rules import Rule, number, string, whole_number
 from vidgen_async.sandbox.responses import JSON_TYPE, Answer
 
 Op = Literal[
@@ -45,7 +45,6 @@ Headers = Annotated[
         ),
     ),
 ]
-Body = Annotated[object, ANYTHING]
 Seconds = Annotated[float, number(0, 1e9)]
 Share = Annotated[float, number(0, 1 << 32)]
 Rate = Annotated[float, number(0.1, 1e9)]
@@ -90,7 +89,7 @@ class Fault:
     def status(
         cls,
         code: Status,
-        body: Body = None,
+        body: object = None,
         *,
         headers: Headers | None = None,
         content_type: HeaderValue | None = None,
@@ -199,7 +198,7 @@ class Fault:
     ) -> "Fault":
         """Send the real answer with parts of it replaced, e.g. ``body=b""`` for an empty video. ``length`` is sent as
         Content-Length: if the body is shorter, the connection is closed after it; if it is longer, it is cut off
-        there and looks complete."""
+        there and appears complete."""
         replaced = dict(headers or {})
         replaced |= {"Content-Type": content_type} if content_type is not None else {}
         replaced |= {"Content-Length": str(length)} if length is not None else {}

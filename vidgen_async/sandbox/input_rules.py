@@ -38,7 +38,6 @@ class Rule:
         return value
 
 
-ANYTHING = Rule("any JSON", json_codec.is_strict)
 BOOLEAN = Rule("true or false", lambda value: type(value) is bool)
 OBJECT = Rule("an object", lambda value: type(value) is dict)
 STRING = Rule("a string", lambda value: type(value) is str)
@@ -134,4 +133,5 @@ _CONVERTER = Converter(forbid_extra_keys=True)
 _CONVERTER.register_structure_hook(bool, lambda value, _: BOOLEAN.check(value))
 _CONVERTER.register_structure_hook(str, lambda value, _: STRING.check(value))
 _CONVERTER.register_structure_hook(bytes, lambda value, _: BYTES.check(value).encode("utf-8", "surrogateescape"))
+_CONVERTER.register_structure_hook_func(lambda kind: kind is object, lambda value, _: value)
 _CONVERTER.register_structure_hook_func(_has_rule, _check_and_structure)

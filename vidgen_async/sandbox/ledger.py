@@ -27,36 +27,23 @@ class LedgerEntry:
     balance: int
 
 
-@frozen
-class KeyedCreate:
-    """The body and the task of an Idempotency-Key."""
-
-    body: str
-    task_id: str
-
-
 @define
 class Account:
-    """One user of the service: an API key, a balance with its ledger, used Idempotency-Keys and recent submissions."""
+    """One user of the service: an API key, a balance with its ledger, its Idempotency-Keys and recent submissions."""
 
     name: str
     api_key: str = field(repr=False)
     balance: int = 0
     ledger: list[LedgerEntry] = field(factory=list, repr=False)
-    keys: dict[str, KeyedCreate] = field(factory=dict, repr=False)
-    #: The times of the submissions in the last 60 seconds, and the number of all submissions.
+    #: The task ids by Idempotency-Key.
+    keys: dict[str, str] = field(factory=dict, repr=False)
+    #: The times of the submissions in the last 60 seconds.
     submitted_at: deque[float] = field(factory=deque, repr=False)
-    submissions: int = field(default=0, repr=False)
 
     def book(self, at: float, kind: LedgerKind, points: int, task_id: str | None = None) -> None:
         """Add ``points`` to the balance, with a ledger entry."""
         self.balance += points
         self.ledger.append(LedgerEntry(at, kind, points, task_id, self.balance))
-
-    def submit(self, at: float) -> None:
-        """Count a submission."""
-        self.submitted_at.append(at)
-        self.submissions += 1
 
     def reset(self, at: float) -> None:
         """Restore the opening balance, without keys and submissions. The name and the API key stay."""
@@ -64,7 +51,7 @@ class Account:
         self.ledger.clear()
         self.keys.clear()
         self.submitted_at.clear()
-        self.submissions = self.balance = 0
+        self.balance = 0
         self.book(at, "opening", opening)
 
 
@@ -113,5 +100,5 @@ class Accounts(dict[str, Account]):
         return [account.name for account in self.values()]
 
     def _free_name(self) -> str:
-        taken = set(self.names)
-        return next(name for n in range(1, len(self) + 2) if (name := f"account-{n}") not in taken)
+        names = set(self.names)
+        return next(name for n in range(1, len(self) + 2) if (name := f"account-{n}") not in names)

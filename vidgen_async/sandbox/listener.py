@@ -9,8 +9,11 @@ from contextlib import suppress
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
+from vidgen_async.sandbox.request_log import OriginName
+
 BACKLOG = 1024
-Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+#: Called with the origin at which a request arrived, and the request.
+Handler = Callable[["Origin", web.BaseRequest], Awaitable[web.StreamResponse]]
 
 #: Iterations of the event loop after which a connection that was just accepted has its handler.
 SETTLING_PASSES = 3
@@ -21,7 +24,7 @@ SHUTDOWN_TIMEOUT = 0.1
 class _Connections(web.Server):
     """aiohttp's server, with a way to wait until a connection is closed."""
 
-    def __init__(self, handler: Handler) -> None:
+    def __init__(self, handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]) -> None:
         super().__init__(handler, access_log=None)
         self._closed_events: dict[RequestHandler, asyncio.Event] = {}
 
@@ -38,7 +41,8 @@ class _Connections(web.Server):
 class Origin:
     """A listening socket with a handler. With ``port`` 0 it gets a free port, and keeps it until it is closed."""
 
-    def __init__(self, host: str, port: int, handler: Handler) -> None:
+    def __init__(self, name: OriginName, host: str, port: int, handler: Handler) -> None:
+        self.name = name
         self.host = host
         self.port = port
         self._handler = handler
@@ -72,7 +76,6 @@ class Origin:
         await asyncio.sleep(0)
 
     async def wait_closed(self, request: web.BaseRequest) -> None:
-        """Return when the connection of ``request`` is closed."""
         await self._connections.wait_closed(request)
 
     async def aclose(self) -> None:
@@ -129,6 +132,6 @@ class Origin:
         assert worker is not None, "aiohttp runs every handler in a task"  # noqa: S101 - for the type checker
         self._workers.add(worker)
         try:
-            return await self._handler(request)
+            return await self._handler(self, request)
         finally:
             self._workers.discard(worker)

@@ -12,12 +12,12 @@ from vidgen_async.sandbox.clock import SandboxClock
 from vidgen_async.sandbox.endpoints import Call, Endpoints
 from vidgen_async.sandbox.faults import Fault, FaultPlan, made_up_answer
 from vidgen_async.sandbox.listener import Origin
-from vidgen_async.sandbox.request_log import OnRequest, OriginName, ReceivedRequest, RequestLog
+from vidgen_async.sandbox.request_log import OnRequest, ReceivedRequest, RequestLog
 from vidgen_async.sandbox.responses import Answer, Refusal
 from vidgen_async.sandbox.routes import Route, find_route
 from vidgen_async.sandbox.store.state_file import StateError
 from vidgen_async.sandbox.web import access_control
-from vidgen_async.sandbox.web.pages import FoundPage, PageCall, Pages
+from vidgen_async.sandbox.web.pages import FoundPage, Pages
 from vidgen_async.sandbox.wire import close_connection, read_body, send
 
 NO_FAULT = Fault(name="none")
@@ -42,16 +42,16 @@ class RequestDispatcher:
     log: RequestLog
     _poisoned: set[RequestHandler] = field(factory=set)
 
-    async def answer(self, origin: Origin, name: OriginName, request: web.BaseRequest) -> web.StreamResponse:
-        """Handle one request that arrived at ``origin``."""
+    async def answer(self, origin: Origin, request: web.BaseRequest) -> web.StreamResponse:
         path, _, query = request.raw_path.partition("?")
-        if name == "service" and (found := self.pages.find(path)) is not None:
+        if origin.name == "service" and (found := self.pages.find(path)) is not None:
             return await self._answer_page(request, found, query)
-        route = find_route(name, request.method, path)
-        received = ReceivedRequest(name, route.op, request.method, request.raw_path, self.clock.now(), request.headers)
+        route = find_route(origin.name, request.method, path)
+        received = ReceivedRequest(
+            origin.name, route.op, request.method, request.raw_path, self.clock.now(), request.headers
+        )
         self.log.add(received)
-        fault = self._fault(request, route.op)
-        self._note_fault(received, fault)
+        fault = self._take_fault(request, received)
         self.on_request(received)
         try:
             return await self._serve(origin, request, received, route, fault)
@@ -75,13 +75,9 @@ class RequestDispatcher:
             self._poisoned.add(request.protocol)
         path, _, query = request.raw_path.partition("?")
         call = Call(route, path, query, _headers_for(request.headers, fault), raw, create)
-        answer = await self._carry_out(call) if fault.made else made_up_answer(route.op)
-        return await self._respond(origin, request, received, answer, fault)
-
-    async def _carry_out(self, call: Call) -> Answer:
-        answer = await self.endpoints.handle(call)
         # There is no await in between: no other request sees a change before it is stored.
-        return self._store(answer)
+        answer = self._store(await self.endpoints.handle(call)) if fault.made else made_up_answer(route.op)
+        return await self._respond(origin, request, received, answer, fault)
 
     def _store(self, answer: Answer) -> Answer:
         """Store the changes, and return the answer, or a 503 if they could not be stored."""
@@ -93,27 +89,25 @@ class RequestDispatcher:
 
     async def _answer_page(self, request: web.BaseRequest, found: FoundPage, query: str) -> web.StreamResponse:
         try:
-            self.pages.check(request.method, request.headers)
+            access_control.check(request.method, request.headers, self.pages.host)
             raw = await read_body(request, BODY_LIMIT)
             if raw is None:
                 return close_connection(request)
-            answer = await self.pages.answer(found, PageCall(request.method, query, request.headers, raw))
+            answer = await self.pages.answer(found, request.method, query, raw)
         except Refusal as refusal:
             answer = refusal.answer
         return await send(request, access_control.with_page_headers(self._store(answer)), NO_FAULT)
 
-    def _fault(self, request: web.BaseRequest, op: str) -> Fault:
-        if request.protocol in self._poisoned:
-            self._poisoned.discard(request.protocol)
-            return DROPPED
-        return self.faults.take(op) or NO_FAULT
-
-    def _note_fault(self, received: ReceivedRequest, fault: Fault) -> None:
-        if fault is NO_FAULT:
-            return
+    def _take_fault(self, request: web.BaseRequest, received: ReceivedRequest) -> Fault:
+        """Return the fault of a request, and log its name."""
+        fault = DROPPED if request.protocol in self._poisoned else self.faults.take(received.op)
+        self._poisoned.discard(request.protocol)
+        if fault is None:
+            return NO_FAULT
         received.fault = fault.name
         if received.create:
             received.create.fault = fault.name
+        return fault
 
     async def _respond(
         self, origin: Origin, request: web.BaseRequest, received: ReceivedRequest, answer: Answer, fault: Fault
@@ -134,7 +128,7 @@ class RequestDispatcher:
 
 def _parse(raw: bytes) -> Any:
     try:
-        return json_codec.read_strictly(raw)
+        return json_codec.read(raw)
     except ValueError:
         return None
 

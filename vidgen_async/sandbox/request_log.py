@@ -81,7 +81,6 @@ class RequestLog:
             self.creates.append(request.create)
 
     def clear(self) -> None:
-        """Remove everything."""
         self.creates.clear()
         self.requests.clear()
 

@@ -10,8 +10,6 @@ from attrs import evolve, field, frozen
 from vidgen_async.sandbox.json_codec import DEEPEST
 
 JSON_TYPE = "application/json; charset=utf-8"
-#: An offset with more digits is beyond the end of every video.
-OFFSET_DIGITS = 18
 
 
 @frozen
@@ -24,9 +22,8 @@ class Answer:
 
     @classmethod
     def json(cls, status: int, value: Any) -> "Answer":
-        """Return an answer with ``value`` as its JSON body."""
-        body = json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
-        return cls(status, body, {"Content-Type": JSON_TYPE})
+        """Return an answer with ``value`` as its JSON body, in ASCII, which can hold lone surrogates too."""
+        return cls(status, json.dumps(value, allow_nan=False).encode(), {"Content-Type": JSON_TYPE})
 
     @classmethod
     def error(cls, status: int, code: str, message: str) -> "Answer":
@@ -34,7 +31,6 @@ class Answer:
         return cls.json(status, {"error": {"code": code, "message": message}})
 
     def with_headers(self, headers: Mapping[str, str]) -> "Answer":
-        """Return the answer with these headers added or replaced."""
         replaced = {name.lower() for name in headers}
         others = {name: text for name, text in self.headers.items() if name.lower() not in replaced}
         return evolve(self, headers={**others, **headers})
@@ -54,7 +50,6 @@ def media_type_of(headers: Mapping[str, str]) -> str:
 
 
 def not_json() -> Refusal:
-    """Return the refusal of a body that is not JSON."""
     message = f"the body must be JSON, nested at most {DEEPEST} deep, with Content-Type: application/json"
     return Refusal(400, "INVALID_PARAMETER", message)
 
@@ -63,13 +58,13 @@ def video_answer(data: bytes, etag: str, range_header: str | None, if_range: str
     """Return 200 with the whole video, 206 with the requested range, or 416 for a range beyond the end.
 
     As HTTP requires, a header that is not a single byte range is ignored, and so is a range whose ``If-Range`` does
-    not match.
+    not match. An offset of more than 18 digits is not a byte range here.
     """
     headers = {"Content-Type": "video/mp4", "Accept-Ranges": "bytes", "ETag": etag}
-    asked = re.fullmatch(r"\s*bytes\s*=\s*([0-9]*)\s*-\s*([0-9]*)\s*", range_header or "")
-    if asked is None or asked.groups() == ("", "") or if_range not in (None, etag):
+    match = re.fullmatch(r"\s*bytes\s*=\s*([0-9]{0,18})\s*-\s*([0-9]{0,18})\s*", range_header or "")
+    if match is None or match.groups() == ("", "") or if_range not in (None, etag):
         return Answer(200, data, headers)
-    first, last = _bounds(asked[1], asked[2], len(data))
+    first, last = _bounds(match[1], match[2], len(data))
     if first >= len(data) or first > last:
         refused = Answer.error(
             416, "RANGE_NOT_SATISFIABLE", f"the range is beyond the end of the video; size: {len(data)} bytes"
@@ -81,10 +76,5 @@ def video_answer(data: bytes, etag: str, range_header: str | None, if_range: str
 
 def _bounds(first: str, last: str, size: int) -> tuple[int, int]:
     if not first:
-        return max(0, size - _offset(last)) if _offset(last) else size, size - 1
-    return _offset(first), min(_offset(last), size - 1) if last else size - 1
-
-
-def _offset(digits: str) -> int:
-    significant = digits.lstrip("0") or "0"
-    return int(significant) if len(significant) <= OFFSET_DIGITS else 10**OFFSET_DIGITS
+        return size - min(int(last), size), size - 1
+    return int(first), min(int(last), size - 1) if last else size - 1

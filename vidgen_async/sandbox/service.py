@@ -3,12 +3,9 @@
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
-
-from aiohttp import web
 
 from vidgen_async.sandbox.assets import RETENTION, AssetStore
 from vidgen_async.sandbox.catalog import SNAPSHOT
@@ -19,7 +16,7 @@ from vidgen_async.sandbox.ledger import DEFAULT_BALANCE, Accounts
 from vidgen_async.sandbox.listener import Origin
 from vidgen_async.sandbox.media.render_cache import RenderCache
 from vidgen_async.sandbox.request_handler import RequestDispatcher
-from vidgen_async.sandbox.request_log import OnRequest, OriginName
+from vidgen_async.sandbox.request_log import OnRequest
 from vidgen_async.sandbox.responses import Answer
 from vidgen_async.sandbox.signed_links import WEEK, LinkSigner
 from vidgen_async.sandbox.state import SandboxState
@@ -60,7 +57,8 @@ class Sandbox(SandboxState):
             the secret of the links. A sandbox that is opened with it again continues where the last one ended, even if
             that was killed. The changes of a request are stored before its answer is sent (503 if that fails), and
             changes from Python with the next answer or on closing. Stored accounts keep their credits; those of the
-            arguments are added to them. Ports, faults and received requests are not stored.
+            arguments are added to them. Ports, faults, planned failures, received requests and the submissions that
+            count for the limit are not stored.
         on_request: Called in the event loop with every request when it arrives, and again when it has been handled. It
             must not raise.
 
@@ -114,7 +112,7 @@ class Sandbox(SandboxState):
         for name, credits_left in (accounts or {}).items():
             self.add_account(name=name, balance=credits_left)
         self._persistence = None if state is None else Persistence(StateFile(Path(state)), endpoints)
-        self._dispatcher = RequestDispatcher(
+        dispatcher = RequestDispatcher(
             clock=self.clock,
             endpoints=endpoints,
             faults=self.faults,
@@ -123,8 +121,8 @@ class Sandbox(SandboxState):
             on_request=on_request or (lambda _: None),
             log=self._log,
         )
-        self._service = Origin(host, port, partial(self._answer, "service"))
-        self._links = Origin(host, links_port, partial(self._answer, "links"))
+        self._service = Origin("service", host, port, dispatcher.answer)
+        self._links = Origin("links", host, links_port, dispatcher.answer)
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -173,11 +171,6 @@ class Sandbox(SandboxState):
         finally:
             await self.accept()
 
-    async def _answer(self, name: OriginName, request: web.BaseRequest) -> web.StreamResponse:
-        origin = self._service if name == "service" else self._links
-        return await self._dispatcher.answer(origin, name, request)
-
     def _pages(self) -> Pages:
-        """Return the pages beside the paths of the service."""
         openapi = {"GET": lambda _: Answer.json(200, describe(self.base_url))}
         return Pages({**console_pages(self), "/openapi.json": openapi, **control_pages(self)}, self.host)

@@ -28,16 +28,15 @@ class LinkSigner:
 
     def check(self, path: str, query: str, now: float) -> None:
         """Raise a Refusal (401) for a link that was changed, is incomplete, or has expired."""
-        given = dict(parse_qsl(query, keep_blank_values=True))
-        expires = given.get("exp", "")
+        parameters = dict(parse_qsl(query, keep_blank_values=True))
+        expires = parameters.get("exp", "")
         signature = self._signature(path, expires).encode()
-        if not hmac.compare_digest(signature, given.get("sig", "").encode("utf-8", "replace")):
+        if not hmac.compare_digest(signature, parameters.get("sig", "").encode("utf-8", "replace")):
             raise Refusal(401, "INVALID_LINK", "the signature of the link is invalid")
         if now >= int(expires):
             raise Refusal(401, "LINK_EXPIRED", "the link has expired; query the task again for the latest one")
 
     def token(self, path: str) -> str:
-        """Return the token of the reference asset at ``path``."""
         return base64.urlsafe_b64encode(self._digest(f"asset {path}")).decode()
 
     def _signature(self, path: str, expires: str) -> str:

@@ -2,7 +2,7 @@
 
 import heapq
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import Any, Literal
 
 from attrs import define, field, frozen
@@ -37,6 +37,7 @@ class SandboxTask:
     queued_for: float
     running_for: float
     failure: Failure | None = None
+    idempotency_key: str | None = field(default=None, repr=False)
 
     @property
     def prompt(self) -> str:
@@ -104,6 +105,11 @@ class Refunds:
     def expect(self, task: SandboxTask) -> None:
         if task.failure and task.failure.refund:
             heapq.heappush(self._due, (task.ends_at, task.id, task))
+
+    def remove(self, task_ids: Container[str | None]) -> None:
+        """Remove the refunds of these tasks, which were booked before."""
+        self._due = [due for due in self._due if due[1] not in task_ids]
+        heapq.heapify(self._due)
 
     def clear(self) -> None:
         self._due.clear()

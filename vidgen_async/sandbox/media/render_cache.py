@@ -45,7 +45,6 @@ class RenderCache:
         self._pool = ThreadPoolExecutor(max(2, os.cpu_count() or 2), "sandbox")
 
     async def run(self, work: Callable[..., T], *arguments: object) -> T:
-        """Run ``work(*arguments)`` in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, work, *arguments)
 
     async def video(self, film: Film) -> RenderedVideo:

@@ -1,11 +1,11 @@
 """Stores what a sandbox holds as records in a state file, and restores it from there.
 
-Accounts, ledgers, Idempotency-Keys, submissions, tasks and uploads grow at their end: only their new members are
-written. After a deletion or a reset everything is written anew. Received creates and requests are not stored.
+Accounts, ledgers, tasks and uploads grow at their end: only their new members are written. After a deletion or a reset
+everything is written anew.
 """
 
 import time
-from collections.abc import Iterator, Mapping, Reversible
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,10 @@ from cattrs import BaseValidationError, Converter, transform_error
 
 from vidgen_async.sandbox.assets import Asset
 from vidgen_async.sandbox.catalog import CatalogEntry
-from vidgen_async.sandbox.creates import WINDOW
 from vidgen_async.sandbox.endpoints import Endpoints
-from vidgen_async.sandbox.ledger import Account, KeyedCreate, LedgerEntry
-from vidgen_async.sandbox.store.state_file import StateError, StateFile
-from vidgen_async.sandbox.tasks import Failure, SandboxTask
+from vidgen_async.sandbox.ledger import Account, LedgerEntry
+from vidgen_async.sandbox.store.state_file import Record, StateError, StateFile
+from vidgen_async.sandbox.tasks import SandboxTask
 
 #: Seconds by which the stored time may differ from the clock before the time is written again.
 TOLERANCE = 0.01
@@ -31,7 +30,6 @@ class Settings:
 
     link_secret: str
     models: tuple[CatalogEntry, ...]
-    next_outcomes: tuple[Failure | None, ...]
 
 
 @frozen
@@ -50,8 +48,6 @@ class StoredTime:
 RECORD_TYPES: Mapping[str, Any] = {
     "account": tuple[str, str],
     "entry": tuple[Account, LedgerEntry],
-    "key": tuple[Account, tuple[str, KeyedCreate]],
-    "submission": tuple[Account, float],
     "task": SandboxTask,
     "asset": Asset,
     "settings": Settings,
@@ -60,29 +56,8 @@ RECORD_TYPES: Mapping[str, Any] = {
 
 
 @frozen
-class Series:
-    """Members of one kind, of one account or of all, that are only appended. ``size`` also counts expired members."""
-
-    kind: str
-    account: Account | None
-    size: int
-    members: Reversible[Any]
-
-    @property
-    def prefix(self) -> str:
-        """What the ids of its records begin with."""
-        return f"{self.account.name}/" if self.account else ""
-
-    def newest(self, stored: int) -> Iterator[tuple[str, str, Any]]:
-        """Return what to write when ``stored`` members are in the file, without a walk over those."""
-        members = list(islice(reversed(self.members), max(0, self.size - stored)))[::-1]
-        for n, member in enumerate(members, self.size - len(members)):
-            yield self.kind, f"{self.prefix}{n}", (self.account, member) if self.account else member
-
-
-@frozen
 class Progress:
-    """What the file holds: the size of each series, the number of deletions before it, the settings and the time."""
+    """What the file holds: the lengths of the lists by kind and account, and the number of deletions before it."""
 
     deletions: int = 0
     sizes: Mapping[tuple[str, str], int] = field(factory=dict)
@@ -133,7 +108,6 @@ class Persistence:
             raise
 
     def close(self) -> None:
-        """Store what has changed and close the file."""
         try:
             self.save()
         finally:
@@ -147,44 +121,43 @@ class Persistence:
         """
         after, before = self._progress(self._stored.time), self._stored
         replace_all = after.deletions != before.deletions
-        changes = list(self._changes(Progress() if replace_all else before, after))
-        if changes:
-            records = [(kind, record_id, self._converter.unstructure(value)) for kind, record_id, value in changes]
+        if records := list(self._changes(Progress() if replace_all else before, after)):
             self._file.write(records, replace_all=replace_all)
             self._stored = after
 
     def _progress(self, stored_time: StoredTime | None) -> Progress:
         """Return what the file holds once everything is stored."""
-        endpoints, creates, clock = self._endpoints, self._endpoints.create_handler, self._endpoints.clock
+        endpoints, clock = self._endpoints, self._endpoints.clock
         now = StoredTime(clock.now(), time.time(), clock.speed)
         if stored_time and abs(now.sandbox - stored_time.now()) <= TOLERANCE and now.speed == stored_time.speed:
             now = stored_time
         return Progress(
             deletions=endpoints.assets.deletions,
-            sizes={(series.kind, series.prefix): series.size for series in self._series()},
-            settings=Settings(
-                endpoints.signer.secret.hex(), tuple(creates.models.values()), tuple(creates.next_outcomes)
-            ),
+            sizes={(kind, account): len(members) for kind, account, members in self._lists()},
+            settings=Settings(endpoints.signer.secret.hex(), tuple(endpoints.create_handler.models.values())),
             time=now,
         )
 
-    def _series(self) -> Iterator[Series]:
-        accounts, tasks, assets = self._endpoints.accounts, self._endpoints.create_handler.tasks, self._endpoints.assets
-        yield Series("account", None, len(accounts), [(account.name, account.api_key) for account in accounts.values()])
+    def _lists(self) -> Iterator[tuple[str, str, Any]]:
+        """Return what only grows: the kind, the account if each account has its own list, and the members."""
+        accounts = self._endpoints.accounts
+        yield "account", "", [(account.name, account.api_key) for account in accounts.values()]
         for account in accounts.values():
-            yield Series("entry", account, len(account.ledger), account.ledger)
-            yield Series("key", account, len(account.keys), account.keys.items())
-            yield Series("submission", account, account.submissions, account.submitted_at)
-        yield Series("task", None, len(tasks), tasks.values())
-        yield Series("asset", None, len(assets), assets)
+            yield "entry", account.name, account.ledger
+        yield "task", "", self._endpoints.create_handler.tasks.values()
+        yield "asset", "", self._endpoints.assets
 
-    def _changes(self, before: Progress, after: Progress) -> Iterator[tuple[str, str, Any]]:
-        for series in self._series():
-            yield from series.newest(before.sizes.get((series.kind, series.prefix), 0))
+    def _changes(self, before: Progress, after: Progress) -> Iterator[Record]:
+        for kind, account, members in self._lists():
+            stored = before.sizes.get((kind, account), 0)
+            # From the end, without a walk over the members that are stored.
+            new = list(islice(reversed(members), max(0, len(members) - stored)))[::-1]
+            for n, member in enumerate(self._converter.unstructure(new), stored):
+                yield kind, f"{account}/{n}", [account, member] if account else member
         if after.settings != before.settings:
-            yield "settings", "", after.settings
+            yield "settings", "", self._converter.unstructure(after.settings)
         if after.time != before.time:
-            yield "time", "", after.time
+            yield "time", "", self._converter.unstructure(after.time)
 
     def _restore(self) -> None:
         latest: dict[str, Any] = {}
@@ -208,34 +181,22 @@ class Persistence:
             case "entry", (account, entry):
                 account.ledger.append(entry)
                 account.balance = entry.balance
-            case "key", (account, (key, create)):
-                account.keys[key] = create
-            case "submission", (account, at):
-                account.submit(at)
-                while account.submitted_at[0] <= at - WINDOW:
-                    account.submitted_at.popleft()
             case "task", task:
-                self._endpoints.create_handler.tasks[task.id] = task
+                self._endpoints.create_handler.add_task(task)
             case "asset", asset:
                 self._endpoints.assets.put(asset)
 
     def _restore_settings(self, settings: Settings, stored_time: StoredTime) -> None:
-        """Restore the settings, the time, and what follows from all records together."""
+        """Restore the settings, the time, and the refunds that are still due."""
         creates = self._endpoints.create_handler
+        entries = [entry for account in self._endpoints.accounts.values() for entry in account.ledger]
+        if missing := {entry.task_id for entry in entries} - {None, *creates.tasks}:
+            raise ValueError(f"the ledger names tasks that are not stored: {', '.join(map(str, missing))}")
+        creates.refunds.remove({entry.task_id for entry in entries if entry.kind == "refund"})
         self._endpoints.signer.secret = bytes.fromhex(settings.link_secret)
         creates.models.clear()
         creates.models.update((entry.code, entry) for entry in settings.models)
-        creates.next_outcomes[:] = settings.next_outcomes
-        refunded, newest = set(), stored_time.now()
-        for account in self._endpoints.accounts.values():
-            if missing := {create.task_id for create in account.keys.values()} - creates.tasks.keys():
-                raise ValueError(f"an Idempotency-Key belongs to tasks that are not stored: {', '.join(missing)}")
-            refunded |= {entry.task_id for entry in account.ledger if entry.kind == "refund"}
-            newest = max([newest, *(entry.at for entry in account.ledger)])
-        for task in creates.tasks.values():
-            if task.id not in refunded:
-                creates.refunds.expect(task)
-        self._endpoints.clock.start_at(newest)
+        self._endpoints.clock.start_at(max([stored_time.now(), *(entry.at for entry in entries)]))
         self._stored = self._progress(stored_time)
 
     def _read_blob(self, digest: str) -> bytes:

@@ -14,7 +14,7 @@ from typing import Any
 FILE_NAME = "sandbox.db"
 #: Identifies our files among other SQLite files.
 APPLICATION_ID = 0x56675362
-FORMAT = 2
+FORMAT = 3
 
 # A commit has reached the operating system when it returns: a killed process loses no committed record.
 SETTINGS = ("locking_mode = EXCLUSIVE", "journal_mode = WAL", "synchronous = NORMAL")
@@ -88,7 +88,6 @@ class StateFile:
                 db.execute("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?)", row)
 
     def put_blob(self, content: bytes) -> str:
-        """Store ``content`` and return its digest."""
         digest = hashlib.sha256(content).hexdigest()
         path = self._blobs / digest
         with self._state_errors():
@@ -100,7 +99,6 @@ class StateFile:
         return digest
 
     def get_blob(self, digest: str) -> bytes:
-        """Return the content that was stored under a digest."""
         path = self._blobs / digest
         try:
             content = path.read_bytes()

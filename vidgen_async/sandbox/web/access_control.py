@@ -21,7 +21,6 @@ HEADERS = {
 
 
 def with_page_headers(answer: Answer) -> Answer:
-    """Return the answer of a page with the headers of all pages."""
     return answer.with_headers(HEADERS | dict(answer.headers))
 
 
@@ -49,7 +48,6 @@ def _has_body(headers: Mapping[str, str]) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only this machine can reach an address."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -42,8 +42,6 @@ Changes = TypedDict(  # noqa: UP013 - the names are those of the wire
 
 
 class NewModel(Changes):
-    """A new entry."""
-
     code: Required[Code]
 
 
@@ -59,7 +57,6 @@ def new_entry(fields: Mapping[str, Any], models: Mapping[str, CatalogEntry]) -> 
 
 
 def changed_entry(fields: Mapping[str, Any], entry: CatalogEntry) -> CatalogEntry:
-    """Return the entry with these fields changed."""
     return evolve(entry, **_by_attribute(structure(fields, Changes)))
 
 

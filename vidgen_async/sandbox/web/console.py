@@ -9,8 +9,6 @@ from functools import cache, partial
 from importlib.resources import files
 from pathlib import PurePath
 
-from attrs import field, frozen
-
 from vidgen_async.sandbox.responses import Answer, Refusal
 from vidgen_async.sandbox.state import SandboxState
 from vidgen_async.sandbox.web.pages import Page, PageCall
@@ -24,16 +22,7 @@ _TYPES = {
 }
 
 
-@frozen
-class ConsoleFile:
-    """One file of the console."""
-
-    content: bytes = field(repr=False)
-    content_type: str
-
-
 def console_pages(sandbox: SandboxState) -> Mapping[str, Mapping[str, Page]]:
-    """Return the page and its files, by path and method."""
     return {
         "/": {"GET": partial(_page, sandbox)},
         "/sandbox/console/{file}": {"GET": partial(_file, sandbox)},
@@ -46,10 +35,7 @@ def _page(sandbox: SandboxState, _: PageCall) -> Answer:
 
 
 def _file(sandbox: SandboxState, call: PageCall) -> Answer:
-    name = call.names["file"]
-    if name not in _files():
-        raise Refusal(404, "NOT_FOUND", f"the console has no file {name!r}")
-    return _answer(sandbox, name)
+    return _answer(sandbox, call.names["file"])
 
 
 async def _video(sandbox: SandboxState, call: PageCall) -> Answer:
@@ -63,24 +49,21 @@ async def _video(sandbox: SandboxState, call: PageCall) -> Answer:
 
 
 def _answer(sandbox: SandboxState, name: str) -> Answer:
-    file = _files()[name]
+    if name not in _files():
+        raise Refusal(404, "NOT_FOUND", f"the console has no file {name!r}")
     headers = {
-        "Content-Type": file.content_type,
+        "Content-Type": _TYPES[PurePath(name).suffix],
         "Content-Security-Policy": _policy(sandbox.links_url),
         "Referrer-Policy": "no-referrer",
     }
-    return Answer(200, file.content, headers)
+    return Answer(200, _files()[name], headers)
 
 
 @cache
-def _files() -> Mapping[str, ConsoleFile]:
-    """Return the files of the console, which are read on the first request."""
+def _files() -> Mapping[str, bytes]:
+    """Return the contents of the console's files, which are read on the first request."""
     directory = files("vidgen_async.sandbox.web").joinpath("static").iterdir()
-    return {
-        file.name: ConsoleFile(file.read_bytes(), _TYPES[PurePath(file.name).suffix])
-        for file in directory
-        if PurePath(file.name).suffix in _TYPES
-    }
+    return {file.name: file.read_bytes() for file in directory if PurePath(file.name).suffix in _TYPES}
 
 
 def _policy(links_url: str) -> str:

@@ -9,11 +9,20 @@ from urllib.parse import parse_qs
 
 from attrs import frozen
 
-from vidgen_async.sandbox import json_codec
 from vidgen_async.sandbox.faults import OPS
-from vidgen_async.sandbox.input_rules import STRING, Rule, number, read_body, show, string, structure, whole_number
+from vidgen_async.sandbox.input_rules import (
+    STRING,
+    InvalidInputError,
+    Rule,
+    number,
+    read_body,
+    show,
+    string,
+    structure,
+    whole_number,
+)
 from vidgen_async.sandbox.ledger import DEFAULT_BALANCE, KEY_RULE, NAME_RULE
-from vidgen_async.sandbox.responses import JSON_TYPE, Answer, Refusal
+from vidgen_async.sandbox.responses import Answer, Refusal
 from vidgen_async.sandbox.state import SandboxState
 from vidgen_async.sandbox.tasks import DEFAULT_REASON
 from vidgen_async.sandbox.web.catalog_input import changed_entry, new_entry
@@ -65,9 +74,8 @@ class PlannedFailure(TypedDict, total=False):
 
 
 def control_pages(sandbox: SandboxState) -> Mapping[str, Mapping[str, Page]]:
-    """Return every control path with its methods."""
     control = _Control(sandbox)
-    paths: Mapping[str, Mapping[str, Page]] = {
+    return {
         "/sandbox/state": {"GET": control.show_state},
         "/sandbox/ledger": {"GET": control.show_ledger},
         "/sandbox/creates": {"GET": control.show_creates},
@@ -87,7 +95,6 @@ def control_pages(sandbox: SandboxState) -> Mapping[str, Mapping[str, Page]]:
         "/sandbox/assets/{id}": {"DELETE": control.delete_asset},
         "/sandbox/reset": {"POST": control.reset},
     }
-    return paths
 
 
 @frozen
@@ -98,51 +105,50 @@ class _Control:
 
     def show_state(self, call: PageCall) -> Answer:
         query = structure(_query(call), StateQuery)
-        return _json_answer(200, state_of(self.sandbox, int(query.get("limit", DEFAULT_LIMIT))))
+        return Answer.json(200, state_of(self.sandbox, int(query.get("limit", DEFAULT_LIMIT))))
 
     def show_ledger(self, call: PageCall) -> Answer:
-        fields, account, problems = _query(call), None, []
+        query = structure(_query(call), LedgerQuery)
         try:
-            account = self.sandbox.account(fields["account"]) if "account" in fields else None
+            account = self.sandbox.account(query["account"]) if "account" in query else None
         except LookupError as error:
-            problems.append(f"account: {error.args[0]}")
-        structure(fields, LedgerQuery, problems)
-        return _json_answer(200, {"ledger": ledger_view(self.sandbox, account=account)})
+            raise InvalidInputError(f"account: {error.args[0]}") from None
+        return Answer.json(200, {"ledger": ledger_view(self.sandbox, account=account)})
 
     def show_creates(self, _: PageCall) -> Answer:
-        return _json_answer(200, {"creates": [create_view(create) for create in self.sandbox.creates]})
+        return Answer.json(200, {"creates": [create_view(create) for create in self.sandbox.creates]})
 
     def show_requests(self, _: PageCall) -> Answer:
-        return _json_answer(200, {"requests": [request_view(request) for request in self.sandbox.requests]})
+        return Answer.json(200, {"requests": [request_view(request) for request in self.sandbox.requests]})
 
     def show_faults(self, _: PageCall) -> Answer:
         available = [form.as_json() for form in FORMS.values()]
-        return _json_answer(200, {**self._planned(), "ops": list(OPS), "available": available})
+        return Answer.json(200, {**self._planned(), "ops": list(OPS), "available": available})
 
     def plan_fault(self, call: PageCall) -> Answer:
-        return _json_answer(201, planned_as_json(plan(self.sandbox.faults, read_body(call.body))))
+        return Answer.json(201, planned_as_json(plan(self.sandbox.faults, read_body(call.body))))
 
     def clear_faults(self, _: PageCall) -> Answer:
         self.sandbox.faults.clear()
-        return _json_answer(200, self._planned())
+        return Answer.json(200, self._planned())
 
     def remove_fault(self, call: PageCall) -> Answer:
         try:
             self.sandbox.faults.remove(call.names["id"])
         except KeyError:
             raise _missing("fault", call.names["id"], [fault.id for fault in self.sandbox.faults.planned]) from None
-        return _json_answer(200, self._planned())
+        return Answer.json(200, self._planned())
 
     def set_clock(self, call: PageCall) -> Answer:
         fields, clock = read_body(call.body), self.sandbox.clock
         change = structure(fields, ClockChange, [] if fields else ["speed or advance: required"])
         clock.speed = change.get("speed", clock.speed)
         clock.advance(change.get("advance", 0))
-        return _json_answer(200, {"now": clock.now(), "speed": clock.speed})
+        return Answer.json(200, {"now": clock.now(), "speed": clock.speed})
 
     def show_accounts(self, _: PageCall) -> Answer:
         self.sandbox.settle()
-        return _json_answer(200, {"accounts": [account_view(account) for account in self.sandbox.accounts.values()]})
+        return Answer.json(200, {"accounts": [account_view(account) for account in self.sandbox.accounts.values()]})
 
     def add_account(self, call: PageCall) -> Answer:
         fields = read_body(call.body)
@@ -152,7 +158,7 @@ class _Control:
         checked = structure(fields, NewAccount, self.sandbox.accounts.problems(name, api_key))
         balance = checked.get("balance", DEFAULT_BALANCE)
         account = self.sandbox.add_account(name=name, api_key=api_key, balance=balance)
-        return _json_answer(201, account_view(account))
+        return Answer.json(201, account_view(account))
 
     def set_balance(self, call: PageCall) -> Answer:
         try:
@@ -160,12 +166,12 @@ class _Control:
         except LookupError as error:
             raise Refusal(404, "NOT_FOUND", error.args[0]) from None
         self.sandbox.set_balance(account, structure(read_body(call.body), BalanceChange)["balance"])
-        return _json_answer(200, account_view(account))
+        return Answer.json(200, account_view(account))
 
     def add_model(self, call: PageCall) -> Answer:
         entry = new_entry(read_body(call.body), self.sandbox.models)
         self.sandbox.add_model(entry)
-        return _json_answer(201, entry.as_json())
+        return Answer.json(201, entry.as_json())
 
     def change_model(self, call: PageCall) -> Answer:
         code = call.names["code"]
@@ -173,13 +179,13 @@ class _Control:
             raise _missing("model", code, list(self.sandbox.models))
         entry = changed_entry(read_body(call.body), self.sandbox.models[code])
         self.sandbox.add_model(entry)
-        return _json_answer(200, entry.as_json())
+        return Answer.json(200, entry.as_json())
 
     def fail_next(self, call: PageCall) -> Answer:
         failure = structure(read_body(call.body), PlannedFailure)
         reason, refund = failure.get("reason", DEFAULT_REASON), failure.get("refund", True)
         self.sandbox.fail_next_task(reason, refund=refund)
-        return _json_answer(201, {"reason": reason, "refund": refund})
+        return Answer.json(201, {"reason": reason, "refund": refund})
 
     def delete_asset(self, call: PageCall) -> Answer:
         asset_id = call.names["id"]
@@ -187,20 +193,15 @@ class _Control:
             self.sandbox.delete_asset(asset_id)
         except KeyError:
             raise Refusal(404, "NOT_FOUND", f"there is no asset {show(asset_id)}") from None
-        return _json_answer(200, {"deleted": asset_id})
+        return Answer.json(200, {"deleted": asset_id})
 
     def reset(self, call: PageCall) -> Answer:
         structure(read_body(call.body), NoFields)
         self.sandbox.reset()
-        return _json_answer(200, {"counts": counts_of(self.sandbox)})
+        return Answer.json(200, {"counts": counts_of(self.sandbox)})
 
     def _planned(self) -> dict[str, Any]:
         return {"planned": [planned_as_json(planned) for planned in self.sandbox.faults.planned]}
-
-
-def _json_answer(status: int, value: Any) -> Answer:
-    """Return JSON in ASCII, which every parser accepts, also with lone surrogates in prompts and headers."""
-    return Answer(status, json_codec.encode(value), {"Content-Type": JSON_TYPE})
 
 
 def _query(call: PageCall) -> dict[str, str]:

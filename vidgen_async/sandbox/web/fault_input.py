@@ -3,7 +3,6 @@
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from functools import cached_property
 from types import UnionType
 from typing import Annotated, Any, NotRequired, TypedDict, Union, get_args, get_origin, get_type_hints
 
@@ -25,7 +24,9 @@ TYPE_NAMES = {int: "integer", float: "number", str: "string", bytes: "string", b
 
 #: The faults whose arguments are JSON.
 NAMES = [
-    name for name, made in vars(Fault).items() if isinstance(made, classmethod) and name[0] != "_" and name != "edit"
+    name
+    for name, method in vars(Fault).items()
+    if isinstance(method, classmethod) and name[0] != "_" and name != "edit"
 ]
 
 
@@ -41,29 +42,28 @@ class FaultRequest(TypedDict):
 
 @frozen
 class FaultForm:
-    """A fault that can be planned by name. ``types`` are the types of its arguments, with their rules."""
+    """A fault that can be planned by name: the types of its arguments with their rules, and the defaults."""
 
     name: str
     make: Callable[..., Fault]
-    parameters: Mapping[str, inspect.Parameter]
     types: Mapping[str, Any]
+    defaults: Mapping[str, Any]
+    #: The type of a request for this fault.
+    request: type[Any]
 
     @classmethod
     def of(cls, name: str) -> "FaultForm":
         make = getattr(Fault, name)
         hints = get_type_hints(make, include_extras=True)
-        parameters = inspect.signature(make).parameters
-        return cls(name, make, parameters, {argument: hints[argument] for argument in parameters})
-
-    @cached_property
-    def request(self) -> type[Any]:
-        """The type of a request for this fault."""
-        types = {name: kind if self._is_required(name) else NotRequired[kind] for name, kind in self.types.items()}
-        # They are made of a signature, which type checkers do not allow.
-        make: Any = TypedDict
-        fields = get_type_hints(FaultRequest, include_extras=True)
-        request: type[Any] = make("FaultRequest", {**fields, "args": Annotated[make("Arguments", types), OBJECT]})
-        return request
+        parameters = inspect.signature(make).parameters.items()
+        types = {argument: hints[argument] for argument, _ in parameters}
+        defaults = {argument: found.default for argument, found in parameters if found.default is not found.empty}
+        # These types are made of a signature, which type checkers do not allow.
+        typed_dict: Any = TypedDict
+        fields = {argument: NotRequired[kind] if argument in defaults else kind for argument, kind in types.items()}
+        arguments: Any = typed_dict("Arguments", fields)
+        request = get_type_hints(FaultRequest, include_extras=True) | {"args": Annotated[arguments, OBJECT]}
+        return cls(name, make, types, defaults, typed_dict("FaultRequest", request))
 
     def as_json(self) -> dict[str, Any]:
         """Return what an input form needs: each argument with its type, and its default unless it is required."""
@@ -73,16 +73,13 @@ class FaultForm:
             "args": [
                 {
                     "name": name,
-                    "type": _type_name(self.types[name]),
-                    "default": None if self._is_required(name) else _as_json(parameter.default),
-                    "required": self._is_required(name),
+                    "type": _type_name(kind),
+                    "default": _as_json(self.defaults.get(name)),
+                    "required": name not in self.defaults,
                 }
-                for name, parameter in self.parameters.items()
+                for name, kind in self.types.items()
             ],
         }
-
-    def _is_required(self, name: str) -> bool:
-        return self.parameters[name].default is inspect.Parameter.empty
 
 
 FORMS: Mapping[str, FaultForm] = {name: FaultForm.of(name) for name in NAMES}

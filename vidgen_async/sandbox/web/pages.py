@@ -1,6 +1,8 @@
 """The sandbox's own pages: they need no key, are not logged as requests, and have no faults."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from functools import cache
 from inspect import isawaitable
 from urllib.parse import unquote
 
@@ -8,18 +10,15 @@ from attrs import field, frozen
 
 from vidgen_async.sandbox.input_rules import InvalidInputError
 from vidgen_async.sandbox.responses import Answer, Refusal
-from vidgen_async.sandbox.web import access_control
 
 
 @frozen
 class PageCall:
     """A request for a page that was read completely. ``names`` are the variable segments of its path."""
 
-    method: str
     query: str
-    headers: Mapping[str, str] = field(repr=False)
     body: bytes = field(repr=False)
-    names: Mapping[str, str] = field(factory=dict)
+    names: Mapping[str, str]
 
 
 Page = Callable[[PageCall], Answer | Awaitable[Answer]]
@@ -36,42 +35,28 @@ class Pages:
 
     def find(self, path: str) -> FoundPage | None:
         """Return the pages of a path by method, and its variable segments; None for a path of the service."""
-        segments = path.split("/")
         for shape, methods in self.pages.items():
-            names = _match(shape.split("/"), segments)
-            if names is not None:
-                return methods, names
-        return ({}, {}) if segments[:2] == ["", "sandbox"] else None
+            if match := _pattern(shape).fullmatch(path):
+                return methods, {name: unquote(segment) for name, segment in match.groupdict().items()}
+        return ({}, {}) if path.startswith("/sandbox/") or path == "/sandbox" else None
 
-    def check(self, method: str, headers: Mapping[str, str]) -> None:
-        """Raise a Refusal if a request may come from another site. It needs the head only."""
-        access_control.check(method, headers, self.host)
-
-    async def answer(self, found: FoundPage, call: PageCall) -> Answer:
+    async def answer(self, found: FoundPage, method: str, query: str, body: bytes) -> Answer:
         """Return the answer of a page; raise a Refusal if there is none."""
         methods, names = found
         if not methods:
             paths = [f"{', '.join(methods)} {path}" for path, methods in self.pages.items()]
             raise Refusal(404, "NOT_FOUND", f"there is no such path; the paths are: {'; '.join(paths)}")
-        page = methods.get("GET" if call.method == "HEAD" else call.method)
+        page = methods.get("GET" if method == "HEAD" else method)
         if page is None:
             refused = Answer.error(405, "METHOD_NOT_ALLOWED", f"this path supports {', '.join(methods)}")
             return refused.with_headers({"Allow": ", ".join(methods)})
         try:
-            answer = page(PageCall(call.method, call.query, call.headers, call.body, names))
+            answer = page(PageCall(query, body, names))
         except InvalidInputError as error:
             return Answer.error(400, "INVALID_PARAMETER", str(error))
         return await answer if isawaitable(answer) else answer
 
 
-def _match(shape: Sequence[str], segments: Sequence[str]) -> dict[str, str] | None:
-    """Return the variable segments if the path has this shape, else None."""
-    if len(shape) != len(segments):
-        return None
-    names = {}
-    for expected, segment in zip(shape, segments, strict=True):
-        if expected.startswith("{") and segment:
-            names[expected[1:-1]] = unquote(segment)
-        elif expected != segment:
-            return None
-    return names
+@cache
+def _pattern(shape: str) -> re.Pattern[str]:
+    return re.compile(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", shape))

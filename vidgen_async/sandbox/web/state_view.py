@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from itertools import accumulate, islice
 from typing import Any
 
+from attrs import asdict
+
 from vidgen_async.sandbox.ledger import Account, LedgerEntry
 from vidgen_async.sandbox.request_log import ReceivedCreate, ReceivedRequest
 from vidgen_async.sandbox.state import SandboxState
@@ -50,7 +52,6 @@ def state_of(sandbox: SandboxState, limit: int) -> dict[str, Any]:
 
 
 def counts_of(sandbox: SandboxState) -> dict[str, int]:
-    """Return the lengths of the lists that may be long."""
     return {
         "tasks": len(sandbox.tasks),
         "ledger": sum(len(account.ledger) for account in sandbox.accounts.values()),
@@ -75,47 +76,22 @@ def ledger_view(
     accounts = [account] if account else list(sandbox.accounts.values())
     entries = [(at, each.name, entry) for each in accounts for at, entry in _last(each.ledger, limit)]
     entries.sort(key=lambda entry: entry[0])
-    return [
-        {
-            "account": name,
-            "at": entry.at,
-            "kind": entry.kind,
-            "points": entry.points,
-            "task_id": entry.task_id,
-            "balance": entry.balance,
-        }
-        for _, name, entry in entries[None if limit is None else max(0, len(entries) - limit) :]
-    ]
+    newest = entries[None if limit is None else max(0, len(entries) - limit) :]
+    return [{"account": name, **asdict(entry)} for _, name, entry in newest]
 
 
 def create_view(create: ReceivedCreate) -> dict[str, Any]:
-    return {
-        "n": create.n,
-        "received_at": create.received_at,
-        "idempotency_key": create.idempotency_key,
-        "sha256": create.sha256 if create.body_arrived else None,
-        "body": create.body,
-        "status": create.status,
-        "task_id": create.task_id,
-        "replayed": create.replayed,
-        "fault": create.fault,
-    }
+    names = ("n", "received_at", "idempotency_key", "body", "status", "task_id", "replayed", "fault")
+    shown = {name: getattr(create, name) for name in names}
+    return shown | {"sha256": create.sha256 if create.body_arrived else None}
 
 
 def request_view(request: ReceivedRequest) -> dict[str, Any]:
     """Return a request without the headers that have keys."""
-    return {
-        "at": request.at,
-        "origin": request.origin,
-        "op": request.op,
-        "method": request.method,
-        "path": request.path,
-        "has_key": request.has_key,
+    names = ("at", "origin", "op", "method", "path", "has_key", "fault", "status", "is_over")
+    return {name: getattr(request, name) for name in names} | {
         "headers": {name: text for name, text in request.headers.items() if name.lower() not in HIDDEN_HEADERS},
         "create": request.create.n if request.create else None,
-        "fault": request.fault,
-        "status": request.status,
-        "is_over": request.is_over,
     }
 
 
