@@ -11,7 +11,7 @@ from PIL import Image, ImageChops, ImageStat
 from tests.sandbox.conftest import picture
 from vidgen_async.sandbox.media.backgrounds import open_picture
 from vidgen_async.sandbox.media.renderer import RenderingStopped, render
-from vidgen_async.sandbox.media.text_rendering import font, printable, wrap
+from vidgen_async.sandbox.media.text_rendering import drawable, font, printable, wrap
 from vidgen_async.sandbox.media.video_content import Film, Picture, size_of
 
 
@@ -25,7 +25,7 @@ class DecodedVideo:
     frames: list[Image.Image]
 
 
-def decode(video: bytes, every: int = 3) -> DecodedVideo:
+def decode(video: bytes, every: int = 6) -> DecodedVideo:
     with av.open(io.BytesIO(video)) as container:
         stream = container.streams.video[0]
         frames = [frame.to_image() for at, frame in enumerate(container.decode(video=0)) if at % every == 0]
@@ -38,7 +38,7 @@ def make_film(**changes: Any) -> Film:
     return evolve(film, **changes)
 
 
-def play(film: Film, every: int = 3) -> DecodedVideo:
+def play(film: Film, every: int = 6) -> DecodedVideo:
     return decode(render(film, lambda: False), every)
 
 
@@ -102,7 +102,7 @@ def test_equal_films_give_equal_bytes_and_other_prompts_do_not():
     assert one == again != other
 
 
-def test_without_pictures_the_background_moves_too():
+def test_without_pictures_the_video_shows_a_moving_landscape():
     frames = play(make_film()).frames
 
     assert differ(frames[0].crop((0, 0, 640, 240)), frames[-1].crop((0, 0, 640, 240)))
@@ -140,12 +140,11 @@ def test_a_picture_with_the_ratio_of_the_frame_fills_it_and_moves():
 
 
 @pytest.mark.parametrize("size", [(120, 300), (600, 120)])
-def test_a_picture_with_another_ratio_fills_the_frame_too(size):
+def test_a_picture_with_another_ratio_is_shown_completely_on_a_card(size):
     frame = play(make_film(pictures=(Picture("p", picture("#10d040", size)),))).frames[2]
 
-    for left in (10, 310, 610):
-        red, green, blue = colour_of(frame, (left, 110, left + 20, 130))
-        assert green > 180 > 90 > max(red, blue)
+    red, green, blue = colour_of(frame, (310, 110, 330, 130))
+    assert green > 180 > 90 > max(red, blue)
 
 
 @pytest.mark.slow
@@ -160,15 +159,11 @@ def test_several_pictures_are_shown_one_after_the_other():
 
 
 @pytest.mark.slow
-def test_a_picture_that_is_external_or_invalid_is_replaced_by_a_background_and_an_external_one_is_named():
-    external, other, invalid = (
-        play(make_film(pictures=(shown,))).frames[0]
-        for shown in (Picture("pics.test/" + "harbour" * 9), Picture("pics.test/x"), Picture("x", picture()[:50]))
-    )
-    notes = (20, 318, 500, 332)
+def test_a_picture_that_is_external_or_invalid_is_a_card_with_its_name():
+    for shown_picture in (Picture("pics.test/" + "harbour" * 20 + ".png"), Picture("broken", picture()[:50])):
+        frame = play(make_film(pictures=(shown_picture,))).frames[0]
 
-    assert differ(external.crop(notes), other.crop(notes))
-    assert differ(invalid, Image.new("RGB", invalid.size))
+        assert max(sum(pixel) for pixel in frame.crop((300, 60, 340, 180)).get_flattened_data()) > 700
 
 
 def test_transparency_and_rotation_of_a_picture_are_respected():
@@ -223,15 +218,16 @@ def test_the_progress_bar_grows_with_time():
 def test_lines_are_no_wider_than_the_limit_and_lose_no_character():
     text = "A paper boat " + "x" * 300 + " sails"
 
-    lines = wrap(text, 300, font(20))
+    lines = wrap(text, 300, 20)
 
     assert max(font(20).getlength(line) for line in lines) <= 300
     assert "".join(lines).replace(" ", "") == text.replace(" ", "")
 
 
-def test_text_is_drawn_without_control_characters_and_with_plain_quotes():
+def test_characters_that_no_font_has_are_replaced_by_plain_ones():
+    assert drawable("Ab 1") == "Ab 1"
+    assert drawable("\u2212\u0227")[1] in "a\u0227"
     assert printable("a\n\x07b\ud800  c") == "a b c"
-    assert printable("\u201cdawn\u201d \u2014 \u2019s") == '"dawn" - \'s'
 
 
 def test_a_rendering_can_be_stopped_between_two_frames():
