@@ -15,7 +15,6 @@ from attrs import evolve
 from vidgen_async.errors import ConfigurationError
 from vidgen_async.journal.base import RUNNING_PAGE, RunningPage, unknown_order_error
 from vidgen_async.journal.sqlite import queries
-from vidgen_async.journal.sqlite.backup import write_backup
 from vidgen_async.journal.sqlite.connection_thread import ConnectionThread
 from vidgen_async.journal.sqlite.file import JournalFile
 from vidgen_async.journal.sqlite.schema import transaction
@@ -83,10 +82,7 @@ class SqliteJournal:
         return await self._write(operation)
 
     async def turn(self, service: str, account: str, pacing: Pacing, now: datetime) -> Turn:
-        available = await self._read(lambda db: queries.read_turn(db, service, account, pacing, now))
-        if available is None:
-            return await self._write(lambda db: _read_turn(db, service, account, pacing, now))
-        return available
+        return await self._write(lambda db: queries.read_turn(db, service, account, pacing, now))
 
     async def begin(self, permission: Permission) -> Attempt | Order | Turn:
         ref, now = permission.ref, permission.now
@@ -95,7 +91,7 @@ class SqliteJournal:
             order = _read_as_of(db, ref, now)
             if not permission.matches(order):
                 return order
-            available = _read_turn(db, ref.service, ref.account, permission.pacing, now)
+            available = queries.read_turn(db, ref.service, ref.account, permission.pacing, now)
             if not available.free:
                 return available
             attempt = permission.make_attempt()
@@ -200,11 +196,7 @@ class SqliteJournal:
         Raises:
             JournalError: The copy cannot be written, or ``path`` is the journal itself; ``path`` is unchanged.
         """
-
-        def operation(db: sqlite3.Connection) -> Path:
-            return write_backup(db, self.path, Path(path).absolute())
-
-        return await self._read(operation)
+        return await self._read(lambda db: self._file.write_backup(db, Path(path).absolute()))
 
     async def aclose(self) -> None:
         """Wait for the operations so far, then close the file and end the thread.
@@ -261,12 +253,3 @@ def _read_all_as_of(
         return orders
     with transaction(db, "IMMEDIATE"):
         return [queries.add_evidence(db, order, order.as_of(now)) for order in read(db)]
-
-
-def _read_turn(db: sqlite3.Connection, service: str, account: str, pacing: Pacing, now: datetime) -> Turn:
-    """Read the turn in a transaction that writes."""
-    available = queries.read_turn(db, service, account, pacing, now)
-    if available is None:
-        queries.correct_counts(db, service, account, now)
-        return _read_turn(db, service, account, pacing, now)
-    return available

@@ -195,34 +195,23 @@ def _read(db: sqlite3.Connection, where: str, parameters: Mapping[str, str | int
     ]
 
 
-def read_turn(db: sqlite3.Connection, service: str, account: str, pacing: Pacing, now: datetime) -> Turn | None:
-    """Return the turn. Only attempts that can hold a slot are read, and they are only counted while there are fewer
-    than the limit. None if the clock was set back: call :func:`correct_counts` first."""
-    since = now - timedelta(seconds=pacing.window) - SLOT_MARGIN
-    parameters = {"service": service, "account": account, "since": _micros(since), "limit": pacing.limit}
-    (used,) = db.execute(_HELD, parameters).fetchone()
+def read_turn(db: sqlite3.Connection, service: str, account: str, pacing: Pacing, now: datetime) -> Turn:
+    """Return the turn, in a transaction that writes. Only attempts that can hold a slot are read, and they are only
+    counted while there are fewer than the limit. Times in the future, after the clock was set back, are corrected."""
+    since = _micros(now - timedelta(seconds=pacing.window) - SLOT_MARGIN)
+    parameters = {"service": service, "account": account, "since": since}
+    (used,) = db.execute(_HELD, parameters | {"limit": pacing.limit}).fetchone()
     if used < pacing.limit:
         return Turn(pacing.limit - used, 0.0)
     holds = []
-    for row in _read_holders(db, service, account, since):
-        attempt, counted_at = _attempt_for_pacing(row), _at(row["counted_at"])
-        if attempt.correct_counted_at(counted_at, now) != counted_at:
-            return None
+    for row in db.execute(_MAY_HOLD_A_SLOT, parameters).fetchall():
+        attempt, stored_at = _attempt_for_pacing(row), _at(row["counted_at"])
+        counted_at = attempt.correct_counted_at(stored_at, now)
+        if counted_at != stored_at:
+            name = {"service": service, "account": account, "order_id": row["order_id"], "n": attempt.n}
+            db.execute(_COUNT, name | {"counted_at": _micros(counted_at)})
         holds.append(make_hold(counted_at, pacing, now, is_open=attempt.evidence is None))
     return compute_turn(holds, pacing, now)
-
-
-def correct_counts(db: sqlite3.Connection, service: str, account: str, now: datetime) -> None:
-    """Correct the ``counted_at`` of attempts that lie in the future because the clock was set back."""
-    for row in _read_holders(db, service, account, now):
-        counted_at = _attempt_for_pacing(row).correct_counted_at(_at(row["counted_at"]), now)
-        parameters = {"service": service, "account": account, "order_id": row["order_id"], "n": row["n"]}
-        db.execute(_COUNT, parameters | {"counted_at": _micros(counted_at)})
-
-
-def _read_holders(db: sqlite3.Connection, service: str, account: str, since: datetime) -> list[sqlite3.Row]:
-    parameters = {"service": service, "account": account, "since": _micros(since)}
-    return db.execute(_MAY_HOLD_A_SLOT, parameters).fetchall()
 
 
 def read_namespace(db: sqlite3.Connection, proposed: str) -> str:
