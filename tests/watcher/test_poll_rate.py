@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.watcher.conftest import settle
-from vidgen_async.watcher.poll_rate import PollRate
+from vidgen_async.watcher.stats import PollRate
 
 
 def received(service, since: float, until: float) -> int:

@@ -29,7 +29,7 @@ async def assert_nothing_is_left(watcher: Watcher) -> None:
     stats = watcher.stats
     assert (stats.tasks, stats.waiting, stats.in_flight) == (0, 0, 0)
     assert workers() == []
-    assert len(watcher._schedule) == 0
+    assert len(watcher._schedule._agenda) == 0
     assert len(watcher._poll_loop.deadlines) == 0
 
 
@@ -101,7 +101,7 @@ class TestShared:
         async for outcome in watcher.as_completed((f"t{n}" for n in range(1_200)), timeout=1.0):
             assert isinstance(outcome.error, WaitTimeoutError)
         assert len(watcher._left) <= 1024
-        assert watcher._schedule.slots <= 64
+        assert watcher._schedule._agenda.slots <= 64
 
         await clock.sleep(100.0)
         with pytest.raises(WaitTimeoutError):
@@ -315,7 +315,7 @@ class TestDeadlines:
             for n in range(300):
                 await watcher.wait(f"t{n % 3}")
 
-        assert watcher._poll_loop.deadlines.slots <= 80
+        assert watcher._poll_loop.deadlines._agenda.slots <= 80
         keeps_it_running.cancel()
         await asyncio.gather(keeps_it_running, return_exceptions=True)
 

@@ -80,11 +80,6 @@ class Deadlines:
     def __len__(self) -> int:
         return len(self._agenda)
 
-    @property
-    def slots(self) -> int:
-        """What is held in memory."""
-        return max(self._agenda.slots, len(self._listeners))
-
     def put(self, due: float, listener: Listener) -> None:
         if not self._free:
             self._free.append(len(self._listeners))

@@ -14,8 +14,7 @@ import heapq
 import math
 from array import array
 
-from vidgen_async.watcher.lateness import Lateness
-from vidgen_async.watcher.poll_rate import PollRate
+from vidgen_async.watcher.stats import Lateness, PollRate
 
 #: The longest pause that is believed, in seconds: a typing error of the service must not stop a watcher for good.
 LONGEST_PAUSE = 3600.0
@@ -156,7 +155,6 @@ class Schedule:
         self.paused_until = -math.inf
         self.is_behind = False
         self.lateness_last = 0.0
-        self.lateness_max = 0.0
         self.lateness = Lateness(interval)
         self.rate = PollRate(interval)
         self._tolerance = max(1.0, interval / 10.0)
@@ -174,23 +172,10 @@ class Schedule:
         self._shift = 0.0
         self._lost = 0.0
 
-    def __len__(self) -> int:
-        """Items on the schedule; those under way are not counted."""
-        return len(self._agenda)
-
-    @property
-    def slots(self) -> int:
-        """What the agenda holds in memory, stale slots included."""
-        return self._agenda.slots
-
     @property
     def interval_now(self) -> float:
         """Seconds between two polls of one task, at the last poll; pauses are not counted."""
         return self.interval + self.lateness_last
-
-    def due(self, item: int) -> float:
-        """The earliest next poll of an item, in the schedule's own time."""
-        return self._dues[item]
 
     def add(self, item: int, now: float) -> None:
         """Plan the first poll of a new item."""
@@ -278,8 +263,6 @@ class Schedule:
 
     def _note_lateness(self, late: float, unpaused: float, now: float) -> None:
         self.lateness_last = late
-        if late > self.lateness_max:
-            self.lateness_max = late
         self.lateness.note(late, now)
         self.rate.note(now)
         if late > self._tolerance:
