@@ -255,7 +255,7 @@ async def test_closing_leaves_a_call_behind_that_goes_on_in_spite_of_its_cancell
     await watcher.aclose(grace=3.0)
 
     assert clock.now() == began + 6.0
-    assert "1 cancelled calls were not over after 3 s; left behind" in caplog.text
+    assert "1 cancelled calls were not over after 3 s; abandoned" in caplog.text
     release.set()
     await settle()
 

@@ -245,7 +245,7 @@ class TestDeadlines:
 
         assert caught.value.message == (
             "task 't' was not terminal after 90 s (the last state seen was 'running', the last poll failed with "
-            'ConnectError). How it is now is not known. Go on waiting with client.videos.wait("t").'
+            'ConnectError). Its present state is not known. Go on waiting with client.videos.wait("t").'
         )
         assert caught.value.task_id == "t"
         assert caught.value.task == VideoTask(id="t", status="running")

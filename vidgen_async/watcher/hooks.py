@@ -1,4 +1,4 @@
-"""``on_update``: called for every change; what it does never slows or stops the polls."""
+"""``on_update``: called for every change; it never delays or stops the polls."""
 
 import asyncio
 import inspect
@@ -14,13 +14,13 @@ from vidgen_async.types.resources import VideoTask
 
 UpdateHook: TypeAlias = Callable[[VideoTask], Awaitable[None] | None]
 
-#: Seconds, at least, for cancelled calls to end.
+#: The minimum time in seconds for cancelled calls to end.
 _LAST_GRACE = 1.0
 
 
 class UpdateHooks:
-    """Calls ``on_update`` at once. While an async call for a task runs, the latest change of that task waits; while
-    ``limit`` calls run, so do the changes of all other tasks. Errors are logged."""
+    """Calls ``on_update`` immediately. While an async call for a task runs, the latest change of that task waits; while
+    ``limit`` calls run, the latest change of every other task waits too. Errors are logged."""
 
     def __init__(self, hook: UpdateHook, *, limit: int, logger: logging.Logger) -> None:
         self._hook = hook
@@ -28,7 +28,7 @@ class UpdateHooks:
         self._logger = logger
         self._running: dict[str, asyncio.Task[None]] = {}
         self._latest: dict[str, VideoTask] = {}
-        """By tasks whose call is under way."""
+        """The latest change of each task whose call is running."""
         self._queue: OrderedDict[str, VideoTask] = OrderedDict()
         self._was_full = False
         self._is_closed = False
@@ -51,8 +51,8 @@ class UpdateHooks:
 
     async def aclose(self, clock: Clock, grace: float) -> None:
         """Wait up to ``grace`` seconds for running and waiting calls; cancel the rest. A call that ignores its
-        cancellation is left behind."""
-        caller = asyncio.current_task()  # the hook itself may be what closes the watcher
+        cancellation is abandoned."""
+        caller = asyncio.current_task()  # the hook itself may close the watcher
         try:
             await within(clock, grace, lambda: self._drain(caller))
         except TimeoutError:
@@ -70,7 +70,7 @@ class UpdateHooks:
         try:
             await within(clock, seconds, lambda: self._drain(caller))
         except TimeoutError:
-            message = "%(hook)s: %(count)d cancelled calls were not over after %(seconds)g s; left behind"
+            message = "%(hook)s: %(count)d cancelled calls were not over after %(seconds)g s; abandoned"
             self._warn(Event.HOOK_CANCELLED, message, count=len(self._running), seconds=seconds)
 
     async def _drain(self, caller: asyncio.Task[Any] | None) -> None:

@@ -4,30 +4,30 @@ import asyncio
 from array import array
 from collections.abc import Iterator
 
+from attrs import define, field
+
 from vidgen_async.service.status_rules import Fault
 from vidgen_async.types.resources import VideoTask
 from vidgen_async.watcher.listeners import LastState, Listener
 from vidgen_async.watcher.poll_rules import GRACE
 
 
+@define(eq=False)
 class TaskDetails:
     """What only some watched tasks need: new ones, failing ones, and those with several listeners."""
 
-    __slots__ = ("accepted_at", "fault", "in_a_row", "listeners", "since", "trouble", "warned")
-
-    def __init__(self) -> None:
-        self.accepted_at: float | None = None
-        self.fault: Fault | None = None
-        self.in_a_row = 0
-        """The number of polls in a row that had this fault."""
-        self.since = 0.0
-        """The time of the first of them."""
-        self.listeners: dict[Listener, None] = {}
-        """All but the first one."""
-        self.trouble: str | None = None
-        """The error of the last poll."""
-        self.warned: tuple[str, ...] = ()
-        """The unknown states for which a warning was logged."""
+    accepted_at: float | None = None
+    fault: Fault | None = None
+    in_a_row: int = 0
+    """The number of polls in a row that had this fault."""
+    since: float = 0.0
+    """The time of the first of them."""
+    listeners: dict[Listener, None] = field(factory=dict)
+    """All but the first one."""
+    trouble: str | None = None
+    """The error of the last poll."""
+    warned: tuple[str, ...] = ()
+    """The unknown states for which a warning was logged."""
 
 
 class TaskTable:

@@ -1,4 +1,4 @@
-"""The watcher: one scheduler, bounded pollers, and the listeners that they serve."""
+"""The watcher: one scheduler, a limited number of pollers, and the listeners that they notify."""
 
 import asyncio
 import logging
@@ -47,24 +47,23 @@ _MOST_LEFT = 1024
 
 
 class Watcher:
-    """Polls each watched task once per ``interval``, counted from the start of its last poll: never sooner (but for a
+    """Polls each watched task once per ``interval``, counted from the start of its last poll: never sooner (except a
     401, 404 or 410, which a poll five seconds later must confirm), never twice at once (section 8 recommends 60 s).
 
-    ``poll(task_id, mark)`` makes exactly one GET. At most ``concurrency`` are under way. The first ``first_polls`` new
-    tasks per second are polled at once, the others spread evenly over one interval. What delays polls (a pause, a
-    blocked loop, too little concurrency) shifts all of them alike: there is no burst. When polls fall behind by more
-    than a tenth of the interval, one warning is logged.
+    The first ``first_polls`` new tasks per second are polled immediately, the others spread evenly over one interval.
+    Whatever delays polls (a pause, a blocked event loop, too little concurrency) shifts all of them by the same amount:
+    there is no burst. When polls fall behind by more than a tenth of the interval, one warning is logged.
 
-    A 429 with Retry-After pauses the whole watcher for that long, at most an hour; one without counts for its task
-    alone. The table of :mod:`vidgen_async.watcher.poll_rules` says which faults are survived.
+    A 429 with Retry-After pauses the whole watcher for that time, at most an hour; one without affects only its task.
+    The table of :mod:`vidgen_async.watcher.poll_rules` states which faults end a watch.
 
-    ``on_update`` is called with every change of any watched task, the terminal one included; it may be async. Its
-    errors are logged, and nothing waits for it but :meth:`aclose`. ``on_terminal`` is called with the id and the
-    terminal task, before any listener; it must return at once and raise nothing. ``is_origin_known`` says
-    whether the service has answered this client before, with JSON.
+    ``on_update`` is called with every change of any watched task, including the terminal one; it may be async. Its
+    errors are logged, and only :meth:`aclose` waits for it. ``on_terminal`` is called with the id and the terminal
+    task, before any listener; it must not block or raise. ``is_origin_known`` returns whether the service has answered
+    this client before, with JSON.
 
-    A task whose last listener has gone is no longer watched, and its poll under way is cancelled. If it is watched
-    again within the interval, its next poll is when it would have been.
+    A task whose last listener has gone is no longer watched, and its poll is cancelled. If it is watched again within
+    the interval, its next poll is when it would have been.
     """
 
     def __init__(
@@ -117,15 +116,11 @@ class Watcher:
     async def wait(
         self, task_id: str, *, timeout: float | None = ONE_DAY, accepted_at: float | None = None
     ) -> VideoTask:
-        """The completed task. Any number of waits on one task share its polls.
+        """Return the completed task, or raise its error. Any number of waits for one task share its polls; cancelling
+        ends only this one.
 
-        ``timeout`` in seconds bounds everything, a poll under way too; None waits for ever; zero and less is over
-        before any poll (``videos.get`` is a single poll). ``accepted_at``: the clock's time of the receipt,
-        where it is known; for two minutes from then a 404 is not believed.
-
-        TaskFailedError: it ended as failed. WaitTimeoutError: it was not seen to end; ``.state`` was seen last.
-        NotFoundError, AuthenticationError and others: see :mod:`vidgen_async.watcher.poll_rules`. ClientStateError: the
-        watcher was closed. Cancelling ends this wait and nothing else.
+        ``timeout`` limits everything, including a poll in progress; with zero or less no poll is made. ``accepted_at``
+        is the clock's time of the receipt, if it is known; for two minutes from then a 404 proves nothing.
         """
         waiter = Waiter(task_id, timeout)
         self._join(waiter)
@@ -143,12 +138,11 @@ class Watcher:
     async def watch(
         self, task_id: str, *, timeout: float | None = ONE_DAY, accepted_at: float | None = None
     ) -> AsyncGenerator[VideoTask, None]:
-        """Every change of the task (any field differs from what was yielded last), the terminal one as the last.
+        """Yield every change of the task (of any field); the terminal one, also of a failed task, is the last.
 
-        A failed task is yielded like a completed one and does not raise. What is known already comes first, without
-        a poll. A slow reader gets the latest change instead of each, and always the terminal one. Errors are those
-        of :meth:`wait`, raised after the last change. The watch and its ``timeout`` begin with the first ``anext``;
-        they end with the iterator's ``aclose`` (``contextlib.aclosing``), or when it is dropped.
+        What is known already is yielded first, without a poll. A slow reader gets the latest change instead of each,
+        and always the terminal one. Errors are those of :meth:`wait`, raised after the last change. The watch and its
+        ``timeout`` begin with the first ``anext``; they end with the iterator's ``aclose``.
         """
         follower = Follower(task_id, timeout)
         self._join(follower)
@@ -166,12 +160,11 @@ class Watcher:
         timeout: float | None = ONE_DAY,
         accepted_at: Mapping[str, float] | None = None,
     ) -> AsyncGenerator[Outcome, None]:
-        """One outcome for each distinct task, in the order in which they end; made for hundreds of thousands.
+        """Yield one outcome for each distinct task, in the order in which they end; for up to hundreds of thousands.
 
-        Nothing is raised for a single task: after ``timeout`` seconds, and when the watcher is closed, the rest get
-        their errors as outcomes. With more than 10,000 tasks those errors have no ``.task``, only the state in their
-        message. Begins with the first ``anext`` and ends like :meth:`watch`. ``accepted_at``: as for :meth:`wait`,
-        by task id.
+        Nothing is raised for a single task: after ``timeout`` seconds, and when the watcher is closed, the remaining
+        tasks have their errors as outcomes; with more than 10,000 tasks these errors have no ``.task``. It begins with
+        the first ``anext`` and ends like :meth:`watch`. ``accepted_at``: as for :meth:`wait`, by task id.
         """
         distinct: dict[str, None] = {}
         for number, task_id in enumerate(list(task_ids), 1):
@@ -224,8 +217,8 @@ class Watcher:
         return self._is_closed
 
     async def aclose(self, *, grace: float = 5.0) -> None:
-        """Stop polling. Waiters raise a ClientStateError, which stops no task. Async hooks under way
-        have ``grace`` seconds to end. Leaves no worker behind; twice is fine."""
+        """Stop polling, and end all workers. Waiters raise a ClientStateError. Running async hooks have ``grace``
+        seconds to end. It can be called several times."""
         self._is_closed = True
         await self._poll_loop.aclose()
         await all_in_turns(self._clock, self._ending_all(None))
@@ -288,7 +281,7 @@ class Watcher:
         return self._detaching(listener)
 
     def _expiring(self, listener: Listener) -> Iterator[None]:
-        """The listener's time is up. Tasks that end meanwhile are reported as ended."""
+        """Expire the listener. Tasks that end meanwhile are reported as ended."""
         listener.is_over = True
         for seen in self._detaching(listener):
             listener.expired(seen)
@@ -456,7 +449,7 @@ def _notifying(listeners: Sequence[Listener], seen: LastState, end: VideoTask | 
 
 
 def _show_state(status: str) -> str:
-    """A state as messages name it: what is not one plain word may hold anything."""
+    """Return the state as messages show it: text that is not one plain word may contain secrets."""
     return status if status in KNOWN_STATES or is_plain_word(status) else f"<{len(status)} characters>"
 
 
