@@ -1,4 +1,4 @@
-"""What is kept for watched tasks: rows that are used again, and nothing for the garbage collector to go through."""
+"""The rows of watched tasks are used again, and are no objects for the garbage collector."""
 
 import asyncio
 import gc
@@ -75,7 +75,7 @@ class TestRows:
 
 
 class TestReuse:
-    async def test_an_answer_that_comes_after_its_row_got_another_task_is_nobodys(
+    async def test_a_response_that_arrives_after_its_row_has_another_task_is_ignored(
         self, make_watcher: Callable[..., Watcher], service: FakeService, clock: VirtualClock
     ) -> None:
         late: asyncio.Future[VideoTask] = asyncio.get_running_loop().create_future()
@@ -95,23 +95,23 @@ class TestReuse:
             await _leave(gone)
         await clock.sleep(61.0)
         with clock.hold():
-            # What left long ago is dropped.
+            # Tasks that left long ago are dropped.
             await _leave(asyncio.ensure_future(watcher.wait("another", timeout=None)))
-            heir = asyncio.ensure_future(watcher.wait("heir", timeout=None))
+            new = asyncio.ensure_future(watcher.wait("new", timeout=None))
             await settle()
-            heirs_row = _row(watcher, "heir")
+            new_row = _row(watcher, "new")
 
             late.set_result(VideoTask(id="gone", status="completed"))
             await settle()
 
-        assert heirs_row == row
-        assert not heir.done()
+        assert new_row == row
+        assert not new.done()
         assert not kept.done()
         service.default = "completed"
-        assert (await heir).id == "heir"
+        assert (await new).id == "new"
         assert (await kept).id == "kept"
 
-    async def test_ends_and_new_tasks_in_turn_share_a_few_rows(
+    async def test_tasks_that_are_watched_one_after_the_other_share_rows(
         self, make_watcher: Callable[..., Watcher], service: FakeService
     ) -> None:
         service.default = "completed"
@@ -121,15 +121,15 @@ class TestReuse:
             assert (await watcher.wait(f"t{number}")).id == f"t{number}"
 
         assert len(watcher._tasks.task_ids) == 0
-        assert [looked_at for _, looked_at in service.looks] == [f"t{number}" for number in range(300)]
+        assert [polled for _, polled in service.polls] == [f"t{number}" for number in range(300)]
 
 
 @pytest.mark.slow
-async def test_very_many_watched_tasks_are_nothing_that_a_garbage_collector_goes_through(
+async def test_watched_tasks_are_no_objects_for_the_garbage_collector(
     make_watcher: Callable[..., Watcher], service: FakeService, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     count = 1_000
-    monkeypatch.setattr(listeners, "MOST_KEPT", count // 2)  # more than a gatherer keeps the tasks of
+    monkeypatch.setattr(listeners, "MOST_KEPT", count // 2)  # more tasks than a gatherer stores
     watcher = make_watcher()
     ids = [f"t{number}" for number in range(count)]
     gc.collect()
@@ -138,7 +138,7 @@ async def test_very_many_watched_tasks_are_nothing_that_a_garbage_collector_goes
     async with aclosing(watcher.as_completed(ids, timeout=None)) as outcomes:
         waiter: asyncio.Future[Outcome] = asyncio.ensure_future(anext(outcomes))
         await clock.sleep(61.0)
-        service.looks.clear()
+        service.polls.clear()
         gc.collect()
         grown = len(gc.get_objects()) - before
         polls = watcher.stats.polls
