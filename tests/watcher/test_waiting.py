@@ -95,6 +95,14 @@ class TestShared:
 
         assert service.times() == [0.0, 60.0]
 
+    async def test_faults_of_an_earlier_watch_do_not_count(self, watcher: Watcher, service: FakeService) -> None:
+        service.script("t", *[NotFoundError("gone", status=404)] * 2, "completed")
+        with pytest.raises(WaitTimeoutError):
+            await watcher.wait("t", timeout=1.0)
+
+        assert (await watcher.wait("t")).status == "completed"
+        assert service.times() == [0.0, 5.0, 10.0]
+
     async def test_the_number_of_remembered_polls_is_limited(
         self, watcher: Watcher, service: FakeService, clock: VirtualClock
     ) -> None:

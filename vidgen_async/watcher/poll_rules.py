@@ -55,15 +55,8 @@ def fault_of(error: Exception) -> Fault:
 
 
 def ends_watch(fault: Fault, in_a_row: int, *, is_new: bool, is_outage: bool = False) -> bool:
-    """Return whether the watch ends with this fault.
-
-    Args:
-        fault: The kind of the last error.
-        in_a_row: The number of polls in a row that had this fault.
-        is_new: Whether the receipt is less than two minutes old.
-        is_outage: Whether the service has answered this client before, so that foreign responses may be those of a
-            gateway for a while.
-    """
+    """Return whether the watch ends with this fault. ``is_new``: the receipt is less than two minutes old.
+    ``is_outage``: the service has answered this client before, so foreign responses may be those of a gateway."""
     if (fault is Fault.GONE and is_new) or (fault is Fault.FOREIGN and is_outage):
         return False
     limit = _LIMITS.get(fault)
