@@ -30,7 +30,7 @@ async def assert_nothing_is_left(watcher: Watcher) -> None:
     assert (stats.tasks, stats.waiting, stats.in_flight) == (0, 0, 0)
     assert workers() == []
     assert len(watcher._schedule._agenda) == 0
-    assert len(watcher._poll_loop.deadlines) == 0
+    assert len(watcher._poll_loop.deadlines._agenda) == 0
 
 
 class TestShared:

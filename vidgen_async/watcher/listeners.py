@@ -77,9 +77,6 @@ class Deadlines:
         self._listeners: list[Listener | None] = []
         self._free: list[int] = []
 
-    def __len__(self) -> int:
-        return len(self._agenda)
-
     def put(self, due: float, listener: Listener) -> None:
         if not self._free:
             self._free.append(len(self._listeners))
@@ -124,25 +121,22 @@ class Waiter(Listener):
 class Follower(Listener):
     """``watch``: stores only the latest change that was not read yet, however slow the reader is."""
 
-    __slots__ = ("_error", "_is_ended", "_news", "_pending", "_shown")
+    __slots__ = ("_end", "_news", "_pending", "_shown")
 
     def __init__(self, task_id: str, timeout: float | None) -> None:
         super().__init__((task_id,), timeout)
         self._news = asyncio.Event()
         self._pending: VideoTask | None = None
         self._shown: VideoTask | None = None
-        self._is_ended = False
-        self._error: Exception | None = None
+        self._end: VideoTask | Exception | None = None
 
     def changed(self, task: VideoTask) -> None:
         self._pending = task
         self._news.set()
 
     def ended(self, seen: LastState, end: VideoTask | Exception) -> None:
-        self._is_ended = True
-        if isinstance(end, Exception):
-            self._error = end
-        else:
+        self._end = end
+        if not isinstance(end, Exception):
             self._pending = end
         self._news.set()
 
@@ -153,9 +147,9 @@ class Follower(Listener):
             if task is not None and task != self._shown:
                 self._shown = task
                 return task
-            if self._is_ended:
-                if self._error is not None:
-                    raise copy_error(self._error)
+            if isinstance(self._end, Exception):
+                raise copy_error(self._end)
+            if self._end is not None:
                 return None
             self._news.clear()
             await self._news.wait()

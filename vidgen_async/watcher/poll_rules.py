@@ -30,9 +30,9 @@ from vidgen_async.errors import (
 from vidgen_async.service.codec import is_json_object
 from vidgen_async.service.status_rules import Fault, rule_for
 
-#: For so many seconds, responses that are not the service's own may be those of a gateway that is out of order.
+#: Seconds for which responses that are not the service's own may be those of a gateway that is out of order.
 LONGEST_OUTAGE = 900.0
-#: For so many seconds from the receipt, a 404 may only mean that the service has not stored the task yet.
+#: Seconds after the receipt for which a 404 may only mean that the service has not stored the task yet.
 GRACE = 120.0
 
 _LIMITS = {Fault.REFUSED: 2, Fault.GONE: 2, Fault.FOREIGN: 3, Fault.UNEXPECTED: 3, Fault.FATAL: 1}

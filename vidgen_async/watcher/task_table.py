@@ -35,7 +35,7 @@ class TaskTable:
 
     A full pass of the garbage collector goes through every container there is, and delays all polls meanwhile: with an
     object for each task that is a third of a second at 100,000. So each task has a row in a few columns instead. The
-    row of a task that was dropped may be given to another one: whoever waited meanwhile compares the poller.
+    row of a dropped task is used again, so a poll compares the row's poller with its own when it has ended.
     """
 
     __slots__ = ("_free", "_rows", "details", "firsts", "marks", "pollers", "states", "task_ids", "tasks")
