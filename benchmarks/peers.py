@@ -88,11 +88,7 @@ class Aiosqlite:
             return str(rows[0]["word"]) if rows else proposed
 
     async def intend(self, order: Order) -> Order:
-        facts = {
-            "idempotency_key": order.idempotency_key,
-            "body": order.body,
-            "created_at": queries._micros(order.created_at),
-        }
+        facts = queries._to_row(order)
         async with self._transaction("IMMEDIATE") as db:
             await db.execute(queries._ADD_ORDER, asdict(order.ref) | facts)
             return await self._known(db, order.ref)
@@ -111,7 +107,7 @@ class Aiosqlite:
             if not available.free:
                 return available
             attempt = permission.make_attempt()
-            facts = queries._to_row(attempt) | {"counted_at": queries._counted_at(attempt)}
+            facts = queries._to_row(attempt) | {"counted_at": queries._to_column(attempt.counted_at)}
             await db.execute(queries._ADD_ATTEMPT, asdict(ref) | facts)
             return attempt
 
@@ -123,7 +119,7 @@ class Aiosqlite:
                 attempt = asdict(ref) | {"n": n}
                 learned = after.attempts[n - 1].evidence or evidence
                 await db.execute(queries._ADD_EVIDENCE, attempt | queries._to_row(learned))
-                counted = {"counted_at": queries._counted_at(after.attempts[n - 1])}
+                counted = {"counted_at": queries._to_column(after.attempts[n - 1].counted_at)}
                 await db.execute(queries._COUNT, attempt | counted)
             return after
 

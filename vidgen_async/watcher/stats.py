@@ -5,6 +5,7 @@ The caller passes the time. Reading changes nothing, so that it may be done in a
 
 import math
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Mapping
 from itertools import accumulate
 
@@ -98,35 +99,31 @@ class PollRate:
     def __init__(self, interval: float) -> None:
         intervals = math.ceil(1.0 / interval)
         self._span = intervals * interval
-        slots = intervals * max(_SLOTS // intervals, 1)
-        self._slot = self._span / slots
-        self._counts = [0] * (slots + 1)
-        """The counts of the present slot and of those in the span before it, in a ring."""
+        self._slots = intervals * max(_SLOTS // intervals, 1)
         self._first_at: float | None = None
-        self._last = 0
-        """The number of the last slot that has a poll."""
+        self._counts: deque[list[int]] = deque(maxlen=self._slots + 1)
+        """Number and polls of each slot in which there were polls."""
 
     def note(self, now: float) -> None:
         """Count a poll that starts now."""
         if self._first_at is None:
             self._first_at = now
         number = self._number(now)
-        for skipped in range(max(self._last, number - len(self._counts)) + 1, number + 1):
-            self._counts[skipped % len(self._counts)] = 0
-        self._last = max(self._last, number)
-        self._counts[self._last % len(self._counts)] += 1
+        if not self._counts or self._counts[-1][0] < number:
+            self._counts.append([number, 0])
+        self._counts[-1][1] += 1
 
     def per_second(self, now: float) -> float:
         """Return the rate over the last span, which ends with the last whole slot; in the first span, the rate since
         the first poll, but over at least a second."""
         if self._first_at is None:
             return 0.0
-        number = self._number(now)
+        counts = list(self._counts)
         if now - self._first_at < self._span:
-            return sum(self._counts) / max(now - self._first_at, 1.0)
-        numbers = range(max(number, self._last) - len(self._counts) + 1, min(number, self._last + 1))
-        return sum(self._counts[one % len(self._counts)] for one in numbers) / self._span
+            return sum(count for _, count in counts) / max(now - self._first_at, 1.0)
+        end = self._number(now)
+        return sum(count for number, count in counts if end - self._slots <= number < end) / self._span
 
     def _number(self, now: float) -> int:
         # The first poll is in the middle of a slot, so that rounding moves none of its successors to another one.
-        return int((now - (self._first_at or 0.0)) / self._slot + 0.5)
+        return int((now - (self._first_at or 0.0)) / self._span * self._slots + 0.5)

@@ -27,10 +27,11 @@ T = TypeVar("T")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
+_NOT_COLUMNS = {"attempts", "closing", "evidence", "ref", "results"}
 #: The fields of records that have columns of the same names.
 _COLUMNS: Mapping[type, tuple[str, ...]] = {
-    kind: tuple(field.name for field in fields(kind) if field.name != "evidence")
-    for kind in (Attempt, Closing, Evidence, TaskResult)
+    kind: tuple(field.name for field in fields(kind) if field.name not in _NOT_COLUMNS)
+    for kind in (Attempt, Closing, Evidence, Order, TaskResult)
 }
 
 
@@ -41,7 +42,7 @@ def _insert(table: str, *columns: str) -> str:
 
 
 _REF = ("service", "account", "order_id")
-_ADD_ORDER = _insert("orders", *_REF, "idempotency_key", "body", "created_at") + " ON CONFLICT DO NOTHING"
+_ADD_ORDER = _insert("orders", *_REF, *_COLUMNS[Order]) + " ON CONFLICT DO NOTHING"
 _ADD_ATTEMPT = _insert("attempts", *_REF, *_COLUMNS[Attempt], "counted_at")
 _ADD_EVIDENCE = _insert("evidence", *_REF, "n", *_COLUMNS[Evidence])
 _ADD_CANDIDATE = _insert("candidates", *_REF, "task_id") + " ON CONFLICT DO NOTHING"
@@ -223,16 +224,11 @@ def read_namespace(db: sqlite3.Connection, proposed: str) -> str:
 
 def add_order(db: sqlite3.Connection, order: Order) -> None:
     """Write a new order. An order that is stored already is not changed."""
-    values = {
-        "idempotency_key": order.idempotency_key,
-        "body": order.body,
-        "created_at": _micros(order.created_at),
-    }
-    db.execute(_ADD_ORDER, asdict(order.ref) | values)
+    db.execute(_ADD_ORDER, asdict(order.ref) | _to_row(order))
 
 
 def add_attempt(db: sqlite3.Connection, ref: OrderRef, attempt: Attempt) -> None:
-    db.execute(_ADD_ATTEMPT, asdict(ref) | _to_row(attempt) | {"counted_at": _counted_at(attempt)})
+    db.execute(_ADD_ATTEMPT, asdict(ref) | _to_row(attempt) | {"counted_at": _to_column(attempt.counted_at)})
 
 
 def add_evidence(db: sqlite3.Connection, before: Order, after: Order) -> Order:
@@ -241,7 +237,7 @@ def add_evidence(db: sqlite3.Connection, before: Order, after: Order) -> Order:
         if new.evidence is not None and new.evidence is not old.evidence:
             attempt = asdict(after.ref) | {"n": new.n}
             db.execute(_ADD_EVIDENCE, attempt | _to_row(new.evidence))
-            db.execute(_COUNT, attempt | {"counted_at": _counted_at(new)})
+            db.execute(_COUNT, attempt | {"counted_at": _to_column(new.counted_at)})
             for candidate in new.evidence.candidates:
                 db.execute(_ADD_CANDIDATE, attempt | {"task_id": _text(candidate)})
     return after
@@ -275,7 +271,7 @@ def _attempt_for_pacing(row: sqlite3.Row) -> Attempt:
     return Attempt(n=row["n"], sent_at=_at(row["sent_at"]), deadline_at=_at(row["deadline_at"]), evidence=evidence)
 
 
-def _to_row(record: Attempt | Closing | Evidence | TaskResult) -> dict[str, Any]:
+def _to_row(record: Attempt | Closing | Evidence | Order | TaskResult) -> dict[str, Any]:
     """Return the values of the columns that are named after fields of the record."""
     return {name: _to_column(getattr(record, name)) for name in _COLUMNS[type(record)]}
 
@@ -300,12 +296,10 @@ def _to_column(value: object) -> object:
 
 def _from_row(kind: type[T], row: sqlite3.Row) -> T:
     """Return the record whose fields are in the columns of the same names."""
-    return kind(**{name: _FROM_COLUMN.get(name, _unchanged)(row[name]) for name in _COLUMNS[kind]})
-
-
-def _counted_at(attempt: Attempt) -> int | None:
-    at = attempt.counted_at
-    return None if at is None else _micros(at)
+    values = {name: row[name] for name in _COLUMNS[kind]}
+    return kind(
+        **{name: _FROM_COLUMN[name](value) if name in _FROM_COLUMN else value for name, value in values.items()}
+    )
 
 
 def _micros(at: datetime) -> int:
@@ -326,10 +320,6 @@ def _balance(text: str | None) -> Balance | None:
 def _text(text: str) -> str:
     """Return the text with lone surrogates escaped (``\\udc80``): JSON can contain them, but SQLite rejects them."""
     return text.encode("utf-8", "backslashreplace").decode()
-
-
-def _unchanged(value: Any) -> Any:
-    return value
 
 
 #: How columns are read whose values are not those of the fields.
