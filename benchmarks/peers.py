@@ -88,11 +88,7 @@ class Aiosqlite:
             return str(rows[0]["word"]) if rows else proposed
 
     async def intend(self, order: Order) -> Order:
-        facts = {
-            "idempotency_key": order.idempotency_key,
-            "body": order.body,
-            "created_at": queries._micros(order.created_at),
-        }
+        facts = queries._to_row(order)
         async with self._transaction("IMMEDIATE") as db:
             await db.execute(queries._ADD_ORDER, asdict(order.ref) | facts)
             return await self._known(db, order.ref)
@@ -111,15 +107,7 @@ class Aiosqlite:
             if not available.free:
                 return available
             attempt = permission.make_attempt()
-            facts = {
-                "n": attempt.n,
-                "sent_at": queries._micros(attempt.sent_at),
-                "deadline_at": queries._micros(attempt.deadline_at),
-                "kind": attempt.kind,
-                "by": attempt.by,
-                "reason": attempt.reason,
-                "counted_at": queries._counted_at(attempt),
-            }
+            facts = queries._to_row(attempt) | {"counted_at": queries._to_column(attempt.counted_at)}
             await db.execute(queries._ADD_ATTEMPT, asdict(ref) | facts)
             return attempt
 
@@ -130,8 +118,8 @@ class Aiosqlite:
             if after != order:
                 attempt = asdict(ref) | {"n": n}
                 learned = after.attempts[n - 1].evidence or evidence
-                await db.execute(queries._ADD_EVIDENCE, attempt | queries._facts(learned))
-                counted = {"counted_at": queries._counted_at(after.attempts[n - 1])}
+                await db.execute(queries._ADD_EVIDENCE, attempt | queries._to_row(learned))
+                counted = {"counted_at": queries._to_column(after.attempts[n - 1].counted_at)}
                 await db.execute(queries._COUNT, attempt | counted)
             return after
 
@@ -165,7 +153,7 @@ class Aiosqlite:
                 body=row["body"],
                 created_at=queries._at(row["created_at"]),
                 attempts=tuple(map(queries._attempt, attempts)),
-                closing=queries._closing(closings[-1]) if closings else None,
+                closing=queries._from_row(Closing, closings[-1]) if closings else None,
             )
         return None
 

@@ -102,7 +102,7 @@ async def schedule(tasks: int, interval: float, polls: int) -> dict[str, float]:
     begun_at = time.process_time()
     _looks(planned, polls)
     took = time.process_time() - begun_at
-    return _found(tasks, polls, added, took, resident_bytes() - before, planned.lateness_max)
+    return _found(tasks, polls, added, took, resident_bytes() - before, planned.lateness.most)
 
 
 def _looks(planned: Schedule, count: int) -> None:

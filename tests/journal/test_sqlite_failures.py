@@ -13,7 +13,7 @@ from tests.journal.conftest import ACCOUNT, NOW, SERVICE, accepted, order_of, pe
 from vidgen_async.errors import ConfigurationError, JournalError
 from vidgen_async.journal import SqliteJournal
 from vidgen_async.journal.sqlite import file, schema
-from vidgen_async.journal.sqlite.file import JournalFile, find_network_file_system
+from vidgen_async.journal.sqlite.file import find_network_file_system
 from vidgen_async.journal.sqlite.queries import _ADD_ORDER
 from vidgen_async.types.orders import OrderState, TaskResult
 
@@ -258,6 +258,14 @@ MOUNTS = """\
 """
 
 
+@pytest.fixture
+def mounts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file from which the mounts are read; it is missing at first."""
+    mounts = tmp_path / "mountinfo"
+    monkeypatch.setattr(file, "MOUNTS", mounts)
+    return mounts
+
+
 @pytest.mark.parametrize(
     ("where", "kind"),
     [
@@ -271,23 +279,20 @@ MOUNTS = """\
         ("/mnt/hidden", None),
     ],
 )
-def test_a_network_file_system_is_detected_by_its_mount(tmp_path, where, kind):
-    mounts = tmp_path / "mountinfo"
+def test_a_network_file_system_is_detected_by_its_mount(mounts, where, kind):
     mounts.write_text(MOUNTS)
-    assert find_network_file_system(Path(where, "orders.db"), mounts) == kind
+    assert find_network_file_system(Path(where, "orders.db")) == kind
 
 
-def test_no_network_file_system_is_detected_without_a_list_of_mounts(tmp_path):
-    assert find_network_file_system(tmp_path / "orders.db", tmp_path / "missing") is None
+def test_no_network_file_system_is_detected_without_a_list_of_mounts(mounts, path):
+    assert find_network_file_system(path) is None
 
 
-def test_a_network_file_system_is_refused_unless_it_is_allowed(tmp_path, path):
-    mounts = tmp_path / "mountinfo"
+async def test_a_network_file_system_is_refused_unless_it_is_allowed(mounts, open_file, path):
     mounts.write_text("22 1 0:40 / / rw - nfs host:/export rw\n")
-    with pytest.raises(JournalError, match=r"network file system \(nfs\)"):
-        JournalFile(path, busy_timeout=1, mounts=mounts).open()
+    await fails(open_file(), "network file system (nfs)")
     assert not path.exists()
-    JournalFile(path, busy_timeout=1, mounts=mounts, allow_network_file_system=True).open().close()
+    assert (await open_file(allow_network_file_system=True).intend(order_of())).state is OrderState.QUEUED
 
 
 @pytest.mark.parametrize("path", ["", ":memory:", "a\0b"])

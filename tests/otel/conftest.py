@@ -1,4 +1,4 @@
-"""Providers that keep what is reported, and a client whose service is a script on a clock of its own."""
+"""Providers that store what is reported, and a client whose service is a script with a clock of its own."""
 
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -38,7 +38,7 @@ class Numbers:
         return [point for metric in self.found() if metric.name == name for point in metric.data.data_points]
 
     def values(self, name: str, *attributes: str) -> Any:
-        """By the values of these attributes; without any, the one number there is, or None."""
+        """The values by the values of these attributes; without any, the only value, or None."""
         points = self.points(name)
         if attributes:
             return {tuple(point.attributes[key] for key in attributes): point.value for point in points}

@@ -1,4 +1,4 @@
-"""The extra: who does not ask for telemetry does without OpenTelemetry."""
+"""The extra: without it, the client does not import OpenTelemetry."""
 
 import subprocess
 import sys
@@ -44,7 +44,7 @@ def test_without_opentelemetry_the_import_names_the_extra():
 
 
 @pytest.mark.slow
-def test_with_the_interface_alone_it_works_and_keeps_nothing():
+def test_with_the_api_package_alone_it_works_and_stores_nothing():
     ran = run(
         "import sys; sys.modules['opentelemetry.sdk'] = None\n"
         + USE.replace(

@@ -54,7 +54,7 @@ async def test_the_watched_tasks_their_polls_and_failures_are_reported(make_clie
         assert numbers.values("vidgen.watcher.paused") == 0
 
 
-async def test_polls_under_way_and_their_lateness_are_reported(make_client, script, clock, numbers, watching):
+async def test_polls_in_progress_and_their_lateness_are_reported(make_client, script, clock, numbers, watching):
     script.latency = 5.0
     client = make_client(max_connections=2)
     with observe(client, numbers.provider):
@@ -80,7 +80,7 @@ async def test_a_pause_is_reported_while_it_lasts(make_client, script, clock, nu
         assert numbers.values("vidgen.watcher.paused") == 0
 
 
-async def test_what_became_of_creates_is_counted_whatever_is_logged(numbers):
+async def test_outcomes_of_creates_are_counted_at_any_log_level(numbers):
     assert not logging.getLogger("vidgen_async").isEnabledFor(logging.INFO)
     video = {"model": "gen-2.0", "prompt": "a boat", "duration": 5}
     async with Sandbox() as service, Client(service.api_key, base_url=service.base_url) as client:
@@ -108,7 +108,7 @@ async def test_a_create_that_is_settled_late_is_not_counted_again(make_client, n
         assert numbers.values("vidgen.creates", "vidgen.outcome") == {("accepted",): 1}
 
 
-async def test_numbers_are_read_in_any_thread(make_client, script, clock, numbers, watching):
+async def test_metrics_can_be_collected_in_any_thread(make_client, script, clock, numbers, watching):
     client = make_client()
     with observe(client, numbers.provider):
         await watching(client, *(f"t{n}" for n in range(100)))
@@ -120,7 +120,7 @@ async def test_numbers_are_read_in_any_thread(make_client, script, clock, number
 # -- when it ends ----------------------------------------------------------------------------------------------------
 
 
-async def test_a_closed_observer_reports_nothing_further(make_client, numbers):
+async def test_a_closed_observer_reports_nothing(make_client, numbers):
     client = make_client()
     with observe(client, numbers.provider) as observer:
         assert numbers.values("vidgen.watcher.tasks") == 0
@@ -130,7 +130,7 @@ async def test_a_closed_observer_reports_nothing_further(make_client, numbers):
     assert events.listeners == []
 
 
-async def test_a_closed_client_reports_nothing_further(make_client, numbers):
+async def test_a_closed_client_reports_nothing(make_client, numbers):
     client = make_client()
     with observe(client, numbers.provider):
         await client.aclose()
@@ -138,7 +138,7 @@ async def test_a_closed_client_reports_nothing_further(make_client, numbers):
         assert list(numbers.found()) == []
 
 
-async def test_a_client_that_nobody_has_any_more_is_not_kept(make_client, script, numbers):
+async def test_an_observed_client_can_be_garbage_collected(make_client, script, numbers):
     client = Client("a-key", base_url="http://localhost/openapi/v1", transport=script.transport)
     observer = observe(client, numbers.provider)
     watcher = weakref.ref(client.watcher)
@@ -165,7 +165,7 @@ async def test_the_next_client_is_reported_like_the_first(make_client, numbers, 
 # -- several clients -------------------------------------------------------------------------------------------------
 
 
-async def test_clients_are_told_apart_by_their_attributes(make_client, numbers, watching):
+async def test_clients_are_distinguished_by_their_attributes(make_client, numbers, watching):
     one, other = make_client(), make_client()
     with (
         observe(one, numbers.provider, attributes={"vidgen.client": "one"}),
@@ -176,7 +176,7 @@ async def test_clients_are_told_apart_by_their_attributes(make_client, numbers, 
         assert numbers.values("vidgen.watcher.tasks", "vidgen.client") == {("one",): 1, ("other",): 3}
 
 
-async def test_clients_that_nobody_could_tell_apart_are_refused(make_client, numbers):
+async def test_a_client_with_the_attributes_of_another_is_refused(make_client, numbers):
     with observe(make_client(), numbers.provider):
         assert numbers.values("vidgen.watcher.tasks") == 0
         with pytest.raises(ConfigurationError, match="same attributes"):

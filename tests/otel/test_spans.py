@@ -1,4 +1,4 @@
-"""``TracedTransport``: one span for each request, and nothing in it that may not be shown."""
+"""``TracedTransport``: one span for each request, without secrets."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -81,7 +81,7 @@ def the_span(exporter):
 
 @only("gate", "cancelled", "leaves", "leaving", "closing", "times_out")
 class TestOnTheNetwork(TransportContract):
-    """What has to do with connections; all else is shown below."""
+    """The tests that need connections; those below cover everything else."""
 
     @pytest.fixture(autouse=True)
     def traced(self, tracing, numbers) -> None:
@@ -120,7 +120,7 @@ async def test_nothing_is_added_to_the_request(tracing):
 # -- what a span tells -------------------------------------------------------------------------------------------------
 
 
-async def test_a_read_is_one_span_of_the_caller_with_what_it_asked_and_got(tracing, exporter):
+async def test_a_read_is_one_child_span_with_the_request_and_the_status(tracing, exporter):
     with tracing.get_tracer("app").start_as_current_span("a web request") as parent:
         await take(TracedTransport(answering(), tracing), asked())
 
@@ -143,7 +143,7 @@ async def test_a_read_is_one_span_of_the_caller_with_what_it_asked_and_got(traci
     assert span.instrumentation_scope.name == "vidgen_async"
 
 
-async def test_it_lasts_until_the_body_has_been_taken(tracing, exporter):
+async def test_a_span_lasts_until_the_body_was_read(tracing, exporter):
     transport = TracedTransport(answering(200, pieces(b"a", b"b")), tracing)
     async with await transport.send(asked()) as response:
         chunks = response.chunks()
@@ -154,14 +154,14 @@ async def test_it_lasts_until_the_body_has_been_taken(tracing, exporter):
     the_span(exporter)
 
 
-async def test_a_body_that_was_read_as_a_whole_ends_it(tracing, exporter):
+async def test_a_span_ends_when_the_body_was_read_as_a_whole(tracing, exporter):
     async with await TracedTransport(answering(200, pieces(b"a", b"b")), tracing).send(asked()) as response:
         assert exporter.get_finished_spans() == ()
         assert await response.read() == b"ab"
         assert the_span(exporter).status.status_code is StatusCode.UNSET
 
 
-async def test_an_answer_that_is_left_half_way_ends_it(tracing, exporter):
+async def test_a_span_ends_when_the_response_is_closed_before_its_end(tracing, exporter):
     async with await TracedTransport(answering(200, pieces(b"a", b"b")), tracing).send(asked()) as response:
         await anext(response.chunks())
     assert the_span(exporter).status.status_code is StatusCode.UNSET
@@ -179,7 +179,7 @@ async def test_a_status_from_400_on_is_an_error(status, code, tracing, exporter)
     assert span.attributes.get("error.type") == (str(status) if code is StatusCode.ERROR else None)
 
 
-async def test_a_body_that_breaks_off_is_an_error(tracing, exporter):
+async def test_a_truncated_body_is_an_error(tracing, exporter):
     transport = TracedTransport(answering(200, pieces(b"a", BodyError("broke off"))), tracing)
     with pytest.raises(BodyError):
         await take(transport, asked())
@@ -189,7 +189,7 @@ async def test_a_body_that_breaks_off_is_an_error(tracing, exporter):
     assert (span.attributes["vidgen.delivery"], span.attributes["vidgen.phase"]) == ("answered", "body")
 
 
-async def test_a_failure_is_told_by_its_evidence_and_by_the_names_of_classes(tracing, exporter):
+async def test_the_span_of_a_failure_has_its_evidence_and_the_names_of_classes(tracing, exporter):
     error = ConnectError(f"no way to {KEY}", delivery=Delivery.NOT_SENT, phase=Phase.DNS, op="videos.get")
     error.__cause__ = OSError(f"http://cdn/x?sig={KEY}")
 
@@ -204,7 +204,7 @@ async def test_a_failure_is_told_by_its_evidence_and_by_the_names_of_classes(tra
     assert KEY not in span.to_json()
 
 
-async def test_a_send_that_is_cancelled_ends_it(tracing, exporter):
+async def test_a_span_ends_when_the_send_is_cancelled(tracing, exporter):
     async def hang(request: Request) -> BufferedResponse:
         await asyncio.Event().wait()
         raise AssertionError
@@ -220,7 +220,7 @@ async def test_a_send_that_is_cancelled_ends_it(tracing, exporter):
     assert the_span(exporter).attributes["vidgen.delivery"] == "maybe_sent"
 
 
-async def test_a_create_tells_whether_it_arrived_and_nothing_of_what_was_ordered(tracing, exporter):
+async def test_the_span_of_a_create_has_its_delivery_and_nothing_of_its_content(tracing, exporter):
     await take(TracedTransport(answering(202), tracing), ordered(), Probe())
 
     span = the_span(exporter)
@@ -250,7 +250,7 @@ async def test_a_create_tells_whether_it_arrived_and_nothing_of_what_was_ordered
     ],
     ids=lambda given: None if isinstance(given, Request) else str(given),
 )
-async def test_an_address_is_shown_without_what_is_secret_in_it(request_, shown, task_id, tracing, exporter):
+async def test_an_address_is_shown_without_its_secrets(request_, shown, task_id, tracing, exporter):
     await take(TracedTransport(answering(), tracing), request_)
 
     span = the_span(exporter)
@@ -290,13 +290,13 @@ async def test_the_duration_is_recorded_in_seconds_of_the_transports_clock(slow,
     }
 
 
-async def test_requests_that_are_not_sampled_count_all_the_same(slow, numbers):
+async def test_requests_that_are_not_sampled_are_counted_too(slow, numbers):
     tracing = TracerProvider(sampler=ALWAYS_OFF, shutdown_on_exit=False)
     await take(TracedTransport(slow, tracing, numbers.provider), asked())
     assert numbers.points("http.client.request.duration")[0].count == 1
 
 
-async def test_without_a_provider_it_hands_on_and_nothing_is_kept():
+async def test_without_a_provider_requests_are_sent_and_nothing_is_stored():
     assert isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
     assert await take(TracedTransport(answering(200, b"there")), asked()) == b"there"
 
@@ -305,7 +305,7 @@ async def test_without_a_provider_it_hands_on_and_nothing_is_kept():
 
 
 @pytest.mark.slow
-async def test_no_span_or_number_of_a_whole_client_holds_a_secret(tracing, exporter, numbers, tmp_path):
+async def test_no_span_or_metric_of_a_client_has_a_secret(tracing, exporter, numbers, tmp_path):
     transport = TracedTransport(DirectTransport(), tracing, numbers.provider)
     async with (
         Sandbox(queued_for=0, running_for=0) as service,
@@ -342,7 +342,7 @@ async def test_no_span_or_number_of_a_whole_client_holds_a_secret(tracing, expor
         assert secret not in told
 
 
-async def test_polls_belong_to_no_callers_trace(make_client, script, tracing, exporter):
+async def test_polls_have_root_spans(make_client, script, tracing, exporter):
     client = make_client(transport=TracedTransport(script.transport, tracing))
     script.answer = lambda task_id: "completed"
 
@@ -356,7 +356,7 @@ async def test_polls_belong_to_no_callers_trace(make_client, script, tracing, ex
 
 
 class BrokenProcessor(SpanProcessor):
-    """Raises where the SDK lets it through."""
+    """Raises in every method that the SDK calls."""
 
     def __init__(self, method: str) -> None:
         self.method = method
@@ -376,7 +376,7 @@ class BrokenProcessor(SpanProcessor):
 
 
 @pytest.mark.parametrize("method", ["on_start", "on_end"])
-async def test_telemetry_that_raises_changes_no_outcome_and_is_said_once(
+async def test_an_exception_of_telemetry_changes_no_outcome_and_is_logged_once(
     caplog: pytest.LogCaptureFixture, method: str
 ) -> None:
     processor = BrokenProcessor(method)

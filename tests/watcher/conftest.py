@@ -15,13 +15,13 @@ Answer: TypeAlias = str | VideoTask | BaseException | Callable[[], Awaitable[Vid
 
 
 class FakeService:
-    """Answers looks from a script per task, then with ``default``; counts them."""
+    """Answers polls from a script for each task, then with ``default``, and records them."""
 
     def __init__(self, clock: VirtualClock) -> None:
         self.clock = clock
         self.default: Answer = "running"
         self.latency = 0.0
-        self.looks: list[tuple[float, str]] = []
+        self.polls: list[tuple[float, str]] = []
         self.in_flight: defaultdict[str, int] = defaultdict(int)
         self.most_in_flight = 0
         self.most_per_task = 0
@@ -35,10 +35,10 @@ class FakeService:
         self._ends[task_id] = (moment, answer)
 
     def times(self, task_id: str = "t") -> list[float]:
-        return [moment for moment, looked_at in self.looks if looked_at == task_id]
+        return [moment for moment, polled in self.polls if polled == task_id]
 
     async def poll(self, task_id: str) -> VideoTask:
-        self.looks.append((self.clock.now(), task_id))
+        self.polls.append((self.clock.now(), task_id))
         self.in_flight[task_id] += 1
         self.most_per_task = max(self.most_per_task, self.in_flight[task_id])
         self.most_in_flight = max(self.most_in_flight, sum(self.in_flight.values()))
@@ -51,8 +51,8 @@ class FakeService:
             if not self.in_flight[task_id]:
                 del self.in_flight[task_id]
 
-    async def look(self, task_id: str, mark: int | None) -> tuple[VideoTask | None, int]:
-        """What a watcher asks: the same answer as last time is none."""
+    async def poll_if_changed(self, task_id: str, mark: int | None) -> tuple[VideoTask | None, int]:
+        """The poll of a watcher: None if the response is the same as the last one."""
         task = await self.poll(task_id)
         found = hash(pickle.dumps(task))
         return (None if found == mark else task), found
@@ -82,7 +82,7 @@ async def hang() -> VideoTask:
 
 
 def busiest_second(moments: Iterable[float]) -> int:
-    """The most moments in any half-open window of one second."""
+    """The maximum number of moments in any half-open window of one second."""
     ordered = sorted(moments)
     most = start = 0
     for end, moment in enumerate(ordered):
@@ -93,13 +93,13 @@ def busiest_second(moments: Iterable[float]) -> int:
 
 
 async def settle(passes: int = 10) -> None:
-    """Let everything that is ready run, without any time passing."""
+    """Let everything that is ready run; no time passes."""
     for _ in range(passes):
         await asyncio.sleep(0)
 
 
 def workers() -> list[str]:
-    """The names of the workers alive that a watcher started."""
+    """The names of the running workers that a watcher started."""
     return [worker.get_name() for worker in asyncio.all_tasks() if worker.get_name().startswith("vidgen ")]
 
 
@@ -118,7 +118,7 @@ async def make_watcher(clock: VirtualClock, service: FakeService) -> AsyncIterat
     made: list[Watcher] = []
 
     def make(**options: Any) -> Watcher:
-        made.append(Watcher(service.look, clock=clock, **options))
+        made.append(Watcher(service.poll_if_changed, clock=clock, **options))
         return made[-1]
 
     yield make

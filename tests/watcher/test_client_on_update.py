@@ -1,4 +1,4 @@
-"""``Client(on_update=…)``: what a caller's own function hears of every watched task."""
+"""``Client(on_update=…)``: called with every change of every watched task."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ from vidgen_async.types.resources import VideoTask
 from .conftest import FakeService, settle, workers
 
 MakeClient = Callable[..., Client]
-Heard = list[tuple[str, str | None]]
+Updates = list[tuple[str, str | None]]
 
 
 @pytest.fixture
@@ -48,11 +48,11 @@ async def collect(tasks: AsyncIterator[Any]) -> None:
         pass
 
 
-async def test_it_hears_every_change_of_every_task_whoever_waits_for_it_and_how(
+async def test_on_update_is_called_with_every_change_of_every_task_whatever_call_waits_for_it(
     make_client: MakeClient, service: FakeService
 ) -> None:
-    heard: Heard = []
-    client = make_client(on_update=lambda task: heard.append((task.id, task.status)))
+    updates: Updates = []
+    client = make_client(on_update=lambda task: updates.append((task.id, task.status)))
     service.script("a", "queued", "running", "completed")
     service.script("b", "queued", "failed")
     service.script("c", "running", "completed")
@@ -61,37 +61,39 @@ async def test_it_hears_every_change_of_every_task_whoever_waits_for_it_and_how(
         client.videos.wait("a"), collect(client.videos.watch("b")), collect(client.videos.as_completed(["c"]))
     )
 
-    assert [status for task_id, status in heard if task_id == "a"] == ["queued", "running", "completed"]
-    assert [status for task_id, status in heard if task_id == "b"] == ["queued", "failed"]
-    assert [status for task_id, status in heard if task_id == "c"] == ["running", "completed"]
+    assert [status for task_id, status in updates if task_id == "a"] == ["queued", "running", "completed"]
+    assert [status for task_id, status in updates if task_id == "b"] == ["queued", "failed"]
+    assert [status for task_id, status in updates if task_id == "c"] == ["running", "completed"]
 
 
-async def test_it_hears_a_change_once_however_many_wait(make_client: MakeClient, service: FakeService) -> None:
-    heard: Heard = []
-    client = make_client(on_update=lambda task: heard.append((task.id, task.status)))
+async def test_on_update_is_called_once_for_a_change_with_several_waiters(
+    make_client: MakeClient, service: FakeService
+) -> None:
+    updates: Updates = []
+    client = make_client(on_update=lambda task: updates.append((task.id, task.status)))
     service.script("a", "running", "completed")
 
     await asyncio.gather(*(client.videos.wait("a") for _ in range(5)), collect(client.videos.watch("a")))
 
-    assert heard == [("a", "running"), ("a", "completed")]
+    assert updates == [("a", "running"), ("a", "completed")]
 
 
-async def test_looks_that_show_nothing_new_are_not_told(make_client: MakeClient, service: FakeService) -> None:
-    heard: Heard = []
-    client = make_client(on_update=lambda task: heard.append((task.id, task.status)))
+async def test_on_update_is_not_called_for_an_unchanged_task(make_client: MakeClient, service: FakeService) -> None:
+    updates: Updates = []
+    client = make_client(on_update=lambda task: updates.append((task.id, task.status)))
     service.script("a", "queued", "queued", "running", "running", "running", "completed")
 
     await client.videos.wait("a")
 
     assert len(service.times("a")) == 6
-    assert heard == [("a", "queued"), ("a", "running"), ("a", "completed")]
+    assert updates == [("a", "queued"), ("a", "running"), ("a", "completed")]
 
 
-async def test_an_async_one_hears_the_changes_of_a_task_one_after_the_other(
+async def test_an_async_on_update_gets_the_changes_of_a_task_one_after_the_other(
     make_client: MakeClient, service: FakeService, clock: VirtualClock
 ) -> None:
-    begun: Heard = []
-    ended: Heard = []
+    begun: Updates = []
+    ended: Updates = []
 
     async def slow(task: VideoTask) -> None:
         begun.append((task.id, task.status))
@@ -107,7 +109,9 @@ async def test_an_async_one_hears_the_changes_of_a_task_one_after_the_other(
     assert begun == ended == [("a", "queued"), ("a", "running"), ("a", "completed")]
 
 
-async def test_a_slow_one_slows_no_poll(make_client: MakeClient, service: FakeService, clock: VirtualClock) -> None:
+async def test_a_slow_on_update_delays_no_poll(
+    make_client: MakeClient, service: FakeService, clock: VirtualClock
+) -> None:
     async def slow(task: VideoTask) -> None:
         await clock.sleep(1000.0)
 
@@ -122,7 +126,7 @@ async def test_a_slow_one_slows_no_poll(make_client: MakeClient, service: FakeSe
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
-async def test_its_exception_is_logged_with_the_task_and_stops_nothing(
+async def test_an_exception_of_on_update_is_logged_with_the_task_and_polling_continues(
     is_async: bool, make_client: MakeClient, service: FakeService, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(task: VideoTask) -> None:
@@ -139,14 +143,14 @@ async def test_its_exception_is_logged_with_the_task_and_stops_nothing(
         await settle()
 
     assert task.status == "completed"
-    told = [(record.event_name, record.hook, record.task_id, type(record.exc_info[1])) for record in caplog.records]
-    assert told == [("hook.failed", "on_update", "a", ValueError)] * 2
+    logged = [(record.event_name, record.hook, record.task_id, type(record.exc_info[1])) for record in caplog.records]
+    assert logged == [("hook.failed", "on_update", "a", ValueError)] * 2
 
 
-async def test_closing_the_client_waits_for_it(
+async def test_closing_the_client_waits_for_on_update(
     make_client: MakeClient, service: FakeService, clock: VirtualClock
 ) -> None:
-    written: Heard = []
+    written: Updates = []
 
     async def write(task: VideoTask) -> None:
         await clock.sleep(2.0)
@@ -160,9 +164,9 @@ async def test_closing_the_client_waits_for_it(
     assert written == [("a", "completed")]
 
 
-@pytest.mark.parametrize(("told", "grace"), [({}, 5.0), ({"grace": 30.0}, 30.0)])
-async def test_closing_the_client_waits_no_longer_than_its_grace(
-    told: dict[str, float],
+@pytest.mark.parametrize(("arguments", "grace"), [({}, 5.0), ({"grace": 30.0}, 30.0)])
+async def test_closing_the_client_waits_for_on_update_no_longer_than_its_grace(
+    arguments: dict[str, float],
     grace: float,
     make_client: MakeClient,
     service: FakeService,
@@ -176,7 +180,7 @@ async def test_closing_the_client_waits_no_longer_than_its_grace(
     service.script("a", "completed")
     await client.videos.wait("a")
     began = clock.now()
-    await client.aclose(**told)
+    await client.aclose(**arguments)
 
     assert clock.now() == began + grace
     (record,) = [record for record in caplog.records if record.event_name == "hook.cancelled"]

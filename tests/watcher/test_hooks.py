@@ -17,7 +17,9 @@ from .conftest import FakeService, hang, settle, workers
 MakeWatcher = Callable[..., Watcher]
 
 
-async def test_it_is_called_with_every_change_of_any_task(make_watcher: MakeWatcher, service: FakeService) -> None:
+async def test_the_hook_is_called_with_every_change_of_any_task(
+    make_watcher: MakeWatcher, service: FakeService
+) -> None:
     seen: list[tuple[str, str | None]] = []
     watcher = make_watcher(on_update=lambda task: seen.append((task.id, task.status)))
     service.script("a", "queued", "queued", "running", "completed")
@@ -29,7 +31,7 @@ async def test_it_is_called_with_every_change_of_any_task(make_watcher: MakeWatc
     assert seen == [("a", "queued"), ("b", "failed"), ("a", "running"), ("a", "completed")]
 
 
-async def test_its_errors_are_logged_and_stop_nothing(
+async def test_errors_of_the_hook_are_logged_and_polling_continues(
     make_watcher: MakeWatcher, service: FakeService, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(task: VideoTask) -> None:
@@ -48,7 +50,7 @@ async def test_its_errors_are_logged_and_stop_nothing(
     assert len([record for record in caplog.records if "on_update failed" in record.getMessage()]) == 4
 
 
-async def test_a_slow_one_slows_no_poll_and_then_sees_the_latest_change_of_its_task(
+async def test_a_slow_hook_delays_no_poll_and_then_gets_the_latest_change_of_its_task(
     make_watcher: MakeWatcher, service: FakeService, clock: VirtualClock
 ) -> None:
     seen: list[tuple[float, str, str | None]] = []
@@ -75,7 +77,7 @@ async def test_a_slow_one_slows_no_poll_and_then_sees_the_latest_change_of_its_t
     assert workers() == []
 
 
-async def test_their_number_at_once_is_bounded(
+async def test_the_number_of_simultaneous_calls_is_limited(
     make_watcher: MakeWatcher, service: FakeService, clock: VirtualClock
 ) -> None:
     running = most = ended = 0
@@ -98,7 +100,7 @@ async def test_their_number_at_once_is_bounded(
     assert ended == 10
 
 
-async def test_closing_lets_what_is_under_way_end_within_the_grace(
+async def test_closing_waits_for_running_calls_within_the_grace(
     make_watcher: MakeWatcher, service: FakeService, clock: VirtualClock
 ) -> None:
     written: list[str | None] = []
@@ -115,7 +117,7 @@ async def test_closing_lets_what_is_under_way_end_within_the_grace(
     assert written == ["completed"]
 
 
-async def test_closing_cancels_what_takes_longer(
+async def test_closing_cancels_calls_that_exceed_the_grace(
     make_watcher: MakeWatcher, service: FakeService, clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def stuck(task: VideoTask) -> None:
@@ -181,7 +183,7 @@ def not_awaitable_in_fact(task: VideoTask) -> Broken:
 @pytest.mark.parametrize(
     "hook", [cancelled_result, cancelled_wait, outcome_of_a_framework, raising_later, not_awaitable_in_fact]
 )
-async def test_whatever_it_raises_is_logged_and_loses_no_task(
+async def test_any_exception_of_the_hook_is_logged_and_no_task_is_lost(
     hook: Any, make_watcher: MakeWatcher, service: FakeService, caplog: pytest.LogCaptureFixture
 ) -> None:
     watcher = make_watcher(on_update=hook)
@@ -206,20 +208,20 @@ def test_the_end_of_the_program_propagates(kind: type[BaseException], *, is_asyn
     async def program() -> None:
         clock = VirtualClock()
         service = FakeService(clock)
-        await Watcher(service.look, clock=clock, on_update=ending_later if is_async else ending).wait("t")
+        await Watcher(service.poll_if_changed, clock=clock, on_update=ending_later if is_async else ending).wait("t")
 
     with pytest.raises(kind):
         asyncio.run(program())
 
 
-async def test_of_calls_that_never_end_only_the_latest_change_of_each_task_is_kept(
+async def test_while_calls_never_end_only_the_latest_change_of_each_task_is_stored(
     make_watcher: MakeWatcher, service: FakeService, caplog: pytest.LogCaptureFixture
 ) -> None:
-    heard: list[tuple[str, str | None]] = []
+    updates: list[tuple[str, str | None]] = []
     release = asyncio.Event()
 
     async def stuck(task: VideoTask) -> None:
-        heard.append((task.id, task.status))
+        updates.append((task.id, task.status))
         await release.wait()
 
     watcher = make_watcher(on_update=stuck, concurrency=2)
@@ -229,16 +231,16 @@ async def test_of_calls_that_never_end_only_the_latest_change_of_each_task_is_ke
     async for _ in watcher.as_completed("abcd"):
         pass
     alive = [thing for thing in gc.get_objects() if isinstance(thing, VideoTask) and thing.status in states]
-    assert heard == [("a", "state-0"), ("b", "state-0")]
+    assert updates == [("a", "state-0"), ("b", "state-0")]
     assert len(alive) <= 2
     assert [record.event_name for record in caplog.records if hasattr(record, "hook")] == ["hook.behind"]
 
     release.set()
     await settle()
-    assert sorted(heard[2:]) == [(task_id, "completed") for task_id in "abcd"]
+    assert sorted(updates[2:]) == [(task_id, "completed") for task_id in "abcd"]
 
 
-async def test_closing_leaves_a_call_behind_that_goes_on_in_spite_of_its_cancellation(
+async def test_closing_abandons_a_call_that_ignores_its_cancellation(
     make_watcher: MakeWatcher, service: FakeService, clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     release = asyncio.Event()
@@ -255,12 +257,12 @@ async def test_closing_leaves_a_call_behind_that_goes_on_in_spite_of_its_cancell
     await watcher.aclose(grace=3.0)
 
     assert clock.now() == began + 6.0
-    assert "1 cancelled calls were not over after 3 s; left behind" in caplog.text
+    assert "1 cancelled calls were not over after 3 s; abandoned" in caplog.text
     release.set()
     await settle()
 
 
-async def test_a_call_that_is_cancelled_before_it_began_leaves_no_warning(
+async def test_a_call_that_is_cancelled_before_it_began_causes_no_warning(
     make_watcher: MakeWatcher, service: FakeService, clock: VirtualClock
 ) -> None:
     async def late(task: VideoTask) -> None:

@@ -1,4 +1,4 @@
-"""The rhythm, end to end: how often, how evenly, how many at once."""
+"""How often tasks are polled, how evenly, and how many at once."""
 
 import asyncio
 import logging
@@ -37,9 +37,7 @@ async def test_a_task_is_polled_once_per_interval_and_never_sooner(
     assert service.most_per_task == 1
 
 
-async def test_a_slow_poll_is_never_overlapped_by_another_of_its_task(
-    make_watcher: MakeWatcher, service: FakeService
-) -> None:
+async def test_no_task_is_polled_twice_at_once(make_watcher: MakeWatcher, service: FakeService) -> None:
     service.latency = 75.0
     await watch_all(make_watcher(), 3, 1000.0)
 
@@ -47,7 +45,7 @@ async def test_a_slow_poll_is_never_overlapped_by_another_of_its_task(
     assert service.most_per_task == 1
 
 
-async def test_a_first_look_is_at_once(watcher: Watcher, service: FakeService, clock: VirtualClock) -> None:
+async def test_a_new_task_is_polled_immediately(watcher: Watcher, service: FakeService, clock: VirtualClock) -> None:
     service.default = "completed"
     for moment in (0.0, 100.25, 100.5):
         await clock.sleep(moment - clock.now())
@@ -56,19 +54,19 @@ async def test_a_first_look_is_at_once(watcher: Watcher, service: FakeService, c
 
 
 @pytest.mark.slow
-async def test_many_at_once_make_no_burst(make_watcher: MakeWatcher, service: FakeService) -> None:
+async def test_many_new_tasks_cause_no_burst(make_watcher: MakeWatcher, service: FakeService) -> None:
     watcher = make_watcher(first_polls=32)
     await watch_all(watcher, 480, 119.0)
 
     mean = 480 / 60
-    assert busiest_second(moment for moment, _ in service.looks) <= 32 + 1.25 * mean
-    assert len({task_id for moment, task_id in service.looks if moment < 60.0}) == 480
-    assert watcher.stats.polls == len(service.looks)
+    assert busiest_second(moment for moment, _ in service.polls) <= 32 + 1.25 * mean
+    assert len({task_id for moment, task_id in service.polls if moment < 60.0}) == 480
+    assert watcher.stats.polls == len(service.polls)
     assert watcher.stats.lateness_max < 0.05
 
 
 @pytest.mark.slow
-async def test_after_a_blocked_loop_there_is_no_burst(
+async def test_after_the_event_loop_was_blocked_there_is_no_burst(
     make_watcher: MakeWatcher, service: FakeService, clock: VirtualClock
 ) -> None:
     watcher = make_watcher(first_polls=0)
@@ -78,22 +76,22 @@ async def test_after_a_blocked_loop_there_is_no_burst(
     clock._now += 45.0  # a laptop sleeps
 
     await watching
-    later = [moment for moment, _ in service.looks if moment > 100.0]
+    later = [moment for moment, _ in service.polls if moment > 100.0]
     assert busiest_second(later) <= 1.25 * 4 + 2
     assert watcher.stats.lateness_max == pytest.approx(45.0, abs=0.3)
     times: defaultdict[str, list[float]] = defaultdict(list)
-    for moment, task_id in service.looks:
+    for moment, task_id in service.polls:
         times[task_id].append(moment)
     assert all(b - a >= 60.0 for moments in times.values() for a, b in pairwise(moments))
 
 
 @pytest.mark.slow
-async def test_polls_under_way_are_bounded_and_the_interval_stretches_with_one_warning_and_recovers(
+async def test_simultaneous_polls_are_limited_and_a_longer_interval_is_logged_once_and_recovers(
     make_watcher: MakeWatcher, service: FakeService, clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "vidgen_async.watcher")
     watcher = make_watcher(concurrency=4, first_polls=0)
-    service.latency = 8.0  # one look in two seconds, where one per second is asked for
+    service.latency = 8.0  # one poll in two seconds, of one per second
     watching = asyncio.ensure_future(watch_all(watcher, 60, 1000.0))
 
     await clock.sleep(600.0)
@@ -110,14 +108,14 @@ async def test_polls_under_way_are_bounded_and_the_interval_stretches_with_one_w
     service.latency = 0.0
     await watching
 
-    assert busiest_second(moment for moment, _ in service.looks if moment > recovered_at) <= 1.25 + 2
+    assert busiest_second(moment for moment, _ in service.polls if moment > recovered_at) <= 1.25 + 2
     assert watcher.stats.interval_now == pytest.approx(60.0, abs=0.2)
     messages = [record.getMessage() for record in caplog.records]
     assert len([message for message in messages if "late" in message]) == 1
     assert len([message for message in messages if "on time again" in message]) == 1
 
 
-async def test_hanging_polls_hold_up_no_others_while_there_is_room(
+async def test_polls_that_hang_do_not_delay_others_below_the_limit(
     make_watcher: MakeWatcher, service: FakeService
 ) -> None:
     watcher = make_watcher(concurrency=3)
@@ -135,7 +133,7 @@ async def test_hanging_polls_hold_up_no_others_while_there_is_room(
     await asyncio.gather(*hanging, return_exceptions=True)
 
 
-async def test_nothing_is_started_per_watched_task(
+async def test_no_worker_is_started_for_a_watched_task(
     make_watcher: MakeWatcher, service: FakeService, clock: VirtualClock
 ) -> None:
     watcher = make_watcher(first_polls=0)
@@ -145,17 +143,17 @@ async def test_nothing_is_started_per_watched_task(
 
     assert watcher.stats.tasks == 1_000
     assert watcher.stats.waiting == 1
-    # This test, the gatherer, the clock, the scheduler and its alarm; and nothing else but a look that is just due.
+    # This test, the gatherer, the clock, the scheduler and its alarm; and nothing else but a poll that is due.
     assert len(asyncio.all_tasks()) <= 7
     await watching
 
 
-async def test_time_spent_without_tasks_does_not_count(
+async def test_time_without_tasks_does_not_count_as_lateness(
     watcher: Watcher, service: FakeService, clock: VirtualClock
 ) -> None:
     service.default = "completed"
     await watcher.wait("a")
     await clock.sleep(5_000.0)
     await watcher.wait("b")
-    assert service.looks == [(0.0, "a"), (5_000.0, "b")]
+    assert service.polls == [(0.0, "a"), (5_000.0, "b")]
     assert watcher.stats.lateness_max == 0.0

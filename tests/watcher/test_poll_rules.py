@@ -1,4 +1,4 @@
-"""Every row of the watch table."""
+"""Every row of the table of faults."""
 
 import logging
 from collections import Counter
@@ -50,12 +50,12 @@ TRANSIENT: list[Exception] = [
     GatewayError("gateway timeout", status=504),
     RateLimitError("busy", status=429),
     *(
-        UnexpectedResponseError("odd", status=status)
+        UnexpectedResponseError("unexpected", status=status)
         for status in (200, 204, 301, 302, 307, 308, 408, 425, 500, 520, 599)
     ),
 ]
 
-ODD: list[Exception] = [
+UNEXPECTED: list[Exception] = [
     BadRequestError("bad", status=400),
     InsufficientCreditsError("402", status=402),
     UnexpectedResponseError("forbidden", status=403),
@@ -71,7 +71,7 @@ def name_of(error: Exception) -> str:
     return f"{type(error).__name__}-{getattr(error, 'status', '')}"
 
 
-async def test_a_wait_survives_a_virtual_hour_of_any_transient_fault(
+async def test_a_wait_continues_during_an_hour_of_any_transient_fault(
     watcher: Watcher, service: FakeService, clock: VirtualClock
 ) -> None:
     faults = {name_of(fault): fault for fault in TRANSIENT}
@@ -89,7 +89,7 @@ async def test_a_wait_survives_a_virtual_hour_of_any_transient_fault(
 
 @pytest.mark.rule("3 state queued", "3 state running", side="sdk")
 @pytest.mark.parametrize("status", ["queued", "running", None, "post_processing", "Completed", ""])
-async def test_a_state_that_is_not_terminal_is_looked_at_again(
+async def test_a_task_in_a_state_that_is_not_terminal_is_polled_again(
     status: str | None, watcher: Watcher, service: FakeService
 ) -> None:
     service.script("t", *[VideoTask(id="t", status=status)] * 3, "completed")
@@ -99,7 +99,7 @@ async def test_a_state_that_is_not_terminal_is_looked_at_again(
 
 
 @pytest.mark.rule("3 state completed", side="sdk")
-async def test_a_completed_task_is_returned_as_it_came(watcher: Watcher, service: FakeService) -> None:
+async def test_a_completed_task_is_returned_unchanged(watcher: Watcher, service: FakeService) -> None:
     task = VideoTask(
         id="t", status="completed", video_url="https://cdn.example/v.mp4?exp=1&sig=a%2Fb", extra={"new": 1}
     )
@@ -110,7 +110,7 @@ async def test_a_completed_task_is_returned_as_it_came(watcher: Watcher, service
 
 
 @pytest.mark.rule("2.5 field failure_reason", "7 rule 1", side="sdk")
-async def test_a_failed_task_is_an_error_with_its_reason_and_is_not_looked_at_again(
+async def test_a_failed_task_is_an_error_with_its_reason_and_is_not_polled_again(
     watcher: Watcher, service: FakeService, clock: VirtualClock
 ) -> None:
     service.script("t", VideoTask(id="t", status="failed", failure_reason="asset rule 7"))
@@ -125,14 +125,16 @@ async def test_a_failed_task_is_an_error_with_its_reason_and_is_not_looked_at_ag
     assert service.times() == [0.0]
 
 
-async def test_a_failed_task_without_a_reason_says_so(watcher: Watcher, service: FakeService) -> None:
+async def test_the_error_of_a_failed_task_without_a_reason_states_that(watcher: Watcher, service: FakeService) -> None:
     service.script("t", "failed")
 
     with pytest.raises(TaskFailedError, match="no failure reason was given; check the refund in the credit ledger"):
         await watcher.wait("t")
 
 
-async def test_a_401_is_looked_at_again_soon_and_ends_when_it_repeats(watcher: Watcher, service: FakeService) -> None:
+async def test_a_401_is_confirmed_by_a_second_poll_and_then_ends_the_wait(
+    watcher: Watcher, service: FakeService
+) -> None:
     service.default = AuthenticationError("who are you?", status=401)
 
     with pytest.raises(AuthenticationError, match="who are you"):
@@ -141,7 +143,7 @@ async def test_a_401_is_looked_at_again_soon_and_ends_when_it_repeats(watcher: W
     assert service.times() == [0.0, 5.0]
 
 
-async def test_a_single_401_is_survived(watcher: Watcher, service: FakeService) -> None:
+async def test_a_single_401_does_not_end_the_wait(watcher: Watcher, service: FakeService) -> None:
     service.script("t", "running", AuthenticationError("upstream", status=401), "running", "completed")
 
     await watcher.wait("t")
@@ -149,7 +151,7 @@ async def test_a_single_401_is_survived(watcher: Watcher, service: FakeService) 
     assert service.times() == [0.0, 60.0, 65.0, 125.0]
 
 
-async def test_two_401s_that_do_not_follow_one_another_are_survived(watcher: Watcher, service: FakeService) -> None:
+async def test_two_401s_that_are_not_consecutive_do_not_end_the_wait(watcher: Watcher, service: FakeService) -> None:
     refused = AuthenticationError("upstream", status=401)
     service.script("t", refused, "running", refused, ConnectError("lost"), refused, "completed")
 
@@ -189,7 +191,7 @@ async def test_404_and_410_end_the_wait_when_a_second_poll_confirms_them(
     [NotFoundError("not there yet", status=404), UnexpectedResponseError("not there yet", status=410)],
     ids=name_of,
 )
-async def test_within_two_minutes_of_the_receipt_they_are_looked_at_again_first(
+async def test_404_and_410_within_two_minutes_of_the_receipt_do_not_end_the_wait(
     gone: ServiceError, watcher: Watcher, service: FakeService, clock: VirtualClock
 ) -> None:
     await clock.sleep(1000.0)
@@ -199,7 +201,9 @@ async def test_within_two_minutes_of_the_receipt_they_are_looked_at_again_first(
     assert service.times() == [1000.0, 1060.0, 1120.0, 1180.0]
 
 
-async def test_after_two_minutes_they_end_the_wait(watcher: Watcher, service: FakeService, clock: VirtualClock) -> None:
+async def test_a_404_two_minutes_after_the_receipt_ends_the_wait(
+    watcher: Watcher, service: FakeService, clock: VirtualClock
+) -> None:
     await clock.sleep(1000.0)
     service.default = NotFoundError("gone", status=404)
 
@@ -209,20 +213,22 @@ async def test_after_two_minutes_they_end_the_wait(watcher: Watcher, service: Fa
     assert service.times() == [1000.0, 1060.0, 1120.0]
 
 
-@pytest.mark.parametrize("odd", ODD, ids=name_of)
-async def test_anything_else_ends_after_the_third_in_a_row(
-    odd: Exception, watcher: Watcher, service: FakeService
+@pytest.mark.parametrize("unexpected", UNEXPECTED, ids=name_of)
+async def test_any_other_fault_ends_the_wait_after_the_third_in_a_row(
+    unexpected: Exception, watcher: Watcher, service: FakeService
 ) -> None:
-    service.script("t", odd, odd, "running", odd, odd, odd)
+    service.script("t", unexpected, unexpected, "running", unexpected, unexpected, unexpected)
 
-    with pytest.raises(type(odd)):
+    with pytest.raises(type(unexpected)):
         await watcher.wait("t")
 
     assert service.times() == [0.0, 60.0, 120.0, 180.0, 240.0, 300.0]
 
 
 @pytest.mark.parametrize("fatal", [CassetteError("no such interaction"), ClientStateError("forked")], ids=name_of)
-async def test_a_cassette_error_is_never_swallowed(fatal: Exception, watcher: Watcher, service: FakeService) -> None:
+async def test_a_cassette_error_ends_the_wait_immediately(
+    fatal: Exception, watcher: Watcher, service: FakeService
+) -> None:
     service.default = fatal
 
     with pytest.raises(type(fatal)):
@@ -232,7 +238,7 @@ async def test_a_cassette_error_is_never_swallowed(fatal: Exception, watcher: Wa
 
 
 @pytest.mark.rule("3 unshown transitions", side="sdk")
-async def test_an_unknown_state_is_warned_about_once_per_task_and_state(
+async def test_an_unknown_state_is_logged_once_for_each_task_and_state(
     watcher: Watcher, service: FakeService, caplog: pytest.LogCaptureFixture
 ) -> None:
     missing = VideoTask(id="t")
@@ -252,7 +258,7 @@ async def test_an_unknown_state_is_warned_about_once_per_task_and_state(
     assert [message.split(":")[0] for message in warned] == ["task t", "task t", "task u"]
 
 
-async def test_an_unknown_state_for_ever_ends_at_the_deadline_which_names_it(
+async def test_a_wait_for_a_task_in_an_unknown_state_ends_at_its_deadline_and_names_the_state(
     watcher: Watcher, service: FakeService
 ) -> None:
     service.default = "dreaming"
@@ -285,12 +291,12 @@ class TestRateLimit:
         outcomes = [outcome async for outcome in watcher.as_completed(f"t{n}" for n in range(5))]
 
         assert all(outcome.unwrap().status == "completed" for outcome in outcomes)
-        moments = sorted({moment for moment, _ in service.looks})
-        assert moments == [0.0, 60.0, 320.5, 380.5, 440.5]  # quiet from 61 to 261.5, all shifted alike
+        moments = sorted({moment for moment, _ in service.polls})
+        assert moments == [0.0, 60.0, 320.5, 380.5, 440.5]  # paused from 61 to 261.5, all shifted by the same amount
         assert len([record for record in caplog.records if "429" in record.getMessage()]) == 1
         assert watcher.stats.lateness_max == 0.0
 
-    async def test_paused_until_is_shown_while_it_lasts(
+    async def test_paused_until_is_reported_during_a_pause(
         self, watcher: Watcher, service: FakeService, clock: VirtualClock
     ) -> None:
         service.script("t", RateLimitError("slow down", status=429, retry_after=200.0))
@@ -305,7 +311,9 @@ class TestRateLimit:
         await clock.sleep(200.0)
         assert watcher.stats.paused_until is None
 
-    async def test_without_retry_after_only_its_own_task_waits(self, watcher: Watcher, service: FakeService) -> None:
+    async def test_a_429_without_retry_after_delays_only_its_own_task(
+        self, watcher: Watcher, service: FakeService
+    ) -> None:
         service.script("t", RateLimitError("busy", status=429), "completed")
         service.script("u", "running", "completed")
 
@@ -314,7 +322,7 @@ class TestRateLimit:
         assert len(outcomes) == 2
         assert service.times("t") == service.times("u") == [0.0, 60.0]
 
-    async def test_a_senseless_retry_after_is_bounded_by_an_hour(
+    async def test_a_retry_after_of_more_than_an_hour_is_limited_to_an_hour(
         self, watcher: Watcher, service: FakeService, clock: VirtualClock
     ) -> None:
         service.script("t", RateLimitError("busy", status=429, retry_after=1e9), "completed")
@@ -339,7 +347,7 @@ FOREIGN = [
 
 
 @pytest.mark.parametrize("foreign", FOREIGN, ids=name_of)
-async def test_a_gateway_that_is_out_of_order_ends_no_wait_of_a_service_that_has_answered(
+async def test_foreign_responses_end_no_wait_once_the_service_has_answered(
     foreign: ServiceError, watcher: Watcher, service: FakeService
 ) -> None:
     service.script("t", "running", *[foreign] * 14, "completed")
@@ -349,7 +357,7 @@ async def test_a_gateway_that_is_out_of_order_ends_no_wait_of_a_service_that_has
 
 
 @pytest.mark.parametrize("foreign", FOREIGN, ids=name_of)
-async def test_after_fifteen_minutes_of_nothing_else_the_wait_ends_with_advice(
+async def test_after_fifteen_minutes_of_foreign_responses_the_wait_ends_with_advice(
     foreign: ServiceError, watcher: Watcher, service: FakeService
 ) -> None:
     service.script("t", "running", *[foreign] * 100)
@@ -362,7 +370,7 @@ async def test_after_fifteen_minutes_of_nothing_else_the_wait_ends_with_advice(
 
 
 @pytest.mark.parametrize("foreign", FOREIGN, ids=name_of)
-async def test_of_a_service_that_has_never_answered_the_third_in_a_row_ends_the_wait_with_advice(
+async def test_the_third_foreign_response_ends_the_wait_with_advice_if_the_service_never_answered(
     foreign: ServiceError, watcher: Watcher, service: FakeService
 ) -> None:
     service.script("t", ConnectError("lost"), *[foreign] * 100)
@@ -374,10 +382,10 @@ async def test_of_a_service_that_has_never_answered_the_third_in_a_row_ends_the_
     assert service.times() == [0.0, 60.0, 120.0, 180.0]
 
 
-async def test_a_service_that_has_answered_this_client_elsewhere_is_known(
+async def test_a_response_to_another_call_of_the_client_counts_as_an_answer_of_the_service(
     service: FakeService, clock: VirtualClock
 ) -> None:
-    watcher = Watcher(service.look, clock=clock, is_origin_known=lambda: True)
+    watcher = Watcher(service.poll_if_changed, clock=clock, is_origin_known=lambda: True)
     service.script("t", *[FOREIGN[0]] * 10, "completed")
     try:
         assert (await watcher.wait("t")).status == "completed"
@@ -385,7 +393,7 @@ async def test_a_service_that_has_answered_this_client_elsewhere_is_known(
         await watcher.aclose()
 
 
-async def test_a_page_of_the_gateway_between_two_404s_of_the_service_confirms_nothing(
+async def test_a_foreign_response_between_two_404s_of_the_service_confirms_nothing(
     watcher: Watcher, service: FakeService
 ) -> None:
     gone = NotFoundError("no such task", status=404, body=b"{}")

@@ -1,4 +1,4 @@
-"""When to look, in numbers. No event loop here."""
+"""When to poll, without an event loop."""
 
 import math
 import random
@@ -12,21 +12,21 @@ from .conftest import busiest_second
 
 
 def drive(schedule: Schedule, start: float, end: float) -> list[tuple[float, int]]:
-    """Take everything that falls due from ``start`` to ``end`` exactly when it is due, each look taking no time."""
-    looks = []
+    """Take every item exactly when it is due, from ``start`` to ``end``; polls take no time."""
+    polls = []
     now = start
     while now <= end:
         while (item := schedule.take(now)) is not None:
-            looks.append((now, item))
+            polls.append((now, item))
             schedule.reschedule(item, now)
         wake = schedule.wake_at()
         if wake is None:
             break
         now = max(wake, now + 1e-6)
-    return looks
+    return polls
 
 
-def test_the_agenda_gives_numbers_by_due_time_and_of_equal_ones_the_smaller_first() -> None:
+def test_the_agenda_returns_numbers_by_due_time_and_of_equal_ones_the_smaller_first() -> None:
     agenda = Agenda()
     for due, number in [(3.0, 0), (1.0, 7), (2.0, 3), (2.0, 2)]:
         agenda.put(due, number)
@@ -38,7 +38,7 @@ def test_the_agenda_gives_numbers_by_due_time_and_of_equal_ones_the_smaller_firs
         agenda.pop()
 
 
-def test_removed_numbers_never_come_up_and_their_slots_stay_bounded() -> None:
+def test_removed_numbers_are_never_returned_and_their_slots_are_limited() -> None:
     agenda = Agenda()
     for number in range(10_000):
         agenda.put(float(number), number)
@@ -46,7 +46,7 @@ def test_removed_numbers_never_come_up_and_their_slots_stay_bounded() -> None:
     for number in range(9_990):
         agenda.remove(number)
         agenda.remove(number)  # twice is nothing
-    agenda.remove(1_000_000)  # never seen
+    agenda.remove(1_000_000)  # not in the queue
 
     assert len(agenda) == 10
     assert agenda.slots <= 2 * 10 + 64
@@ -54,7 +54,7 @@ def test_removed_numbers_never_come_up_and_their_slots_stay_bounded() -> None:
 
 
 @pytest.mark.parametrize("due", [5.0, 1.0, 0.5])
-def test_a_number_that_was_removed_can_be_put_again_and_comes_up_once(due: float) -> None:
+def test_a_number_that_was_removed_can_be_added_again_and_is_returned_once(due: float) -> None:
     agenda = Agenda()
     agenda.put(1.0, 0)
     agenda.remove(0)
@@ -67,7 +67,7 @@ def test_a_number_that_was_removed_can_be_put_again_and_comes_up_once(due: float
     assert agenda.first_due() is None
 
 
-def test_putting_again_for_the_same_time_does_not_pile_up() -> None:
+def test_adding_again_for_the_same_time_leaves_a_limited_number_of_slots() -> None:
     agenda = Agenda()
     for _ in range(1_000):
         agenda.put(1.0, 0)
@@ -79,7 +79,7 @@ def test_putting_again_for_the_same_time_does_not_pile_up() -> None:
     assert agenda.first_due() is None
 
 
-def test_an_allowance_gives_its_size_at_once_and_its_size_per_second() -> None:
+def test_an_allowance_has_its_size_at_first_and_its_size_per_second() -> None:
     allowance = Allowance(4)
 
     assert [allowance.take(100.0) for _ in range(5)] == [True] * 4 + [False]
@@ -88,12 +88,12 @@ def test_an_allowance_gives_its_size_at_once_and_its_size_per_second() -> None:
     assert not Allowance(0).take(7.0)
 
 
-def test_new_items_are_due_at_once_while_the_allowance_lasts() -> None:
+def test_new_items_are_due_immediately_while_the_allowance_lasts() -> None:
     schedule = Schedule(60.0, first_polls=3)
     for item in range(10):
         schedule.add(item, 1000.0)
 
-    dues = [schedule.due(item) for item in range(10)]
+    dues = [schedule._dues[item] for item in range(10)]
     assert [due == 1000.0 for due in dues] == [True] * 3 + [False] * 7
     assert all(1000.0 <= due < 1060.0 for due in dues)
 
@@ -104,46 +104,46 @@ def test_the_others_are_spread_evenly_over_one_interval(count: int) -> None:
     for item in range(count):
         schedule.add(item, 12_345.6)
 
-    assert busiest_second(schedule.due(item) for item in range(count)) <= math.ceil(count / 60 * 1.05) + 2
+    assert busiest_second(schedule._dues[item] for item in range(count)) <= math.ceil(count / 60 * 1.05) + 2
 
 
-def test_they_are_spread_evenly_too_when_they_come_in_groups_at_odd_moments() -> None:
+def test_they_are_spread_evenly_also_if_they_are_added_in_groups_at_random_times() -> None:
     schedule = Schedule(60.0, first_polls=0)
-    chance = random.Random(1)  # noqa: S311 - the same numbers in every run
+    rng = random.Random(1)  # noqa: S311 - the same numbers in every run
     now = 0.0
     for group in range(40):
-        now += chance.random()
+        now += rng.random()
         for item in range(40):
             schedule.add(40 * group + item, now)
 
-    looks = drive(schedule, now, now + 180.0)
+    polls = drive(schedule, now, now + 180.0)
 
-    assert busiest_second(moment for moment, _ in looks if moment >= now + 60.0) <= 40 * 1.25
+    assert busiest_second(moment for moment, _ in polls if moment >= now + 60.0) <= 40 * 1.25
 
 
-def test_the_next_look_is_one_interval_after_the_start_of_the_last() -> None:
+def test_the_next_poll_is_one_interval_after_the_start_of_the_last() -> None:
     schedule = Schedule(60.0, first_polls=1)
     item = 0
     schedule.add(item, 10.0)
 
     assert schedule.take(10.0) == item
-    assert schedule.take(10.0) is None  # under way
+    assert schedule.take(10.0) is None  # it is being polled
     assert schedule.wake_at() is None
-    schedule.reschedule(item, 25.0)  # the look took 15 s
+    schedule.reschedule(item, 25.0)  # the poll took 15 s
 
     assert schedule.wake_at() == 70.0
     assert schedule.take(69.999) is None
     assert schedule.take(70.0) == item
 
 
-def test_it_is_never_sooner_by_a_rounding_error() -> None:
-    chance = random.Random(2)  # noqa: S311 - the same numbers in every run
+def test_no_poll_is_earlier_because_of_a_rounding_error() -> None:
+    rng = random.Random(2)  # noqa: S311 - the same numbers in every run
     for _ in range(2_000):
-        interval = chance.choice([60.0, 0.1, 59.9, 1 / 3])
-        start = chance.random() * 10 ** chance.randint(0, 6)
+        interval = rng.choice([60.0, 0.1, 59.9, 1 / 3])
+        start = rng.random() * 10 ** rng.randint(0, 6)
         schedule = Schedule(interval, first_polls=1)
-        if chance.random() < 0.5:
-            schedule.pause(start - chance.random(), chance.random())
+        if rng.random() < 0.5:
+            schedule.pause(start - rng.random(), rng.random())
             start = max(start, schedule.paused_until)
         item = 0
         schedule.add(item, start)
@@ -158,7 +158,7 @@ def test_it_is_never_sooner_by_a_rounding_error() -> None:
         assert now - begun >= interval
 
 
-def test_an_item_whose_own_look_outlasts_the_interval_is_due_at_its_end_and_shifts_nobody() -> None:
+def test_an_item_whose_poll_takes_longer_than_the_interval_is_due_at_its_end_and_shifts_no_other() -> None:
     schedule = Schedule(60.0, first_polls=2)
     slow, other = 0, 1
     schedule.add(slow, 0.0)
@@ -173,10 +173,10 @@ def test_an_item_whose_own_look_outlasts_the_interval_is_due_at_its_end_and_shif
 
     assert schedule.take(90.0) == slow
     assert schedule.wake_at() == 120.0
-    assert schedule.lateness_max == 0.0
+    assert schedule.lateness.most == 0.0
 
 
-def test_such_an_item_shifts_nobody_in_a_pause_either() -> None:
+def test_such_an_item_shifts_no_other_in_a_pause_either() -> None:
     schedule = Schedule(60.0, first_polls=2)
     slow, other = 0, 1
     schedule.add(slow, 0.0)
@@ -192,10 +192,10 @@ def test_such_an_item_shifts_nobody_in_a_pause_either() -> None:
 
     assert schedule.take(190.0) == slow
     assert schedule.wake_at() == 220.0
-    assert schedule.lateness_max == 0.0
+    assert schedule.lateness.most == 0.0
 
 
-def test_soon_is_five_seconds_or_the_interval_when_that_is_shorter() -> None:
+def test_soon_is_five_seconds_or_the_interval_if_that_is_shorter() -> None:
     for interval, expected in [(60.0, 5.0), (2.0, 2.0)]:
         schedule = Schedule(interval, first_polls=1)
         item = 0
@@ -205,7 +205,7 @@ def test_soon_is_five_seconds_or_the_interval_when_that_is_shorter() -> None:
         assert schedule.wake_at() == expected
 
 
-def test_a_pause_shifts_all_by_its_length_and_keeps_their_spacing() -> None:
+def test_a_pause_shifts_all_polls_by_its_length() -> None:
     schedule = Schedule(60.0, first_polls=0)
     for item in range(60):
         schedule.add(item, 0.0)
@@ -216,10 +216,10 @@ def test_a_pause_shifts_all_by_its_length_and_keeps_their_spacing() -> None:
     after = [moment for moment, _ in drive(schedule, 90.0, 149.9)]
 
     assert after == pytest.approx([moment + 90.0 for moment in before], abs=0.01)
-    assert schedule.lateness_max < 0.2  # a pause that was asked for is not lateness
+    assert schedule.lateness.most < 0.2  # a pause that was asked for is not lateness
 
 
-def test_pauses_overlap_instead_of_adding_up_and_are_bounded() -> None:
+def test_pauses_overlap_and_are_limited() -> None:
     schedule = Schedule(60.0, first_polls=1)
     schedule.add(0, 0.0)
 
@@ -235,7 +235,7 @@ def test_pauses_overlap_instead_of_adding_up_and_are_bounded() -> None:
     assert schedule.paused_until == 100.0 + LONGEST_PAUSE
 
 
-def test_an_item_added_during_a_pause_is_due_when_it_ends_and_shifts_nobody() -> None:
+def test_an_item_added_during_a_pause_is_due_at_its_end_and_shifts_no_other() -> None:
     schedule = Schedule(60.0, first_polls=1)
     schedule.pause(0.0, 100.0)
     item = 0
@@ -247,7 +247,7 @@ def test_an_item_added_during_a_pause_is_due_when_it_ends_and_shifts_nobody() ->
 
 
 @pytest.mark.parametrize("freeze", [10.0, 45.0, 8 * 3600.0])
-def test_after_a_freeze_nothing_is_caught_up_in_a_burst(freeze: float) -> None:
+def test_after_a_suspension_there_is_no_burst(freeze: float) -> None:
     count = 600
     schedule = Schedule(60.0, first_polls=0)
     for item in range(count):
@@ -255,27 +255,27 @@ def test_after_a_freeze_nothing_is_caught_up_in_a_burst(freeze: float) -> None:
     drive(schedule, 0.0, 119.9)
 
     woken = 120.0 + freeze
-    looks = drive(schedule, woken, woken + 120.0)
+    polls = drive(schedule, woken, woken + 120.0)
 
-    assert busiest_second(moment for moment, _ in looks) <= 1.25 * count / 60
-    assert len({item for moment, item in looks if moment < woken + 61.0}) == count  # each within an interval
-    assert schedule.lateness_max == pytest.approx(freeze, abs=0.2)
+    assert busiest_second(moment for moment, _ in polls) <= 1.25 * count / 60
+    assert len({item for moment, item in polls if moment < woken + 61.0}) == count  # each within an interval
+    assert schedule.lateness.most == pytest.approx(freeze, abs=0.2)
     assert not schedule.is_behind  # over again
     assert schedule.interval_now == pytest.approx(60.0, abs=0.2)
 
 
-def test_with_too_little_capacity_the_interval_of_all_stretches_alike() -> None:
+def test_with_too_little_capacity_the_interval_of_all_items_is_longer_by_the_same_factor() -> None:
     schedule = Schedule(60.0, first_polls=0)
     for item in range(600):
         schedule.add(item, 0.0)
     starts: dict[int, list[float]] = {}
 
     now = 0.0
-    while now < 1_000.0:  # 5 looks per second, where 10 are asked for
-        taken = schedule.take(now)
-        if taken is not None:
-            starts.setdefault(taken, []).append(now)
-            schedule.reschedule(taken, now)
+    while now < 1_000.0:  # 5 polls per second, of 10
+        item = schedule.take(now)
+        if item is not None:
+            starts.setdefault(item, []).append(now)
+            schedule.reschedule(item, now)
         now += 0.2
 
     gaps = [later - sooner for times in starts.values() for sooner, later in pairwise(times[2:])]
@@ -284,10 +284,10 @@ def test_with_too_little_capacity_the_interval_of_all_stretches_alike() -> None:
     assert schedule.is_behind
     assert schedule.interval_now == pytest.approx(120.0, abs=2.0)
 
-    looks = drive(schedule, now, now + 180.0)  # enough again
+    polls = drive(schedule, now, now + 180.0)  # enough capacity again
 
     assert not schedule.is_behind
-    assert busiest_second(moment for moment, _ in looks) <= 1.25 * 10 + 2
+    assert busiest_second(moment for moment, _ in polls) <= 1.25 * 10 + 2
 
 
 def test_lateness_quantiles() -> None:

@@ -1,4 +1,4 @@
-"""What the service says of a task in words of its own is shown shortened and without secrets, and kept as it came."""
+"""Texts of the service about a task are shown shortened and without secrets, and stored unchanged."""
 
 import logging
 
@@ -17,11 +17,11 @@ def failed(reason: str | None) -> VideoTask:
     return VideoTask(id="t", status="failed", failure_reason=reason)
 
 
-async def test_a_failure_reason_is_shown_without_secrets_and_kept_as_it_came():
+async def test_a_failure_reason_is_shown_without_secrets_and_stored_unchanged():
     clock = VirtualClock()
     service = FakeService(clock)
     service.default = failed(REASON)
-    watcher = Watcher(service.look, clock=clock)
+    watcher = Watcher(service.poll_if_changed, clock=clock)
 
     with pytest.raises(TaskFailedError, match="refused, see https://cdn/x") as caught:
         await watcher.wait("t")
@@ -29,22 +29,22 @@ async def test_a_failure_reason_is_shown_without_secrets_and_kept_as_it_came():
     await watcher.aclose()
 
     assert caught.value.task.failure_reason == REASON
-    for told in (str(caught.value), repr(caught.value), repr(caught.value.task), repr(outcomes)):
-        assert "hush" not in told
+    for shown in (str(caught.value), repr(caught.value), repr(caught.value.task), repr(outcomes)):
+        assert "hush" not in shown
 
 
 @pytest.mark.parametrize(
-    ("reason", "told"), [(None, "no failure reason"), (" \n", "no failure reason"), ("no\nway", "no way")]
+    ("reason", "shown"), [(None, "no failure reason"), (" \n", "no failure reason"), ("no\nway", "no way")]
 )
-async def test_a_failure_is_told_on_one_line(reason, told):
+async def test_a_failure_reason_is_shown_on_one_line(reason, shown):
     clock = VirtualClock()
     service = FakeService(clock)
     service.default = failed(reason)
-    watcher = Watcher(service.look, clock=clock)
+    watcher = Watcher(service.poll_if_changed, clock=clock)
     with pytest.raises(TaskFailedError) as caught:
         await watcher.wait("t")
     await watcher.aclose()
-    assert told in str(caught.value)
+    assert shown in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
@@ -52,7 +52,7 @@ async def test_a_long_failure_reason_is_shortened():
     clock = VirtualClock()
     service = FakeService(clock)
     service.default = failed("no way " * 1000)
-    watcher = Watcher(service.look, clock=clock)
+    watcher = Watcher(service.poll_if_changed, clock=clock)
     with pytest.raises(TaskFailedError) as caught:
         await watcher.wait("t")
     await watcher.aclose()
@@ -60,22 +60,22 @@ async def test_a_long_failure_reason_is_shortened():
 
 
 @pytest.mark.parametrize(
-    ("status", "told"),
+    ("status", "shown"),
     [("dreaming", "'dreaming'"), ("dreams of\nthe hush", "'<18 characters>'"), ("", "'<0 characters>'")],
 )
-async def test_an_unknown_state_is_named_where_it_is_a_plain_word(status, told, caplog):
+async def test_an_unknown_state_is_shown_if_it_is_a_plain_word(status, shown, caplog):
     caplog.set_level(logging.DEBUG, "vidgen_async")
     clock = VirtualClock()
     service = FakeService(clock)
     service.default = VideoTask(id="t", status=status)
-    watcher = Watcher(service.look, clock=clock)
+    watcher = Watcher(service.poll_if_changed, clock=clock)
 
     with pytest.raises(WaitTimeoutError) as caught:
         await watcher.wait("t", timeout=200)
     await watcher.aclose()
 
     logged = "\n".join(f"{record.getMessage()} {vars(record)}" for record in caplog.records)
-    assert f"state {told} is unknown" in logged
-    assert f"the last state seen was {told}" in str(caught.value)
+    assert f"state {shown} is unknown" in logged
+    assert f"the last state seen was {shown}" in str(caught.value)
     assert caught.value.task.status == status
     assert "hush" not in logged + str(caught.value)

@@ -1,4 +1,4 @@
-"""One look at a task: how long it waits, what it reads, and that it leaves others their turn."""
+"""One poll of a task: its time limit, what it decodes, and that it does not block the event loop."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ def answer(body: bytes) -> Answer:
     return Answer("videos.get", 200, make_headers(), body, url=URL(BASE_URL))
 
 
-def test_the_same_answer_is_not_read_again_and_any_other_is() -> None:
+def test_only_a_changed_response_is_decoded_again() -> None:
     task, mark = read_poll(answer(b'{"id": "t", "status": "queued"}'), "t", None)
     assert task == VideoTask(id="t", status="queued")
 
@@ -35,13 +35,13 @@ def test_the_same_answer_is_not_read_again_and_any_other_is() -> None:
     assert (later, another == mark) == (VideoTask(id="t", status="running"), False)
 
 
-async def test_an_answer_that_came_before_anybody_wanted_the_task_is_read_again_for_who_does(
+async def test_an_unchanged_response_is_decoded_again_for_the_first_listener_that_needs_the_task(
     make_watcher: MakeWatcher, service: FakeService, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listeners, "MOST_KEPT", 10)
     watcher = make_watcher(first_polls=100)
     crowd = asyncio.ensure_future(anext(watcher.as_completed(f"t{number}" for number in range(11))))
-    await clock.sleep(130.0)  # each was looked at twice, and none is kept
+    await clock.sleep(130.0)  # each was polled twice, and none is stored
 
     changes = watcher.watch("t7", timeout=120.0)
 
@@ -52,9 +52,11 @@ async def test_an_answer_that_came_before_anybody_wanted_the_task_is_read_again_
 
 
 @pytest.mark.parametrize(
-    ("interval", "read", "patience"), [(60.0, 60.0, 15.0), (1.0, 60.0, 10.0), (60.0, 5.0, 5.0), (600.0, None, 150.0)]
+    ("interval", "read", "time_limit"), [(60.0, 60.0, 15.0), (1.0, 60.0, 10.0), (60.0, 5.0, 5.0), (600.0, None, 150.0)]
 )
-async def test_a_look_waits_for_a_quarter_of_the_interval(interval: float, read: float | None, patience: float) -> None:
+async def test_the_time_limit_of_a_poll_is_a_quarter_of_the_interval(
+    interval: float, read: float | None, time_limit: float
+) -> None:
     asked: list[Request] = []
 
     async def completed(request: Request) -> BufferedResponse:
@@ -68,29 +70,29 @@ async def test_a_look_waits_for_a_quarter_of_the_interval(interval: float, read:
         await client.videos.wait("t")
         await client.videos.get("t")
 
-    assert [request.timeouts.read for request in asked] == [patience, read]
+    assert [request.timeouts.read for request in asked] == [time_limit, read]
 
 
-async def test_looks_that_need_no_waiting_and_are_never_on_time_leave_the_loop_to_others() -> None:
-    looks = 0
+async def test_polls_that_never_wait_do_not_block_the_event_loop() -> None:
+    polls = 0
 
     async def at_once(task_id: str, mark: int | None) -> tuple[VideoTask, None]:
-        nonlocal looks
-        looks += 1
-        return VideoTask(id=task_id, status="running" if looks < 20_000 else "completed"), None
+        nonlocal polls
+        polls += 1
+        return VideoTask(id=task_id, status="running" if polls < 20_000 else "completed"), None
 
     watcher = Watcher(at_once, clock=LoopClock(), interval=1e-6)
     waiting = asyncio.ensure_future(watcher.wait("t"))
     for _ in range(20):
         await asyncio.sleep(0)
 
-    assert 0 < looks < 20_000
+    assert 0 < polls < 20_000
     waiting.cancel()
     await watcher.aclose()
 
 
 @pytest.mark.parametrize("length", ["9" * 5000, "-1", "٣", "1e3", ""])
-async def test_a_length_that_makes_no_sense_does_not_keep_an_answer_from_being_read(length: str) -> None:
+async def test_an_invalid_content_length_does_not_prevent_reading_a_response(length: str) -> None:
     async def completed(request: Request) -> BufferedResponse:
         return BufferedResponse(
             200, b'{"id": "t", "status": "completed"}', headers=make_headers({"Content-Length": length})

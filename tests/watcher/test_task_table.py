@@ -1,4 +1,4 @@
-"""What is kept for watched tasks: rows that are used again, and nothing for the garbage collector to go through."""
+"""The rows of watched tasks are used again, and are no objects for the garbage collector."""
 
 import asyncio
 import gc
@@ -18,64 +18,64 @@ from .conftest import FakeService, settle
 
 
 class TestRows:
-    def test_a_row_is_used_again_and_knows_nothing_of_its_last_task(self) -> None:
-        entries = TaskTable()
-        kept = entries.add("kept")
-        first = entries.add("first")
-        first.add(Listener(("first",), None))
-        first.accepted(1.0)
-        first.state, first.mark, first.task = "running", 7, VideoTask(id="first")
-        entries.leave(first)
-        entries.drop(first)
+    def test_a_row_is_used_again_without_the_data_of_its_last_task(self) -> None:
+        tasks = TaskTable()
+        other = tasks.add("other")
+        first = tasks.add("first")
+        tasks.add_listener(first, Listener(("first",), None))
+        tasks.set_accepted(first, 1.0)
+        tasks.states[first], tasks.marks[first], tasks.tasks[first] = "running", 7, VideoTask(id="first")
+        tasks.leave(first)
+        tasks.drop(first)
 
-        second = entries.add("second")
+        second = tasks.add("second")
 
-        assert second.row == first.row != kept.row
-        assert second.last_state() == ("second", None, None, None)
-        assert (second.mark, second.details, second.is_deserted) == (None, None, True)
-        assert [entry.task_id for entry in entries] == ["kept", "second"]
+        assert second == first != other
+        assert tasks.last_state(second) == ("second", None, None, None)
+        assert (tasks.marks[second], tasks.details, tasks.has_listener(second)) == (0, {}, False)
+        assert [tasks.task_ids[row] for row in tasks] == ["other", "second"]
 
-    async def test_of_a_dropped_entry_the_poller_can_be_asked_also_when_all_are_gone(self) -> None:
-        entries = TaskTable()
-        entry = entries.add("only")
-        entry.poller = asyncio.current_task()
-        entries.leave(entry)
-        entries.drop(entry)
+    async def test_the_poller_of_a_dropped_row_can_be_read_also_when_all_rows_are_dropped(self) -> None:
+        tasks = TaskTable()
+        row = tasks.add("only")
+        tasks.pollers[row] = asyncio.current_task()
+        tasks.leave(row)
+        tasks.drop(row)
 
-        assert entry.poller is None
-        assert len(entries) == len(entries.task_ids) == len(entries.marks) == 0
-        assert entries.add("next").row == 0
+        assert tasks.pollers.get(row) is None
+        assert len(tasks) == len(tasks.task_ids) == len(tasks.marks) == 0
+        assert tasks.add("next") == 0
 
-    def test_what_only_trouble_needs_is_let_go_when_it_is_over(self) -> None:
-        entries = TaskTable()
-        entry = entries.add("t")
-        entry.accepted(100.0)
-        entry.count_fault(Fault.BUSY, "RateLimitError", 0.0)
+    def test_details_are_removed_when_they_are_no_longer_needed(self) -> None:
+        tasks = TaskTable()
+        row = tasks.add("t")
+        tasks.set_accepted(row, 100.0)
+        tasks.count_fault(row, Fault.BUSY, "RateLimitError", 0.0)
 
-        entry.clear_fault(110.0)
-        assert (entry.is_new(110.0), entry.last_state().trouble) == (True, None)
-        assert entry.count_fault(Fault.BUSY, "RateLimitError", 7.0) == (1, 0.0)
+        tasks.clear_fault(row, 110.0)
+        assert (tasks.is_new(row, 110.0), tasks.last_state(row).trouble) == (True, None)
+        assert tasks.count_fault(row, Fault.BUSY, "RateLimitError", 7.0) == (1, 0.0)
 
-        entry.clear_fault(100.0 + GRACE)
-        assert entry.details is None
-        assert not entry.is_new(100.0 + GRACE)
+        tasks.clear_fault(row, 100.0 + GRACE)
+        assert tasks.details == {}
+        assert not tasks.is_new(row, 100.0 + GRACE)
 
-    def test_what_left_keeps_its_row_until_it_is_dropped(self) -> None:
-        entries = TaskTable()
-        left = entries.add("left")
-        left.state = "running"
-        entries.leave(left)
+    def test_a_task_that_left_keeps_its_row_until_it_is_dropped(self) -> None:
+        tasks = TaskTable()
+        left = tasks.add("left")
+        tasks.states[left] = "running"
+        tasks.leave(left)
 
-        other = entries.add("other")
-        assert entries.get("left") is None
-        assert other.row != left.row
+        other = tasks.add("other")
+        assert tasks.get("left") is None
+        assert other != left
 
-        entries.come_back(left)
-        assert [entry.last_state().state for entry in entries] == [None, "running"]
+        tasks.come_back(left)
+        assert [tasks.last_state(row).state for row in tasks] == [None, "running"]
 
 
 class TestReuse:
-    async def test_an_answer_that_comes_after_its_row_got_another_task_is_nobodys(
+    async def test_a_response_that_arrives_after_its_row_has_another_task_is_ignored(
         self, make_watcher: Callable[..., Watcher], service: FakeService, clock: VirtualClock
     ) -> None:
         late: asyncio.Future[VideoTask] = asyncio.get_running_loop().create_future()
@@ -95,23 +95,23 @@ class TestReuse:
             await _leave(gone)
         await clock.sleep(61.0)
         with clock.hold():
-            # What left long ago is dropped.
+            # Tasks that left long ago are dropped.
             await _leave(asyncio.ensure_future(watcher.wait("another", timeout=None)))
-            heir = asyncio.ensure_future(watcher.wait("heir", timeout=None))
+            new = asyncio.ensure_future(watcher.wait("new", timeout=None))
             await settle()
-            heirs_row = _row(watcher, "heir")
+            new_row = _row(watcher, "new")
 
             late.set_result(VideoTask(id="gone", status="completed"))
             await settle()
 
-        assert heirs_row == row
-        assert not heir.done()
+        assert new_row == row
+        assert not new.done()
         assert not kept.done()
         service.default = "completed"
-        assert (await heir).id == "heir"
+        assert (await new).id == "new"
         assert (await kept).id == "kept"
 
-    async def test_ends_and_new_tasks_in_turn_share_a_few_rows(
+    async def test_tasks_that_are_watched_one_after_the_other_share_rows(
         self, make_watcher: Callable[..., Watcher], service: FakeService
     ) -> None:
         service.default = "completed"
@@ -120,16 +120,16 @@ class TestReuse:
         for number in range(300):
             assert (await watcher.wait(f"t{number}")).id == f"t{number}"
 
-        assert len(watcher._entries.task_ids) == 0
-        assert [looked_at for _, looked_at in service.looks] == [f"t{number}" for number in range(300)]
+        assert len(watcher._tasks.task_ids) == 0
+        assert [polled for _, polled in service.polls] == [f"t{number}" for number in range(300)]
 
 
 @pytest.mark.slow
-async def test_very_many_watched_tasks_are_nothing_that_a_garbage_collector_goes_through(
+async def test_watched_tasks_are_no_objects_for_the_garbage_collector(
     make_watcher: Callable[..., Watcher], service: FakeService, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     count = 1_000
-    monkeypatch.setattr(listeners, "MOST_KEPT", count // 2)  # more than a gatherer keeps the tasks of
+    monkeypatch.setattr(listeners, "MOST_KEPT", count // 2)  # more tasks than a gatherer stores
     watcher = make_watcher()
     ids = [f"t{number}" for number in range(count)]
     gc.collect()
@@ -138,7 +138,7 @@ async def test_very_many_watched_tasks_are_nothing_that_a_garbage_collector_goes
     async with aclosing(watcher.as_completed(ids, timeout=None)) as outcomes:
         waiter: asyncio.Future[Outcome] = asyncio.ensure_future(anext(outcomes))
         await clock.sleep(61.0)
-        service.looks.clear()
+        service.polls.clear()
         gc.collect()
         grown = len(gc.get_objects()) - before
         polls = watcher.stats.polls
@@ -156,6 +156,6 @@ async def _leave(waiter: "asyncio.Future[VideoTask]") -> None:
 
 
 def _row(watcher: Watcher, task_id: str) -> int:
-    entry = watcher._entries.get(task_id)
-    assert entry is not None
-    return entry.row
+    row = watcher._tasks.get(task_id)
+    assert row is not None
+    return row

@@ -1,4 +1,4 @@
-"""However many tasks are joined, left or ended at once: the event loop has a turn after a few of them."""
+"""However many tasks are added, removed or ended at once: the event loop runs after a few of them."""
 
 import asyncio
 
@@ -17,12 +17,12 @@ from vidgen_async.watcher.schedule import Agenda
 
 MANY = 8 * AT_ONCE
 IDS = [f"t-{number}" for number in range(MANY)]
-#: In one pass: what one turn does, and what it wakes.
+#: In one pass: the tasks of one turn, and the waiters that it wakes.
 MOST = 2 * AT_ONCE
 
 
 class Growth:
-    """By how much a number grows, at most, between two passes of the event loop."""
+    """The maximum change of a number between two passes of the event loop."""
 
     def __init__(self, number) -> None:
         self._number = number
@@ -47,7 +47,7 @@ async def watcher(make_watcher) -> Watcher:
 
 
 async def begun(watcher: Watcher, timeout: float | None = None) -> "asyncio.Task":
-    """A task that takes the outcomes of all of them, and counts them."""
+    """A worker that collects the outcomes of all tasks."""
 
     async def take() -> list:
         return [outcome async for outcome in watcher.as_completed(IDS, timeout=timeout)]
@@ -63,7 +63,7 @@ async def waits(watcher: Watcher, ids: list[str], timeout: float | None = None) 
     return found
 
 
-async def test_tasks_are_joined_in_turns(watcher):
+async def test_tasks_are_added_in_turns(watcher):
     growth = Growth(lambda: watcher.stats.tasks)
     worker = await begun(watcher)
     assert growth.stop() == AT_ONCE
@@ -71,7 +71,7 @@ async def test_tasks_are_joined_in_turns(watcher):
     await asyncio.wait({worker})
 
 
-async def test_tasks_are_left_in_turns_and_all_are_when_the_call_ends(watcher):
+async def test_tasks_are_removed_in_turns_and_all_of_them_before_the_call_ends(watcher):
     worker = await begun(watcher)
     growth = Growth(lambda: watcher.stats.tasks)
     worker.cancel()
@@ -80,7 +80,7 @@ async def test_tasks_are_left_in_turns_and_all_are_when_the_call_ends(watcher):
     assert growth.stop() == AT_ONCE
 
 
-async def test_who_is_cancelled_again_while_leaving_has_left_all_the_same(watcher):
+async def test_a_second_cancellation_while_tasks_are_removed_leaves_none_watched(watcher):
     worker = await begun(watcher)
     worker.cancel()
     await settle(2)
@@ -91,12 +91,12 @@ async def test_who_is_cancelled_again_while_leaving_has_left_all_the_same(watche
 
 
 @pytest.mark.parametrize("is_cancelled", [False, True])
-async def test_a_watcher_closes_in_turns_and_everybody_is_told(make_watcher, service, is_cancelled):
+async def test_a_watcher_closes_in_turns_and_every_waiter_gets_an_error(make_watcher, service, is_cancelled):
     watcher = make_watcher(first_polls=2 * MANY, concurrency=4)  # nearly all are due
     service.latency = 1.0
     worker = await begun(watcher)
     waiting = await waits(watcher, IDS)
-    polls = len(service.looks)
+    polls = len(service.polls)
     assert polls <= 8
     growth = Growth(lambda: sum(wait.done() for wait in waiting))
     closing = asyncio.ensure_future(watcher.aclose())
@@ -107,7 +107,7 @@ async def test_a_watcher_closes_in_turns_and_everybody_is_told(make_watcher, ser
 
     assert {type(wait.exception()) for wait in waiting} == {ClientStateError}
     assert [type(outcome.error) for outcome in worker.result()] == [ClientStateError] * MANY
-    assert len(service.looks) == polls
+    assert len(service.polls) == polls
     if not is_cancelled:
         assert growth.stop() <= MOST
 
@@ -120,7 +120,7 @@ async def test_a_watcher_that_is_closed_twice_at_once_is_closed(watcher):
     assert watcher.stats.tasks == 0
 
 
-async def test_waits_whose_time_is_up_at_once_are_told_in_turns(watcher):
+async def test_waits_that_time_out_together_are_notified_in_turns(watcher):
     waiting = await waits(watcher, IDS, timeout=5.0)
     growth = Growth(lambda: sum(wait.done() for wait in waiting))
     await asyncio.wait(waiting)
@@ -128,7 +128,7 @@ async def test_waits_whose_time_is_up_at_once_are_told_in_turns(watcher):
     assert growth.stop() <= MOST
 
 
-async def test_one_wait_for_very_many_whose_time_is_up_leaves_them_in_turns(watcher):
+async def test_a_wait_for_very_many_tasks_that_times_out_removes_them_in_turns(watcher):
     worker = await begun(watcher, timeout=5.0)
     growth = Growth(lambda: watcher.stats.tasks)
     outcomes = await worker
@@ -137,7 +137,7 @@ async def test_one_wait_for_very_many_whose_time_is_up_leaves_them_in_turns(watc
     assert growth.stop() <= MOST
 
 
-async def test_a_task_that_ends_while_the_others_are_told_that_their_time_is_up_has_ended(watcher, service):
+async def test_a_task_that_ends_while_others_time_out_is_reported_as_ended(watcher, service):
     last = IDS[-1]
     gate = asyncio.Event()
 
@@ -157,7 +157,7 @@ async def test_a_task_that_ends_while_the_others_are_told_that_their_time_is_up_
     assert sum(outcome.error is None for outcome in outcomes.values()) == 1
 
 
-async def test_all_who_wait_for_one_task_hear_of_its_end_in_turns(make_watcher, service):
+async def test_all_waiters_of_one_task_are_notified_of_its_end_in_turns(make_watcher, service):
     watcher = make_watcher()
     waiting = await waits(watcher, ["t"] * MANY)
     service.default = "completed"
@@ -167,7 +167,7 @@ async def test_all_who_wait_for_one_task_hear_of_its_end_in_turns(make_watcher, 
     assert growth.stop() <= MOST
 
 
-async def test_who_takes_outcomes_without_ever_waiting_gives_others_a_turn(make_watcher, service):
+async def test_reading_outcomes_without_waiting_does_not_block_the_event_loop(make_watcher, service):
     watcher = make_watcher(first_polls=2 * MANY, concurrency=MANY)
     service.default = "completed"
     outcomes = watcher.as_completed(IDS)
@@ -180,14 +180,14 @@ async def test_who_takes_outcomes_without_ever_waiting_gives_others_a_turn(make_
 
 
 @pytest.mark.parametrize("go", [in_turns, all_in_turns])
-async def test_steps_are_done_in_turns(go):
+async def test_steps_are_carried_out_in_turns(go):
     done: list[int] = []
     await go(VirtualClock(), iter(map(done.append, range(3))))
     assert done == [0, 1, 2]
 
 
 @pytest.mark.parametrize(("go", "left"), [(in_turns, [0]), (all_in_turns, [0, 1, 2])])
-async def test_when_the_caller_is_cancelled_the_rest_is_left_or_done_at_once(go, left):
+async def test_if_the_caller_is_cancelled_the_remaining_steps_are_omitted_or_carried_out_at_once(go, left):
     done: list[int] = []
     worker = asyncio.ensure_future(go(LoopClock(), iter(map(done.append, range(3)))))
     await asyncio.sleep(0)
@@ -204,7 +204,7 @@ STEPS = st.lists(st.tuples(st.sampled_from("pprro"), st.integers(0, 40), st.inte
 
 @given(STEPS)
 @settings(max_examples=60, derandomize=True, database=None, deadline=None)
-def test_an_agenda_is_a_sorted_list_whatever_is_put_and_removed(steps):
+def test_an_agenda_behaves_like_a_sorted_list(steps):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("vidgen_async.watcher.schedule._SPARE", 2)
         patch.setattr("vidgen_async.watcher.schedule._MOVED_AT_ONCE", 3)
@@ -224,7 +224,7 @@ def test_an_agenda_is_a_sorted_list_whatever_is_put_and_removed(steps):
             assert len(agenda) == len(plain)
 
 
-def test_no_removal_goes_through_the_whole_agenda():
+def test_no_removal_traverses_the_agenda():
     agenda = Agenda()
     for number in range(2000):
         agenda.put(float(number * 7919 % 2000), number)
@@ -244,7 +244,7 @@ def test_no_removal_goes_through_the_whole_agenda():
 
 
 @pytest.mark.needs_dev  # for its 15 seconds under coverage
-async def test_a_hundred_thousand_tasks_never_hold_the_event_loop():
+async def test_a_hundred_thousand_tasks_never_block_the_event_loop():
     async def poll(task_id: str, mark: int | None) -> tuple[VideoTask, None]:
         return VideoTask(id=task_id, status="running"), None
 

@@ -1,4 +1,4 @@
-"""Waiters, followers and gatherers: what they share, what they leave behind, how they end."""
+"""``wait``, ``watch`` and ``as_completed``: what they share, how they end, and that they leave nothing."""
 
 import asyncio
 import gc
@@ -29,8 +29,8 @@ async def assert_nothing_is_left(watcher: Watcher) -> None:
     stats = watcher.stats
     assert (stats.tasks, stats.waiting, stats.in_flight) == (0, 0, 0)
     assert workers() == []
-    assert len(watcher._schedule) == 0
-    assert len(watcher._poll_loop.deadlines) == 0
+    assert len(watcher._schedule._agenda) == 0
+    assert len(watcher._poll_loop.deadlines._agenda) == 0
 
 
 class TestShared:
@@ -57,7 +57,7 @@ class TestShared:
 
         assert service.times() == [0.0, 60.0]
 
-    async def test_a_waiter_who_comes_while_the_last_poll_is_in_flight_gets_the_terminal_task(
+    async def test_a_waiter_that_is_added_during_the_last_poll_gets_the_terminal_task(
         self, watcher: Watcher, service: FakeService, clock: VirtualClock
     ) -> None:
         service.latency = 10.0
@@ -74,7 +74,7 @@ class TestShared:
         service.default = "completed"
         await watcher.wait("t")
         await watcher.wait("t")
-        assert len(service.looks) == 2
+        assert len(service.polls) == 2
 
     async def test_errors_are_not_shared_between_waiters(self, watcher: Watcher, service: FakeService) -> None:
         service.default = NotFoundError("gone", status=404)
@@ -84,7 +84,7 @@ class TestShared:
         assert [type(error) for error in errors] == [NotFoundError] * 3
         assert len({id(error) for error in errors}) == 3
 
-    async def test_waiting_again_within_the_interval_does_not_look_sooner_and_knows_what_was_seen(
+    async def test_waiting_again_within_the_interval_causes_no_earlier_poll_and_has_the_last_state(
         self, watcher: Watcher, service: FakeService
     ) -> None:
         for _ in range(24):  # two minutes of impatience
@@ -95,13 +95,21 @@ class TestShared:
 
         assert service.times() == [0.0, 60.0]
 
-    async def test_what_is_remembered_of_left_tasks_is_bounded(
+    async def test_faults_of_an_earlier_watch_do_not_count(self, watcher: Watcher, service: FakeService) -> None:
+        service.script("t", *[NotFoundError("gone", status=404)] * 2, "completed")
+        with pytest.raises(WaitTimeoutError):
+            await watcher.wait("t", timeout=1.0)
+
+        assert (await watcher.wait("t")).status == "completed"
+        assert service.times() == [0.0, 5.0, 10.0]
+
+    async def test_the_number_of_remembered_polls_is_limited(
         self, watcher: Watcher, service: FakeService, clock: VirtualClock
     ) -> None:
         async for outcome in watcher.as_completed((f"t{n}" for n in range(1_200)), timeout=1.0):
             assert isinstance(outcome.error, WaitTimeoutError)
         assert len(watcher._left) <= 1024
-        assert watcher._schedule.slots <= 64
+        assert watcher._schedule._agenda.slots <= 64
 
         await clock.sleep(100.0)
         with pytest.raises(WaitTimeoutError):
@@ -123,12 +131,12 @@ class TestLeaving:
         assert gone.cancelled()
         assert service.times() == [0.0, 60.0, 120.0]
 
-    async def test_cancelling_the_last_waiter_drops_the_task_at_once(
+    async def test_cancelling_the_last_waiter_ends_the_watch_immediately(
         self, watcher: Watcher, service: FakeService, clock: VirtualClock
     ) -> None:
         waits = [asyncio.ensure_future(watcher.wait(f"t{n}")) for n in range(200)]
         await clock.sleep(30.0)
-        looks = len(service.looks)
+        polls = len(service.polls)
 
         for wait in waits:
             wait.cancel()
@@ -136,9 +144,9 @@ class TestLeaving:
 
         await assert_nothing_is_left(watcher)
         await clock.sleep(600.0)
-        assert len(service.looks) == looks
+        assert len(service.polls) == polls
 
-    async def test_the_poll_in_flight_of_a_task_that_nobody_waits_for_is_cancelled(
+    async def test_the_poll_of_a_task_without_waiters_is_cancelled(
         self, watcher: Watcher, service: FakeService
     ) -> None:
         service.default = hang
@@ -151,7 +159,7 @@ class TestLeaving:
         await assert_nothing_is_left(watcher)
         assert not service.in_flight
 
-    async def test_a_poll_that_swallows_its_cancellation_ends_nothing_that_began_since(
+    async def test_a_poll_that_ignores_its_cancellation_does_not_end_a_later_watch(
         self, watcher: Watcher, service: FakeService, clock: VirtualClock
     ) -> None:
         async def stubborn() -> VideoTask:
@@ -169,7 +177,7 @@ class TestLeaving:
         with pytest.raises(WaitTimeoutError):
             await watcher.wait("t", timeout=10.0)
 
-        task = await watcher.wait("t")  # its look at 60 s is under way when the stale answer comes, at 110 s
+        task = await watcher.wait("t")  # its poll at 60 s is in progress when the old response arrives, at 110 s
 
         assert task.model is None
         assert service.times() == [0.0, 60.0, 160.0]
@@ -201,7 +209,7 @@ class TestLeaving:
             assert (await wait).status == "completed"
         await assert_nothing_is_left(watcher)
 
-    async def test_a_bug_in_the_scheduler_reaches_all_waiters(
+    async def test_all_waiters_raise_an_unexpected_error_of_the_scheduler(
         self, watcher: Watcher, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
         def broken(*_: object) -> None:
@@ -216,7 +224,7 @@ class TestLeaving:
         assert "the watcher failed" in caplog.text
         await assert_nothing_is_left(watcher)
 
-    async def test_a_bug_in_a_poller_reaches_all_waiters(
+    async def test_all_waiters_raise_an_unexpected_error_of_a_poller(
         self, watcher: Watcher, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def broken(*_: object) -> None:
@@ -235,7 +243,7 @@ class TestLeaving:
 
 
 class TestDeadlines:
-    async def test_the_message_says_what_was_seen_and_how_to_go_on(
+    async def test_the_message_has_the_last_state_and_how_to_continue(
         self, watcher: Watcher, service: FakeService
     ) -> None:
         service.script("t", "running", ConnectError("refused"))
@@ -245,14 +253,14 @@ class TestDeadlines:
 
         assert caught.value.message == (
             "task 't' was not terminal after 90 s (the last state seen was 'running', the last poll failed with "
-            'ConnectError). How it is now is not known. Go on waiting with client.videos.wait("t").'
+            'ConnectError). Its present state is not known. Go on waiting with client.videos.wait("t").'
         )
         assert caught.value.task_id == "t"
         assert caught.value.task == VideoTask(id="t", status="running")
         assert isinstance(caught.value, TimeoutError)
         assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)  # noqa: S301 - our own bytes
 
-    async def test_a_deadline_bounds_a_poll_that_hangs(
+    async def test_a_deadline_ends_a_wait_whose_poll_hangs(
         self, watcher: Watcher, service: FakeService, clock: VirtualClock
     ) -> None:
         service.default = hang
@@ -263,7 +271,7 @@ class TestDeadlines:
         assert clock.now() == 5.0
         await assert_nothing_is_left(watcher)
 
-    async def test_many_waiters_have_each_their_own(self, watcher: Watcher, clock: VirtualClock) -> None:
+    async def test_each_waiter_has_its_own_deadline(self, watcher: Watcher, clock: VirtualClock) -> None:
         async def wait(timeout: float) -> float:
             with pytest.raises(WaitTimeoutError):
                 await watcher.wait("t", timeout=timeout)
@@ -275,7 +283,7 @@ class TestDeadlines:
         await assert_nothing_is_left(watcher)
 
     @pytest.mark.parametrize("timeout", [0.0, -5.0])
-    async def test_zero_is_over_before_any_look(
+    async def test_a_timeout_of_zero_ends_before_any_poll(
         self, timeout: float, watcher: Watcher, service: FakeService, clock: VirtualClock
     ) -> None:
         with pytest.raises(WaitTimeoutError):
@@ -283,7 +291,7 @@ class TestDeadlines:
         outcomes = [outcome async for outcome in watcher.as_completed(["t", "u"], timeout=timeout)]
 
         assert [type(outcome.error) for outcome in outcomes] == [WaitTimeoutError] * 2
-        assert service.looks == []
+        assert service.polls == []
         assert clock.now() == 0.0
 
     async def test_none_waits_for_ever(self, watcher: Watcher, service: FakeService, clock: VirtualClock) -> None:
@@ -297,12 +305,12 @@ class TestDeadlines:
             await make_watcher(interval=3600.0).wait("t")
         assert clock.now() == 86400.0
 
-    async def test_not_a_number_is_refused_and_leaves_nothing(self, watcher: Watcher) -> None:
+    async def test_a_timeout_of_nan_is_refused_and_nothing_is_watched(self, watcher: Watcher) -> None:
         with pytest.raises(ValueError, match="NaN"):
             await watcher.wait("t", timeout=float("nan"))
         await assert_nothing_is_left(watcher)
 
-    async def test_deadlines_of_waits_that_are_over_do_not_pile_up(
+    async def test_deadlines_of_ended_waits_are_removed(
         self, make_watcher: Callable[..., Watcher], service: FakeService, clock: VirtualClock
     ) -> None:
         watcher = make_watcher(first_polls=10_000)
@@ -315,7 +323,7 @@ class TestDeadlines:
             for n in range(300):
                 await watcher.wait(f"t{n % 3}")
 
-        assert watcher._poll_loop.deadlines.slots <= 80
+        assert watcher._poll_loop.deadlines._agenda.slots <= 80
         keeps_it_running.cancel()
         await asyncio.gather(keeps_it_running, return_exceptions=True)
 
@@ -338,7 +346,7 @@ class TestWatch:
         service.script("t", "failed")
         assert [task.status async for task in watcher.watch("t")] == ["failed"]
 
-    async def test_it_begins_with_what_is_known(
+    async def test_it_yields_the_known_task_first(
         self, watcher: Watcher, service: FakeService, clock: VirtualClock
     ) -> None:
         service.complete_at(60.0, "t")
@@ -350,7 +358,7 @@ class TestWatch:
         assert seen == [(10.0, "running"), (60.0, "completed")]
         await wait
 
-    async def test_a_slow_reader_slows_nothing_gets_the_latest_and_never_loses_the_end(
+    async def test_a_slow_reader_delays_no_poll_and_gets_the_latest_change_and_the_terminal_one(
         self, watcher: Watcher, service: FakeService, clock: VirtualClock
     ) -> None:
         service.script("t", *(VideoTask(id="t", status="running", points=n) for n in range(10)), "completed")
@@ -363,7 +371,7 @@ class TestWatch:
         assert seen == [0, 4, 8, "completed"]
         assert service.times() == [60.0 * n for n in range(11)]
 
-    async def test_a_change_that_was_taken_back_before_it_was_read_is_none(
+    async def test_a_change_that_was_reverted_before_it_was_read_is_not_yielded(
         self, watcher: Watcher, service: FakeService, clock: VirtualClock
     ) -> None:
         first, second = (VideoTask(id="t", status="running", points=n) for n in (1, 2))
@@ -376,7 +384,7 @@ class TestWatch:
 
         assert seen == [(0.0, "running"), (240.0, "completed")]
 
-    async def test_a_reader_who_comes_back_after_the_end_still_gets_it(
+    async def test_a_reader_that_continues_after_the_end_gets_the_terminal_task(
         self, watcher: Watcher, service: FakeService, clock: VirtualClock
     ) -> None:
         service.script("t", "running", "running", "completed")
@@ -387,7 +395,7 @@ class TestWatch:
         with pytest.raises(StopAsyncIteration):
             await anext(reader)
 
-    async def test_errors_come_after_the_last_change(
+    async def test_errors_are_raised_after_the_last_change(
         self, watcher: Watcher, service: FakeService, clock: VirtualClock
     ) -> None:
         service.script("t", "queued", "running", *[NotFoundError("gone", status=404)] * 2)
@@ -398,14 +406,14 @@ class TestWatch:
         with pytest.raises(NotFoundError):
             await anext(reader)
 
-    async def test_its_timeout_is_an_error(self, watcher: Watcher, clock: VirtualClock) -> None:
+    async def test_it_raises_an_error_after_its_timeout(self, watcher: Watcher, clock: VirtualClock) -> None:
         with pytest.raises(WaitTimeoutError):
             async for _ in watcher.watch("t", timeout=100.0):
                 pass
         assert clock.now() == 100.0
         await assert_nothing_is_left(watcher)
 
-    async def test_breaking_off_leaves_nothing(self, watcher: Watcher) -> None:
+    async def test_closing_the_iterator_ends_the_watch(self, watcher: Watcher) -> None:
         async with aclosing(watcher.watch("t")) as changes:
             async for _ in changes:
                 break
@@ -418,7 +426,7 @@ class TestWatch:
 
 
 class TestAsCompleted:
-    async def test_outcomes_come_in_the_order_in_which_the_tasks_end(
+    async def test_outcomes_are_in_the_order_in_which_the_tasks_end(
         self, watcher: Watcher, service: FakeService
     ) -> None:
         service.script("slow", "queued", "running", "completed")
@@ -443,11 +451,11 @@ class TestAsCompleted:
         outcomes = [outcome.task_id async for outcome in watcher.as_completed(iter(["a", "b", "a", "a", "b"]))]
         assert sorted(outcomes) == ["a", "b"]
 
-    async def test_of_nothing_is_nothing(self, watcher: Watcher) -> None:
+    async def test_without_tasks_there_are_no_outcomes(self, watcher: Watcher) -> None:
         assert [outcome async for outcome in watcher.as_completed([])] == []
         await assert_nothing_is_left(watcher)
 
-    async def test_a_timeout_gives_the_rest_their_outcomes(
+    async def test_after_a_timeout_the_remaining_tasks_have_errors_as_outcomes(
         self, watcher: Watcher, service: FakeService, clock: VirtualClock
     ) -> None:
         service.script("a", "running", "completed")
@@ -463,7 +471,7 @@ class TestAsCompleted:
             late.unwrap()
         await assert_nothing_is_left(watcher)
 
-    async def test_very_many_join_in_pieces_and_none_is_lost_to_a_timeout_in_between(
+    async def test_a_timeout_while_very_many_tasks_are_added_loses_none(
         self, watcher: Watcher, service: FakeService
     ) -> None:
         ids = [f"t{n}" for n in range(2_500)]
@@ -473,7 +481,7 @@ class TestAsCompleted:
         assert outcomes[-1].task is None
         await assert_nothing_is_left(watcher)
 
-    async def test_of_very_many_only_the_states_are_kept(
+    async def test_for_very_many_tasks_only_the_states_are_stored(
         self, watcher: Watcher, service: FakeService, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(listeners, "MOST_KEPT", 2)
@@ -483,20 +491,20 @@ class TestAsCompleted:
         assert [outcome.task for outcome in outcomes] == [None] * 3
         assert all("the last state seen was 'running'" in str(outcome.error) for outcome in outcomes)
 
-    async def test_receipts_are_known_by_task(self, watcher: Watcher, service: FakeService) -> None:
+    async def test_the_times_of_receipts_are_passed_by_task(self, watcher: Watcher, service: FakeService) -> None:
         for name in ("new", "old"):
             service.script(name, *[NotFoundError("gone", status=404)] * 2, "completed")
         outcomes = [outcome async for outcome in watcher.as_completed(["new", "old"], accepted_at={"new": 0.0})]
         assert [(outcome.task_id, outcome.error is None) for outcome in outcomes] == [("old", False), ("new", True)]
 
-    async def test_breaking_off_leaves_nothing(self, watcher: Watcher, service: FakeService) -> None:
+    async def test_closing_the_iterator_ends_the_watch(self, watcher: Watcher, service: FakeService) -> None:
         service.script("a", "completed")
         async with aclosing(watcher.as_completed(["a", "b", "c"])) as outcomes:
             async for _ in outcomes:
                 break
         await assert_nothing_is_left(watcher)
 
-    async def test_an_outcome_of_nothing_cannot_be_unwrapped(self) -> None:
+    async def test_an_outcome_without_task_and_error_cannot_be_unwrapped(self) -> None:
         with pytest.raises(VidgenError):
             Outcome("t").unwrap()
 
@@ -512,7 +520,9 @@ class TestAsCompleted:
 
 
 class TestClosing:
-    async def test_waiters_are_told_that_their_tasks_go_on(self, watcher: Watcher, service: FakeService) -> None:
+    async def test_the_error_of_a_waiter_states_that_its_task_is_not_stopped(
+        self, watcher: Watcher, service: FakeService
+    ) -> None:
         async def gather() -> list[Outcome]:
             return [outcome async for outcome in watcher.as_completed(["t", "u"])]
 
@@ -538,7 +548,7 @@ class TestClosing:
         assert not service.in_flight
         await assert_nothing_is_left(watcher)
 
-    async def test_a_closed_watcher_takes_no_more_waits(self, watcher: Watcher, service: FakeService) -> None:
+    async def test_a_closed_watcher_refuses_waits(self, watcher: Watcher, service: FakeService) -> None:
         await watcher.aclose()
 
         with pytest.raises(ClientStateError):
@@ -547,9 +557,9 @@ class TestClosing:
             await anext(watcher.watch("t"))
         with pytest.raises(ClientStateError):
             await anext(watcher.as_completed(["t", "u"]))
-        assert service.looks == []
+        assert service.polls == []
 
-    async def test_a_wait_that_is_cancelled_in_the_same_breath_is_cancelled(self, watcher: Watcher) -> None:
+    async def test_a_wait_that_is_cancelled_while_the_watcher_closes_is_cancelled(self, watcher: Watcher) -> None:
         wait = asyncio.ensure_future(watcher.wait("t"))
         await settle()
 
@@ -560,7 +570,7 @@ class TestClosing:
             await wait
         await assert_nothing_is_left(watcher)
 
-    async def test_closing_while_very_many_join_gives_each_its_outcome(self, watcher: Watcher) -> None:
+    async def test_closing_while_very_many_tasks_are_added_gives_each_an_outcome(self, watcher: Watcher) -> None:
         async def gather() -> list[Outcome]:
             return [outcome async for outcome in watcher.as_completed(f"t{n}" for n in range(5_000))]
 
@@ -582,13 +592,13 @@ class TestClosing:
             await watcher.wait("t")
 
     @pytest.mark.parametrize("options", [{"interval": 0.0}, {"interval": float("inf")}, {"concurrency": 0}])
-    def test_options_that_cannot_work_are_refused(self, options: dict[str, float], service: FakeService) -> None:
+    def test_invalid_options_are_refused(self, options: dict[str, float], service: FakeService) -> None:
         with pytest.raises(ConfigurationError):
-            Watcher(service.look, clock=service.clock, **options)  # type: ignore[arg-type]
+            Watcher(service.poll_if_changed, clock=service.clock, **options)  # type: ignore[arg-type]
 
 
 class TestUnknownStates:
-    async def test_an_error_says_no_more_than_is_known_and_names_the_state(
+    async def test_an_error_claims_only_what_is_known_and_names_the_state(
         self, watcher: Watcher, service: FakeService
     ) -> None:
         service.default = "succeeded"
@@ -605,7 +615,9 @@ class TestUnknownStates:
             assert error.state == "succeeded"
         assert outcome.state == "succeeded"
 
-    async def test_closing_says_no_more_than_is_known(self, watcher: Watcher, service: FakeService) -> None:
+    async def test_the_error_after_closing_claims_only_what_is_known(
+        self, watcher: Watcher, service: FakeService
+    ) -> None:
         service.default = "expired"
         waits = [asyncio.ensure_future(watcher.wait(name)) for name in "tu"]
         await settle()

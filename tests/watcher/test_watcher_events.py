@@ -1,4 +1,4 @@
-"""What somebody on call reads: every decision of the watcher is one record with its event, its level and its fields."""
+"""Every decision of the watcher is one log record with its event, its level and its fields."""
 
 import asyncio
 import logging
@@ -23,7 +23,7 @@ def everything_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "vidgen_async")
 
 
-def told(caplog: pytest.LogCaptureFixture, event: str) -> list[tuple[str, dict[str, Any]]]:
+def records_of(caplog: pytest.LogCaptureFixture, event: str) -> list[tuple[str, dict[str, Any]]]:
     """Level and fields of the records of this event."""
     return [
         (record.levelname, {name: value for name, value in vars(record).items() if name not in OWN})
@@ -32,41 +32,41 @@ def told(caplog: pytest.LogCaptureFixture, event: str) -> list[tuple[str, dict[s
     ]
 
 
-async def test_changes_and_ends_name_the_task_and_its_state(
+async def test_events_of_changes_and_ends_have_the_task_and_its_state(
     watcher: Watcher, service: FakeService, caplog: pytest.LogCaptureFixture
 ) -> None:
     service.script("t", "queued", "queued", "running", "failed")
     async for _ in watcher.watch("t"):
         pass
 
-    assert told(caplog, "task.changed") == [
+    assert records_of(caplog, "task.changed") == [
         ("DEBUG", {"task_id": "t", "state": "queued"}),
         ("DEBUG", {"task_id": "t", "state": "running"}),
     ]
-    assert told(caplog, "task.ended") == [("INFO", {"task_id": "t", "state": "failed"})]
+    assert records_of(caplog, "task.ended") == [("INFO", {"task_id": "t", "state": "failed"})]
 
 
-async def test_a_look_that_failed_tells_the_error_and_what_is_made_of_it(
+async def test_the_event_of_a_failed_poll_has_the_error_and_its_kind(
     watcher: Watcher, service: FakeService, caplog: pytest.LogCaptureFixture
 ) -> None:
     lost, busy = ConnectionLostError("gone"), ServiceUnavailableError("busy", status=503)
     service.script("t", lost, busy, "completed")
     await watcher.wait("t")
 
-    assert told(caplog, "poll.failed") == [
+    assert records_of(caplog, "poll.failed") == [
         ("INFO", {"task_id": "t", "error": "ConnectionLostError", "fault": "transient"}),
         ("INFO", {"task_id": "t", "error": "ServiceUnavailableError", "fault": "transient"}),
     ]
 
 
-async def test_the_end_of_a_watch_by_an_error_tells_the_error(
+async def test_the_event_of_a_failed_watch_has_the_error(
     watcher: Watcher, service: FakeService, caplog: pytest.LogCaptureFixture
 ) -> None:
     service.script("t", *[NotFoundError("no such task", status=404)] * 2)
     with pytest.raises(NotFoundError):
         await watcher.wait("t")
 
-    assert told(caplog, "watch.failed") == [("INFO", {"task_id": "t", "error": "NotFoundError"})]
+    assert records_of(caplog, "watch.failed") == [("INFO", {"task_id": "t", "error": "NotFoundError"})]
 
 
 async def test_an_unknown_state_is_a_warning(
@@ -75,10 +75,10 @@ async def test_an_unknown_state_is_a_warning(
     service.script("t", "dreaming", "completed")
     await watcher.wait("t")
 
-    assert told(caplog, "task.unknown_state") == [("WARNING", {"task_id": "t", "state": "dreaming"})]
+    assert records_of(caplog, "task.unknown_state") == [("WARNING", {"task_id": "t", "state": "dreaming"})]
 
 
-async def test_a_pause_is_told_once_with_its_length_and_so_is_its_end(
+async def test_a_pause_and_its_end_are_logged_once_with_its_length(
     watcher: Watcher, service: FakeService, clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     def busy() -> RateLimitError:
@@ -91,8 +91,10 @@ async def test_a_pause_is_told_once_with_its_length_and_so_is_its_end(
         pass
 
     # Both asked for the first pause, one of them for the second.
-    assert [(level, fields["seconds"]) for level, fields in told(caplog, "watcher.paused")] == [("WARNING", 100.0)] * 2
-    first, second = told(caplog, "watcher.resumed")
+    assert [(level, fields["seconds"]) for level, fields in records_of(caplog, "watcher.paused")] == [
+        ("WARNING", 100.0)
+    ] * 2
+    first, second = records_of(caplog, "watcher.resumed")
     assert first[0] == second[0] == "INFO"
     assert set(first[1]) == {"seconds"}
     assert first[1]["seconds"] >= 100.0
@@ -100,17 +102,17 @@ async def test_a_pause_is_told_once_with_its_length_and_so_is_its_end(
     assert paused == ["watcher.paused", "watcher.resumed"] * 2
 
 
-async def test_a_busy_answer_without_a_time_pauses_nothing(
+async def test_a_429_without_retry_after_is_logged_as_no_pause(
     watcher: Watcher, service: FakeService, caplog: pytest.LogCaptureFixture
 ) -> None:
     service.script("t", RateLimitError("slow down", status=429), "completed")
     await watcher.wait("t")
 
-    assert told(caplog, "watcher.paused") == told(caplog, "watcher.resumed") == []
-    assert told(caplog, "poll.failed") == [("INFO", {"task_id": "t", "error": "RateLimitError", "fault": "busy"})]
+    assert records_of(caplog, "watcher.paused") == records_of(caplog, "watcher.resumed") == []
+    assert records_of(caplog, "poll.failed") == [("INFO", {"task_id": "t", "error": "RateLimitError", "fault": "busy"})]
 
 
-async def test_falling_behind_and_catching_up_are_told_once_each_with_the_numbers(
+async def test_falling_behind_and_recovering_are_logged_once_each_with_the_numbers(
     make_watcher: MakeWatcher, service: FakeService, clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     watcher = make_watcher(concurrency=1, first_polls=0)
@@ -121,7 +123,7 @@ async def test_falling_behind_and_catching_up_are_told_once_each_with_the_number
     await clock.sleep(400.0)
     watching.cancel()
 
-    (late,), (on_time,) = told(caplog, "watcher.late"), told(caplog, "watcher.on_time")
+    (late,), (on_time,) = records_of(caplog, "watcher.late"), records_of(caplog, "watcher.on_time")
     assert late[0] == "WARNING"
     assert late[1].pop("late") > 6.0
     assert late[1].pop("seconds") > 66.0
@@ -129,7 +131,7 @@ async def test_falling_behind_and_catching_up_are_told_once_each_with_the_number
     assert on_time == ("INFO", {"interval": 60.0})
 
 
-async def test_a_bug_of_the_scheduler_is_an_error_with_its_traceback(
+async def test_an_unexpected_error_of_the_scheduler_is_logged_with_its_traceback(
     watcher: Watcher, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(*_: object) -> None:
@@ -143,7 +145,7 @@ async def test_a_bug_of_the_scheduler_is_an_error_with_its_traceback(
     assert (record.levelname, record.exc_info[0]) == ("ERROR", ZeroDivisionError)
 
 
-async def test_a_look_that_shows_nothing_new_is_no_event(
+async def test_a_poll_of_an_unchanged_task_is_no_event(
     watcher: Watcher, service: FakeService, clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     waiting = asyncio.ensure_future(watcher.wait("t"))

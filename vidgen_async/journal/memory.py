@@ -2,18 +2,15 @@
 
 import asyncio
 from bisect import bisect_left, bisect_right, insort
+from collections import defaultdict
 from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import TypeAlias
+from operator import itemgetter
 
 from attrs import evolve
 
-from vidgen_async.journal.base import (
-    RUNNING_PAGE,
-    RunningPage,
-    unknown_order_error,
-)
+from vidgen_async.journal.base import RUNNING_PAGE, RunningPage, unknown_order_error
 from vidgen_async.types.limits import SLOT_MARGIN, Pacing, Turn, compute_turn, make_hold
 from vidgen_async.types.orders import (
     Attempt,
@@ -44,8 +41,10 @@ class MemoryJournal:
         #: The orders of each candidate for a task id, by service, account and candidate. Entries are never removed.
         self._candidates: dict[tuple[str, str, str], set[OrderRef]] = {}
         self._results: dict[tuple[str, str], TaskResult] = {}
-        #: The attempts that may hold a slot, by service and account.
-        self._counts: dict[tuple[str, str], _CountTable] = {}
+        #: When the service can have counted each attempt that was sent, at the latest.
+        self._counted_at: dict[tuple[OrderRef, int], datetime] = {}
+        #: The same times, sorted, with order id and number of the attempt, by service and account.
+        self._times: defaultdict[tuple[str, str], list[tuple[datetime, str, int]]] = defaultdict(list)
 
     async def namespace(self, proposed: str) -> str:
         if self._namespace is None:
@@ -56,19 +55,19 @@ class MemoryJournal:
         return self._orders.setdefault(order.ref, order)
 
     async def turn(self, service: str, account: str, pacing: Pacing, now: datetime) -> Turn:
-        return self._compute_turn((service, account), pacing, now)
+        return self._compute_turn(service, account, pacing, now)
 
     async def begin(self, permission: Permission) -> Attempt | Order | Turn:
         ref, now = permission.ref, permission.now
         order = self._read(ref, now)
         if not permission.matches(order):
             return order
-        available = self._compute_turn((ref.service, ref.account), permission.pacing, now)
+        available = self._compute_turn(ref.service, ref.account, permission.pacing, now)
         if not available.free:
             return available
         attempt = permission.make_attempt()
         self._orders[ref] = order.with_attempt(attempt)
-        self._count(ref, attempt)
+        self._count(ref, attempt.n, attempt.counted_at)
         return attempt
 
     async def settle(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
@@ -76,7 +75,7 @@ class MemoryJournal:
         order = self._store(before.with_evidence(n, evidence))
         for old, new in zip(before.attempts, order.attempts, strict=True):
             if new is not old:
-                self._count(ref, new)
+                self._count(ref, new.n, new.counted_at)
                 for candidate in new.evidence.candidates if new.evidence else ():
                     self._candidates.setdefault((ref.service, ref.account, candidate), set()).add(ref)
         return order
@@ -163,23 +162,32 @@ class MemoryJournal:
         self._orders[order.ref] = order
         return order
 
-    def _count(self, ref: OrderRef, attempt: Attempt) -> None:
-        counts = self._counts.setdefault((ref.service, ref.account), _CountTable())
-        counts.set((ref, attempt.n), attempt.counted_at)
+    def _count(self, ref: OrderRef, n: int, counted_at: datetime | None) -> None:
+        """Set the latest time at which the service can have counted the attempt; None if it holds no slot."""
+        times = self._times[ref.service, ref.account]
+        previous = self._counted_at.pop((ref, n), None)
+        if previous is not None:
+            del times[bisect_left(times, (previous, ref.order_id, n))]
+        if counted_at is not None:
+            self._counted_at[ref, n] = counted_at
+            insort(times, (counted_at, ref.order_id, n))
 
-    def _compute_turn(self, account: tuple[str, str], pacing: Pacing, now: datetime) -> Turn:
+    def _compute_turn(self, service: str, account: str, pacing: Pacing, now: datetime) -> Turn:
         """Compute the turn. Single attempts are read only if no slot is free."""
-        counts = self._counts.setdefault(account, _CountTable())
-        used = counts.count_after(now - timedelta(seconds=pacing.window) - SLOT_MARGIN)
+        since = now - timedelta(seconds=pacing.window) - SLOT_MARGIN
+        times = self._times[service, account]
+        first = bisect_right(times, since, key=itemgetter(0))
+        used = len(times) - first
         if used < pacing.limit:
             return Turn(pacing.limit - used, 0.0)
         holds = []
-        for (ref, n), counted_at in counts.items():
+        for stored_at, order_id, n in times[first:]:
+            ref = OrderRef(service=service, account=account, order_id=order_id)
             attempt = self._orders[ref].attempts[n - 1]
-            corrected = attempt.correct_counted_at(counted_at, now)
-            if corrected != counted_at:
-                counts.set((ref, n), corrected)
-            holds.append(make_hold(corrected, pacing, now, is_open=attempt.evidence is None))
+            counted_at = attempt.correct_counted_at(stored_at, now)
+            if counted_at != stored_at:
+                self._count(ref, n, counted_at)
+            holds.append(make_hold(counted_at, pacing, now, is_open=attempt.evidence is None))
         return compute_turn(holds, pacing, now)
 
 
@@ -187,36 +195,3 @@ def _make_running_task(order: Order, task_id: str) -> RunningTask:
     receipts = [attempt.evidence for attempt in order.attempts if attempt.evidence is not None]
     accepted_at = min(evidence.at for evidence in receipts if evidence.task_id == task_id)
     return RunningTask(task_id=task_id, order_id=order.order_id, accepted_at=accepted_at)
-
-
-_AttemptKey: TypeAlias = tuple[OrderRef, int]
-
-
-class _CountTable:
-    """The latest times at which the service can have counted the attempts that may hold a slot."""
-
-    def __init__(self) -> None:
-        self._counted_at: dict[_AttemptKey, datetime] = {}
-        self._times: list[datetime] = []
-        """The same times, sorted."""
-
-    def set(self, key: _AttemptKey, counted_at: datetime | None) -> None:
-        """Set the time of an attempt; None if it holds no slot."""
-        previous = self._counted_at.pop(key, None)
-        if previous is not None:
-            del self._times[bisect_left(self._times, previous)]
-        if counted_at is not None:
-            self._counted_at[key] = counted_at
-            insort(self._times, counted_at)
-
-    def count_after(self, since: datetime) -> int:
-        """Return the number of attempts that were counted after ``since``. Old ones are removed from time to time."""
-        past = bisect_right(self._times, since)
-        if past > len(self._times) // 2 + 100:
-            self._counted_at = {key: counted_at for key, counted_at in self._counted_at.items() if counted_at > since}
-            self._times = self._times[past:]
-            past = 0
-        return len(self._times) - past
-
-    def items(self) -> list[tuple[_AttemptKey, datetime]]:
-        return list(self._counted_at.items())

@@ -2,10 +2,10 @@
 
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from functools import partial
-from types import TracebackType
-from typing import Self, TypeAlias
+from typing import TypeAlias
 
 from opentelemetry import metrics
 
@@ -18,36 +18,33 @@ from vidgen_async.watcher import Watcher, WatcherStats
 _Points: TypeAlias = Iterable[tuple[float, Mapping[str, str]]]
 
 
-def _lateness(stats: WatcherStats) -> _Points:
-    values = {"p50": stats.lateness_p50, "p99": stats.lateness_p99, "max": stats.lateness_max}
-    return [(seconds, {"vidgen.statistic": name}) for name, seconds in values.items()]
-
-
-#: Name after ``vidgen.watcher.``, instrument, unit, description, and how the value is read.
-_WATCHER: tuple[tuple[str, str, str, str, Callable[[WatcherStats], _Points]], ...] = (
-    ("tasks", "up_down_counter", "{task}", "Watched tasks.", lambda stats: [(stats.tasks, {})]),
-    ("active_polls", "up_down_counter", "{poll}", "Polls in progress.", lambda stats: [(stats.in_flight, {})]),
-    ("polls", "counter", "{poll}", "Polls, including failed ones.", lambda stats: [(stats.polls, {})]),
-    (
-        "poll_errors",
-        "counter",
-        "{poll}",
-        "Polls that failed.",
-        lambda stats: [(count, {"error.type": name}) for name, count in stats.errors.items()],
-    ),
-    ("lateness", "gauge", "s", "By how much polls start later than scheduled.", _lateness),
-    ("interval", "gauge", "s", "Polling interval of one task.", lambda stats: [(stats.interval_now, {})]),
-    (
-        "paused",
-        "gauge",
-        "1",
-        "Whether a 429 pauses all polls.",
-        lambda stats: [(int(stats.paused_until is not None), {})],
-    ),
+#: Name after ``vidgen.watcher.``, instrument, unit and description.
+_WATCHER = (
+    ("tasks", "up_down_counter", "{task}", "Watched tasks."),
+    ("active_polls", "up_down_counter", "{poll}", "Polls in progress."),
+    ("polls", "counter", "{poll}", "Polls, including failed ones."),
+    ("poll_errors", "counter", "{poll}", "Polls that failed."),
+    ("lateness", "gauge", "s", "By how much polls start later than scheduled."),
+    ("interval", "gauge", "s", "Polling interval of one task."),
+    ("paused", "gauge", "1", "Whether a 429 pauses all polls."),
 )
 
 
-class Observer:
+def _read(stats: WatcherStats) -> Mapping[str, _Points]:
+    """Return the values of each instrument with their attributes."""
+    lateness = {"p50": stats.lateness_p50, "p99": stats.lateness_p99, "max": stats.lateness_max}
+    return {
+        "tasks": [(stats.tasks, {})],
+        "active_polls": [(stats.in_flight, {})],
+        "polls": [(stats.polls, {})],
+        "poll_errors": [(count, {"error.type": name}) for name, count in stats.errors.items()],
+        "lateness": [(seconds, {"vidgen.statistic": name}) for name, seconds in lateness.items()],
+        "interval": [(stats.interval_now, {})],
+        "paused": [(int(stats.paused_until is not None), {})],
+    }
+
+
+class Observer(AbstractContextManager["Observer"]):
     """Returned by :func:`observe`; reports until it or its client is closed or the client is garbage collected. Leaving
     its ``with`` block closes it."""
 
@@ -59,21 +56,16 @@ class Observer:
 
     @property
     def watcher(self) -> Watcher | None:
-        """The client's; None when nothing is reported any more."""
+        """The client's watcher; None if nothing is reported any more."""
         watcher = None if self._is_closed else self._watcher()
         return None if watcher is None or watcher.is_closed else watcher
 
     def close(self) -> None:
-        """Stop reporting. May be called twice."""
+        """Stop reporting. It can be called several times."""
         self._is_closed = True
         self._instruments.refresh()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -89,8 +81,8 @@ class _Instruments:
             "up_down_counter": meter.create_observable_up_down_counter,
             "gauge": meter.create_observable_gauge,
         }
-        for name, kind, unit, description, read in _WATCHER:
-            make[kind](f"vidgen.watcher.{name}", [partial(self._observe, read)], unit, description)
+        for name, kind, unit, description in _WATCHER:
+            make[kind](f"vidgen.watcher.{name}", [partial(self._observe, name)], unit, description)
         self._guard = Guard()
         self._creates = meter.create_counter("vidgen.creates", "{create}", "Creates by outcome.")
 
@@ -115,12 +107,10 @@ class _Instruments:
             elif not self._observers and is_listening:
                 events.listeners.remove(self._on_event)
 
-    def _observe(
-        self, read: Callable[[WatcherStats], _Points], options: metrics.CallbackOptions
-    ) -> Iterator[metrics.Observation]:
+    def _observe(self, name: str, options: metrics.CallbackOptions) -> Iterator[metrics.Observation]:
         for observer in self._observers:
             watcher = observer.watcher
-            for value, facts in () if watcher is None else read(watcher.stats):
+            for value, facts in () if watcher is None else _read(watcher.stats)[name]:
                 yield metrics.Observation(value, {**observer.attributes, **facts})
 
     def _on_event(self, event: events.Event, fields: Mapping[str, object]) -> None:
@@ -146,7 +136,7 @@ def observe(
     Args:
         client: The client to observe.
         meter_provider: Default: the global one.
-        attributes: Are added to every metric of the watcher.
+        attributes: Added to every metric of the watcher.
 
     Raises:
         ConfigurationError: Another client is observed with the same attributes at the same time.

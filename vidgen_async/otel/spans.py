@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 
+from attrs import define, field
 from opentelemetry import metrics, trace
 
 from vidgen_async import __version__
@@ -15,8 +16,8 @@ from vidgen_async.types.http import Probe, Request
 
 #: In seconds, as the semantic conventions recommend for this histogram.
 _BOUNDARIES = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
-#: An address that can contain no secret other than a known one, with its task id. A closer search would cost as much as
-#: the whole poll.
+#: A URL that can contain no secret other than the API key, with its task id. A complete search for secrets would
+#: cost as much as the whole poll.
 _PLAIN = re.compile(r"https?://[\w.:\[\]-]+(?:/[\w.~-]{0,64})*?(?:/videos/([\w.~-]{1,64})(?:/content)?)?", re.ASCII)
 _QUERY = re.compile(r"[?#]")
 
@@ -62,49 +63,34 @@ class TracedTransport(WrappingTransport):
         return ObservedResponse(response, call)
 
 
+@define(eq=False)
 class _TracedRequest:
     """One request in progress; its span and its duration are reported once, at its end."""
 
-    __slots__ = (
-        "_attributes",
-        "_began",
-        "_duration",
-        "_guard",
-        "_is_over",
-        "_now",
-        "_probe",
-        "_request",
-        "_span",
-        "status",
-    )
+    _request: Request
+    _probe: Probe | None
+    _tracer: trace.Tracer
+    _duration: metrics.Histogram
+    _now: Callable[[], float]
+    _guard: Guard
+    status: int | None = None
+    _attributes: dict[str, str | int] = field(init=False)
+    _span: trace.Span = field(init=False, default=trace.INVALID_SPAN)
+    _began: float = field(init=False)
+    _is_over: bool = field(init=False, default=False)
 
-    def __init__(
-        self,
-        request: Request,
-        probe: Probe | None,
-        tracer: trace.Tracer,
-        duration: metrics.Histogram,
-        now: Callable[[], float],
-        guard: Guard,
-    ) -> None:
-        self.status: int | None = None
-        self._request = request
-        self._probe = probe
-        self._duration = duration
-        self._now = now
-        self._guard = guard
-        self._is_over = False
-        url = request.url
-        self._attributes: dict[str, str | int] = {
+    def __attrs_post_init__(self) -> None:
+        request = self._request
+        self._attributes = {
             "http.request.method": request.method,
-            "server.address": url.host or "",
-            "server.port": url.port or 0,
+            "server.address": request.url.host or "",
+            "server.port": request.url.port or 0,
             "vidgen.op": request.op,
         }
-        self._span: trace.Span = trace.INVALID_SPAN
-        with guard:
-            self._span = tracer.start_span(request.op, kind=trace.SpanKind.CLIENT, attributes=self._attributes)
-        self._began = now()
+        with self._guard:
+            kind = trace.SpanKind.CLIENT
+            self._span = self._tracer.start_span(request.op, kind=kind, attributes=self._attributes)
+        self._began = self._now()
 
     def end(self, error: BaseException | None = None) -> None:
         if self._is_over:
@@ -113,10 +99,10 @@ class _TracedRequest:
         outcome: dict[str, str | int] = {}
         if self.status is not None:
             outcome["http.response.status_code"] = self.status
+            if self.status >= 400:
+                outcome["error.type"] = str(self.status)
         if error is not None:
             outcome["error.type"] = type(error).__name__
-        elif self.status is not None and self.status >= 400:
-            outcome["error.type"] = str(self.status)
         with self._guard:
             self._duration.record(self._now() - self._began, {**self._attributes, **outcome})
         with self._guard:

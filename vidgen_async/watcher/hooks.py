@@ -1,9 +1,8 @@
-"""``on_update``: called for every change; what it does never slows or stops the polls."""
+"""``on_update``: called for every change; it never delays or stops the polls."""
 
 import asyncio
 import inspect
 import logging
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, TypeAlias
@@ -14,55 +13,50 @@ from vidgen_async.types.resources import VideoTask
 
 UpdateHook: TypeAlias = Callable[[VideoTask], Awaitable[None] | None]
 
-#: Seconds, at least, for cancelled calls to end.
+#: The minimum time in seconds for cancelled calls to end.
 _LAST_GRACE = 1.0
 
 
 class UpdateHooks:
-    """Calls ``on_update`` at once. While an async call for a task runs, the latest change of that task waits; while
-    ``limit`` calls run, so do the changes of all other tasks. Errors are logged."""
+    """Calls ``on_update`` immediately. While an async call for a task runs, the latest change of that task waits; while
+    ``limit`` calls run, the latest change of every other task waits too. Errors are logged."""
 
     def __init__(self, hook: UpdateHook, *, limit: int, logger: logging.Logger) -> None:
         self._hook = hook
         self._limit = limit
         self._logger = logger
         self._running: dict[str, asyncio.Task[None]] = {}
-        self._latest: dict[str, VideoTask] = {}
-        """By tasks whose call is under way."""
-        self._queue: OrderedDict[str, VideoTask] = OrderedDict()
+        self._waiting: dict[str, VideoTask] = {}
+        """The latest change of each task that waits for a call."""
         self._was_full = False
         self._is_closed = False
 
     def notify(self, task: VideoTask) -> None:
         if self._is_closed:
             return
-        if task.id in self._running:
-            self._latest[task.id] = task
-        elif len(self._running) >= self._limit:
-            self._queue[task.id] = task
-            if not self._was_full:
-                self._was_full = True
-                message = (
-                    "%(hook)s: %(count)d calls are running, the maximum; only the latest change of each task waits"
-                )
-                self._warn(Event.HOOK_BEHIND, message, count=self._limit)
-        else:
+        is_full = len(self._running) >= self._limit
+        if task.id not in self._running and not is_full:
             self._call(task)
+            return
+        self._waiting[task.id] = task
+        if is_full and task.id not in self._running and not self._was_full:
+            self._was_full = True
+            message = "%(hook)s: %(count)d calls are running, the maximum; only the latest change of each task waits"
+            self._warn(Event.HOOK_BEHIND, message, count=self._limit)
 
     async def aclose(self, clock: Clock, grace: float) -> None:
         """Wait up to ``grace`` seconds for running and waiting calls; cancel the rest. A call that ignores its
-        cancellation is left behind."""
-        caller = asyncio.current_task()  # the hook itself may be what closes the watcher
+        cancellation is abandoned."""
+        caller = asyncio.current_task()  # the hook itself may close the watcher
         try:
             await within(clock, grace, lambda: self._drain(caller))
         except TimeoutError:
             message = "%(hook)s: %(count)d calls were not over after %(seconds)g s; cancelled"
-            count = len(self._running) + len(self._latest) + len(self._queue)
+            count = len(self._running) + len(self._waiting)
             self._warn(Event.HOOK_CANCELLED, message, count=count, seconds=grace)
         finally:
             self._is_closed = True
-            self._latest.clear()
-            self._queue.clear()
+            self._waiting.clear()
             for call in self._running.values():
                 if call is not caller:
                     call.cancel()
@@ -70,7 +64,7 @@ class UpdateHooks:
         try:
             await within(clock, seconds, lambda: self._drain(caller))
         except TimeoutError:
-            message = "%(hook)s: %(count)d cancelled calls were not over after %(seconds)g s; left behind"
+            message = "%(hook)s: %(count)d cancelled calls were not over after %(seconds)g s; abandoned"
             self._warn(Event.HOOK_CANCELLED, message, count=len(self._running), seconds=seconds)
 
     async def _drain(self, caller: asyncio.Task[Any] | None) -> None:
@@ -96,11 +90,11 @@ class UpdateHooks:
         if not call.cancelled():
             call.exception()  # a KeyboardInterrupt or a SystemExit, which the event loop has raised
         del self._running[task_id]
-        latest = self._latest.pop(task_id, None)
-        if latest is not None:
-            self._queue[task_id] = latest
-        while self._queue and len(self._running) < self._limit:
-            self._call(self._queue.popitem(last=False)[1])
+        while len(self._running) < self._limit:
+            first = next((waiting for waiting in self._waiting if waiting not in self._running), None)
+            if first is None:
+                break
+            self._call(self._waiting.pop(first))
 
     def _warn(self, event: Event, message: str, **fields: object) -> None:
         report(self._logger, logging.WARNING, event, message, hook="on_update", **fields)

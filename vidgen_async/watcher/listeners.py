@@ -1,4 +1,4 @@
-"""The listeners of watched tasks: a waiter, a follower, a gatherer."""
+"""The listeners of watched tasks: one class each for ``wait``, ``watch`` and ``as_completed``."""
 
 import asyncio
 import copy
@@ -13,11 +13,11 @@ from vidgen_async.redaction.messages import excerpt
 from vidgen_async.types.resources import KNOWN_STATES, VideoTask
 from vidgen_async.watcher.schedule import Agenda
 
-#: A failure reason is shown up to this length.
+#: The maximum length of a failure reason in a message.
 LONGEST_REASON = 1000
 
-#: A gatherer of more tasks keeps only the states of those that are not terminal: a task as the service shows it is
-#: far larger than everything else that is held for it.
+#: A gatherer of more tasks stores only the states of those that are not terminal: a task is far larger than everything
+#: else that is stored for it.
 MOST_KEPT = 10_000
 
 #: The number of tasks, or listeners, that are processed in one turn of the event loop: a few milliseconds.
@@ -27,19 +27,19 @@ E = TypeVar("E", bound=Exception)
 
 
 class LastState(NamedTuple):
-    """What is known of a watched task when its watch, or a listener's, ends."""
+    """What is known of a task when its watch ends, or the call of a listener."""
 
     task_id: str
     task: VideoTask | None = None
-    """As it was seen last, where that was kept."""
+    """As it was seen last, if that was stored."""
     state: str | None = None
-    """The last state seen; None: nothing seen yet."""
+    """The last state seen; None if no poll has succeeded."""
     trouble: str | None = None
     """The error of the last poll."""
 
 
 class Listener:
-    """Is notified by the watcher, which never waits for it. It may listen to many tasks."""
+    """Is notified by the watcher, which never waits for it. It may have many tasks."""
 
     __slots__ = ("ids", "is_over", "number", "timeout")
 
@@ -50,25 +50,25 @@ class Listener:
         self.ids = ids
         self.timeout = timeout
         self.is_over = False
-        """Whether its time is up."""
+        """Whether its time limit was exceeded."""
         self.number: int | None = None
-        """Among those with a deadline."""
+        """Its number in :class:`Deadlines`."""
 
     def changed(self, task: VideoTask) -> None:
-        """A task was seen to differ from what was seen before; it is not terminal."""
+        """Handle a change of a task that is not terminal."""
 
     def ended(self, seen: LastState, end: VideoTask | Exception) -> None:
-        """The watch is over, with a terminal task or an error."""
+        """Handle the end of the watch: a terminal task or an error."""
         raise NotImplementedError
 
     def expired(self, seen: Sequence[LastState]) -> None:
-        """The listener's time is up; it no longer listens to these."""
+        """Handle the end of the time limit; the listener is not notified of these tasks any more."""
         for one in seen:
             self.ended(one, timeout_error(one, self.timeout))
 
 
 class Deadlines:
-    """The listeners whose time is limited, in the order in which it ends."""
+    """The listeners that have a deadline, in the order of their deadlines."""
 
     __slots__ = ("_agenda", "_free", "_listeners")
 
@@ -76,14 +76,6 @@ class Deadlines:
         self._agenda = Agenda()
         self._listeners: list[Listener | None] = []
         self._free: list[int] = []
-
-    def __len__(self) -> int:
-        return len(self._agenda)
-
-    @property
-    def slots(self) -> int:
-        """What is held in memory."""
-        return max(self._agenda.slots, len(self._listeners))
 
     def put(self, due: float, listener: Listener) -> None:
         if not self._free:
@@ -94,7 +86,7 @@ class Deadlines:
         self._agenda.put(due, listener.number)
 
     def remove(self, listener: Listener) -> None:
-        """Nothing happens when it has no deadline, or was popped."""
+        """Remove a listener; it has no effect if it has no deadline, or was popped."""
         number, listener.number = listener.number, None
         if number is not None:
             self._agenda.remove(number)
@@ -105,14 +97,14 @@ class Deadlines:
         return self._agenda.first_due()
 
     def pop(self) -> Listener:
-        """Take the first one off; IndexError when there is none."""
+        """Remove and return the first listener; IndexError if there is none."""
         listener = cast("Listener", self._listeners[self._agenda.pop()])
         self.remove(listener)
         return listener
 
 
 class Waiter(Listener):
-    """``wait``: wants the end only."""
+    """``wait``: needs only the end."""
 
     __slots__ = ("end",)
 
@@ -121,46 +113,43 @@ class Waiter(Listener):
         self.end: asyncio.Future[VideoTask | Exception] = asyncio.get_running_loop().create_future()
 
     def ended(self, seen: LastState, end: VideoTask | Exception) -> None:
-        # An error is a result too: an exception that a cancelled waiter never fetches would be complained about.
+        # An error is stored as a result: asyncio logs an exception that a cancelled waiter never retrieves.
         if not self.end.done():
             self.end.set_result(end)
 
 
 class Follower(Listener):
-    """``watch``: holds the latest change that was not taken yet, however slow its reader is."""
+    """``watch``: stores only the latest change that was not read yet, however slow the reader is."""
 
-    __slots__ = ("_error", "_is_ended", "_news", "_pending", "_shown")
+    __slots__ = ("_end", "_news", "_pending", "_shown")
 
     def __init__(self, task_id: str, timeout: float | None) -> None:
         super().__init__((task_id,), timeout)
         self._news = asyncio.Event()
         self._pending: VideoTask | None = None
         self._shown: VideoTask | None = None
-        self._is_ended = False
-        self._error: Exception | None = None
+        self._end: VideoTask | Exception | None = None
 
     def changed(self, task: VideoTask) -> None:
         self._pending = task
         self._news.set()
 
     def ended(self, seen: LastState, end: VideoTask | Exception) -> None:
-        self._is_ended = True
-        if isinstance(end, Exception):
-            self._error = end
-        else:
+        self._end = end
+        if not isinstance(end, Exception):
             self._pending = end
         self._news.set()
 
     async def next(self) -> VideoTask | None:
-        """The next change; None at the end. Raises what ended the watch, after the last change."""
+        """Return the next change; None at the end. The error that ended the watch is raised after the last change."""
         while True:
             task, self._pending = self._pending, None
             if task is not None and task != self._shown:
                 self._shown = task
                 return task
-            if self._is_ended:
-                if self._error is not None:
-                    raise copy_error(self._error)
+            if isinstance(self._end, Exception):
+                raise copy_error(self._end)
+            if self._end is not None:
                 return None
             self._news.clear()
             await self._news.wait()
@@ -168,24 +157,24 @@ class Follower(Listener):
 
 @frozen
 class Outcome:
-    """How one of many waits ended: what :meth:`Watcher.wait` would have returned or raised."""
+    """The result of one of many waits: what :meth:`Watcher.wait` would have returned or raised."""
 
     task_id: str
     task: VideoTask | None = None
-    """The terminal task; with an error the task as it was seen last, if it was seen and kept."""
+    """The terminal task; with an error the task as it was seen last, if that was stored."""
     error: VidgenError | None = None
     order_id: str | None = None
-    """Of the order whose task it is, where the wait knew it."""
+    """The id of the task's order, if the wait knew it."""
     state: str | None = field(default=None, eq=False)
-    """The last state seen, also one that section 3 does not name; None: nothing was seen."""
+    """The last state seen, also one that section 3 does not name; None if no poll succeeded."""
 
     @classmethod
     def of(cls, task: VideoTask) -> "Outcome":
-        """The outcome of a terminal task."""
+        """Return the outcome of a terminal task."""
         return cls(task.id, task, failed_error(task) if task.status == "failed" else None, state=task.status)
 
     def unwrap(self) -> VideoTask:
-        """The completed task, or raise the error."""
+        """Return the completed task, or raise the error."""
         if self.error is not None:
             raise self.error
         if self.task is None:
@@ -203,7 +192,7 @@ class Gatherer(Listener):
         super().__init__(ids, timeout)
         self.keeps_tasks = len(ids) <= MOST_KEPT
         self._remaining = len(ids)
-        #: Tasks as they were seen, and how they ended; None: not in time.
+        #: Tasks as they were seen, and their ends; None if the time limit was exceeded.
         self._ready: deque[tuple[LastState, VideoTask | Exception | None]] = deque()
         self._news = asyncio.Event()
 
@@ -216,7 +205,7 @@ class Gatherer(Listener):
         self._news.set()
 
     async def next(self) -> Outcome | None:
-        """The next outcome; None after the last. Errors are made one at a time: there may be a hundred thousand."""
+        """Return the next outcome; None after the last. Errors are created one at a time: there may be very many."""
         if not self._remaining:
             return None
         while not self._ready:
@@ -227,7 +216,7 @@ class Gatherer(Listener):
         return _outcome(seen, timeout_error(seen, self.timeout) if end is None else end)
 
     def dropping(self) -> Iterator[None]:
-        """Nobody takes the details: in steps, since to free it takes as long as to make it."""
+        """Drop the outcomes that nobody reads, in steps, since that takes as long as to create them."""
         while self._ready:
             for _ in range(min(AT_ONCE, len(self._ready))):
                 self._ready.popleft()
@@ -235,7 +224,7 @@ class Gatherer(Listener):
 
 
 def timeout_error(of: LastState, timeout: float | None) -> WaitTimeoutError:
-    """The error of a wait that took too long."""
+    """Return the error of a wait that exceeded its time limit."""
     seen = "no poll has succeeded yet" if of.state is None else f"the last state seen was {of.state!r}"
     trouble = f", the last poll failed with {of.trouble}" if of.trouble else ""
     message = f"task {of.task_id!r} was not terminal after {timeout or 0.0:g} s ({seen}{trouble}). {_now_of(of)}"
@@ -246,18 +235,18 @@ def timeout_error(of: LastState, timeout: float | None) -> WaitTimeoutError:
 
 
 def _now_of(of: LastState) -> str:
-    """What is known of a task whose wait took too long."""
+    """Return a sentence about the present state of a task whose wait exceeded its time limit."""
     if of.state is None:
-        return "Whether there is such a task is not known."
+        return "It is not known whether this task exists."
     if of.state not in KNOWN_STATES:
-        return "Section 3 of the service's description names no such state: whether the task has ended is not known."
+        return "Section 3 of the service's description has no such state: it is not known whether the task has ended."
     if of.trouble:
-        return "How it is now is not known."
+        return "Its present state is not known."
     return "It still runs and is charged."
 
 
 def failed_error(task: VideoTask) -> TaskFailedError:
-    """The error of a task that ended as failed (section 7, rules 1 and 2)."""
+    """Return the error of a failed task (section 7, rules 1 and 2)."""
     reason = excerpt(task.failure_reason or "", limit=LONGEST_REASON) or "no failure reason was given"
     if "status" in task.extra:
         reason += f" (the service's state was {excerpt(str(task.extra['status']))!r})"
@@ -265,7 +254,7 @@ def failed_error(task: VideoTask) -> TaskFailedError:
 
 
 def copy_error(error: E) -> E:
-    """An error for one of many: one that all of them raised would collect all their tracebacks."""
+    """Copy an error that several listeners raise: a shared one would collect all their tracebacks."""
     if not isinstance(error, VidgenError):
         return error
     mine = copy.copy(error)

@@ -11,48 +11,47 @@ from vidgen_async.errors import ClientStateError
 from vidgen_async.events import Event, report, report_failure
 from vidgen_async.watcher.listeners import AT_ONCE, Deadlines, Listener
 from vidgen_async.watcher.schedule import Schedule
-from vidgen_async.watcher.task_table import TaskEntry, TaskTable
+from vidgen_async.watcher.task_table import TaskTable
 
-#: The scheduler rests at least this long (seconds) between two turns without a wake-up: thousands of polls per
-#: second are started in small groups.
+#: The scheduler waits at least this long (seconds) between two turns without a wake-up: thousands of polls per second
+#: are started in small groups.
 _TICK = 0.008
-#: A sleep that ended a rounding error too early is continued for this long.
+#: A sleep that ended too early because of a rounding error is continued for this long.
 _BLINK = 1e-6
 _NEVER = float("inf")
 
 
 class PollLoop:
-    """Calls ``poll(entry, poller)`` for what is due on the schedule, in at most ``concurrency`` workers, and goes
-    through the steps of ``expiring(listener)`` for deadlines.
+    """Calls ``poll(row, poller)`` for the tasks that are due on the schedule, in at most ``concurrency`` workers, and
+    carries out the steps of ``expiring(listener)`` for deadlines.
 
-    Runs while there are ``entries``, and owns every worker that it starts. ``poll`` puts its entry back on the
-    schedule before it returns; one that is cancelled has that done for it. When anything breaks, ``broke`` gets the
-    error.
+    It runs while there are ``tasks``, and owns every worker that it starts. ``poll`` puts its row back on the schedule
+    before it returns; if it is cancelled, this is done for it. ``on_failure`` is called with any unexpected error.
     """
 
     def __init__(
         self,
-        entries: TaskTable,
+        tasks: TaskTable,
         clock: Clock,
         schedule: Schedule,
         *,
         concurrency: int,
-        poll: Callable[[TaskEntry, asyncio.Task[None]], Awaitable[None]],
+        poll: Callable[[int, asyncio.Task[None]], Awaitable[None]],
         expiring: Callable[[Listener], Iterator[None]],
-        broke: Callable[[Exception], None],
+        on_failure: Callable[[Exception], None],
         logger: logging.Logger,
     ) -> None:
         self.deadlines = Deadlines()
-        self._entries = entries
+        self._tasks = tasks
         self._clock = clock
         self._schedule = schedule
         self._concurrency = concurrency
         self._poll = poll
         self._expiring = expiring
-        self._broke = broke
+        self._on_failure = on_failure
         self._logger = logger
         self._workers: set[asyncio.Task[None]] = set()
-        self._pollers: dict[asyncio.Task[None], TaskEntry] = {}
+        self._pollers: dict[asyncio.Task[None], int] = {}
         self._scheduler: asyncio.Task[None] | None = None
         self._alarm: asyncio.Task[None] | None = None
         self._alarm_at = _NEVER
@@ -65,14 +64,14 @@ class PollLoop:
         return len(self._pollers)
 
     def wake(self, due: float | None = None) -> None:
-        """Something is due then (None: something has changed): wake the scheduler if its alarm would be too late."""
+        """Wake the scheduler if its alarm is later than ``due``; None wakes it in any case."""
         if due is None or due < self._alarm_at:
             self._wake.set()
-        if self._entries and (self._scheduler is None or self._scheduler.done()):
+        if self._tasks and (self._scheduler is None or self._scheduler.done()):
             self._scheduler = self._spawn(self._run(), "vidgen watcher")
 
     async def aclose(self) -> None:
-        """Cancel every worker and wait for its end; the calling one, if it is one, ends by itself."""
+        """Cancel every worker, except the calling one, and wait until they have ended."""
         self._is_closed = True
         workers = self._workers - {asyncio.current_task()}
         for worker in workers:
@@ -88,7 +87,7 @@ class PollLoop:
 
     async def _run(self) -> None:
         try:
-            while self._entries:
+            while self._tasks:
                 self._wake.clear()
                 await in_turns(self._clock, self._expiring_due())
                 self._set_alarm(self._start_due())
@@ -108,17 +107,17 @@ class PollLoop:
                 yield
 
     def _start_due(self) -> float | None:
-        """Start what is due; the time of the next turn."""
+        """Start the polls that are due; return the time of the next turn."""
         now = self._clock.now()
         deadline = self.deadlines.first_due()
         next_poll = None
         while len(self._pollers) < self._concurrency:  # otherwise the pollers continue by themselves
-            entry = self._take(now)
-            if entry is None:
+            row = self._take(now)
+            if row is None:
                 next_poll = self._schedule.wake_at()
                 break
-            entry.poller = self._spawn(self._poll_while_due(entry), "vidgen poller")
-            self._pollers[entry.poller] = entry
+            poller = self._spawn(self._poll_while_due(row), "vidgen poller")
+            self._tasks.pollers[row], self._pollers[poller] = poller, row
         self._rested_at = now + _TICK
         return min((due for due in (deadline, next_poll) if due is not None), default=None)
 
@@ -133,26 +132,19 @@ class PollLoop:
             alarm.cancel()
         if due is not None:
             seconds = max(due - self._clock.now(), _BLINK)
-            self._alarm = self._spawn(self._ring(seconds), "vidgen watcher alarm")
+            self._alarm = self._spawn(self._clock.sleep(seconds), "vidgen watcher alarm")
             self._alarm_at = due
 
-    async def _ring(self, seconds: float) -> None:
-        await self._clock.sleep(seconds)
-
-    async def _poll_while_due(self, entry: TaskEntry | None) -> None:
+    async def _poll_while_due(self, row: int) -> None:
         """Poll this task, then those that are due by then."""
         poller = cast("asyncio.Task[None]", asyncio.current_task())
-        is_first = True
-        while entry is not None:
-            entry.poller = poller
-            self._pollers[poller] = entry
-            if not is_first:
-                await asyncio.sleep(0)  # answers that need no waiting must not keep the loop to themselves
-            await self._poll(entry, poller)
-            is_first = False
-            entry = self._take(self._clock.now())
+        await self._poll(row, poller)
+        while (due := self._take(self._clock.now())) is not None:
+            self._tasks.pollers[due], self._pollers[poller] = poller, due
+            await asyncio.sleep(0)  # polls that never wait must not block the event loop
+            await self._poll(due, poller)
 
-    def _take(self, now: float) -> TaskEntry | None:
+    def _take(self, now: float) -> int | None:
         schedule = self._schedule
         was_behind = schedule.is_behind
         row = schedule.take(now)
@@ -164,7 +156,7 @@ class PollLoop:
                 "polls are %(late).1f s late: each of %(count)d tasks is polled every %(seconds).0f s, not "
                 "%(interval)g s (at most %(concurrency)d at once)",
                 late=schedule.lateness_last,
-                count=len(self._entries),
+                count=len(self._tasks),
                 seconds=schedule.interval_now,
                 interval=schedule.interval,
                 concurrency=self._concurrency,
@@ -172,28 +164,28 @@ class PollLoop:
         elif was_behind and not schedule.is_behind:
             message = "polls are on time again: every %(interval)g s"
             report(self._logger, logging.INFO, Event.WATCHER_ON_TIME, message, interval=schedule.interval)
-        return None if row is None else self._entries.at(row)
+        return row
 
     def _ended(self, worker: asyncio.Task[None]) -> None:
         self._workers.discard(worker)
-        entry = self._pollers.pop(worker, None)
+        row = self._pollers.pop(worker, None)
         if self._is_closed:
-            return  # its tasks are ended by who closes it
-        if entry is not None:
-            if entry.poller is worker:  # cancelled from outside during a poll: the task stays watched
-                entry.poller = None
-                self._schedule.reschedule(entry.row, self._clock.now())
+            return  # the watcher ends the tasks
+        if row is not None:
+            if self._tasks.pollers.get(row) is worker:  # cancelled from outside during a poll: the task stays watched
+                del self._tasks.pollers[row]
+                self._schedule.reschedule(row, self._clock.now())
             due = self._schedule.wake_at()
             if due is not None:
                 self.wake(max(due, self._rested_at))
         error = None if worker.cancelled() else worker.exception()
         if error is not None:
             report_failure(self._logger, Event.WATCHER_FAILED, "the watcher failed", error)
-            self._broke(error if isinstance(error, Exception) else _stopped())
+            self._on_failure(error if isinstance(error, Exception) else _stopped())
         elif worker is self._alarm:
             self._wake.set()
-        elif worker is self._scheduler and self._entries:
-            self._broke(_stopped())
+        elif worker is self._scheduler and self._tasks:
+            self._on_failure(_stopped())
 
 
 def _stopped() -> ClientStateError:

@@ -30,11 +30,10 @@ from vidgen_async.errors import (
 from vidgen_async.service.codec import is_json_object
 from vidgen_async.service.status_rules import Fault, rule_for
 
-#: For how many seconds answers that are not the service's own may be those of a gateway that is out of order.
+#: Seconds for which responses that are not the service's own may be those of a gateway that is out of order.
 LONGEST_OUTAGE = 900.0
-#: Seconds from the receipt for which a 404 may only mean that the service is not there yet itself.
+#: Seconds after the receipt for which a 404 may only mean that the service has not stored the task yet.
 GRACE = 120.0
-
 
 _LIMITS = {Fault.REFUSED: 2, Fault.GONE: 2, Fault.FOREIGN: 3, Fault.UNEXPECTED: 3, Fault.FATAL: 1}
 #: A second poll confirms these, after five seconds.
@@ -42,22 +41,22 @@ CONFIRMED = frozenset({Fault.REFUSED, Fault.GONE})
 
 
 def fault_of(error: Exception) -> Fault:
-    """The kind of an error that a poll raised."""
+    """Return the kind of an error that a poll raised."""
     if isinstance(error, CassetteError | ClientStateError):
         return Fault.FATAL
     if isinstance(error, ServiceError):
         fault = rule_for(error.status).poll
         is_decided = fault in (Fault.TRANSIENT, Fault.BUSY) or is_json_object(error.body)
         return fault if is_decided else Fault.FOREIGN
-    # A closed transport never opens again; any other fault of the network may pass.
+    # A closed transport never opens again; any other failure of the network may be temporary.
     if isinstance(error, TransportError | OSError) and not isinstance(error, TransportClosedError):
         return Fault.TRANSIENT
     return Fault.UNEXPECTED
 
 
 def ends_watch(fault: Fault, in_a_row: int, *, is_new: bool, is_outage: bool = False) -> bool:
-    """Whether the watch ends with this fault. ``is_new``: within two minutes of the receipt. ``is_outage``: the service
-    has answered this client before, and foreign answers may be those of a gateway for a while."""
+    """Return whether the watch ends with this fault. ``is_new``: the receipt is less than two minutes old.
+    ``is_outage``: the service has answered this client before, so foreign responses may be those of a gateway."""
     if (fault is Fault.GONE and is_new) or (fault is Fault.FOREIGN and is_outage):
         return False
     limit = _LIMITS.get(fault)
@@ -65,8 +64,8 @@ def ends_watch(fault: Fault, in_a_row: int, *, is_new: bool, is_outage: bool = F
 
 
 def final_error(error: Exception, fault: Fault, task_id: str) -> Exception:
-    """The error that the waiters raise: a 410 is a NotFoundError too, a 401 always an AuthenticationError; others are
-    unchanged, with a note that names the task."""
+    """Return the error that waiters raise: for a 410 a NotFoundError, for a 401 always an AuthenticationError; others
+    are unchanged, with a note that names the task."""
     if isinstance(error, ServiceError):
         kind = {Fault.GONE: NotFoundError, Fault.REFUSED: AuthenticationError}.get(fault)
         if kind is not None and not isinstance(error, kind):
@@ -82,7 +81,7 @@ def final_error(error: Exception, fault: Fault, task_id: str) -> Exception:
             error = converted
     if fault is Fault.FOREIGN:
         error.add_note(
-            "the answers are not the service's own: check base_url, which must end in /openapi/v1 (section 9)"
+            "the responses are not the service's own: check base_url, which must end in /openapi/v1 (section 9)"
         )
     error.add_note(f'while waiting for task {task_id!r}; client.videos.wait("{task_id}") waits again')
     return error

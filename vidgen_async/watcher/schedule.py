@@ -1,26 +1,25 @@
-"""When to poll which task. Pure, without await; the caller passes the time in seconds of a monotonic clock.
+"""When to poll which task. Pure functions of the time, which the caller passes in seconds of a monotonic clock.
 
 The schedule has a time of its own, which never runs faster than the clock:
 
 * in a pause it stands still, and
-* it never runs further ahead of the first poll that is due and not yet taken than a small slack.
+* it is never ahead of the first poll that is due and not yet taken by more than a small slack.
 
-So whatever delays polls (a service that asks for a pause, a blocked loop, a sleeping laptop, too few polls at once,
-an outage of slow answers) shifts all of them by the same amount. They stay as evenly spread as they were: nothing is
-caught up in a burst, the interval of every task stretches alike, and recovers by itself. Nothing here scans all items.
+So whatever delays polls (a pause that the service requests, a blocked event loop, a suspended laptop, too little
+concurrency, slow responses) shifts all of them by the same amount. They stay evenly spread: there is no burst, and the
+interval of all tasks is longer by the same factor until it recovers. Nothing here scans all items.
 """
 
 import heapq
 import math
 from array import array
 
-from vidgen_async.watcher.lateness import Lateness
-from vidgen_async.watcher.poll_rate import PollRate
+from vidgen_async.watcher.stats import Lateness, PollRate
 
-#: The longest pause that is believed, in seconds: a typing error of the service must not stop a watcher for good.
+#: The longest pause in seconds that a response may cause: an error of the service must not stop a watcher for ever.
 LONGEST_PAUSE = 3600.0
 
-#: "Looks again soon", in seconds.
+#: Seconds until a poll that confirms a fault.
 SOON = 5.0
 
 _LONGEST_SLACK = 0.1
@@ -33,11 +32,12 @@ _GRAIN = 1.0 / 1024.0
 
 
 class Agenda:
-    """Numbers in order of their due times; equal ones the smaller first. O(log n) for everything.
+    """A queue of numbers in the order of their due times; of equal ones the smaller comes first. All operations take
+    O(log n).
 
-    The numbers are from 0 up, close together: what is kept for each is no object that a garbage collector goes through.
-    A removed one leaves a stale slot behind; there are never more stale slots than live ones and a few spare. The heap
-    is never gone through in one go: where stale slots become many, each call moves a few slots to a new heap.
+    The numbers start at 0 and are dense: arrays store their data without objects for the garbage collector to traverse.
+    A removed number leaves a stale slot in the heap; there are never more stale slots than live ones and a few spare.
+    No call traverses the heap: if there are many stale slots, each call moves a few slots to a new heap.
     """
 
     __slots__ = ("_dues", "_heap", "_is_moved", "_live", "_old")
@@ -45,9 +45,9 @@ class Agenda:
     def __init__(self) -> None:
         self._heap: list[tuple[float, int]] = []
         self._old: list[tuple[float, int]] = []
-        """A heap, too, also when its last slots are taken off."""
+        """A heap too; it remains one when its last slots are removed."""
         self._is_moved = bytearray()
-        """Of the numbers that the old heap may hold."""
+        """For the numbers in the old heap: whether they were moved."""
         self._dues = array("d")
         self._live = 0
 
@@ -56,11 +56,11 @@ class Agenda:
 
     @property
     def slots(self) -> int:
-        """Live and stale together."""
+        """The number of slots, live and stale."""
         return len(self._heap) + len(self._old)
 
     def put(self, due: float, number: int) -> None:
-        """Add a number that is not on it."""
+        """Add a number that is not in the queue."""
         while number >= len(self._dues):
             self._dues.append(_OFF)
         self._dues[number] = due
@@ -72,7 +72,7 @@ class Agenda:
             self._move()
 
     def remove(self, number: int) -> None:
-        """Take a number off; nothing happens when it is not on."""
+        """Remove a number; it has no effect if it is not in the queue."""
         if number >= len(self._dues) or self._dues[number] == _OFF:
             return
         self._dues[number] = _OFF
@@ -87,19 +87,19 @@ class Agenda:
             self._move()
 
     def first_due(self) -> float | None:
-        """The due time of the first number."""
+        """Return the due time of the first number; None if there is none."""
         heap = self._first_heap()
         return heap[0][0] if heap else None
 
     def pop(self) -> int:
-        """Take the first number off; IndexError when there is none."""
+        """Remove and return the first number; IndexError if there is none."""
         _, number = heapq.heappop(self._first_heap())
         self._dues[number] = _OFF
         self._live -= 1
         return number
 
     def _first_heap(self) -> list[tuple[float, int]]:
-        """The one that begins with the first number; it is empty if there is none."""
+        """Return the heap that begins with the first number; an empty one if there is none."""
         heap, dues = self._heap, self._dues
         while heap and dues[heap[0][1]] != heap[0][0]:
             heapq.heappop(heap)
@@ -111,8 +111,7 @@ class Agenda:
         return old if old and (not heap or old[0] < heap[0]) else heap
 
     def _move(self) -> None:
-        """A few slots, without the stale ones; of a number that was taken off and put on again for the same time only
-        one of two equal ones."""
+        """Move a few live slots. Of two equal slots, for a number that was removed and added again, one is moved."""
         old, dues = self._old, self._dues
         for _ in range(min(_MOVED_AT_ONCE, len(old))):
             due, number = old.pop()
@@ -122,7 +121,7 @@ class Agenda:
 
 
 class Allowance:
-    """``size`` at once, and refilled evenly with ``size`` per second."""
+    """A token bucket: ``size`` tokens at first, refilled with ``size`` per second."""
 
     __slots__ = ("_at", "_left", "_size")
 
@@ -132,7 +131,7 @@ class Allowance:
         self._at = 0.0
 
     def take(self, now: float) -> bool:
-        """Whether one more is allowed now; if so it is used."""
+        """Take a token; return whether there was one."""
         if now > self._at:
             self._left = min(self._size, self._left + (now - self._at) * self._size)
             self._at = now
@@ -143,12 +142,12 @@ class Allowance:
 
 
 class Schedule:
-    """One poll per item and ``interval`` seconds, counted from the start of the last poll; never sooner.
+    """One poll per item in ``interval`` seconds, counted from the start of the last poll; never sooner.
 
-    Items are numbers from 0 up, close together: their state is stored in columns, without an object for each. An item
-    is either on the schedule (:meth:`add`, :meth:`reschedule`) or under way (after :meth:`take`) until
-    :meth:`reschedule`, so it is never polled twice at once. New items are due at once while ``first_polls`` (at a
-    time, and per second) lasts; the others get slots spread evenly over one interval, also across many calls.
+    Items are dense numbers from 0, so that arrays can store their state. An item is either on the schedule
+    (:meth:`add`, :meth:`reschedule`) or being polled (from :meth:`take` to :meth:`reschedule`), so it is never polled
+    twice at once. The first ``first_polls`` new items per second are due immediately; the others get slots that are
+    spread evenly over one interval, also across many calls.
     """
 
     def __init__(self, interval: float, *, first_polls: float) -> None:
@@ -156,15 +155,14 @@ class Schedule:
         self.paused_until = -math.inf
         self.is_behind = False
         self.lateness_last = 0.0
-        self.lateness_max = 0.0
         self.lateness = Lateness(interval)
         self.rate = PollRate(interval)
         self._tolerance = max(1.0, interval / 10.0)
         self._late_at = -math.inf
         self._slack = min(_LONGEST_SLACK, interval / 10.0)
         self._agenda = Agenda()
-        # Of each item: the earliest next poll, in the schedule's own time, and the time that had been lost when that
-        # look was planned (what was lost since makes it late).
+        # For each item: its earliest next poll, in the schedule's own time, and the time that had been lost when that
+        # poll was planned (time lost since makes it late).
         self._dues = array("d")
         self._losses = array("d")
         self._first_polls = Allowance(first_polls)
@@ -174,23 +172,10 @@ class Schedule:
         self._shift = 0.0
         self._lost = 0.0
 
-    def __len__(self) -> int:
-        """Items on the schedule; those under way are not counted."""
-        return len(self._agenda)
-
-    @property
-    def slots(self) -> int:
-        """What the agenda holds in memory, stale slots included."""
-        return self._agenda.slots
-
     @property
     def interval_now(self) -> float:
-        """Seconds between two polls of one task, at the last poll; pauses are not counted."""
+        """The present interval between two polls of one task in seconds, without pauses."""
         return self.interval + self.lateness_last
-
-    def due(self, item: int) -> float:
-        """The earliest next poll of an item, in the schedule's own time."""
-        return self._dues[item]
 
     def add(self, item: int, now: float) -> None:
         """Plan the first poll of a new item."""
@@ -198,8 +183,8 @@ class Schedule:
         due = time
         if not self._first_polls.take(now):
             self._slots_given += 1
-            # Slots are fixed places within the interval, taken in golden-ratio order: any number of them is spread
-            # about evenly, whether they are given at once or over hours.
+            # Slots are fixed moments of the interval, in the sequence of the golden ratio: any number of them is spread
+            # almost evenly, whether they are assigned at once or over hours.
             due += (self._slots_given * _GOLDEN % 1.0 * self.interval - time) % self.interval
         while item >= len(self._dues):
             self._dues.append(0.0)
@@ -208,8 +193,8 @@ class Schedule:
         self._agenda.put(due, item)
 
     def reschedule(self, item: int, now: float, *, soon: bool = False) -> None:
-        """Plan the next poll of an item that is not on the schedule: one interval after the start of its last poll,
-        now if that is over, or (``soon``) after five seconds when those end earlier."""
+        """Plan the next poll of an item that is not on the schedule: one interval after the start of its last poll, or
+        now if that has passed; with ``soon`` in five seconds, if that is earlier."""
         if soon:
             due = self._advance(now) + SOON
             if self._dues[item] > due:
@@ -217,20 +202,20 @@ class Schedule:
         elif self._dues[item] <= max(now, self.paused_until) - self._shift:
             time = self._advance(now)
             if self._dues[item] <= time:
-                # Its own look took longer than the interval; the others are not to be shifted for it.
+                # Its own poll took longer than the interval; this must not shift the others.
                 self._plan(item, time)
         self._agenda.put(self._dues[item], item)
 
     def is_waiting(self, item: int, now: float) -> bool:
-        """Whether the interval since the last poll of an item is still running."""
+        """Return whether the interval since the last poll of the item has not passed."""
         return self._dues[item] > self._advance(now)
 
     def remove(self, item: int) -> None:
-        """Take an item off; nothing happens when it is under way or unknown."""
+        """Remove an item; it has no effect if the item is being polled or unknown."""
         self._agenda.remove(item)
 
     def take(self, now: float) -> int | None:
-        """The item to poll now: it is under way from here on. None if nothing is due."""
+        """Return the item to poll now; None if nothing is due."""
         if now < self.paused_until:
             return None
         due = self._agenda.first_due()
@@ -244,12 +229,12 @@ class Schedule:
         return item
 
     def wake_at(self) -> float | None:
-        """The clock's time of the next poll; None if none is planned."""
+        """Return the clock's time of the next poll; None if none is planned."""
         due = self._agenda.first_due()
         return None if due is None else max(due + self._shift, self.paused_until)
 
     def pause(self, now: float, seconds: float) -> bool:
-        """Pause all polls for ``seconds`` (at most an hour); whether that extends the current pause."""
+        """Pause all polls for ``seconds`` (at most an hour). Return whether this extends the current pause."""
         held_until = max(now, self.paused_until)
         until = now + min(seconds, LONGEST_PAUSE)
         if not until > held_until:
@@ -262,7 +247,7 @@ class Schedule:
         return True
 
     def _advance(self, now: float) -> float:
-        """The schedule's own time. Time that the first due look has waited for longer than the slack is lost to all."""
+        """Return the schedule's own time. If the first due poll is later than the slack, the excess is lost for all."""
         time = max(now, self.paused_until) - self._shift
         due = self._agenda.first_due()
         if due is not None and time - due > self._slack:
@@ -278,8 +263,6 @@ class Schedule:
 
     def _note_lateness(self, late: float, unpaused: float, now: float) -> None:
         self.lateness_last = late
-        if late > self.lateness_max:
-            self.lateness_max = late
         self.lateness.note(late, now)
         self.rate.note(now)
         if late > self._tolerance:
@@ -290,7 +273,7 @@ class Schedule:
 
 
 def deadline(now: float, timeout: float | None) -> float | None:
-    """The moment at which a timeout ends; None for never. A timeout that is not a number is a ValueError."""
+    """Return the time at which a timeout ends; None for never. NaN raises a ValueError."""
     if timeout is None or timeout == math.inf:
         return None
     if math.isnan(timeout):
@@ -304,6 +287,6 @@ def _grains(seconds: float) -> float:
 
 
 def _later(time: float, interval: float) -> float:
-    """``time + interval``, never a rounding error sooner."""
+    """Return ``time + interval``, never earlier because of a rounding error."""
     due = time + interval
     return due if due - time >= interval else math.nextafter(due, math.inf)

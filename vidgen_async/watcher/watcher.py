@@ -1,4 +1,4 @@
-"""The watcher: one scheduler, bounded pollers, and the listeners that they serve."""
+"""The watcher: one scheduler, a limited number of pollers, and the listeners that they notify."""
 
 import asyncio
 import logging
@@ -31,40 +31,39 @@ from vidgen_async.watcher.poll_loop import PollLoop
 from vidgen_async.watcher.poll_rules import CONFIRMED, GRACE, LONGEST_OUTAGE, ends_watch, fault_of, final_error
 from vidgen_async.watcher.schedule import Schedule, deadline
 from vidgen_async.watcher.stats import WatcherStats
-from vidgen_async.watcher.task_table import TaskEntry, TaskTable
+from vidgen_async.watcher.task_table import TaskTable
 
 ONE_DAY = 86400.0
 
-#: One GET for a task id: the task and a mark of the answer. Called with the mark of the last answer, it gives None
-#: for the task if this one is the same.
+#: One GET for a task id: returns the task and a mark of the response. If the response has the mark that is passed, it
+#: returns None for the task.
 Poll: TypeAlias = Callable[[str, int | None], Awaitable[tuple[VideoTask | None, int | None]]]
 
-#: To bring ids together is less work.
+#: The number of ids that are collected in one turn of the event loop.
 _IDS_AT_ONCE = 4096
-_IS_NOW = "task %(task_id)s: %(state)s"
+_STATE = "task %(task_id)s: %(state)s"
 #: The number of tasks without listeners whose last poll is remembered for one interval.
 _MOST_LEFT = 1024
 
 
 class Watcher:
-    """Polls each watched task once per ``interval``, counted from the start of its last poll: never sooner (but for a
+    """Polls each watched task once per ``interval``, counted from the start of its last poll: never sooner (except a
     401, 404 or 410, which a poll five seconds later must confirm), never twice at once (section 8 recommends 60 s).
 
-    ``poll(task_id, mark)`` makes exactly one GET. At most ``concurrency`` are under way. The first ``first_polls`` new
-    tasks per second are polled at once, the others spread evenly over one interval. What delays polls (a pause, a
-    blocked loop, too little concurrency) shifts all of them alike: there is no burst. When polls fall behind by more
-    than a tenth of the interval, one warning is logged.
+    The first ``first_polls`` new tasks per second are polled immediately, the others spread evenly over one interval.
+    Whatever delays polls (a pause, a blocked event loop, too little concurrency) shifts all of them by the same amount:
+    there is no burst. When polls fall behind by more than a tenth of the interval, one warning is logged.
 
-    A 429 with Retry-After pauses the whole watcher for that long, at most an hour; one without counts for its task
-    alone. The table of :mod:`vidgen_async.watcher.poll_rules` says which faults are survived.
+    A 429 with Retry-After pauses the whole watcher for that time, at most an hour; one without affects only its task.
+    The table of :mod:`vidgen_async.watcher.poll_rules` states which faults end a watch.
 
-    ``on_update`` is called with every change of any watched task, the terminal one included; it may be async. Its
-    errors are logged, and nothing waits for it but :meth:`aclose`. ``on_terminal`` is called with the id and the
-    terminal task, before any listener; it must return at once and raise nothing. ``is_origin_known`` says
-    whether the service has answered this client before, with JSON.
+    ``on_update`` is called with every change of any watched task, including the terminal one; it may be async. Its
+    errors are logged, and only :meth:`aclose` waits for it. ``on_terminal`` is called with the id and the terminal
+    task, before any listener; it must not block or raise. ``is_origin_known`` returns whether the service has answered
+    this client before, with JSON.
 
-    A task whose last listener has gone is no longer watched, and its poll under way is cancelled. If it is watched
-    again within the interval, its next poll is when it would have been.
+    A task whose last listener has gone is no longer watched, and its poll is cancelled. If it is watched again within
+    the interval, its next poll is when it would have been.
     """
 
     def __init__(
@@ -90,23 +89,24 @@ class Watcher:
         self._hooks = None if on_update is None else UpdateHooks(on_update, limit=concurrency, logger=self._logger)
         self._on_terminal = on_terminal
         self._schedule = Schedule(interval, first_polls=first_polls)
-        self._entries = TaskTable()
-        self._left: dict[str, TaskEntry] = {}
+        self._tasks = TaskTable()
+        self._left: dict[str, int] = {}
+        """The rows of tasks without listeners whose last poll is remembered."""
         self._poll_loop = PollLoop(
-            self._entries,
+            self._tasks,
             clock,
             self._schedule,
             concurrency=concurrency,
-            poll=self._poll_entry,
+            poll=self._poll_row,
             expiring=self._expiring,
-            broke=self._fail,
+            on_failure=self._fail,
             logger=self._logger,
         )
         self._waiting = 0
         self._polls = 0
         self._is_origin_known = is_origin_known
         self._has_polled = False
-        """A poll has had an answer of the service."""
+        """Whether a poll has succeeded."""
         self._errors: dict[str, int] = {}
         self._paused_at: float | None = None
         self._is_closed = False
@@ -116,15 +116,11 @@ class Watcher:
     async def wait(
         self, task_id: str, *, timeout: float | None = ONE_DAY, accepted_at: float | None = None
     ) -> VideoTask:
-        """The completed task. Any number of waits on one task share its polls.
+        """Return the completed task, or raise its error. Any number of waits for one task share its polls; cancelling
+        ends only this one.
 
-        ``timeout`` in seconds bounds everything, a poll under way too; None waits for ever; zero and less is over
-        before any poll (``videos.get`` is a single poll). ``accepted_at``: the clock's time of the receipt,
-        where it is known; for two minutes from then a 404 is not believed.
-
-        TaskFailedError: it ended as failed. WaitTimeoutError: it was not seen to end; ``.state`` was seen last.
-        NotFoundError, AuthenticationError and others: see :mod:`vidgen_async.watcher.poll_rules`. ClientStateError: the
-        watcher was closed. Cancelling ends this wait and nothing else.
+        ``timeout`` limits everything, including a poll in progress; with zero or less no poll is made. ``accepted_at``
+        is the clock's time of the receipt, if it is known; for two minutes from then a 404 proves nothing.
         """
         waiter = Waiter(task_id, timeout)
         self._join(waiter)
@@ -142,12 +138,11 @@ class Watcher:
     async def watch(
         self, task_id: str, *, timeout: float | None = ONE_DAY, accepted_at: float | None = None
     ) -> AsyncGenerator[VideoTask, None]:
-        """Every change of the task (any field differs from what was yielded last), the terminal one as the last.
+        """Yield every change of the task (of any field); the terminal one, also of a failed task, is the last.
 
-        A failed task is yielded like a completed one and does not raise. What is known already comes first, without
-        a poll. A slow reader gets the latest change instead of each, and always the terminal one. Errors are those
-        of :meth:`wait`, raised after the last change. The watch and its ``timeout`` begin with the first ``anext``;
-        they end with the iterator's ``aclose`` (``contextlib.aclosing``), or when it is dropped.
+        What is known already is yielded first, without a poll. A slow reader gets the latest change instead of each,
+        and always the terminal one. Errors are those of :meth:`wait`, raised after the last change. The watch and its
+        ``timeout`` begin with the first ``anext``; they end with the iterator's ``aclose``.
         """
         follower = Follower(task_id, timeout)
         self._join(follower)
@@ -165,27 +160,20 @@ class Watcher:
         timeout: float | None = ONE_DAY,
         accepted_at: Mapping[str, float] | None = None,
     ) -> AsyncGenerator[Outcome, None]:
-        """One outcome for each distinct task, in the order in which they end; made for hundreds of thousands.
+        """Yield one outcome for each distinct task, in the order in which they end; for up to hundreds of thousands.
 
-        Nothing is raised for a single task: after ``timeout`` seconds, and when the watcher is closed, the rest get
-        their errors as outcomes. With more than 10,000 tasks those errors have no ``.task``, only the state in their
-        message. Begins with the first ``anext`` and ends like :meth:`watch`. ``accepted_at``: as for :meth:`wait`,
-        by task id.
+        Nothing is raised for a single task: after ``timeout`` seconds, and when the watcher is closed, the remaining
+        tasks have their errors as outcomes; with more than 10,000 tasks these errors have no ``.task``. It begins with
+        the first ``anext`` and ends like :meth:`watch`. ``accepted_at``: as for :meth:`wait`, by task id.
         """
-        given = list(task_ids)
         distinct: dict[str, None] = {}
-        for start in range(0, len(given), _IDS_AT_ONCE):
-            if start:
+        for number, task_id in enumerate(list(task_ids), 1):
+            distinct[task_id] = None
+            if number % _IDS_AT_ONCE == 0:
                 await self._clock.sleep(0)
-            distinct.update(dict.fromkeys(given[start : start + _IDS_AT_ONCE]))
         gatherer = Gatherer(list(distinct), timeout)
         receipts = accepted_at or {}
-        del (
-            task_ids,
-            given,
-            distinct,
-            accepted_at,
-        )  # a hundred thousand ids must not be held for as long as the watch lasts
+        del task_ids, distinct, accepted_at  # they may be large, and need not live as long as the watch
         self._join(gatherer)
         try:
             for start in range(0, len(gatherer.ids), AT_ONCE):
@@ -205,11 +193,11 @@ class Watcher:
 
     @property
     def stats(self) -> WatcherStats:
-        """How it goes, now."""
+        """The present state of the watcher."""
         schedule, now = self._schedule, self._clock.now()
         p50, p99 = schedule.lateness.quantiles(now, 0.5, 0.99)
         return WatcherStats(
-            tasks=len(self._entries),
+            tasks=len(self._tasks),
             waiting=self._waiting,
             in_flight=self._poll_loop.in_flight,
             polls=self._polls,
@@ -218,7 +206,7 @@ class Watcher:
             lateness_last=schedule.lateness_last,
             lateness_p50=p50,
             lateness_p99=p99,
-            lateness_max=schedule.lateness_max,
+            lateness_max=schedule.lateness.most,
             interval_now=schedule.interval_now,
             paused_until=schedule.paused_until if schedule.paused_until > now else None,
         )
@@ -229,13 +217,13 @@ class Watcher:
         return self._is_closed
 
     async def aclose(self, *, grace: float = 5.0) -> None:
-        """Stop polling. Waiters raise a ClientStateError, which stops no task. Async hooks under way
-        have ``grace`` seconds to end. Leaves no worker behind; twice is fine."""
+        """Stop polling, and end all workers. Waiters raise a ClientStateError. Running async hooks have ``grace``
+        seconds to end. It can be called several times."""
         self._is_closed = True
         await self._poll_loop.aclose()
         await all_in_turns(self._clock, self._ending_all(None))
-        for entry in self._left.values():
-            self._entries.drop(entry)
+        for row in self._left.values():
+            self._tasks.drop(row)
         self._left.clear()
         if self._hooks is not None:
             await self._hooks.aclose(self._clock, grace)
@@ -258,27 +246,30 @@ class Watcher:
         if listener.is_over:
             listener.expired([LastState(task_id)])
             return
-        entry = self._entries.get(task_id) or self._enter(task_id)
-        entry.add(listener)
+        row = self._tasks.get(task_id)
+        if row is None:
+            row = self._enter(task_id)
+        self._tasks.add_listener(row, listener)
         if accepted_at is not None and self._clock.now() < accepted_at + GRACE:
-            entry.accepted(accepted_at)
-        if entry.task is not None:
-            listener.changed(entry.task)
+            self._tasks.set_accepted(row, accepted_at)
+        task = self._tasks.tasks.get(row)
+        if task is not None:
+            listener.changed(task)
 
-    def _enter(self, task_id: str) -> TaskEntry:
+    def _enter(self, task_id: str) -> int:
         now = self._clock.now()
-        entry = self._left.pop(task_id, None)
-        if entry is not None and not self._schedule.is_waiting(entry.row, now):
-            self._entries.drop(entry)
-            entry = None
-        if entry is None:
-            entry = self._entries.add(task_id)
-            self._schedule.add(entry.row, now)
+        row = self._left.pop(task_id, None)
+        if row is not None and not self._schedule.is_waiting(row, now):
+            self._tasks.drop(row)
+            row = None
+        if row is None:
+            row = self._tasks.add(task_id)
+            self._schedule.add(row, now)
         else:
-            self._entries.come_back(entry)
-            self._schedule.reschedule(entry.row, now)
+            self._tasks.come_back(row)
+            self._schedule.reschedule(row, now)
         self._poll_loop.wake(self._schedule.wake_at())
-        return entry
+        return row
 
     def _leave(self, listener: Listener) -> None:
         for _ in self._leaving(listener):
@@ -290,62 +281,61 @@ class Watcher:
         return self._detaching(listener)
 
     def _expiring(self, listener: Listener) -> Iterator[None]:
-        """The listener's time is up. Tasks that end meanwhile are reported as ended."""
+        """Expire the listener. Tasks that end meanwhile are reported as ended."""
         listener.is_over = True
         for seen in self._detaching(listener):
             listener.expired(seen)
             yield
 
     def _detaching(self, listener: Listener) -> Iterator[list[LastState]]:
-        """What is known of the tasks that it listened to until now, a few at a time."""
+        """Remove the listener from its tasks, a few in each step, which returns what is known of them."""
         remembered_from = len(listener.ids) - _MOST_LEFT
         for start in range(0, len(listener.ids), AT_ONCE):
             seen = []
             for number, task_id in enumerate(listener.ids[start : start + AT_ONCE], start):
-                entry = self._entries.get(task_id)
-                if entry is None or not entry.has(listener):
+                row = self._tasks.get(task_id)
+                if row is None or not self._tasks.discard_listener(row, listener):
                     continue
-                seen.append(entry.last_state())
-                entry.discard(listener)
-                if entry.is_deserted:
-                    self._forget(entry)
+                seen.append(self._tasks.last_state(row))
+                if not self._tasks.has_listener(row):
+                    self._forget(row)
                     if number < remembered_from:
-                        self._entries.drop(entry)
+                        self._tasks.drop(row)
                     else:
-                        self._remember(entry)
+                        self._remember(task_id, row)
             yield seen
 
-    def _forget(self, entry: TaskEntry) -> None:
-        """No longer watched, at once: nothing is asked for it any more."""
-        self._entries.leave(entry)
-        self._schedule.remove(entry.row)
-        poller, entry.poller = entry.poller, None
+    def _forget(self, row: int) -> None:
+        """Stop watching a task at once, and cancel its poll."""
+        self._tasks.leave(row)
+        self._schedule.remove(row)
+        poller = self._tasks.pollers.pop(row, None)
         if poller is not None and poller is not asyncio.current_task():
             poller.cancel()
-        if not self._entries:
+        if not self._tasks:
             self._poll_loop.wake()
 
-    def _remember(self, entry: TaskEntry) -> None:
-        """Keep its last poll for one interval: a new listener must not cause an earlier poll."""
-        entry.reset_fault()
+    def _remember(self, task_id: str, row: int) -> None:
+        """Remember the last poll for one interval: a new listener must not cause an earlier poll."""
+        self._tasks.reset_fault(row)
         now = self._clock.now()
-        self._left[entry.task_id] = entry
+        self._left[task_id] = row
         while self._left:
-            task_id, oldest = next(iter(self._left.items()))
-            if len(self._left) <= _MOST_LEFT and self._schedule.is_waiting(oldest.row, now):
+            oldest = next(iter(self._left))
+            if len(self._left) <= _MOST_LEFT and self._schedule.is_waiting(self._left[oldest], now):
                 break
-            self._entries.drop(self._left.pop(task_id))
+            self._tasks.drop(self._left.pop(oldest))
 
-    def _end(self, entry: TaskEntry, end: VideoTask | Exception) -> Iterator[None]:
-        """End its watch at once; the steps notify its listeners."""
-        listeners, seen = list(entry.listeners()), entry.last_state()
-        self._forget(entry)
-        self._entries.drop(entry)
-        return _telling(listeners, seen, end)
+    def _end(self, row: int, end: VideoTask | Exception) -> Iterator[None]:
+        """End the watch of a task at once; the steps notify its listeners."""
+        listeners, seen = list(self._tasks.listeners(row)), self._tasks.last_state(row)
+        self._forget(row)
+        self._tasks.drop(row)
+        return _notifying(listeners, seen, end)
 
     def _ending_all(self, error: Exception | None) -> Iterator[None]:
-        for number, entry in enumerate(self._entries, 1):
-            yield from self._end(entry, error or _closed_error((entry.task_id,)))
+        for number, row in enumerate(self._tasks, 1):
+            yield from self._end(row, error or _closed_error((self._tasks.task_ids[row],)))
             if number % AT_ONCE == 0:
                 yield
 
@@ -356,70 +346,72 @@ class Watcher:
 
     # -- polling -----------------------------------------------------------------------------------------------------
 
-    async def _poll_entry(self, entry: TaskEntry, poller: asyncio.Task[None]) -> None:
+    async def _poll_row(self, row: int, poller: asyncio.Task[None]) -> None:
+        tasks = self._tasks
         self._polls += 1
         if self._paused_at is not None and (now := self._clock.now()) >= self._schedule.paused_until:
             seconds, self._paused_at = now - self._paused_at, None
             message = "polls resume after a pause of %(seconds)g s"
             self._report(logging.INFO, Event.WATCHER_RESUMED, message, seconds=seconds)
         try:
-            is_known = entry.task is not None or not self._keeps(entry)
-            task, mark = await self._poll(entry.task_id, entry.mark if is_known else None)
-        except Exception as error:  # noqa: BLE001 - the table of faults knows what to do with each
-            if entry.poller is poller:  # else nobody has waited for it any more
-                await all_in_turns(self._clock, self._handle_failure(entry, error))
+            is_known = row in tasks.tasks or not self._keeps(row)
+            task, mark = await self._poll(tasks.task_ids[row], (tasks.marks[row] or None) if is_known else None)
+        except Exception as error:  # noqa: BLE001 - the table of faults decides about each
+            if tasks.pollers.get(row) is poller:  # else the last listener has gone
+                await all_in_turns(self._clock, self._handle_failure(row, error))
         else:
-            if entry.poller is poller:
+            if tasks.pollers.get(row) is poller:
                 self._has_polled = True
-                entry.poller = None
-                entry.clear_fault(self._clock.now())
-                entry.mark = mark
+                del tasks.pollers[row]
+                tasks.clear_fault(row, self._clock.now())
+                tasks.marks[row] = mark or 0
                 if task is None:
-                    self._schedule.reschedule(entry.row, self._clock.now())
+                    self._schedule.reschedule(row, self._clock.now())
                 else:
-                    await all_in_turns(self._clock, self._handle_task(entry, task))
+                    await all_in_turns(self._clock, self._handle_task(row, task))
 
-    def _keeps(self, entry: TaskEntry) -> bool:
-        return self._hooks is not None or entry.keeps_task
+    def _keeps(self, row: int) -> bool:
+        return self._hooks is not None or self._tasks.keeps_task(row)
 
-    def _handle_task(self, entry: TaskEntry, task: VideoTask) -> Iterator[None]:
+    def _handle_task(self, row: int, task: VideoTask) -> Iterator[None]:
         """Handle a task that was polled; the steps notify its listeners of the end, if it is one."""
-        self._note_state(entry, task.status)
+        tasks, task_id = self._tasks, self._tasks.task_ids[row]
+        self._note_state(row, task.status)
         if task.is_terminal:
-            self._report(logging.INFO, Event.TASK_ENDED, _IS_NOW, task_id=entry.task_id, state=task.status)
-            entry.task = task
+            self._report(logging.INFO, Event.TASK_ENDED, _STATE, task_id=task_id, state=task.status)
+            tasks.tasks[row] = task
             if self._on_terminal is not None:
-                self._on_terminal(entry.task_id, task)
-            steps = self._end(entry, task)
+                self._on_terminal(task_id, task)
+            steps = self._end(row, task)
             self._notify(task)
             return steps
-        self._schedule.reschedule(entry.row, self._clock.now())  # first: a KeyboardInterrupt comes out of the hook
-        if not self._keeps(entry):
-            entry.task = None
-        elif entry.task is None or task != entry.task:
-            self._report(logging.DEBUG, Event.TASK_CHANGED, _IS_NOW, task_id=entry.task_id, state=entry.state)
-            entry.task = task
-            for listener in entry.listeners():
+        self._schedule.reschedule(row, self._clock.now())  # first: a KeyboardInterrupt comes out of the hook
+        if not self._keeps(row):
+            tasks.tasks.pop(row, None)
+        elif task != tasks.tasks.get(row):
+            self._report(logging.DEBUG, Event.TASK_CHANGED, _STATE, task_id=task_id, state=tasks.states[row])
+            tasks.tasks[row] = task
+            for listener in tasks.listeners(row):
                 listener.changed(task)
             self._notify(task)
         return iter(())
 
-    def _handle_failure(self, entry: TaskEntry, error: Exception) -> Iterator[None]:
-        """Handle a poll without a task, likewise."""
-        entry.poller = None
+    def _handle_failure(self, row: int, error: Exception) -> Iterator[None]:
+        """Handle a failed poll, likewise."""
+        task_id, now = self._tasks.task_ids[row], self._clock.now()
+        del self._tasks.pollers[row]
         trouble = type(error).__name__
         self._errors[trouble] = self._errors.get(trouble, 0) + 1
         fault = fault_of(error)
-        now = self._clock.now()
-        in_a_row, lasting = entry.count_fault(fault, trouble, now)
+        in_a_row, lasting = self._tasks.count_fault(row, fault, trouble, now)
         is_outage = lasting < LONGEST_OUTAGE and (self._is_origin_known() or self._has_polled)
-        is_new = entry.is_new(now)
+        is_new = self._tasks.is_new(row, now)
         if ends_watch(fault, in_a_row, is_new=is_new, is_outage=is_outage):
             message = "task %(task_id)s: the watch ends with %(error)s"
-            self._report(logging.INFO, Event.WATCH_FAILED, message, task_id=entry.task_id, error=trouble)
-            return self._end(entry, final_error(error, fault, entry.task_id))
+            self._report(logging.INFO, Event.WATCH_FAILED, message, task_id=task_id, error=trouble)
+            return self._end(row, final_error(error, fault, task_id))
         message = "task %(task_id)s: %(error)s (%(fault)s), polling again"
-        facts = {"task_id": entry.task_id, "error": trouble, "fault": str(fault)}
+        facts = {"task_id": task_id, "error": trouble, "fault": str(fault)}
         if isinstance(error, ServiceError) and error.request_id:
             message += " (request %(request_id)s)"
             facts["request_id"] = error.request_id
@@ -431,24 +423,25 @@ class Watcher:
                 message = "task %(task_id)s: 429, pausing all polls for %(seconds)g s"
                 seconds = self._schedule.paused_until - now
                 self._paused_at = now
-                self._report(logging.WARNING, Event.WATCHER_PAUSED, message, task_id=entry.task_id, seconds=seconds)
-        self._schedule.reschedule(entry.row, now, soon=fault in CONFIRMED and not is_new)
+                self._report(logging.WARNING, Event.WATCHER_PAUSED, message, task_id=task_id, seconds=seconds)
+        self._schedule.reschedule(row, now, soon=fault in CONFIRMED and not is_new)
         return iter(())
 
-    def _note_state(self, entry: TaskEntry, status: str | None) -> None:
+    def _note_state(self, row: int, status: str | None) -> None:
         state = "missing" if status is None else sys.intern(_show_state(str(status)))
-        entry.state = state
-        if status not in KNOWN_STATES and state not in entry.make_details().warned:
-            entry.make_details().warned += (state,)
+        self._tasks.states[row] = state
+        if status not in KNOWN_STATES and state not in self._tasks.make_details(row).warned:
+            self._tasks.make_details(row).warned += (state,)
             message = "task %(task_id)s: state %(state)r is unknown; polling continues"
-            self._report(logging.WARNING, Event.TASK_UNKNOWN_STATE, message, task_id=entry.task_id, state=state)
+            task_id = self._tasks.task_ids[row]
+            self._report(logging.WARNING, Event.TASK_UNKNOWN_STATE, message, task_id=task_id, state=state)
 
     def _notify(self, task: VideoTask) -> None:
         if self._hooks is not None:
             self._hooks.notify(task)
 
 
-def _telling(listeners: Sequence[Listener], seen: LastState, end: VideoTask | Exception) -> Iterator[None]:
+def _notifying(listeners: Sequence[Listener], seen: LastState, end: VideoTask | Exception) -> Iterator[None]:
     for number, listener in enumerate(listeners, 1):
         listener.ended(seen, end)
         if number % AT_ONCE == 0:
@@ -456,7 +449,7 @@ def _telling(listeners: Sequence[Listener], seen: LastState, end: VideoTask | Ex
 
 
 def _show_state(status: str) -> str:
-    """A state as messages name it: what is not one plain word may hold anything."""
+    """Return the state as messages show it: text that is not one plain word may contain secrets."""
     return status if status in KNOWN_STATES or is_plain_word(status) else f"<{len(status)} characters>"
 
 

@@ -6,8 +6,10 @@ import os
 import re
 import sqlite3
 import threading
+from contextlib import closing
 from pathlib import Path
 
+from vidgen_async.atomic_file import AtomicFile
 from vidgen_async.errors import JournalError
 from vidgen_async.events import Event, report
 from vidgen_async.journal.sqlite import schema
@@ -51,11 +53,8 @@ _MEANINGS = {
     sqlite3.SQLITE_ERROR: _DAMAGED,  # a table is missing, since the statements themselves are correct
 }
 _OS_MEANINGS = {
-    errno.EACCES: _NOT_WRITABLE,
-    errno.EPERM: _NOT_WRITABLE,
-    errno.EROFS: _NOT_WRITABLE,
-    errno.ENOSPC: _DISK_FULL,
-    errno.EDQUOT: _DISK_FULL,
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _NOT_WRITABLE),
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), _DISK_FULL),
 }
 
 
@@ -63,17 +62,11 @@ class JournalFile:
     """The file of a journal, which is not opened before :meth:`open`."""
 
     def __init__(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        busy_timeout: float,
-        allow_network_file_system: bool = False,
-        mounts: Path = MOUNTS,
+        self, path: str | os.PathLike[str], *, busy_timeout: float, allow_network_file_system: bool = False
     ) -> None:
         self.path = Path(path).absolute()
         self._busy_timeout = busy_timeout
         self._allow_network_file_system = allow_network_file_system
-        self._mounts = mounts
         self._identity: tuple[int, int] | None = None
 
     def open(self) -> LockedConnection:
@@ -108,7 +101,8 @@ class JournalFile:
         db.lock = lock
         try:
             db.row_factory = sqlite3.Row
-            version = schema.read_version(db, str(self.path))
+            with schema.transaction(db, "DEFERRED"):
+                version = schema.read_version(db, self.path)
             if version == 0 and self._identity is not None:
                 raise self.make_error(f"it was emptied while it was in use: {_DAMAGED}")
             # With a rollback journal, several processes can write safely in every version of SQLite. (The write-ahead
@@ -120,7 +114,7 @@ class JournalFile:
             db.execute("PRAGMA fullfsync = ON")
             db.execute("PRAGMA foreign_keys = ON")
             if version < schema.VERSION:
-                schema.upgrade(db, str(self.path))
+                schema.upgrade(db, self.path)
             if self._identity is None:
                 self._identity = self._read_identity()
         except BaseException:
@@ -143,20 +137,37 @@ class JournalFile:
             problem = "it was deleted or replaced while it was in use; put it back, or restart with the file to use"
             raise self.make_error(problem)
 
+    def write_backup(self, db: sqlite3.Connection, target: Path) -> Path:
+        """Replace ``target`` atomically by a copy of the journal.
+
+        Raises:
+            JournalError: The copy could not be written; ``target`` is unchanged.
+        """
+        if os.path.realpath(target) == os.path.realpath(self.path):
+            message = f"the backup cannot be the journal {self.path} itself; give another path. Nothing was written."
+            raise JournalError(message)
+        try:
+            with AtomicFile(target, mode=0o600) as copy:
+                with closing(sqlite3.connect(copy.path)) as copy_db:
+                    db.backup(copy_db)
+                copy.commit()
+        except (sqlite3.Error, OSError) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            message = f"the backup {target} of the journal {self.path} could not be written ({reason})"
+            raise JournalError(message) from error
+        return target
+
     def explain(self, error: Exception) -> JournalError:
         """Return the error that states what happened to the file and what to do. An error that is neither SQLite's nor
         the system's means that a record is damaged."""
-        code = 0
-        meaning: str | None = _DAMAGED
-        if not isinstance(error, (sqlite3.Error, OSError)):
-            reason = type(error).__name__
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the low byte is the kind of error
+        meaning: str | None
+        if isinstance(error, sqlite3.Error):
+            meaning, reason = _MEANINGS.get(code), str(error)
         elif isinstance(error, OSError):
-            meaning = _OS_MEANINGS.get(error.errno or 0)
-            reason = error.strerror or type(error).__name__
+            meaning, reason = _OS_MEANINGS.get(error.errno or 0), error.strerror or type(error).__name__
         else:
-            code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the low byte is the kind of error
-            meaning = _MEANINGS.get(code)
-            reason = str(error)
+            meaning, reason = _DAMAGED, type(error).__name__
         problem = f"{meaning} ({reason})" if meaning else reason
         return self.make_error(problem, may_pass=code not in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN))
 
@@ -173,7 +184,7 @@ class JournalFile:
             raise self.make_error(f"it needs SQLite 3.37 or newer, and this Python has {sqlite3.sqlite_version}")
         if not self.path.parent.is_dir():
             raise self.make_error(f"there is no directory {self.path.parent}; create it first")
-        kind = None if self._allow_network_file_system else find_network_file_system(self.path, self._mounts)
+        kind = None if self._allow_network_file_system else find_network_file_system(self.path)
         if kind is not None:
             raise self.make_error(
                 f"it is on a network file system ({kind}), whose locks do not exclude a second writer; give a path on "
@@ -195,23 +206,20 @@ class JournalFile:
                     )
 
 
-def find_network_file_system(path: Path, mounts: Path = MOUNTS) -> str | None:
+def find_network_file_system(path: Path) -> str | None:
     """Return the type of the network file system that holds ``path``; None for other file systems, and if it is
     unknown. File systems in user space (FUSE) count as network file systems."""
     try:
-        lines = mounts.read_text(errors="surrogateescape").splitlines()
+        lines = MOUNTS.read_text(errors="surrogateescape").splitlines()
     except OSError:
         return None
     target = Path(os.path.realpath(path))
     deepest, kind = -1, ""
     for line in lines:
         mount, _, system = line.partition(" - ")
-        point = Path(_unescape(mount.split(" ")[4]))
+        # Spaces in the path are written as \040.
+        point = Path(re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), mount.split(" ")[4]))
         # Of two mounts at the same mount point, the later one hides the earlier.
         if target.is_relative_to(point) and len(point.parts) >= deepest:
             deepest, kind = len(point.parts), system.split(" ")[0]
     return kind if kind in NETWORK_FILE_SYSTEMS or kind.startswith("fuse.") else None
-
-
-def _unescape(text: str) -> str:
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)

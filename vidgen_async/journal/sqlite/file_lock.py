@@ -80,12 +80,10 @@ class FileLock:
             self.close()  # the file was replaced, and other processes lock the new one
 
     def _is_in_place(self, descriptor: int) -> bool:
-        locked = os.fstat(descriptor)
         try:
-            current = self.path.stat()
+            return os.path.samestat(os.fstat(descriptor), self.path.stat())
         except FileNotFoundError:
             return False
-        return (current.st_dev, current.st_ino) == (locked.st_dev, locked.st_ino)
 
 
 class LockedConnection(sqlite3.Connection):

@@ -15,7 +15,6 @@ from attrs import evolve
 from vidgen_async.errors import ConfigurationError
 from vidgen_async.journal.base import RUNNING_PAGE, RunningPage, unknown_order_error
 from vidgen_async.journal.sqlite import queries
-from vidgen_async.journal.sqlite.backup import write_backup
 from vidgen_async.journal.sqlite.connection_thread import ConnectionThread
 from vidgen_async.journal.sqlite.file import JournalFile
 from vidgen_async.journal.sqlite.schema import transaction
@@ -73,146 +72,114 @@ class SqliteJournal:
         return self._file.path
 
     async def namespace(self, proposed: str) -> str:
-        def operation(db: sqlite3.Connection) -> str:
-            with transaction(db, "IMMEDIATE"):
-                namespace = queries.read_namespace(db)
-                if namespace is None:
-                    queries.add_namespace(db, proposed)
-                return namespace or proposed
-
-        return await self._run(operation)
+        return await self._write(lambda db: queries.read_namespace(db, proposed))
 
     async def intend(self, order: Order) -> Order:
         def operation(db: sqlite3.Connection) -> Order:
-            with transaction(db, "IMMEDIATE"):
-                queries.add_order(db, order)
-                return _require_order(db, order.ref)
+            queries.add_order(db, order)
+            return _require_order(db, order.ref)
 
-        return await self._run(operation)
+        return await self._write(operation)
 
     async def turn(self, service: str, account: str, pacing: Pacing, now: datetime) -> Turn:
-        def operation(db: sqlite3.Connection) -> Turn:
-            with transaction(db, "DEFERRED"):
-                available = queries.read_turn(db, service, account, pacing, now)
-            if available is not None:
-                return available
-            with transaction(db, "IMMEDIATE"):
-                return _read_turn(db, service, account, pacing, now)
-
-        return await self._run(operation)
+        return await self._write(lambda db: queries.read_turn(db, service, account, pacing, now))
 
     async def begin(self, permission: Permission) -> Attempt | Order | Turn:
         ref, now = permission.ref, permission.now
 
         def operation(db: sqlite3.Connection) -> Attempt | Order | Turn:
-            with transaction(db, "IMMEDIATE"):
-                order = _update_expired(db, _require_order(db, ref), now)
-                if not permission.matches(order):
-                    return order
-                available = _read_turn(db, ref.service, ref.account, permission.pacing, now)
-                if not available.free:
-                    return available
-                attempt = permission.make_attempt()
-                queries.add_attempt(db, ref, attempt)
-                return attempt
+            order = _read_as_of(db, ref, now)
+            if not permission.matches(order):
+                return order
+            available = queries.read_turn(db, ref.service, ref.account, permission.pacing, now)
+            if not available.free:
+                return available
+            attempt = permission.make_attempt()
+            queries.add_attempt(db, ref, attempt)
+            return attempt
 
-        return await self._run(operation)
+        return await self._write(operation)
 
     async def settle(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
         def operation(db: sqlite3.Connection) -> Order:
-            with transaction(db, "IMMEDIATE"):
-                order = _require_order(db, ref)
-                return _write_evidence(db, order, order.with_evidence(n, evidence))
+            order = _require_order(db, ref)
+            return queries.add_evidence(db, order, order.with_evidence(n, evidence))
 
-        return await self._run(operation)
+        return await self._write(operation)
 
     async def confirm(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
         def operation(db: sqlite3.Connection) -> Order:
-            with transaction(db, "IMMEDIATE"):
-                order = _require_order(db, ref)
-                if queries.is_claimed(db, ref, str(evidence.task_id)):
-                    return order
-                return _write_evidence(db, order, order.with_evidence(n, evidence))
+            order = _require_order(db, ref)
+            if queries.is_claimed(db, ref, str(evidence.task_id)):
+                return order
+            return queries.add_evidence(db, order, order.with_evidence(n, evidence))
 
-        return await self._run(operation)
+        return await self._write(operation)
 
     async def close_order(self, ref: OrderRef, closing: Closing, states: Collection[OrderState]) -> Order:
         def operation(db: sqlite3.Connection) -> Order:
-            with transaction(db, "IMMEDIATE"):
-                order = _update_expired(db, _require_order(db, ref), closing.at)
-                if order.state not in states:
-                    return order
-                queries.add_closing(db, ref, closing)
-                return evolve(order, closing=closing)
+            order = _read_as_of(db, ref, closing.at)
+            if order.state not in states:
+                return order
+            queries.add_closing(db, ref, closing)
+            return evolve(order, closing=closing)
 
-        return await self._run(operation)
+        return await self._write(operation)
 
     async def adopt(self, ref: OrderRef, attempt: Attempt, states: Collection[OrderState]) -> Order:
         def operation(db: sqlite3.Connection) -> Order:
-            with transaction(db, "IMMEDIATE"):
-                if attempt.evidence is not None and attempt.evidence.task_id is not None:
-                    owner = queries.read_owner(db, ref, attempt.evidence.task_id)
-                    if owner is not None:
-                        return _require_order(db, owner)
-                order = _update_expired(db, _require_order(db, ref), attempt.sent_at)
-                if order.state not in states:
-                    return order
-                empty = evolve(attempt, n=len(order.attempts) + 1, evidence=None)
-                queries.add_attempt(db, ref, empty)
-                before, after = order.with_attempt(empty), order.with_attempt(evolve(attempt, n=empty.n))
-                return _write_evidence(db, before, after)
+            task_id = attempt.evidence.task_id if attempt.evidence else None
+            if task_id is not None and (owner := queries.read_owner(db, ref, task_id)) is not None:
+                return _require_order(db, owner)
+            order = _read_as_of(db, ref, attempt.sent_at)
+            if order.state not in states:
+                return order
+            empty = evolve(attempt, n=len(order.attempts) + 1, evidence=None)
+            queries.add_attempt(db, ref, empty)
+            before, after = order.with_attempt(empty), order.with_attempt(evolve(attempt, n=empty.n))
+            return queries.add_evidence(db, before, after)
 
-        return await self._run(operation)
+        return await self._write(operation)
 
     async def owner(self, ref: OrderRef, task_id: str) -> OrderRef | None:
-        def operation(db: sqlite3.Connection) -> OrderRef | None:
-            with transaction(db, "DEFERRED"):
-                return queries.read_owner(db, ref, task_id)
-
-        return await self._run(operation)
+        return await self._read(lambda db: queries.read_owner(db, ref, task_id))
 
     async def record(self, service: str, results: Iterable[TaskResult]) -> None:
-        def operation(db: sqlite3.Connection) -> None:
-            with transaction(db, "IMMEDIATE"):
-                queries.add_results(db, service, results)
-
-        await self._run(operation)
+        await self._write(lambda db: queries.add_results(db, service, results))
 
     async def get(self, ref: OrderRef, now: datetime) -> Order | None:
         def read(db: sqlite3.Connection) -> list[Order]:
             order = queries.read_order(db, ref)
             return [] if order is None else [order]
 
-        found = await self._run(lambda db: _read_as_of(db, read, now))
+        found = await self._run(lambda db: _read_all_as_of(db, read, now))
         return found[0] if found else None
 
     async def list(self, service: str, account: str, now: datetime, *, is_terminal: bool | None = None) -> list[Order]:
-        def page(db: sqlite3.Connection, after: int) -> tuple[list[Order], int | None]:
+        def page(db: sqlite3.Connection) -> tuple[list[Order], int | None]:
             until = queries.find_end_of_page(db, "orders", after, _LIST_PAGE)
-
-            def read(db: sqlite3.Connection) -> list[Order]:
-                return queries.read_orders(db, service, account, after, until, is_terminal=is_terminal)
-
-            return _read_as_of(db, read, now), until
+            read = partial(queries.read_orders, service=service, account=account, after=after, until=until)
+            return _read_all_as_of(db, partial(read, is_terminal=is_terminal), now), until
 
         listed: list[Order] = []
-        after: int | None = 0
+        after: int = 0
         closings = self._closings
-        while after is not None:
+        while True:
             if closings != self._closings:
                 problem = "it was closed while its orders were being listed"
                 raise self._file.make_error(problem)
-            orders, after = await self._run(partial(page, after=after))
-            listed.extend(orders)
-        return listed
+            orders, until = await self._run(page)
+            listed += orders
+            if until is None:
+                return listed
+            after = until
 
     async def running(self, service: str, account: str, *, after: int = 0) -> RunningPage:
         def operation(db: sqlite3.Connection) -> RunningPage:
-            with transaction(db, "DEFERRED"):
-                until = queries.find_end_of_page(db, "evidence", after, RUNNING_PAGE)
-                return RunningPage(tasks=queries.read_running(db, service, account, after, until), after=until)
+            until = queries.find_end_of_page(db, "evidence", after, RUNNING_PAGE)
+            return RunningPage(tasks=queries.read_running(db, service, account, after, until), after=until)
 
-        return await self._run(operation)
+        return await self._read(operation)
 
     async def backup(self, path: str | os.PathLike[str]) -> Path:
         """Write a consistent copy of the journal to another file. All processes can use the journal meanwhile.
@@ -229,12 +196,7 @@ class SqliteJournal:
         Raises:
             JournalError: The copy cannot be written, or ``path`` is the journal itself; ``path`` is unchanged.
         """
-
-        def operation(db: sqlite3.Connection) -> Path:
-            with transaction(db, "DEFERRED"):
-                return write_backup(db, self.path, Path(path).absolute())
-
-        return await self._run(operation)
+        return await self._read(lambda db: self._file.write_backup(db, Path(path).absolute()))
 
     async def aclose(self) -> None:
         """Wait for the operations so far, then close the file and end the thread.
@@ -246,6 +208,12 @@ class SqliteJournal:
             thread, self._thread = self._thread, None
         if thread is not None and thread.process == os.getpid():
             await thread.aclose()
+
+    async def _read(self, operation: Callable[[sqlite3.Connection], T]) -> T:
+        return await self._run(partial(_in_transaction, "DEFERRED", operation))
+
+    async def _write(self, operation: Callable[[sqlite3.Connection], T]) -> T:
+        return await self._run(partial(_in_transaction, "IMMEDIATE", operation))
 
     async def _run(self, operation: Callable[[sqlite3.Connection], T]) -> T:
         """Carry out the operation. If the caller is cancelled, it is carried out completely or not at all."""
@@ -259,6 +227,11 @@ class SqliteJournal:
         return await asyncio.wrap_future(future)
 
 
+def _in_transaction(kind: str, operation: Callable[[sqlite3.Connection], T], db: sqlite3.Connection) -> T:
+    with transaction(db, kind):
+        return operation(db)
+
+
 def _require_order(db: sqlite3.Connection, ref: OrderRef) -> Order:
     order = queries.read_order(db, ref)
     if order is None:
@@ -266,31 +239,17 @@ def _require_order(db: sqlite3.Connection, ref: OrderRef) -> Order:
     return order
 
 
-def _read_turn(db: sqlite3.Connection, service: str, account: str, pacing: Pacing, now: datetime) -> Turn:
-    """Read the turn in a transaction that writes."""
-    available = queries.read_turn(db, service, account, pacing, now)
-    if available is None:
-        queries.correct_counts(db, service, account, now)
-        return _read_turn(db, service, account, pacing, now)
-    return available
+def _read_as_of(db: sqlite3.Connection, ref: OrderRef, now: datetime) -> Order:
+    order = _require_order(db, ref)
+    return queries.add_evidence(db, order, order.as_of(now))
 
 
-def _update_expired(db: sqlite3.Connection, order: Order, now: datetime) -> Order:
-    return _write_evidence(db, order, order.as_of(now))
-
-
-def _write_evidence(db: sqlite3.Connection, before: Order, after: Order) -> Order:
-    queries.add_evidence(db, before, after)
-    return after
-
-
-def _read_as_of(
+def _read_all_as_of(
     db: sqlite3.Connection, read: Callable[[sqlite3.Connection], list[Order]], now: datetime
 ) -> list[Order]:
     """Return the orders as of ``now``. The transaction writes only if a deadline has passed."""
-    with transaction(db, "DEFERRED"):
-        orders = read(db)
+    orders = _in_transaction("DEFERRED", read, db)
     if all(order.as_of(now) is order for order in orders):
         return orders
     with transaction(db, "IMMEDIATE"):
-        return [_update_expired(db, order, now) for order in read(db)]
+        return [queries.add_evidence(db, order, order.as_of(now)) for order in read(db)]

@@ -3,10 +3,11 @@
 import json
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
 
-from attrs import asdict, evolve
+from attrs import asdict, evolve, fields
 
 from vidgen_async.types.limits import SLOT_MARGIN, Pacing, Turn, compute_turn, make_hold
 from vidgen_async.types.orders import (
@@ -22,31 +23,30 @@ from vidgen_async.types.orders import (
     TaskResult,
 )
 
+T = TypeVar("T")
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-_ADD_ORDER = """
-    INSERT INTO orders (service, account, order_id, idempotency_key, body, created_at)
-    VALUES (:service, :account, :order_id, :idempotency_key, :body, :created_at)
-    ON CONFLICT (service, account, order_id) DO NOTHING
-"""
-_ADD_ATTEMPT = """
-    INSERT INTO attempts (service, account, order_id, n, sent_at, deadline_at, kind, "by", reason, counted_at)
-    VALUES (:service, :account, :order_id, :n, :sent_at, :deadline_at, :kind, :by, :reason, :counted_at)
-"""
-_ADD_EVIDENCE = """
-    INSERT INTO evidence (
-        service, account, order_id, n, outcome, at, status, task_id, cause, body, extra, answered,
-        headers, request_id, candidates, balance_before, balance_after
-    ) VALUES (
-        :service, :account, :order_id, :n, :outcome, :at, :status, :task_id, :cause, :body, :extra, :answered,
-        :headers, :request_id, :candidates, :balance_before, :balance_after
-    )
-"""
-_ADD_CANDIDATE = """
-    INSERT INTO candidates (service, account, task_id, order_id)
-    VALUES (:service, :account, :task_id, :order_id)
-    ON CONFLICT DO NOTHING
-"""
+_NOT_COLUMNS = {"attempts", "closing", "evidence", "ref", "results"}
+#: The fields of records that have columns of the same names.
+_COLUMNS: Mapping[type, tuple[str, ...]] = {
+    kind: tuple(field.name for field in fields(kind) if field.name not in _NOT_COLUMNS)
+    for kind in (Attempt, Closing, Evidence, Order, TaskResult)
+}
+
+
+def _insert(table: str, *columns: str) -> str:
+    names = ", ".join(f'"{column}"' for column in columns)  # "by" is a word of SQL
+    values = ", ".join(f":{column}" for column in columns)
+    return f"INSERT INTO {table} ({names}) VALUES ({values})"  # noqa: S608 - made of constants
+
+
+_REF = ("service", "account", "order_id")
+_ADD_ORDER = _insert("orders", *_REF, *_COLUMNS[Order]) + " ON CONFLICT DO NOTHING"
+_ADD_ATTEMPT = _insert("attempts", *_REF, *_COLUMNS[Attempt], "counted_at")
+_ADD_EVIDENCE = _insert("evidence", *_REF, "n", *_COLUMNS[Evidence])
+_ADD_CANDIDATE = _insert("candidates", *_REF, "task_id") + " ON CONFLICT DO NOTHING"
+_ADD_CLOSING = _insert("closings", *_REF, *_COLUMNS[Closing])
 _IS_CANDIDATE = """
     SELECT 1 FROM candidates
     WHERE service = :service AND account = :account AND task_id = :task_id AND order_id <> :order_id LIMIT 1
@@ -55,11 +55,6 @@ _COUNT = """
     UPDATE attempts SET counted_at = :counted_at
     WHERE service = :service AND account = :account AND order_id = :order_id AND n = :n
 """
-_ADD_CLOSING = """
-    INSERT INTO closings (service, account, order_id, state, at, reason, "by")
-    VALUES (:service, :account, :order_id, :state, :at, :reason, :by)
-"""
-
 _ADD_RESULT = """
     INSERT INTO results (service, task_id, status, at, points, failure_reason)
     SELECT :service, :task_id, :status, :at, :points, :failure_reason
@@ -90,7 +85,7 @@ _ATTEMPTS = f"""
 """  # noqa: S608 - made of constants
 _CLOSINGS = 'SELECT order_id, state, at, reason, "by" FROM closings'
 _RESULTS = """
-    SELECT DISTINCT evidence.order_id, results.task_id, results.status, results.at, points, failure_reason
+    SELECT evidence.order_id, results.task_id, results.status, results.at, points, failure_reason
     FROM evidence JOIN results ON results.service = evidence.service AND results.task_id = evidence.task_id
 """
 _OF_ACCOUNT = "WHERE {0}.service = :service AND {0}.account = :account"
@@ -180,13 +175,14 @@ def _read(db: sqlite3.Connection, where: str, parameters: Mapping[str, str | int
     for row in db.execute(f"{_ATTEMPTS} {where.format('attempts')} ORDER BY attempts.n", parameters):
         attempts[row["order_id"]].append(_attempt(row))
     closings = {
-        row["order_id"]: _closing(row)
+        row["order_id"]: _from_row(Closing, row)
         for row in db.execute(f"{_CLOSINGS} {where.format('closings')} ORDER BY id", parameters)
     }
     results: dict[str, list[TaskResult]] = defaultdict(list)
-    for row in db.execute(f"{_RESULTS} {where.format('evidence')}", parameters):
-        results[row["order_id"]].append(_result(row))
-    orders = [
+    once = "GROUP BY evidence.order_id, results.task_id ORDER BY min(n)"
+    for row in db.execute(f"{_RESULTS} {where.format('evidence')} {once}", parameters):
+        results[row["order_id"]].append(_from_row(TaskResult, row))
+    return [
         Order(
             ref=OrderRef(service=service, account=account, order_id=row["order_id"]),
             idempotency_key=row["idempotency_key"],
@@ -194,113 +190,66 @@ def _read(db: sqlite3.Connection, where: str, parameters: Mapping[str, str | int
             created_at=_at(row["created_at"]),
             attempts=tuple(attempts[row["order_id"]]),
             closing=closings.get(row["order_id"]),
+            results=tuple(results[row["order_id"]]),
         )
         for row in db.execute(f"{_ORDERS} {where.format('orders')} ORDER BY id", parameters)
     ]
-    return [_with_results(order, results[order.order_id]) if order.order_id in results else order for order in orders]
 
 
-def _with_results(order: Order, results: list[TaskResult]) -> Order:
-    return evolve(order, results=tuple(sorted(results, key=lambda result: order.task_ids.index(result.task_id))))
-
-
-def read_turn(db: sqlite3.Connection, service: str, account: str, pacing: Pacing, now: datetime) -> Turn | None:
-    """Return the turn. Only attempts that can hold a slot are read, and they are only counted while there are fewer
-    than the limit. None if the clock was set back: call :func:`correct_counts` first."""
-    since = now - timedelta(seconds=pacing.window) - SLOT_MARGIN
-    parameters = {"service": service, "account": account, "since": _micros(since), "limit": pacing.limit}
-    (used,) = db.execute(_HELD, parameters).fetchone()
+def read_turn(db: sqlite3.Connection, service: str, account: str, pacing: Pacing, now: datetime) -> Turn:
+    """Return the turn, in a transaction that writes. Only attempts that can hold a slot are read, and they are only
+    counted while there are fewer than the limit. Times in the future, after the clock was set back, are corrected."""
+    since = _micros(now - timedelta(seconds=pacing.window) - SLOT_MARGIN)
+    parameters = {"service": service, "account": account, "since": since}
+    (used,) = db.execute(_HELD, parameters | {"limit": pacing.limit}).fetchone()
     if used < pacing.limit:
         return Turn(pacing.limit - used, 0.0)
     holds = []
-    for row in _read_holders(db, service, account, since):
-        attempt, counted_at = _attempt_for_pacing(row), _at(row["counted_at"])
-        if attempt.correct_counted_at(counted_at, now) != counted_at:
-            return None
+    for row in db.execute(_MAY_HOLD_A_SLOT, parameters).fetchall():
+        attempt, stored_at = _attempt_for_pacing(row), _at(row["counted_at"])
+        counted_at = attempt.correct_counted_at(stored_at, now)
+        if counted_at != stored_at:
+            name = {"service": service, "account": account, "order_id": row["order_id"], "n": attempt.n}
+            db.execute(_COUNT, name | {"counted_at": _micros(counted_at)})
         holds.append(make_hold(counted_at, pacing, now, is_open=attempt.evidence is None))
     return compute_turn(holds, pacing, now)
 
 
-def correct_counts(db: sqlite3.Connection, service: str, account: str, now: datetime) -> None:
-    """Correct the ``counted_at`` of attempts that lie in the future because the clock was set back."""
-    for row in _read_holders(db, service, account, now):
-        counted_at = _attempt_for_pacing(row).correct_counted_at(_at(row["counted_at"]), now)
-        parameters = {"service": service, "account": account, "order_id": row["order_id"], "n": row["n"]}
-        db.execute(_COUNT, parameters | {"counted_at": _micros(counted_at)})
-
-
-def _read_holders(db: sqlite3.Connection, service: str, account: str, since: datetime) -> list[sqlite3.Row]:
-    parameters = {"service": service, "account": account, "since": _micros(since)}
-    return db.execute(_MAY_HOLD_A_SLOT, parameters).fetchall()
-
-
-def read_namespace(db: sqlite3.Connection) -> str | None:
-    row = db.execute("SELECT word FROM namespace").fetchone()
-    return None if row is None else str(row["word"])
-
-
-def add_namespace(db: sqlite3.Connection, namespace: str) -> None:
-    db.execute("INSERT INTO namespace (id, word) VALUES (1, ?)", (namespace,))
+def read_namespace(db: sqlite3.Connection, proposed: str) -> str:
+    """Return the stored namespace; if there is none, ``proposed`` is stored."""
+    db.execute("INSERT INTO namespace (id, word) VALUES (1, ?) ON CONFLICT DO NOTHING", (proposed,))
+    (namespace,) = db.execute("SELECT word FROM namespace").fetchone()
+    return str(namespace)
 
 
 def add_order(db: sqlite3.Connection, order: Order) -> None:
     """Write a new order. An order that is stored already is not changed."""
-    values = {
-        "idempotency_key": order.idempotency_key,
-        "body": order.body,
-        "created_at": _micros(order.created_at),
-    }
-    db.execute(_ADD_ORDER, asdict(order.ref) | values)
+    db.execute(_ADD_ORDER, asdict(order.ref) | _to_row(order))
 
 
 def add_attempt(db: sqlite3.Connection, ref: OrderRef, attempt: Attempt) -> None:
-    values = {
-        "n": attempt.n,
-        "sent_at": _micros(attempt.sent_at),
-        "deadline_at": _micros(attempt.deadline_at),
-        "kind": attempt.kind,
-        "by": _text(attempt.by),
-        "reason": _text(attempt.reason),
-        "counted_at": _counted_at(attempt),
-    }
-    db.execute(_ADD_ATTEMPT, asdict(ref) | values)
+    db.execute(_ADD_ATTEMPT, asdict(ref) | _to_row(attempt) | {"counted_at": _to_column(attempt.counted_at)})
 
 
-def add_evidence(db: sqlite3.Connection, before: Order, after: Order) -> None:
-    """Write the evidence that ``after`` has and ``before`` does not have."""
+def add_evidence(db: sqlite3.Connection, before: Order, after: Order) -> Order:
+    """Write the evidence that ``after`` has and ``before`` does not have. Return ``after``."""
     for old, new in zip(before.attempts, after.attempts, strict=True):
         if new.evidence is not None and new.evidence is not old.evidence:
             attempt = asdict(after.ref) | {"n": new.n}
-            db.execute(_ADD_EVIDENCE, attempt | _facts(new.evidence))
-            db.execute(_COUNT, attempt | {"counted_at": _counted_at(new)})
+            db.execute(_ADD_EVIDENCE, attempt | _to_row(new.evidence))
+            db.execute(_COUNT, attempt | {"counted_at": _to_column(new.counted_at)})
             for candidate in new.evidence.candidates:
-                db.execute(_ADD_CANDIDATE, asdict(after.ref) | {"task_id": _text(candidate)})
+                db.execute(_ADD_CANDIDATE, attempt | {"task_id": _text(candidate)})
+    return after
 
 
 def add_closing(db: sqlite3.Connection, ref: OrderRef, closing: Closing) -> None:
-    values = {
-        "state": closing.state.value,
-        "at": _micros(closing.at),
-        "reason": _text(closing.reason),
-        "by": _text(closing.by),
-    }
-    db.execute(_ADD_CLOSING, asdict(ref) | values)
+    db.execute(_ADD_CLOSING, asdict(ref) | _to_row(closing))
 
 
 def add_results(db: sqlite3.Connection, service: str, results: Iterable[TaskResult]) -> None:
     """Write the terminal states of tasks that have a receipt. States that are stored already are not changed."""
-    rows = [
-        {
-            "service": service,
-            "task_id": _text(result.task_id),
-            "status": result.status,
-            "at": _micros(result.at),
-            "points": _integer(result.points),
-            "failure_reason": None if result.failure_reason is None else _text(result.failure_reason),
-        }
-        for result in results
-    ]
-    db.executemany(_ADD_RESULT, rows)
+    db.executemany(_ADD_RESULT, [{"service": service} | _to_row(result) for result in results])
 
 
 def is_claimed(db: sqlite3.Connection, ref: OrderRef, task_id: str) -> bool:
@@ -310,32 +259,8 @@ def is_claimed(db: sqlite3.Connection, ref: OrderRef, task_id: str) -> bool:
 
 
 def _attempt(row: sqlite3.Row) -> Attempt:
-    evidence = None
-    if row["outcome"] is not None:
-        evidence = Evidence(
-            outcome=AttemptOutcome(row["outcome"]),
-            at=_at(row["at"]),
-            status=row["status"],
-            task_id=row["task_id"],
-            cause=row["cause"],
-            body=row["body"],
-            extra=json.loads(row["extra"]),
-            answered=bool(row["answered"]),
-            headers=tuple((name, value) for name, value in json.loads(row["headers"])),
-            request_id=row["request_id"],
-            candidates=tuple(json.loads(row["candidates"])),
-            balance_before=_balance(row["balance_before"]),
-            balance_after=_balance(row["balance_after"]),
-        )
-    return Attempt(
-        n=row["n"],
-        sent_at=_at(row["sent_at"]),
-        deadline_at=_at(row["deadline_at"]),
-        kind=row["kind"],
-        by=row["by"],
-        reason=row["reason"],
-        evidence=evidence,
-    )
+    evidence = None if row["outcome"] is None else _from_row(Evidence, row)
+    return evolve(_from_row(Attempt, row), evidence=evidence)
 
 
 def _attempt_for_pacing(row: sqlite3.Row) -> Attempt:
@@ -346,52 +271,35 @@ def _attempt_for_pacing(row: sqlite3.Row) -> Attempt:
     return Attempt(n=row["n"], sent_at=_at(row["sent_at"]), deadline_at=_at(row["deadline_at"]), evidence=evidence)
 
 
-def _closing(row: sqlite3.Row) -> Closing:
-    return Closing(state=OrderState(row["state"]), at=_at(row["at"]), reason=row["reason"], by=row["by"])
+def _to_row(record: Attempt | Closing | Evidence | Order | TaskResult) -> dict[str, Any]:
+    """Return the values of the columns that are named after fields of the record."""
+    return {name: _to_column(getattr(record, name)) for name in _COLUMNS[type(record)]}
 
 
-def _result(row: sqlite3.Row) -> TaskResult:
-    return TaskResult(
-        task_id=row["task_id"],
-        status=row["status"],
-        at=_at(row["at"]),
-        points=row["points"],
-        failure_reason=row["failure_reason"],
+def _to_column(value: object) -> object:
+    match value:
+        case str():
+            return _text(value)
+        case datetime():
+            return _micros(value)
+        case tuple():
+            return json.dumps(value)
+        case Mapping():
+            return json.dumps(dict(value))
+        case Balance():
+            return json.dumps({"at": _micros(value.at), "numbers": dict(value.numbers)})
+        case int() if not -(2**63) <= value < 2**63:
+            return None  # too large for a column
+        case _:
+            return value
+
+
+def _from_row(kind: type[T], row: sqlite3.Row) -> T:
+    """Return the record whose fields are in the columns of the same names."""
+    values = {name: row[name] for name in _COLUMNS[kind]}
+    return kind(
+        **{name: _FROM_COLUMN[name](value) if name in _FROM_COLUMN else value for name, value in values.items()}
     )
-
-
-def _facts(evidence: Evidence) -> dict[str, str | bytes | int | None]:
-    return {
-        "outcome": evidence.outcome.value,
-        "at": _micros(evidence.at),
-        "status": evidence.status,
-        "task_id": None if evidence.task_id is None else _text(evidence.task_id),
-        "cause": _text(evidence.cause),
-        "body": evidence.body,
-        "extra": json.dumps(dict(evidence.extra)),
-        "answered": int(evidence.answered),
-        "headers": json.dumps(evidence.headers),
-        "request_id": None if evidence.request_id is None else _text(evidence.request_id),
-        "candidates": json.dumps(evidence.candidates),
-        "balance_before": _balance_text(evidence.balance_before),
-        "balance_after": _balance_text(evidence.balance_after),
-    }
-
-
-def _balance(text: str | None) -> Balance | None:
-    if text is None:
-        return None
-    data = json.loads(text)
-    return Balance(at=_at(data["at"]), numbers=data["numbers"])
-
-
-def _balance_text(balance: Balance | None) -> str | None:
-    return None if balance is None else json.dumps({"at": _micros(balance.at), "numbers": dict(balance.numbers)})
-
-
-def _counted_at(attempt: Attempt) -> int | None:
-    at = attempt.counted_at
-    return None if at is None else _micros(at)
 
 
 def _micros(at: datetime) -> int:
@@ -402,11 +310,29 @@ def _at(micros: int) -> datetime:
     return _EPOCH + timedelta(microseconds=micros)
 
 
-def _integer(number: int | None) -> int | None:
-    """Return the number, or None if it is too large for a column."""
-    return number if number is not None and -(2**63) <= number < 2**63 else None
+def _balance(text: str | None) -> Balance | None:
+    if text is None:
+        return None
+    data = json.loads(text)
+    return Balance(at=_at(data["at"]), numbers=data["numbers"])
 
 
 def _text(text: str) -> str:
     """Return the text with lone surrogates escaped (``\\udc80``): JSON can contain them, but SQLite rejects them."""
     return text.encode("utf-8", "backslashreplace").decode()
+
+
+#: How columns are read whose values are not those of the fields.
+_FROM_COLUMN: Mapping[str, Callable[[Any], Any]] = {
+    "answered": bool,
+    "at": _at,
+    "balance_after": _balance,
+    "balance_before": _balance,
+    "candidates": lambda text: tuple(json.loads(text)),
+    "deadline_at": _at,
+    "extra": json.loads,
+    "headers": lambda text: tuple(map(tuple, json.loads(text))),
+    "outcome": AttemptOutcome,
+    "sent_at": _at,
+    "state": OrderState,
+}

@@ -7,6 +7,7 @@ closing of an order count, and the state of the order is computed from these. Ti
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 
 from vidgen_async.errors import JournalError
 from vidgen_async.journal.sqlite.file_lock import LockedConnection
@@ -148,27 +149,22 @@ def transaction(db: sqlite3.Connection, kind: str) -> Iterator[None]:
             raise
 
 
-def read_version(db: sqlite3.Connection, path: str) -> int:
-    """Return the version of the schema; 0 for a new file.
-
-    Raises:
-        JournalError: The file has a newer version, or is not a journal; it is not changed.
-    """
-    with transaction(db, "DEFERRED"):
-        return _read_version(db, path)
-
-
-def upgrade(db: sqlite3.Connection, path: str) -> None:
+def upgrade(db: sqlite3.Connection, path: Path) -> None:
     """Upgrade the file to this version, in one commit."""
     with transaction(db, "IMMEDIATE"):
-        for statements in MIGRATIONS[_read_version(db, path) :]:  # another process may have upgraded it meanwhile
+        for statements in MIGRATIONS[read_version(db, path) :]:  # another process may have upgraded it meanwhile
             for statement in statements:
                 db.execute(statement)
         db.execute(f"PRAGMA application_id = {APPLICATION}")
         db.execute(f"PRAGMA user_version = {VERSION}")
 
 
-def _read_version(db: sqlite3.Connection, path: str) -> int:
+def read_version(db: sqlite3.Connection, path: Path) -> int:
+    """Return the version of the schema; 0 for a new file.
+
+    Raises:
+        JournalError: The file has a newer version, or is not a journal; it is not changed.
+    """
     (application,) = db.execute("PRAGMA application_id").fetchone()
     (version,) = db.execute("PRAGMA user_version").fetchone()
     (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
