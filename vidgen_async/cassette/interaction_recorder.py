@@ -10,7 +10,7 @@ from vidgen_async.cassette.body_decoding import body_length
 from vidgen_async.cassette.body_encoding import BodyCapture, limit_for, read_through, request_body
 from vidgen_async.cassette.document import CANCELLED, Failure
 from vidgen_async.cassette.recorder import Recorder
-from vidgen_async.cassette.writer import outcome_form, times_form, to_text
+from vidgen_async.cassette.writer import outcome_form, times_form
 from vidgen_async.errors import BodyError, ConnectionLostError, TransportError
 from vidgen_async.types.http import Delivery, Headers, Phase, Probe, Request
 
@@ -76,8 +76,9 @@ class InteractionRecorder:
 
     def record_end(self, how: str | None = None) -> None:
         """The body is complete; or how it ended otherwise: ``"closed early"``, ``"cancelled"``."""
-        if how == "closed early" and self._is_complete():
-            how = None
+        if how == "closed early" and self._headers is not None and self._capture is not None:
+            is_complete = self._headers.get("Content-Length") == str(self._capture.length)
+            how = None if is_complete else how
         self._finish(None, how)
 
     def record_error(self, error: TransportError, probe: Probe | None = None) -> None:
@@ -113,54 +114,33 @@ class InteractionRecorder:
         self.active.discard(self)
         if self._is_written and not self._is_over:
             self._is_over = True
-            self.recorder.write_outcome(to_text({"e": "drop", "n": self.n}))
-
-    def _is_complete(self) -> bool:
-        if self._headers is None or self._capture is None:
-            return False
-        return self._headers.get("Content-Length") == str(self._capture.length)
+            self.recorder.write_outcome({"e": "drop", "n": self.n})
 
     def _finish(self, failure: Failure | None, how: str | None = None) -> None:
         self.active.discard(self)
         if self._is_over or not self._is_written:
             return
         self._is_over = True
+        times = times_form(self.started, self.answered, self.recorder.elapsed)
         try:
-            line = self._line(failure, how)
+            outcome = self._outcome(failure, how)
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller's response must not be lost because of it
             self.recorder.record_failure(error)
             return
-        self.recorder.write_outcome(line)
+        self.recorder.write_outcome({"e": "done", "n": self.n, "t": times, **outcome})
 
-    def _line(self, failure: Failure | None, how: str | None) -> str:
-        """The line of the part file for an outcome."""
-        times = to_text(times_form(self.started, self.answered, self.recorder.elapsed))
-        outcome = self._outcome(failure, how)
-        return f'{{"e":"done","n":{self.n},"t":{times},{outcome[1:]}'
-
-    def _outcome(self, failure: Failure | None, how: str | None) -> str:
+    def _outcome(self, failure: Failure | None, how: str | None) -> dict[str, Any]:
         if self._capture is None or self._headers is None:
-            return to_text(outcome_form(self._status, (), None, failure))
-        recorder = self.recorder
-        body, text = recorder.encode_body(self._capture, self._headers)
-        headers = _correct_length(recorder.redactor.headers(self._headers), self._capture, body)
-        if failure is not None or how is not None:
-            ended = body if how is None else {**(body or {}), "end": how}
-            return to_text(outcome_form(self._status, headers, ended, failure))
-        shown = to_text([f"{name}: {value}" for name, value in headers])
-        return f'{{"response":{{"status":{self._status},"headers":{shown}{text}}}}}'
-
-
-def _correct_length(
-    headers: tuple[tuple[str, str], ...], capture: BodyCapture | None, body: dict[str, Any] | None
-) -> tuple[tuple[str, str], ...]:
-    """Correct a Content-Length for the redacted body."""
-    if capture is None or body is None or "redacted" not in body:
-        return headers
-    return tuple(
-        (name, str(body_length(body)) if name == "content-length" and value == str(capture.length) else value)
-        for name, value in headers
-    )
+            return outcome_form(self._status, (), None, failure)
+        body = self.recorder.encode_body(self._capture, self._headers)
+        headers = self.recorder.redactor.headers(self._headers)
+        if body is not None and "redacted" in body:
+            # The redacted body has another length.
+            length, new = ("content-length", str(self._capture.length)), ("content-length", str(body_length(body)))
+            headers = tuple(new if header == length else header for header in headers)
+        if how is not None:
+            body = {**(body or {}), "end": how}
+        return outcome_form(self._status, headers, body, failure)
 
 
 def _class_name(error: TransportError) -> str:
