@@ -65,7 +65,7 @@ class AppendingTransport(RecordingTransport):
     async def _claim(player: Player, request: Request) -> Claim:
         """The next interaction that was not cancelled when it was recorded."""
         while True:
-            claim = player.claim(request, may_repeat=False) or await player.claim_streamed(request, may_repeat=False)
+            claim = await player.claim(request, may_repeat=False)
             failure = claim.interaction.failure
             if failure is None or not failure.is_cancelled:
                 return claim

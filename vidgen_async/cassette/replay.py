@@ -9,11 +9,12 @@ from yarl import URL
 
 from vidgen_async import errors
 from vidgen_async.cassette.body_decoding import body_bytes, stream_body
+from vidgen_async.cassette.body_encoding import read_through
 from vidgen_async.cassette.document import Document, Failure, Interaction
 from vidgen_async.cassette.redactor import Redactor
 from vidgen_async.cassette.request_matching import Claim, RequestMatcher
 from vidgen_async.cassette.settings import Cassette, as_cassette
-from vidgen_async.clock import Clock, VirtualClock
+from vidgen_async.clock import Clock, VirtualClock, hold_of
 from vidgen_async.errors import (
     BodyError,
     CassetteError,
@@ -24,7 +25,7 @@ from vidgen_async.errors import (
     TransportError,
 )
 from vidgen_async.transports.base import BufferedResponse, Response
-from vidgen_async.types.http import Delivery, Phase, Probe, Request, make_headers
+from vidgen_async.types.http import BytesBody, Delivery, Phase, Probe, Request, make_headers
 
 #: Real seconds to wait for the cancellation of a request whose caller was cancelled when it was recorded.
 _CANCEL_TIMEOUT = 60.0
@@ -69,10 +70,7 @@ class ReplayTransport:
         if self._player.closed.is_set():
             raise _closed(request, Delivery.NOT_SENT)
         try:
-            claim = self._player.claim(request)
-            if claim is None:
-                with self.clock.hold():
-                    claim = await self._player.claim_streamed(request)
+            claim = await self._player.claim(request)
         except CassetteError as error:
             self.misses.append(error)
             raise
@@ -128,16 +126,18 @@ class Player:
         self._reading = asyncio.Lock()
         self._bytes: dict[int, bytes | None] = {}
 
-    def claim(self, request: Request, *, may_repeat: bool = True) -> Claim | None:
-        """Claim at once; None when the body of the request must be awaited."""
-        key = self.matcher.key_of(request)
-        return None if key is None else self.matcher.claim(key, request.op, may_repeat=may_repeat)
-
-    async def claim_streamed(self, request: Request, *, may_repeat: bool = True) -> Claim:
-        """Claim after the body was read. Requests claim in the order in which they began, however long a body takes."""
-        async with self._reading:
-            key = await self.matcher.key_of_streamed(request)
+    async def claim(self, request: Request, *, may_repeat: bool = True) -> Claim:
+        """Claim the next interaction for the request. Nothing is awaited unless its body must be read: such requests
+        claim in the order in which they began, however long a body takes."""
+        body = request.body
+        if body is None or isinstance(body, BytesBody):
+            key = self.matcher.key_of(request, b"" if body is None else body.data)
             return self.matcher.claim(key, request.op, may_repeat=may_repeat)
+        with hold_of(self._clock)():
+            async with self._reading:
+                sent = await read_through(body)
+                key = self.matcher.key_of(request, sent.data, sent.sha256)
+                return self.matcher.claim(key, request.op, may_repeat=may_repeat)
 
     @property
     def unused(self) -> tuple[Interaction, ...]:

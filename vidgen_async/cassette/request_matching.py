@@ -10,14 +10,14 @@ from typing import Any
 
 from attrs import field, frozen, mutable
 
-from vidgen_async.cassette.body_encoding import LONGEST_REQUEST, decode_text, read_through
+from vidgen_async.cassette.body_encoding import LONGEST_REQUEST, decode_text
 from vidgen_async.cassette.document import Document, Interaction, RecordedRequest
 from vidgen_async.cassette.mismatch_report import Key, explain_miss
 from vidgen_async.cassette.redactor import Redactor
 from vidgen_async.cassette.settings import Cassette
 from vidgen_async.errors import CassetteExhaustedError
 from vidgen_async.redaction.pseudonyms import unify_pseudonyms
-from vidgen_async.types.http import BytesBody, Request
+from vidgen_async.types.http import Request
 
 
 @mutable(eq=False)
@@ -109,19 +109,19 @@ class RequestMatcher:
 
     # -- keys ----------------------------------------------------------------------------------------------------------
 
-    def key_of(self, request: Request) -> Key | None:
-        """The key of a request; None when its body must be awaited."""
-        body = request.body
-        if body is None:
-            return request.method, self._url_of(request), ""
-        return self._key(request, body.data) if isinstance(body, BytesBody) else None
-
-    async def key_of_streamed(self, request: Request) -> Key:
-        """The key of a request whose body must be awaited."""
-        sent = await read_through(BytesBody(b"") if request.body is None else request.body)
-        if sent.data is None:
-            return request.method, self._url_of(request), f"sha256:{sent.sha256}"
-        return self._key(request, sent.data)
+    def key_of(self, request: Request, data: bytes | None, sha256: str = "") -> Key:
+        """The key of a request; of a body that is too long, the digest is compared."""
+        url = self._url_of(request)
+        text = None if data is None or len(data) > LONGEST_REQUEST else decode_text(data)
+        if text is None:
+            return request.method, url, f"sha256:{sha256 or hashlib.sha256(data or b'').hexdigest()}"
+        value = _json(text)
+        if value is None:
+            return request.method, url, self._redactor.text(text)
+        plain = self._canonical(value)
+        if plain in self._recorded:
+            return request.method, url, plain
+        return request.method, url, self._canonical(self._redactor.json(value, is_request=True))
 
     def _url_of(self, request: Request) -> str:
         self._redactor.learn(request)
@@ -132,19 +132,6 @@ class RequestMatcher:
             known = plain if plain in self._recorded else self._sorted(self._redactor.url(text))
             self._urls[text] = known
         return known
-
-    def _key(self, request: Request, data: bytes) -> Key:
-        url = self._url_of(request)
-        text = decode_text(data) if len(data) <= LONGEST_REQUEST else None
-        if text is None:
-            return request.method, url, f"sha256:{hashlib.sha256(data).hexdigest()}"
-        value = _json(text)
-        if value is None:
-            return request.method, url, self._redactor.text(text)
-        plain = self._canonical(value)
-        if plain in self._recorded:
-            return request.method, url, plain
-        return request.method, url, self._canonical(self._redactor.json(value, is_request=True))
 
     def _recorded_body(self, request: RecordedRequest) -> str:
         body = request.body

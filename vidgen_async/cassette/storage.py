@@ -7,7 +7,7 @@ from vidgen_async.cassette.body_encoding import Blob
 from vidgen_async.cassette.document import Document
 from vidgen_async.cassette.reader import load
 from vidgen_async.cassette.redactor import Redactor
-from vidgen_async.cassette.secret_scan import is_any_in, map_texts, refuse_secrets, without_secret_bytes
+from vidgen_async.cassette.secret_scan import refuse_secrets, without_secrets
 from vidgen_async.cassette.writer import write
 from vidgen_async.errors import CassetteError, CassetteNotFoundError
 
@@ -26,11 +26,8 @@ def publish(document: Document, target: Path) -> None:
 
 def publish_recorded(document: Document, target: Path, redactor: Redactor) -> None:
     """Publish a new recording; hides also the values that turned out to be secrets after they had been recorded."""
-    secrets = redactor.secrets
-    if is_any_in(document, secrets):
-        document = map_texts(document, secrets.replace)
-    document = without_secret_bytes(document, redactor)
-    refuse_secrets(document, secrets, origin=redactor.origin)
+    document = without_secrets(document, redactor)
+    refuse_secrets(document, redactor.secrets, origin=redactor.origin)
     write_atomically(target, write(document).encode())
 
 
