@@ -12,9 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from vidgen_async.redaction import known_values
-from vidgen_async.redaction.headers import visible_headers
 from vidgen_async.redaction.known_values import FEW, FEWEST, HIDDEN, RUN, KnownValues, letters_of
-from vidgen_async.redaction.messages import excerpt
+from vidgen_async.redaction.messages import excerpt, visible_headers
 
 #: The characters of escape sequences, words and scripts.
 WRITTEN = st.text("abcxyzEFGnurtU0123456789äöüéçЖ船舟ﬁ½\u0301😀\ud83d \n'\"\\/&<>%+=;#", max_size=60)

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vidgen_async.redaction import messages
-from vidgen_async.redaction.messages import LONGEST_READ, RUN, excerpt, hide_secrets, is_plain_word
+from vidgen_async.redaction.known_values import RUN
+from vidgen_async.redaction.messages import LONGEST_READ, excerpt, hide_secrets, is_plain_word
 
 KEY = 'vk/live+"Ä=s3cr3t'
 PROMPT = 'Tom & Jerry\'s "private" <boat>\nsails at dawn, order of Mrs. Müller 1974'

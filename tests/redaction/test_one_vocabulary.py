@@ -10,8 +10,7 @@ import pytest
 from tests.cassette.recording_harness import client_on, says
 from vidgen_async.cassette.redactor import Redactor
 from vidgen_async.errors import VidgenError
-from vidgen_async.redaction.headers import visible_headers
-from vidgen_async.redaction.messages import hide_secrets
+from vidgen_async.redaction.messages import hide_secrets, visible_headers
 from vidgen_async.transports import BufferedResponse, FakeTransport, RecordingTransport, make_headers
 from vidgen_async.types.http import Request
 

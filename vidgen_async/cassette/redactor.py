@@ -92,18 +92,18 @@ class Redactor:
 
     def headers(self, headers: Headers) -> Pairs:
         """The headers to record; names in lower case, order and duplicates unchanged."""
-        kept = []
+        recorded = []
         for name, value in headers.items():
             match kind_of_header(name):
                 case HeaderKind.VISIBLE:
-                    kept.append((name.lower(), self.text(value)))
+                    recorded.append((name.lower(), self.text(value)))
                 case HeaderKind.ADDRESS:
-                    kept.append((name.lower(), self.url(value)))
+                    recorded.append((name.lower(), self.url(value)))
                 case HeaderKind.LABEL:
-                    kept.append((name.lower(), self.secrets.hide(value, "request", is_secret=False)))
+                    recorded.append((name.lower(), self.secrets.hide(value, "request", is_secret=False)))
                 case HeaderKind.SECRET:
                     self._learn_header(name.lower(), value)
-        return tuple(kept)
+        return tuple(recorded)
 
     def _learn_header(self, name: str, value: str) -> None:
         if name in ("authorization", "proxy-authorization"):
@@ -143,7 +143,7 @@ class Redactor:
         query = re.sub(r"[^&;]+", lambda pair: self._pair(pair[0], is_own=is_own), query)
         if "=" in fragment:
             fragment = re.sub(r"[^&;]+", lambda pair: self._pair(pair[0], is_own=False), fragment)
-        return self._hide_known(f"{self._hide_secret_forms(address)}{question_mark}{query}{hash_mark}{fragment}")
+        return self.secrets.replace(f"{self._hide_secret_forms(address)}{question_mark}{query}{hash_mark}{fragment}")
 
     def _foreign_path(self, host: str, path: str) -> str:
         """Hide secrets in the path on another host: all of a webhook's, and random segments that are not ids."""
@@ -228,9 +228,8 @@ class Redactor:
             return _forever(value)
         if kind is Kind.SECRET:
             return self._hide(str(value), name)
-        if self.secrets.has_numbers and self.secrets.is_in(str(value)):
-            return self.secrets.replace(str(value))
-        return value
+        shown = self.secrets.replace(str(value))
+        return value if shown == str(value) else shown
 
     def _string(self, value: str, name: str, *, is_request: bool) -> str:
         if is_request and _DATA.fullmatch(value):
@@ -259,8 +258,7 @@ class Redactor:
     def _hide_value(self, value: str, name: str) -> str:
         """Hide the value of a secret name. An address keeps its host, so that it is still an address."""
         if _ABSOLUTE.fullmatch(value):
-            redacted = self.url(value)
-            scheme, mark, after = redacted.partition("://")
+            scheme, mark, after = self.url(value).partition("://")
             host, slash, rest = after.partition("/")
             return f"{scheme}{mark}{host}{slash}{self._hide(rest, name)}"
         return self._hide(value, name)
@@ -273,7 +271,7 @@ class Redactor:
             return self.text(value)
         if redacted != inner:
             return json.dumps(redacted)
-        return self._hide_known(value) if isinstance(inner, dict | list) else self.text(value)
+        return self.secrets.replace(value) if isinstance(inner, dict | list) else self.text(value)
 
     # -- texts ---------------------------------------------------------------------------------------------------------
 
@@ -287,7 +285,7 @@ class Redactor:
     def _text(self, text: str) -> str:
         if _ABSOLUTE.fullmatch(text) or _RELATIVE.fullmatch(text):
             return self.url(text)
-        text = self._hide_known(self._plain_text(text))
+        text = self.secrets.replace(self._plain_text(text))
         plain = unescape(text)
         if (plain != text and self._plain_text(plain) != plain) or self._quotes_a_prompt(text):
             return self.secrets.hide(text, "text", is_secret=False)
@@ -339,9 +337,6 @@ class Redactor:
                 text,
             )
         return text
-
-    def _hide_known(self, text: str) -> str:
-        return self.secrets.replace(text) if self.secrets.is_in(text) else text
 
     def _cached(self, text: str, *, is_url: bool) -> str:
         if self._version != self.secrets.version or len(self._cache) >= _MOST_CACHED:

@@ -50,7 +50,6 @@ class RequestMatcher:
         self._cassette = cassette
         self._redactor = redactor
         self._ignored = tuple(tuple(pointer[1:].split("/")) for pointer in cassette.ignore)
-        self._urls: dict[str, str] = {}
         #: Recorded URLs and bodies: a request made from a replayed response matches them unchanged.
         self._recorded: set[str] = set()
         self._exact: dict[Key, InteractionQueue] = {}
@@ -125,13 +124,8 @@ class RequestMatcher:
 
     def _url_of(self, request: Request) -> str:
         self._redactor.learn(request)
-        text = str(request.url)
-        known = self._urls.get(text)
-        if known is None:
-            plain = self._sorted(text)
-            known = plain if plain in self._recorded else self._sorted(self._redactor.url(text))
-            self._urls[text] = known
-        return known
+        url = self._sorted(str(request.url))
+        return url if url in self._recorded else self._sorted(self._redactor.url(str(request.url)))
 
     def _recorded_body(self, request: RecordedRequest) -> str:
         body = request.body

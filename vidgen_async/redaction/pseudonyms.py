@@ -51,8 +51,6 @@ class Secrets:
         self.version: int = 0
         #: Values that may have been written before they were known to be secrets.
         self.late: list[str] = []
-        #: Whether a known value may occur as a number.
-        self.has_numbers: bool = False
 
     def __contains__(self, value: str) -> bool:
         return value in self._pseudonyms
@@ -103,7 +101,10 @@ class Secrets:
     def replace(self, text: str) -> str:
         """Return the text with pseudonyms in place of all known values. The whole text is hidden where the place of a
         value in an escaped text is unknown."""
-        for value in sorted(self._found(text), key=len, reverse=True):
+        found = sorted(self._found(text), key=len, reverse=True)
+        if not found:
+            return text
+        for value in found:
             pattern = "|".join(re.escape(form) for form in sorted(self._forms[value], key=len, reverse=True))
             text = re.sub(pattern, self._pseudonyms[value], text, flags=re.IGNORECASE)
         return self.hide(text, "text", is_secret=False) if self.is_in(text) else text
@@ -129,7 +130,6 @@ class Secrets:
         self.version += 1
         if not (value.isascii() and value.isprintable()):
             self._unreadable.append(value)
-        self.has_numbers = self.has_numbers or any(form.isdigit() for form in forms)
         if len(self._written) >= _MOST_WRITTEN or any(
             form[:SHORTEST] in self._written and form[-SHORTEST:] in self._written for form in forms
         ):
@@ -184,7 +184,7 @@ def unify_pseudonyms(text: str) -> str:
 
 
 def _grams(text: str) -> set[str]:
-    """All substrings of the length of an anchor."""
+    """All parts of the text with the length of an anchor."""
     return {text[at : at + SHORTEST] for at in range(len(text) - SHORTEST + 1)}
 
 
