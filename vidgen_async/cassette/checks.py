@@ -17,7 +17,7 @@ from vidgen_async.cassette.body_decoding import BLOBS
 from vidgen_async.cassette.document import FORMAT, Document
 from vidgen_async.cassette.reader import load
 from vidgen_async.cassette.secret_scan import scan
-from vidgen_async.errors import CassetteInvalidError, CassetteNotFoundError, CassetteVersionError
+from vidgen_async.errors import CassetteInvalidError, CassetteVersionError
 
 #: The directories of tests' cassettes, which are searched below the current directory.
 CASSETTES = "cassettes"
@@ -119,14 +119,12 @@ def check_cassette(path: Path, *, now: datetime, max_age: timedelta | None = Non
     """
     try:
         document = load(path)
-    except CassetteNotFoundError:
-        raise
     except CassetteInvalidError as error:
         kind = ProblemKind.VERSION if isinstance(error, CassetteVersionError) else ProblemKind.INVALID
         message = error.message.removeprefix(f"the cassette {path}: ").removeprefix(f"{error.pointer} ")
         return [Problem(path, kind, error.pointer, message)]
     problems = [
-        Problem(path, ProblemKind.SECRET, found.where, f"looks like a secret: {found.kind}") for found in scan(document)
+        Problem(path, ProblemKind.SECRET, one.where, f"looks like a secret: {one.kind}") for one in scan(document)
     ]
     problems += _blob_problems(path, document)
     recorded_at = document.meta.recorded_at

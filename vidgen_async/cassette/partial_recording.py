@@ -98,7 +98,9 @@ class PartialRecording:
         """The file, empty and locked; None when it was removed before it was locked."""
         file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         try:
-            if self._is_ours(file):
+            if fcntl is not None:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if self._is_new(file):
                 return file
         except BlockingIOError as error:
             os.close(file)
@@ -110,24 +112,19 @@ class PartialRecording:
         os.close(file)
         return None
 
-    def _is_ours(self, file: int) -> bool:
-        if fcntl is not None:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    def _is_new(self, file: int) -> bool:
+        """Whether the locked file is at the path and empty. One of an older recording is renamed."""
         try:
             if not os.path.samestat(self.path.stat(), os.fstat(file)):
                 return False
         except FileNotFoundError:
             return False
         if stat.S_ISREG(os.fstat(file).st_mode) and os.fstat(file).st_size:
-            # The user may still want to recover it.
-            self.path.replace(self._free_name())
+            # The user may still want to recover it, from ….part.old, ….part.old2 and so on.
+            names = (f"{self.path.name}.old{number or ''}" for number in (0, *range(2, 10**6)))
+            self.path.replace(next(path for path in map(self.path.with_name, names) if not path.exists()))
             return False
         return True
-
-    def _free_name(self) -> Path:
-        """A name for the file of an older recording: ``….part.old``, ``….part.old2``, …"""
-        names = (f"{self.path.name}.old{number or ''}" for number in (0, *range(2, 10**6)))
-        return next(path for path in map(self.path.with_name, names) if not path.exists())
 
 
 @frozen

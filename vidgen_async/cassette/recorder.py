@@ -12,7 +12,7 @@ from vidgen_async.cassette.partial_recording import PartialRecording, recover
 from vidgen_async.cassette.redactor import Redactor
 from vidgen_async.cassette.secret_scan import drop_secret_bytes, map_line
 from vidgen_async.cassette.settings import Cassette
-from vidgen_async.cassette.storage import publish, publish_recorded, store
+from vidgen_async.cassette.storage import publish, store
 from vidgen_async.cassette.writer import interaction_form, request_form, to_text
 from vidgen_async.clock import Clock
 from vidgen_async.errors import CassetteError
@@ -151,7 +151,7 @@ class Recorder:
                 f"{recovered.damaged} lines of the recording at {self.part.path} cannot be read; nothing was published"
             )
             raise CassetteError(message)
-        publish_recorded(recovered.document, self.cassette.path, self.redactor)
+        publish(recovered.document, self.cassette.path, self.redactor)
         if recovered.unfinished:
             message = "%(count)d requests had no outcome when %(path)s was published"
             fields = {"count": len(recovered.unfinished), "path": self.cassette.path}
@@ -173,7 +173,11 @@ class Recorder:
         self._began = self.clock.now()
 
     def _meta(self) -> Meta:
-        return Meta(self.clock.wall(), _recorder_name())
+        try:
+            name = f"vidgen_async/{version('vidgen-async')}"
+        except PackageNotFoundError:  # the package is not installed
+            name = "vidgen_async"
+        return Meta(self.clock.wall(), name)
 
     def _note_base_url(self, request: Request) -> None:
         """Record the base URL of the service, from the first request with an API key."""
@@ -184,10 +188,3 @@ class Recorder:
         if base is not None:
             self._has_base_url = True
             self._write_before(request, {"e": "meta", "base_url": self.redactor.url(base[1])})
-
-
-def _recorder_name() -> str:
-    try:
-        return f"vidgen_async/{version('vidgen-async')}"
-    except PackageNotFoundError:  # the package is not installed
-        return "vidgen_async"

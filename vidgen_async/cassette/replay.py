@@ -61,6 +61,10 @@ class ReplayTransport:
         self._player = Player(document, self.cassette, self.clock)
         self.base_url: URL | None = None if document.meta.base_url is None else URL(document.meta.base_url)
         """The base URL of the recorded service, for the client of this replay."""
+        self.misses: list[CassetteError] = self._player.misses
+        """The errors of requests that are not on the cassette, in order."""
+        self.played: list[int] = self._player.played
+        """The ordinals of the replayed interactions, in order."""
 
     async def send(self, request: Request, *, probe: Probe | None = None) -> Response:
         """Return the recorded response, or raise the recorded error with the same evidence. The interaction is claimed
@@ -75,16 +79,6 @@ class ReplayTransport:
             self.misses.append(error)
             raise
         return await self._player.play(claim, request, probe)
-
-    @property
-    def misses(self) -> list[CassetteError]:
-        """The errors of requests that are not on the cassette, in order."""
-        return self._player.misses
-
-    @property
-    def played(self) -> list[int]:
-        """The ordinals of the replayed interactions, in order."""
-        return self._player.played
 
     @property
     def unused(self) -> tuple[Interaction, ...]:
@@ -124,7 +118,6 @@ class Player:
         self._document = document
         self._clock = clock
         self._reading = asyncio.Lock()
-        self._bytes: dict[int, bytes | None] = {}
 
     async def claim(self, request: Request, *, may_repeat: bool = True) -> Claim:
         """Claim the next interaction for the request. Nothing is awaited unless its body must be read: such requests
@@ -178,13 +171,14 @@ class Player:
     async def _chunks(self, interaction: Interaction, request: Request) -> AsyncIterator[bytes]:
         """The recorded body, and how it ended."""
         body, failure = interaction.body or {}, interaction.failure
-        if interaction.n not in self._bytes:
-            self._bytes[interaction.n] = body_bytes(interaction.body)
-        data = self._bytes[interaction.n]
+        data = body_bytes(interaction.body)
         try:
             for number, chunk in enumerate(stream_body(body, self.cassette.blobs) if data is None else (data,)):
                 if number:
-                    await self._yield_to_others()
+                    # Other tasks run; virtual time must not jump ahead while a body is received.
+                    if isinstance(self._clock, VirtualClock):
+                        self._clock.touch()
+                    await asyncio.sleep(0)
                 if self.closed.is_set():
                     raise _closed_within_body(request)
                 if chunk:
@@ -220,12 +214,6 @@ class Player:
         await self._clock.sleep(waited)
         if self.closed.is_set():
             raise _closed(request, probe.delivery)
-
-    async def _yield_to_others(self) -> None:
-        """Let other tasks run; virtual time must not jump ahead while a body is received."""
-        if isinstance(self._clock, VirtualClock):
-            self._clock.touch()
-        await asyncio.sleep(0)
 
     async def _await_cancellation(self, request: Request) -> None:
         """Wait, like the recorded send, until the caller is cancelled; return when the transport is closed. This does

@@ -31,10 +31,9 @@ def scan(document: Document, secrets: Secrets | None = None, *, origin: str | No
     """Everything in the cassette that seems to be a secret, or is one of ``secrets``. ``origin`` is the service's,
     where the cassette does not contain it."""
     redactor = Redactor(is_numbered=False, origin=document.meta.origin or origin)
-    known = secrets if secrets is not None and is_any_in(document, secrets) else None
-    scanning = _Scan(redactor, known)
     for interaction in document.interactions:
         redactor.note_ids((interaction.body or {}).get("json"))
+    scanning = _Scan(redactor, secrets if secrets is not None and is_any_in(document, secrets) else None)
     meta = {"base_url": document.meta.base_url, **document.meta.extra}
     scanning.leaves({"meta": meta, **document.extra}, "")
     for at, interaction in enumerate(document.interactions):
@@ -112,14 +111,9 @@ class _Scan:
 
 def is_any_in(document: Document, secrets: Secrets) -> bool:
     """Whether the cassette contains a known value anywhere. Equal texts are searched once."""
-    texts: dict[str, None] = dict.fromkeys([document.meta.base_url or ""])
-
-    def collect(text: str) -> str:
-        texts[text] = None
-        return text
-
+    texts = {document.meta.base_url or "": ""}
     for interaction in document.interactions:
-        map_line(interaction_form(interaction), collect)
+        map_line(interaction_form(interaction), lambda text: texts.setdefault(text, text))
     return secrets.is_in("\n".join(texts))
 
 

@@ -12,22 +12,20 @@ from vidgen_async.cassette.writer import write
 from vidgen_async.errors import CassetteError, CassetteNotFoundError
 
 
-def publish(document: Document, target: Path) -> None:
-    """Replace ``target`` by the cassette.
+def publish(document: Document, target: Path, redactor: Redactor | None = None) -> None:
+    """Replace ``target`` by the cassette. ``redactor`` is that of a new recording: values that turned out to be secrets
+    after they had been recorded are hidden.
 
     Raises:
         CassetteSecretError: The cassette seems to contain a secret.
         CassetteError: The file cannot be written.
             In both cases ``target`` is unchanged.
     """
-    refuse_secrets(document)
-    write_atomically(target, write(document).encode())
-
-
-def publish_recorded(document: Document, target: Path, redactor: Redactor) -> None:
-    """Publish a new recording; hides also the values that turned out to be secrets after they had been recorded."""
-    document = without_secrets(document, redactor)
-    refuse_secrets(document, redactor.secrets, origin=redactor.origin)
+    if redactor is None:
+        refuse_secrets(document)
+    else:
+        document = without_secrets(document, redactor)
+        refuse_secrets(document, redactor.secrets, origin=redactor.origin)
     write_atomically(target, write(document).encode())
 
 

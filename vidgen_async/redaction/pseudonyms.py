@@ -66,7 +66,8 @@ class Secrets:
             return value
         name = self._pseudonyms.get(value)
         if name is None:
-            name = f"REDACTED-{_plain(kind)}"
+            plain = "".join(filter("abcdefghijklmnopqrstuvwxyz".__contains__, kind.lower()))[:24]
+            name = f"REDACTED-{plain or 'secret'}"
             if self._is_numbered:
                 self._counts[name] = number = self._counts.get(name, 0) + 1
                 name = f"{name}-{number}"
@@ -186,10 +187,6 @@ def unify_pseudonyms(text: str) -> str:
 def _grams(text: str) -> set[str]:
     """All parts of the text with the length of an anchor."""
     return {text[at : at + SHORTEST] for at in range(len(text) - SHORTEST + 1)}
-
-
-def _plain(kind: str) -> str:
-    return "".join(filter("abcdefghijklmnopqrstuvwxyz".__contains__, kind.lower()))[:24] or "secret"
 
 
 def _forms(value: str) -> Iterator[str]:
