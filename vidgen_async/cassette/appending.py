@@ -66,8 +66,7 @@ class AppendingTransport(RecordingTransport):
         """The next interaction that was not cancelled when it was recorded."""
         while True:
             claim = await player.claim(request, may_repeat=False)
-            failure = claim.interaction.failure
-            if failure is None or not failure.is_cancelled:
+            if not claim.interaction.is_cancelled:
                 return claim
 
     async def aclose(self) -> None:

@@ -15,8 +15,6 @@ from vidgen_async.redaction.pseudonyms import printable_text
 from vidgen_async.redaction.secret_names import find_secret_form
 from vidgen_async.types.http import CHUNK, LONGEST_ANSWER, Body, Headers
 
-#: Texts are recorded up to this many bytes; the SDK reads no longer response.
-LONGEST_TEXT = LONGEST_ANSWER
 #: Of longer request bodies (uploads) only the digest is recorded.
 LONGEST_REQUEST = CHUNK
 #: Up to this many bytes are recorded in the cassette itself.
@@ -38,14 +36,9 @@ class Blob:
     data: bytes = field(repr=False)
 
 
-def limit_for(content_type: str, largest_blob: int) -> int:
-    """How many bytes of a response are held in memory until they are recorded."""
-    return LONGEST_TEXT if is_textual(content_type) else largest_blob
-
-
 @mutable
 class BodyCapture:
-    """The received body: all of it up to ``limit`` bytes, or both its ends, and a digest."""
+    """A body as it is read: all of it up to ``limit`` bytes, or both its ends, and a digest."""
 
     limit: int
     length: int = 0
@@ -75,47 +68,41 @@ class BodyCapture:
         return str(self._digest.hexdigest())
 
     @property
+    def facts(self) -> RecordedBody:
+        return {"bytes": self.length, "sha256": self.sha256}
+
+    @property
+    def short(self) -> bytes | None:
+        """The body of a request as far as it is recorded and compared; None for one that is too long."""
+        return bytes(self._head) if self.length <= LONGEST_REQUEST else None
+
+    @property
     def parts(self) -> tuple[bytes, ...]:
         """All of it, or its first and its last bytes."""
         return (bytes(self._head),) if self.is_whole else (bytes(self._head), bytes(self._tail[-END:]))
 
 
-@frozen
-class RequestData:
-    """The body of a request: its length and digest, and a short one itself."""
-
-    data: bytes | None = field(repr=False)
-    length: int
-    sha256: str
-
-
-async def read_through(body: Body) -> RequestData:
+async def read_through(body: Body) -> BodyCapture:
     """Read the body of a request. What it raises is raised."""
-    data, digest, length = bytearray(), hashlib.sha256(), 0
+    capture = BodyCapture(LONGEST_REQUEST)
     async for chunk in body.open():
-        digest.update(chunk)
-        length += len(chunk)
-        if length <= LONGEST_REQUEST:
-            data += chunk
-    return RequestData(bytes(data) if length <= LONGEST_REQUEST else None, length, digest.hexdigest())
+        capture.add(chunk)
+    return capture
 
 
-def request_body(sent: RequestData, redactor: Redactor) -> RecordedBody | None:
+def request_body(sent: BodyCapture, redactor: Redactor) -> RecordedBody | None:
     """How it is recorded: JSON without image data, or a digest."""
     if sent.length == 0:
         return None
-    text = None if sent.data is None else decode_text(sent.data)
-    return (
-        {"bytes": sent.length, "sha256": sent.sha256} if text is None else _text_body(text, redactor, is_request=True)
-    )
+    text = None if sent.short is None else decode_text(sent.short)
+    return sent.facts if text is None else _text_body(text, redactor, is_request=True)
 
 
 def answer_body(capture: BodyCapture, headers: Headers, redactor: Redactor) -> tuple[RecordedBody | None, Blob | None]:
     """How the body of a response is recorded, and its blob. Data that cannot be searched for secrets is omitted."""
     if capture.length == 0:
         return None, None
-    facts: RecordedBody = {"bytes": capture.length, "sha256": capture.sha256}
-    kind, parts = headers.get("Content-Type", ""), capture.parts
+    kind, parts, facts = headers.get("Content-Type", ""), capture.parts, capture.facts
     if capture.is_whole:
         text = decode_text(parts[0])
         if text is not None:
@@ -218,8 +205,8 @@ def _decompress(data: bytes) -> bytes | None:
     try:
         while rest:
             member = zlib.decompressobj(47)
-            whole += member.decompress(rest, LONGEST_TEXT)
-            if not member.eof or len(whole) > LONGEST_TEXT:
+            whole += member.decompress(rest, LONGEST_ANSWER)
+            if not member.eof or len(whole) > LONGEST_ANSWER:
                 return None
             rest = member.unused_data
     except zlib.error:

@@ -11,7 +11,7 @@ from attrs import field, mutable
 
 from vidgen_async import errors
 from vidgen_async.cassette.body_decoding import body_length
-from vidgen_async.cassette.body_encoding import BodyCapture, limit_for, read_through, request_body
+from vidgen_async.cassette.body_encoding import BodyCapture, is_textual, read_through, request_body
 from vidgen_async.cassette.document import CANCELLED, Document, Failure
 from vidgen_async.cassette.recorder import Recorder
 from vidgen_async.cassette.settings import Cassette, as_cassette
@@ -20,7 +20,7 @@ from vidgen_async.clock import LoopClock, hold_of
 from vidgen_async.errors import BodyError, ConnectionLostError, TransportClosedError, TransportError
 from vidgen_async.events import Event, report
 from vidgen_async.transports.base import ObservedResponse, Response, Transport, WrappingTransport, capabilities_of
-from vidgen_async.types.http import Delivery, Headers, Phase, Probe, Request, make_headers
+from vidgen_async.types.http import LONGEST_ANSWER, Delivery, Headers, Phase, Probe, Request, make_headers
 
 logger = logging.getLogger(__name__)
 
@@ -175,7 +175,8 @@ class InteractionRecorder:
         """The status line and the headers were received."""
         self.answered = self.recorder.elapsed
         self._status, self._headers = status, headers
-        self._capture = BodyCapture(limit_for(headers.get("Content-Type", ""), self.recorder.cassette.largest_blob))
+        is_text = is_textual(headers.get("Content-Type", ""))
+        self._capture = BodyCapture(LONGEST_ANSWER if is_text else self.recorder.cassette.largest_blob)
 
     def on_chunk(self, chunk: bytes) -> None:
         if not self._is_over:

@@ -129,15 +129,13 @@ class Player:
         with hold_of(self._clock)():
             async with self._reading:
                 sent = await read_through(body)
-                key = self.matcher.key_of(request, sent.data, sent.sha256)
+                key = self.matcher.key_of(request, sent.short, sent.sha256)
                 return self.matcher.claim(key, request.op, may_repeat=may_repeat)
 
     @property
     def unused(self) -> tuple[Interaction, ...]:
         return tuple(
-            one
-            for one in self._document.interactions
-            if one.n not in self.matcher.played and not (one.failure and one.failure.is_cancelled)
+            one for one in self._document.interactions if one.n not in self.matcher.played and not one.is_cancelled
         )
 
     async def play(self, claim: Claim, request: Request, probe: Probe | None) -> Response:
@@ -156,7 +154,7 @@ class Player:
         await self._wait_as_recorded(interaction, request, probe)
         if failure is not None and interaction.status is None:
             probe.learn(failure.delivery, failure.phase)
-            if failure.is_cancelled:
+            if interaction.is_cancelled:
                 await self._await_cancellation(request)
                 raise _closed(request, failure.delivery)
             raise _error(failure, request)
@@ -208,8 +206,7 @@ class Player:
         """Let virtual time pass as recorded, since a time limit may have depended on it. Short times are skipped."""
         at = interaction.ended if interaction.answered is None else interaction.answered
         waited = 0.0 if at is None else at - interaction.started
-        is_cancelled = interaction.failure is not None and interaction.failure.is_cancelled
-        if waited < _SHORTEST_WAIT or is_cancelled or not isinstance(self._clock, VirtualClock):
+        if waited < _SHORTEST_WAIT or interaction.is_cancelled or not isinstance(self._clock, VirtualClock):
             return
         await self._clock.sleep(waited)
         if self.closed.is_set():
