@@ -119,7 +119,7 @@ async def make_old_cassette(path: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_a_recording_that_is_killed_is_held_until_then_recovered_and_kept_beside_the_next(path):
+async def test_a_killed_recording_was_locked_can_be_recovered_and_survives_the_next_one(path):
     await make_old_cassette(path)
     before = path.read_bytes()
     has_asked = asyncio.Event()
@@ -156,7 +156,7 @@ async def test_a_recording_that_is_killed_is_held_until_then_recovered_and_kept_
 
 
 @pytest.mark.slow
-async def test_a_kill_amid_publishing_is_no_harm(path):
+async def test_a_kill_during_publishing_does_no_harm(path):
     await make_old_cassette(path)
     before = path.read_bytes()
     async with (
@@ -210,7 +210,7 @@ async def recorded_and_left(
 @pytest.mark.parametrize(
     ("at", "count"), [("waiting", 1), ("waiting", 4), ("in a body", 4), ("between two requests", 3)]
 )
-async def test_all_that_was_finished_is_recovered_and_tells_no_secret(at, count, path):
+async def test_all_finished_interactions_are_recovered_without_secrets(at, count, path):
     await make_old_cassette(path)
     before = path.read_bytes()
 
@@ -233,7 +233,9 @@ def check_unfinished(recovered: RecoveredRecording, number: int) -> None:
 
 
 @pytest.mark.parametrize("halt", ["flush", "replace", "discard"])
-async def test_a_kill_while_publishing_leaves_the_old_cassette_or_the_new_one_whole(halt, path, monkeypatch):
+async def test_a_kill_while_publishing_leaves_either_the_complete_old_or_the_complete_new_cassette(
+    halt, path, monkeypatch
+):
     await make_old_cassette(path)
     before, left = path.read_bytes(), []
     flush, replace = os.fsync, Path.replace
@@ -281,7 +283,7 @@ def check_halted(path: Path, before: bytes, halt: str, directory: Path) -> None:
     check_left(directory, 3)
 
 
-async def test_an_appending_recording_that_was_killed_is_joined_to_its_cassette(path):
+async def test_a_killed_appending_recording_is_recovered_together_with_its_cassette(path):
     await make_old_cassette(path)
 
     left = await recorded_and_left(path, AppendingTransport, count=3)
@@ -294,7 +296,7 @@ async def test_an_appending_recording_that_was_killed_is_joined_to_its_cassette(
     check_left(left.parent, 3)
 
 
-async def test_wherever_in_a_line_the_file_ends_all_before_it_is_recovered(path, tmp_path):
+async def test_at_whatever_byte_the_file_ends_all_complete_lines_are_recovered(path, tmp_path):
     left = await recorded_and_left(path, count=3)
     data = Cassette(left).part.read_bytes()
     lines = data.splitlines(keepends=True)
@@ -310,7 +312,7 @@ async def test_wherever_in_a_line_the_file_ends_all_before_it_is_recovered(path,
         assert recovered.damaged == (not any(cut in (end, end - 1) for end in ends)), cut
 
 
-async def test_a_line_that_is_damaged_costs_only_itself(path):
+async def test_a_damaged_line_loses_only_its_own_interaction(path):
     left = await recorded_and_left(path, count=3, at="between two requests")
     part = Cassette(left).part
     lines = part.read_bytes().splitlines(keepends=True)
@@ -324,7 +326,7 @@ async def test_a_line_that_is_damaged_costs_only_itself(path):
     assert len(recovered.unfinished) == 1
 
 
-async def test_two_recordings_in_one_process_are_told_apart_too(path):
+async def test_a_second_recording_in_the_same_process_is_busy_too(path):
     first, second = (RecordingTransport(FakeTransport(lambda _: asyncio.sleep(0, answered())), path) for _ in range(2))
     async with await first.send(request("https://api.test/openapi/v1", 0)) as response:
         await response.read()
@@ -335,7 +337,7 @@ async def test_two_recordings_in_one_process_are_told_apart_too(path):
     assert len(load(path).interactions) == 1
 
 
-async def test_the_recording_is_readable_by_its_owner_alone(path):
+async def test_the_recording_is_readable_only_by_its_owner(path):
     transport = RecordingTransport(FakeTransport(lambda _: asyncio.sleep(0, answered())), path)
     async with await transport.send(request("https://api.test/openapi/v1", 0)) as response:
         await response.read()
@@ -343,7 +345,7 @@ async def test_the_recording_is_readable_by_its_owner_alone(path):
     await transport.aclose()
 
 
-async def test_what_several_dead_recordings_left_is_all_kept_also_when_the_next_one_is_published(tmp_path):
+async def test_the_files_of_several_killed_recordings_survive_the_next_publication(tmp_path):
     path = tmp_path / "one.json"
 
     async def handle(request: Request) -> BufferedResponse:
