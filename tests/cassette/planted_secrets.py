@@ -1,4 +1,4 @@
-"""Secrets, spellings, places, and the search for what is left of them.
+"""Secrets, their encodings, the places where they occur, and the search for them in what was written.
 
 The search knows nothing of how the package hides: it reads every file that is there in many ways, and looks for every
 spelling of the secret.
@@ -108,7 +108,7 @@ SECRETS = st.one_of(PLAIN_SECRETS, _marked(_ODD, longest=30), st.just(f"{MARK}{'
 
 @frozen
 class Exchange:
-    """A request and what the service does about it."""
+    """A request and the outcome of the service."""
 
     request: Request
     outcome: BufferedResponse | Exception
@@ -168,7 +168,7 @@ def picture(text: str) -> bytes:
 
 
 def _in_url(text: str) -> str:
-    """As far as it cannot stand in a URL, percent-encoded."""
+    """Percent-encode what is invalid in a URL."""
     return quote(text, safe="%&+=/-_.~;:!'(),?")
 
 
@@ -264,7 +264,7 @@ PLACES: dict[str, Callable[[str], Exchange]] = {
 
 @frozen
 class Left:
-    """What a recording left behind: errors that are not the service's own, and where everything is."""
+    """The output of a recording: unexpected errors, and where everything was written."""
 
     directory: Path
     errors: list[Exception] = field(factory=list)
@@ -281,7 +281,7 @@ class Left:
         return self.path.read_text("utf-8")
 
     def everything(self) -> dict[str, bytes]:
-        """All that anybody can see of the recording, now and before it was published."""
+        """All files and logs of the recording, now and before it was published."""
         told = {"errors": in_utf8("\n".join(map(told_by, self.errors))), "logs": in_utf8("\n".join(self.logs))}
         before = {f"{name} (before publishing)": data for name, data in self.before.items()}
         return files_in(self.directory) | before | told
@@ -354,7 +354,7 @@ _GZIP = b"\x1f\x8b\x08"
 
 
 def leaks(texts: dict[str, bytes] | dict[str, str], secret: str) -> list[str]:
-    """Where which spelling of the secret is."""
+    """Where the secret was found, and in which encoding."""
     wanted = spellings_of(secret)
     found = []
     for name, text in texts.items():
@@ -364,7 +364,7 @@ def leaks(texts: dict[str, bytes] | dict[str, str], secret: str) -> list[str]:
 
 
 def spellings_of(secret: str) -> dict[str, str]:
-    """In small letters; of Base64 only what depends on the secret alone."""
+    """In lower case; of Base64 only the characters that depend on nothing but the secret."""
     spelt = {how: spell(secret) for how, spell in SPELLINGS.items() if "Base64" not in how}
     data = in_utf8(secret)
     for shift, first in enumerate((0, 2, 3)):
@@ -376,7 +376,7 @@ def spellings_of(secret: str) -> dict[str, str]:
 
 
 def _readings(data: bytes) -> list[str]:
-    """The data as texts in small letters, with escapes resolved and without."""
+    """The data as texts in lower case, with and without escapes."""
     pieces = [data, *(base64.b64decode(match) for match in _BASE64_FIELD.findall(data))]
     pieces += [inner for piece in pieces if _GZIP in piece for inner in _unzipped(piece)]
     texts = {piece.decode(codec, "replace") for piece in pieces for codec in ("utf-8", "latin-1")}

@@ -1,4 +1,4 @@
-"""What makes a cassette unfit to be committed, and what lies beside cassettes without belonging to one."""
+"""Checks of cassettes before they are committed, and of files beside them that belong to none."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""The cassette as a file: what it keeps, what it refuses, and where large bodies are."""
+"""The file format: what is stored, what is invalid, and where large bodies are."""
 
 import hashlib
 import json
@@ -173,7 +173,7 @@ DAMAGES = {
 
 
 async def damage_told(path: Path, place: str, damage: object) -> CassetteInvalidError | None:
-    """What is raised when the cassette is played with another value in this place."""
+    """The error of a replay of the cassette with another value at this pointer."""
     data = cassette_of(path)
     *way, last = place.split("/")[1:]
     found = data

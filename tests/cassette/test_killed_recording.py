@@ -1,4 +1,4 @@
-"""A recording that was killed: what it had finished is there, nothing of it tells a secret, and the old cassette
+"""A killed recording: its finished interactions can be recovered, it contains no secret, and the old cassette
 stands."""
 
 import asyncio
@@ -51,7 +51,7 @@ def answer(number: int) -> bytes:
 
 
 def service(*, silent_at: int = -1, half_at: int = -1, has_asked: asyncio.Event | None = None) -> Any:
-    """Answers; the one request not at all (then ``has_asked`` is set), the other with half an answer."""
+    """Responds, but not to one request (then ``has_asked`` is set), and to another with half a response."""
 
     async def behave(connection: Connection) -> None:
         while True:
@@ -71,7 +71,7 @@ def service(*, silent_at: int = -1, half_at: int = -1, has_asked: asyncio.Event 
 
 @asynccontextmanager
 async def child(path: Path, base: str, **wanted: Any) -> AsyncIterator[asyncio.subprocess.Process]:
-    """The recording process; it is gone at the end."""
+    """The recording process, which has ended when the block is left."""
     told = json.dumps({"path": str(path), "base": base, **wanted})
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "tests.cassette.recording_child", told, cwd=ROOT, stdin=asyncio.subprocess.DEVNULL
@@ -96,7 +96,7 @@ def path(tmp_path) -> Path:
 
 
 def check_left(directory: Path, count: int) -> None:
-    """No secret in whatever is there."""
+    """No file contains a secret."""
     everything = files_in(directory)
     text = b"\n".join(everything.values()).lower()
     assert not [secret for secret in secrets_up_to(count) if secret.lower().encode() in text]
@@ -108,7 +108,7 @@ def numbers_of(recovered: RecoveredRecording) -> list[int]:
 
 
 async def make_old_cassette(path: Path) -> None:
-    """A cassette of one interaction, which stands there already."""
+    """A cassette of one interaction that exists before the recording."""
     transport = RecordingTransport(FakeTransport(lambda _: asyncio.sleep(0, answered())), path)
     async with await transport.send(request("https://api.test/openapi/v1", 99)) as response:
         await response.read()
@@ -172,7 +172,7 @@ async def test_a_kill_during_publishing_does_no_harm(path):
 
 
 def left_by_a_kill(path: Path) -> Path:
-    """The cassette's path in a directory that is as this one is now."""
+    """The path of the cassette in a copy of its directory."""
     left = path.parent.with_name("as it was left")
     shutil.copytree(path.parent, left)
     return left / path.name
@@ -181,7 +181,7 @@ def left_by_a_kill(path: Path) -> Path:
 async def recorded_and_left(
     path: Path, kind: type = RecordingTransport, *, count: int = 4, at: str = "waiting"
 ) -> Path:
-    """What a recording leaves that comes to its end while it waits for the last answer, in its body, or after it."""
+    """The file of a recording that ends while it waits for the last response, within its body, or after it."""
     reached = asyncio.Event()
 
     async def program(base: str) -> None:
@@ -269,7 +269,7 @@ async def test_a_kill_while_publishing_leaves_either_the_complete_old_or_the_com
 
 
 def check_halted(path: Path, before: bytes, halt: str, directory: Path) -> None:
-    """Either cassette is there as a whole, and all that was recorded can still be published."""
+    """One of the cassettes is complete, and the recording can still be published."""
     recovered = recover(Cassette(path).part)
     assert numbers_of(recovered) == [0, 1, 2]
     if halt == "discard":

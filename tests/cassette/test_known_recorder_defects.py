@@ -1,7 +1,7 @@
-"""What users of other recorders suffer from, and the tests here that say that ours do not.
+"""Known defects of other recorders, and the tests that show that this one does not have them.
 
-Each row is a verified report about another recorder, numbered as in our research. Rows that are not here are about what
-is no part of this package (exports to and imports from other formats, recordings that expire).
+Each row is a verified report about another recorder. Numbers that are missing are of reports about features that
+this package does not have (exports to and imports from other formats, recordings that expire).
 """
 
 import ast
@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
 
 @frozen
 class Row:
-    """A report, in words, and the tests: ``file::name``."""
+    """A report, and its tests as ``file::name``."""
 
     n: int
     says: str
@@ -245,7 +245,7 @@ def named_in(file: str) -> frozenset[str]:
 
 
 def problems_of(rows: Sequence[Row]) -> list[str]:
-    """Everything that is wrong with the table, one line each."""
+    """The errors in the table, one per line."""
     times = Counter(row.n for row in rows)
     problems = [f"{n}: stands {times[n]} times" for n in sorted({*NUMBERS, *times}) if times[n] != (n in NUMBERS)]
     problems += [f"{row.n}: has no statement" for row in rows if not row.says]

@@ -1,4 +1,4 @@
-"""Modes: where each answer comes from, and what becomes of the cassette when something goes wrong."""
+"""Modes: where responses come from, and the state of the cassette after failures."""
 
 import asyncio
 import errno
@@ -62,7 +62,7 @@ def on_a_machine_of_ones_own(monkeypatch):
 
 
 def live() -> FakeTransport:
-    """Tells its answers apart from those of any cassette."""
+    """Its responses differ from those of any cassette."""
     asked = []
 
     async def handle(request: Request) -> BufferedResponse:
@@ -584,7 +584,7 @@ async def test_an_order_whose_recording_cannot_begin_is_not_sent(path, monkeypat
 
 @define
 class Disk:
-    """The disk of a recording: full after ``left`` more writes; ``torn`` bytes of the next one are still written."""
+    """The disk of a recording, full after ``left`` more writes; of the next one, ``torn`` bytes are written."""
 
     descriptor: int
     left: int

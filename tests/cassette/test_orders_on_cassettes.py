@@ -1,4 +1,4 @@
-"""What was played was never made: no order counts as made by it, and none counts as sent that was not."""
+"""Replayed orders were never made: no journal stores one, and no order counts as sent that was not."""
 
 import logging
 
@@ -26,7 +26,7 @@ VIDEO = {"model": "gen-2.0", "prompt": "a boat", "duration": 5}
 
 
 class Forgetful:
-    """A user's transport that hands on everything but what a replay says of itself."""
+    """A transport of a user that passes everything on but the capabilities of a replay."""
 
     honours_gate = True
 
@@ -41,7 +41,7 @@ class Forgetful:
 
 
 class Ungated(Forgetful):
-    """One that knows nothing of gates."""
+    """A transport without a gate."""
 
     honours_gate = False
 
@@ -50,7 +50,7 @@ class Ungated(Forgetful):
 
 
 class Played(Forgetful):
-    """One that says that it only plays back."""
+    """A transport that declares itself a replay."""
 
     is_replay = True
 

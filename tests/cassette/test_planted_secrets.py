@@ -1,4 +1,4 @@
-"""No secret reaches the disk, the logs or an error, wherever it is planted and however it is spelt."""
+"""No secret is written to disk, logs or errors, wherever it is planted and however it is encoded."""
 
 import asyncio
 import json
@@ -60,7 +60,7 @@ def quickly(examples: int) -> settings:
 
 
 def recorded(exchanges: list[Exchange], **facts: Any) -> dict[str, bytes]:
-    """All that is left of a recording, before and after it was published, which went well."""
+    """All files and logs of a successful recording, before and after it was published."""
     with tempfile.TemporaryDirectory() as name:
         left: Left = asyncio.run(record(exchanges, Path(name), **facts))
         assert not left.errors
@@ -73,7 +73,7 @@ def plants(secret: str, where: list[tuple[str, str]]) -> list[Exchange]:
 
 
 def everywhere(turn: int, share: int = 1) -> list[tuple[str, str]]:
-    """Every place, each with so many spellings: others in each turn, so that many turns come to them all."""
+    """Every place with ``share`` encodings: others in each turn, so that several turns cover all of them."""
     spellings = list(SPELLINGS)
     return [
         (place, spellings[(at * 5 + turn * share + more) % len(spellings)])
@@ -182,7 +182,7 @@ WRITTEN = [
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["JSON", "page", "latin-1 page"])
 def test_the_value_of_a_secret_name_is_hidden_in_any_text(kind):
-    """In each kind of body every third name, another third in each, so that together they come to all."""
+    """Each kind of body has another third of the names, so that together they cover all."""
     found = {}
     for written in WRITTEN:
         names = NAMES[("JSON", "page", "latin-1 page").index(kind) :: 3]

@@ -1,4 +1,4 @@
-"""A recording transport around others: what it passes on, and what it writes down."""
+"""A recording transport: what it passes on, and what it records."""
 
 import asyncio
 import gc
@@ -54,7 +54,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture(params=["recording", "replay"])
 async def transport_of(request, path):
-    """A transport that gives an inner one's answers: while they are recorded, or when they are played back."""
+    """A transport that returns the responses of an inner one, in a recording or in a replay."""
 
     async def make(inner, requests):
         if request.param == "recording":
@@ -309,7 +309,7 @@ async def test_a_response_that_is_never_closed_still_warns(path):
 
 @define
 class Plain:
-    """A user's own transport, which knows nothing of gates."""
+    """A transport of a user, without a gate."""
 
     outcome: BaseException | None = None
     asked: int = 0
@@ -460,7 +460,7 @@ async def test_a_cancelled_send_is_recorded_as_cancelled(path):
 
 
 async def test_the_key_the_signature_and_the_idempotency_key_are_hidden(path, caplog):
-    """In short; the rest is in the tests of the redactor."""
+    """The other secrets are in the tests of the redactor."""
     caplog.set_level("DEBUG")
     secrets = ["c2lnbmF0dXJlMQ", "tok-en-1234567", "vg1-" + "a" * 40]
     inner = in_turn(

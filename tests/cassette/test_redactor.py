@@ -1,4 +1,4 @@
-"""What the redactor hides, what it leaves alone, and that an answer still leads to the next request."""
+"""What the redactor hides and what it does not, and that a redacted response still leads to the next request."""
 
 import json
 import re
@@ -360,7 +360,7 @@ HOP = f"{ELSEWHERE}/hop?sig=hOp1hOp2hOp3"
 
 
 class Service:
-    """Answers a whole journey; a link is good once the one before it was refused."""
+    """A service for a complete order; a link is valid once the one before it was refused."""
 
     def __init__(self) -> None:
         self.refused = 0

@@ -1,4 +1,4 @@
-"""A replay: no network, no journal that lasts, and whole journeys."""
+"""A replay: complete orders, without a network and without a durable journal."""
 
 import asyncio
 import gc
@@ -83,7 +83,7 @@ def no_network(monkeypatch):
 
 
 async def journey(client: Client, folder: Path, picture: bytes) -> dict[str, object]:
-    """Everything that a client does in a day."""
+    """One call of each kind."""
     catalog = await client.models.list()
     balance = (await client.account.get()).balance
     asset = await client.files.upload(picture)
@@ -186,7 +186,7 @@ CONTENT = "/openapi/v1/videos/task-1/content"
 
 
 def content_service(*links: str):
-    """Each time the content is asked for, the next link."""
+    """The next link for each request of the content."""
     left = list(links)
 
     def script(seen):
@@ -351,7 +351,7 @@ async def test_a_body_that_is_not_read_to_its_end_leaks_nothing(path):
 
 @define
 class Work:
-    """How many functions were called inside of the block."""
+    """The number of function calls within the block."""
 
     calls: int = 0
 
@@ -370,7 +370,7 @@ class Work:
 
 
 async def work_of(replay: ReplayTransport, request: Request, times: int) -> int:
-    """How many functions are called to play so many answers."""
+    """The number of function calls for so many replayed responses."""
     with Work() as work:
         for _ in range(times):
             async with await replay.send(request) as response:

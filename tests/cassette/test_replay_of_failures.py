@@ -1,4 +1,4 @@
-"""What went wrong when it was recorded goes wrong in the same way when it is played: same class, same evidence."""
+"""Recorded failures are replayed with the same class and the same evidence."""
 
 import asyncio
 import contextlib
@@ -71,7 +71,7 @@ def path(tmp_path: Path) -> Path:
 
 
 async def evidence(transport: Transport, request: Request) -> tuple[object, ...]:
-    """How a send fails, and what the probe knows then."""
+    """The error of a send, and the evidence of its probe."""
     probe = Probe()
     with pytest.raises(TransportError) as caught:
         async with await transport.send(request, probe=probe) as response:
@@ -212,7 +212,7 @@ async def test_a_cassette_with_failures_is_valid_and_readable(path):
 
 
 async def create(client: Client) -> tuple[object, ...]:
-    """How a create ends, with everything that is recorded about it."""
+    """The outcome of a create, with its order in the journal."""
     try:
         receipt = await client.videos.create(**FIELDS, order_id="order-1", validate=False)
     except CreateError as error:
@@ -260,7 +260,7 @@ async def test_a_create_has_the_same_outcome_in_a_replay(path, behaviour, kind):
 
 
 class _Guarded(Holding):
-    """Real sockets, and a clock of its own that stands still while they work."""
+    """Real sockets, with a virtual clock that stops while they work."""
 
     honours_gate = True
 

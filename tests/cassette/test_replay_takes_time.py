@@ -1,4 +1,4 @@
-"""What took long when it was recorded takes as long in a replay, of virtual time."""
+"""Recorded times pass in a replay as virtual time."""
 
 import asyncio
 
@@ -15,7 +15,7 @@ TASK = {"id": "task-1", "status": "running"}
 
 
 class Slow(FakeTransport):
-    """Answers each request after a time of its own clock, or fails after it."""
+    """Responds or fails after a time on its virtual clock."""
 
     def __init__(self, *seconds: float, fails: bool = False) -> None:
         self.clock = VirtualClock()

@@ -1,4 +1,4 @@
-"""Time in a replay: it passes only when everybody waits for it, and in exact order."""
+"""Virtual time in a replay: it passes only when all tasks wait, and in exact order."""
 
 import asyncio
 import io
@@ -36,7 +36,7 @@ def path(tmp_path: Path) -> Path:
 
 @define
 class Watched:
-    """Another transport, and when it was asked for what."""
+    """A transport that notes the requests and their times."""
 
     inner: Transport
     clock: VirtualClock
@@ -61,7 +61,7 @@ def watched(path: Path) -> Watched:
 
 
 def by_hand(path: Path, answers: dict[str, list[str]], *, base: str = HERE) -> None:
-    """A cassette of polls: the states that each task had, one after the other."""
+    """A cassette of polls with the successive states of each task."""
     longest = max(map(len, answers.values()))
     interactions = []
     for n in range(longest):

@@ -1,4 +1,4 @@
-"""Which request gets which answer, and what is said of one that gets none."""
+"""Which response a request gets, and the error for a request that gets none."""
 
 import asyncio
 import json
@@ -195,7 +195,7 @@ async def test_a_slow_first_and_a_fast_second_request_get_their_own_responses(pa
 
 
 async def live_and_played(path: Path, seed: int) -> tuple[list[int], list[int]]:
-    """The answers of five different creates and two equal reads, which come in an order of this seed's."""
+    """The responses of five different creates and two equal reads, received in an order that depends on the seed."""
     chance = random.Random(seed)  # noqa: S311 - repeatable
     delays = [chance.random() for _ in range(7)]
     clock = VirtualClock()

@@ -1,4 +1,4 @@
-"""Nothing secret is shown, in whatever form it comes."""
+"""Messages show no secret, in whatever encoding."""
 
 import base64
 import html

@@ -1,4 +1,4 @@
-"""One pseudonym for one secret, however it is written, and however many there are."""
+"""One pseudonym per secret, in every encoding, for any number of secrets."""
 
 import gc
 import json
@@ -164,7 +164,7 @@ def test_a_value_that_was_not_written_is_not_late():
 
 
 def calls_of(work) -> int:
-    """How many functions are called, and generators resumed."""
+    """The number of function calls and resumed generators."""
     count = 0
 
     def tell(_: object, event: str, __: object) -> None:
@@ -187,7 +187,7 @@ KINDS = ["%07d-mixed-kX9", "sk-live-mixed-%07d", "eyJhbGciOiJIUzI1NiJ9.%07d.kX9"
 
 @cache
 def holding(count: int, value: str) -> Secrets:
-    """So many values of one kind, which may begin alike. It is made once: what is added to it is one more."""
+    """So many values of one kind, optionally with a common beginning. Cached: callers add at most one value."""
     secrets = Secrets()
     for number in range(count):
         secrets.hide(value % (number * 7919 % 1_000_003), "token")
