@@ -71,6 +71,21 @@ def test_a_location_is_redacted_as_an_address(redactor):
     assert pair == ("location", f"{ELSEWHERE}/v/1.mp4?exp={FOREVER}&sig=REDACTED-sig-1")
 
 
+@pytest.mark.parametrize(
+    "header",
+    [
+        {"Authorization": "Bearer Zq7-secret-k9"},
+        {"Authorization": "Basic bWU6WnE3LXNlY3JldC1rOQ=="},
+        {"Cookie": "a=1; sid=Zq7-secret-k9"},
+        {"Set-Cookie": "sid=Zq7-secret-k9; Path=/"},
+        {"X-Api-Key": "Zq7-secret-k9"},
+    ],
+)
+def test_a_secret_in_a_header_is_hidden_everywhere_else_too(redactor, header):
+    assert redactor.headers(make_headers(header)) == ()
+    assert "Zq7" not in redactor.text("refused for Zq7-secret-k9")
+
+
 def test_request_ids_have_different_pseudonyms(redactor):
     given = make_headers([("X-Request-Id", "req-17"), ("X-Request-Id", "req-18"), ("X-Request-Id", "req-17")])
     assert [value for _, value in redactor.headers(given)] == [f"REDACTED-request-{number}" for number in (1, 2, 1)]

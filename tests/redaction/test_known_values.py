@@ -92,6 +92,7 @@ def test_a_long_row_of_escape_sequences_is_not_split_within_a_character():
     assert letters_of(quote("é船" * 3000)) == unicodedata.normalize("NFKD", "é船").replace("\u0301", "") * 3000
     units = "".join(f"\\u{unit:04x}" for char in "\U0001d400b" * 3000 for unit in utf_16(char))
     assert letters_of(units) == "ab" * 3000
+    assert letters_of("E\u0301 x" * 30_000) == "ex" * 30_000
 
 
 def utf_16(char: str) -> list[int]:

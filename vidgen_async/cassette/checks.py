@@ -24,7 +24,7 @@ CASSETTES = "cassettes"
 #: The names of files that are written while recording, and of older recordings that did not end.
 UNFINISHED = re.compile(r".*\.json\.part(?:\.old\d*)?")
 
-#: The begin of a cassette; one that is damaged after it still counts as a cassette.
+#: The beginning of a cassette; a file that is damaged after it still counts as one.
 _BEGINNING = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"format"\s*:\s*"' + FORMAT.encode() + rb'"')
 _NAMED_BLOB = re.compile(rb'"blob"\s*:\s*"([^"\\]+)"')
 _NOT_ENTERED = frozenset({"node_modules", "site-packages", "__pycache__"})

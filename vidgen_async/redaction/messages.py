@@ -23,12 +23,12 @@ MOST_HEADERS = 60
 LONGEST_VALUE = 300
 _LEAST_BASE64 = 200
 
-# What stands in quotes after the word; an apostrophe ends nothing.
+# The text in quotes after the word; an apostrophe does not end it.
 _QUOTED_PROMPT = re.compile(
     r"(\bprompt\\{0,8}[\"']?\s{0,2}[:=]?\s{0,2}\\{0,8}[\"'\u2018\u201c])(?:(?![\"'\u2019\u201d](?!\w)).){1,2000}",
     re.IGNORECASE | re.DOTALL,
 )
-# A password may hold a slash that was not encoded.
+# A password may contain a slash that was not encoded.
 _USERINFO = re.compile(r"(\w://)(?:[^/@\s\"']+|[^/@:\s\"']{0,256}:(?!\d{1,5}/)[^@\s\"']{0,256})@")
 _AUTHORIZATION = re.compile(r"\b(Bearer|Basic)\s+[\w.~+/=-]+", re.IGNORECASE)
 _DATA_URI = re.compile(r"data:([\w.+-]+/[\w.+-]+)?[^,\s\"']{0,80},[\w+/=%-]*", re.IGNORECASE)

@@ -15,7 +15,7 @@ _PAIR = re.compile(
 )
 _IN_QUERY = re.compile(r"[^&;#\s\"'<>\\]*")
 _BARE = re.compile(r"[^\s&\"'<>\\]+")
-#: An apostrophe within a word ends nothing.
+#: An apostrophe within a word does not end the value.
 _QUOTED = {
     '"': re.compile(r'(?:[^"\\]|\\.)*', re.DOTALL),
     "'": re.compile(r"(?:[^'\\]|\\.|'(?=\w))*", re.DOTALL),
@@ -61,7 +61,7 @@ def _is_in_query(match: re.Match[str]) -> bool:
 
 
 def _may_be_secret(match: re.Match[str]) -> bool:
-    """What the name tells, before its value is looked for."""
+    """Whether the name alone permits that the value is a secret."""
     name = _name_of(match)
     match kind_of(name):
         case Kind.EXPIRY:
