@@ -2,6 +2,7 @@
 
 import logging
 import re
+from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -60,12 +61,14 @@ class Recorder:
         """Return the next ordinal, for this request. Nothing is awaited, so that the ordinals are in the order in which
         the requests began."""
         if self._began is None:
+            for interaction in () if self._before is None else self._before.interactions:
+                self.redactor.secrets.reserve(str(interaction_form(interaction)))
             try:
-                self._begin()
+                self.part.open(self._meta(), is_append=self._before is not None)
             except CassetteError as error:
-                self.record_failure(error)
+                self._record_failure(error)
                 raise
-            self._broken = None
+            self._began, self._broken = self.clock.now(), None
         self.redactor.learn(request)
         self._note_base_url(request)
         self._count += 1
@@ -83,15 +86,15 @@ class Recorder:
         )
         self._write_before(request, {"e": "open", "n": n, "op": request.op, "request": request_form(recorded)})
 
-    def write_outcome(self, line: dict[str, Any]) -> None:
+    def write_outcome(self, make_line: Callable[[], dict[str, Any]]) -> None:
         """Write an outcome to the part file, unless the recording is over. A failure is raised by :meth:`publish`: the
         caller's response is never lost because of it."""
         if self._is_over:
             return
         try:
-            self._write(line)
+            self._write(make_line())
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller's response must not be lost because of it
-            self.record_failure(error)
+            self._record_failure(error)
 
     def _write_before(self, request: Request, line: dict[str, Any]) -> None:
         """Before the request is sent: CassetteError when it cannot be written."""
@@ -129,7 +132,7 @@ class Recorder:
                 (blobs / name).unlink(missing_ok=True)
         return found
 
-    def record_failure(self, error: Exception) -> None:
+    def _record_failure(self, error: Exception) -> None:
         """The recording is incomplete: nothing can be published any more."""
         if self._broken is None and not self._is_over:
             self._broken = error
@@ -164,13 +167,6 @@ class Recorder:
         """End the recording; its file stays."""
         self._is_over = True
         self.part.close()
-
-    def _begin(self) -> None:
-        if self._before is not None:
-            for interaction in self._before.interactions:
-                self.redactor.secrets.reserve(str(interaction_form(interaction)))
-        self.part.open(self._meta(), is_append=self._before is not None)
-        self._began = self.clock.now()
 
     def _meta(self) -> Meta:
         try:

@@ -224,7 +224,7 @@ class InteractionRecorder:
         self.active.discard(self)
         if self._is_written and not self._is_over:
             self._is_over = True
-            self.recorder.write_outcome({"e": "drop", "n": self.n})
+            self.recorder.write_outcome(lambda: {"e": "drop", "n": self.n})
 
     def finish(self, failure: Failure | None, how: str | None = None) -> None:
         """Record the outcome. ``how`` a body that is incomplete without an error ended: closed early, or cancelled."""
@@ -233,12 +233,7 @@ class InteractionRecorder:
             return
         self._is_over = True
         times = times_form(self.started, self.answered, self.recorder.elapsed)
-        try:
-            outcome = self._outcome(failure, how)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the caller's response must not be lost because of it
-            self.recorder.record_failure(error)
-            return
-        self.recorder.write_outcome({"e": "done", "n": self.n, "t": times, **outcome})
+        self.recorder.write_outcome(lambda: {"e": "done", "n": self.n, "t": times, **self._outcome(failure, how)})
 
     def _outcome(self, failure: Failure | None, how: str | None) -> dict[str, Any]:
         if self._status is None:

@@ -83,12 +83,9 @@ class Redactor:
 
     def learn(self, request: Request) -> None:
         """Learn the secrets and the service's origin from the headers of a request."""
-        headers = request.headers
-        if self.origin is None and "Authorization" in headers:
+        if self.origin is None and "Authorization" in request.headers:
             self.origin = str(request.url.origin())
-        for name, value in headers.items():
-            if kind_of_header(name) is HeaderKind.SECRET:
-                self._learn_header(name.lower(), value)
+        self.headers(request.headers)
 
     def headers(self, headers: Headers) -> Pairs:
         """The headers to record; names in lower case, order and duplicates unchanged."""
