@@ -109,6 +109,16 @@ async def test_unknown_fields_are_preserved_when_a_cassette_is_written_again(pat
     assert found["from_the_future"] == {"kept": [1, 2]}
 
 
+async def test_an_error_beside_an_empty_response_is_valid(path):
+    await record(path, counting(), [ask()])
+    data = cassette_of(path)
+    data["interactions"][0] |= {"response": None, "error": {"type": "ConnectionLostError", "delivery": "maybe_sent"}}
+    data["interactions"][0]["error"]["phase"] = "wait"
+    path.write_text(json.dumps(data), "utf-8")
+
+    assert load(path).interactions[0].failure.type == "ConnectionLostError"
+
+
 async def test_the_error_for_a_newer_version_names_both_versions(path):
     await record(path, counting(), [ask()])
     path.write_text(path.read_text("utf-8").replace('"version": 1', '"version": 2'), "utf-8")

@@ -197,10 +197,11 @@ def _is_address(text: object) -> bool:
 
 def _unknown(data: dict[str, Any]) -> dict[str, Any]:
     """The unknown fields of an interaction and of its parts."""
-    unknown = {} if data.keys() <= _FIELDS else {name: data[name] for name in data if name not in _FIELDS}
+    unknown = {name: value for name, value in data.items() if name not in _FIELDS}
     for part, known in _KNOWN.items():
-        if part in data and not data[part].keys() <= known:
-            unknown[part] = {name: data[part][name] for name in data[part] if name not in known}
+        more = {name: value for name, value in (data.get(part) or {}).items() if name not in known}
+        if more:
+            unknown[part] = more
     return unknown
 
 
