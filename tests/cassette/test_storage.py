@@ -23,9 +23,10 @@ from tests.cassette.planted_secrets import (
     told_by,
 )
 from tests.cassette.sample_cassettes import BASE, LINK, boat, changed, create, document, look, save, save_part
-from vidgen_async.cassette import Cassette, Document, RecordedRequest, load, recover, scan
+from vidgen_async.cassette import Cassette, Document, Finding, RecordedRequest, load, recover, scan
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import CassetteBusyError, CassetteError, CassetteSecretError
+from vidgen_async.redaction.pseudonyms import Secrets
 from vidgen_async.transports import FakeTransport, RecordingTransport
 
 SECRET = "Zq7-planted-kX9"
@@ -101,6 +102,13 @@ def test_a_scan_reports_a_secret_that_is_a_name_without_showing_it():
 def test_a_scan_of_a_cassette_without_secrets_finds_nothing(body):
     assert scan(document(look(1, body=body))) == []
     assert scan(boat()) == []
+
+
+def test_a_scan_finds_the_known_secrets_of_a_recording():
+    secrets = Secrets()
+    secrets.hide("ordinary words", "given")
+    found = scan(document(look(1, body={"text": "some ordinary words in a text"})), secrets)
+    assert found == [Finding("/interactions/0/response/body/text", "known value")]
 
 
 def test_a_scan_finds_a_secret_in_inline_bytes():
