@@ -582,3 +582,16 @@ async def test_a_request_made_from_a_redacted_address_matches_its_interaction(pa
     first, second = interactions_of(path)
     assert first["response"]["body"]["json"]["video_url"] == second["request"]["url"]
     assert "c2lnbmF0dXJl" not in path.read_text("utf-8")
+
+
+async def test_an_interaction_that_matches_with_and_without_its_secret_is_replayed_once(path):
+    await record(path, counting(), [ask("/files?token=first-secret"), ask("/files?token=second-secret")])
+    first, second = (interaction["request"]["url"] for interaction in interactions_of(path))
+    replay = ReplayTransport(path)
+
+    assert first != second
+    assert await answer(replay, ask(first)) == 1
+    assert await answer(replay, ask("/files?token=another-secret")) == 2
+    with pytest.raises(CassetteExhaustedError):
+        await replay.send(ask("/files?token=another-secret"))
+    assert replay.played == [1, 2]
