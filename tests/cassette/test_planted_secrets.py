@@ -246,6 +246,11 @@ def test_a_number_that_is_a_secret_is_hidden():
     assert not leaks(everything, "918273645")
 
 
+def test_a_number_that_turns_out_to_be_a_secret_is_removed_from_the_part_file():
+    everything = recorded([said({"a": [918273645]}), said({"pin": 918273645})])
+    assert not leaks(everything, "918273645")
+
+
 def test_a_number_that_was_given_as_a_secret_is_hidden():
     everything = recorded([said({"a": {"b": 918273645}}), sent([918273645])], secrets=["918273645"])
     assert not leaks(everything, "918273645")

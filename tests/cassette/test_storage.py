@@ -27,7 +27,7 @@ from vidgen_async.cassette import Cassette, Document, Finding, RecordedRequest, 
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import CassetteBusyError, CassetteError, CassetteSecretError
 from vidgen_async.redaction.pseudonyms import Secrets
-from vidgen_async.transports import FakeTransport, RecordingTransport
+from vidgen_async.transports import AppendingTransport, FakeTransport, RecordingTransport
 
 SECRET = "Zq7-planted-kX9"
 TOKEN = "sk-live-aB3dE5fG7hI9jK1lM3"
@@ -218,6 +218,20 @@ async def test_bytes_without_the_value_that_is_learnt_late_are_unchanged(path):
     transport.publish()
     await transport.aclose()
     assert (path.parent / "blobs" / load(path).interactions[0].body["blob"]).read_bytes() == data
+
+
+async def test_a_value_on_the_old_cassette_that_is_a_secret_now_is_hidden_when_it_is_appended_to(path):
+    save(path, document(look(1, body={"text": "some ordinary words in a text"})))
+
+    async def service(_):
+        return answered()
+
+    transport = AppendingTransport(FakeTransport(service), Cassette(path, secrets=["ordinary words"]))
+    async with await transport.send(asked()) as response:
+        await response.read()
+    await transport.aclose()
+
+    assert load(path).interactions[0].body == {"text": "some REDACTED-given-1 in a text"}
 
 
 async def test_a_blob_that_another_cassette_references_is_not_removed(path):

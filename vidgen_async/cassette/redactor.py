@@ -226,6 +226,7 @@ class Redactor:
         if kind is Kind.SECRET:
             return self._hide(str(value), name)
         shown = self.secrets.replace(str(value))
+        self.secrets.note_written(shown)
         return value if shown == str(value) else shown
 
     def _string(self, value: str, name: str, *, is_request: bool) -> str:
