@@ -71,6 +71,7 @@ def test_a_known_value_is_hidden_in_every_form(form):
         ("token=abc-def", "abc-def"),
         ("access_token = abc-def", "abc-def"),
         ("api_key: 'abc-def'", "abc-def"),
+        ('token: ("abc-def")', "abc-def"),
         ('{\\"api-key\\": \\"abc-def\\"}', "abc-def"),
         ("{'password': 'abc-def'}", "abc-def"),
         ("exp=1790000000 sig=a%2Bb", "a%2Bb"),

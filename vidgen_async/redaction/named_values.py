@@ -9,7 +9,7 @@ from vidgen_async.redaction.secret_names import Kind, is_credential, is_word, ki
 _QUOTE = r"\\{0,16}(?:[\"']|&(?:quot|apos|#34|#39);)"
 _NAME = r"[\w.%-]++(?:\[[\w-]{0,32}\])*+"
 _PAIR = re.compile(
-    rf"(?P<query>[?&;](?:amp;)?)?(?<![\w.%-])(?P<name>{_NAME})(?P<end>{_QUOTE})?\s{{0,3}}(?P<mark>[:=])\s{{0,3}}"
+    rf"(?P<query>[?&;](?:amp;)?)?(?<![\w.%-])(?P<name>{_NAME})(?P<end>{_QUOTE})?\s{{0,3}}(?P<mark>[:=])[\s(]{{0,3}}"
     rf"(?P<quote>{_QUOTE})?(?:(?:Bearer|Basic|Digest|Token)\s{{1,3}})?+",
     re.IGNORECASE,
 )
