@@ -150,7 +150,7 @@ def sent(value: Any) -> Exchange:
     return Exchange(asked("/videos", method="POST", body=json.dumps(value)), answered())
 
 
-async def in_pieces(*pieces: bytes, error: Exception | None = None) -> AsyncIterator[bytes]:
+async def in_chunks(*pieces: bytes, error: Exception | None = None) -> AsyncIterator[bytes]:
     for piece in pieces:
         yield piece
     if error is not None:
@@ -178,7 +178,7 @@ def _segment(text: str) -> str:
 
 def _broken(text: str) -> Exchange:
     error = BodyError(f"the body broke off after {text}", received=3)
-    return Exchange(asked(), answered(in_pieces(b'{"a": "' + in_utf8(text), error=error)))
+    return Exchange(asked(), answered(in_chunks(b'{"a": "' + in_utf8(text), error=error)))
 
 
 def _failing(message: str, cause: str = "") -> Exchange:
@@ -194,12 +194,12 @@ def _split(text: str) -> tuple[bytes, bytes]:
 
 def _split_text(text: str) -> Exchange:
     first, second = _split(text)
-    return Exchange(asked(), answered(in_pieces(b"bad key " + first, second + b" there"), kind="text/plain"))
+    return Exchange(asked(), answered(in_chunks(b"bad key " + first, second + b" there"), kind="text/plain"))
 
 
 def _split_binary(text: str) -> Exchange:
     first, second = _split(text)
-    return Exchange(asked(), answered(in_pieces(b"\0\xff" * 2000 + first, second + b"\xff" * 99), kind="video/mp4"))
+    return Exchange(asked(), answered(in_chunks(b"\0\xff" * 2000 + first, second + b"\xff" * 99), kind="video/mp4"))
 
 
 PLACES: dict[str, Callable[[str], Exchange]] = {
@@ -263,7 +263,7 @@ PLACES: dict[str, Callable[[str], Exchange]] = {
 
 
 @frozen
-class Left:
+class RecordingOutput:
     """The output of a recording: unexpected errors, and where everything was written."""
 
     directory: Path
@@ -282,12 +282,12 @@ class Left:
 
     def everything(self) -> dict[str, bytes]:
         """All files and logs of the recording, now and before it was published."""
-        told = {"errors": in_utf8("\n".join(map(told_by, self.errors))), "logs": in_utf8("\n".join(self.logs))}
+        told = {"errors": in_utf8("\n".join(map(text_of_error, self.errors))), "logs": in_utf8("\n".join(self.logs))}
         before = {f"{name} (before publishing)": data for name, data in self.before.items()}
         return files_in(self.directory) | before | told
 
 
-def told_by(error: BaseException) -> str:
+def text_of_error(error: BaseException) -> str:
     return f"{error!r} {vars(error)!r}\n{''.join(traceback.format_exception(error))}"
 
 
@@ -311,7 +311,7 @@ def all_logs() -> Iterator[list[str]]:
         logger.setLevel(level)
 
 
-async def record(exchanges: Sequence[Exchange], directory: Path, **settings: Any) -> Left:
+async def record(exchanges: Sequence[Exchange], directory: Path, **settings: Any) -> RecordingOutput:
     """Record the exchanges one after the other, and publish."""
     outcomes = iter([exchange.outcome for exchange in exchanges])
 
@@ -321,7 +321,7 @@ async def record(exchanges: Sequence[Exchange], directory: Path, **settings: Any
             raise outcome
         return outcome
 
-    left = Left(directory)
+    left = RecordingOutput(directory)
     inner = FakeTransport(service)
     inner.clock = VirtualClock()
     with all_logs() as lines:

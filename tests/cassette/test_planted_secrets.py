@@ -19,7 +19,7 @@ from tests.cassette.planted_secrets import (
     SECRETS,
     SPELLINGS,
     Exchange,
-    Left,
+    RecordingOutput,
     all_logs,
     answered,
     asked,
@@ -27,7 +27,7 @@ from tests.cassette.planted_secrets import (
     record,
     said,
     sent,
-    told_by,
+    text_of_error,
 )
 from vidgen_async.cassette import Cassette, recover, scan
 from vidgen_async.errors import CassetteError
@@ -62,7 +62,7 @@ def quickly(examples: int) -> settings:
 def recorded(exchanges: list[Exchange], **facts: Any) -> dict[str, bytes]:
     """All files and logs of a successful recording, before and after it was published."""
     with tempfile.TemporaryDirectory() as name:
-        left: Left = asyncio.run(record(exchanges, Path(name), **facts))
+        left: RecordingOutput = asyncio.run(record(exchanges, Path(name), **facts))
         assert not left.errors
         assert left.path.exists()
         return left.everything()
@@ -300,7 +300,7 @@ def test_a_miss_shows_no_secret_of_the_request(tmp_path):
             try:
                 await transport.send(place(SECRET).request)
             except CassetteError as error:
-                told.append(f"{name}: {told_by(error)}")
+                told.append(f"{name}: {text_of_error(error)}")
         await transport.aclose()
         return told
 

@@ -20,7 +20,7 @@ from tests.cassette.planted_secrets import (
     picture,
     said,
     sent,
-    told_by,
+    text_of_error,
 )
 from tests.cassette.sample_cassettes import BASE, LINK, boat, changed, create, document, look, save, save_part
 from vidgen_async.cassette import Cassette, Document, Finding, RecordedRequest, load, recover, scan
@@ -132,7 +132,7 @@ async def test_a_recording_with_a_secret_is_not_published_and_nothing_changes(pa
 
     assert caught.value.where == "/interactions/0/response/body/json/a"
     assert "/interactions/0/response/body/json/a" in str(caught.value)
-    assert not leaks({"error": told_by(caught.value), "logs": "\n".join(lines)}, SECRET)
+    assert not leaks({"error": text_of_error(caught.value), "logs": "\n".join(lines)}, SECRET)
     assert not transport.is_published
     assert files_in(path.parent) == before | {part.name: kept}
     transport.give_up()
@@ -148,7 +148,7 @@ def test_a_recovered_recording_with_a_secret_is_not_published(path):
         recover(part).publish()
 
     assert caught.value.where == "/interactions/2/response/body/json/sig"
-    assert not leaks({"error": told_by(caught.value)}, SECRET)
+    assert not leaks({"error": text_of_error(caught.value)}, SECRET)
     assert files_in(path.parent) == before | {part.name: part.read_bytes()}
 
 
