@@ -322,8 +322,6 @@ class Redactor:
         return hide_secrets(text, self._hidden_prompts) != hide_secrets(text)
 
     def _url_in_text(self, found: str) -> str:
-        if "\\" not in found:
-            return self.url(found)
         plain = found.replace("\\/", "/")
         redacted = self.url(plain)
         return found if redacted == plain else redacted
