@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Iterator
-from operator import eq
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -34,7 +33,7 @@ def explain_miss(key: Key, op: str, path: Path, known: Iterable[Key]) -> Cassett
 
 def _likeness(one: Key, other: Key) -> float:
     (host, path, query), (other_host, other_path, other_query) = _split(one[1]), _split(other[1])
-    common = sum(map(eq, path, other_path))
+    common = sum(a == b for a, b in zip(path, other_path, strict=False))
     return (
         4.0 * (one[0] == other[0])
         + 2.0 * (host == other_host)
