@@ -1,4 +1,4 @@
-"""Secrets, spellings, places, and the search for what is left of them.
+"""Secrets, their encodings, the places where they occur, and the search for them in what was written.
 
 The search knows nothing of how the package hides: it reads every file that is there in many ways, and looks for every
 spelling of the secret.
@@ -108,7 +108,7 @@ SECRETS = st.one_of(PLAIN_SECRETS, _marked(_ODD, longest=30), st.just(f"{MARK}{'
 
 @frozen
 class Exchange:
-    """A request and what the service does about it."""
+    """A request and the outcome of the service."""
 
     request: Request
     outcome: BufferedResponse | Exception
@@ -150,7 +150,7 @@ def sent(value: Any) -> Exchange:
     return Exchange(asked("/videos", method="POST", body=json.dumps(value)), answered())
 
 
-async def in_pieces(*pieces: bytes, error: Exception | None = None) -> AsyncIterator[bytes]:
+async def in_chunks(*pieces: bytes, error: Exception | None = None) -> AsyncIterator[bytes]:
     for piece in pieces:
         yield piece
     if error is not None:
@@ -168,7 +168,7 @@ def picture(text: str) -> bytes:
 
 
 def _in_url(text: str) -> str:
-    """As far as it cannot stand in a URL, percent-encoded."""
+    """Percent-encode what is invalid in a URL."""
     return quote(text, safe="%&+=/-_.~;:!'(),?")
 
 
@@ -178,7 +178,7 @@ def _segment(text: str) -> str:
 
 def _broken(text: str) -> Exchange:
     error = BodyError(f"the body broke off after {text}", received=3)
-    return Exchange(asked(), answered(in_pieces(b'{"a": "' + in_utf8(text), error=error)))
+    return Exchange(asked(), answered(in_chunks(b'{"a": "' + in_utf8(text), error=error)))
 
 
 def _failing(message: str, cause: str = "") -> Exchange:
@@ -194,12 +194,12 @@ def _split(text: str) -> tuple[bytes, bytes]:
 
 def _split_text(text: str) -> Exchange:
     first, second = _split(text)
-    return Exchange(asked(), answered(in_pieces(b"bad key " + first, second + b" there"), kind="text/plain"))
+    return Exchange(asked(), answered(in_chunks(b"bad key " + first, second + b" there"), kind="text/plain"))
 
 
 def _split_binary(text: str) -> Exchange:
     first, second = _split(text)
-    return Exchange(asked(), answered(in_pieces(b"\0\xff" * 2000 + first, second + b"\xff" * 99), kind="video/mp4"))
+    return Exchange(asked(), answered(in_chunks(b"\0\xff" * 2000 + first, second + b"\xff" * 99), kind="video/mp4"))
 
 
 PLACES: dict[str, Callable[[str], Exchange]] = {
@@ -263,8 +263,8 @@ PLACES: dict[str, Callable[[str], Exchange]] = {
 
 
 @frozen
-class Left:
-    """What a recording left behind: errors that are not the service's own, and where everything is."""
+class RecordingOutput:
+    """The output of a recording: unexpected errors, and where everything was written."""
 
     directory: Path
     errors: list[Exception] = field(factory=list)
@@ -281,13 +281,13 @@ class Left:
         return self.path.read_text("utf-8")
 
     def everything(self) -> dict[str, bytes]:
-        """All that anybody can see of the recording, now and before it was published."""
-        told = {"errors": in_utf8("\n".join(map(told_by, self.errors))), "logs": in_utf8("\n".join(self.logs))}
+        """All files and logs of the recording, now and before it was published."""
+        told = {"errors": in_utf8("\n".join(map(text_of_error, self.errors))), "logs": in_utf8("\n".join(self.logs))}
         before = {f"{name} (before publishing)": data for name, data in self.before.items()}
         return files_in(self.directory) | before | told
 
 
-def told_by(error: BaseException) -> str:
+def text_of_error(error: BaseException) -> str:
     return f"{error!r} {vars(error)!r}\n{''.join(traceback.format_exception(error))}"
 
 
@@ -311,7 +311,7 @@ def all_logs() -> Iterator[list[str]]:
         logger.setLevel(level)
 
 
-async def record(exchanges: Sequence[Exchange], directory: Path, **settings: Any) -> Left:
+async def record(exchanges: Sequence[Exchange], directory: Path, **settings: Any) -> RecordingOutput:
     """Record the exchanges one after the other, and publish."""
     outcomes = iter([exchange.outcome for exchange in exchanges])
 
@@ -321,7 +321,7 @@ async def record(exchanges: Sequence[Exchange], directory: Path, **settings: Any
             raise outcome
         return outcome
 
-    left = Left(directory)
+    left = RecordingOutput(directory)
     inner = FakeTransport(service)
     inner.clock = VirtualClock()
     with all_logs() as lines:
@@ -354,7 +354,7 @@ _GZIP = b"\x1f\x8b\x08"
 
 
 def leaks(texts: dict[str, bytes] | dict[str, str], secret: str) -> list[str]:
-    """Where which spelling of the secret is."""
+    """Where the secret was found, and in which encoding."""
     wanted = spellings_of(secret)
     found = []
     for name, text in texts.items():
@@ -364,7 +364,7 @@ def leaks(texts: dict[str, bytes] | dict[str, str], secret: str) -> list[str]:
 
 
 def spellings_of(secret: str) -> dict[str, str]:
-    """In small letters; of Base64 only what depends on the secret alone."""
+    """In lower case; of Base64 only the characters that depend on nothing but the secret."""
     spelt = {how: spell(secret) for how, spell in SPELLINGS.items() if "Base64" not in how}
     data = in_utf8(secret)
     for shift, first in enumerate((0, 2, 3)):
@@ -376,7 +376,7 @@ def spellings_of(secret: str) -> dict[str, str]:
 
 
 def _readings(data: bytes) -> list[str]:
-    """The data as texts in small letters, with escapes resolved and without."""
+    """The data as texts in lower case, with and without escapes."""
     pieces = [data, *(base64.b64decode(match) for match in _BASE64_FIELD.findall(data))]
     pieces += [inner for piece in pieces if _GZIP in piece for inner in _unzipped(piece)]
     texts = {piece.decode(codec, "replace") for piece in pieces for codec in ("utf-8", "latin-1")}

@@ -1,4 +1,4 @@
-"""What the tests of recording and replay share: services made of functions, requests, ways to record and to play."""
+"""Helpers for tests of recording and replay: fake services, requests, and functions that record and replay."""
 
 import json
 import random
@@ -29,7 +29,7 @@ OPS = {"/account": "account.get", "/models": "models.list", "/files": "files.cre
 
 
 def ask(path: str = "/videos/task-1", *, method: str = "GET", body: Any = None, op: str = "") -> Request:
-    """A request to the service; ``body`` is JSON, bytes, or a body of its own."""
+    """A request to the service; ``body`` is JSON, bytes, or a body object."""
     op = op or OPS.get(path.partition("?")[0], "videos.get")
     if body is not None and not hasattr(body, "open"):
         body = BytesBody(body if isinstance(body, bytes) else json.dumps(body).encode())
@@ -43,7 +43,7 @@ def post(body: Any, path: str = "/videos") -> Request:
 
 
 def says(value: Any, status: int = 200, **headers: str) -> BufferedResponse:
-    """An answer: JSON, or bytes as they are."""
+    """A response with JSON or bytes."""
     named = {name.replace("_", "-"): text for name, text in headers.items()}
     body = value if isinstance(value, bytes) else json.dumps(value).encode()
     return BufferedResponse(status, body, headers=make_headers({"Content-Type": "application/json"} | named))
@@ -58,7 +58,7 @@ async def body_of(request: Request) -> bytes:
 
 
 def in_turn(*answers: Any) -> FakeTransport:
-    """Answers one after the other: a response, something that makes one, or an exception."""
+    """Return the outcomes in order: a response, a function that makes one, or an exception."""
     left = list(answers)
 
     async def handle(_: Request) -> BufferedResponse:
@@ -71,7 +71,7 @@ def in_turn(*answers: Any) -> FakeTransport:
 
 
 def counting() -> FakeTransport:
-    """Says for each request how many there were."""
+    """Responds with the number of requests so far."""
     asked = []
 
     async def handle(request: Request) -> BufferedResponse:
@@ -83,7 +83,7 @@ def counting() -> FakeTransport:
 
 @define
 class Timed:
-    """A transport with a virtual clock of its own, which a client takes for its own."""
+    """A transport with a virtual clock, which its client uses."""
 
     inner: Transport
     clock: VirtualClock = field(factory=VirtualClock)
@@ -106,7 +106,7 @@ async def value(transport: Transport, request: Request) -> Any:
 
 
 async def record(path: Path | Cassette, inner: Transport, requests: Iterable[Request]) -> None:
-    """Send the requests one after the other, read the answers, and publish."""
+    """Send the requests in order, read the responses, and publish."""
     transport = RecordingTransport(inner, path)
     for request in requests:
         await read(transport, request)
@@ -115,7 +115,7 @@ async def record(path: Path | Cassette, inner: Transport, requests: Iterable[Req
 
 @asynccontextmanager
 async def client_on(transport: Transport, **options: Any) -> AsyncIterator[Client]:
-    """A client of the service that the transport has recorded, or of the made-up one."""
+    """A client of the recorded service, or of the fake one."""
     base = getattr(transport, "base_url", None) or options.pop("base", BASE)
     async with Client(KEY, base_url=base, transport=transport, **options) as client:
         yield client
@@ -125,7 +125,7 @@ Program = Callable[[Client], Awaitable[Any]]
 
 
 async def twice(path: Path | Cassette, inner: Transport, program: Program, **options: Any) -> tuple[Any, Any]:
-    """What a program gives when it is recorded, and when it is played back; the replay must use all of the cassette."""
+    """The results of a program in a recording and in a replay, which must use all of the cassette."""
     async with client_on(RecordingTransport(inner, path), **options) as client:
         live = await program(client)
     options.pop("base", None)
@@ -137,7 +137,7 @@ async def twice(path: Path | Cassette, inner: Transport, program: Program, **opt
 
 
 def cassette_of(path: Path) -> dict[str, Any]:
-    """The file as it is."""
+    """The JSON of the file."""
     return json.loads(path.read_text("utf-8"))
 
 
@@ -147,7 +147,7 @@ def interactions_of(path: Path) -> list[dict[str, Any]]:
 
 @frozen
 class Pieces:
-    """A body in pieces of 4 kB, which counts how often it was opened."""
+    """A body in chunks of 4 kB that counts how often it was opened."""
 
     data: bytes = field(repr=False)
     content_type: str = "application/json"
@@ -164,7 +164,7 @@ class Pieces:
 
 
 def noise(length: int, seed: int = 1) -> bytes:
-    """Bytes of all values in which nothing can be read."""
+    """Random bytes."""
     return random.Random(seed).randbytes(length)  # noqa: S311 - nothing secret
 
 
@@ -174,7 +174,7 @@ async def stream_body(data: bytes, size: int = CHUNK) -> AsyncIterator[bytes]:
 
 
 def video(data: bytes, status: int = 200, *, size: int = CHUNK, **headers: str) -> BufferedResponse:
-    """Bytes on their way, in pieces."""
+    """A streamed response of bytes."""
     named = {name.replace("_", "-"): text for name, text in headers.items()}
     given = make_headers({"Content-Type": "video/mp4", "Content-Length": str(len(data))} | named)
     return BufferedResponse(status, stream_body(data, size), headers=given)

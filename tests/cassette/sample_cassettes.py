@@ -1,4 +1,4 @@
-"""Cassettes made by hand, for tests of what is done with them."""
+"""Sample cassettes for tests."""
 
 import hashlib
 import json
@@ -21,13 +21,13 @@ JSON = ("content-type", "application/json")
 
 
 def in_blob(data: bytes = VIDEO, **changes: Any) -> dict[str, Any]:
-    """A body that is kept whole in a blob."""
+    """A body that is stored completely in a blob."""
     digest = hashlib.sha256(data).hexdigest()
     return {"blob": f"sha256-{digest}.mp4", "bytes": len(data), "sha256": digest, "stored": "all", **changes}
 
 
 def create(n: int = 1, *, prompt: str = PROMPT, answer: Any = None, **fields: Any) -> Interaction:
-    """An order of five seconds that was taken."""
+    """A successful create of a video of five seconds."""
     request = {"json": {"model": "gen-2.0", "prompt": prompt, "duration": 5}}
     usual: dict[str, Any] = {
         "request": RecordedRequest("POST", f"{BASE}/videos", (JSON,), request),
@@ -81,7 +81,7 @@ def document(*interactions: Interaction, **meta: Any) -> Document:
 
 
 def boat(**meta: Any) -> Document:
-    """A whole order: created, polled three times, once without a response, and downloaded."""
+    """A complete order: created, polled three times, once without a response, and downloaded."""
     return document(create(), broken(2), look(3), look(4, "completed"), download(5), **meta)
 
 
@@ -96,7 +96,7 @@ def save(path: Path, made: Document, *, blobs: dict[str, bytes] | None = None) -
 
 
 def save_part(path: Path, made: Document, *, unfinished: int = 0, torn: bytes = b"", is_append: bool = False) -> Path:
-    """What a killed recording leaves: the last ``unfinished`` interactions have no outcome."""
+    """The file of a killed recording: the last ``unfinished`` interactions have no outcome."""
     lines: list[dict[str, Any]] = [
         {"e": "begin", "format": "vidgen-cassette", "version": 1, "append": is_append, "meta": meta_form(made.meta)}
     ]

@@ -1,4 +1,4 @@
-"""What makes a cassette unfit to be committed, and what lies beside cassettes without belonging to one."""
+"""Checks of cassettes before they are committed, and of files beside them that belong to none."""
 
 import hashlib
 import json
@@ -54,11 +54,11 @@ def rewritten(path: Path, change) -> Path:
 # -- one cassette ----------------------------------------------------------------------------------------------------
 
 
-def test_a_good_cassette_has_no_problem(cassette):
+def test_a_valid_cassette_has_no_problem(cassette):
     assert problems(cassette) == []
 
 
-def test_a_cassette_that_is_not_there_is_an_error(tmp_path):
+def test_a_missing_cassette_is_an_error(tmp_path):
     with pytest.raises(CassetteNotFoundError):
         check_cassette(tmp_path / "none.json", now=RECORDED_AT)
 
@@ -68,7 +68,7 @@ def test_a_damaged_cassette_is_invalid(cassette):
     assert problems(cassette) == [("invalid", "")]
 
 
-def test_the_place_of_what_has_not_the_right_shape_is_told_once(cassette):
+def test_the_pointer_to_an_invalid_field_is_reported_once(cassette):
     rewritten(cassette, lambda data: data["interactions"][2].update(t="soon"))
     (problem,) = check_cassette(cassette, now=RECORDED_AT)
     assert (problem.kind, problem.where) == ("invalid", "/interactions/2/t")
@@ -76,7 +76,7 @@ def test_the_place_of_what_has_not_the_right_shape_is_told_once(cassette):
     assert problem.where not in problem.message
 
 
-def test_a_newer_version_is_a_problem_of_its_own(cassette):
+def test_a_newer_version_has_its_own_kind_of_problem(cassette):
     rewritten(cassette, lambda data: data.update(version=2))
     assert problems(cassette) == [("version", "/version")]
 
@@ -91,7 +91,7 @@ def test_a_newer_version_is_a_problem_of_its_own(cassette):
     ],
     ids=["text", "json", "header", "url"],
 )
-def test_a_secret_is_told_by_its_place_and_kind_and_never_by_its_value(tmp_path, made, where):
+def test_a_secret_is_reported_by_pointer_and_kind_and_never_by_value(tmp_path, made, where):
     path = save(tmp_path / "leak.json", document(made))
     (problem,) = check_cassette(path, now=RECORDED_AT)
     assert (problem.kind, problem.where) == ("secret", where)
@@ -105,19 +105,19 @@ def test_a_missing_blob_is_a_problem(cassette):
 
 
 @pytest.mark.parametrize("data", [VIDEO[:-1], VIDEO[:-1] + b"\1", b""], ids=["cut", "changed", "empty"])
-def test_a_blob_that_is_not_what_was_recorded_is_damaged(cassette, data):
+def test_a_blob_that_differs_from_what_was_recorded_is_damaged(cassette, data):
     (cassette.parent / "blobs" / BLOB).write_bytes(data)
     assert problems(cassette) == [("blob-damaged", "/interactions/4/response/body")]
 
 
 @pytest.mark.parametrize("changes", [{"bytes": 7}, {"sha256": "0" * 64}, {"stored": "ends", "ends": [1, 2]}])
-def test_a_cassette_that_says_something_else_of_its_blob_is_damaged(tmp_path, changes):
+def test_a_blob_that_does_not_match_the_facts_on_its_cassette_is_damaged(tmp_path, changes):
     path = save(tmp_path / "boat.json", document(download(1, body=in_blob(**changes))))
     assert problems(path) == [("blob-damaged", "/interactions/0/response/body")]
 
 
 @pytest.mark.parametrize("changes", [{"stored": "ends"}, {"stored": "ends", "ends": 3}, {"stored": None}])
-def test_a_cassette_that_does_not_say_what_it_kept_is_invalid(tmp_path, changes):
+def test_a_blob_reference_without_what_is_stored_is_invalid(tmp_path, changes):
     path = save(tmp_path / "boat.json", document(download(1, body=in_blob(**changes))))
     assert problems(path) == [("invalid", "/interactions/0/response/body/ends")]
 
@@ -129,7 +129,7 @@ def test_a_blob_that_cannot_be_read_is_damaged(cassette):
     assert problems(cassette) == [("blob-damaged", "/interactions/4/response/body")]
 
 
-def test_a_blob_of_both_ends_is_good_by_its_own_digest(tmp_path):
+def test_a_blob_of_both_ends_is_verified_by_its_own_digest(tmp_path):
     kept = b"begin" + b"end"
     name = f"sha256-{hashlib.sha256(kept).hexdigest()}.mp4"
     body = {"blob": name, "bytes": 10**9, "sha256": "0" * 64, "stored": "ends", "ends": [5, 3]}
@@ -140,19 +140,19 @@ def test_a_blob_of_both_ends_is_good_by_its_own_digest(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["../boat.json", "/etc/hostname", "sha256-0.mp4", 5])
-def test_what_is_no_name_of_a_blob_is_never_opened(tmp_path, name):
+def test_a_file_whose_name_is_not_that_of_a_blob_is_never_opened(tmp_path, name):
     path = save(tmp_path / "odd.json", document(download(1, body=in_blob(blob=name))))
     assert problems(path) == [("invalid", "/interactions/0/response/body/blob")]
 
 
-def test_a_cassette_is_too_old_after_its_age(tmp_path):
+def test_a_cassette_older_than_max_age_is_too_old(tmp_path):
     path = save(tmp_path / "old.json", document(look(1), recorded_at=RECORDED_AT - timedelta(days=90)))
     assert problems(path, max_age=timedelta(days=90)) == []
     assert problems(path, max_age=timedelta(days=89)) == [("too-old", "/meta/recorded_at")]
     assert problems(path) == []
 
 
-def test_all_problems_of_a_cassette_are_told(tmp_path):
+def test_all_problems_of_a_cassette_are_reported(tmp_path):
     made = changed(boat(), 3, body={"text": TOKEN})
     path = save(tmp_path / "bad.json", made, blobs={})
     assert [kind for kind, _ in problems(path, max_age=timedelta(0) - timedelta(1))] == [
@@ -165,7 +165,7 @@ def test_all_problems_of_a_cassette_are_told(tmp_path):
 # -- finding ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_file_is_a_cassette_by_what_it_says_of_itself(tmp_path, cassette):
+def test_a_file_with_the_format_of_cassettes_is_a_cassette(tmp_path, cassette):
     other, turned = tmp_path / "package.json", tmp_path / "turned.json"
     other.write_text('{"name": "vidgen-cassette"}')
     data = json.loads(cassette.read_text())
@@ -175,13 +175,13 @@ def test_a_file_is_a_cassette_by_what_it_says_of_itself(tmp_path, cassette):
     assert not is_cassette(other)
 
 
-def test_a_damaged_cassette_is_still_taken_for_one_and_never_passed_over(cassette):
+def test_a_damaged_cassette_is_found_and_never_skipped(cassette):
     cassette.write_text(cassette.read_text().replace('"n": 3', '<<<<<<< HEAD\n"n": 3'))
     assert is_cassette(cassette)
     assert cassettes_below(cassette.parent) == [cassette]
 
 
-def test_cassettes_are_found_at_any_depth_in_order_and_other_files_are_passed_over(tmp_path):
+def test_cassettes_are_found_at_any_depth_in_order_and_other_files_are_skipped(tmp_path):
     places = (*(f"{n}.json" for n in range(10, 30)), "a/z.json", "a/b/c.json")
     made = [save(tmp_path / place, document(look(1))) for place in reversed(places)][::-1]
     for name in ("other.json", "broken.json", "list.json", "cassette.txt"):
@@ -193,13 +193,13 @@ def test_cassettes_are_found_at_any_depth_in_order_and_other_files_are_passed_ov
 
 
 @pytest.mark.parametrize("folder", [".venv", ".git", "node_modules", "site-packages"])
-def test_hidden_and_installed_directories_are_not_entered_unless_they_were_named(tmp_path, folder):
+def test_hidden_and_installed_directories_are_searched_only_if_they_are_named(tmp_path, folder):
     path = save(tmp_path / folder / "cassettes" / "boat.json", document(look(1)))
     assert cassettes_below(tmp_path) == cassettes_here(tmp_path) == []
     assert cassettes_below(tmp_path / folder) == [path]
 
 
-def test_those_of_a_project_are_in_its_directory_and_below_directories_named_cassettes(tmp_path):
+def test_the_cassettes_of_a_project_are_in_its_directory_and_below_directories_named_cassettes(tmp_path):
     places = ("own.json", "cassettes/a.json", "tests/cassettes/test_app/b.json", "tests/elsewhere/c.json")
     made = [save(tmp_path / place, document(look(1))) for place in places]
     assert cassettes_here(tmp_path) == made[:3]
@@ -212,35 +212,35 @@ def left(*folders: Path):
     return [(one.kind.value, one.path) for one in orphans(folders)]
 
 
-def test_a_blob_that_a_cassette_of_its_directory_names_is_no_orphan(cassette):
+def test_a_blob_that_a_cassette_of_its_directory_references_is_no_orphan(cassette):
     assert left(cassette.parent) == []
 
 
-def test_a_blob_that_no_cassette_names_is_an_orphan(cassette):
+def test_a_blob_that_no_cassette_references_is_an_orphan(cassette):
     orphan = cassette.parent / "blobs" / "sha256-0.bin"
     orphan.write_bytes(b"0")
     (cassette.parent / "blobs" / "README").write_text("not ours")
     assert left(cassette.parent) == [("orphan", orphan)]
 
 
-def test_a_cassette_of_another_directory_keeps_no_blob(cassette):
+def test_a_reference_from_another_directory_does_not_count(cassette):
     other = save(cassette.parent / "other" / "boat.json", document(look(1)))
     assert left(cassette.parent, other.parent) == [("orphan", other.parent / "blobs" / BLOB)]
 
 
-def test_a_damaged_or_newer_cassette_keeps_its_blobs(cassette):
+def test_the_blobs_of_a_damaged_or_newer_cassette_are_no_orphans(cassette):
     text = cassette.read_text().replace('"version": 1', '"version": 9')
     cassette.write_text(text[:-10])
     assert left(cassette.parent) == []
 
 
-def test_what_a_recording_has_left_is_found_and_keeps_its_blobs(tmp_path):
+def test_an_unfinished_recording_is_reported_and_its_blobs_are_no_orphans(tmp_path):
     part = save_part(tmp_path / "boat.json.part", document(create(), download(2)))
     old = save_part(tmp_path / "boat.json.part.old", document(create()))
     save(tmp_path / "other.json", document(look(1)))
     assert left(tmp_path) == [("unfinished", part), ("unfinished", old)]
 
 
-def test_a_directory_is_looked_into_once(tmp_path):
+def test_a_directory_is_searched_once(tmp_path):
     part = save_part(tmp_path / "boat.json.part", document(create()))
     assert left(tmp_path, tmp_path) == [("unfinished", part)]

@@ -1,4 +1,4 @@
-"""The cassette as a file: what it keeps, what it refuses, and where large bodies are."""
+"""The file format: what is stored, what is invalid, and where large bodies are."""
 
 import hashlib
 import json
@@ -68,7 +68,7 @@ async def test_a_cassette_is_one_indented_json_document_with_a_format_and_a_vers
     assert sorted(entry.name for entry in path.parent.iterdir()) == [path.name]
 
 
-async def test_the_document_tells_each_request_its_answer_and_when(path):
+async def test_the_document_contains_each_request_its_response_and_its_times(path):
     inner = Timed(in_turn(says({"a": 1}, Retry_After="5")))
 
     await record(path, inner, [ask("/videos/x?b=2&a=1")])
@@ -88,7 +88,7 @@ async def test_the_document_tells_each_request_its_answer_and_when(path):
     "place",
     ["", "/meta", "/interactions/0", "/interactions/0/request", "/interactions/0/response", "/interactions/0/error"],
 )
-async def test_unknown_fields_are_kept_when_a_cassette_is_written_again(path, place):
+async def test_unknown_fields_are_preserved_when_a_cassette_is_written_again(path, place):
     await record(path, counting(), [ask()])
     data = cassette_of(path)
     data["interactions"][0]["error"] = {"type": "BodyError", "delivery": "answered", "phase": "body", "message": ""}
@@ -109,7 +109,17 @@ async def test_unknown_fields_are_kept_when_a_cassette_is_written_again(path, pl
     assert found["from_the_future"] == {"kept": [1, 2]}
 
 
-async def test_a_newer_version_is_an_error_that_tells_both_versions(path):
+async def test_an_error_beside_an_empty_response_is_valid(path):
+    await record(path, counting(), [ask()])
+    data = cassette_of(path)
+    data["interactions"][0] |= {"response": None, "error": {"type": "ConnectionLostError", "delivery": "maybe_sent"}}
+    data["interactions"][0]["error"]["phase"] = "wait"
+    path.write_text(json.dumps(data), "utf-8")
+
+    assert load(path).interactions[0].failure.type == "ConnectionLostError"
+
+
+async def test_the_error_for_a_newer_version_names_both_versions(path):
     await record(path, counting(), [ask()])
     path.write_text(path.read_text("utf-8").replace('"version": 1', '"version": 2'), "utf-8")
 
@@ -173,7 +183,7 @@ DAMAGES = {
 
 
 async def damage_told(path: Path, place: str, damage: object) -> CassetteInvalidError | None:
-    """What is raised when the cassette is played with another value in this place."""
+    """The error of a replay of the cassette with another value at this pointer."""
     data = cassette_of(path)
     *way, last = place.split("/")[1:]
     found = data
@@ -189,7 +199,7 @@ async def damage_told(path: Path, place: str, damage: object) -> CassetteInvalid
     return None
 
 
-async def test_a_damaged_cassette_tells_the_pointer_to_its_damage(path):
+async def test_the_error_for_a_damaged_cassette_has_the_pointer_to_the_invalid_field(path):
     await record(path, counting(), [ask()])
     told = {name: await damage_told(path, place, damage) for name, (place, _, damage) in DAMAGES.items()}
 
@@ -206,7 +216,7 @@ async def test_a_damaged_cassette_tells_the_pointer_to_its_damage(path):
     [b"", b"{", b"[]", b"5", b"\xff\xfe{}", b"[" * 100_000, b"version: 1\ninteractions: []\n"],
     ids=["empty", "torn", "a list", "a number", "no UTF-8", "too deep", "YAML"],
 )
-def test_a_file_that_is_no_cassette_is_named(path, content):
+def test_the_error_for_another_file_names_its_path(path, content):
     path.parent.mkdir()
     path.write_bytes(content)
 
@@ -216,7 +226,7 @@ def test_a_file_that_is_no_cassette_is_named(path, content):
     assert str(path) in str(caught.value)
 
 
-async def test_two_interactions_with_one_ordinal_are_damage(path):
+async def test_two_interactions_with_the_same_ordinal_are_invalid(path):
     await record(path, counting(), [ask()])
     data = cassette_of(path)
     data["interactions"] *= 2
@@ -252,7 +262,7 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("media", ["application/json", "application/octet-stream", "text/plain; charset=latin-1"])
-async def test_a_body_without_secrets_is_played_byte_by_byte(path, media):
+async def test_a_body_without_secrets_is_replayed_byte_by_byte(path, media):
     answers = [says(body, Content_Type=media) for body in TEXTS.values()]
     await record(path, in_turn(*answers), [ask(f"/videos/{at}") for at in range(len(TEXTS))])
     replay = ReplayTransport(path)
@@ -262,14 +272,14 @@ async def test_a_body_without_secrets_is_played_byte_by_byte(path, media):
 
 
 @pytest.mark.parametrize("length", [2048, 2049, CHUNK, 2 * CHUNK, 2 * CHUNK + 1, 300_000])
-async def test_binary_bodies_up_to_the_limit_are_kept_whole(path, length):
+async def test_binary_bodies_up_to_the_limit_are_stored_completely(path, length):
     data = noise(length)
     await record(path, in_turn(lambda: video(data)), [ask()])
 
     assert await played(path) == data
 
 
-async def test_headers_keep_their_order_and_their_duplicates(path):
+async def test_the_order_and_the_duplicates_of_headers_are_preserved(path):
     given = [("ETag", '"1"'), ("Content-Type", "text/plain"), ("ETag", '"2"')]
     await record(path, in_turn(BufferedResponse(200, b"", headers=make_headers(given))), [ask()])
 
@@ -282,7 +292,7 @@ async def test_headers_keep_their_order_and_their_duplicates(path):
 # -- large bodies ------------------------------------------------------------------------------------------------------
 
 
-async def test_a_long_body_is_a_blob_beside_the_cassette_named_by_its_content(path):
+async def test_a_long_body_is_a_blob_beside_the_cassette_named_after_its_content(path):
     data = noise(200_000)
 
     await record(path, in_turn(lambda: video(data)), [ask()])
@@ -296,7 +306,7 @@ async def test_a_long_body_is_a_blob_beside_the_cassette_named_by_its_content(pa
     assert path.stat().st_size < 2000
 
 
-async def test_above_the_limit_only_both_ends_the_length_and_the_digest_are_kept(path):
+async def test_above_the_limit_only_both_ends_the_length_and_the_digest_are_stored(path):
     data = noise(17 << 20)
 
     await record(path, in_turn(lambda: video(data)), [ask()])
@@ -310,7 +320,7 @@ async def test_above_the_limit_only_both_ends_the_length_and_the_digest_are_kept
 
 
 @pytest.mark.parametrize("length", [200_001, 1_000_000, 3 * CHUNK, 3 * CHUNK + 1])
-async def test_a_body_above_the_limit_is_played_with_its_length_and_its_ends(path, length):
+async def test_a_body_above_the_limit_is_replayed_with_its_length_and_its_ends(path, length):
     data = noise(length)
     cassette = Cassette(path, largest_blob=150_000)
     await record(cassette, in_turn(lambda: video(data)), [ask()])
@@ -325,7 +335,7 @@ async def test_a_body_above_the_limit_is_played_with_its_length_and_its_ends(pat
     assert set(whole[END:-END]) == {0}
 
 
-async def test_the_same_body_twice_is_one_blob(path):
+async def test_two_equal_bodies_share_one_blob(path):
     data = noise(100_000)
 
     await record(path, in_turn(*[lambda: video(data)] * 2), [ask("/a"), ask("/b")])
@@ -335,7 +345,7 @@ async def test_the_same_body_twice_is_one_blob(path):
 
 
 @pytest.mark.slow
-async def test_a_videos_download_above_the_limit_still_passes_every_check(path, tmp_path):
+async def test_a_replayed_download_above_the_limit_passes_every_check(path, tmp_path):
     async def program(client):
         receipt = await client.videos.create(model="gen-2.0", prompt="a paper boat", duration=1)
         done = await client.videos.wait(receipt, timeout=30)
@@ -356,7 +366,7 @@ async def test_a_videos_download_above_the_limit_still_passes_every_check(path, 
 
 
 @pytest.mark.parametrize("index", ["first", "last"])
-async def test_an_mp4_whose_index_is_in_an_end_is_saved_from_a_cassette_that_left_its_middle_out(path, tmp_path, index):
+async def test_an_mp4_with_its_index_at_an_end_is_saved_from_a_cassette_without_its_middle(path, tmp_path, index):
     data = made_video(500_000)
     if index == "last":
         ftyp, moov = data[:32], data[32:90]
@@ -376,7 +386,7 @@ async def test_an_mp4_whose_index_is_in_an_end_is_saved_from_a_cassette_that_lef
 
 
 @pytest.mark.parametrize("length", [60_000, 500_000])
-async def test_an_uploaded_image_is_never_on_the_cassette_but_as_a_digest(path, length):
+async def test_of_an_uploaded_image_only_a_digest_is_on_the_cassette(path, length):
     picture = b"\x89PNG\r\n\x1a\n" + noise(length)
     received = []
 
@@ -394,7 +404,7 @@ async def test_an_uploaded_image_is_never_on_the_cassette_but_as_a_digest(path, 
     assert not (path.parent / "blobs").exists()
 
 
-async def test_a_blob_that_is_cut_is_damage_and_no_shorter_video(path):
+async def test_a_truncated_blob_is_an_error_and_no_shorter_video(path):
     await record(path, in_turn(lambda: video(noise(200_000))), [ask()])
     [blob] = (path.parent / "blobs").iterdir()
     blob.write_bytes(blob.read_bytes()[:1000])
@@ -403,7 +413,7 @@ async def test_a_blob_that_is_cut_is_damage_and_no_shorter_video(path):
         await played(path)
 
 
-async def test_an_answer_that_is_too_long_for_a_text_is_played_with_its_length(path):
+async def test_a_text_that_is_too_long_is_replayed_with_its_length(path):
     data = b'{"a": "' + b"x" * (9 << 20) + b'"}'
     await record(path, in_turn(lambda: video(data, Content_Type="application/json")), [ask()])
 
@@ -411,7 +421,7 @@ async def test_an_answer_that_is_too_long_for_a_text_is_played_with_its_length(p
     assert path.stat().st_size < 2000
 
 
-async def test_the_recorded_time_is_the_time_of_the_replay(path):
+async def test_a_replay_has_the_time_of_the_recording(path):
     inner = Timed(counting())
     await record(path, inner, [ask()])
 
@@ -422,7 +432,7 @@ async def test_the_recorded_time_is_the_time_of_the_replay(path):
 
 
 @pytest.mark.parametrize("times", [[-1, 0, 0], [1e300, 0, 0], [0, float("inf"), 0], ["1", 0, 0]])
-def test_times_that_cannot_be_reckoned_with_are_told(tmp_path, times):
+def test_implausible_times_are_reported(tmp_path, times):
     path = tmp_path / "odd.json"
     interaction = {"n": 1, "op": "x", "t": times, "request": {"method": "GET", "url": "/"}, "response": {"status": 200}}
     meta = {"recorded_at": "2026-01-01T00:00:00Z"}
@@ -434,7 +444,7 @@ def test_times_that_cannot_be_reckoned_with_are_told(tmp_path, times):
     assert caught.value.pointer == "/interactions/0/t"
 
 
-def test_what_is_no_file_is_no_cassette(tmp_path):
+def test_a_path_that_is_no_regular_file_is_no_cassette(tmp_path):
     os.mkfifo(tmp_path / "pipe.json")
     with pytest.raises(CassetteInvalidError, match="not a regular file"):
         load(tmp_path / "pipe.json")

@@ -1,4 +1,4 @@
-"""A recording that was killed: what it had finished is there, nothing of it tells a secret, and the old cassette
+"""A killed recording: its finished interactions can be recovered, it contains no secret, and the old cassette
 stands."""
 
 import asyncio
@@ -51,7 +51,7 @@ def answer(number: int) -> bytes:
 
 
 def service(*, silent_at: int = -1, half_at: int = -1, has_asked: asyncio.Event | None = None) -> Any:
-    """Answers; the one request not at all (then ``has_asked`` is set), the other with half an answer."""
+    """Responds, but not to one request (then ``has_asked`` is set), and to another with half a response."""
 
     async def behave(connection: Connection) -> None:
         while True:
@@ -71,7 +71,7 @@ def service(*, silent_at: int = -1, half_at: int = -1, has_asked: asyncio.Event 
 
 @asynccontextmanager
 async def child(path: Path, base: str, **wanted: Any) -> AsyncIterator[asyncio.subprocess.Process]:
-    """The recording process; it is gone at the end."""
+    """The recording process, which has ended when the block is left."""
     told = json.dumps({"path": str(path), "base": base, **wanted})
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "tests.cassette.recording_child", told, cwd=ROOT, stdin=asyncio.subprocess.DEVNULL
@@ -96,7 +96,7 @@ def path(tmp_path) -> Path:
 
 
 def check_left(directory: Path, count: int) -> None:
-    """No secret in whatever is there."""
+    """No file contains a secret."""
     everything = files_in(directory)
     text = b"\n".join(everything.values()).lower()
     assert not [secret for secret in secrets_up_to(count) if secret.lower().encode() in text]
@@ -108,7 +108,7 @@ def numbers_of(recovered: RecoveredRecording) -> list[int]:
 
 
 async def make_old_cassette(path: Path) -> None:
-    """A cassette of one interaction, which stands there already."""
+    """A cassette of one interaction that exists before the recording."""
     transport = RecordingTransport(FakeTransport(lambda _: asyncio.sleep(0, answered())), path)
     async with await transport.send(request("https://api.test/openapi/v1", 99)) as response:
         await response.read()
@@ -119,7 +119,7 @@ async def make_old_cassette(path: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_a_recording_that_is_killed_is_held_until_then_recovered_and_kept_beside_the_next(path):
+async def test_a_killed_recording_was_locked_can_be_recovered_and_survives_the_next_one(path):
     await make_old_cassette(path)
     before = path.read_bytes()
     has_asked = asyncio.Event()
@@ -156,7 +156,7 @@ async def test_a_recording_that_is_killed_is_held_until_then_recovered_and_kept_
 
 
 @pytest.mark.slow
-async def test_a_kill_amid_publishing_is_no_harm(path):
+async def test_a_kill_during_publishing_does_no_harm(path):
     await make_old_cassette(path)
     before = path.read_bytes()
     async with (
@@ -172,7 +172,7 @@ async def test_a_kill_amid_publishing_is_no_harm(path):
 
 
 def left_by_a_kill(path: Path) -> Path:
-    """The cassette's path in a directory that is as this one is now."""
+    """The path of the cassette in a copy of its directory."""
     left = path.parent.with_name("as it was left")
     shutil.copytree(path.parent, left)
     return left / path.name
@@ -181,7 +181,7 @@ def left_by_a_kill(path: Path) -> Path:
 async def recorded_and_left(
     path: Path, kind: type = RecordingTransport, *, count: int = 4, at: str = "waiting"
 ) -> Path:
-    """What a recording leaves that comes to its end while it waits for the last answer, in its body, or after it."""
+    """The file of a recording that ends while it waits for the last response, within its body, or after it."""
     reached = asyncio.Event()
 
     async def program(base: str) -> None:
@@ -210,7 +210,7 @@ async def recorded_and_left(
 @pytest.mark.parametrize(
     ("at", "count"), [("waiting", 1), ("waiting", 4), ("in a body", 4), ("between two requests", 3)]
 )
-async def test_all_that_was_finished_is_recovered_and_tells_no_secret(at, count, path):
+async def test_all_finished_interactions_are_recovered_without_secrets(at, count, path):
     await make_old_cassette(path)
     before = path.read_bytes()
 
@@ -233,7 +233,9 @@ def check_unfinished(recovered: RecoveredRecording, number: int) -> None:
 
 
 @pytest.mark.parametrize("halt", ["flush", "replace", "discard"])
-async def test_a_kill_while_publishing_leaves_the_old_cassette_or_the_new_one_whole(halt, path, monkeypatch):
+async def test_a_kill_while_publishing_leaves_either_the_complete_old_or_the_complete_new_cassette(
+    halt, path, monkeypatch
+):
     await make_old_cassette(path)
     before, left = path.read_bytes(), []
     flush, replace = os.fsync, Path.replace
@@ -267,7 +269,7 @@ async def test_a_kill_while_publishing_leaves_the_old_cassette_or_the_new_one_wh
 
 
 def check_halted(path: Path, before: bytes, halt: str, directory: Path) -> None:
-    """Either cassette is there as a whole, and all that was recorded can still be published."""
+    """One of the cassettes is complete, and the recording can still be published."""
     recovered = recover(Cassette(path).part)
     assert numbers_of(recovered) == [0, 1, 2]
     if halt == "discard":
@@ -281,7 +283,7 @@ def check_halted(path: Path, before: bytes, halt: str, directory: Path) -> None:
     check_left(directory, 3)
 
 
-async def test_an_appending_recording_that_was_killed_is_joined_to_its_cassette(path):
+async def test_a_killed_appending_recording_is_recovered_together_with_its_cassette(path):
     await make_old_cassette(path)
 
     left = await recorded_and_left(path, AppendingTransport, count=3)
@@ -294,7 +296,7 @@ async def test_an_appending_recording_that_was_killed_is_joined_to_its_cassette(
     check_left(left.parent, 3)
 
 
-async def test_wherever_in_a_line_the_file_ends_all_before_it_is_recovered(path, tmp_path):
+async def test_at_whatever_byte_the_file_ends_all_complete_lines_are_recovered(path, tmp_path):
     left = await recorded_and_left(path, count=3)
     data = Cassette(left).part.read_bytes()
     lines = data.splitlines(keepends=True)
@@ -310,7 +312,7 @@ async def test_wherever_in_a_line_the_file_ends_all_before_it_is_recovered(path,
         assert recovered.damaged == (not any(cut in (end, end - 1) for end in ends)), cut
 
 
-async def test_a_line_that_is_damaged_costs_only_itself(path):
+async def test_a_damaged_line_loses_only_its_own_interaction(path):
     left = await recorded_and_left(path, count=3, at="between two requests")
     part = Cassette(left).part
     lines = part.read_bytes().splitlines(keepends=True)
@@ -324,7 +326,7 @@ async def test_a_line_that_is_damaged_costs_only_itself(path):
     assert len(recovered.unfinished) == 1
 
 
-async def test_two_recordings_in_one_process_are_told_apart_too(path):
+async def test_a_second_recording_in_the_same_process_is_busy_too(path):
     first, second = (RecordingTransport(FakeTransport(lambda _: asyncio.sleep(0, answered())), path) for _ in range(2))
     async with await first.send(request("https://api.test/openapi/v1", 0)) as response:
         await response.read()
@@ -335,7 +337,7 @@ async def test_two_recordings_in_one_process_are_told_apart_too(path):
     assert len(load(path).interactions) == 1
 
 
-async def test_the_recording_is_readable_by_its_owner_alone(path):
+async def test_the_recording_is_readable_only_by_its_owner(path):
     transport = RecordingTransport(FakeTransport(lambda _: asyncio.sleep(0, answered())), path)
     async with await transport.send(request("https://api.test/openapi/v1", 0)) as response:
         await response.read()
@@ -343,7 +345,7 @@ async def test_the_recording_is_readable_by_its_owner_alone(path):
     await transport.aclose()
 
 
-async def test_what_several_dead_recordings_left_is_all_kept_also_when_the_next_one_is_published(tmp_path):
+async def test_the_files_of_several_killed_recordings_survive_the_next_publication(tmp_path):
     path = tmp_path / "one.json"
 
     async def handle(request: Request) -> BufferedResponse:

@@ -1,7 +1,7 @@
-"""What users of other recorders suffer from, and the tests here that say that ours do not.
+"""Known defects of other recorders, and the tests that show that this one does not have them.
 
-Each row is a verified report about another recorder, numbered as in our research. Rows that are not here are about what
-is no part of this package (exports to and imports from other formats, recordings that expire).
+Each row is a verified report about another recorder. Numbers that are missing are of reports about features that
+this package does not have (exports to and imports from other formats, recordings that expire).
 """
 
 import ast
@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
 
 @frozen
 class Row:
-    """A report, in words, and the tests: ``file::name``."""
+    """A report, and its tests as ``file::name``."""
 
     n: int
     says: str
@@ -33,15 +33,15 @@ ROWS = (
     _row(
         1,
         "the recorder drained the body that was to be streamed",
-        "recording.py::test_a_body_is_streamed_while_it_is_recorded_in_pieces_of_any_size",
-        "recording.py::test_a_piece_is_handed_on_before_the_next_one_has_come",
+        "recording.py::test_a_body_is_streamed_in_chunks_of_any_size_while_it_is_recorded",
+        "recording.py::test_a_chunk_is_passed_on_before_the_next_one_is_received",
         "recording.py::test_a_long_video_is_never_held_in_memory",
     ),
     _row(
         3,
         "a stream never came to its end",
-        "recording.py::test_a_stream_of_any_size_of_pieces_comes_to_its_end",
-        "recording.py::test_an_empty_body_gives_no_piece",
+        "recording.py::test_a_stream_with_chunks_of_any_size_ends",
+        "recording.py::test_an_empty_body_has_no_chunk",
     ),
     _row(
         4,
@@ -51,175 +51,175 @@ ROWS = (
     _row(
         5,
         "matching consumed the upload",
-        "recording.py::test_an_upload_arrives_whole_and_its_digest_is_on_the_cassette",
-        "request_matching.py::test_the_same_request_is_found_however_it_is_written",
+        "recording.py::test_an_upload_arrives_completely_and_its_digest_is_on_the_cassette",
+        "request_matching.py::test_equal_requests_match_in_any_notation",
     ),
     _row(
         6,
         "equal reads were answered with the first answer",
-        "request_matching.py::test_equal_requests_get_their_answers_in_the_order_in_which_they_were_recorded",
+        "request_matching.py::test_equal_requests_get_their_responses_in_recorded_order",
     ),
     _row(
         7,
         "all answers of one place but the last were lost",
-        "request_matching.py::test_equal_requests_get_their_answers_in_the_order_in_which_they_were_recorded",
+        "request_matching.py::test_equal_requests_get_their_responses_in_recorded_order",
     ),
     _row(
         8,
         "answers were swapped between callers",
-        "request_matching.py::test_a_slow_first_and_a_fast_second_each_keep_their_own_answer",
-        "request_matching.py::test_whatever_comes_first_each_caller_gets_its_own_answer",
+        "request_matching.py::test_a_slow_first_and_a_fast_second_request_get_their_own_responses",
+        "request_matching.py::test_each_caller_gets_its_own_response_in_any_order",
     ),
     _row(
         9,
         "a lane that was used up looked like a request that was never recorded",
-        "request_matching.py::test_one_poll_too_many_names_the_lane_and_what_was_played_of_it",
-        "request_matching.py::test_repeat_last_gives_the_last_answer_each_time_with_a_body_of_its_own",
+        "request_matching.py::test_the_error_for_one_poll_too_many_names_the_request_and_the_count",
+        "request_matching.py::test_repeat_last_returns_the_last_response_each_time_with_its_own_body",
     ),
     _row(
         10,
         "what becomes of a repeated request in each mode was undefined",
-        "modes.py::test_each_mode_takes_its_answers_from_where_it_says",
-        "modes.py::test_without_a_cassette_only_recording_modes_go_live",
+        "modes.py::test_each_mode_gets_its_responses_from_the_documented_source",
+        "modes.py::test_without_a_cassette_only_recording_modes_send_requests",
     ),
     _row(
         11,
         "what had just been recorded was played",
-        "modes.py::test_append_never_plays_what_it_recorded_in_the_same_session",
+        "modes.py::test_append_never_replays_what_it_recorded_itself",
     ),
     _row(
         12,
         "of two recordings at a time one got nothing",
-        "recording.py::test_two_clients_with_two_cassettes_at_a_time_stay_apart",
+        "recording.py::test_two_clients_record_two_cassettes_concurrently",
     ),
     _row(
         15,
         "secrets were recorded",
-        "recording.py::test_the_key_the_signature_and_the_idempotency_key_are_nowhere",
+        "recording.py::test_the_key_the_signature_and_the_idempotency_key_are_hidden",
     ),
     _row(
         19,
         "an answer was redacted in another way than the request that was made of it",
-        "request_matching.py::test_a_redacted_address_leads_to_the_request_that_was_made_with_it",
-        "replay.py::test_a_refused_link_is_renewed_in_a_replay_as_it_was_live",
+        "request_matching.py::test_a_request_made_from_a_redacted_address_matches_its_interaction",
+        "replay.py::test_a_refused_link_is_renewed_in_a_replay_as_in_the_recording",
     ),
     _row(
         23,
         "binary bodies were garbled",
-        "document.py::test_a_body_without_secrets_is_played_byte_by_byte",
-        "document.py::test_binary_bodies_up_to_the_limit_are_kept_whole",
+        "document.py::test_a_body_without_secrets_is_replayed_byte_by_byte",
+        "document.py::test_binary_bodies_up_to_the_limit_are_stored_completely",
     ),
     _row(
         25,
         "errors could not be recorded",
-        "replay_of_failures.py::test_a_failure_of_the_network_is_played_with_its_class_and_its_evidence",
-        "replay_of_failures.py::test_every_class_of_error_is_played_with_every_delivery",
-        "replay_of_failures.py::test_a_truncated_body_is_played_up_to_where_it_broke_off",
-        "replay_of_failures.py::test_a_cassette_with_failures_is_valid_and_names_them",
+        "replay_of_failures.py::test_a_network_failure_is_replayed_with_its_class_and_its_evidence",
+        "replay_of_failures.py::test_every_class_of_error_is_replayed_with_every_delivery",
+        "replay_of_failures.py::test_a_truncated_body_is_replayed_up_to_its_last_byte",
+        "replay_of_failures.py::test_a_cassette_with_failures_is_valid_and_readable",
     ),
     _row(
         26,
         "chains of redirects were recorded wrongly",
-        "recording.py::test_a_redirect_is_two_interactions_and_the_key_goes_to_the_first_origin_alone",
+        "recording.py::test_a_redirect_is_two_interactions_and_only_the_first_origin_gets_the_key",
         "recording.py::test_a_307_to_a_create_is_never_followed_and_is_one_interaction",
-        "replay.py::test_every_hop_of_a_chain_of_redirects_is_played",
+        "replay.py::test_every_redirect_of_a_chain_is_replayed",
     ),
     _row(
         27,
         "a redirect without a Location crashed",
-        "replay.py::test_a_redirect_without_a_location_is_a_plain_answer",
+        "replay.py::test_a_redirect_without_a_location_is_an_ordinary_response",
     ),
     _row(
         28,
         "a missing cassette gave a message about something else",
-        "modes.py::test_a_replay_without_a_cassette_says_to_record_it",
-        "modes.py::test_without_a_cassette_only_recording_modes_go_live",
+        "modes.py::test_the_error_of_a_replay_without_a_cassette_advises_to_record_it",
+        "modes.py::test_without_a_cassette_only_recording_modes_send_requests",
     ),
     _row(
         29,
         "a miss told only the address",
-        "request_matching.py::test_a_miss_lists_the_nearest_interactions_with_what_is_different",
-        "request_matching.py::test_a_miss_tells_the_differing_field_of_a_body_by_its_pointer",
-        "request_matching.py::test_a_miss_never_tells_a_prompt",
+        "request_matching.py::test_a_miss_lists_the_nearest_interactions_with_their_differences",
+        "request_matching.py::test_a_miss_names_a_different_field_of_a_body_by_its_pointer",
+        "request_matching.py::test_a_miss_never_shows_a_prompt",
     ),
     _row(
         30,
         "recording anew that failed lost the old cassette",
-        "modes.py::test_a_recording_that_fails_half_way_leaves_the_old_cassette_byte_by_byte",
-        "modes.py::test_the_old_cassette_stands_until_the_new_one_is_whole",
+        "modes.py::test_a_recording_that_fails_leaves_the_old_cassette_unchanged",
+        "modes.py::test_the_old_cassette_stays_until_the_new_one_is_complete",
     ),
     _row(
         32,
         "nothing was ever used up",
-        "request_matching.py::test_a_read_a_write_and_a_read_of_one_place_are_played_in_their_order",
+        "request_matching.py::test_a_read_a_write_and_a_read_of_one_url_are_replayed_in_order",
     ),
     _row(
         33,
         "all POSTs to one place were equal",
-        "request_matching.py::test_different_requests_to_one_place_get_their_own_answers",
-        "request_matching.py::test_the_same_request_is_found_however_it_is_written",
-        "replay.py::test_creates_are_told_apart_by_what_they_ask_for",
+        "request_matching.py::test_different_requests_to_one_url_get_their_own_responses",
+        "request_matching.py::test_equal_requests_match_in_any_notation",
+        "replay.py::test_creates_are_matched_by_their_bodies",
     ),
     _row(
         37,
         "nobody noticed what was never played",
-        "replay.py::test_what_was_never_played_is_an_error_of_the_check_that_names_it",
+        "replay.py::test_the_check_names_interactions_that_were_not_replayed",
     ),
     _row(
         38,
         "a replay could reach the network",
-        "replay.py::test_a_whole_journey_is_played_without_a_network",
-        "modes.py::test_a_replay_never_makes_the_live_transport",
+        "replay.py::test_an_order_is_replayed_from_create_to_download_without_a_network",
+        "modes.py::test_a_replay_never_creates_the_live_transport",
     ),
     _row(
         39,
         "a miss looked like a timeout, and was tried again",
         "request_matching.py::test_a_miss_is_no_error_of_the_network",
-        "request_matching.py::test_a_miss_comes_through_everything_that_survives_a_bad_network",
-        "request_matching.py::test_a_swallowed_miss_is_raised_again_by_the_check",
+        "request_matching.py::test_a_miss_is_raised_by_calls_that_survive_network_failures",
+        "request_matching.py::test_a_suppressed_miss_is_raised_by_the_check",
     ),
     _row(
         40,
         "an answer that was played twice had one body",
-        "request_matching.py::test_repeat_last_gives_the_last_answer_each_time_with_a_body_of_its_own",
+        "request_matching.py::test_repeat_last_returns_the_last_response_each_time_with_its_own_body",
         "request_matching.py::test_repeat_last_streams_a_blob_again",
     ),
     _row(
         41,
         "of many requests at a time only the first was answered",
-        "request_matching.py::test_fifty_sends_at_once_are_all_answered",
-        "recording.py::test_fifty_at_a_time_are_recorded_each_with_its_own_answer",
+        "request_matching.py::test_fifty_concurrent_sends_get_their_responses",
+        "recording.py::test_fifty_concurrent_requests_are_recorded_each_with_its_own_response",
     ),
     _row(
         43,
         "polls slept in real time",
-        "replay_time.py::test_an_hour_of_polls_takes_no_time_and_every_interval_of_it_passes",
+        "replay_time.py::test_an_hour_of_polls_is_replayed_at_once_with_every_interval",
         "replay_time.py::test_a_retry_after_is_waited_for_in_virtual_time",
     ),
     _row(
         44,
         "a loop of polls could not be recorded",
-        "request_matching.py::test_equal_requests_get_their_answers_in_the_order_in_which_they_were_recorded",
-        "request_matching.py::test_one_poll_too_many_names_the_lane_and_what_was_played_of_it",
+        "request_matching.py::test_equal_requests_get_their_responses_in_recorded_order",
+        "request_matching.py::test_the_error_for_one_poll_too_many_names_the_request_and_the_count",
     ),
     _row(
         45,
         "tests side by side wrote one recording",
-        "modes.py::test_two_recordings_of_one_cassette_at_a_time_are_one_too_many",
+        "modes.py::test_a_second_recording_of_the_same_cassette_is_refused",
         "modes.py::test_any_number_of_replays_share_a_cassette",
     ),
     _row(
         47,
         "repositories grew by every video",
-        "document.py::test_above_the_limit_only_both_ends_the_length_and_the_digest_are_kept",
-        "document.py::test_the_same_body_twice_is_one_blob",
+        "document.py::test_above_the_limit_only_both_ends_the_length_and_the_digest_are_stored",
+        "document.py::test_two_equal_bodies_share_one_blob",
     ),
     _row(
         48,
         "loading and playing took minutes",
-        "replay.py::test_the_work_for_an_answer_does_not_grow_with_the_cassette",
-        "replay.py::test_the_work_for_an_answer_is_that_of_some_dozens_of_calls",
-        "replay.py::test_the_work_of_loading_grows_with_the_cassette_and_no_faster",
+        "replay.py::test_the_work_for_a_response_does_not_grow_with_the_cassette",
+        "replay.py::test_the_work_for_a_response_is_a_few_dozen_calls",
+        "replay.py::test_the_work_of_loading_is_linear_in_the_cassette",
     ),
     _row(
         50,
@@ -245,7 +245,7 @@ def named_in(file: str) -> frozenset[str]:
 
 
 def problems_of(rows: Sequence[Row]) -> list[str]:
-    """Everything that is wrong with the table, one line each."""
+    """The errors in the table, one per line."""
     times = Counter(row.n for row in rows)
     problems = [f"{n}: stands {times[n]} times" for n in sorted({*NUMBERS, *times}) if times[n] != (n in NUMBERS)]
     problems += [f"{row.n}: has no statement" for row in rows if not row.says]
@@ -258,7 +258,7 @@ def problems_of(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def test_every_report_has_its_row_and_every_row_its_tests():
+def test_every_report_has_a_row_and_every_row_has_tests():
     assert problems_of(ROWS) == []
 
 
@@ -277,5 +277,5 @@ def test_every_report_has_its_row_and_every_row_its_tests():
         ((evolve(ROWS[0], tests=("test_gone.py::test_x",)), *ROWS[1:]), "1: there is no test_gone.py::test_x"),
     ],
 )
-def test_a_row_that_is_wrong_is_named(rows, problem):
+def test_an_invalid_row_is_named(rows, problem):
     assert problems_of(rows) == [problem]

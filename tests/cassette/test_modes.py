@@ -1,4 +1,4 @@
-"""Modes: where each answer comes from, and what becomes of the cassette when something goes wrong."""
+"""Modes: where responses come from, and the state of the cassette after failures."""
 
 import asyncio
 import errno
@@ -62,7 +62,7 @@ def on_a_machine_of_ones_own(monkeypatch):
 
 
 def live() -> FakeTransport:
-    """Tells its answers apart from those of any cassette."""
+    """Its responses differ from those of any cassette."""
     asked = []
 
     async def handle(request: Request) -> BufferedResponse:
@@ -105,7 +105,9 @@ TABLE = [
 
 
 @pytest.mark.parametrize(("mode", "recorded", "is_ci", "sources"), TABLE)
-async def test_each_mode_takes_its_answers_from_where_it_says(path, monkeypatch, mode, recorded, is_ci, sources):
+async def test_each_mode_gets_its_responses_from_the_documented_source(
+    path, monkeypatch, mode, recorded, is_ci, sources
+):
     await record(path, counting(), [*[ask()] * recorded, ask("/account")])
     if is_ci:
         monkeypatch.setenv("CI", "true")
@@ -139,7 +141,7 @@ async def test_each_mode_takes_its_answers_from_where_it_says(path, monkeypatch,
         ("auto", True, CassetteNotFoundError),
     ],
 )
-async def test_without_a_cassette_only_recording_modes_go_live(path, monkeypatch, mode, is_ci, expected):
+async def test_without_a_cassette_only_recording_modes_send_requests(path, monkeypatch, mode, is_ci, expected):
     if is_ci:
         monkeypatch.setenv("CI", "1")
 
@@ -159,7 +161,7 @@ async def test_without_a_cassette_only_recording_modes_go_live(path, monkeypatch
 
 
 @pytest.mark.parametrize("said", ["", "0", "false", "no", "False"])
-async def test_a_ci_that_says_no_is_none(path, monkeypatch, said):
+async def test_a_false_value_of_the_variable_ci_means_no_ci(path, monkeypatch, said):
     monkeypatch.setenv("CI", said)
 
     transport = on_cassette(path, "auto", live=live)
@@ -169,7 +171,7 @@ async def test_a_ci_that_says_no_is_none(path, monkeypatch, said):
 
 
 @pytest.mark.parametrize("mode", ["replay", "auto"])
-async def test_a_replay_never_makes_the_live_transport(path, mode):
+async def test_a_replay_never_creates_the_live_transport(path, mode):
     await record(path, counting(), [ask()])
 
     transport = on_cassette(path, mode, live=lambda: pytest.fail("made"))
@@ -178,7 +180,7 @@ async def test_a_replay_never_makes_the_live_transport(path, mode):
 
 
 @pytest.mark.parametrize("name", ["once", "", "REPLAY", "none"])
-def test_an_unknown_mode_is_an_error_that_names_the_modes(path, name):
+def test_the_error_for_an_unknown_mode_names_the_modes(path, name):
     with pytest.raises(ConfigurationError, match="replay, record, append, auto") as caught:
         on_cassette(path, name, live=live)
 
@@ -186,7 +188,7 @@ def test_an_unknown_mode_is_an_error_that_names_the_modes(path, name):
 
 
 @pytest.mark.parametrize("mode", Mode)
-async def test_a_mode_may_be_given_as_itself(path, mode):
+async def test_a_mode_may_be_given_as_a_member_of_the_enumeration(path, mode):
     await record(path, counting(), [ask()])
 
     transport = on_cassette(Cassette(path), mode, live=live)
@@ -195,7 +197,7 @@ async def test_a_mode_may_be_given_as_itself(path, mode):
     await transport.aclose()
 
 
-def test_a_replay_without_a_cassette_says_to_record_it(path):
+def test_the_error_of_a_replay_without_a_cassette_advises_to_record_it(path):
     with pytest.raises(CassetteNotFoundError, match="Record it first") as caught:
         ReplayTransport(path)
 
@@ -205,7 +207,7 @@ def test_a_replay_without_a_cassette_says_to_record_it(path):
 # -- append ------------------------------------------------------------------------------------------------------------
 
 
-async def test_append_never_plays_what_it_recorded_in_the_same_session(path):
+async def test_append_never_replays_what_it_recorded_itself(path):
     transport = AppendingTransport(live(), path)
     assert [await where_from(transport, ask()) for _ in range(2)] == ["live 1", "live 2"]
     await transport.aclose()
@@ -217,7 +219,7 @@ async def test_append_never_plays_what_it_recorded_in_the_same_session(path):
     assert [one["n"] for one in interactions_of(path)] == [1, 2, 3, 4]
 
 
-async def test_append_goes_live_when_a_lane_is_used_up_also_where_a_replay_would_repeat(path):
+async def test_append_sends_when_all_equal_interactions_were_replayed_even_with_repeat_last(path):
     cassette = Cassette(path, exhausted="repeat-last")
     await record(cassette, counting(), [ask()])
 
@@ -227,7 +229,7 @@ async def test_append_goes_live_when_a_lane_is_used_up_also_where_a_replay_would
     await transport.aclose()
 
 
-async def test_append_that_recorded_nothing_leaves_the_cassette_as_it_is(path):
+async def test_append_that_recorded_nothing_leaves_the_cassette_unchanged(path):
     await record(path, counting(), [ask()])
     before = path.read_bytes(), path.stat().st_mtime_ns
 
@@ -238,7 +240,7 @@ async def test_append_that_recorded_nothing_leaves_the_cassette_as_it_is(path):
     assert (path.read_bytes(), path.stat().st_mtime_ns) == before
 
 
-async def test_append_sends_again_what_was_given_up_when_it_was_recorded(path):
+async def test_append_sends_a_request_whose_recorded_caller_was_cancelled(path):
     inner = FakeTransport(lambda _: asyncio.Event().wait())
     recording = RecordingTransport(inner, path)
     sending = asyncio.ensure_future(recording.send(ask()))
@@ -253,7 +255,7 @@ async def test_append_sends_again_what_was_given_up_when_it_was_recorded(path):
     await transport.aclose()
 
 
-async def test_append_does_not_search_for_ever_when_all_that_could_be_repeated_was_given_up(path):
+async def test_append_ends_its_search_when_all_equal_interactions_were_cancelled(path):
     cassette = Cassette(path, exhausted="repeat-last")
     openings = []
 
@@ -315,7 +317,7 @@ FAILS = [_fails_in_its_block, _gives_up, _does_not_publish, _closes_in_finally]
 
 
 @pytest.mark.parametrize("fails", FAILS, ids=lambda fails: fails.__name__.strip("_"))
-async def test_a_recording_that_fails_half_way_leaves_the_old_cassette_byte_by_byte(path, fails):
+async def test_a_recording_that_fails_leaves_the_old_cassette_unchanged(path, fails):
     await record(path, counting(), [ask(), ask("/account")])
     before = path.read_bytes()
 
@@ -326,7 +328,7 @@ async def test_a_recording_that_fails_half_way_leaves_the_old_cassette_byte_by_b
     assert len(recover(Cassette(path).part).document.interactions) >= 1
 
 
-async def test_the_old_cassette_stands_until_the_new_one_is_whole(path):
+async def test_the_old_cassette_stays_until_the_new_one_is_complete(path):
     await record(path, counting(), [ask()])
     before = path.read_bytes()
     transport = RecordingTransport(counting(), path)
@@ -340,7 +342,7 @@ async def test_the_old_cassette_stands_until_the_new_one_is_whole(path):
     assert not transport.part.exists()
 
 
-async def test_closing_while_an_exception_is_on_its_way_publishes_nothing_and_hides_nothing(path):
+async def test_closing_while_an_exception_propagates_publishes_nothing_and_hides_no_exception(path):
     async def program() -> None:
         async with client_on(RecordingTransport(counting(), path)) as client:
             await read(client._transport, ask())
@@ -371,7 +373,7 @@ async def test_a_cancelled_program_publishes_nothing(path):
     assert len(recover(Cassette(path).part).document.interactions) == 1
 
 
-async def test_an_exception_that_was_handled_before_is_no_reason_to_publish_nothing(path):
+async def test_an_exception_that_was_handled_does_not_prevent_publication(path):
     async with client_on(RecordingTransport(in_turn(says({}, 404)), path)) as client:
         with pytest.raises(NotFoundError):
             await client.videos.get("gone")
@@ -397,7 +399,7 @@ async def test_publish_returns_the_path_and_ends_the_recording(path):
     assert len(interactions_of(path)) == 1
 
 
-async def test_publishing_twice_is_publishing_once(path):
+async def test_publishing_twice_has_the_effect_of_once(path):
     transport = RecordingTransport(counting(), path)
     await read(transport, ask())
 
@@ -408,7 +410,7 @@ async def test_publishing_twice_is_publishing_once(path):
     assert len(interactions_of(path)) == 1
 
 
-async def test_what_was_given_up_can_be_recovered(path):
+async def test_a_recording_after_give_up_can_be_recovered(path):
     transport = RecordingTransport(counting(), path)
     await read(transport, ask())
     transport.give_up()
@@ -420,7 +422,7 @@ async def test_what_was_given_up_can_be_recovered(path):
     assert await where_from(ReplayTransport(path), ask()) == "1"
 
 
-async def test_a_recording_of_nothing_makes_no_cassette_by_itself_and_an_empty_one_when_it_is_told_to(path):
+async def test_a_recording_of_nothing_creates_an_empty_cassette_only_with_publish(path):
     transport = RecordingTransport(counting(), path)
     await transport.aclose()
     assert not path.exists()
@@ -431,7 +433,7 @@ async def test_a_recording_of_nothing_makes_no_cassette_by_itself_and_an_empty_o
     ReplayTransport(path).check()
 
 
-async def test_a_response_that_is_read_after_publishing_is_read_and_no_more(path, caplog):
+async def test_a_response_can_be_read_after_publishing_without_being_recorded(path, caplog):
     transport = RecordingTransport(counting(), path)
     await read(transport, ask())
     late = await transport.send(ask("/late"))
@@ -448,7 +450,7 @@ async def test_a_response_that_is_read_after_publishing_is_read_and_no_more(path
     assert sorted(entry.name for entry in path.parent.iterdir()) == [path.name]
 
 
-async def test_what_had_no_outcome_is_not_on_the_cassette_and_is_told(path, caplog):
+async def test_a_request_without_an_outcome_is_not_on_the_cassette_and_is_logged(path, caplog):
     transport = RecordingTransport(counting(), path)
     await read(transport, ask())
     late = await transport.send(ask("/late"))
@@ -461,7 +463,7 @@ async def test_what_had_no_outcome_is_not_on_the_cassette_and_is_told(path, capl
     await transport.aclose()
 
 
-async def test_to_be_closed_is_an_outcome_of_what_was_still_under_way(path):
+async def test_closing_the_transport_is_the_outcome_of_pending_requests(path):
     async def program(transport: RecordingTransport | ReplayTransport) -> list[object]:
         sending = asyncio.ensure_future(transport.send(ask("/never")))
         response = await transport.send(ask("/half"))
@@ -493,7 +495,7 @@ async def test_to_be_closed_is_an_outcome_of_what_was_still_under_way(path):
     assert half["response"]["body"] == {"text": "half", "end": "cancelled"}
 
 
-async def test_two_recordings_of_one_cassette_at_a_time_are_one_too_many(path):
+async def test_a_second_recording_of_the_same_cassette_is_refused(path):
     first, second = RecordingTransport(counting(), path), RecordingTransport(counting(), path)
     await read(first, ask())
 
@@ -515,7 +517,7 @@ async def test_any_number_of_replays_share_a_cassette(path):
     assert [await where_from(transport, ask()) for transport in transports] == ["1"] * 3
 
 
-async def test_a_cassette_is_played_while_it_is_recorded_anew(path):
+async def test_a_cassette_can_be_replayed_while_a_new_one_is_recorded(path):
     await record(path, counting(), [ask()])
     recording = RecordingTransport(live(), path)
     await read(recording, ask())
@@ -554,7 +556,7 @@ WAYS = [_full, _a_file_for_a_directory, _read_only]
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__.strip("_"))
-async def test_a_recording_that_cannot_be_begun_refuses_before_anything_is_sent(path, monkeypatch, way):
+async def test_a_recording_that_cannot_begin_raises_before_anything_is_sent(path, monkeypatch, way):
     way(path, monkeypatch)
     transport = RecordingTransport(counting(), path)
 
@@ -568,7 +570,7 @@ async def test_a_recording_that_cannot_be_begun_refuses_before_anything_is_sent(
     assert not path.exists()
 
 
-async def test_an_order_whose_recording_cannot_be_begun_was_not_sent(path, monkeypatch):
+async def test_an_order_whose_recording_cannot_begin_is_not_sent(path, monkeypatch):
     _a_file_for_a_directory(path, monkeypatch)
     inner = counting()
     async with client_on(RecordingTransport(inner, path)) as client:
@@ -582,7 +584,7 @@ async def test_an_order_whose_recording_cannot_be_begun_was_not_sent(path, monke
 
 @define
 class Disk:
-    """The disk of a recording: full after ``left`` more writes; ``torn`` bytes of the next one are still written."""
+    """The disk of a recording, full after ``left`` more writes; of the next one, ``torn`` bytes are written."""
 
     descriptor: int
     left: int
@@ -614,7 +616,7 @@ def fill(monkeypatch) -> Fill:
     return full
 
 
-async def test_a_disk_that_is_full_refuses_before_anything_is_sent(path, fill):
+async def test_a_full_disk_raises_before_anything_is_sent(path, fill):
     transport = RecordingTransport(counting(), path)
     await read(transport, ask())
     fill(transport, after=0)
@@ -627,7 +629,7 @@ async def test_a_disk_that_is_full_refuses_before_anything_is_sent(path, fill):
         await transport.aclose()
 
 
-async def test_a_request_that_was_refused_for_a_full_disk_spoils_nothing_of_what_was_and_is_recorded(path, fill):
+async def test_a_request_refused_for_a_full_disk_does_not_damage_the_recording(path, fill):
     transport = RecordingTransport(counting(), path)
     await read(transport, ask())
     disk = fill(transport, after=0)
@@ -642,7 +644,7 @@ async def test_a_request_that_was_refused_for_a_full_disk_spoils_nothing_of_what
 
 
 @pytest.mark.parametrize("torn", [None, 30])
-async def test_a_disk_that_gets_full_afterwards_never_costs_the_answer(path, fill, torn, caplog):
+async def test_a_disk_that_is_full_after_the_send_loses_no_response(path, fill, torn, caplog):
     await record(path, counting(), [ask()])
     before = path.read_bytes()
     transport = RecordingTransport(live(), path)
@@ -657,7 +659,7 @@ async def test_a_disk_that_gets_full_afterwards_never_costs_the_answer(path, fil
     assert "incomplete" in caplog.text
 
 
-async def test_a_line_that_was_torn_spoils_no_other_although_it_is_no_cassette_any_more(path, fill):
+async def test_a_partial_line_damages_no_other_line_but_prevents_publication(path, fill):
     transport = RecordingTransport(live(), path)
     await read(transport, ask("/a"))
     disk = fill(transport, after=1, torn=30)
@@ -675,7 +677,7 @@ async def test_a_line_that_was_torn_spoils_no_other_although_it_is_no_cassette_a
     assert recovered.damaged == 0
 
 
-async def test_a_receipt_is_never_lost_by_a_recording_that_cannot_be_written(path, fill):
+async def test_a_recording_that_cannot_be_written_loses_no_receipt(path, fill):
     transport = RecordingTransport(in_turn(says([]), says({"id": "task-1", "status": "queued"}, 202)), path)
     receipts = []
     async with client_on(transport) as client:
@@ -694,7 +696,7 @@ async def test_a_receipt_is_never_lost_by_a_recording_that_cannot_be_written(pat
 
 
 @pytest.mark.parametrize("fails", ["directory", "replace"])
-async def test_a_video_is_never_lost_by_a_blob_that_cannot_be_written(path, monkeypatch, fails):
+async def test_a_blob_that_cannot_be_written_loses_no_video(path, monkeypatch, fails):
     data = noise(256_000)
     transport = RecordingTransport(in_turn(lambda: video(data)), path)
     if fails == "directory":
@@ -714,7 +716,7 @@ async def test_a_video_is_never_lost_by_a_blob_that_cannot_be_written(path, monk
     assert not path.exists()
 
 
-async def test_what_cannot_be_published_leaves_everything_as_it_was(path, monkeypatch):
+async def test_a_failed_publication_changes_nothing(path, monkeypatch):
     await record(path, counting(), [ask()])
     before = path.read_bytes()
     transport = RecordingTransport(counting(), path)
@@ -762,7 +764,7 @@ async def test_a_request_whose_body_cannot_be_read_fails_as_it_does_without_a_re
 # -- a secret found at the end -----------------------------------------------------------------------------------------
 
 
-async def test_a_secret_that_is_found_before_publishing_publishes_nothing(path, monkeypatch):
+async def test_nothing_is_published_when_a_secret_is_found(path, monkeypatch):
     await record(path, counting(), [ask()])
     before = path.read_bytes()
     transport = RecordingTransport(in_turn(says({"answer": 1})), path)
@@ -779,7 +781,7 @@ async def test_a_secret_that_is_found_before_publishing_publishes_nothing(path, 
     assert path.read_bytes() == before
 
 
-def test_the_clock_of_the_inner_transport_is_the_recordings_clock(path):
+def test_a_recording_uses_the_clock_of_its_inner_transport(path):
     inner = live()
     inner.clock = VirtualClock()
 

@@ -1,4 +1,4 @@
-"""What was played was never made: no order counts as made by it, and none counts as sent that was not."""
+"""Replayed orders were never made: no journal stores one, and no order counts as sent that was not."""
 
 import logging
 
@@ -26,7 +26,7 @@ VIDEO = {"model": "gen-2.0", "prompt": "a boat", "duration": 5}
 
 
 class Forgetful:
-    """A user's transport that hands on everything but what a replay says of itself."""
+    """A transport of a user that passes everything on but the capabilities of a replay."""
 
     honours_gate = True
 
@@ -41,7 +41,7 @@ class Forgetful:
 
 
 class Ungated(Forgetful):
-    """One that knows nothing of gates."""
+    """A transport without a gate."""
 
     honours_gate = False
 
@@ -50,7 +50,7 @@ class Ungated(Forgetful):
 
 
 class Played(Forgetful):
-    """One that says that it only plays back."""
+    """A transport that declares itself a replay."""
 
     is_replay = True
 
@@ -67,7 +67,7 @@ async def create(service: Sandbox, transport: Transport, order_id: str, **more) 
 
 
 @pytest.mark.parametrize("wrap", [Forgetful, lambda inner: Forgetful(Forgetful(inner))], ids=["once", "twice"])
-async def test_a_wrapped_replay_writes_no_order_into_a_journal_that_lasts(service, tmp_path, wrap):
+async def test_a_wrapped_replay_writes_no_order_to_a_durable_journal(service, tmp_path, wrap):
     path, journal = tmp_path / "one.json", f"sqlite:///{tmp_path}/orders.db"
     await create(service, RecordingTransport(DirectTransport(), path), "order-1")
 
@@ -89,7 +89,7 @@ async def test_a_recording_of_a_replay_is_a_replay(tmp_path):
 
 
 @pytest.mark.parametrize("wrap", [Ungated, Forgetful])
-async def test_an_order_whose_create_could_not_be_written_down_is_not_in_doubt(service, tmp_path, wrap):
+async def test_an_order_whose_create_could_not_be_recorded_is_not_uncertain(service, tmp_path, wrap):
     path = tmp_path / "one.json"
     first = RecordingTransport(DirectTransport(), path)
     async with Client(service.api_key, base_url=service.base_url, transport=first) as client:
@@ -102,7 +102,7 @@ async def test_an_order_whose_create_could_not_be_written_down_is_not_in_doubt(s
     assert service.creates == []
 
 
-async def test_appending_to_a_cassette_without_creates_keeps_its_orders_in_the_journal(service, tmp_path, monkeypatch):
+async def test_appending_to_a_cassette_without_creates_stores_orders_in_the_journal(service, tmp_path, monkeypatch):
     monkeypatch.setenv("VIDGEN_JOURNAL", f"sqlite:///{tmp_path}/orders.db")
     path = tmp_path / "one.json"
     recording = RecordingTransport(DirectTransport(), path)
@@ -120,7 +120,7 @@ async def test_appending_to_a_cassette_without_creates_keeps_its_orders_in_the_j
     assert len(service.creates) == 1
 
 
-async def test_a_create_that_goes_out_beside_played_ones_is_warned_about(service, tmp_path, caplog):
+async def test_a_create_that_is_sent_beside_replayed_ones_is_logged_as_a_warning(service, tmp_path, caplog):
     path = tmp_path / "one.json"
     await create(service, RecordingTransport(DirectTransport(), path), "order-1")
 

@@ -1,4 +1,4 @@
-"""No secret reaches the disk, the logs or an error, wherever it is planted and however it is spelt."""
+"""No secret is written to disk, logs or errors, wherever it is planted and however it is encoded."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ from tests.cassette.planted_secrets import (
     SECRETS,
     SPELLINGS,
     Exchange,
-    Left,
+    RecordingOutput,
     all_logs,
     answered,
     asked,
@@ -27,7 +27,7 @@ from tests.cassette.planted_secrets import (
     record,
     said,
     sent,
-    told_by,
+    text_of_error,
 )
 from vidgen_async.cassette import Cassette, recover, scan
 from vidgen_async.errors import CassetteError
@@ -60,9 +60,9 @@ def quickly(examples: int) -> settings:
 
 
 def recorded(exchanges: list[Exchange], **facts: Any) -> dict[str, bytes]:
-    """All that is left of a recording, before and after it was published, which went well."""
+    """All files and logs of a successful recording, before and after it was published."""
     with tempfile.TemporaryDirectory() as name:
-        left: Left = asyncio.run(record(exchanges, Path(name), **facts))
+        left: RecordingOutput = asyncio.run(record(exchanges, Path(name), **facts))
         assert not left.errors
         assert left.path.exists()
         return left.everything()
@@ -73,7 +73,7 @@ def plants(secret: str, where: list[tuple[str, str]]) -> list[Exchange]:
 
 
 def everywhere(turn: int, share: int = 1) -> list[tuple[str, str]]:
-    """Every place, each with so many spellings: others in each turn, so that many turns come to them all."""
+    """Every place with ``share`` encodings: others in each turn, so that several turns cover all of them."""
     spellings = list(SPELLINGS)
     return [
         (place, spellings[(at * 5 + turn * share + more) % len(spellings)])
@@ -85,12 +85,12 @@ def everywhere(turn: int, share: int = 1) -> list[tuple[str, str]]:
 WHERE = st.lists(st.tuples(st.sampled_from(sorted(PLACES)), st.sampled_from(sorted(SPELLINGS))), min_size=1, max_size=8)
 
 
-def test_a_known_secret_is_nowhere_wherever_it_stands_as_it_is():
+def test_a_known_secret_is_hidden_in_every_place():
     assert not leaks(recorded([place(SECRET) for place in PLACES.values()], secrets=[SECRET]), SECRET)
 
 
 @pytest.mark.slow
-def test_a_known_secret_is_nowhere_however_it_is_spelt():
+def test_a_known_secret_is_hidden_in_every_encoding():
     found = {}
     for turn in range(3):
         planted = plants(SECRET, everywhere(turn, share=3))
@@ -105,12 +105,12 @@ def test_a_known_secret_is_nowhere_however_it_is_spelt():
 @pytest.mark.slow
 @quickly(20)
 @given(SECRETS, WHERE)
-def test_any_given_secret_is_nowhere(secret, where):
+def test_any_given_secret_is_hidden(secret, where):
     assert not leaks(recorded(plants(secret, where), secrets=[secret]), secret)
 
 
 @pytest.mark.slow
-def test_what_is_learnt_is_nowhere_afterwards():
+def test_a_secret_is_hidden_everywhere_after_it_was_learnt():
     found = {}
     for turn, (way, tell) in enumerate(WAYS.items()):
         found[way] = leaks(recorded([tell(PLAIN), *plants(PLAIN, everywhere(turn))]), PLAIN)
@@ -118,7 +118,7 @@ def test_what_is_learnt_is_nowhere_afterwards():
 
 
 @pytest.mark.slow
-def test_what_is_learnt_too_late_is_nowhere_in_what_is_published():
+def test_a_secret_that_is_learnt_late_is_not_published():
     found = {}
     for turn, (way, tell) in enumerate(WAYS.items()):
         everything = recorded([*plants(PLAIN, everywhere(turn)), tell(PLAIN)])
@@ -127,7 +127,7 @@ def test_what_is_learnt_too_late_is_nowhere_in_what_is_published():
 
 
 @pytest.mark.slow
-def test_what_is_learnt_too_late_is_nowhere_in_the_part_file_either_for_a_kill_may_come_next():
+def test_a_secret_that_is_learnt_late_is_removed_from_the_part_file():
     found = {}
     for way, tell in WAYS.items():
         found[way] = leaks(recorded([*(place(SECRET) for place in PLACES.values()), tell(SECRET)]), SECRET)
@@ -158,7 +158,7 @@ def telling_names() -> Iterator[tuple[tuple[Any, ...], Exchange]]:
 
 
 @pytest.mark.slow
-def test_a_value_under_a_telling_name_is_nowhere_at_any_depth():
+def test_the_value_of_a_secret_name_is_hidden_at_any_depth():
     if leaks(recorded([exchange for _, exchange in telling_names()]), MARKED):
         pytest.fail(f"{[row for row, exchange in telling_names() if leaks(recorded([exchange]), MARKED)]}")
 
@@ -181,8 +181,8 @@ WRITTEN = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["JSON", "page", "latin-1 page"])
-def test_a_value_after_a_telling_name_is_nowhere_in_any_text(kind):
-    """In each kind of body every third name, another third in each, so that together they come to all."""
+def test_the_value_of_a_secret_name_is_hidden_in_any_text(kind):
+    """Each kind of body has another third of the names, so that together they cover all."""
     found = {}
     for written in WRITTEN:
         names = NAMES[("JSON", "page", "latin-1 page").index(kind) :: 3]
@@ -226,7 +226,7 @@ ADDRESSED: dict[str, Callable[[str], Exchange]] = {
 
 
 @pytest.mark.parametrize("way", ADDRESSED)
-def test_a_secret_address_is_nowhere(way):
+def test_a_secret_in_an_address_is_hidden(way):
     addresses = [address.replace("VALUE", f"{MARKED}{at}k9") for at, address in enumerate(ADDRESSES)]
     everything = recorded([ADDRESSED[way](address) for address in addresses])
     if leaks(everything, MARKED):
@@ -234,32 +234,37 @@ def test_a_secret_address_is_nowhere(way):
 
 
 @pytest.mark.slow
-def test_many_secrets_of_one_recording_are_nowhere():
+def test_many_secrets_of_one_recording_are_hidden():
     secrets = [f"{MARKED}{at * 7919 % 10_000:04}k9" for at in range(120)]
     learning = [said({"token": secret}) for secret in secrets]
     telling = [said({"message": f"abc{secret}xyz {SPELLINGS['Base64'](secret)}"}) for secret in secrets]
     assert not leaks(recorded([*learning, *telling]), MARKED)
 
 
-def test_a_number_that_is_a_secret_is_nowhere():
+def test_a_number_that_is_a_secret_is_hidden():
     everything = recorded([said({"pin": 918273645}), said({"a": [918273645], "b": "918273645"})])
     assert not leaks(everything, "918273645")
 
 
-def test_a_number_that_was_given_as_a_secret_is_nowhere():
+def test_a_number_that_turns_out_to_be_a_secret_is_removed_from_the_part_file():
+    everything = recorded([said({"a": [918273645]}), said({"pin": 918273645})])
+    assert not leaks(everything, "918273645")
+
+
+def test_a_number_that_was_given_as_a_secret_is_hidden():
     everything = recorded([said({"a": {"b": 918273645}}), sent([918273645])], secrets=["918273645"])
     assert not leaks(everything, "918273645")
 
 
 @pytest.mark.parametrize("url", ["https://me:Zq7-password@api.test/openapi/v1", "https://api.test/Zq7-path/openapi/v1"])
-def test_the_address_of_the_service_tells_no_secret(url):
+def test_a_secret_in_the_base_url_is_hidden(url):
     everything = recorded([Exchange(asked(url=f"{url}/models"), answered())], secrets=["Zq7-path"])
     assert not leaks(everything, "Zq7-password")
     assert not leaks(everything, "Zq7-path")
 
 
 @pytest.mark.parametrize("name", ["cookie", "token", "anything"])
-def test_what_json_drops_of_duplicate_names_is_looked_at_too(name):
+def test_a_value_that_json_drops_for_a_duplicate_name_is_hidden_too(name):
     body = f'{{"a": {{"{name}": "Zq7secretk9"}}, "a": {{"{name}": null}}}}'
     given_ones = ["Zq7secretk9"] if name == "anything" else []
     assert not leaks(recorded([Exchange(asked(), answered(body))], secrets=given_ones), "Zq7secretk9")
@@ -278,14 +283,14 @@ def test_what_json_drops_of_duplicate_names_is_looked_at_too(name):
         {"input": json.dumps({"prompt": "VALUE"})},
     ],
 )
-def test_a_prompt_is_nowhere_when_prompts_are_pseudonyms(prompt):
+def test_a_prompt_is_hidden_when_prompts_are_pseudonyms(prompt):
     secret = "a Zq7boat sails to k9"
     asking = json.loads(json.dumps(prompt).replace("VALUE", secret))
     echo = said({"error": {"message": f"refused: '{secret}'", "prompt": secret}})
     assert not leaks(recorded([sent(asking), echo], prompts="pseudonym"), secret)
 
 
-def test_a_miss_tells_no_secret_of_the_request(tmp_path):
+def test_a_miss_shows_no_secret_of_the_request(tmp_path):
     asyncio.run(record([said({"a": 1}), sent({"a": 1})], tmp_path))
 
     async def ask_for_more() -> list[str]:
@@ -295,7 +300,7 @@ def test_a_miss_tells_no_secret_of_the_request(tmp_path):
             try:
                 await transport.send(place(SECRET).request)
             except CassetteError as error:
-                told.append(f"{name}: {told_by(error)}")
+                told.append(f"{name}: {text_of_error(error)}")
         await transport.aclose()
         return told
 
@@ -308,14 +313,14 @@ def test_a_miss_tells_no_secret_of_the_request(tmp_path):
 @pytest.mark.slow
 @quickly(10)
 @given(SECRETS, WHERE)
-def test_what_was_redacted_is_clean_to_a_scan_that_knows_nothing(secret, where):
+def test_a_scan_without_known_values_finds_nothing_in_a_redacted_cassette(secret, where):
     with tempfile.TemporaryDirectory() as name:
         cassette = Cassette(Path(name) / "a.cassette.json", secrets=[secret])
         asyncio.run(record(plants(secret, where), Path(name), secrets=[secret]))
         assert scan(cassette.load()) == []
 
 
-def test_what_a_recording_left_that_was_never_published_tells_no_secret(tmp_path):
+def test_an_unpublished_recording_contains_no_secret(tmp_path):
     left = asyncio.run(record([WAYS["the key"](SECRET), *(place(SECRET) for place in PLACES.values())], tmp_path))
     part = tmp_path / "b.cassette.json.part"
     part.write_bytes(left.before["a.cassette.json.part"])

@@ -1,4 +1,4 @@
-"""A recording transport around others: what it passes on, and what it writes down."""
+"""A recording transport: what it passes on, and what it records."""
 
 import asyncio
 import gc
@@ -54,7 +54,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture(params=["recording", "replay"])
 async def transport_of(request, path):
-    """A transport that gives an inner one's answers: while they are recorded, or when they are played back."""
+    """A transport that returns the responses of an inner one, in a recording or in a replay."""
 
     async def make(inner, requests):
         if request.param == "recording":
@@ -68,7 +68,7 @@ async def transport_of(request, path):
 # -- bodies ------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_body_is_streamed_while_it_is_recorded_in_pieces_of_any_size(path):
+async def test_a_body_is_streamed_in_chunks_of_any_size_while_it_is_recorded(path):
     data = noise(204_800)
     transport = RecordingTransport(in_turn(lambda: video(data)), path)
 
@@ -81,7 +81,7 @@ async def test_a_body_is_streamed_while_it_is_recorded_in_pieces_of_any_size(pat
     assert await read(ReplayTransport(path), ask()) == data
 
 
-async def test_a_piece_is_handed_on_before_the_next_one_has_come(path):
+async def test_a_chunk_is_passed_on_before_the_next_one_is_received(path):
     more = asyncio.Event()
 
     async def slowly():
@@ -133,7 +133,7 @@ async def test_reading_twice_gives_the_same_bytes_and_so_does_streaming_afterwar
 
 
 @pytest.mark.parametrize("size", [1, 4096, 1 << 30])
-async def test_an_empty_body_gives_no_piece(transport_of, size):
+async def test_an_empty_body_has_no_chunk(transport_of, size):
     transport = await transport_of(in_turn(says(b""), says(b"")), [ask()])
 
     async with await transport.send(ask()) as response:
@@ -142,7 +142,7 @@ async def test_an_empty_body_gives_no_piece(transport_of, size):
 
 
 @pytest.mark.parametrize("size", [1, 999, CHUNK, 1 << 30])
-async def test_a_stream_of_any_size_of_pieces_comes_to_its_end(transport_of, size):
+async def test_a_stream_with_chunks_of_any_size_ends(transport_of, size):
     data = bytes(range(256)) * 20
     transport = await transport_of(in_turn(lambda: video(data), lambda: video(data)), [ask()])
 
@@ -154,7 +154,7 @@ async def test_a_stream_of_any_size_of_pieces_comes_to_its_end(transport_of, siz
     assert max(map(len, pieces)) <= size
 
 
-async def test_an_upload_arrives_whole_and_its_digest_is_on_the_cassette(path):
+async def test_an_upload_arrives_completely_and_its_digest_is_on_the_cassette(path):
     received = []
 
     async def handle(request: Request) -> BufferedResponse:
@@ -186,7 +186,7 @@ async def test_an_interaction_with_an_outcome_is_not_held_in_memory(path):
     transport.give_up()
 
 
-async def test_what_is_left_early_is_recorded_as_far_as_it_was_read(path):
+async def test_a_response_that_is_closed_early_is_recorded_as_far_as_it_was_read(path):
     data = noise(256_000)
     transport = RecordingTransport(in_turn(lambda: video(data, size=1000)), path)
     async with await transport.send(ask()) as response:
@@ -205,7 +205,7 @@ async def test_what_is_left_early_is_recorded_as_far_as_it_was_read(path):
         replay.check()
 
 
-async def test_what_was_left_early_can_be_left_early_again(path):
+async def test_a_response_that_was_closed_early_can_be_closed_early_in_a_replay(path):
     async def program(transport) -> bytes:
         async with await transport.send(ask()) as response:
             async for piece in response.chunks(10):
@@ -222,7 +222,7 @@ async def test_what_was_left_early_can_be_left_early_again(path):
     replay.check()
 
 
-async def test_an_answer_that_nobody_read_is_played_and_needs_no_reading(path):
+async def test_a_response_that_was_not_read_is_replayed_and_need_not_be_read(path):
     transport = RecordingTransport(in_turn(lambda: video(b"x" * 5000)), path)
     async with await transport.send(ask()):
         pass
@@ -238,7 +238,7 @@ async def test_an_answer_that_nobody_read_is_played_and_needs_no_reading(path):
 # -- what the network says, as it is -----------------------------------------------------------------------------------
 
 
-async def test_a_redirect_is_two_interactions_and_the_key_goes_to_the_first_origin_alone(path, tmp_path):
+async def test_a_redirect_is_two_interactions_and_only_the_first_origin_gets_the_key(path, tmp_path):
     async with site(Says(body=b"the bytes", headers={"X-Extra": "1"})) as host:
         where = host.url("/v/1.mp4?exp=1&sig=abcdefghijkl")
         async with site(to(where)) as service:
@@ -309,7 +309,7 @@ async def test_a_response_that_is_never_closed_still_warns(path):
 
 @define
 class Plain:
-    """A user's own transport, which knows nothing of gates."""
+    """A transport of a user, without a gate."""
 
     outcome: BaseException | None = None
     asked: int = 0
@@ -324,7 +324,7 @@ class Plain:
         pass
 
 
-async def test_the_gate_of_a_transport_that_has_none_is_passed_once_the_request_is_written_down(path):
+async def test_for_a_transport_without_a_gate_it_is_passed_once_the_request_is_recorded(path):
     recording = RecordingTransport(Plain(), path)
     assert recording.honours_gate
     async with client_on(recording) as client:
@@ -338,7 +338,7 @@ async def test_the_gate_of_a_transport_that_has_none_is_passed_once_the_request_
 
 
 @pytest.mark.parametrize("delivery", Delivery)
-async def test_a_failure_behind_a_transport_without_a_gate_means_the_same_in_a_replay(path, delivery):
+async def test_a_failure_of_a_transport_without_a_gate_is_the_same_in_a_replay(path, delivery):
     inner = Plain(ConnectError("it failed", delivery=delivery, phase=Phase.CONNECT, op="videos.create"))
 
     async def program(client) -> tuple[object, ...]:
@@ -357,7 +357,7 @@ async def test_a_failure_behind_a_transport_without_a_gate_means_the_same_in_a_r
     replay.check()
 
 
-async def test_what_the_gate_refuses_never_was_a_request(path):
+async def test_a_request_that_the_gate_refuses_is_not_recorded(path):
     async def refuse() -> None:
         raise JournalError
 
@@ -382,7 +382,7 @@ async def test_a_recording_of_a_replay_is_the_same_cassette(path, tmp_path):
     assert one == other
 
 
-async def test_the_probe_tells_the_same_while_it_is_recorded_and_when_it_is_played(path):
+async def test_the_probe_has_the_same_evidence_in_recording_and_replay(path):
     async def evidence(transport) -> tuple[object, ...]:
         passed = []
 
@@ -404,7 +404,7 @@ async def test_the_probe_tells_the_same_while_it_is_recorded_and_when_it_is_play
 # -- many at a time ----------------------------------------------------------------------------------------------------
 
 
-async def test_fifty_at_a_time_are_recorded_each_with_its_own_answer(path):
+async def test_fifty_concurrent_requests_are_recorded_each_with_its_own_response(path):
     clock = VirtualClock()
 
     async def handle(request: Request) -> BufferedResponse:
@@ -423,7 +423,7 @@ async def test_fifty_at_a_time_are_recorded_each_with_its_own_answer(path):
     assert [one["request"]["url"] for one in interactions_of(path)] == [str(request.url) for request in requests]
 
 
-async def test_two_clients_with_two_cassettes_at_a_time_stay_apart(tmp_path):
+async def test_two_clients_record_two_cassettes_concurrently(tmp_path):
     async def program(name: str) -> int:
         async with client_on(RecordingTransport(counting(), tmp_path / f"{name}.json")) as client:
             for n in range(20):
@@ -438,7 +438,7 @@ async def test_two_clients_with_two_cassettes_at_a_time_stay_apart(tmp_path):
         assert urls == [str(ask(f"/videos/{name}-{n}").url) for n in range(20)]
 
 
-async def test_a_cancelled_send_is_recorded_as_given_up(path):
+async def test_a_cancelled_send_is_recorded_as_cancelled(path):
     async def handle(_: Request) -> BufferedResponse:
         await asyncio.Event().wait()
         raise AssertionError
@@ -459,8 +459,8 @@ async def test_a_cancelled_send_is_recorded_as_given_up(path):
     assert replay.unused == ()
 
 
-async def test_the_key_the_signature_and_the_idempotency_key_are_nowhere(path, caplog):
-    """In short; the rest is in the tests of the redactor."""
+async def test_the_key_the_signature_and_the_idempotency_key_are_hidden(path, caplog):
+    """The other secrets are in the tests of the redactor."""
     caplog.set_level("DEBUG")
     secrets = ["c2lnbmF0dXJlMQ", "tok-en-1234567", "vg1-" + "a" * 40]
     inner = in_turn(

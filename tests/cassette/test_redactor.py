@@ -1,4 +1,4 @@
-"""What the redactor hides, what it leaves alone, and that an answer still leads to the next request."""
+"""What the redactor hides and what it does not, and that a redacted response still leads to the next request."""
 
 import json
 import re
@@ -71,7 +71,22 @@ def test_a_location_is_redacted_as_an_address(redactor):
     assert pair == ("location", f"{ELSEWHERE}/v/1.mp4?exp={FOREVER}&sig=REDACTED-sig-1")
 
 
-def test_a_request_id_is_told_apart_and_not_told(redactor):
+@pytest.mark.parametrize(
+    "header",
+    [
+        {"Authorization": "Bearer Zq7-secret-k9"},
+        {"Authorization": "Basic bWU6WnE3LXNlY3JldC1rOQ=="},
+        {"Cookie": "a=1; sid=Zq7-secret-k9"},
+        {"Set-Cookie": "sid=Zq7-secret-k9; Path=/"},
+        {"X-Api-Key": "Zq7-secret-k9"},
+    ],
+)
+def test_a_secret_in_a_header_is_hidden_everywhere_else_too(redactor, header):
+    assert redactor.headers(make_headers(header)) == ()
+    assert "Zq7" not in redactor.text("refused for Zq7-secret-k9")
+
+
+def test_request_ids_have_different_pseudonyms(redactor):
     given = make_headers([("X-Request-Id", "req-17"), ("X-Request-Id", "req-18"), ("X-Request-Id", "req-17")])
     assert [value for _, value in redactor.headers(given)] == [f"REDACTED-request-{number}" for number in (1, 2, 1)]
 
@@ -101,35 +116,35 @@ def test_a_request_id_is_told_apart_and_not_told(redactor):
         ("https://hooks.other.test/", "https://hooks.other.test/"),
     ],
 )
-def test_of_an_address_everything_that_tells_is_hidden_and_nothing_else(redactor, address, shown):
+def test_only_the_secret_parts_of_an_address_are_hidden(redactor, address, shown):
     assert redactor.url(address) == shown
 
 
-def test_an_address_is_redacted_in_the_same_way_wherever_it_stands(redactor):
+def test_an_address_is_redacted_in_the_same_way_in_every_place(redactor):
     shown = redactor.url(SIGNED)
     assert redactor.json({"video_url": SIGNED})["video_url"] == shown
     assert redactor.text(f"see {SIGNED} now") == f"see {shown} now"
     assert json.loads(redactor.json({"inner": json.dumps([SIGNED])})["inner"]) == [shown]
 
 
-def test_an_address_that_is_written_in_another_way_has_the_same_pseudonym(redactor):
+def test_an_address_in_another_encoding_has_the_same_pseudonym(redactor):
     one, other = (redactor.url(f"{BASE}/x?token={value}") for value in ("a%2Fb%2Bcdef", "a/b+cdef"))
     assert one == other == f"{BASE}/x?token=REDACTED-token-1"
 
 
-def test_a_password_in_an_address_is_hidden_wherever_else_it_comes_up(redactor):
+def test_a_password_in_an_address_is_hidden_everywhere_else_too(redactor):
     redactor.url("https://me:pass%2Dword%21@cdn.other.test/a")
     assert "pass-word!" not in redactor.text("refused: pass-word! is wrong")
 
 
-def test_before_the_service_is_known_every_address_is_anothers():
+def test_before_the_service_is_known_every_address_is_redacted_as_foreign():
     assert Redactor().url(f"{BASE}/x?page=two-and-more") == f"{BASE}/x?page=REDACTED-page-1"
 
 
 # -- JSON ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_time_of_validity_stays_a_number_in_the_future(redactor):
+def test_an_expiry_stays_a_number_in_the_future(redactor):
     value = {"exp": 1798761600, "expires_at": "2026-12-31T00:00:00Z", "expires": 1798761600000, "a": {"exp": 1.5}}
     shown = redactor.json(value)
     assert shown["exp"] == shown["a"]["exp"] == FOREVER
@@ -137,13 +152,13 @@ def test_a_time_of_validity_stays_a_number_in_the_future(redactor):
     assert shown["expires_at"].startswith("2100-01-01")
 
 
-def test_what_is_below_a_telling_name_is_hidden_at_any_depth(redactor):
+def test_values_below_a_secret_name_are_hidden_at_any_depth(redactor):
     shown = redactor.json({"session": {"id": "s-1", "list": [{"n": 77}, True, None]}})
     assert json.dumps(shown).count("REDACTED") == 2
     assert shown["session"]["list"][1:] == [True, None]
 
 
-def test_an_address_under_a_telling_name_keeps_its_host(redactor):
+def test_an_address_under_a_secret_name_keeps_its_host(redactor):
     shown = redactor.json({"webhook_url": f"{ELSEWHERE}/a/b?c=d"})["webhook_url"]
     assert shown.startswith(f"{ELSEWHERE}/REDACTED-")
 
@@ -183,19 +198,19 @@ def test_the_words_of_the_service_stay_readable(redactor):
         ({"url": f"{ELSEWHERE}/a.mp4?size=1920x1080&sig=abcdef12345"}, "1920x1080"),
     ],
 )
-def test_an_ordinary_word_that_stood_in_a_telling_place_stays_readable_elsewhere(redactor, said_before, word):
+def test_an_ordinary_word_under_a_secret_name_stays_readable_elsewhere(redactor, said_before, word):
     redactor.json(said_before)
     assert redactor.text(f"it is {word}") == f"it is {word}"
 
 
 @pytest.mark.parametrize("address", [f"{ELSEWHERE}/v/{TASK}/a.mp4?sig=abcdef12345", f"{ELSEWHERE}/a.mp4?task={TASK}"])
-def test_a_task_id_stays_readable_though_it_is_part_of_an_address_elsewhere(redactor, address):
+def test_a_task_id_in_an_address_on_another_host_stays_readable(redactor, address):
     shown = redactor.json({"id": TASK, "video_url": address})
     assert shown["id"] == TASK
     assert redactor.url(f"{BASE}/videos/{TASK}") == f"{BASE}/videos/{TASK}"
 
 
-def test_image_data_that_is_sent_becomes_a_digest_that_tells_other_images_apart(redactor):
+def test_image_data_in_a_request_becomes_a_digest_that_differs_for_other_images(redactor):
     one, same, other = (
         redactor.json({"image_b64": f"data:image/png;base64,{data * 60}"}, is_request=True)["image_b64"]
         for data in ("AAAA", "AAAA", "BBBB")
@@ -205,7 +220,7 @@ def test_image_data_that_is_sent_becomes_a_digest_that_tells_other_images_apart(
     assert len(one) < 120
 
 
-def test_nothing_is_changed_by_a_second_redaction():
+def test_a_second_redaction_changes_nothing():
     value = {"url": SIGNED, "token": "abcdefgh", "m": f"Bearer abcdefgh12345 and {SIGNED}", "exp": 1798761600}
     once = Redactor().json(value)
     assert Redactor(is_numbered=False).json(once) == once
@@ -226,7 +241,7 @@ def test_nothing_is_changed_by_a_second_redaction():
         "someone.or-other+1@mail.example.test",
     ],
 )
-def test_what_looks_like_a_secret_is_hidden_without_being_named(redactor, secret):
+def test_a_value_with_the_form_of_a_secret_is_hidden_under_any_name(redactor, secret):
     shown = redactor.text(f"refused ({secret}) today")
     assert shown.startswith("refused (REDACTED-")
     assert shown.endswith(") today")
@@ -235,7 +250,7 @@ def test_what_looks_like_a_secret_is_hidden_without_being_named(redactor, secret
 @pytest.mark.parametrize(
     "text", ["sig=sk-live-aaaaaaaaaaaaaaaaaaaaaa.SECRET1", "token=eyJhbGciOi.eyJzdWIi.aaa:SECRET1"]
 )
-def test_a_secret_that_begins_like_another_is_hidden_to_its_end(redactor, text):
+def test_a_secret_that_begins_like_another_is_hidden_completely(redactor, text):
     assert "SECRET1" not in redactor.text(text)
 
 
@@ -273,7 +288,7 @@ AS_IT_IS = [
 
 
 @pytest.mark.parametrize("data", AS_IT_IS, ids=lambda data: repr(data[:24]))
-async def test_what_holds_no_secret_is_played_back_byte_for_byte(data, tmp_path):
+async def test_a_response_without_a_secret_is_replayed_byte_for_byte(data, tmp_path):
     await record([Exchange(asked(), answered(data, kind="application/octet-stream"))], tmp_path)
     replay = ReplayTransport(tmp_path / "a.cassette.json")
     async with await replay.send(asked()) as response:
@@ -292,7 +307,7 @@ JSON = st.recursive(
 @pytest.mark.slow
 @settings(max_examples=60, derandomize=True, deadline=None, database=None)
 @given(JSON, st.sampled_from([{}, {"indent": 2}, {"separators": (",", ":")}, {"ensure_ascii": False}]))
-def test_any_json_without_telling_names_is_kept_byte_for_byte(value, style):
+def test_any_json_without_secret_names_is_replayed_byte_for_byte(value, style):
     data = json.dumps(value, **style).encode("utf-8", "surrogatepass")
     capture = BodyCapture(1 << 20)
     capture.add(data)
@@ -300,7 +315,7 @@ def test_any_json_without_telling_names_is_kept_byte_for_byte(value, style):
     assert body_bytes(json.loads(json.dumps(body))) == data
 
 
-async def test_a_redacted_body_keeps_its_style_and_its_length_fits(tmp_path):
+async def test_a_redacted_body_keeps_its_style_and_has_a_matching_length(tmp_path):
     text = json.dumps({"a": 1.0, "token": "abcdefghijklmnop", "b": [1, "ä"]}, separators=(",", ":"))
     length = ("Content-Length", str(len(text)))
     document = await recorded(tmp_path, Exchange(asked(), answered(text, headers=[length])))
@@ -310,7 +325,7 @@ async def test_a_redacted_body_keeps_its_style_and_its_length_fits(tmp_path):
     assert dict(interaction.headers)["content-length"] == str(len(played))
 
 
-async def test_a_body_that_holds_a_secret_and_cannot_be_changed_leaves_length_and_digest_alone(tmp_path):
+async def test_of_a_binary_body_with_a_secret_only_length_and_digest_are_recorded(tmp_path):
     document = await recorded(
         tmp_path,
         Exchange(asked(), answered(b"\0\xff" * 3000 + b"my-given-secret", kind="video/mp4")),
@@ -321,7 +336,7 @@ async def test_a_body_that_holds_a_secret_and_cannot_be_changed_leaves_length_an
     assert list(files_in(tmp_path)) == ["a.cassette.json"]
 
 
-async def test_an_upload_is_a_digest_on_the_cassette(tmp_path):
+async def test_of_an_upload_only_a_digest_is_recorded(tmp_path):
     await recorded(tmp_path, sent({"image_b64": f"data:image/png;base64,{'QUJD' * 100}"}))
     text = (tmp_path / "a.cassette.json").read_text()
     assert "QUJDQUJD" not in text
@@ -331,18 +346,18 @@ async def test_an_upload_is_a_digest_on_the_cassette(tmp_path):
 # -- prompts ---------------------------------------------------------------------------------------------------------
 
 
-async def test_prompts_are_kept_as_they_are_by_default(tmp_path):
+async def test_prompts_are_recorded_by_default(tmp_path):
     document = await recorded(tmp_path, sent({"prompt": "a basic boat: token of dawn", "model": "gen-2.0"}))
     assert document.interactions[0].request.body["json"]["prompt"] == "a basic boat: token of dawn"
 
 
-async def test_a_secret_in_a_prompt_is_hidden_and_the_rest_of_it_kept(tmp_path):
+async def test_only_the_secret_in_a_prompt_is_hidden(tmp_path):
     document = await recorded(tmp_path, sent({"prompt": "a boat with sk-live-aB3dE5fG7hI9jK1lM3 on it"}))
     prompt = document.interactions[0].request.body["json"]["prompt"]
     assert without_numbers(prompt) == "a boat with REDACTED-key on it"
 
 
-async def test_prompts_that_differ_have_pseudonyms_that_differ(tmp_path):
+async def test_different_prompts_have_different_pseudonyms(tmp_path):
     document = await recorded(
         tmp_path,
         *(sent({"prompt": text, "n": 1}) for text in ("one boat", "another boat", "one boat")),
@@ -360,7 +375,7 @@ HOP = f"{ELSEWHERE}/hop?sig=hOp1hOp2hOp3"
 
 
 class Service:
-    """Answers a whole journey; a link is good once the one before it was refused."""
+    """A service for a complete order; a link is valid once the one before it was refused."""
 
     def __init__(self) -> None:
         self.refused = 0
@@ -401,7 +416,7 @@ async def journey(client: Client, target: Path) -> str:
 
 
 @pytest.mark.parametrize("prompts", ["keep", "pseudonym"])
-async def test_every_answer_leads_to_its_next_request_though_all_links_are_pseudonyms(prompts, tmp_path):
+async def test_requests_made_from_redacted_links_match_their_interactions(prompts, tmp_path):
     cassette = Cassette(tmp_path / "a.cassette.json", prompts=prompts)
     service = Service()
     inner = FakeTransport(service)
@@ -423,7 +438,7 @@ async def test_every_answer_leads_to_its_next_request_though_all_links_are_pseud
         assert secret not in text
 
 
-async def test_equal_requests_that_differ_in_secrets_alone_are_played_in_their_order_with_secrets_of_the_readers_own(
+async def test_requests_that_differ_only_in_secrets_match_with_other_secrets_in_recorded_order(
     tmp_path,
 ):
     await record(
@@ -448,7 +463,7 @@ HOSTILE = [
 
 
 @pytest.mark.needs_dev
-def test_a_hostile_text_takes_time_in_proportion_to_its_length():
+def test_redaction_of_a_hostile_text_takes_linear_time():
     length, took = 80_000, {}
     texts = {piece: (piece * length)[:length] for piece in HOSTILE}
     texts |= {"a long path": f"{ELSEWHERE}/{'a' * length}", "a long domain": "a" * 60 + "@" + "b." * (length // 3)}
@@ -460,6 +475,6 @@ def test_a_hostile_text_takes_time_in_proportion_to_its_length():
     assert max(took.values()) < 5, took
 
 
-def test_a_pseudonym_beside_other_letters_is_not_taken_for_a_key():
+def test_a_pseudonym_next_to_other_letters_is_not_hidden_as_a_key():
     assert find_secret_form("REDACTED-key-1AAAABBBBCCCCDDDDEEEE") is None
     assert find_secret_form("key-1AAAABBBBCCCCDDDDEEEE") == "key"

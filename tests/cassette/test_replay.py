@@ -1,4 +1,4 @@
-"""A replay: no network, no journal that lasts, and whole journeys."""
+"""A replay: complete orders, without a network and without a durable journal."""
 
 import asyncio
 import gc
@@ -83,7 +83,7 @@ def no_network(monkeypatch):
 
 
 async def journey(client: Client, folder: Path, picture: bytes) -> dict[str, object]:
-    """Everything that a client does in a day."""
+    """One call of each kind."""
     catalog = await client.models.list()
     balance = (await client.account.get()).balance
     asset = await client.files.upload(picture)
@@ -113,7 +113,7 @@ async def journey(client: Client, folder: Path, picture: bytes) -> dict[str, obj
 
 
 @pytest.mark.slow
-async def test_a_whole_journey_is_played_without_a_network(path, tmp_path, no_network):
+async def test_an_order_is_replayed_from_create_to_download_without_a_network(path, tmp_path, no_network):
     picture = PICTURE.read_bytes()
     async with Sandbox(api_key=KEY, queued_for=0, running_for=0.1) as service:
         service.change_model("vendorh3", durations=(1,))
@@ -136,7 +136,7 @@ async def test_a_whole_journey_is_played_without_a_network(path, tmp_path, no_ne
     replay.check()
 
 
-async def test_any_key_will_do_in_a_replay(path):
+async def test_a_replay_accepts_any_key(path):
     await record(path, in_turn(task("completed")), [ask()])
     replay = ReplayTransport(path)
 
@@ -144,7 +144,7 @@ async def test_any_key_will_do_in_a_replay(path):
         assert (await client.videos.get("task-1")).status == "completed"
 
 
-def test_a_replay_says_what_it_is(path):
+def test_a_replay_declares_its_capabilities(path):
     path.write_text(write(Document(Meta(datetime(2026, 1, 1, tzinfo=UTC), "by hand", "https://h/openapi/v1"))), "utf-8")
 
     replay = ReplayTransport(path)
@@ -159,7 +159,7 @@ def test_a_replay_says_what_it_is(path):
 
 
 @pytest.mark.parametrize("kind", [ReplayTransport, lambda at: AppendingTransport(counting(), at)])
-async def test_what_plays_creates_refuses_a_journal_that_lasts(path, tmp_path, kind):
+async def test_a_transport_that_replays_creates_refuses_a_durable_journal(path, tmp_path, kind):
     await record(path, counting(), [post({"prompt": "a boat"})])
 
     with pytest.raises(ConfigurationError, match="must not write into a journal that lasts"):
@@ -168,7 +168,7 @@ async def test_what_plays_creates_refuses_a_journal_that_lasts(path, tmp_path, k
     assert not (tmp_path / "orders.db").exists()
 
 
-async def test_a_replay_keeps_its_orders_in_memory_whatever_the_environment_says(path, tmp_path, monkeypatch):
+async def test_a_replay_stores_its_orders_in_memory_whatever_the_environment_names(path, tmp_path, monkeypatch):
     monkeypatch.setenv("VIDGEN_JOURNAL", f"sqlite:///{tmp_path}/orders.db")
     await record(path, counting(), [ask()])
 
@@ -186,7 +186,7 @@ CONTENT = "/openapi/v1/videos/task-1/content"
 
 
 def content_service(*links: str):
-    """Each time the content is asked for, the next link."""
+    """The next link for each request of the content."""
     left = list(links)
 
     def script(seen):
@@ -197,7 +197,7 @@ def content_service(*links: str):
     return script
 
 
-async def test_a_refused_link_is_renewed_in_a_replay_as_it_was_live(path, tmp_path):
+async def test_a_refused_link_is_renewed_in_a_replay_as_in_the_recording(path, tmp_path):
     data = made_video(60_000)
 
     def links(seen):
@@ -220,7 +220,7 @@ async def test_a_refused_link_is_renewed_in_a_replay_as_it_was_live(path, tmp_pa
     assert "newnewnew" not in path.read_text("utf-8")
 
 
-async def test_a_link_that_is_refused_for_good_is_expired_in_a_replay_too(path, tmp_path):
+async def test_a_link_that_is_refused_repeatedly_is_expired_in_a_replay_too(path, tmp_path):
     async with site(page(403)) as host:
         urls = [str(host.url(f"/v.mp4?exp=1796000000&sig=signature{n}")) for n in range(4)]
         async with site(content_service(*urls)) as service:
@@ -236,7 +236,7 @@ async def test_a_link_that_is_refused_for_good_is_expired_in_a_replay_too(path, 
 
 
 @pytest.mark.parametrize("hops", [1, 3, 5])
-async def test_every_hop_of_a_chain_of_redirects_is_played(path, tmp_path, hops):
+async def test_every_redirect_of_a_chain_is_replayed(path, tmp_path, hops):
     data = made_video(30_000)
 
     def hop(seen):
@@ -256,7 +256,7 @@ async def test_every_hop_of_a_chain_of_redirects_is_played(path, tmp_path, hops)
 
 
 @pytest.mark.parametrize("status", [300, 301, 302, 303, 304, 307, 308])
-async def test_a_redirect_without_a_location_is_a_plain_answer(path, status):
+async def test_a_redirect_without_a_location_is_an_ordinary_response(path, status):
     async with site(Says(status=status, media=None)) as service:
         request = ask(str(service.url("/x")))
         await record(path, DirectTransport(), [request])
@@ -290,7 +290,7 @@ async def test_a_download_that_was_resumed_is_resumed_in_a_replay(path, tmp_path
 # -- unused, closed ----------------------------------------------------------------------------------------------------
 
 
-async def test_what_was_never_played_is_an_error_of_the_check_that_names_it(path):
+async def test_the_check_names_interactions_that_were_not_replayed(path):
     await record(path, counting(), [ask(), ask("/account"), ask("/models")])
     replay = ReplayTransport(path)
     await read(replay, ask("/account"))
@@ -305,7 +305,7 @@ async def test_what_was_never_played_is_an_error_of_the_check_that_names_it(path
     replay.check(allow_unused=True)
 
 
-async def test_of_very_many_unused_interactions_the_message_names_the_first_few(path):
+async def test_of_many_unused_interactions_the_message_names_the_first_ones(path):
     await record(path, counting(), [ask(f"/videos/{n}") for n in range(14)])
 
     with pytest.raises(CassetteUnusedError, match="and 4 more") as caught:
@@ -314,7 +314,7 @@ async def test_of_very_many_unused_interactions_the_message_names_the_first_few(
     assert len(caught.value.unused) == 14
 
 
-async def test_a_replay_that_is_closed_refuses_what_comes_and_ends_what_waits(path):
+async def test_a_closed_replay_refuses_new_requests_and_ends_pending_ones(path):
     data = noise(512_000)
     await record(path, in_turn(says(data, Content_Type="video/mp4")), [ask()])
     replay = ReplayTransport(path)
@@ -333,7 +333,7 @@ async def test_a_replay_that_is_closed_refuses_what_comes_and_ends_what_waits(pa
             pass
 
 
-async def test_an_open_body_that_is_dropped_leaves_nothing_behind(path):
+async def test_a_body_that_is_not_read_to_its_end_leaks_nothing(path):
     data = noise(512_000)
     await record(path, in_turn(says(data, Content_Type="video/mp4")), [ask()])
 
@@ -351,7 +351,7 @@ async def test_an_open_body_that_is_dropped_leaves_nothing_behind(path):
 
 @define
 class Work:
-    """How many functions were called inside of the block."""
+    """The number of function calls within the block."""
 
     calls: int = 0
 
@@ -370,7 +370,7 @@ class Work:
 
 
 async def work_of(replay: ReplayTransport, request: Request, times: int) -> int:
-    """How many functions are called to play so many answers."""
+    """The number of function calls for so many replayed responses."""
     with Work() as work:
         for _ in range(times):
             async with await replay.send(request) as response:
@@ -387,7 +387,7 @@ def long_cassette(path: Path, polls: int) -> None:
 
 
 @pytest.mark.needs_dev
-async def test_the_work_for_an_answer_does_not_grow_with_the_cassette(path):
+async def test_the_work_for_a_response_does_not_grow_with_the_cassette(path):
     work = {}
     for polls in (60, 300):
         long_cassette(path, polls)
@@ -398,14 +398,14 @@ async def test_the_work_for_an_answer_does_not_grow_with_the_cassette(path):
     assert work[300] == work[60]
 
 
-async def test_the_work_for_an_answer_is_that_of_some_dozens_of_calls(path):
+async def test_the_work_for_a_response_is_a_few_dozen_calls(path):
     long_cassette(path, 50)
 
     assert await work_of(ReplayTransport(path), ask(), 50) < 50 * 60
 
 
 @pytest.mark.needs_dev
-async def test_the_work_of_loading_grows_with_the_cassette_and_no_faster(path):
+async def test_the_work_of_loading_is_linear_in_the_cassette(path):
     work = {}
     for polls in (100, 200, 400):
         long_cassette(path, polls)
@@ -434,7 +434,7 @@ async def test_a_miss_between_hundreds_of_requests_is_still_explained(path):
 # -- the same program, played again and again --------------------------------------------------------------------------
 
 
-async def test_a_replay_can_be_played_any_number_of_times(path):
+async def test_a_cassette_can_be_replayed_any_number_of_times(path):
     await record(path, in_turn(task("running"), task("completed")), [ask()] * 2)
 
     for _ in range(3):
@@ -444,7 +444,7 @@ async def test_a_replay_can_be_played_any_number_of_times(path):
         replay.check()
 
 
-async def test_creates_are_told_apart_by_what_they_ask_for(path):
+async def test_creates_are_matched_by_their_bodies(path):
     async def handle(request: Request) -> BufferedResponse:
         prompt = json.loads(request.body.data)["prompt"]
         return says({"id": f"task-{prompt[-1]}", "status": "queued"}, 202)
@@ -464,7 +464,7 @@ async def test_creates_are_told_apart_by_what_they_ask_for(path):
 
 
 @pytest.mark.parametrize("prompts", ["keep", "pseudonym"])
-async def test_a_journey_is_played_whether_prompts_are_kept_or_not(path, prompts):
+async def test_an_order_is_replayed_with_and_without_prompts(path, prompts):
     async def handle(request: Request) -> BufferedResponse:
         if request.method == "POST":
             return says({"id": "task-1", "status": "queued"}, 202)

@@ -1,4 +1,4 @@
-"""What went wrong when it was recorded goes wrong in the same way when it is played: same class, same evidence."""
+"""Recorded failures are replayed with the same class and the same evidence."""
 
 import asyncio
 import contextlib
@@ -71,7 +71,7 @@ def path(tmp_path: Path) -> Path:
 
 
 async def evidence(transport: Transport, request: Request) -> tuple[object, ...]:
-    """How a send fails, and what the probe knows then."""
+    """The error of a send, and the evidence of its probe."""
     probe = Probe()
     with pytest.raises(TransportError) as caught:
         async with await transport.send(request, probe=probe) as response:
@@ -104,7 +104,7 @@ LIVE_FAILURES = {
 
 
 @pytest.mark.parametrize(("behaviour", "kind"), LIVE_FAILURES.values(), ids=LIVE_FAILURES)
-async def test_a_failure_of_the_network_is_played_with_its_class_and_its_evidence(path, behaviour, kind):
+async def test_a_network_failure_is_replayed_with_its_class_and_its_evidence(path, behaviour, kind):
     async with raw_service(behaviour or raw.answers) as service:
         if behaviour is None:
             service.stop_listening()
@@ -127,7 +127,7 @@ KINDS = [
 ]
 
 
-async def test_every_class_of_error_is_played_with_every_delivery(path):
+async def test_every_class_of_error_is_replayed_with_every_delivery(path):
     rows = list(product(KINDS, Delivery))
     failures = [kind("it went wrong", delivery=delivery, phase=Phase.WAIT, op="videos.get") for kind, delivery in rows]
     requests = [ask(f"/videos/{at}") for at in range(len(rows))]
@@ -145,7 +145,7 @@ async def test_every_class_of_error_is_played_with_every_delivery(path):
     assert played == [(kind, "it went wrong", delivery, Phase.WAIT) for kind, delivery in rows]
 
 
-async def test_an_error_class_of_a_users_own_is_played_as_the_class_of_ours_that_it_is(path):
+async def test_a_subclass_of_a_user_is_replayed_as_the_class_of_the_sdk(path):
     class TunnelError(ConnectError):
         pass
 
@@ -160,7 +160,7 @@ async def test_an_error_class_of_a_users_own_is_played_as_the_class_of_ours_that
 
 
 @pytest.mark.parametrize("length", [4, 100_000, 2 * CHUNK + 100, 400_000])
-async def test_a_truncated_body_is_played_up_to_where_it_broke_off(path, length):
+async def test_a_truncated_body_is_replayed_up_to_its_last_byte(path, length):
     data = noise(400_000)
 
     async def pieces():
@@ -194,7 +194,7 @@ async def _answer(response: BufferedResponse) -> BufferedResponse:
     return response
 
 
-async def test_a_cassette_with_failures_is_valid_and_names_them(path):
+async def test_a_cassette_with_failures_is_valid_and_readable(path):
     recording = RecordingTransport(in_turn(ConnectError("no", delivery=Delivery.NOT_SENT, phase=Phase.DNS)), path)
     with pytest.raises(ConnectError):
         await recording.send(ask())
@@ -212,7 +212,7 @@ async def test_a_cassette_with_failures_is_valid_and_names_them(path):
 
 
 async def create(client: Client) -> tuple[object, ...]:
-    """How a create ends, with everything that is recorded about it."""
+    """The outcome of a create, with its order in the journal."""
     try:
         receipt = await client.videos.create(**FIELDS, order_id="order-1", validate=False)
     except CreateError as error:
@@ -248,7 +248,7 @@ CREATES = {
 
 
 @pytest.mark.parametrize(("behaviour", "kind"), CREATES.values(), ids=CREATES)
-async def test_a_create_ends_in_a_replay_as_it_did_live(path, behaviour, kind):
+async def test_a_create_has_the_same_outcome_in_a_replay(path, behaviour, kind):
     async with raw_service(behaviour or raw.answers) as service:
         if behaviour is None:
             service.stop_listening()
@@ -260,7 +260,7 @@ async def test_a_create_ends_in_a_replay_as_it_did_live(path, behaviour, kind):
 
 
 class _Guarded(Holding):
-    """Real sockets, and a clock of its own that stands still while they work."""
+    """Real sockets, with a virtual clock that stops while they work."""
 
     honours_gate = True
 
@@ -269,7 +269,7 @@ class _Guarded(Holding):
             return await self.inner.send(request, probe=probe)
 
 
-async def test_a_create_that_ran_into_its_callers_limit_does_so_in_virtual_time(path):
+async def test_a_create_exceeds_the_time_limit_of_its_caller_in_virtual_time(path):
     async def handle(_: Request) -> BufferedResponse:
         await asyncio.Event().wait()
         raise AssertionError
@@ -288,7 +288,7 @@ async def test_a_create_that_ran_into_its_callers_limit_does_so_in_virtual_time(
     assert interactions_of(path)[0]["error"]["type"] == "Cancelled"
 
 
-async def test_a_create_whose_answer_never_ended_runs_into_its_limit_in_virtual_time(path):
+async def test_a_create_whose_response_never_ended_exceeds_its_time_limit_in_virtual_time(path):
     async def pieces():
         yield b'{"id": '
         await asyncio.Event().wait()
@@ -304,7 +304,7 @@ async def test_a_create_whose_answer_never_ended_runs_into_its_limit_in_virtual_
     assert played == live
 
 
-async def test_a_create_that_was_given_up_before_a_connection_was_up_was_not_sent_in_a_replay_either(path):
+async def test_a_create_cancelled_before_it_was_connected_is_not_sent_in_a_replay_either(path):
     async def never(_: Request) -> None:
         await asyncio.Event().wait()
 
@@ -316,7 +316,7 @@ async def test_a_create_that_was_given_up_before_a_connection_was_up_was_not_sen
     assert played == live
 
 
-async def test_an_uncertain_order_is_resent_in_a_replay_as_it_was_live(path):
+async def test_an_uncertain_order_is_resent_in_a_replay_as_in_the_recording(path):
     inner = in_turn(
         ConnectionLostError("lost", delivery=Delivery.MAYBE_SENT, phase=Phase.WAIT, op="videos.create"),
         says({"id": "task-2", "status": "queued"}, 202),
@@ -337,7 +337,7 @@ async def test_an_uncertain_order_is_resent_in_a_replay_as_it_was_live(path):
 # -- reads -------------------------------------------------------------------------------------------------------------
 
 
-async def test_reads_that_went_again_go_again_and_find_the_same(path):
+async def test_reads_are_retried_in_a_replay_with_the_same_result(path):
     lost = ConnectionLostError("lost", delivery=Delivery.MAYBE_SENT, phase=Phase.WAIT, op="videos.get")
     inner = Timed(in_turn(lost, says({}, 503), says(b"<html>", 502), task("completed")))
 
@@ -349,7 +349,7 @@ async def test_reads_that_went_again_go_again_and_find_the_same(path):
     assert len(interactions_of(path)) == 4
 
 
-async def test_a_wait_survives_in_a_replay_what_it_survived_live(path):
+async def test_a_wait_survives_the_same_failures_in_a_replay(path):
     lost = ConnectionLostError("lost", delivery=Delivery.MAYBE_SENT, phase=Phase.WAIT, op="videos.get")
     inner = Timed(in_turn(task("queued"), lost, says({}, 500), says({}, 401), task("running"), task("completed")))
 
@@ -381,7 +381,7 @@ async def _by_a_cancel(client: Client, work: Awaitable[object]) -> object:
 
 
 @pytest.mark.parametrize("limit", [_by_timeout, _by_wait_for, _by_a_cancel])
-async def test_a_read_that_its_caller_gave_up_waits_to_be_given_up_again(path, limit):
+async def test_a_read_whose_caller_was_cancelled_waits_for_its_cancellation(path, limit):
     left = [asyncio.Event().wait, lambda: _answer(task("completed"))]
     inner = Timed(FakeTransport(lambda _: left.pop(0)()))
 
@@ -398,7 +398,7 @@ async def test_a_read_that_its_caller_gave_up_waits_to_be_given_up_again(path, l
     assert played[1] <= 5
 
 
-async def test_a_wait_that_ended_in_the_middle_of_a_poll_ends_so_again(path):
+async def test_a_wait_that_ended_during_a_poll_ends_there_in_a_replay(path):
     left = [lambda: _answer(task("running")), asyncio.Event().wait]
     inner = Timed(FakeTransport(lambda _: left.pop(0)()))
 
@@ -412,7 +412,7 @@ async def test_a_wait_that_ended_in_the_middle_of_a_poll_ends_so_again(path):
     assert live == played == ("running", 100)
 
 
-async def test_nobody_waits_for_ever_for_what_was_given_up_when_it_was_recorded(path, monkeypatch):
+async def test_waiting_for_a_recorded_cancellation_ends(path, monkeypatch):
     recording = RecordingTransport(FakeTransport(lambda _: asyncio.Event().wait()), path)
     sending = asyncio.ensure_future(recording.send(ask()))
     await asyncio.sleep(0.001)
@@ -429,7 +429,7 @@ async def test_nobody_waits_for_ever_for_what_was_given_up_when_it_was_recorded(
         replay.check()
 
 
-async def test_a_body_whose_reader_was_cancelled_waits_to_be_cancelled_again(path):
+async def test_a_body_whose_reader_was_cancelled_waits_for_its_cancellation(path):
     async def pieces():
         yield b"x" * 1000
         await asyncio.Event().wait()
@@ -453,7 +453,7 @@ async def test_a_body_whose_reader_was_cancelled_waits_to_be_cancelled_again(pat
     replay.check()
 
 
-async def test_a_download_that_was_cancelled_leaves_no_file_in_a_replay_either(path, tmp_path):
+async def test_a_cancelled_download_leaves_no_file_in_a_replay_either(path, tmp_path):
     folder = tmp_path / "videos"
     folder.mkdir()
     data = b"\0\0\0\x20ftypisom\0\0\2\0isomiso2avc1mp41" + bytes(100_000)
@@ -474,7 +474,7 @@ async def test_a_download_that_was_cancelled_leaves_no_file_in_a_replay_either(p
     assert await twice(path, inner, program) == ([], [])
 
 
-async def test_the_failure_of_an_upload_is_played_and_goes_again(path):
+async def test_the_failure_of_an_upload_is_replayed_and_the_upload_is_retried(path):
     lost = ConnectionLostError("lost", delivery=Delivery.MAYBE_SENT, phase=Phase.SEND, op="files.create")
     inner = Timed(in_turn(lost, says({"id": "asset-1", "image_id": "image-1", "url": "/x"})))
 
@@ -498,7 +498,7 @@ async def test_equal_creates_that_fail_and_succeed_keep_their_order(path):
     assert await read(replay, post({"a": 1})) == b'{"answer": 2}'
 
 
-async def test_a_create_without_a_connection_tries_again_in_a_replay_as_often_as_it_did_live(path):
+async def test_a_create_without_a_connection_has_as_many_attempts_in_a_replay(path):
     tries = []
 
     async def refuse(request: Request) -> None:
@@ -520,7 +520,7 @@ async def test_a_create_without_a_connection_tries_again_in_a_replay_as_often_as
 @pytest.mark.parametrize(
     "damage", [{"bytes": 10, "end": "closed early"}, {"blob": NO_BLOB, "bytes": 10, "stored": "all"}]
 )
-async def test_a_create_whose_answer_cannot_be_played_is_an_error_of_the_cassette_and_no_riddle(path, damage):
+async def test_a_create_whose_response_cannot_be_replayed_raises_an_error_of_the_cassette(path, damage):
     inner = in_turn(says({"id": "task-1", "status": "queued"}, 202))
     async with client_on(RecordingTransport(inner, path)) as client:
         await create(client)

@@ -1,4 +1,4 @@
-"""What took long when it was recorded takes as long in a replay, of virtual time."""
+"""Recorded times pass in a replay as virtual time."""
 
 import asyncio
 
@@ -15,7 +15,7 @@ TASK = {"id": "task-1", "status": "running"}
 
 
 class Slow(FakeTransport):
-    """Answers each request after a time of its own clock, or fails after it."""
+    """Responds or fails after a time on its virtual clock."""
 
     def __init__(self, *seconds: float, fails: bool = False) -> None:
         self.clock = VirtualClock()
@@ -32,7 +32,7 @@ class Slow(FakeTransport):
         super().__init__(handle)
 
 
-async def test_a_read_that_used_up_its_budget_in_silence_is_given_up_after_as_many_tries(tmp_path):
+async def test_a_read_that_exceeded_retry_for_has_as_many_attempts_in_a_replay(tmp_path):
     async def program(transport) -> float:
         async with Client(KEY, base_url=BASE, transport=transport, retry_reads_for=60.0) as client:
             with pytest.raises(ResponseTimeoutError, match="it was silent"):
@@ -45,7 +45,7 @@ async def test_a_read_that_used_up_its_budget_in_silence_is_given_up_after_as_ma
     replay.check()
 
 
-async def test_answers_come_in_the_order_in_which_they_came(tmp_path):
+async def test_responses_are_received_in_recorded_order(tmp_path):
     async def program(transport) -> list[str]:
         came: list[str] = []
 

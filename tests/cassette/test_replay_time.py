@@ -1,4 +1,4 @@
-"""Time in a replay: it passes only when everybody waits for it, and in exact order."""
+"""Virtual time in a replay: it passes only when all tasks wait, and in exact order."""
 
 import asyncio
 import io
@@ -36,7 +36,7 @@ def path(tmp_path: Path) -> Path:
 
 @define
 class Watched:
-    """Another transport, and when it was asked for what."""
+    """A transport that notes the requests and their times."""
 
     inner: Transport
     clock: VirtualClock
@@ -61,7 +61,7 @@ def watched(path: Path) -> Watched:
 
 
 def by_hand(path: Path, answers: dict[str, list[str]], *, base: str = HERE) -> None:
-    """A cassette of polls: the states that each task had, one after the other."""
+    """A cassette of polls with the successive states of each task."""
     longest = max(map(len, answers.values()))
     interactions = []
     for n in range(longest):
@@ -83,7 +83,7 @@ def by_hand(path: Path, answers: dict[str, list[str]], *, base: str = HERE) -> N
 
 
 @pytest.mark.parametrize("interval", [5, 60])
-async def test_an_hour_of_polls_takes_no_time_and_every_interval_of_it_passes(path, interval):
+async def test_an_hour_of_polls_is_replayed_at_once_with_every_interval(path, interval):
     by_hand(path, {"task-1": [*["running"] * 60, "completed"]})
     transport = watched(path)
 
@@ -101,7 +101,7 @@ async def test_an_hour_of_polls_takes_no_time_and_every_interval_of_it_passes(pa
     transport.inner.check()
 
 
-async def test_the_polls_of_a_replay_come_when_those_of_the_recording_came(path):
+async def test_the_polls_of_a_replay_are_made_at_the_recorded_times(path):
     answers = iter([*["running"] * 20, "completed"])
 
     async def handle(_: Request) -> BufferedResponse:
@@ -120,7 +120,7 @@ async def test_the_polls_of_a_replay_come_when_those_of_the_recording_came(path)
 
 
 @pytest.mark.slow
-async def test_the_polls_of_a_hundred_tasks_and_more_are_played_in_exact_order(path):
+async def test_the_polls_of_more_than_a_hundred_tasks_are_replayed_in_exact_order(path):
     ends = {f"task-{n}": ["running"] * (3 if n % 10 else 2) + ["completed"] for n in range(110)}
     by_hand(path, ends)
     transport = watched(path)
@@ -150,7 +150,7 @@ async def test_tasks_end_in_the_order_of_their_polls(path):
     assert ended == [f"task-{n}" for n in (1, 2, 3, 4, 5)]
 
 
-async def test_a_wait_runs_into_its_limit_in_virtual_time(path):
+async def test_a_wait_reaches_its_time_limit_in_virtual_time(path):
     by_hand(path, {"task-1": ["running"] * 30})
     transport = watched(path)
 
@@ -203,7 +203,7 @@ async def test_a_retry_after_pauses_the_polls_of_all_tasks_in_virtual_time(path)
     assert min(at for at in transport.times()[3:] if at > refused_at) >= refused_at + 300
 
 
-async def test_a_create_goes_again_after_its_retry_after_in_virtual_time(path):
+async def test_a_create_is_retried_after_its_retry_after_in_virtual_time(path):
     clock = VirtualClock(WHEN)
     inner = Timed(in_turn(says({}, 429, Retry_After="45"), says({"id": "task-1", "status": "queued"}, 202)), clock)
     options = {"pacing": Pacing(max_wait=100.0)}
@@ -274,13 +274,13 @@ async def test_the_pacing_of_25_creates_passes_in_virtual_time(path):
 # -- the calendar ------------------------------------------------------------------------------------------------------
 
 
-async def test_a_replay_begins_at_the_recordings_time_of_day(path):
+async def test_a_replay_begins_at_the_time_of_the_recording(path):
     by_hand(path, {"task-1": ["completed"]})
 
     assert ReplayTransport(path).clock.wall() == WHEN
 
 
-async def test_what_a_link_is_valid_until_stays_in_the_future(path):
+async def test_the_expiry_of_a_link_stays_in_the_future(path):
     soon = round(WHEN.timestamp()) + 60
     link = f"https://cdn.test/v.mp4?exp={soon}&sig=c2lnbmF0dXJl"
     clock = VirtualClock(WHEN)
@@ -296,7 +296,7 @@ async def test_what_a_link_is_valid_until_stays_in_the_future(path):
     assert int(exp) > time.time()
 
 
-async def test_a_receipt_of_a_replay_bears_the_recordings_time(path):
+async def test_a_receipt_of_a_replay_has_the_time_of_the_recording(path):
     clock = VirtualClock(WHEN)
     inner = Timed(in_turn(says({"id": "task-1", "status": "queued"}, 202)), clock)
     async with client_on(RecordingTransport(inner, path)) as client:
@@ -311,7 +311,7 @@ async def test_a_receipt_of_a_replay_bears_the_recordings_time(path):
 # -- what is no waiting ------------------------------------------------------------------------------------------------
 
 
-async def test_time_does_not_run_ahead_while_a_thread_writes_a_download(path, tmp_path, monkeypatch):
+async def test_virtual_time_stops_while_a_thread_writes_a_download(path, tmp_path, monkeypatch):
     data = made_video(3 << 20)
 
     async def handle(_: Request) -> BufferedResponse:
@@ -337,7 +337,7 @@ async def test_time_does_not_run_ahead_while_a_thread_writes_a_download(path, tm
     assert saved_at == 0
 
 
-async def test_time_does_not_run_ahead_while_an_image_is_read(path):
+async def test_virtual_time_stops_while_an_image_is_read(path):
     class Slow(io.BytesIO):
         def read(self, size: int | None = -1) -> bytes:
             time.sleep(0.05)
@@ -357,7 +357,7 @@ async def test_time_does_not_run_ahead_while_an_image_is_read(path):
     assert uploaded_at == 0
 
 
-async def test_time_does_not_run_ahead_while_a_long_body_is_played(path):
+async def test_virtual_time_stops_while_a_long_body_is_received(path):
     data = bytes(4 << 20)
     cassette = Cassette(path, largest_blob=len(data))
     answer = BufferedResponse(200, data, headers=make_headers({"Content-Type": "video/mp4"}))

@@ -1,4 +1,4 @@
-"""Which request gets which answer, and what is said of one that gets none."""
+"""Which response a request gets, and the error for a request that gets none."""
 
 import asyncio
 import json
@@ -84,14 +84,14 @@ DIFFERENT = {
 
 
 @pytest.mark.parametrize(("recorded", "asked"), SAME.values(), ids=SAME)
-async def test_the_same_request_is_found_however_it_is_written(path, recorded, asked):
+async def test_equal_requests_match_in_any_notation(path, recorded, asked):
     await record(path, counting(), [recorded])
 
     assert await answer(ReplayTransport(path), asked) == 1
 
 
 @pytest.mark.parametrize(("one", "other"), DIFFERENT.values(), ids=DIFFERENT)
-async def test_different_requests_to_one_place_get_their_own_answers(path, one, other):
+async def test_different_requests_to_one_url_get_their_own_responses(path, one, other):
     await record(path, counting(), [one, other])
 
     transport = ReplayTransport(path)
@@ -101,7 +101,7 @@ async def test_different_requests_to_one_place_get_their_own_answers(path, one, 
 
 
 @pytest.mark.parametrize(("one", "other"), DIFFERENT.values(), ids=DIFFERENT)
-async def test_what_is_different_is_a_miss(path, one, other):
+async def test_a_different_request_is_a_miss(path, one, other):
     await record(path, counting(), [one])
     transport = ReplayTransport(path)
 
@@ -135,7 +135,7 @@ async def test_an_ignored_field_is_not_compared(path, pointer, recorded, asked):
         await read(ReplayTransport(path), post(asked))
 
 
-async def test_what_an_ignored_pointer_does_not_name_is_compared(path):
+async def test_fields_that_no_pointer_names_are_compared(path):
     await record(path, counting(), [post({"meta": {"id": 1, "b": 2}})])
 
     with pytest.raises(CassetteMissError):
@@ -146,7 +146,7 @@ async def test_what_an_ignored_pointer_does_not_name_is_compared(path):
 
 
 @pytest.mark.parametrize("polls", [3, 50])
-async def test_equal_requests_get_their_answers_in_the_order_in_which_they_were_recorded(path, polls):
+async def test_equal_requests_get_their_responses_in_recorded_order(path, polls):
     states = [*["running"] * (polls - 1), "completed"]
     await record(path, in_turn(*(task(state, n=n) for n, state in enumerate(states))), [ask()] * polls)
 
@@ -159,7 +159,7 @@ async def test_equal_requests_get_their_answers_in_the_order_in_which_they_were_
     transport.check()
 
 
-async def test_a_read_a_write_and_a_read_of_one_place_are_played_in_their_order(path):
+async def test_a_read_a_write_and_a_read_of_one_url_are_replayed_in_order(path):
     requests = [ask("/x"), ask("/x", method="PUT", body={"a": 1}), ask("/x")]
     await record(path, counting(), requests)
     transport = ReplayTransport(path)
@@ -167,7 +167,7 @@ async def test_a_read_a_write_and_a_read_of_one_place_are_played_in_their_order(
     assert [await answer(transport, request) for request in requests] == [1, 2, 3]
 
 
-async def test_a_slow_first_and_a_fast_second_each_keep_their_own_answer(path):
+async def test_a_slow_first_and_a_fast_second_request_get_their_own_responses(path):
     turns = [asyncio.Event(), asyncio.Event()]
     begun = []
 
@@ -195,7 +195,7 @@ async def test_a_slow_first_and_a_fast_second_each_keep_their_own_answer(path):
 
 
 async def live_and_played(path: Path, seed: int) -> tuple[list[int], list[int]]:
-    """The answers of five different creates and two equal reads, which come in an order of this seed's."""
+    """The responses of five different creates and two equal reads, received in an order that depends on the seed."""
     chance = random.Random(seed)  # noqa: S311 - repeatable
     delays = [chance.random() for _ in range(7)]
     clock = VirtualClock()
@@ -218,13 +218,13 @@ async def live_and_played(path: Path, seed: int) -> tuple[list[int], list[int]]:
 
 
 @pytest.mark.slow
-async def test_whatever_comes_first_each_caller_gets_its_own_answer(tmp_path):
+async def test_each_caller_gets_its_own_response_in_any_order(tmp_path):
     expected = [1, 2, 3, 4, 5, 6, 7]
     got = {seed: await live_and_played(tmp_path / f"{seed}.json", seed) for seed in range(8)}
     assert got == dict.fromkeys(range(8), (expected, expected))
 
 
-async def test_a_body_that_takes_long_to_be_read_keeps_its_place_in_the_lane(path):
+async def test_a_request_with_a_slow_body_keeps_its_position_in_the_queue(path):
     class Slow(Pieces):
         async def open(self):
             for _ in range(100):
@@ -239,7 +239,7 @@ async def test_a_body_that_takes_long_to_be_read_keeps_its_place_in_the_lane(pat
     assert await asyncio.gather(*(answer(transport, post(body)) for body in bodies)) == [1, 2]
 
 
-async def test_fifty_sends_at_once_are_all_answered(path):
+async def test_fifty_concurrent_sends_get_their_responses(path):
     requests = [ask(f"/videos/{n % 5}") for n in range(50)]
     await record(path, counting(), requests)
     transport = ReplayTransport(path)
@@ -263,7 +263,7 @@ async def test_an_interaction_is_claimed_before_anything_is_awaited(path):
     assert transport.played == [1, 2, 3]
 
 
-async def test_what_the_gate_holds_back_is_there_for_the_next_one(path):
+async def test_an_interaction_whose_gate_failed_is_replayed_for_the_next_request(path):
     await record(path, counting(), [post({"a": 1}), post({"a": 1})])
     transport = ReplayTransport(path)
 
@@ -281,7 +281,7 @@ async def test_what_the_gate_holds_back_is_there_for_the_next_one(path):
 # -- exhausted ---------------------------------------------------------------------------------------------------------
 
 
-async def test_one_poll_too_many_names_the_lane_and_what_was_played_of_it(path):
+async def test_the_error_for_one_poll_too_many_names_the_request_and_the_count(path):
     await record(path, counting(), [ask()] * 3)
     transport = ReplayTransport(path)
     for _ in range(3):
@@ -297,7 +297,7 @@ async def test_one_poll_too_many_names_the_lane_and_what_was_played_of_it(path):
     assert "repeat-last" in str(caught.value)
 
 
-async def test_repeat_last_gives_the_last_answer_each_time_with_a_body_of_its_own(path):
+async def test_repeat_last_returns_the_last_response_each_time_with_its_own_body(path):
     await record(path, counting(), [ask()] * 3)
     transport = ReplayTransport(Cassette(path, exhausted="repeat-last"))
 
@@ -319,14 +319,14 @@ async def test_repeat_last_streams_a_blob_again(path):
     assert await first.read() == data
 
 
-async def test_repeat_last_is_no_answer_to_what_was_never_recorded(path):
+async def test_repeat_last_does_not_apply_to_requests_that_were_never_recorded(path):
     await record(path, counting(), [ask()])
 
     with pytest.raises(CassetteMissError):
         await read(ReplayTransport(Cassette(path, exhausted="repeat-last")), ask("/videos/other"))
 
 
-async def test_a_repeated_answer_that_the_gate_holds_back_was_still_played(path):
+async def test_a_repeated_response_whose_gate_failed_was_still_replayed(path):
     await record(path, counting(), [ask()])
     transport = ReplayTransport(Cassette(path, exhausted="repeat-last"))
     await read(transport, ask())
@@ -344,7 +344,7 @@ async def test_a_repeated_answer_that_the_gate_holds_back_was_still_played(path)
 # -- misses ------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_miss_lists_the_nearest_interactions_with_what_is_different(path):
+async def test_a_miss_lists_the_nearest_interactions_with_their_differences(path):
     await record(
         path,
         counting(),
@@ -370,7 +370,7 @@ async def test_a_miss_lists_the_nearest_interactions_with_what_is_different(path
     assert all(line in message for line in caught.value.nearest)
 
 
-async def test_a_miss_tells_the_differing_field_of_a_body_by_its_pointer(path):
+async def test_a_miss_names_a_different_field_of_a_body_by_its_pointer(path):
     await record(path, counting(), [post({"model": "gen-2.0", "more": {"duration": 5}, "prompt": "x"})])
 
     with pytest.raises(CassetteMissError) as caught:
@@ -396,7 +396,7 @@ async def test_a_miss_tells_the_differing_field_of_a_body_by_its_pointer(path):
     ],
     ids=lambda request: f"{request.method} {request.body!r}"[:40],
 )
-async def test_a_miss_never_tells_a_prompt(path, recorded):
+async def test_a_miss_never_shows_a_prompt(path, recorded):
     await record(path, counting(), [recorded])
     transport = ReplayTransport(path)
 
@@ -413,7 +413,7 @@ async def test_a_miss_never_tells_a_prompt(path, recorded):
         assert "secret plan" not in f"{caught.value} {caught.value!r} {caught.value.nearest}", asked
 
 
-async def test_a_miss_on_an_empty_cassette_says_so(path):
+async def test_a_miss_on_an_empty_cassette_reports_that_it_is_empty(path):
     recording = RecordingTransport(counting(), path)
     recording.publish()
 
@@ -481,7 +481,7 @@ CALLS = [_read_again, _wait, _watch, _as_completed, _upload, _check, _create, _c
 
 
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: call.__name__.strip("_"))
-async def test_a_miss_comes_through_everything_that_survives_a_bad_network(path, call):
+async def test_a_miss_is_raised_by_calls_that_survive_network_failures(path, call):
     await record(path, counting(), [ask("/account")])
     transport = ReplayTransport(path)
 
@@ -495,7 +495,7 @@ async def test_a_miss_comes_through_everything_that_survives_a_bad_network(path,
         transport.check()
 
 
-async def test_a_miss_comes_through_a_download_and_leaves_no_file(path, tmp_path):
+async def test_a_miss_is_raised_by_a_download_and_leaves_no_file(path, tmp_path):
     await record(path, counting(), [ask("/account")])
     folder = tmp_path / "videos"
     folder.mkdir()
@@ -507,7 +507,7 @@ async def test_a_miss_comes_through_a_download_and_leaves_no_file(path, tmp_path
     assert list(folder.iterdir()) == []
 
 
-async def test_a_used_up_lane_comes_through_a_wait_as_a_miss_does(path):
+async def test_one_request_too_many_is_raised_by_a_wait(path):
     await record(path, in_turn(*(task("running") for _ in range(3))), [ask()] * 3)
     transport = ReplayTransport(path)
 
@@ -519,7 +519,7 @@ async def test_a_used_up_lane_comes_through_a_wait_as_a_miss_does(path):
         transport.check()
 
 
-async def test_a_miss_comes_through_a_rewatch(path):
+async def test_a_miss_is_raised_after_the_task_is_watched_again(path):
     await record(path, in_turn(says({"id": "task-1", "status": "queued"}, 202)), [post(b"{}")])
     journal = MemoryJournal()
     inner = in_turn(says({"id": "task-1", "status": "queued"}, 202))
@@ -533,7 +533,7 @@ async def test_a_miss_comes_through_a_rewatch(path):
         outcome.unwrap()
 
 
-async def test_an_order_whose_create_misses_was_not_sent_and_may_go_again(path):
+async def test_an_order_whose_create_misses_was_not_sent_and_may_be_retried(path):
     await record(path, counting(), [ask("/account")])
     journal = MemoryJournal()
     transport = ReplayTransport(path)
@@ -548,7 +548,7 @@ async def test_an_order_whose_create_misses_was_not_sent_and_may_go_again(path):
     assert len(transport.misses) == 2
 
 
-async def test_a_swallowed_miss_is_raised_again_by_the_check(path):
+async def test_a_suppressed_miss_is_raised_by_the_check(path):
     await record(path, counting(), [ask()])
     transport = ReplayTransport(path)
     await read(transport, ask())
@@ -565,7 +565,7 @@ async def test_a_swallowed_miss_is_raised_again_by_the_check(path):
 # -- chains ------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_redacted_address_leads_to_the_request_that_was_made_with_it(path):
+async def test_a_request_made_from_a_redacted_address_matches_its_interaction(path):
     link = "https://cdn.test/v/1.mp4?exp=1796000000&sig=c2lnbmF0dXJl"
 
     async def follow(transport):
@@ -582,3 +582,16 @@ async def test_a_redacted_address_leads_to_the_request_that_was_made_with_it(pat
     first, second = interactions_of(path)
     assert first["response"]["body"]["json"]["video_url"] == second["request"]["url"]
     assert "c2lnbmF0dXJl" not in path.read_text("utf-8")
+
+
+async def test_an_interaction_that_matches_with_and_without_its_secret_is_replayed_once(path):
+    await record(path, counting(), [ask("/files?token=first-secret"), ask("/files?token=second-secret")])
+    first, second = (interaction["request"]["url"] for interaction in interactions_of(path))
+    replay = ReplayTransport(path)
+
+    assert first != second
+    assert await answer(replay, ask(first)) == 1
+    assert await answer(replay, ask("/files?token=another-secret")) == 2
+    with pytest.raises(CassetteExhaustedError):
+        await replay.send(ask("/files?token=another-secret"))
+    assert replay.played == [1, 2]

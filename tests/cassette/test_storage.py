@@ -20,13 +20,14 @@ from tests.cassette.planted_secrets import (
     picture,
     said,
     sent,
-    told_by,
+    text_of_error,
 )
 from tests.cassette.sample_cassettes import BASE, LINK, boat, changed, create, document, look, save, save_part
-from vidgen_async.cassette import Cassette, Document, RecordedRequest, load, recover, scan
+from vidgen_async.cassette import Cassette, Document, Finding, RecordedRequest, load, recover, scan
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import CassetteBusyError, CassetteError, CassetteSecretError
-from vidgen_async.transports import FakeTransport, RecordingTransport
+from vidgen_async.redaction.pseudonyms import Secrets
+from vidgen_async.transports import AppendingTransport, FakeTransport, RecordingTransport
 
 SECRET = "Zq7-planted-kX9"
 TOKEN = "sk-live-aB3dE5fG7hI9jK1lM3"
@@ -82,14 +83,14 @@ FINDINGS: list[tuple[str, Document]] = [
 
 
 @pytest.mark.parametrize(("where", "made"), FINDINGS, ids=[f"{at}:{where}" for at, (where, _) in enumerate(FINDINGS)])
-def test_a_scan_tells_the_place_of_a_secret_and_never_its_value(where, made):
+def test_a_scan_reports_the_pointer_to_a_secret_and_never_its_value(where, made):
     found = scan(made)
     assert [finding.where for finding in found] == [where]
     assert not leaks({"found": repr(found)}, SECRET)
     assert not leaks({"found": repr(found)}, TOKEN)
 
 
-def test_a_scan_tells_a_secret_that_is_a_name_without_telling_it():
+def test_a_scan_reports_a_secret_that_is_a_name_without_showing_it():
     found = scan(document(look(1, body={"json": {"a": {TOKEN: 1}}})))
     assert found
     assert not leaks({"found": repr(found)}, TOKEN)
@@ -98,12 +99,19 @@ def test_a_scan_tells_a_secret_that_is_a_name_without_telling_it():
 @pytest.mark.parametrize(
     "body", [{"b64": "AAFCZWFyZXI="}, {"bytes": 5, "sha256": "0" * 64}, {"text": "ok"}, {"json": []}]
 )
-def test_a_scan_finds_nothing_where_there_is_nothing(body):
+def test_a_scan_of_a_cassette_without_secrets_finds_nothing(body):
     assert scan(document(look(1, body=body))) == []
     assert scan(boat()) == []
 
 
-def test_a_scan_finds_a_secret_in_bytes_that_stand_in_the_cassette():
+def test_a_scan_finds_the_known_secrets_of_a_recording():
+    secrets = Secrets()
+    secrets.hide("ordinary words", "given")
+    found = scan(document(look(1, body={"text": "some ordinary words in a text"})), secrets)
+    assert found == [Finding("/interactions/0/response/body/text", "known value")]
+
+
+def test_a_scan_finds_a_secret_in_inline_bytes():
     data = b"\0\1" + TOKEN.encode() + b"\xff"
     assert scan(document(look(1, body={"b64": base64.b64encode(data).decode()})))
 
@@ -111,7 +119,7 @@ def test_a_scan_finds_a_secret_in_bytes_that_stand_in_the_cassette():
 # -- what is found is not published ------------------------------------------------------------------------------------
 
 
-async def test_a_recording_with_a_secret_is_not_published_and_all_stays_as_it_was(path):
+async def test_a_recording_with_a_secret_is_not_published_and_nothing_changes(path):
     save(path, boat())
     before = files_in(path.parent)
     transport = await recording(path, said({"a": 1}))
@@ -124,14 +132,14 @@ async def test_a_recording_with_a_secret_is_not_published_and_all_stays_as_it_wa
 
     assert caught.value.where == "/interactions/0/response/body/json/a"
     assert "/interactions/0/response/body/json/a" in str(caught.value)
-    assert not leaks({"error": told_by(caught.value), "logs": "\n".join(lines)}, SECRET)
+    assert not leaks({"error": text_of_error(caught.value), "logs": "\n".join(lines)}, SECRET)
     assert not transport.is_published
     assert files_in(path.parent) == before | {part.name: kept}
     transport.give_up()
     await transport.aclose()
 
 
-def test_what_was_recovered_is_not_published_with_a_secret_in_it(path):
+def test_a_recovered_recording_with_a_secret_is_not_published(path):
     save(path, boat())
     before = files_in(path.parent)
     part = save_part(path.with_name(f"{path.name}.part"), changed(boat(), 3, body={"json": {"sig": SECRET}}))
@@ -140,7 +148,7 @@ def test_what_was_recovered_is_not_published_with_a_secret_in_it(path):
         recover(part).publish()
 
     assert caught.value.where == "/interactions/2/response/body/json/sig"
-    assert not leaks({"error": told_by(caught.value)}, SECRET)
+    assert not leaks({"error": text_of_error(caught.value)}, SECRET)
     assert files_in(path.parent) == before | {part.name: part.read_bytes()}
 
 
@@ -160,7 +168,7 @@ def test_what_was_recovered_is_not_published_with_a_secret_in_it(path):
     ],
     ids=["JSON", "names", "request", "path and page", "picture", "bytes", "header"],
 )
-async def test_what_turns_out_to_be_a_secret_is_gone_from_what_was_written_before(first, path):
+async def test_a_value_that_is_learnt_late_is_removed_from_what_was_written(first, path):
     transport = await recording(path, first, Exchange(asked(key=SECRET), answered()))
     transport.publish()
     await transport.aclose()
@@ -168,7 +176,7 @@ async def test_what_turns_out_to_be_a_secret_is_gone_from_what_was_written_befor
     assert not leaks(files_in(path.parent), SECRET)
 
 
-async def test_a_part_file_that_was_written_anew_for_that_is_still_its_owners_alone_and_locked(path):
+async def test_a_rewritten_part_file_is_still_private_and_locked(path):
     transport = await recording(path, said({"a": f"it was {SECRET}"}), Exchange(asked(key=SECRET), answered()))
     assert not leaks(files_in(path.parent), SECRET)
     assert list(files_in(path.parent)) == [transport.part.name]
@@ -179,7 +187,7 @@ async def test_a_part_file_that_was_written_anew_for_that_is_still_its_owners_al
     await transport.aclose()
 
 
-async def test_what_turns_out_to_be_a_secret_has_one_pseudonym_everywhere(path):
+async def test_a_value_that_is_learnt_late_has_one_pseudonym_everywhere(path):
     first = said({"ticket": SECRET, "status": "running"})
     second = Exchange(asked(f"/videos/1?token={SECRET}"), answered())
     transport = await recording(path, first, second)
@@ -190,7 +198,7 @@ async def test_what_turns_out_to_be_a_secret_has_one_pseudonym_everywhere(path):
     assert other.request.url.endswith("/videos/1?token=REDACTED-token-1")
 
 
-async def test_bytes_that_hold_what_turned_out_to_be_a_secret_are_told_by_length_and_digest_alone(path):
+async def test_of_bytes_with_a_value_that_is_learnt_late_only_length_and_digest_remain(path):
     data = picture(SECRET)
     transport = await recording(
         path, Exchange(asked(), answered(data, kind="image/png")), Exchange(asked(key=SECRET), answered())
@@ -202,7 +210,7 @@ async def test_bytes_that_hold_what_turned_out_to_be_a_secret_are_told_by_length
     assert body["bytes"] == len(data)
 
 
-async def test_other_bytes_are_kept_though_something_turned_out_to_be_a_secret(path):
+async def test_bytes_without_the_value_that_is_learnt_late_are_unchanged(path):
     data = picture("harmless")
     transport = await recording(
         path, Exchange(asked(), answered(data, kind="image/png")), Exchange(asked(key=SECRET), answered())
@@ -212,7 +220,21 @@ async def test_other_bytes_are_kept_though_something_turned_out_to_be_a_secret(p
     assert (path.parent / "blobs" / load(path).interactions[0].body["blob"]).read_bytes() == data
 
 
-async def test_a_blob_that_another_cassette_holds_too_is_not_taken_from_it(path):
+async def test_a_value_on_the_old_cassette_that_is_a_secret_now_is_hidden_when_it_is_appended_to(path):
+    save(path, document(look(1, body={"text": "some ordinary words in a text"})))
+
+    async def service(_):
+        return answered()
+
+    transport = AppendingTransport(FakeTransport(service), Cassette(path, secrets=["ordinary words"]))
+    async with await transport.send(asked()) as response:
+        await response.read()
+    await transport.aclose()
+
+    assert load(path).interactions[0].body == {"text": "some REDACTED-given-1 in a text"}
+
+
+async def test_a_blob_that_another_cassette_references_is_not_removed(path):
     data = picture(SECRET)
     other = path.with_name("other.cassette.json")
     await (await recording(other, Exchange(asked(), answered(data, kind="image/png")))).aclose()
@@ -250,7 +272,7 @@ async def test_a_blob_that_another_cassette_holds_too_is_not_taken_from_it(path)
         [said({"token": None, "keys": [], "session": {}, "cookie": "", "password": False})],
     ],
 )  # fmt: skip
-async def test_a_good_recording_is_never_refused_and_a_scan_of_it_finds_nothing(exchanges, path):
+async def test_a_redacted_recording_is_never_refused_and_a_scan_finds_nothing(exchanges, path):
     transport = await recording(path, *exchanges)
     transport.publish()
     await transport.aclose()
@@ -283,7 +305,7 @@ def fail_at(step: str, monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
 
 @pytest.mark.parametrize("step", ["open", "flush", "replace"])
 @pytest.mark.parametrize("has_old", [True, False])
-async def test_at_whatever_step_it_fails_what_stood_there_still_stands_and_it_can_be_tried_again(
+async def test_at_whatever_step_publishing_fails_the_old_cassette_stays_and_a_retry_works(
     step, has_old, path, monkeypatch
 ):
     if has_old:
@@ -319,7 +341,7 @@ def test_a_recovered_recording_fails_in_the_same_way(step, path, monkeypatch):
 
 
 @pytest.mark.parametrize("step", ["open"])
-async def test_a_blob_that_cannot_be_written_costs_no_answer_and_nothing_is_published(step, path, monkeypatch):
+async def test_a_blob_that_cannot_be_written_loses_no_response_and_prevents_publication(step, path, monkeypatch):
     save(path, boat())
     old = path.read_bytes()
     data = picture("harmless")
@@ -334,7 +356,7 @@ async def test_a_blob_that_cannot_be_written_costs_no_answer_and_nothing_is_publ
     await transport.aclose()
 
 
-async def test_a_recording_that_is_left_with_an_error_is_not_published(path):
+async def test_a_recording_closed_during_an_exception_is_not_published(path):
     save(path, boat())
     before = files_in(path.parent)
     transport = await recording(path, said({"token": SECRET}))
@@ -352,7 +374,7 @@ async def test_a_recording_that_is_left_with_an_error_is_not_published(path):
     assert not leaks(files_in(path.parent), SECRET)
 
 
-async def test_a_blob_is_named_by_its_content_and_written_once(path):
+async def test_a_blob_is_named_after_its_content_and_written_once(path):
     data = picture("harmless")
     transport = await recording(path, *(Exchange(asked(), answered(data, kind="image/png")) for _ in range(3)))
     transport.publish()

@@ -1,4 +1,4 @@
-"""Nothing secret is shown, in whatever form it comes."""
+"""Messages show no secret, in whatever encoding."""
 
 import base64
 import html
@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vidgen_async.redaction import messages
-from vidgen_async.redaction.messages import LONGEST_READ, RUN, excerpt, hide_secrets, is_plain_word
+from vidgen_async.redaction.known_values import RUN
+from vidgen_async.redaction.messages import LONGEST_READ, excerpt, hide_secrets, is_plain_word
 
 KEY = 'vk/live+"Ä=s3cr3t'
 PROMPT = 'Tom & Jerry\'s "private" <boat>\nsails at dawn, order of Mrs. Müller 1974'
@@ -70,6 +71,7 @@ def test_a_known_value_is_hidden_in_every_form(form):
         ("token=abc-def", "abc-def"),
         ("access_token = abc-def", "abc-def"),
         ("api_key: 'abc-def'", "abc-def"),
+        ('token: ("abc-def")', "abc-def"),
         ('{\\"api-key\\": \\"abc-def\\"}', "abc-def"),
         ("{'password': 'abc-def'}", "abc-def"),
         ("exp=1790000000 sig=a%2Bb", "a%2Bb"),
@@ -82,7 +84,7 @@ def test_a_known_value_is_hidden_in_every_form(form):
         ("x " + "QUJD" * 80 + " y", "QUJDQUJD"),
     ],
 )
-def test_a_secret_place_is_hidden_whatever_it_holds(text, secret):
+def test_the_value_in_a_secret_place_is_hidden(text, secret):
     assert secret in text
     assert secret not in hide_secrets(text)
 
@@ -91,17 +93,17 @@ def test_a_secret_place_is_hidden_whatever_it_holds(text, secret):
     "text",
     ["the prompt 'a boat' must not be empty; token=… 'x'", "prompt: must not be empty, token", "https://h:80/@a?b=1"],
 )
-def test_what_stands_around_a_secret_stays_readable(text):
+def test_the_text_around_a_secret_stays_readable(text):
     assert hide_secrets(text) == text.replace("a boat", "…")
 
 
-def test_what_is_no_secret_stays_readable():
+def test_a_text_without_secrets_is_unchanged():
     text = 'https://h/openapi/v1/videos/task-1?page=2 {"code": "INVALID", "message": "duration must be 15"}'
     assert hide_secrets(text) == text
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_prompt_is_hidden_however_a_service_echoes_it(form):
+def test_a_prompt_is_hidden_in_every_encoding_of_a_service(form):
     shown = hide_secrets(f"bad prompt: {FORMS[form](PROMPT)} (rejected)", [PROMPT]).lower()
     for word in ("jerry", "private", "boat", "dawn", "ller", "1974"):
         assert word not in shown
@@ -109,7 +111,7 @@ def test_a_prompt_is_hidden_however_a_service_echoes_it(form):
     assert shown.endswith(" (rejected)")
 
 
-def test_a_known_value_is_hidden_in_capitals_too():
+def test_a_known_value_in_upper_case_is_hidden():
     assert hide_secrets(f"<{PROMPT.upper()}>", [PROMPT]) == "<…>"
 
 
@@ -126,7 +128,7 @@ def test_a_part_of_the_base64_of_a_known_value_is_hidden():
 @pytest.mark.slow
 @settings(max_examples=120, deadline=None, derandomize=True, database=None)
 @given(value=WRITTEN, form=st.sampled_from(list(FORMS)), around=st.tuples(WRITTEN, WRITTEN))
-def test_no_long_part_of_a_known_value_is_left_in_any_form(value, form, around):
+def test_no_long_part_of_a_known_value_is_visible_in_any_encoding(value, form, around):
     before, after = around
     shown = letters(hide_secrets(f"{before} | {FORMS[form](value)} | {after}", [value]))
     plain = letters(value)
@@ -143,7 +145,7 @@ ANY = "".join(map(chr, range(0x250))) + "ẞﬁﬃ\u0301\u0345\u200d\ufeffЖшΣ
 @pytest.mark.slow
 @settings(max_examples=100, deadline=None, derandomize=True, database=None)
 @given(text=st.text(ANY, max_size=200), value=st.text(ANY, min_size=6, max_size=40))
-def test_hiding_takes_any_text(text, value):
+def test_any_text_can_be_hidden(text, value):
     assert value not in hide_secrets(text + value + text, [value]) or value == "…"
     assert len(excerpt(text, [value], limit=50)) <= 50
 
@@ -160,7 +162,7 @@ def test_hiding_takes_any_text(text, value):
         ("------", "a ------ b", "a … b"),
     ],
 )
-def test_a_short_known_value_is_hidden_where_it_stands_alone(value, text, shown):
+def test_a_short_known_value_is_hidden_as_a_whole_word(value, text, shown):
     assert hide_secrets(text, [value]) == shown
 
 
@@ -170,19 +172,19 @@ def test_an_excerpt_is_one_printable_line_of_bounded_length():
     assert line.isprintable()
 
 
-def test_a_secret_at_the_cut_of_an_excerpt_is_hidden_too():
+def test_a_secret_at_the_end_of_an_excerpt_is_hidden():
     assert "s3cr3t" not in excerpt("x" * 190 + "s3cr3t-key-value", ["s3cr3t-key-value"], limit=197)
 
 
 @pytest.mark.slow
-def test_an_excerpt_looks_at_the_beginning_only_and_shows_no_secret_that_it_cuts():
+def test_an_excerpt_reads_only_the_beginning_and_shows_no_secret_that_it_cuts():
     for at in range(LONGEST_READ - 40, LONGEST_READ + 3, 7):
         shown = excerpt("data:," + "A" * (at - 6) + " s3cr3t-key-value", ["s3cr3t-key-value"])
         assert "s3c" not in shown
 
 
 @pytest.mark.parametrize("text", ["x" * (1 << 20), b"x" * (1 << 20)], ids=["text", "bytes"])
-def test_an_excerpt_takes_no_longer_the_longer_the_answer_is(text, monkeypatch):
+def test_the_time_of_an_excerpt_does_not_depend_on_the_length_of_the_response(text, monkeypatch):
     read = []
     monkeypatch.setattr(messages, "hide_secrets", lambda text, known=(): read.append(len(text)) or text)
     assert len(excerpt(text)) == 200
@@ -197,7 +199,7 @@ PIECES = [
 
 
 @pytest.mark.slow
-def test_what_an_excerpt_reads_of_an_answer_of_the_oddest_kind_takes_no_time():
+def test_an_excerpt_of_a_hostile_text_takes_little_time():
     took = {}
     for piece in PIECES:
         text = (piece * LONGEST_READ)[:LONGEST_READ]
@@ -214,5 +216,5 @@ def test_a_code_is_a_plain_word(word):
 
 
 @pytest.mark.parametrize("text", ["", "two words", "Bearer", "a" * 65, "ä", "x=1", "line\n", "vk-live-0123456789"])
-def test_what_may_hold_anything_is_no_plain_word(text):
+def test_a_text_that_may_contain_anything_is_no_plain_word(text):
     assert is_plain_word(text, ["vk-live-0123456789"]) is (text == "Bearer")

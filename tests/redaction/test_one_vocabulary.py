@@ -10,8 +10,7 @@ import pytest
 from tests.cassette.recording_harness import client_on, says
 from vidgen_async.cassette.redactor import Redactor
 from vidgen_async.errors import VidgenError
-from vidgen_async.redaction.headers import visible_headers
-from vidgen_async.redaction.messages import hide_secrets
+from vidgen_async.redaction.messages import hide_secrets, visible_headers
 from vidgen_async.transports import BufferedResponse, FakeTransport, RecordingTransport, make_headers
 from vidgen_async.types.http import Request
 
@@ -74,7 +73,7 @@ def test_an_escaped_name_in_a_query_is_recognised(name):
     assert VALUE not in Redactor().url(text)
 
 
-def test_a_value_is_hidden_to_its_end_and_no_further():
+def test_exactly_the_value_is_hidden():
     assert hide_secrets('{"pwd": "two words \\" and more", "n": 1}') == '{"pwd": "…", "n": 1}'
     assert hide_secrets("{'pwd': 'it's two words', 'n': 1}") == "{'pwd': '…', 'n': 1}"
     assert hide_secrets('"{\\"pwd\\": \\"two words\\", \\"n\\": 1}"') == '"{\\"pwd\\": \\"…\\", \\"n\\": 1}"'
@@ -85,7 +84,7 @@ def test_a_value_is_hidden_to_its_end_and_no_further():
 @pytest.mark.parametrize(
     "cut", ['{"pwd": "two words', '{"pwd": ["one", "tw', "{'pwd': 'two wor", '"{\\"pwd\\": \\"two wo']
 )
-def test_a_value_that_was_cut_is_hidden_to_the_end(cut):
+def test_a_truncated_value_is_hidden_to_the_end(cut):
     shown = hide_secrets(cut)
     assert shown.endswith("…")
     assert "wo" not in shown
@@ -131,7 +130,7 @@ def test_an_ordinary_word_may_be_a_password(name):
         "somebody@example.org",
     ],
 )
-def test_what_looks_like_a_secret_is_hidden_wherever_it_stands(secret):
+def test_a_value_with_the_form_of_a_secret_is_hidden_in_any_place(secret):
     assert secret not in hide_secrets(f"refused: ({secret})")
     assert secret not in Redactor().text(f"refused: ({secret})")
 
@@ -143,7 +142,7 @@ def test_a_header_with_a_secret_name_is_no_evidence_and_not_on_a_cassette(name):
     assert VALUE not in str(Redactor().headers(headers))
 
 
-async def test_no_error_log_record_or_cassette_shows_what_a_response_quotes(tmp_path: Path, caplog):
+async def test_no_error_log_record_or_cassette_shows_a_secret_that_a_response_quotes(tmp_path: Path, caplog):
     secrets = {name: f"s3cr3t-{number}-value" for number, name in enumerate(NAMES)}
     left = list(secrets.items())
 

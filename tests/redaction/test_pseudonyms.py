@@ -1,4 +1,4 @@
-"""One pseudonym for one secret, however it is written, and however many there are."""
+"""One pseudonym per secret, in every encoding, for any number of secrets."""
 
 import gc
 import json
@@ -27,7 +27,7 @@ def secrets() -> Secrets:
 # -- pseudonyms --------------------------------------------------------------------------------------------------------
 
 
-def test_each_secret_has_one_pseudonym_that_tells_its_kind():
+def test_each_secret_has_one_pseudonym_that_names_its_kind():
     secrets = Secrets()
     assert [secrets.hide(value, "API-Key") for value in ("first-one", "other-one", "first-one")] == [
         "REDACTED-apikey-1", "REDACTED-apikey-2", "REDACTED-apikey-1",
@@ -45,25 +45,25 @@ def test_a_pseudonym_of_any_kind_is_safe_in_addresses_headers_and_json(kind):
 
 
 @pytest.mark.parametrize("value", ["", "REDACTED-sig-1", "REDACTED-sig"])
-def test_a_pseudonym_and_nothing_stand_for_themselves(value):
+def test_a_pseudonym_and_an_empty_value_are_not_replaced(value):
     assert Secrets().hide(value, "key") == value
 
 
-def test_pseudonyms_that_are_on_a_cassette_already_are_not_given_again():
+def test_pseudonyms_on_a_cassette_are_not_assigned_again():
     secrets = Secrets()
     secrets.reserve("https://h/?sig=REDACTED-sig-7 REDACTED-key-2")
     assert secrets.hide("a-new-value", "sig") == "REDACTED-sig-8"
     assert secrets.hide("another-value", "token") == "REDACTED-token-1"
 
 
-def test_loosened_texts_tell_no_more_which_secret_it_was():
+def test_unified_pseudonyms_do_not_distinguish_secrets():
     assert unify_pseudonyms("a=REDACTED-sig-1&b=REDACTED-key") == unify_pseudonyms("a=REDACTED-sig-22&b=REDACTED-key-1")
 
 
 # -- forms -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_known_value_is_found_and_replaced_in_any_spelling(secrets):
+def test_a_known_value_is_found_and_replaced_in_any_encoding(secrets):
     for spelling, spell in SPELLINGS.items():
         # Letters before Base64 would be Base64, too: another text.
         texts = ["%s", '{"a": "%s"}', "say %s now", *(["abc%sxyz"] if "Base64" not in spelling else [])]
@@ -76,37 +76,37 @@ def test_a_known_value_is_found_and_replaced_in_any_spelling(secrets):
 @pytest.mark.slow
 @settings(max_examples=60, derandomize=True, deadline=None, database=None)
 @given(SECRETS, st.sampled_from(sorted(SPELLINGS)))
-def test_any_value_is_found_in_any_spelling(value, spelling):
+def test_any_value_is_found_in_any_encoding(value, spelling):
     secrets = Secrets()
     secrets.hide(value, "key")
     assert secrets.is_in(f'{{"a": "{SPELLINGS[spelling](value)}"}}')
     assert secrets.is_in_bytes(b"\0\xff" + in_utf8(SPELLINGS[spelling](value)) + b"\0")
 
 
-def test_what_is_around_a_value_that_is_replaced_stays(secrets):
+def test_the_text_around_a_replaced_value_is_unchanged(secrets):
     assert secrets.replace(f"bad key {SECRET}: go") == "bad key REDACTED-key-1: go"
     assert secrets.replace(f"bad key {SECRET.upper()}: go") == "bad key REDACTED-key-1: go"
     assert secrets.replace(f"bad key {in_base64(SECRET)}: go").startswith("bad key REDACTED-key-1")
 
 
-def test_a_text_in_which_the_place_of_a_value_cannot_be_told_is_hidden_as_a_whole(secrets):
+def test_a_text_in_which_a_value_cannot_be_located_is_hidden_completely(secrets):
     assert re.fullmatch(r"REDACTED-\w+-1", secrets.replace(f"bad key {SPELLINGS['percent for every byte'](SECRET)}"))
 
 
-def test_of_values_that_are_parts_of_each_other_the_longest_is_replaced():
+def test_of_values_that_contain_each_other_the_longest_is_replaced():
     secrets = Secrets()
     secrets.hide("abcdefgh", "key")
     secrets.hide("abcdefgh-and-more", "token")
     assert secrets.replace("x abcdefgh-and-more y abcdefgh z") == "x REDACTED-token-1 y REDACTED-key-1 z"
 
 
-def test_a_short_value_is_hidden_where_it_stands_and_not_looked_for():
+def test_a_short_value_is_hidden_only_in_its_place():
     secrets = Secrets()
     assert secrets.hide("ab12", "pin") == "REDACTED-pin-1"
     assert not secrets.is_in("cab1234")
 
 
-def test_a_value_that_is_no_secret_is_not_looked_for_until_it_turns_out_to_be_one():
+def test_a_value_is_searched_for_only_once_it_is_a_secret():
     secrets = Secrets()
     secrets.hide("ordinary", "request", is_secret=False)
     assert not secrets.is_in("an ordinary word")
@@ -120,7 +120,7 @@ def test_a_text_without_known_values_is_not_changed(secrets):
 
 
 @pytest.mark.parametrize("depth", range(1, 5))
-def test_escapes_are_read_however_deep_they_are_nested(depth, secrets):
+def test_nested_escapes_are_resolved(depth, secrets):
     text = SECRET
     for _ in range(depth):
         text = json.dumps(quote(text))
@@ -130,7 +130,7 @@ def test_escapes_are_read_however_deep_they_are_nested(depth, secrets):
 @pytest.mark.parametrize(
     "text", ["%", "%%%2", "\\", "\\u", "\\u12", "\\ud800", "&#;", "&#x110000;", "&#99999999999;", "\ud800%ff"]
 )
-def test_broken_escapes_are_read_as_they_are(text, secrets):
+def test_invalid_escapes_are_unchanged(text, secrets):
     assert isinstance(unescape(text), str)
     assert not secrets.is_in(text)
 
@@ -138,7 +138,7 @@ def test_broken_escapes_are_read_as_they_are(text, secrets):
 # -- what is learnt late -----------------------------------------------------------------------------------------------
 
 
-def test_a_value_that_was_written_before_it_was_known_is_told_in_whatever_spelling():
+def test_a_value_that_was_written_in_any_encoding_before_it_was_known_is_late():
     for spelling, spell in SPELLINGS.items():
         secrets = Secrets()
         secrets.note_written(f"say {spell(SECRET)} now")
@@ -146,7 +146,7 @@ def test_a_value_that_was_written_before_it_was_known_is_told_in_whatever_spelli
         assert secrets.late == [SECRET], spelling
 
 
-def test_a_value_that_was_written_at_the_end_of_a_long_text_is_told_too():
+def test_a_value_at_the_end_of_a_long_written_text_is_late_too():
     secrets = Secrets()
     secrets.note_written("x" * 300_000 + SECRET)
     secrets.hide(SECRET, "key")
@@ -164,7 +164,7 @@ def test_a_value_that_was_not_written_is_not_late():
 
 
 def calls_of(work) -> int:
-    """How many functions are called, and generators resumed."""
+    """The number of function calls and resumed generators."""
     count = 0
 
     def tell(_: object, event: str, __: object) -> None:
@@ -187,7 +187,7 @@ KINDS = ["%07d-mixed-kX9", "sk-live-mixed-%07d", "eyJhbGciOiJIUzI1NiJ9.%07d.kX9"
 
 @cache
 def holding(count: int, value: str) -> Secrets:
-    """So many values of one kind, which may begin alike. It is made once: what is added to it is one more."""
+    """So many values of one kind, optionally with a common beginning. Cached: callers add at most one value."""
     secrets = Secrets()
     for number in range(count):
         secrets.hide(value % (number * 7919 % 1_000_003), "token")
@@ -195,7 +195,7 @@ def holding(count: int, value: str) -> Secrets:
 
 
 @pytest.mark.needs_dev
-def test_looking_for_a_thousand_values_takes_no_longer_than_for_a_hundred():
+def test_a_search_for_a_thousand_values_takes_no_longer_than_for_a_hundred():
     text = f'{{"id": "task_1", "note": "a sk-live- thing, eyJhbGciOiJIUzI1NiJ9 and so on", "n": {list(range(40))}}}'
     for value in KINDS:
         few, many = (

@@ -1,11 +1,10 @@
 """A transport that replays what is on a cassette, and records the rest."""
 
-import asyncio
 import logging
 import os
 
 from vidgen_async.cassette.recording import RecordingTransport
-from vidgen_async.cassette.replay import Player, play
+from vidgen_async.cassette.replay import Player
 from vidgen_async.cassette.request_matching import Claim
 from vidgen_async.cassette.settings import Cassette
 from vidgen_async.cassette.storage import load_if_there
@@ -35,12 +34,11 @@ class AppendingTransport(RecordingTransport):
     ) -> None:
         super().__init__(inner, cassette, auto_publish=auto_publish)
         before = load_if_there(self.cassette.path)
-        self._player = None if before is None else Player(before, self.cassette)
+        self._player = None if before is None else Player(before, self.cassette, self._recorder.clock)
         self._recorder = self._make_recorder(before)
         played = () if before is None else before.interactions
         #: Replayed orders were never made: if the cassette has one, no durable journal stores any.
         self.is_replay = self.is_replay or any(interaction.op == _CREATE for interaction in played)
-        self._closing = asyncio.Event()
 
     async def send(self, request: Request, *, probe: Probe | None = None) -> Response:
         """Replay the response, or send the request with the inner transport and record it."""
@@ -60,18 +58,18 @@ class AppendingTransport(RecordingTransport):
                 if probe is not None:
                     probe.record_not_sent(Phase.BUILD)
                 raise
-            return await play(claim, request, probe, player, clock=self._recorder.clock, closed=self._closing)
+            return await player.play(claim, request, probe)
         return await super().send(request, probe=probe)
 
     @staticmethod
     async def _claim(player: Player, request: Request) -> Claim:
         """The next interaction that was not cancelled when it was recorded."""
         while True:
-            claim = player.claim(request, may_repeat=False) or await player.claim_streamed(request, may_repeat=False)
-            failure = claim.interaction.failure
-            if failure is None or not failure.is_cancelled:
+            claim = await player.claim(request, may_repeat=False)
+            if not claim.interaction.is_cancelled:
                 return claim
 
     async def aclose(self) -> None:
-        self._closing.set()
+        if self._player is not None:
+            self._player.closed.set()
         await super().aclose()

@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from attrs import frozen
-
 from vidgen_async.types.http import CHUNK
 
 RecordedBody: TypeAlias = dict[str, Any]
@@ -31,35 +29,27 @@ STYLES: dict[str, dict[str, Any]] = {
 _BLOB_NAME = re.compile(r"sha256-[0-9a-f]{64}\.\w+")
 
 
-@frozen
-class BodyProblem:
-    """What is wrong with a recorded body, and at which JSON pointer."""
-
-    where: str
-    what: str
-
-
-def problem_of(body: RecordedBody) -> BodyProblem | None:
-    """What makes it impossible to replay a recorded body, or None."""
+def problem_of(body: RecordedBody) -> tuple[str, str] | None:
+    """The JSON pointer of an invalid field and what is wrong with it; None if the body can be replayed."""
     if "json" in body:
         style = body.get("style", "compact")
-        return None if isinstance(style, str) and style in STYLES else BodyProblem("/style", "is unknown")
+        return None if isinstance(style, str) and style in STYLES else ("/style", "is unknown")
     if "text" in body:
         if body.get("charset", "latin-1") != "latin-1":
-            return BodyProblem("/charset", "is unknown")
-        return None if isinstance(body["text"], str) else BodyProblem("/text", "is not a text")
+            return ("/charset", "is unknown")
+        return None if isinstance(body["text"], str) else ("/text", "is not a text")
     if "b64" in body:
-        return None if _is_base64(body["b64"]) else BodyProblem("/b64", "is not Base64")
+        return None if _is_base64(body["b64"]) else ("/b64", "is not Base64")
     length = body.get("bytes")
     if length is None and "blob" not in body and "end" in body:
         return None
     if type(length) is not int or length < 0:
-        return BodyProblem("/bytes", "is not a length")
+        return ("/bytes", "is not a length")
     if "blob" not in body:
         return None
     if not isinstance(body["blob"], str) or not _BLOB_NAME.fullmatch(body["blob"]):
-        return BodyProblem("/blob", "is not the name of a blob")
-    return None if _ends(body) is not None else BodyProblem("/ends", "are not the lengths of two parts of the body")
+        return ("/blob", "is not the name of a blob")
+    return None if _ends(body) is not None else ("/ends", "are not the lengths of two parts of the body")
 
 
 def _is_base64(text: object) -> bool:

@@ -1,6 +1,5 @@
 """Encodes bodies for a cassette: redacted, readable JSON and text; other bodies as bytes, in blobs, or only as a length
-and a digest.
-"""
+and a digest."""
 
 import base64
 import hashlib
@@ -16,8 +15,6 @@ from vidgen_async.redaction.pseudonyms import printable_text
 from vidgen_async.redaction.secret_names import find_secret_form
 from vidgen_async.types.http import CHUNK, LONGEST_ANSWER, Body, Headers
 
-#: Texts are recorded up to this many bytes; the SDK reads no longer response.
-LONGEST_TEXT = LONGEST_ANSWER
 #: Of longer request bodies (uploads) only the digest is recorded.
 LONGEST_REQUEST = CHUNK
 #: Up to this many bytes are recorded in the cassette itself.
@@ -39,14 +36,9 @@ class Blob:
     data: bytes = field(repr=False)
 
 
-def limit_for(content_type: str, largest_blob: int) -> int:
-    """How many bytes of a response are held in memory until they are recorded."""
-    return LONGEST_TEXT if is_textual(content_type) else largest_blob
-
-
 @mutable
 class BodyCapture:
-    """The received body: all of it up to ``limit`` bytes, or both its ends, and a digest."""
+    """A body as it is read: all of it up to ``limit`` bytes, or both its ends, and a digest."""
 
     limit: int
     length: int = 0
@@ -76,40 +68,33 @@ class BodyCapture:
         return str(self._digest.hexdigest())
 
     @property
+    def facts(self) -> RecordedBody:
+        return {"bytes": self.length, "sha256": self.sha256}
+
+    @property
+    def short(self) -> bytes | None:
+        """The body of a request as far as it is recorded and compared; None for one that is too long."""
+        return bytes(self._head) if self.length <= LONGEST_REQUEST else None
+
+    @property
     def parts(self) -> tuple[bytes, ...]:
         """All of it, or its first and its last bytes."""
         return (bytes(self._head),) if self.is_whole else (bytes(self._head), bytes(self._tail[-END:]))
 
 
-@frozen
-class RequestData:
-    """The body of a request: its length and digest, and a short one itself."""
-
-    data: bytes | None = field(repr=False)
-    length: int
-    sha256: str
-
-    @property
-    def facts(self) -> RecordedBody:
-        return {"bytes": self.length, "sha256": self.sha256}
-
-
-async def read_through(body: Body) -> RequestData:
+async def read_through(body: Body) -> BodyCapture:
     """Read the body of a request. What it raises is raised."""
-    data, digest, length = bytearray(), hashlib.sha256(), 0
+    capture = BodyCapture(LONGEST_REQUEST)
     async for chunk in body.open():
-        digest.update(chunk)
-        length += len(chunk)
-        if length <= LONGEST_REQUEST:
-            data += chunk
-    return RequestData(bytes(data) if length <= LONGEST_REQUEST else None, length, digest.hexdigest())
+        capture.add(chunk)
+    return capture
 
 
-def request_body(sent: RequestData, redactor: Redactor) -> RecordedBody | None:
+def request_body(sent: BodyCapture, redactor: Redactor) -> RecordedBody | None:
     """How it is recorded: JSON without image data, or a digest."""
     if sent.length == 0:
         return None
-    text = None if sent.data is None else decode_text(sent.data)
+    text = None if sent.short is None else decode_text(sent.short)
     return sent.facts if text is None else _text_body(text, redactor, is_request=True)
 
 
@@ -117,27 +102,30 @@ def answer_body(capture: BodyCapture, headers: Headers, redactor: Redactor) -> t
     """How the body of a response is recorded, and its blob. Data that cannot be searched for secrets is omitted."""
     if capture.length == 0:
         return None, None
-    facts: RecordedBody = {"bytes": capture.length, "sha256": capture.sha256}
-    kind, parts = headers.get("Content-Type", ""), capture.parts
+    kind, parts, facts = headers.get("Content-Type", ""), capture.parts, capture.facts
     if capture.is_whole:
         text = decode_text(parts[0])
         if text is not None:
             return _text_body(text, redactor), None
         if is_textual(kind) and b"\0" not in parts[0]:
-            return _eight_bit_text(parts[0], redactor), None
+            return _text(parts[0].decode("latin-1"), redactor, charset="latin-1"), None
         if is_textual(kind) and _hides_in_some_encoding(parts[0], redactor):
             return facts, None
     elif is_textual(kind) or all(_may_be_text(part) for part in parts):
         return facts, None
+    is_media = kind.lower().startswith(("video/", "audio/", "image/"))
     is_encoded = headers.get("Content-Encoding", "identity").lower() != "identity"
-    if is_encoded or any(hides_a_secret(part, redactor, is_media=is_media(kind)) for part in parts):
+    if is_encoded or any(hides_a_secret(part, redactor, is_media=is_media) for part in parts):
         return facts, None
     for part in parts:
-        _note_written(part, redactor)
+        # It may turn out to contain a secret later.
+        redactor.secrets.note_written(printable_text(part))
+        redactor.secrets.note_written(printable_text(_decompress(part) or b""))
     if capture.is_whole and capture.length <= LONGEST_INLINE:
         return {"b64": base64.b64encode(parts[0]).decode()}, None
     data = b"".join(parts)
-    blob = Blob(f"sha256-{hashlib.sha256(data).hexdigest()}{_suffix(kind)}", data)
+    suffix = _SUFFIXES.get(kind.partition(";")[0].strip().lower(), ".bin")
+    blob = Blob(f"sha256-{hashlib.sha256(data).hexdigest()}{suffix}", data)
     stored = {"stored": "all"} if capture.is_whole else {"stored": "ends", "ends": [len(part) for part in parts]}
     return {"blob": blob.name, **facts, **stored}, blob
 
@@ -148,10 +136,6 @@ def is_textual(content_type: str) -> bool:
     return kind.startswith("text/") or any(word in kind for word in ("json", "xml", "html", "urlencoded"))
 
 
-def is_media(content_type: str) -> bool:
-    return content_type.lower().startswith(("video/", "audio/", "image/"))
-
-
 def _text_body(text: str, redactor: Redactor, *, is_request: bool = False) -> RecordedBody:
     try:
         value = json.loads(text)
@@ -159,30 +143,25 @@ def _text_body(text: str, redactor: Redactor, *, is_request: bool = False) -> Re
             return _json_body(text, value, redactor, is_request=is_request)
     except (ValueError, RecursionError):
         pass
+    return _text(text, redactor)
+
+
+def _text(text: str, redactor: Redactor, **charset: str) -> RecordedBody:
     redacted = redactor.text(text)
-    return {"text": text} if redacted == text else {"text": redacted, "redacted": True}
+    return {"text": redacted, **charset} if redacted == text else {"text": redacted, **charset, "redacted": True}
 
 
 def _json_body(text: str, value: Any, redactor: Redactor, *, is_request: bool) -> RecordedBody:
     shown = redactor.json(value, is_request=is_request)
-    style = _style_of(text, value)
-    if style is not None:
+    style = ("spaced" if '": ' in text else "compact") + ("" if text.isascii() else "-utf8")
+    if json.dumps(value, **STYLES[style]) == text:
         return {"json": shown, "style": style} if shown == value else {"json": shown, "style": style, "redacted": True}
-    # The bytes cannot be reproduced from the value: they are recorded unchanged, unless something in them is hidden.
-    pairs = json.loads(text, object_pairs_hook=_as_list)
+    # The bytes cannot be reproduced from the value: they are recorded unchanged, unless something in them is hidden. An
+    # object may have a name twice: a dict would lose the first value.
+    pairs = json.loads(text, object_pairs_hook=lambda pairs: [{name: value} for name, value in pairs])
     if shown != value or redactor.json(pairs, is_request=is_request) != pairs or redactor.text(text) != text:
         return {"json": shown, "style": "compact", "redacted": True}
     return {"text": text}
-
-
-def _as_list(pairs: list[tuple[str, Any]]) -> list[dict[str, Any]]:
-    """An object that may have a name twice: a dict would lose the first value."""
-    return [{name: value} for name, value in pairs]
-
-
-def _style_of(text: str, value: Any) -> str | None:
-    name = ("spaced" if '": ' in text else "compact") + ("" if text.isascii() else "-utf8")
-    return name if json.dumps(value, **STYLES[name]) == text else None
 
 
 def decode_text(data: bytes) -> str | None:
@@ -193,13 +172,6 @@ def decode_text(data: bytes) -> str | None:
         return data.decode()
     except UnicodeDecodeError:
         return None
-
-
-def _eight_bit_text(data: bytes, redactor: Redactor) -> RecordedBody:
-    text = data.decode("latin-1")
-    redacted = redactor.text(text)
-    body: RecordedBody = {"text": redacted, "charset": "latin-1"}
-    return body if redacted == text else {**body, "redacted": True}
 
 
 def _hides_in_some_encoding(data: bytes, redactor: Redactor) -> bool:
@@ -218,20 +190,14 @@ def hides_a_secret(data: bytes, redactor: Redactor, *, is_media: bool = False) -
         return True
     if is_media:
         return False
-    inner = _decompressed(data)
+    inner = _decompress(data)
     if inner is None:
         return True
     text = printable_text(inner or data)
     return redactor.secrets.is_in_bytes(inner) or redactor.text(text) != text
 
 
-def _note_written(data: bytes, redactor: Redactor) -> None:
-    """Remember the printable text of binary data: it may turn out to contain a secret later."""
-    for part in (data, _decompressed(data) or b""):
-        redactor.secrets.note_written(printable_text(part))
-
-
-def _decompressed(data: bytes) -> bytes | None:
+def _decompress(data: bytes) -> bytes | None:
     """All members of gzip or zlib data; nothing for other data, None for data that cannot be decompressed."""
     if data[:2] != b"\x1f\x8b" and not (data[:1] == b"\x78" and data[1:2] in _ZLIB_LEVELS):
         return b""
@@ -239,14 +205,10 @@ def _decompressed(data: bytes) -> bytes | None:
     try:
         while rest:
             member = zlib.decompressobj(47)
-            whole += member.decompress(rest, LONGEST_TEXT)
-            if not member.eof or len(whole) > LONGEST_TEXT:
+            whole += member.decompress(rest, LONGEST_ANSWER)
+            if not member.eof or len(whole) > LONGEST_ANSWER:
                 return None
             rest = member.unused_data
     except zlib.error:
         return None
     return whole
-
-
-def _suffix(content_type: str) -> str:
-    return _SUFFIXES.get(content_type.partition(";")[0].strip().lower(), ".bin")

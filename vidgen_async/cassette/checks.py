@@ -17,18 +17,17 @@ from vidgen_async.cassette.body_decoding import BLOBS
 from vidgen_async.cassette.document import FORMAT, Document
 from vidgen_async.cassette.reader import load
 from vidgen_async.cassette.secret_scan import scan
-from vidgen_async.errors import CassetteInvalidError, CassetteNotFoundError, CassetteVersionError
+from vidgen_async.errors import CassetteInvalidError, CassetteVersionError
 
 #: The directories of tests' cassettes, which are searched below the current directory.
 CASSETTES = "cassettes"
 #: The names of files that are written while recording, and of older recordings that did not end.
 UNFINISHED = re.compile(r".*\.json\.part(?:\.old\d*)?")
 
-#: The begin of a cassette; one that is damaged after it still counts as a cassette.
+#: The beginning of a cassette; a file that is damaged after it still counts as one.
 _BEGINNING = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"format"\s*:\s*"' + FORMAT.encode() + rb'"')
 _NAMED_BLOB = re.compile(rb'"blob"\s*:\s*"([^"\\]+)"')
 _NOT_ENTERED = frozenset({"node_modules", "site-packages", "__pycache__"})
-_CHUNK = 1 << 20
 
 
 class ProblemKind(StrEnum):
@@ -77,7 +76,7 @@ def cassettes_below(directory: Path) -> list[Path]:
 
     Hidden directories and those of installed packages are not searched. OSError when one cannot be read.
     """
-    return [file for folder in _folders_below(directory) for file in _cassettes_in(folder)]
+    return [file for folder in folders_below(directory) for file in _cassettes_in(folder)]
 
 
 def cassettes_here(directory: Path) -> list[Path]:
@@ -85,7 +84,7 @@ def cassettes_here(directory: Path) -> list[Path]:
     own = _cassettes_in(directory)
     return own + [
         file
-        for folder in _folders_below(directory)
+        for folder in folders_below(directory)
         if CASSETTES in folder.relative_to(directory).parts
         for file in _cassettes_in(folder)
     ]
@@ -99,14 +98,14 @@ def _files_in(folder: Path) -> list[Path]:
     return sorted(file for file in folder.iterdir() if file.is_file())
 
 
-def _folders_below(directory: Path) -> Iterator[Path]:
-    """The directory and all below it, each before those in it."""
-    for place, names, _ in os.walk(directory, onerror=_refuse):
+def folders_below(directory: Path) -> Iterator[Path]:
+    """The directories that :func:`cassettes_below` searches, each before those in it."""
+    for place, names, _ in os.walk(directory, onerror=_raise):
         names[:] = sorted(name for name in names if not name.startswith(".") and name not in _NOT_ENTERED)
         yield Path(place)
 
 
-def _refuse(error: OSError) -> None:
+def _raise(error: OSError) -> None:
     raise error
 
 
@@ -120,14 +119,12 @@ def check_cassette(path: Path, *, now: datetime, max_age: timedelta | None = Non
     """
     try:
         document = load(path)
-    except CassetteNotFoundError:
-        raise
     except CassetteInvalidError as error:
         kind = ProblemKind.VERSION if isinstance(error, CassetteVersionError) else ProblemKind.INVALID
         message = error.message.removeprefix(f"the cassette {path}: ").removeprefix(f"{error.pointer} ")
         return [Problem(path, kind, error.pointer, message)]
     problems = [
-        Problem(path, ProblemKind.SECRET, found.where, f"looks like a secret: {found.kind}") for found in scan(document)
+        Problem(path, ProblemKind.SECRET, one.where, f"looks like a secret: {one.kind}") for one in scan(document)
     ]
     problems += _blob_problems(path, document)
     recorded_at = document.meta.recorded_at
@@ -171,12 +168,8 @@ def _blob_problems(path: Path, document: Document) -> Iterator[Problem]:
 
 def _digest(file: Path) -> tuple[str, int]:
     """The digest of a file's content, and its length."""
-    digest, length = hashlib.sha256(), 0
     with file.open("rb") as opened:
-        while chunk := opened.read(_CHUNK):
-            digest.update(chunk)
-            length += len(chunk)
-    return digest.hexdigest(), length
+        return hashlib.file_digest(opened, "sha256").hexdigest(), opened.tell()
 
 
 def _is_intact(body: dict[str, Any], digest: str, length: int) -> bool:
@@ -197,11 +190,6 @@ def orphans(folders: Iterable[Path]) -> list[Problem]:
     The blobs of a damaged cassette, of one in a newer format and of an unfinished recording count as referenced.
     """
     return [problem for folder in dict.fromkeys(folders) for problem in _orphans_in(folder)]
-
-
-def folders_below(directory: Path) -> list[Path]:
-    """The directories that :func:`cassettes_below` searches."""
-    return list(_folders_below(directory))
 
 
 def _orphans_in(folder: Path) -> Iterator[Problem]:

@@ -64,10 +64,6 @@ class Failure:
     is_reused: bool = False
     """The connection had been kept alive from an earlier request."""
 
-    @property
-    def is_cancelled(self) -> bool:
-        return self.type == CANCELLED
-
 
 CANCELLED = "Cancelled"
 
@@ -98,6 +94,11 @@ class Interaction:
     failure: Failure | None = None
     #: Fields that this release does not know; those of a part under the name of the part.
     extra: Mapping[str, Any] = field(factory=dict)
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether its caller was cancelled before a response was received."""
+        return self.failure is not None and self.failure.type == CANCELLED
 
     def __str__(self) -> str:
         outcome = self.status if self.failure is None else self.failure.type

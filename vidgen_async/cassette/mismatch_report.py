@@ -32,28 +32,28 @@ def explain_miss(key: Key, op: str, path: Path, known: Iterable[Key]) -> Cassett
 
 
 def _likeness(one: Key, other: Key) -> float:
-    mine, theirs = _parts(one[1]), _parts(other[1])
-    common = sum(a == b for a, b in zip(mine[1], theirs[1], strict=False))
+    (host, path, query), (other_host, other_path, other_query) = _split(one[1]), _split(other[1])
+    common = sum(a == b for a, b in zip(path, other_path, strict=False))
     return (
         4.0 * (one[0] == other[0])
-        + 2.0 * (mine[0] == theirs[0])
-        + 8.0 * common / max(len(mine[1]), len(theirs[1]), 1)
-        + 2.0 * (mine[2] == theirs[2])
+        + 2.0 * (host == other_host)
+        + 8.0 * common / max(len(path), len(other_path), 1)
+        + 2.0 * (query == other_query)
         + (one[2] == other[2])
     )
 
 
-def _parts(url: str) -> tuple[str, list[str], str]:
+def _split(url: str) -> tuple[str, list[str], str]:
+    """Scheme and host, the segments of the path, and the query."""
     address, _, query = url.partition("?")
-    scheme, _, rest = address.partition("://")
-    host, _, path = rest.partition("/")
-    return f"{scheme}://{host}", path.split("/"), query
+    segments = address.split("/")
+    return "/".join(segments[:3]), segments[3:], query
 
 
 def _differences(here: Key, there: Key) -> Iterator[str]:
     if here[0] != there[0]:
         yield f"the method is {there[0]}"
-    mine, theirs = _parts(here[1]), _parts(there[1])
+    mine, theirs = _split(here[1]), _split(there[1])
     if mine[0] != theirs[0]:
         yield f"the host is {theirs[0]}, not {mine[0]}"
     if mine[1] != theirs[1]:

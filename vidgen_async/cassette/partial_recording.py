@@ -98,7 +98,9 @@ class PartialRecording:
         """The file, empty and locked; None when it was removed before it was locked."""
         file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         try:
-            if self._is_ours(file):
+            if fcntl is not None:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if self._is_new(file):
                 return file
         except BlockingIOError as error:
             os.close(file)
@@ -110,24 +112,19 @@ class PartialRecording:
         os.close(file)
         return None
 
-    def _is_ours(self, file: int) -> bool:
-        if fcntl is not None:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    def _is_new(self, file: int) -> bool:
+        """Whether the locked file is at the path and empty. One of an older recording is renamed."""
         try:
             if not os.path.samestat(self.path.stat(), os.fstat(file)):
                 return False
         except FileNotFoundError:
             return False
         if stat.S_ISREG(os.fstat(file).st_mode) and os.fstat(file).st_size:
-            # The user may still want to recover it.
-            self.path.replace(self._free_name())
+            # The user may still want to recover it, from ….part.old, ….part.old2 and so on.
+            names = (f"{self.path.name}.old{number or ''}" for number in (0, *range(2, 10**6)))
+            self.path.replace(next(path for path in map(self.path.with_name, names) if not path.exists()))
             return False
         return True
-
-    def _free_name(self) -> Path:
-        """A name for the file of an older recording: ``….part.old``, ``….part.old2``, …"""
-        names = (f"{self.path.name}.old{number or ''}" for number in (0, *range(2, 10**6)))
-        return next(path for path in map(self.path.with_name, names) if not path.exists())
 
 
 @frozen
@@ -169,54 +166,46 @@ def recover(part: str | os.PathLike[str]) -> RecoveredRecording:
     if began is None or began.get("format") != FORMAT:
         message = f"{path} is not a recording of a cassette"
         raise CassetteInvalidError(message, path=str(path))
-    return _PartReader(path, began).read(lines[1:])
+    name = re.sub(r"\.old\d*$", "", path.name)
+    target = path.with_name(name.removesuffix(ENDING) if name.endswith(ENDING) else f"{name}.recovered.json")
+    reader = Reader(str(path))
+    opened: dict[int, dict[str, Any]] = {}
+    finished: list[Interaction] = []
+    damaged = 0
+    for line in filter(None, lines[1:]):
+        try:
+            finished += _read_line(_object(line) or {}, began, opened, reader)
+        except (KeyError, TypeError, ValueError, RecursionError, CassetteInvalidError):
+            damaged += 1
+    before = load_if_there(target) if began.get("append") else None
+    if before is None:
+        before = Document(reader.meta(began.get("meta")))
+    # The interactions of an appending recording that was already published are on the cassette.
+    there = {interaction.n for interaction in before.interactions}
+    new = sorted((one for one in finished if one.n not in there), key=lambda one: one.n)
+    unfinished = (f"{one['request']['method']} {one['request']['url']} ({one['op']})" for one in opened.values())
+    document = evolve(before, interactions=(*before.interactions, *new))
+    return RecoveredRecording(target, document, tuple(unfinished), damaged)
 
 
-class _PartReader:
-    """Reads the lines of a recording."""
-
-    def __init__(self, path: Path, began: dict[str, Any]) -> None:
-        self._began = began
-        self._reader = Reader(str(path))
-        self._opened: dict[int, dict[str, Any]] = {}
-        self._finished: list[Interaction] = []
-        name = re.sub(r"\.old\d*$", "", path.name)
-        self._target = path.with_name(name.removesuffix(ENDING) if name.endswith(ENDING) else f"{name}.recovered.json")
-
-    def read(self, lines: list[bytes]) -> RecoveredRecording:
-        damaged = 0
-        for line in filter(None, lines):
-            try:
-                self._take(_object(line) or {})
-            except (KeyError, TypeError, ValueError, RecursionError, CassetteInvalidError):
-                damaged += 1
-        unfinished = tuple(
-            f"{one['request']['method']} {one['request']['url']} ({one['op']})" for one in self._opened.values()
-        )
-        return RecoveredRecording(self._target, self._document(), unfinished, damaged)
-
-    def _take(self, line: dict[str, Any]) -> None:
-        match line["e"]:
-            case "open":
-                self._opened[line["n"]] = line
-            case "meta":
-                self._began["meta"]["base_url"] = line["base_url"]
-            case "drop":
-                del self._opened[line["n"]]
-            case "done":
-                whole = self._opened[line["n"]] | line
-                del whole["e"]
-                self._finished.append(self._reader.interaction(whole, f"/{whole['n']}"))
-                del self._opened[line["n"]]
-
-    def _document(self) -> Document:
-        before = load_if_there(self._target) if self._began.get("append") else None
-        if before is None:
-            before = Document(self._reader.meta(self._began.get("meta")))
-        # The interactions of an appending recording that was already published are on the cassette.
-        there = {interaction.n for interaction in before.interactions}
-        finished = sorted((one for one in self._finished if one.n not in there), key=lambda one: one.n)
-        return evolve(before, interactions=(*before.interactions, *finished))
+def _read_line(
+    line: dict[str, Any], began: dict[str, Any], opened: dict[int, dict[str, Any]], reader: Reader
+) -> list[Interaction]:
+    """The interaction that the line finishes, if it does; ``began`` and ``opened`` are updated."""
+    match line["e"]:
+        case "open":
+            opened[line["n"]] = line
+        case "meta":
+            began["meta"]["base_url"] = line["base_url"]
+        case "drop":
+            del opened[line["n"]]
+        case "done":
+            whole = opened[line["n"]] | line
+            del whole["e"]
+            interaction = reader.interaction(whole, f"/{whole['n']}")
+            del opened[line["n"]]
+            return [interaction]
+    return []
 
 
 def _object(line: bytes) -> dict[str, Any] | None:

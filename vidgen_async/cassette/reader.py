@@ -4,7 +4,7 @@ import json
 import os
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from yarl import URL
 
@@ -12,6 +12,8 @@ from vidgen_async.cassette.body_decoding import problem_of
 from vidgen_async.cassette.document import FORMAT, VERSION, Document, Failure, Interaction, Meta, RecordedRequest
 from vidgen_async.errors import CassetteInvalidError, CassetteNotFoundError, CassetteVersionError
 from vidgen_async.types.http import Delivery, Phase
+
+Pairs: TypeAlias = tuple[tuple[str, str], ...]
 
 #: Times outside of these limits are invalid, and would overflow.
 _FIRST_YEAR, _LAST_YEAR = 1970, 9000
@@ -52,8 +54,6 @@ class Reader:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        #: Many interactions have the same headers.
-        self._headers: dict[tuple[Any, ...], tuple[tuple[str, str], ...]] = {}
 
     def document(self, data: Any) -> Document:
         if not isinstance(data, dict) or data.get("format") != FORMAT:
@@ -106,23 +106,23 @@ class Reader:
         if response is None and error is None:
             raise self._invalid(pointer, "has neither a response nor an error")
         status = None
-        headers: tuple[tuple[str, str], ...] = ()
+        headers: Pairs = ()
         body = None
         if response is not None:
             status = response.get("status") if isinstance(response, dict) else None
             if type(status) is not int:
                 raise self._invalid(f"{pointer}/response/status", "is not a number")
-            headers = self.headers(response.get("headers", ()), pointer, "/response/headers")
-            body = self.body(response.get("body"), pointer, "/response/body")
-        started, answered, ended = self.times(data.get("t"), pointer, "/t")
+            headers = self._headers(response, f"{pointer}/response")
+            body = self._body(response, f"{pointer}/response")
+        started, answered, ended = self._times(data.get("t"), f"{pointer}/t")
         return Interaction(
             n=n,
             op=op,
             request=RecordedRequest(
                 request["method"],
                 request["url"],
-                self.headers(request.get("headers", ()), pointer, "/request/headers"),
-                self.body(request.get("body"), pointer, "/request/body"),
+                self._headers(request, f"{pointer}/request"),
+                self._body(request, f"{pointer}/request"),
             ),
             started=started or 0.0,
             answered=answered,
@@ -130,58 +130,51 @@ class Reader:
             status=status,
             headers=headers,
             body=body,
-            failure=None if error is None else self.failure(error, pointer, "/error"),
+            failure=None if error is None else self._failure(error, f"{pointer}/error"),
             extra=_unknown(data),
         )
 
-    def headers(self, data: Any, pointer: str, where: str) -> tuple[tuple[str, str], ...]:
+    def _headers(self, data: dict[str, Any], pointer: str) -> Pairs:
+        pairs = []
         try:
-            lines = tuple(data)
-            known = self._headers.get(lines)
-            if known is None:
-                known = self._headers[lines] = tuple(map(_header, lines))
-            return known
+            for line in data.get("headers", ()):
+                name, colon, value = line.partition(": ")
+                if not colon:
+                    raise ValueError
+                pairs.append((name, value))
         except (TypeError, ValueError, AttributeError) as error:
-            raise self._invalid(pointer + where, 'is not a list of "name: value"') from error
+            raise self._invalid(f"{pointer}/headers", 'is not a list of "name: value"') from error
+        return tuple(pairs)
 
-    def body(self, data: Any, pointer: str, where: str) -> dict[str, Any] | None:
-        if data is None:
-            return None
-        if not isinstance(data, dict):
-            raise self._invalid(pointer + where, "is no body")
-        problem = problem_of(data)
+    def _body(self, data: dict[str, Any], pointer: str) -> dict[str, Any] | None:
+        body = data.get("body")
+        if body is not None and not isinstance(body, dict):
+            raise self._invalid(f"{pointer}/body", "is no body")
+        problem = None if body is None else problem_of(body)
         if problem is not None:
-            raise self._invalid(f"{pointer}{where}{problem.where}", problem.what)
-        return data
+            raise self._invalid(f"{pointer}/body{problem[0]}", problem[1])
+        return body
 
-    def times(self, data: Any, pointer: str, where: str) -> tuple[float | None, ...]:
+    def _times(self, data: Any, pointer: str) -> tuple[float | None, ...]:
         if data is None:
             return (0.0, None, None)
         try:
             started, answered, ended = data
-            if (
-                not 0
-                <= min(started, answered or 0, ended or 0)
-                <= max(started, answered or 0, ended or 0)
-                <= _LONGEST_TIME
-            ):
-                raise self._invalid(pointer + where, "is not a plausible time")
-            return (
-                started / 1000,
-                None if answered is None else answered / 1000,
-                None if ended is None else ended / 1000,
-            )
+            times = (started, answered or 0, ended or 0)
+            if not 0 <= min(times) <= max(times) <= _LONGEST_TIME:
+                raise self._invalid(pointer, "is not a plausible time")
+            return (started / 1000, *(None if at is None else at / 1000 for at in (answered, ended)))
         except (TypeError, ValueError) as error:
-            raise self._invalid(pointer + where, "is not three times in milliseconds") from error
+            raise self._invalid(pointer, "is not three times in milliseconds") from error
 
-    def failure(self, data: Any, pointer: str, where: str) -> Failure:
+    def _failure(self, data: Any, pointer: str) -> Failure:
         if not isinstance(data, dict) or not isinstance(data.get("type"), str):
-            raise self._invalid(pointer + where, "has no type")
+            raise self._invalid(pointer, "has no type")
         received = data.get("received", 0)
         try:
             delivery, phase = Delivery(str(data.get("delivery"))), Phase(str(data.get("phase")))
         except ValueError as error:
-            raise self._invalid(pointer + where, "has an unknown delivery or phase") from error
+            raise self._invalid(pointer, "has an unknown delivery or phase") from error
         return Failure(
             data["type"],
             delivery,
@@ -195,13 +188,6 @@ class Reader:
         return CassetteInvalidError(f"the cassette {self._path}: {pointer} {what}", path=self._path, pointer=pointer)
 
 
-def _header(line: str) -> tuple[str, str]:
-    name, colon, value = line.partition(": ")
-    if not colon:
-        raise ValueError
-    return name, value
-
-
 def _is_address(text: object) -> bool:
     try:
         return isinstance(text, str) and URL(text).scheme in ("http", "https") and bool(URL(text).host)
@@ -211,10 +197,11 @@ def _is_address(text: object) -> bool:
 
 def _unknown(data: dict[str, Any]) -> dict[str, Any]:
     """The unknown fields of an interaction and of its parts."""
-    unknown = {} if data.keys() <= _FIELDS else {name: data[name] for name in data if name not in _FIELDS}
+    unknown = {name: value for name, value in data.items() if name not in _FIELDS}
     for part, known in _KNOWN.items():
-        if part in data and not data[part].keys() <= known:
-            unknown[part] = {name: data[part][name] for name in data[part] if name not in known}
+        more = {name: value for name, value in (data.get(part) or {}).items() if name not in known}
+        if more:
+            unknown[part] = more
     return unknown
 
 

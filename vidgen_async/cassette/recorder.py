@@ -1,8 +1,8 @@
 """One recording: numbers the interactions in the order in which they begin, and writes each when it ends."""
 
-import json
 import logging
 import re
+from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from vidgen_async.cassette.partial_recording import PartialRecording, recover
 from vidgen_async.cassette.redactor import Redactor
 from vidgen_async.cassette.secret_scan import drop_secret_bytes, map_line
 from vidgen_async.cassette.settings import Cassette
-from vidgen_async.cassette.storage import publish, publish_recorded, store
+from vidgen_async.cassette.storage import publish, store
 from vidgen_async.cassette.writer import interaction_form, request_form, to_text
 from vidgen_async.clock import Clock
 from vidgen_async.errors import CassetteError
@@ -31,8 +31,6 @@ _ENDPOINTS = {
     "videos.get": "videos/[^/]+",
     "videos.content": "videos/[^/]+/content",
 }
-_MOST_REQUESTS = 4096
-_LONGEST_CACHED = 4096
 
 
 class Recorder:
@@ -51,12 +49,9 @@ class Recorder:
         self._began: float | None = None
         self._broken: Exception | None = None
         self._is_over = False
-        self._answers: dict[object, tuple[int, dict[str, Any] | None, str]] = {}
-        self._headers: Headers | None = None
         #: The blobs that it references, and whether it created them.
         self._blobs: dict[str, bool] = {}
         self._has_base_url = before is not None and before.meta.base_url is not None
-        self._requests: dict[tuple[str, str, tuple[tuple[str, str], ...]], tuple[str, int]] = {}
 
     @property
     def is_begun(self) -> bool:
@@ -66,15 +61,15 @@ class Recorder:
         """Return the next ordinal, for this request. Nothing is awaited, so that the ordinals are in the order in which
         the requests began."""
         if self._began is None:
+            for interaction in () if self._before is None else self._before.interactions:
+                self.redactor.secrets.reserve(str(interaction_form(interaction)))
             try:
-                self._begin()
+                self.part.open(self._meta(), is_append=self._before is not None)
             except CassetteError as error:
-                self.record_failure(error)
+                self._record_failure(error)
                 raise
-            self._broken = None
-        if request.headers is not self._headers:
-            self._headers = request.headers
-            self.redactor.learn(request)
+            self._began, self._broken = self.clock.now(), None
+        self.redactor.learn(request)
         self._note_base_url(request)
         self._count += 1
         return self._count
@@ -85,40 +80,31 @@ class Recorder:
         return self._offset + self.clock.now() - (self._began or 0.0)
 
     def write_request(self, n: int, request: Request, body: dict[str, Any] | None) -> None:
-        """Write a request to the part file. The same request, as in polls, is redacted only once."""
-        key = (request.method, str(request.url), tuple(request.headers.items()))
-        version = self.redactor.secrets.version
-        text, made_at = self._requests.get(key, ("", -1)) if body is None else ("", -1)
-        if made_at != version:
-            recorded = RecordedRequest(
-                request.method, self.redactor.url(str(request.url)), self.redactor.headers(request.headers), body
-            )
-            text = to_text(request_form(recorded))
-            if len(self._requests) > _MOST_REQUESTS:
-                self._requests.clear()
-            if body is None:
-                self._requests[key] = text, version
-        self._write_before(request, f'{{"e":"open","n":{n},"op":{to_text(request.op)},"request":{text}}}')
+        """Write a request to the part file."""
+        recorded = RecordedRequest(
+            request.method, self.redactor.url(str(request.url)), self.redactor.headers(request.headers), body
+        )
+        self._write_before(request, {"e": "open", "n": n, "op": request.op, "request": request_form(recorded)})
 
-    def write_outcome(self, line: str) -> None:
+    def write_outcome(self, make_line: Callable[[], dict[str, Any]]) -> None:
         """Write an outcome to the part file, unless the recording is over. A failure is raised by :meth:`publish`: the
         caller's response is never lost because of it."""
         if self._is_over:
             return
         try:
-            self._write(line)
+            self._write(make_line())
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller's response must not be lost because of it
-            self.record_failure(error)
+            self._record_failure(error)
 
-    def _write_before(self, request: Request, text: str) -> None:
+    def _write_before(self, request: Request, line: dict[str, Any]) -> None:
         """Before the request is sent: CassetteError when it cannot be written."""
         try:
-            self._write(text)
+            self._write(line)
         except OSError as error:
             message = f"{request.op}: the recording cannot be written ({error.strerror or error}); nothing was sent"
             raise CassetteError(message) from error
 
-    def _write(self, text: str) -> None:
+    def _write(self, line: dict[str, Any]) -> None:
         late, self.redactor.secrets.late = self.redactor.secrets.late, []
         if late:
             # What was written before may contain a value that has turned out to be a secret since.
@@ -126,27 +112,16 @@ class Recorder:
             bad = self._drop_blobs_with(late)
             if bad or self.redactor.secrets.were_written(late, self.part.path.read_bytes()):
                 self.part.rewrite(lambda line: drop_secret_bytes(map_line(line, replace), bad, self.redactor))
-            text = to_text(drop_secret_bytes(map_line(json.loads(text), replace), bad, self.redactor))
-        self.part.write(text)
+            line = drop_secret_bytes(map_line(line, replace), bad, self.redactor)
+        self.part.write(to_text(line))
 
-    def encode_body(self, capture: BodyCapture, headers: Headers) -> tuple[dict[str, Any] | None, str]:
-        """Return a response's recorded body, and the text that follows its headers. The same response, as to polls, is
-        redacted only once."""
-        data = capture.parts[0] if capture.length <= _LONGEST_CACHED else None
-        key = None if data is None else (headers.get("Content-Type"), headers.get("Content-Encoding"), data)
-        known = self._answers.get(key)
-        if key is not None and known is not None and known[0] == self.redactor.secrets.version:
-            return known[1], known[2]
+    def encode_body(self, capture: BodyCapture, headers: Headers) -> dict[str, Any] | None:
+        """Return a response's recorded body."""
         body, blob = answer_body(capture, headers, self.redactor)
         if blob is not None:
             # It may turn out later that the blob contains a secret.
             self._blobs[blob.name] = store(blob, self.cassette.blobs) or self._blobs.get(blob.name, False)
-        text = "" if body is None else f',"body":{to_text(body)}'
-        if len(self._answers) > _MOST_REQUESTS:
-            self._answers.clear()
-        if key is not None and blob is None:
-            self._answers[key] = self.redactor.secrets.version, body, text
-        return body, text
+        return body
 
     def _drop_blobs_with(self, values: list[str]) -> set[str]:
         """The blobs of this recording that contain one of the values. Those that it did not create are not removed."""
@@ -157,7 +132,7 @@ class Recorder:
                 (blobs / name).unlink(missing_ok=True)
         return found
 
-    def record_failure(self, error: Exception) -> None:
+    def _record_failure(self, error: Exception) -> None:
         """The recording is incomplete: nothing can be published any more."""
         if self._broken is None and not self._is_over:
             self._broken = error
@@ -179,7 +154,7 @@ class Recorder:
                 f"{recovered.damaged} lines of the recording at {self.part.path} cannot be read; nothing was published"
             )
             raise CassetteError(message)
-        publish_recorded(recovered.document, self.cassette.path, self.redactor)
+        publish(recovered.document, self.cassette.path, self.redactor)
         if recovered.unfinished:
             message = "%(count)d requests had no outcome when %(path)s was published"
             fields = {"count": len(recovered.unfinished), "path": self.cassette.path}
@@ -193,15 +168,12 @@ class Recorder:
         self._is_over = True
         self.part.close()
 
-    def _begin(self) -> None:
-        if self._before is not None:
-            for interaction in self._before.interactions:
-                self.redactor.secrets.reserve(str(interaction_form(interaction)))
-        self.part.open(self._meta(), is_append=self._before is not None)
-        self._began = self.clock.now()
-
     def _meta(self) -> Meta:
-        return Meta(self.clock.wall(), _recorder_name())
+        try:
+            name = f"vidgen_async/{version('vidgen-async')}"
+        except PackageNotFoundError:  # the package is not installed
+            name = "vidgen_async"
+        return Meta(self.clock.wall(), name)
 
     def _note_base_url(self, request: Request) -> None:
         """Record the base URL of the service, from the first request with an API key."""
@@ -211,11 +183,4 @@ class Recorder:
         base = re.fullmatch(rf"(https?://.+)/{endpoint}", str(request.url))
         if base is not None:
             self._has_base_url = True
-            self._write_before(request, to_text({"e": "meta", "base_url": self.redactor.url(base[1])}))
-
-
-def _recorder_name() -> str:
-    try:
-        return f"vidgen_async/{version('vidgen-async')}"
-    except PackageNotFoundError:  # the package is not installed
-        return "vidgen_async"
+            self._write_before(request, {"e": "meta", "base_url": self.redactor.url(base[1])})

@@ -1,20 +1,26 @@
-"""A transport that records what another one sends."""
+"""A transport that records what another one sends, and the record of one request."""
 
 import asyncio
 import logging
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
-from vidgen_async.cassette.document import Document
-from vidgen_async.cassette.interaction_recorder import InteractionRecorder
+from attrs import field, mutable
+
+from vidgen_async import errors
+from vidgen_async.cassette.body_decoding import body_length
+from vidgen_async.cassette.body_encoding import BodyCapture, is_textual, read_through, request_body
+from vidgen_async.cassette.document import CANCELLED, Document, Failure
 from vidgen_async.cassette.recorder import Recorder
 from vidgen_async.cassette.settings import Cassette, as_cassette
+from vidgen_async.cassette.writer import outcome_form, times_form
 from vidgen_async.clock import LoopClock, hold_of
-from vidgen_async.errors import TransportClosedError, TransportError
+from vidgen_async.errors import BodyError, ConnectionLostError, TransportClosedError, TransportError
 from vidgen_async.events import Event, report
 from vidgen_async.transports.base import ObservedResponse, Response, Transport, WrappingTransport, capabilities_of
-from vidgen_async.types.http import Delivery, Phase, Probe, Request
+from vidgen_async.types.http import LONGEST_ANSWER, Delivery, Headers, Phase, Probe, Request, make_headers
 
 logger = logging.getLogger(__name__)
 
@@ -65,8 +71,9 @@ class RecordingTransport(WrappingTransport):
         interaction = None
         try:
             self._check_open(request)
-            interaction = InteractionRecorder.begin(self._recorder, request, self._active)
-            await interaction.record_request()
+            n = self._recorder.begin(request)
+            interaction = InteractionRecorder(self._recorder, self._active, n, self._recorder.elapsed)
+            await interaction.record_request(request)
         except BaseException:
             if probe is not None:
                 probe.record_not_sent(Phase.BUILD)
@@ -80,13 +87,13 @@ class RecordingTransport(WrappingTransport):
             response = await self.inner.send(request, probe=probe)
         except TransportError as error:
             if self._is_closed and isinstance(error, TransportClosedError):
-                interaction.record_cancellation(error.delivery, error.phase)
+                interaction.finish(Failure(CANCELLED, error.delivery, error.phase))
             else:
                 interaction.record_error(error, probe)
             raise
         except asyncio.CancelledError:
-            known = Probe() if probe is None else probe
-            interaction.record_cancellation(Delivery.MAYBE_SENT if probe is None else known.delivery, known.phase)
+            delivery, phase = (Delivery.MAYBE_SENT, Phase.BUILD) if probe is None else (probe.delivery, probe.phase)
+            interaction.finish(Failure(CANCELLED, delivery, phase))
             raise
         except BaseException:
             interaction.discard()
@@ -135,3 +142,114 @@ class RecordingTransport(WrappingTransport):
         if self._is_closed or self._is_over:
             message = f"{request.op}: the transport is closed"
             raise TransportClosedError(message, delivery=Delivery.NOT_SENT, phase=Phase.BUILD, op=request.op)
+
+
+@mutable(eq=False)
+class InteractionRecorder:
+    """Records one request with its ordinal ``n``; the observer of its response."""
+
+    recorder: Recorder
+    #: All that have no outcome yet.
+    active: "set[InteractionRecorder]"
+    n: int
+    started: float
+    answered: float | None = field(default=None, init=False)
+    _status: int | None = field(default=None, init=False)
+    _headers: Headers = field(factory=make_headers, init=False)
+    _capture: BodyCapture = field(factory=lambda: BodyCapture(0), init=False)
+    _is_written: bool = field(default=False, init=False)
+    _is_over: bool = field(default=False, init=False)
+
+    async def record_request(self, request: Request) -> None:
+        """Before anything is sent. CassetteError when it cannot be written."""
+        self.active.add(self)
+        try:
+            sent = None if request.body is None else await read_through(request.body)
+        except Exception:  # noqa: BLE001 - it is the caller's own; the inner transport raises it, too, with its evidence
+            sent = None
+        recorded = None if sent is None else request_body(sent, self.recorder.redactor)
+        self.recorder.write_request(self.n, request, recorded)
+        self._is_written = True
+
+    def record_status(self, status: int, headers: Headers) -> None:
+        """The status line and the headers were received."""
+        self.answered = self.recorder.elapsed
+        self._status, self._headers = status, headers
+        is_text = is_textual(headers.get("Content-Type", ""))
+        self._capture = BodyCapture(LONGEST_ANSWER if is_text else self.recorder.cassette.largest_blob)
+
+    def on_chunk(self, chunk: bytes) -> None:
+        if not self._is_over:
+            self._capture.add(chunk)
+
+    def on_end(self, error: BaseException | None) -> None:
+        match error:
+            case None:
+                self.finish(None)
+            case BodyError():
+                self.record_error(error)
+            case asyncio.CancelledError():
+                self.finish(None, "cancelled")
+
+    def on_close(self) -> None:
+        is_complete = self._headers.get("Content-Length") == str(self._capture.length)
+        self.finish(None, None if is_complete else "closed early")
+
+    def record_error(self, error: TransportError, probe: Probe | None = None) -> None:
+        """No complete response was received. The evidence of the send's probe counts as well."""
+        evidence = Probe()
+        evidence.learn(error.delivery)
+        if probe is not None:
+            evidence.learn(probe.delivery)
+        self.finish(
+            Failure(
+                _class_name(error),
+                evidence.delivery,
+                error.phase,
+                self.recorder.redactor.text(error.message),
+                getattr(error, "received", 0),
+                isinstance(error, ConnectionLostError) and error.is_reused,
+            )
+        )
+
+    def record_close(self) -> None:
+        """The transport was closed before the interaction had an outcome."""
+        if self._status is None:
+            self.finish(Failure(CANCELLED, Delivery.MAYBE_SENT, Phase.WAIT))
+        else:
+            self.finish(None, "cancelled")
+
+    def discard(self) -> None:
+        """It never became a request: it could not be written, or its gate did not open."""
+        self.active.discard(self)
+        if self._is_written and not self._is_over:
+            self._is_over = True
+            self.recorder.write_outcome(lambda: {"e": "drop", "n": self.n})
+
+    def finish(self, failure: Failure | None, how: str | None = None) -> None:
+        """Record the outcome. ``how`` a body that is incomplete without an error ended: closed early, or cancelled."""
+        self.active.discard(self)
+        if self._is_over or not self._is_written:
+            return
+        self._is_over = True
+        times = times_form(self.started, self.answered, self.recorder.elapsed)
+        self.recorder.write_outcome(lambda: {"e": "done", "n": self.n, "t": times, **self._outcome(failure, how)})
+
+    def _outcome(self, failure: Failure | None, how: str | None) -> dict[str, Any]:
+        if self._status is None:
+            return outcome_form(None, (), None, failure)
+        body = self.recorder.encode_body(self._capture, self._headers)
+        headers = self.recorder.redactor.headers(self._headers)
+        if body is not None and "redacted" in body:
+            # The redacted body has another length.
+            length, new = ("content-length", str(self._capture.length)), ("content-length", str(body_length(body)))
+            headers = tuple(new if header == length else header for header in headers)
+        if how is not None:
+            body = {**(body or {}), "end": how}
+        return outcome_form(self._status, headers, body, failure)
+
+
+def _class_name(error: TransportError) -> str:
+    """The nearest class of the SDK: a replay could not find a class of the user's."""
+    names = (kind.__name__ for kind in type(error).__mro__ if vars(errors).get(kind.__name__) is kind)
+    return next(names, TransportError.__name__)

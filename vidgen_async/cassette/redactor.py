@@ -73,8 +73,8 @@ class Redactor:
         self._hidden_prompts: dict[str, None] = {}
         #: The service's ids and the path segments of its addresses: not secrets in addresses of other hosts.
         self._ids: set[str] = set()
-        self._texts: dict[str, str] = {}
-        self._urls: dict[str, str] = {}
+        #: The redacted texts and URLs, while no further secret is known.
+        self._cache: dict[tuple[str, bool], str] = {}
         self._version = 0
         for value in secrets:
             self.secrets.hide(value, "given")
@@ -83,27 +83,24 @@ class Redactor:
 
     def learn(self, request: Request) -> None:
         """Learn the secrets and the service's origin from the headers of a request."""
-        headers = request.headers
-        if self.origin is None and "Authorization" in headers:
+        if self.origin is None and "Authorization" in request.headers:
             self.origin = str(request.url.origin())
-        for name, value in headers.items():
-            if kind_of_header(name) is HeaderKind.SECRET:
-                self._learn_header(name.lower(), value)
+        self.headers(request.headers)
 
     def headers(self, headers: Headers) -> Pairs:
         """The headers to record; names in lower case, order and duplicates unchanged."""
-        kept = []
+        recorded = []
         for name, value in headers.items():
             match kind_of_header(name):
                 case HeaderKind.VISIBLE:
-                    kept.append((name.lower(), self.text(value)))
+                    recorded.append((name.lower(), self.text(value)))
                 case HeaderKind.ADDRESS:
-                    kept.append((name.lower(), self.url(value)))
+                    recorded.append((name.lower(), self.url(value)))
                 case HeaderKind.LABEL:
-                    kept.append((name.lower(), self.secrets.hide(value, "request", is_secret=False)))
+                    recorded.append((name.lower(), self.secrets.hide(value, "request", is_secret=False)))
                 case HeaderKind.SECRET:
                     self._learn_header(name.lower(), value)
-        return tuple(kept)
+        return tuple(recorded)
 
     def _learn_header(self, name: str, value: str) -> None:
         if name in ("authorization", "proxy-authorization"):
@@ -121,10 +118,7 @@ class Redactor:
 
     def url(self, text: str) -> str:
         """A URL, absolute or relative, without secrets."""
-        known = self._cached(self._urls, text)
-        if known is None:
-            known = self._cache(self._urls, text, self._url(text))
-        return known
+        return self._cached(text, is_url=True)
 
     def _url(self, text: str) -> str:
         rest, hash_mark, fragment = text.partition("#")
@@ -135,7 +129,8 @@ class Redactor:
             authority, slash, path = after.partition("/")
             user, at, host = authority.rpartition("@")
             if at:
-                self._hide_userinfo(user)
+                for part in user.split(":"):
+                    self.secrets.hide(unescape(part), "user")
             is_own = self.origin is not None and _origin(f"{scheme}://{host}") == self.origin
             if is_own:
                 self._ids.update(path.split("/"))
@@ -145,11 +140,7 @@ class Redactor:
         query = re.sub(r"[^&;]+", lambda pair: self._pair(pair[0], is_own=is_own), query)
         if "=" in fragment:
             fragment = re.sub(r"[^&;]+", lambda pair: self._pair(pair[0], is_own=False), fragment)
-        return self._hide_known(f"{self._hide_secret_forms(address)}{question_mark}{query}{hash_mark}{fragment}")
-
-    def _hide_userinfo(self, userinfo: str) -> None:
-        for part in userinfo.split(":"):
-            self.secrets.hide(unescape(part), "user")
+        return self.secrets.replace(f"{self._hide_secret_forms(address)}{question_mark}{query}{hash_mark}{fragment}")
 
     def _foreign_path(self, host: str, path: str) -> str:
         """Hide secrets in the path on another host: all of a webhook's, and random segments that are not ids."""
@@ -160,12 +151,11 @@ class Redactor:
     def _random_part(self, part: str) -> str:
         if not _RANDOM.search(PSEUDONYM.sub("", part)):
             return part
-        if part not in self.secrets and (not looks_random(part) or any(known in part for known in self._long_ids())):
-            return part
+        if part not in self.secrets:
+            long_ids = (known for known in self._ids if len(known) >= 8)
+            if not looks_random(part) or any(known in part for known in long_ids):
+                return part
         return self.secrets.hide(part, "path")
-
-    def _long_ids(self) -> Iterable[str]:
-        return (known for known in self._ids if len(known) >= 8)
 
     def _pair(self, pair: str, *, is_own: bool) -> str:
         name, equals, value = pair.partition("=")
@@ -203,9 +193,7 @@ class Redactor:
             if kind_of(name) is not Kind.SECRET:
                 self._note_ids_of(value)
             return {
-                self.text(key): item
-                if item is None or item is True or item is False
-                else self.json(item, self.name_below(name, key), is_request=is_request)
+                self.text(key): self.json(item, self.name_below(name, key), is_request=is_request)
                 for key, item in value.items()
             }
         if isinstance(value, list):
@@ -237,9 +225,9 @@ class Redactor:
             return _forever(value)
         if kind is Kind.SECRET:
             return self._hide(str(value), name)
-        if self.secrets.has_numbers and self.secrets.is_in(str(value)):
-            return self.secrets.replace(str(value))
-        return value
+        shown = self.secrets.replace(str(value))
+        self.secrets.note_written(shown)
+        return value if shown == str(value) else shown
 
     def _string(self, value: str, name: str, *, is_request: bool) -> str:
         if is_request and _DATA.fullmatch(value):
@@ -268,8 +256,7 @@ class Redactor:
     def _hide_value(self, value: str, name: str) -> str:
         """Hide the value of a secret name. An address keeps its host, so that it is still an address."""
         if _ABSOLUTE.fullmatch(value):
-            redacted = self.url(value)
-            scheme, mark, after = redacted.partition("://")
+            scheme, mark, after = self.url(value).partition("://")
             host, slash, rest = after.partition("/")
             return f"{scheme}{mark}{host}{slash}{self._hide(rest, name)}"
         return self._hide(value, name)
@@ -282,7 +269,7 @@ class Redactor:
             return self.text(value)
         if redacted != inner:
             return json.dumps(redacted)
-        return self._hide_known(value) if isinstance(inner, dict | list) else self.text(value)
+        return self.secrets.replace(value) if isinstance(inner, dict | list) else self.text(value)
 
     # -- texts ---------------------------------------------------------------------------------------------------------
 
@@ -291,15 +278,12 @@ class Redactor:
         if len(text) > _LONGEST_TEXT:
             # Searching it would block the event loop for too long.
             return self.secrets.hide(text, "longtext", is_secret=False)
-        known = self._cached(self._texts, text)
-        if known is None:
-            known = self._cache(self._texts, text, self._text(text))
-        return known
+        return self._cached(text, is_url=False)
 
     def _text(self, text: str) -> str:
         if _ABSOLUTE.fullmatch(text) or _RELATIVE.fullmatch(text):
             return self.url(text)
-        text = self._hide_known(self._plain_text(text))
+        text = self.secrets.replace(self._plain_text(text))
         plain = unescape(text)
         if (plain != text and self._plain_text(plain) != plain) or self._quotes_a_prompt(text):
             return self.secrets.hide(text, "text", is_secret=False)
@@ -338,8 +322,6 @@ class Redactor:
         return hide_secrets(text, self._hidden_prompts) != hide_secrets(text)
 
     def _url_in_text(self, found: str) -> str:
-        if "\\" not in found:
-            return self.url(found)
         plain = found.replace("\\/", "/")
         redacted = self.url(plain)
         return found if redacted == plain else redacted
@@ -352,24 +334,16 @@ class Redactor:
             )
         return text
 
-    def _hide_known(self, text: str) -> str:
-        return self.secrets.replace(text) if self.secrets.is_in(text) else text
-
-    # -- cache ---------------------------------------------------------------------------------------------------------
-
-    def _cached(self, cache: dict[str, str], text: str) -> str | None:
-        if self._version != self.secrets.version:
+    def _cached(self, text: str, *, is_url: bool) -> str:
+        if self._version != self.secrets.version or len(self._cache) >= _MOST_CACHED:
             self._version = self.secrets.version
-            self._texts.clear()
-            self._urls.clear()
-        return cache.get(text)
-
-    def _cache(self, cache: dict[str, str], text: str, redacted: str) -> str:
-        self.secrets.note_written(redacted)
-        if len(text) <= _LONGEST_CACHED:
-            if len(cache) >= _MOST_CACHED:
-                cache.clear()
-            cache[text] = redacted
+            self._cache.clear()
+        redacted = self._cache.get((text, is_url))
+        if redacted is None:
+            redacted = self._url(text) if is_url else self._text(text)
+            self.secrets.note_written(redacted)
+            if len(text) <= _LONGEST_CACHED:
+                self._cache[text, is_url] = redacted
         return redacted
 
 

@@ -9,11 +9,12 @@ from yarl import URL
 
 from vidgen_async import errors
 from vidgen_async.cassette.body_decoding import body_bytes, stream_body
+from vidgen_async.cassette.body_encoding import read_through
 from vidgen_async.cassette.document import Document, Failure, Interaction
 from vidgen_async.cassette.redactor import Redactor
 from vidgen_async.cassette.request_matching import Claim, RequestMatcher
 from vidgen_async.cassette.settings import Cassette, as_cassette
-from vidgen_async.clock import Clock, VirtualClock
+from vidgen_async.clock import Clock, VirtualClock, hold_of
 from vidgen_async.errors import (
     BodyError,
     CassetteError,
@@ -24,7 +25,7 @@ from vidgen_async.errors import (
     TransportError,
 )
 from vidgen_async.transports.base import BufferedResponse, Response
-from vidgen_async.types.http import Delivery, Phase, Probe, Request, make_headers
+from vidgen_async.types.http import BytesBody, Delivery, Phase, Probe, Request, make_headers
 
 #: Real seconds to wait for the cancellation of a request whose caller was cancelled when it was recorded.
 _CANCEL_TIMEOUT = 60.0
@@ -56,38 +57,28 @@ class ReplayTransport:
     def __init__(self, cassette: Cassette | str | os.PathLike[str]) -> None:
         self.cassette: Cassette = as_cassette(cassette)
         document = self.cassette.load()
-        self._player = Player(document, self.cassette)
         self.clock: VirtualClock = VirtualClock(document.meta.recorded_at)
+        self._player = Player(document, self.cassette, self.clock)
         self.base_url: URL | None = None if document.meta.base_url is None else URL(document.meta.base_url)
         """The base URL of the recorded service, for the client of this replay."""
-        self._closed = asyncio.Event()
+        self.misses: list[CassetteError] = self._player.misses
+        """The errors of requests that are not on the cassette, in order."""
+        self.played: list[int] = self._player.played
+        """The ordinals of the replayed interactions, in order."""
 
     async def send(self, request: Request, *, probe: Probe | None = None) -> Response:
         """Return the recorded response, or raise the recorded error with the same evidence. The interaction is claimed
         before anything is awaited."""
         if probe is not None:  # without a network; a replayed outcome passes the gate first
             probe.record_not_sent(Phase.BUILD)
-        if self._closed.is_set():
+        if self._player.closed.is_set():
             raise _closed(request, Delivery.NOT_SENT)
         try:
-            claim = self._player.claim(request)
-            if claim is None:
-                with self.clock.hold():
-                    claim = await self._player.claim_streamed(request)
+            claim = await self._player.claim(request)
         except CassetteError as error:
-            self._player.record_miss(error)
+            self.misses.append(error)
             raise
-        return await play(claim, request, probe, self._player, clock=self.clock, closed=self._closed)
-
-    @property
-    def misses(self) -> list[CassetteError]:
-        """The errors of requests that are not on the cassette, in order."""
-        return self._player.misses
-
-    @property
-    def played(self) -> list[int]:
-        """The ordinals of the replayed interactions, in order."""
-        return self._player.played
+        return await self._player.play(claim, request, probe)
 
     @property
     def unused(self) -> tuple[Interaction, ...]:
@@ -108,156 +99,130 @@ class ReplayTransport:
 
     async def aclose(self) -> None:
         """Refuse further sends; pending ones raise TransportClosedError. May be called twice."""
-        self._closed.set()
+        self._player.closed.set()
 
 
 class Player:
-    """A cassette, and which of its interactions were replayed."""
+    """Replays the interactions of a cassette; each outcome takes its time on ``clock`` if that is virtual."""
 
-    def __init__(self, document: Document, cassette: Cassette) -> None:
+    def __init__(self, document: Document, cassette: Cassette, clock: Clock) -> None:
         self.cassette = cassette
         redactor = Redactor(
             prompts=cassette.prompts, secrets=cassette.secrets, is_numbered=False, origin=document.meta.origin
         )
         self.matcher = RequestMatcher(document, cassette, redactor)
         self.played: list[int] = []
+        #: The errors that :meth:`ReplayTransport.check` raises, even if they are caught.
         self.misses: list[CassetteError] = []
+        self.closed = asyncio.Event()
+        self._document = document
+        self._clock = clock
         self._reading = asyncio.Lock()
-        self._bytes: dict[int, bytes | None] = {}
 
-    def claim(self, request: Request, *, may_repeat: bool = True) -> Claim | None:
-        """Claim at once; None when the body of the request must be awaited."""
-        key = self.matcher.key_of(request)
-        return None if key is None else self.matcher.claim(key, request.op, may_repeat=may_repeat)
-
-    async def claim_streamed(self, request: Request, *, may_repeat: bool = True) -> Claim:
-        """Claim after the body was read. Requests claim in the order in which they began, however long a body takes."""
-        async with self._reading:
-            key = await self.matcher.key_of_streamed(request)
+    async def claim(self, request: Request, *, may_repeat: bool = True) -> Claim:
+        """Claim the next interaction for the request. Nothing is awaited unless its body must be read: such requests
+        claim in the order in which they began, however long a body takes."""
+        body = request.body
+        if body is None or isinstance(body, BytesBody):
+            key = self.matcher.key_of(request, b"" if body is None else body.data)
             return self.matcher.claim(key, request.op, may_repeat=may_repeat)
-
-    def record_miss(self, error: CassetteError) -> CassetteError:
-        """Keep the error for :meth:`ReplayTransport.check`, also if it is caught."""
-        self.misses.append(error)
-        return error
-
-    def body_of(self, interaction: Interaction) -> bytes | None:
-        """The body of the response; None for one that must be streamed."""
-        if interaction.n not in self._bytes:
-            self._bytes[interaction.n] = body_bytes(interaction.body)
-        return self._bytes[interaction.n]
+        with hold_of(self._clock)():
+            async with self._reading:
+                sent = await read_through(body)
+                key = self.matcher.key_of(request, sent.short, sent.sha256)
+                return self.matcher.claim(key, request.op, may_repeat=may_repeat)
 
     @property
     def unused(self) -> tuple[Interaction, ...]:
         return tuple(
-            entry.interaction
-            for entry in self.matcher.entries
-            if not entry.is_played and not (entry.interaction.failure and entry.interaction.failure.is_cancelled)
+            one for one in self._document.interactions if one.n not in self.matcher.played and not one.is_cancelled
         )
 
-
-async def play(
-    claim: Claim, request: Request, probe: Probe | None, player: Player, *, clock: Clock, closed: asyncio.Event
-) -> Response:
-    """Repeat for this request what happened to the recorded one."""
-    interaction, failure = claim.interaction, claim.interaction.failure
-    is_unsent = failure is not None and failure.delivery is Delivery.NOT_SENT
-    if probe is not None:
+    async def play(self, claim: Claim, request: Request, probe: Probe | None) -> Response:
+        """Repeat for this request what happened to the recorded one."""
+        interaction, failure = claim.interaction, claim.interaction.failure
+        probe = Probe() if probe is None else probe
         probe.is_replay = True
         probe.record_not_sent(Phase.BUILD)
-    if probe is not None and not is_unsent:
-        try:
-            await probe.pass_gate()
-        except BaseException:
-            claim.give_back()
-            raise
-    player.played.append(interaction.n)
-    await _wait_as_recorded(interaction, request, probe, clock=clock, closed=closed)
-    if failure is not None and interaction.status is None:
-        if probe is not None:
+        if failure is None or failure.delivery is not Delivery.NOT_SENT:
+            try:
+                await probe.pass_gate()
+            except BaseException:
+                claim.give_back()
+                raise
+        self.played.append(interaction.n)
+        await self._wait_as_recorded(interaction, request, probe)
+        if failure is not None and interaction.status is None:
             probe.learn(failure.delivery, failure.phase)
-        if failure.is_cancelled:
-            await _await_cancellation(request, player, closed)
-            raise _closed(request, failure.delivery)
-        raise _error(failure, request)
-    if probe is not None:
+            if interaction.is_cancelled:
+                await self._await_cancellation(request)
+                raise _closed(request, failure.delivery)
+            raise _error(failure, request)
         probe.learn(Delivery.ANSWERED, Phase.BODY)
-    return BufferedResponse(
-        interaction.status or 0,
-        _chunks(interaction, request, player, clock=clock, closed=closed),
-        headers=make_headers(interaction.headers),
-        url=request.url,
-    )
-
-
-async def _chunks(
-    interaction: Interaction, request: Request, player: Player, *, clock: Clock, closed: asyncio.Event
-) -> AsyncIterator[bytes]:
-    """The recorded body, and how it ended."""
-    body, failure = interaction.body or {}, interaction.failure
-    data = player.body_of(interaction)
-    try:
-        for number, chunk in enumerate(stream_body(body, player.cassette.blobs) if data is None else (data,)):
-            if number:
-                await _yield_to_others(clock)
-            if closed.is_set():
-                raise _closed_within_body(request)
-            if chunk:
-                yield chunk
-    except (OSError, EOFError) as error:
-        message = (
-            f"the cassette {player.cassette.path} cannot be replayed: its blob {body.get('blob')} is missing or damaged"
+        return BufferedResponse(
+            interaction.status or 0,
+            self._chunks(interaction, request),
+            headers=make_headers(interaction.headers),
+            url=request.url,
         )
-        at = next(at for at, entry in enumerate(player.matcher.entries) if entry.interaction is interaction)
-        pointer = f"/interactions/{at}/response/body/blob"
-        raise player.record_miss(
-            CassetteInvalidError(message, path=str(player.cassette.path), pointer=pointer)
-        ) from error
-    if failure is not None:
-        raise _error(failure, request)
-    if body.get("end") == "cancelled":
-        await _await_cancellation(request, player, closed)
-        raise _closed_within_body(request)
-    elif "end" in body:
-        message = (
-            f"{request.op}: only the beginning of this response was read when {player.cassette.path} was recorded "
-            f"(n={interaction.n}); record it again"
-        )
-        raise player.record_miss(CassetteError(message))
 
+    async def _chunks(self, interaction: Interaction, request: Request) -> AsyncIterator[bytes]:
+        """The recorded body, and how it ended."""
+        body, failure = interaction.body or {}, interaction.failure
+        data = body_bytes(interaction.body)
+        try:
+            for number, chunk in enumerate(stream_body(body, self.cassette.blobs) if data is None else (data,)):
+                if number:
+                    # Other tasks run; virtual time must not jump ahead while a body is received.
+                    if isinstance(self._clock, VirtualClock):
+                        self._clock.touch()
+                    await asyncio.sleep(0)
+                if self.closed.is_set():
+                    raise _closed_within_body(request)
+                if chunk:
+                    yield chunk
+        except (OSError, EOFError) as error:
+            path = str(self.cassette.path)
+            message = f"the cassette {path} cannot be replayed: its blob {body.get('blob')} is missing or damaged"
+            pointer = f"/interactions/{self._document.interactions.index(interaction)}/response/body/blob"
+            raise self._record(CassetteInvalidError(message, path=path, pointer=pointer)) from error
+        if failure is not None:
+            raise _error(failure, request)
+        if body.get("end") == "cancelled":
+            await self._await_cancellation(request)
+            raise _closed_within_body(request)
+        elif "end" in body:
+            message = (
+                f"{request.op}: only the beginning of this response was read when {self.cassette.path} was recorded "
+                f"(n={interaction.n}); record it again"
+            )
+            raise self._record(CassetteError(message))
 
-async def _wait_as_recorded(
-    interaction: Interaction, request: Request, probe: Probe | None, *, clock: Clock, closed: asyncio.Event
-) -> None:
-    """Let virtual time pass as recorded, since a time limit may have depended on it. Short times are skipped."""
-    at = interaction.ended if interaction.answered is None else interaction.answered
-    waited = 0.0 if at is None else at - interaction.started
-    is_given_up = interaction.failure is not None and interaction.failure.is_cancelled
-    if waited < _SHORTEST_WAIT or is_given_up or not isinstance(clock, VirtualClock):
-        return
-    await clock.sleep(waited)
-    if closed.is_set():
-        raise _closed(request, Delivery.MAYBE_SENT if probe is None else probe.delivery)
+    def _record(self, error: CassetteError) -> CassetteError:
+        self.misses.append(error)
+        return error
 
+    async def _wait_as_recorded(self, interaction: Interaction, request: Request, probe: Probe) -> None:
+        """Let virtual time pass as recorded, since a time limit may have depended on it. Short times are skipped."""
+        at = interaction.ended if interaction.answered is None else interaction.answered
+        waited = 0.0 if at is None else at - interaction.started
+        if waited < _SHORTEST_WAIT or interaction.is_cancelled or not isinstance(self._clock, VirtualClock):
+            return
+        await self._clock.sleep(waited)
+        if self.closed.is_set():
+            raise _closed(request, probe.delivery)
 
-async def _yield_to_others(clock: Clock) -> None:
-    """Let other tasks run; virtual time must not jump ahead while a body is received."""
-    if isinstance(clock, VirtualClock):
-        clock.touch()
-    await asyncio.sleep(0)
-
-
-async def _await_cancellation(request: Request, player: Player, closed: asyncio.Event) -> None:
-    """Wait, like the recorded send, until the caller is cancelled; return when the transport is closed. This does not
-    sleep on the clock, so that a time limit of the caller, virtual or real, can expire."""
-    try:
-        async with asyncio.timeout(_CANCEL_TIMEOUT):
-            await closed.wait()
-    except TimeoutError:
-        message = (
-            f"{request.op}: the caller of this request was cancelled when it was recorded, and is not cancelled now"
-        )
-        raise player.record_miss(CassetteError(message)) from None
+    async def _await_cancellation(self, request: Request) -> None:
+        """Wait, like the recorded send, until the caller is cancelled; return when the transport is closed. This does
+        not sleep on the clock, so that a time limit of the caller, virtual or real, can expire."""
+        try:
+            async with asyncio.timeout(_CANCEL_TIMEOUT):
+                await self.closed.wait()
+        except TimeoutError:
+            message = (
+                f"{request.op}: the caller of this request was cancelled when it was recorded, and is not cancelled now"
+            )
+            raise self._record(CassetteError(message)) from None
 
 
 def _error(failure: Failure, request: Request) -> TransportError:

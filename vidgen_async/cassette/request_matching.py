@@ -4,27 +4,20 @@ order; each request claims the next one."""
 import hashlib
 import json
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from attrs import field, frozen, mutable
 
-from vidgen_async.cassette.body_encoding import LONGEST_REQUEST, decode_text, read_through
+from vidgen_async.cassette.body_encoding import LONGEST_REQUEST, decode_text
 from vidgen_async.cassette.document import Document, Interaction, RecordedRequest
 from vidgen_async.cassette.mismatch_report import Key, explain_miss
 from vidgen_async.cassette.redactor import Redactor
 from vidgen_async.cassette.settings import Cassette
 from vidgen_async.errors import CassetteExhaustedError
 from vidgen_async.redaction.pseudonyms import unify_pseudonyms
-from vidgen_async.types.http import BytesBody, Request
-
-
-@mutable(eq=False)
-class QueueEntry:
-    """An interaction in its queues, replayed or not."""
-
-    interaction: Interaction
-    is_played: bool = False
+from vidgen_async.types.http import Request
 
 
 @mutable(eq=False)
@@ -32,42 +25,18 @@ class InteractionQueue:
     """The interactions of equal requests."""
 
     name: str
-    waiting: deque[QueueEntry] = field(factory=deque)
+    waiting: deque[Interaction] = field(factory=deque)
     played: int = 0
-    last: QueueEntry | None = None
-
-    def claim(self) -> QueueEntry | None:
-        """Return the next one and mark it as replayed; None when all are."""
-        while self.waiting:
-            entry = self.waiting.popleft()
-            if not entry.is_played:
-                entry.is_played = True
-                self.played += 1
-                self.last = entry
-                return entry
-        return None
+    last: Interaction | None = None
 
 
 @frozen
 class Claim:
     """The interaction that is replayed for one request."""
 
-    entry: QueueEntry
-    queue: InteractionQueue
-    #: It was replayed before.
-    is_repeat: bool = False
-
-    @property
-    def interaction(self) -> Interaction:
-        return self.entry.interaction
-
-    def give_back(self) -> None:
-        """The request did not happen: the next equal request gets the interaction."""
-        if self.is_repeat:
-            return
-        self.entry.is_played = False
-        self.queue.played -= 1
-        self.queue.waiting.appendleft(self.entry)
+    interaction: Interaction
+    give_back: Callable[[], None]
+    """The request did not happen: the next equal request gets the interaction."""
 
 
 class RequestMatcher:
@@ -81,35 +50,24 @@ class RequestMatcher:
         self._cassette = cassette
         self._redactor = redactor
         self._ignored = tuple(tuple(pointer[1:].split("/")) for pointer in cassette.ignore)
-        self._urls: dict[str, str] = {}
         #: Recorded URLs and bodies: a request made from a replayed response matches them unchanged.
         self._recorded: set[str] = set()
         self._exact: dict[Key, InteractionQueue] = {}
         self._loose: dict[Key, InteractionQueue] = {}
-        self.entries: list[QueueEntry] = []
+        #: The ordinals of interactions that are claimed. One may be in two queues.
+        self.played: set[int] = set()
         for interaction in document.interactions:
             self._add(interaction)
 
     def _add(self, interaction: Interaction) -> None:
-        entry = QueueEntry(interaction)
-        self.entries.append(entry)
         request = interaction.request
         exact = (request.method, self._sorted(request.url), self._recorded_body(request))
         self._recorded.update(exact)
-        queue = self._exact.get(exact)
-        if queue is None:
-            queue = self._exact[exact] = InteractionQueue(f"{request.method} {request.url}")
-        queue.waiting.append(entry)
+        queue = self._exact.setdefault(exact, InteractionQueue(f"{request.method} {request.url}"))
+        queue.waiting.append(interaction)
         if "REDACTED-" in exact[1] or "REDACTED-" in exact[2]:
             loose = (exact[0], unify_pseudonyms(exact[1]), unify_pseudonyms(exact[2]))
-            self._loose.setdefault(loose, InteractionQueue(queue.name)).waiting.append(entry)
-
-    def find(self, key: Key) -> InteractionQueue | None:
-        """The queue of a request."""
-        queue = self._exact.get(key)
-        if queue is None and self._loose:
-            queue = self._loose.get((key[0], unify_pseudonyms(key[1]), unify_pseudonyms(key[2])))
-        return queue
+            self._loose.setdefault(loose, InteractionQueue(queue.name)).waiting.append(interaction)
 
     def claim(self, key: Key, op: str, *, may_repeat: bool = True) -> Claim:
         """The next interaction for a request.
@@ -118,18 +76,29 @@ class RequestMatcher:
             CassetteMissError: The request is not on the cassette.
             CassetteExhaustedError: It was recorded less often, and may not be repeated.
         """
-        queue = self.find(key)
+        queue = self._exact.get(key)
+        if queue is None and self._loose:
+            queue = self._loose.get((key[0], unify_pseudonyms(key[1]), unify_pseudonyms(key[2])))
         if queue is None:
             raise explain_miss(key, op, self._cassette.path, self._exact)
-        entry = queue.claim()
-        if entry is not None:
-            return Claim(entry, queue)
+        while queue.waiting:
+            interaction = queue.waiting.popleft()
+            if interaction.n not in self.played:
+                self.played.add(interaction.n)
+                queue.played += 1
+                queue.last = interaction
+                return Claim(interaction, partial(self._give_back, interaction, queue))
         if may_repeat and self._cassette.exhausted == "repeat-last" and queue.last is not None:
-            return Claim(queue.last, queue, is_repeat=True)
+            return Claim(queue.last, lambda: None)
         raise self._exhausted(queue, op)
 
+    def _give_back(self, interaction: Interaction, queue: InteractionQueue) -> None:
+        self.played.remove(interaction.n)
+        queue.played -= 1
+        queue.waiting.appendleft(interaction)
+
     def _exhausted(self, queue: InteractionQueue, op: str) -> CassetteExhaustedError:
-        last = queue.last.interaction if queue.last else None
+        last = queue.last
         outcome = "" if last is None else f", the last one with {last.status or (last.failure and last.failure.type)}"
         message = (
             f"{self._cassette.path} has no more interactions for {queue.name} ({op}): {queue.played} replayed{outcome}."
@@ -139,35 +108,12 @@ class RequestMatcher:
 
     # -- keys ----------------------------------------------------------------------------------------------------------
 
-    def key_of(self, request: Request) -> Key | None:
-        """The key of a request; None when its body must be awaited."""
-        body = request.body
-        if body is None:
-            return request.method, self._url_of(request), ""
-        return self._key(request, body.data) if isinstance(body, BytesBody) else None
-
-    async def key_of_streamed(self, request: Request) -> Key:
-        """The key of a request whose body must be awaited."""
-        sent = await read_through(BytesBody(b"") if request.body is None else request.body)
-        if sent.data is None:
-            return request.method, self._url_of(request), f"sha256:{sent.sha256}"
-        return self._key(request, sent.data)
-
-    def _url_of(self, request: Request) -> str:
-        self._redactor.learn(request)
-        text = str(request.url)
-        known = self._urls.get(text)
-        if known is None:
-            plain = self._sorted(text)
-            known = plain if plain in self._recorded else self._sorted(self._redactor.url(text))
-            self._urls[text] = known
-        return known
-
-    def _key(self, request: Request, data: bytes) -> Key:
+    def key_of(self, request: Request, data: bytes | None, sha256: str = "") -> Key:
+        """The key of a request; of a body that is too long, the digest is compared."""
         url = self._url_of(request)
-        text = decode_text(data) if len(data) <= LONGEST_REQUEST else None
+        text = None if data is None or len(data) > LONGEST_REQUEST else decode_text(data)
         if text is None:
-            return request.method, url, f"sha256:{hashlib.sha256(data).hexdigest()}"
+            return request.method, url, f"sha256:{sha256 or hashlib.sha256(data or b'').hexdigest()}"
         value = _json(text)
         if value is None:
             return request.method, url, self._redactor.text(text)
@@ -175,6 +121,11 @@ class RequestMatcher:
         if plain in self._recorded:
             return request.method, url, plain
         return request.method, url, self._canonical(self._redactor.json(value, is_request=True))
+
+    def _url_of(self, request: Request) -> str:
+        self._redactor.learn(request)
+        url = self._sorted(str(request.url))
+        return url if url in self._recorded else self._sorted(self._redactor.url(str(request.url)))
 
     def _recorded_body(self, request: RecordedRequest) -> str:
         body = request.body

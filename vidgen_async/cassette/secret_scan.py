@@ -31,10 +31,9 @@ def scan(document: Document, secrets: Secrets | None = None, *, origin: str | No
     """Everything in the cassette that seems to be a secret, or is one of ``secrets``. ``origin`` is the service's,
     where the cassette does not contain it."""
     redactor = Redactor(is_numbered=False, origin=document.meta.origin or origin)
-    known = secrets if secrets is not None and is_any_in(document, secrets) else None
-    scanning = _Scan(redactor, known)
     for interaction in document.interactions:
         redactor.note_ids((interaction.body or {}).get("json"))
+    scanning = _Scan(redactor, secrets if secrets is not None and is_any_in(document, secrets) else None)
     meta = {"base_url": document.meta.base_url, **document.meta.extra}
     scanning.leaves({"meta": meta, **document.extra}, "")
     for at, interaction in enumerate(document.interactions):
@@ -87,7 +86,7 @@ class _Scan:
         for at, (name, value) in enumerate(headers):
             kind = kind_of_header(name)
             if kind in (HeaderKind.SECRET, HeaderKind.DROPPED) and not PSEUDONYM.fullmatch(value):
-                self.found.append(Finding(f"{pointer}/{at}", "header that is never kept"))
+                self.found.append(Finding(f"{pointer}/{at}", "header that is never recorded"))
             self._compare(
                 f"{pointer}/{at}", value, self._redactor.url if kind is HeaderKind.ADDRESS else self._redactor.text
             )
@@ -112,78 +111,51 @@ class _Scan:
 
 def is_any_in(document: Document, secrets: Secrets) -> bool:
     """Whether the cassette contains a known value anywhere. Equal texts are searched once."""
-    texts: dict[str, None] = dict.fromkeys([document.meta.base_url or ""])
-
-    def collect(text: str) -> str:
-        texts[text] = None
-        return text
-
+    texts = {document.meta.base_url or "": ""}
     for interaction in document.interactions:
-        map_line(interaction_form(interaction), collect)
+        map_line(interaction_form(interaction), lambda text: texts.setdefault(text, text))
     return secrets.is_in("\n".join(texts))
 
 
-def map_texts(document: Document, change: Change) -> Document:
-    """The document with ``change`` applied to every recorded text; binary bodies are unchanged."""
-    reader, base_url = Reader("in hand"), document.meta.base_url
-    forms = (map_line(interaction_form(interaction), change) for interaction in document.interactions)
-    return evolve(
-        document,
-        meta=evolve(document.meta, base_url=None if base_url is None else change(base_url)),
-        interactions=tuple(reader.interaction(form, f"/interactions/{at}") for at, form in enumerate(forms)),
-    )
+def without_secrets(document: Document, redactor: Redactor) -> Document:
+    """The document without the values that have turned out to be secrets since they were written."""
+    reader, base_url, replace = Reader("in memory"), document.meta.base_url, redactor.secrets.replace
+    has_known = is_any_in(document, redactor.secrets)
+    interactions = []
+    for at, interaction in enumerate(document.interactions):
+        if has_known or "b64" in (interaction.body or {}):
+            line = drop_secret_bytes(map_line(interaction_form(interaction), replace), set(), redactor)
+            interaction = reader.interaction(line, f"/interactions/{at}")  # noqa: PLW2901 - without secrets
+        interactions.append(interaction)
+    meta = evolve(document.meta, base_url=None if base_url is None else replace(base_url))
+    return evolve(document, meta=meta, interactions=tuple(interactions))
 
 
 def map_line(line: dict[str, Any], change: Change) -> dict[str, Any]:
-    """The same for an interaction as JSON, or for a line of a recording in progress."""
+    """An interaction as JSON, or a line of a recording in progress, with ``change`` applied to every recorded text.
+    Binary bodies are unchanged."""
     mapped = dict(line)
     if line.get("base_url"):
         mapped["base_url"] = change(line["base_url"])
-    if "request" in line:
-        mapped["request"] = _map_part({**line["request"], "url": change(line["request"]["url"])}, change)
-    if "response" in line:
-        mapped["response"] = _map_part(line["response"], change)
+    for part in ("request", "response"):
+        if part in line:
+            mapped[part] = _map_part(line[part], change)
     if "error" in line:
         mapped["error"] = {**line["error"], "message": change(line["error"]["message"])}
     return mapped
 
 
-def without_secret_bytes(document: Document, redactor: Redactor) -> Document:
-    """The document without binary bodies that contain a secret."""
-    kept = (evolve(one, body=_without_bytes(one.body, set(), redactor)) for one in document.interactions)
-    return evolve(document, interactions=tuple(kept))
-
-
-def drop_secret_bytes(line: dict[str, Any], bad: set[str], redactor: Redactor) -> dict[str, Any]:
-    """The same for a line of a recording in progress, and without references to the ``bad`` blobs."""
-    body = line.get("response", {}).get("body")
-    kept = _without_bytes(body, bad, redactor)
-    return line if kept is body else {**line, "response": {**line["response"], "body": kept}}
-
-
-def _without_bytes(body: dict[str, Any] | None, bad: set[str], redactor: Redactor) -> dict[str, Any] | None:
-    if body is None or not ("b64" in body or body.get("blob") in bad):
-        return body
-    if "b64" not in body:
-        return {"bytes": body["bytes"], "sha256": body["sha256"]}
-    data = base64.b64decode(body["b64"])
-    return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} if hides_a_secret(data, redactor) else body
-
-
 def _map_part(part: dict[str, Any], change: Change) -> dict[str, Any]:
     mapped = dict(part)
+    if "url" in part:
+        mapped["url"] = change(part["url"])
     if "headers" in part:
         pairs = (header.partition(": ") for header in part["headers"])
         mapped["headers"] = [f"{name}: {change(value)}" for name, _, value in pairs]
-    if "body" in part:
-        mapped["body"] = _map_body(part["body"], change)
+    body = part.get("body") or {}
+    for kind in body.keys() & {"json", "text"}:
+        mapped["body"] = {**body, kind: _map_json(body[kind], change)}
     return mapped
-
-
-def _map_body(body: dict[str, Any] | None, change: Change) -> dict[str, Any] | None:
-    if body is not None and "json" in body:
-        return {**body, "json": _map_json(body["json"], change)}
-    return {**body, "text": change(str(body["text"]))} if body is not None and "text" in body else body
 
 
 def _map_json(value: Any, change: Change) -> Any:
@@ -197,3 +169,15 @@ def _map_json(value: Any, change: Change) -> Any:
         return value
     shown = change(str(value))
     return value if shown == str(value) else shown
+
+
+def drop_secret_bytes(line: dict[str, Any], bad: set[str], redactor: Redactor) -> dict[str, Any]:
+    """The same without binary bodies that contain a secret, and without references to the ``bad`` blobs."""
+    body = line.get("response", {}).get("body") or {}
+    if body.get("blob") in bad:
+        facts = {"bytes": body["bytes"], "sha256": body["sha256"]}
+    elif "b64" in body and hides_a_secret(data := base64.b64decode(body["b64"]), redactor):
+        facts = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    else:
+        return line
+    return {**line, "response": {**line["response"], "body": facts}}

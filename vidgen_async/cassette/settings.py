@@ -49,17 +49,17 @@ def _one_of(*allowed: str) -> Any:
     return check
 
 
+def _values(given: Iterable[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
 def _pointers(given: Iterable[str]) -> tuple[str, ...]:
-    pointers = (given,) if isinstance(given, str) else tuple(given)
+    pointers = _values(given)
     for pointer in pointers:
         if not isinstance(pointer, str) or not pointer.startswith("/"):
             message = f"Cassette(ignore=…) holds JSON pointers like '/prompt', not {pointer!r}"
             raise ConfigurationError(message)
     return pointers
-
-
-def _values(given: Iterable[str]) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given)
 
 
 @frozen

@@ -7,30 +7,25 @@ from vidgen_async.cassette.body_encoding import Blob
 from vidgen_async.cassette.document import Document
 from vidgen_async.cassette.reader import load
 from vidgen_async.cassette.redactor import Redactor
-from vidgen_async.cassette.secret_scan import is_any_in, map_texts, refuse_secrets, without_secret_bytes
+from vidgen_async.cassette.secret_scan import refuse_secrets, without_secrets
 from vidgen_async.cassette.writer import write
 from vidgen_async.errors import CassetteError, CassetteNotFoundError
 
 
-def publish(document: Document, target: Path) -> None:
-    """Replace ``target`` by the cassette.
+def publish(document: Document, target: Path, redactor: Redactor | None = None) -> None:
+    """Replace ``target`` by the cassette. ``redactor`` is that of a new recording: values that turned out to be secrets
+    after they had been recorded are hidden.
 
     Raises:
         CassetteSecretError: The cassette seems to contain a secret.
         CassetteError: The file cannot be written.
             In both cases ``target`` is unchanged.
     """
-    refuse_secrets(document)
-    write_atomically(target, write(document).encode())
-
-
-def publish_recorded(document: Document, target: Path, redactor: Redactor) -> None:
-    """Publish a new recording; hides also the values that turned out to be secrets after they had been recorded."""
-    secrets = redactor.secrets
-    if is_any_in(document, secrets):
-        document = map_texts(document, secrets.replace)
-    document = without_secret_bytes(document, redactor)
-    refuse_secrets(document, secrets, origin=redactor.origin)
+    if redactor is None:
+        refuse_secrets(document)
+    else:
+        document = without_secrets(document, redactor)
+        refuse_secrets(document, redactor.secrets, origin=redactor.origin)
     write_atomically(target, write(document).encode())
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from vidgen_async.cassette.document import FORMAT, VERSION, Document, Failure, Interaction, Meta, RecordedRequest
 
-_TIMES = re.compile(r'"t": \[\s*(?:(?:null|-?[\d.]+),?\s*){3}\]')
+_TIMES = re.compile(r'"t": \[\n\s*(null|\d+),\n\s*(null|\d+),\n\s*(null|\d+)\n\s*\]')
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -22,13 +22,7 @@ def write(document: Document) -> str:
         **document.extra,
     }
     # JSON strings contain no line breaks: this joins only the lines of times.
-    return (
-        _TIMES.sub(
-            lambda match: re.sub(r"\s+", " ", match[0]).replace("[ ", "[").replace(" ]", "]"),
-            to_text(data, is_indented=True),
-        )
-        + "\n"
-    )
+    return _TIMES.sub(r'"t": [\1, \2, \3]', to_text(data, is_indented=True)) + "\n"
 
 
 def meta_form(meta: Meta) -> dict[str, Any]:

@@ -41,7 +41,7 @@ def _cassettes_at(path: Path) -> list[Path]:
 
 def folders_of(path: Path) -> list[Path]:
     """The directories that contain the cassettes of a path."""
-    return folders_below(path) if path.is_dir() else [path.parent]
+    return list(folders_below(path)) if path.is_dir() else [path.parent]
 
 
 def get_interaction(path: Path, document: Document, n: int) -> Interaction:

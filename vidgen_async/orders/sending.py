@@ -48,8 +48,8 @@ from vidgen_async.orders.error_messages import (
 )
 from vidgen_async.orders.evidence import evidence_of_answer, evidence_without_answer
 from vidgen_async.orders.settlement import Settlement
-from vidgen_async.redaction.headers import visible_headers
 from vidgen_async.redaction.known_values import KnownValues
+from vidgen_async.redaction.messages import visible_headers
 from vidgen_async.service.body_decoding import decode_body
 from vidgen_async.service.candidates import find_candidates
 from vidgen_async.service.codec import Answer, is_json_object, read_created_id

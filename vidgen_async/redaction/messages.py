@@ -6,28 +6,29 @@ JSON or in quotes, and inline image data, whatever their value is.
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
-from vidgen_async.redaction.known_values import HIDDEN, RUN, KnownValues, as_known_values
+from vidgen_async.redaction.known_values import HIDDEN, as_known_values
 from vidgen_async.redaction.named_values import hide_named_values
-from vidgen_async.redaction.secret_names import SECRET_FORMS, is_word
-
-__all__ = ["HIDDEN", "LONGEST_READ", "RUN", "KnownValues", "excerpt", "hide_secrets", "is_plain_word"]
+from vidgen_async.redaction.secret_names import SECRET_FORMS, HeaderKind, is_word, kind_of_header
 
 Replacement: TypeAlias = str | Callable[[re.Match[str]], str]
 
 #: An excerpt reads this much of the text, and omits the end of it: a secret that is cut would not be recognised.
 LONGEST_READ = 4096
 _EDGE = 256
+#: Of a response, so many headers are evidence; longer values are shortened.
+MOST_HEADERS = 60
+LONGEST_VALUE = 300
 _LEAST_BASE64 = 200
 
-# What stands in quotes after the word; an apostrophe ends nothing.
+# The text in quotes after the word; an apostrophe does not end it.
 _QUOTED_PROMPT = re.compile(
     r"(\bprompt\\{0,8}[\"']?\s{0,2}[:=]?\s{0,2}\\{0,8}[\"'\u2018\u201c])(?:(?![\"'\u2019\u201d](?!\w)).){1,2000}",
     re.IGNORECASE | re.DOTALL,
 )
-# A password may hold a slash that was not encoded.
+# A password may contain a slash that was not encoded.
 _USERINFO = re.compile(r"(\w://)(?:[^/@\s\"']+|[^/@:\s\"']{0,256}:(?!\d{1,5}/)[^@\s\"']{0,256})@")
 _AUTHORIZATION = re.compile(r"\b(Bearer|Basic)\s+[\w.~+/=-]+", re.IGNORECASE)
 _DATA_URI = re.compile(r"data:([\w.+-]+/[\w.+-]+)?[^,\s\"']{0,80},[\w+/=%-]*", re.IGNORECASE)
@@ -79,3 +80,12 @@ def excerpt(text: str | bytes, known: Iterable[str] = (), *, limit: int = 200) -
 def is_plain_word(text: str, known: Iterable[str] = ()) -> bool:
     """Whether it is one short word without secrets, as codes and states are, and can be shown as it is."""
     return _WORD.fullmatch(text) is not None and hide_secrets(text, known) == text
+
+
+def visible_headers(headers: Mapping[str, str], known: Iterable[str] = ()) -> tuple[tuple[str, str], ...]:
+    """The headers of a response as evidence: shortened, and without secrets and ``known`` values."""
+    hidden = as_known_values(known)
+    return tuple(
+        (name, HIDDEN if kind_of_header(name) is HeaderKind.SECRET else excerpt(value, hidden, limit=LONGEST_VALUE))
+        for name, value in list(headers.items())[:MOST_HEADERS]
+    )

@@ -9,13 +9,13 @@ from vidgen_async.redaction.secret_names import Kind, is_credential, is_word, ki
 _QUOTE = r"\\{0,16}(?:[\"']|&(?:quot|apos|#34|#39);)"
 _NAME = r"[\w.%-]++(?:\[[\w-]{0,32}\])*+"
 _PAIR = re.compile(
-    rf"(?P<query>[?&;](?:amp;)?)?(?<![\w.%-])(?P<name>{_NAME})(?P<end>{_QUOTE})?\s{{0,3}}(?P<mark>[:=])\s{{0,3}}"
+    rf"(?P<query>[?&;](?:amp;)?)?(?<![\w.%-])(?P<name>{_NAME})(?P<end>{_QUOTE})?\s{{0,3}}(?P<mark>[:=])[\s(]{{0,3}}"
     rf"(?P<quote>{_QUOTE})?(?:(?:Bearer|Basic|Digest|Token)\s{{1,3}})?+",
     re.IGNORECASE,
 )
 _IN_QUERY = re.compile(r"[^&;#\s\"'<>\\]*")
 _BARE = re.compile(r"[^\s&\"'<>\\]+")
-#: An apostrophe within a word ends nothing.
+#: An apostrophe within a word does not end the value.
 _QUOTED = {
     '"': re.compile(r'(?:[^"\\]|\\.)*', re.DOTALL),
     "'": re.compile(r"(?:[^'\\]|\\.|'(?=\w))*", re.DOTALL),
@@ -61,7 +61,7 @@ def _is_in_query(match: re.Match[str]) -> bool:
 
 
 def _may_be_secret(match: re.Match[str]) -> bool:
-    """What the name tells, before its value is looked for."""
+    """Whether the name alone permits that the value is a secret."""
     name = _name_of(match)
     match kind_of(name):
         case Kind.EXPIRY:

@@ -51,8 +51,6 @@ class Secrets:
         self.version: int = 0
         #: Values that may have been written before they were known to be secrets.
         self.late: list[str] = []
-        #: Whether a known value may occur as a number.
-        self.has_numbers: bool = False
 
     def __contains__(self, value: str) -> bool:
         return value in self._pseudonyms
@@ -68,7 +66,8 @@ class Secrets:
             return value
         name = self._pseudonyms.get(value)
         if name is None:
-            name = f"REDACTED-{_plain(kind)}"
+            plain = "".join(filter("abcdefghijklmnopqrstuvwxyz".__contains__, kind.lower()))[:24]
+            name = f"REDACTED-{plain or 'secret'}"
             if self._is_numbered:
                 self._counts[name] = number = self._counts.get(name, 0) + 1
                 name = f"{name}-{number}"
@@ -103,7 +102,10 @@ class Secrets:
     def replace(self, text: str) -> str:
         """Return the text with pseudonyms in place of all known values. The whole text is hidden where the place of a
         value in an escaped text is unknown."""
-        for value in sorted(self._found(text), key=len, reverse=True):
+        found = sorted(self._found(text), key=len, reverse=True)
+        if not found:
+            return text
+        for value in found:
             pattern = "|".join(re.escape(form) for form in sorted(self._forms[value], key=len, reverse=True))
             text = re.sub(pattern, self._pseudonyms[value], text, flags=re.IGNORECASE)
         return self.hide(text, "text", is_secret=False) if self.is_in(text) else text
@@ -129,7 +131,6 @@ class Secrets:
         self.version += 1
         if not (value.isascii() and value.isprintable()):
             self._unreadable.append(value)
-        self.has_numbers = self.has_numbers or any(form.isdigit() for form in forms)
         if len(self._written) >= _MOST_WRITTEN or any(
             form[:SHORTEST] in self._written and form[-SHORTEST:] in self._written for form in forms
         ):
@@ -184,12 +185,8 @@ def unify_pseudonyms(text: str) -> str:
 
 
 def _grams(text: str) -> set[str]:
-    """All substrings of the length of an anchor."""
+    """All parts of the text with the length of an anchor."""
     return {text[at : at + SHORTEST] for at in range(len(text) - SHORTEST + 1)}
-
-
-def _plain(kind: str) -> str:
-    return "".join(filter("abcdefghijklmnopqrstuvwxyz".__contains__, kind.lower()))[:24] or "secret"
 
 
 def _forms(value: str) -> Iterator[str]:
