@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import click
+from attrs import fields_dict
 
 from vidgen_async.cli.request_options import RequestOptions, is_url, read_field
 from vidgen_async.cli.service_connection import DEFAULT_ACCOUNT, Settings
 from vidgen_async.client import ONE_DAY
-from vidgen_async.errors import InvalidRequestError
 from vidgen_async.service.validation import RATIOS
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -64,8 +64,6 @@ _POLLING: Sequence[Option[Any]] = (
         "--timeout", type=SECONDS, default=ONE_DAY, metavar="S", help="Maximum seconds to wait. Default: one day."
     ),
 )
-_NAMES = ("base_url", "account", "journal", "poll_interval", "timeout", "is_sandbox", "is_debug", "is_json")
-
 sandbox_option = click.option(
     "--sandbox", "is_sandbox", is_flag=True, help="Use a sandbox on this machine: no key, nothing is charged."
 )
@@ -88,7 +86,7 @@ def connection_options(*, orders: bool = False, stored_tasks: bool = False, poll
     def decorate(command: F) -> F:
         @functools.wraps(command)
         def with_settings(**values: Any) -> Any:
-            settings = {name: values.pop(name) for name in _NAMES if name in values}
+            settings = {name: values.pop(name) for name in fields_dict(Settings) if name in values}
             if settings.get("is_sandbox") and settings.get("base_url") is not None:
                 message = "--sandbox and --base-url cannot be combined."
                 raise click.UsageError(message)
@@ -116,41 +114,15 @@ class OrderedGroup(click.Group):
         return list(self.commands)
 
 
-class ImageArgument(click.ParamType):  # type: ignore[type-arg] # older ones are not generic
-    """A file to upload, which must exist, or a public URL."""
-
-    name = "file or url"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        try:
-            is_usable = is_url(value) or Path(value).is_file()
-        except OSError as error:  # usually a name that is too long
-            self.fail(f"cannot read the file {value}: {error.strerror or error}", param, ctx)
-        if not is_usable:
-            self.fail(f"there is no such file: {value}", param, ctx)
-        return value
-
-
-class UploadArgument(ImageArgument):
-    """A file to upload, which must exist, or the service's own URL of an uploaded one."""
-
-    name = "file"
-
-
-class Field(click.ParamType):  # type: ignore[type-arg] # older ones are not generic
-    """A field of the request that has no option of its own."""
-
-    name = "field"
-
-    def convert(
-        self, value: str | tuple[str, object], param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, object]:
-        if isinstance(value, tuple):
-            return value
-        try:
-            return read_field(value)
-        except InvalidRequestError as error:
-            self.fail(error.message, param, ctx)
+def check_image(text: str) -> str:
+    """Refuse an image that is neither a URL nor an existing file."""
+    try:
+        is_usable = is_url(text) or Path(text).is_file()
+    except OSError as error:  # usually a name that is too long
+        raise click.BadParameter(f"cannot read the file {text}: {error.strerror or error}") from error
+    if not is_usable:
+        raise click.BadParameter(f"there is no such file: {text}")
+    return text
 
 
 _REQUEST: Sequence[Option[Any]] = (
@@ -159,7 +131,7 @@ _REQUEST: Sequence[Option[Any]] = (
     click.option(
         "--image",
         "images",
-        type=ImageArgument(),
+        type=check_image,
         multiple=True,
         metavar="FILE|URL",
         help="A reference image: a file to upload, or a public URL. May be repeated.",
@@ -200,26 +172,13 @@ _REQUEST: Sequence[Option[Any]] = (
     click.option(
         "--field",
         "fields",
-        type=Field(),
+        type=read_field,
         multiple=True,
         metavar="NAME=JSON",
         help="A request field that has no option. May be repeated.",
     ),
 )
-_REQUEST_NAMES = (
-    "prompt",
-    "prompt_file",
-    "images",
-    "image_ids",
-    "video_urls",
-    "audio_urls",
-    "model",
-    "duration",
-    "ratio",
-    "resolution",
-    "mode",
-    "fields",
-)
+_REQUEST_NAMES = ("prompt_file", *fields_dict(RequestOptions))
 
 
 def request_arguments(function: F) -> F:

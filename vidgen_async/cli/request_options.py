@@ -4,9 +4,9 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import click
 from attrs import field, frozen
 
-from vidgen_async.errors import InvalidRequestError
 from vidgen_async.media.image_types import SIGNATURE_SIZE, describe_type, image_type
 from vidgen_async.types.resources import VideoRequest
 
@@ -93,18 +93,15 @@ def is_url(image: str) -> bool:
 
 
 def read_field(text: str) -> tuple[str, object]:
-    """Parse ``NAME=JSON``; raise InvalidRequestError for anything else."""
+    """Parse ``NAME=JSON``, a field of the request that has no option of its own."""
     name, has_value, value = text.partition("=")
-    problem = None
     if not has_value or not name.isidentifier():
-        problem = "a field has the form NAME=JSON, such as seed=7 or style='\"flat\"'"
-    elif name in OPTION_OF:
-        problem = f"the field {name} has its own option: {OPTION_OF[name]}"
-    else:
-        try:
-            return name, json.loads(value)
-        except ValueError:
-            problem = (
-                f"the field {name} is not JSON: a string needs double quotes inside the shell's quotes, '\"like this\"'"
-            )
-    raise InvalidRequestError(problem, problems=[problem])
+        raise click.BadParameter("a field has the form NAME=JSON, such as seed=7 or style='\"flat\"'")
+    if name in OPTION_OF:
+        raise click.BadParameter(f"the field {name} has its own option: {OPTION_OF[name]}")
+    try:
+        return name, json.loads(value)
+    except ValueError as error:
+        raise click.BadParameter(
+            f"the field {name} is not JSON: a string needs double quotes inside the shell's quotes, '\"like this\"'"
+        ) from error

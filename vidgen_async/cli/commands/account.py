@@ -7,7 +7,7 @@ import click
 
 from vidgen_async.cli.command_setup import run_query, run_with_client
 from vidgen_async.cli.operations import CommandRun
-from vidgen_async.cli.options import UploadArgument, connection_options
+from vidgen_async.cli.options import check_image, connection_options
 from vidgen_async.cli.run_state import RunState, Stage
 from vidgen_async.cli.service_connection import Settings
 from vidgen_async.cli.terminal.exit_reports import EXIT_CODES
@@ -69,7 +69,7 @@ def account(settings: Settings) -> int:
 
 
 @click.command(epilog=EXIT_CODES)
-@click.argument("files", metavar="FILE…", nargs=-1, required=True, type=UploadArgument())
+@click.argument("files", metavar="FILE…", nargs=-1, required=True, type=check_image)
 @click.option("--url", "with_url", is_flag=True, help="Print the URL too. It gives access to the image without a key.")
 @connection_options()
 def upload(settings: Settings, files: tuple[str, ...], with_url: bool) -> int:

@@ -59,19 +59,15 @@ Exit codes:
   130  interrupted (Ctrl-C); 143 terminated (SIGTERM)"""
 
 
-class Age(click.ParamType):  # type: ignore[type-arg] # older ones are not generic
-    """A duration: a number and its unit."""
+_UNITS = {"min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
-    name = "age"
-    _UNITS = {"min": "minutes", "h": "hours", "d": "days", "w": "weeks"}  # noqa: RUF012 - never changed
 
-    def convert(self, value: str | timedelta, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
-        if isinstance(value, timedelta):
-            return value
-        match = re.fullmatch(r"(\d{1,5})(min|h|d|w)", value.strip())
-        if match is None:
-            self.fail(f"{value!r} is not a number followed by min, h, d or w, such as 90d", param, ctx)
-        return timedelta(**{self._UNITS[match[2]]: int(match[1])})
+def read_age(text: str) -> timedelta:
+    """Parse a duration: a number and its unit."""
+    match = re.fullmatch(r"(\d{1,5})(min|h|d|w)", text.strip())
+    if match is None:
+        raise click.BadParameter(f"{text!r} is not a number followed by min, h, d or w, such as 90d")
+    return timedelta(**{_UNITS[match[2]]: int(match[1])})
 
 
 @click.group(cls=OrderedGroup, epilog=EXIT_CODES)
@@ -166,7 +162,7 @@ def show(path: Path, n: int | None, with_bodies: bool, is_json: bool, is_debug: 
 @cassette.command(epilog=EXIT_CODES)
 @click.argument("paths", metavar="PATH…", type=_PATH, nargs=-1, required=True)
 @click.option("--orphans", "with_orphans", is_flag=True, help="Also report unused blobs and unfinished recordings.")
-@click.option("--max-age", type=Age(), metavar="AGE", help="Report older recordings: 12h, 90d, 8w.")
+@click.option("--max-age", type=read_age, metavar="AGE", help="Report older recordings: 12h, 90d, 8w.")
 @_common
 def check(paths: tuple[Path, ...], with_orphans: bool, max_age: timedelta | None, is_json: bool, is_debug: bool) -> int:
     """Check whether cassettes may be committed.
