@@ -27,7 +27,7 @@ from vidgen_async.cli.app import run_app
 from vidgen_async.cli.command_runner import SIGNALS
 from vidgen_async.cli.terminal.exit_reports import Report
 from vidgen_async.cli.terminal.result_output import Document, View, plain_lines
-from vidgen_async.cli.terminal.status_display import Render
+from vidgen_async.cli.terminal.status_display import Screen
 from vidgen_async.sandbox import Failure, Fault, ReceivedCreate, Sandbox, SandboxTask, outcome_by_prompt
 from vidgen_async.sandbox.media import render_cache
 from vidgen_async.sandbox.media.renderer import render
@@ -391,10 +391,11 @@ def vidgen_cassette(run_here: Callable[..., int]) -> Callable[..., tuple[int, st
     return run
 
 
-class FakeScreen:
+class FakeScreen(Screen):
     """Collects everything as lines."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.lines: list[str] = []
         self.documents: list[Document] = []
         self.code: int | None = None
@@ -421,9 +422,3 @@ class FakeScreen:
 
     def show_error(self, report: Report, code: int) -> None:
         self.report, self.code = report, code
-
-    def live(self, render: Render) -> None:
-        pass
-
-    def close(self) -> None:
-        pass

@@ -8,13 +8,13 @@ from rich.console import Console
 
 from vidgen_async.cli.terminal.exit_reports import Report
 from vidgen_async.cli.terminal.formatting import clean, seconds, size
-from vidgen_async.cli.terminal.status_display import JsonScreen, PlainScreen, RichScreen
+from vidgen_async.cli.terminal.status_display import JsonScreen, RichScreen, Screen
 
 
 def on_a_terminal(width: int = 60) -> tuple[RichScreen, io.StringIO]:
     file = io.StringIO()
     console = Console(file=file, force_terminal=True, width=width, markup=False, highlight=False, emoji=False)
-    return RichScreen(console), file
+    return RichScreen(console=console), file
 
 
 def use(screen) -> None:
@@ -34,7 +34,7 @@ def use(screen) -> None:
 
 
 def test_without_a_terminal_each_event_is_one_plain_line(capsys):
-    use(PlainScreen())
+    use(Screen())
     out, err = capsys.readouterr()
     assert out == "saved hero.mp4\n"
     assert err.splitlines() == [
@@ -74,7 +74,7 @@ def test_no_color_is_honoured(monkeypatch):
     assert "it broke" in file.getvalue()
 
 
-@pytest.mark.parametrize("make", [PlainScreen, lambda: on_a_terminal()[0]])
+@pytest.mark.parametrize("make", [Screen, lambda: on_a_terminal()[0]])
 def test_text_of_the_service_cannot_control_the_terminal(make, capsys):
     screen = make()
     screen.show_error(Report("bad \x1b[2J\x07 words\r\nin two lines"), 1)
@@ -118,3 +118,10 @@ def test_with_json_every_line_is_an_object(capsys):
 def test_with_json_a_result_is_its_document(capsys):
     JsonScreen().show("saved hero.mp4", {"path": "hero.mp4"})
     assert json.loads(capsys.readouterr().out) == {"path": "hero.mp4"}
+
+
+def test_documents_are_one_ascii_line_each(capsys):
+    JsonScreen().show("models", {"name": "früh"}, {"n": 2})
+    out = capsys.readouterr().out
+    assert out.isascii()
+    assert [json.loads(line) for line in out.splitlines()] == [{"name": "früh"}, {"n": 2}]

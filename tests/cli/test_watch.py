@@ -14,7 +14,7 @@ from rich.console import Console
 from vidgen_async.cli.operations import CommandRun
 from vidgen_async.cli.run_state import RunState, Stage
 from vidgen_async.cli.terminal.exit_reports import Exit, TasksFailedError, interrupt_report
-from vidgen_async.cli.terminal.result_output import TerminalOutput
+from vidgen_async.cli.terminal.result_output import show_on_terminal
 from vidgen_async.cli.terminal.standard_streams import GuardedStream
 from vidgen_async.cli.terminal.status_display import RichScreen
 from vidgen_async.cli.watch.display import Updates, watch
@@ -95,7 +95,7 @@ def on_a_terminal(width: int = 80, height: int = 24) -> tuple[RichScreen, io.Str
     console = Console(
         file=file, force_terminal=True, width=width, height=height, markup=False, highlight=False, emoji=False
     )
-    return RichScreen(console, TerminalOutput()), file
+    return RichScreen(show_on_terminal, console), file
 
 
 def drawn_lines(file: io.StringIO) -> str:
@@ -229,7 +229,7 @@ async def test_a_terminal_that_fails_does_not_end_the_watch(capsys):
             raise OSError(errno.EIO, "Input/output error")
 
     console = Console(file=GuardedStream(Broken()), force_terminal=True, width=80, height=24)
-    setup = WatchSetup(RichScreen(console, TerminalOutput()), interval=5)
+    setup = WatchSetup(RichScreen(show_on_terminal, console), interval=5)
     await setup.watch(4, is_live=True)
     assert "4 tasks: 4 completed; watched for" in capsys.readouterr().out
 
@@ -279,7 +279,7 @@ async def test_a_terminal_that_cannot_show_the_live_view_gets_lines(capsys):
     class Ascii(io.StringIO):
         encoding = "ascii"
 
-    setup = WatchSetup(RichScreen(Console(file=Ascii(), force_terminal=True, width=80, height=24)))
+    setup = WatchSetup(RichScreen(console=Console(file=Ascii(), force_terminal=True, width=80, height=24)))
     await setup.watch(1, is_live=True)
     assert [line.split(" ", 1)[1] for line in capsys.readouterr().out.splitlines()] == [
         "task_0 queued",

@@ -13,10 +13,10 @@ from vidgen_async.cli.operations import CommandRun, Target, task_lines
 from vidgen_async.cli.options import connection_options, force_option
 from vidgen_async.cli.run_state import Charge, RunState, Stage
 from vidgen_async.cli.service_connection import Access, Settings
-from vidgen_async.cli.terminal.detection import stdout_is_terminal
 from vidgen_async.cli.terminal.exit_reports import EXIT_CODES, Exit, TasksFailedError, exit_code
 from vidgen_async.cli.terminal.json_documents import kind_of, task_document
 from vidgen_async.cli.terminal.result_output import facts_of
+from vidgen_async.cli.terminal.standard_streams import is_terminal
 from vidgen_async.cli.watch.display import Updates
 from vidgen_async.cli.watch.display import watch as watch_all
 from vidgen_async.errors import VidgenError
@@ -104,7 +104,7 @@ def watch(settings: Settings, task_ids: tuple[str, ...]) -> int:
         raise click.UsageError(message)
     named = _task_ids(task_ids)
     updates: Updates = asyncio.Queue()
-    is_live = stdout_is_terminal()
+    is_live = is_terminal(sys.stdout)
 
     async def work(run: CommandRun) -> None:
         tasks: dict[str, str | None] = {checked_task_id(task_id): None for task_id in named}

@@ -1,9 +1,8 @@
-"""Results on stdout: tables for a terminal, aligned plain lines for a pipe, JSON for programs."""
+"""Results on stdout: tables for a terminal, aligned plain lines for a pipe."""
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import click
 from attrs import evolve, frozen
@@ -12,7 +11,6 @@ from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from vidgen_async.cli.terminal.detection import stdout_is_terminal
 from vidgen_async.cli.terminal.formatting import clean
 
 Document: TypeAlias = Mapping[str, Any]
@@ -64,60 +62,29 @@ class Facts:
 View: TypeAlias = str | Facts | Table
 
 
-class Output(Protocol):
-    """Prints results."""
-
-    def show(self, view: View, *documents: Document) -> None:
-        """Print the view for people, or the documents for programs."""
-
-
-def make_output(*, is_json: bool) -> Output:
-    """Return the output that suits stdout."""
-    if is_json:
-        return JsonOutput()
-    return TerminalOutput() if stdout_is_terminal() else PlainOutput()
+def show_plain(view: View) -> None:
+    """Print lines without colours, wrapping or tabs; columns are separated by two spaces or more."""
+    for line in plain_lines(view):
+        click.echo(line)
 
 
-class JsonOutput:
-    """Prints one document per line."""
-
-    def show(self, view: View, *documents: Document) -> None:
-        for document in documents:
-            click.echo(json.dumps(document, ensure_ascii=True))
-
-
-class PlainOutput:
-    """Prints lines without colours, wrapping or tabs; columns are separated by two spaces or more."""
-
-    def show(self, view: View, *documents: Document) -> None:
-        for line in plain_lines(view):
-            click.echo(line)
-
-
-class TerminalOutput:
-    """Prints for the width of the terminal. rich honours NO_COLOR."""
-
-    def __init__(self, console: Console | None = None) -> None:
-        self._console = console or Console(highlight=False, markup=False, emoji=False)
-
-    def show(self, view: View, *documents: Document) -> None:
-        if isinstance(view, str):
-            self._console.print(Text(clean(view)), soft_wrap=True)
-        elif isinstance(view, Facts):
-            self._show_facts(view)
-        elif view.rows:
-            self._console.print(table_for(view, self._console.width))
-            for note in view.notes:
-                self._console.print(Text(clean(note), style="dim"))
-        else:
-            self._console.print(Text(clean(view.empty)))
-
-    def _show_facts(self, facts: Facts) -> None:
-        width = _label_width(facts)
-        for name, value in facts.pairs:
+def show_on_terminal(view: View, console: Console | None = None) -> None:
+    """Print for the width of the terminal. rich honours NO_COLOR."""
+    console = console or Console(highlight=False, markup=False, emoji=False)
+    if isinstance(view, str):
+        console.print(Text(clean(view)), soft_wrap=True)
+    elif isinstance(view, Facts):
+        width = _label_width(view)
+        for name, value in view.pairs:
             # Not wrapped, so that URLs can be copied.
             line = Text.assemble((f"{clean(name):<{width}}", "dim"), styled(value))
-            self._console.print(line, soft_wrap=True)
+            console.print(line, soft_wrap=True)
+    elif view.rows:
+        console.print(table_for(view, console.width))
+        for note in view.notes:
+            console.print(Text(clean(note), style="dim"))
+    else:
+        console.print(Text(clean(view.empty)))
 
 
 def plain_lines(view: View) -> list[str]:

@@ -17,6 +17,11 @@ class OutputError(VidgenError):
     """The output of a command cannot be written."""
 
 
+def is_terminal(stream: TextIO) -> bool:
+    """Whether the stream goes to a terminal that can move the cursor."""
+    return stream.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
+
+
 class GuardedStream(io.TextIOBase):
     """A stream that survives failed writes: a closed terminal, a closed pipe, a full disk. Characters that its encoding
     does not have are escaped.
