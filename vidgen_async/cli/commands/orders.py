@@ -1,7 +1,6 @@
 """``vidgen orders``: the orders in the journal, and the operator's decisions about uncertain ones."""
 
 import getpass
-import json
 import sys
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
@@ -16,7 +15,7 @@ from vidgen_async.cli.order_id_completion import order_ids
 from vidgen_async.cli.run_state import RunState, Stage
 from vidgen_async.cli.service_connection import Access, Settings
 from vidgen_async.cli.terminal.exit_reports import EXIT_CODES, Exit
-from vidgen_async.cli.terminal.json_documents import order_document, orders_csv, receipt_document
+from vidgen_async.cli.terminal.json_documents import order_document, receipt_document
 from vidgen_async.cli.terminal.order_views import order_facts, orders_table
 from vidgen_async.types.orders import Order, OrderState
 
@@ -241,35 +240,6 @@ def withdraw(settings: Settings, order_id: str, reason: str, by: str) -> int:
       vidgen orders withdraw order-1187
     """
     return _close_order(settings, order_id, lambda run: run.client.orders.withdraw(order_id, reason, by=by))
-
-
-@orders.command(epilog=EXIT_CODES)
-@click.option(
-    "--format", "kind", type=click.Choice(["jsonl", "csv"]), default="jsonl", help="Output format.", show_default=True
-)
-@_with_request
-@connection_options(orders=True)
-def export(settings: Settings, kind: str, with_request: bool) -> int:
-    """Print all orders in the journal.
-
-    JSON lines include all attempts; CSV has one row per order.
-
-    \b
-      vidgen orders export > orders.jsonl
-      vidgen orders export --format csv > orders.csv
-    """
-    if kind == "csv" and (with_request or settings.is_json):
-        message = "--format csv cannot be combined with --with-request or --json."
-        raise click.UsageError(message)
-
-    async def work(run: CommandRun) -> None:
-        found = await run.client.orders.list()
-        if kind == "csv":
-            click.echo(orders_csv(found), nl=False)
-        for order in found if kind == "jsonl" else ():
-            click.echo(json.dumps(order_document(order, with_request=with_request)))
-
-    return _run_with_journal(settings, RunState(), work, only_prints=True)
 
 
 def _run_with_journal(

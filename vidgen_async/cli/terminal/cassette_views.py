@@ -13,6 +13,7 @@ from vidgen_async.cassette import Document, Interaction, RecoveredRecording
 from vidgen_async.cassette.body_decoding import BLOBS, body_length
 from vidgen_async.cassette.checks import Problem, blob_names
 from vidgen_async.cli.terminal.formatting import moment, seconds, size
+from vidgen_async.cli.terminal.json_documents import pick
 from vidgen_async.cli.terminal.result_output import Document as JsonDocument
 from vidgen_async.cli.terminal.result_output import Facts, Table, columns, facts_of
 
@@ -67,12 +68,9 @@ def cassettes_table(found: Sequence[ListedCassette], where: str) -> Table:
 
 
 def cassette_document(one: ListedCassette) -> JsonDocument:
-    meta = one.document.meta
     return {
         "path": str(one.path),
-        "recorded_at": meta.recorded_at.isoformat(),
-        "recorder": meta.recorder,
-        "base_url": meta.base_url,
+        **pick(one.document.meta, "recorded_at recorder base_url"),
         "interactions": len(one.document.interactions),
         "creates": one.creates,
         "failures": one.failures,
@@ -87,12 +85,7 @@ def interactions_table(document: Document) -> Table:
     """A row for each interaction."""
     return Table(
         columns=columns(
-            "n",
-            "op",
-            "method",
-            "path",
-            "outcome",
-            "at",
+            *("n", "op", "method", "path", "outcome", "at"),
             numbers=("n", "at"),
             long=("path", "outcome"),
             optional=("op",),
@@ -143,41 +136,22 @@ def body_texts(one: Interaction) -> tuple[tuple[str, str], ...]:
 
 
 def interaction_document(path: Path, one: Interaction, *, with_bodies: bool) -> JsonDocument:
+    request, failure = one.request, one.failure
     return {
         "path": str(path),
-        "n": one.n,
-        "op": one.op,
-        "started": one.started,
-        "answered": one.answered,
-        "ended": one.ended,
+        **pick(one, "n op started answered ended"),
         "request": {
-            "method": one.request.method,
-            "url": one.request.url,
-            "headers": one.request.headers,
-            "body": _body_document(one.request.body, with_bodies=with_bodies),
+            **pick(request, "method url headers"),
+            "body": _body_document(request.body, with_bodies=with_bodies),
         },
-        "status": one.status,
-        "headers": one.headers,
+        **pick(one, "status headers"),
         "body": _body_document(one.body, with_bodies=with_bodies),
-        "failure": _failure_document(one),
+        "failure": None if failure is None else pick(failure, "type delivery phase message received"),
     }
 
 
 def _body_document(body: dict[str, Any] | None, *, with_bodies: bool) -> JsonDocument | None:
     return body if body is None or with_bodies else {"bytes": body_length(body)}
-
-
-def _failure_document(one: Interaction) -> JsonDocument | None:
-    failure = one.failure
-    if failure is None:
-        return None
-    return {
-        "type": failure.type,
-        "delivery": failure.delivery,
-        "phase": failure.phase,
-        "message": failure.message,
-        "received": failure.received,
-    }
 
 
 def _short_url(url: str, base_url: str | None) -> str:
@@ -247,8 +221,7 @@ def recovered_document(recovered: RecoveredRecording, part: Path) -> JsonDocumen
         "path": str(recovered.target),
         "part": str(part),
         "interactions": len(recovered.document.interactions),
-        "unfinished": list(recovered.unfinished),
-        "damaged": recovered.damaged,
+        **pick(recovered, "unfinished damaged"),
     }
 
 
