@@ -31,8 +31,7 @@ def _cassettes_at(path: Path) -> list[Path]:
     if path.is_dir():
         below = cassettes_below(path)
         if not below:
-            message = f"there is no cassette in the directory {path}"
-            raise CassetteNotFoundError(message, path=str(path))
+            raise CassetteNotFoundError(f"there is no cassette in the directory {path}", path=str(path))
         return below
     if not path.is_file() or not is_cassette(path):
         load(path)  # raises the error that describes the file
@@ -50,8 +49,7 @@ def get_interaction(path: Path, document: Document, n: int) -> Interaction:
         if interaction.n == n:
             return interaction
     count = len(document.interactions)
-    message = f"there is no interaction {n} in {path}, which has {count}"
-    raise CassetteError(message)
+    raise CassetteError(f"there is no interaction {n} in {path}, which has {count}")
 
 
 def refuse_to_replace(recovered: RecoveredRecording) -> None:
@@ -62,8 +60,7 @@ def refuse_to_replace(recovered: RecoveredRecording) -> None:
     except CassetteNotFoundError:
         return
     except CassetteInvalidError as error:
-        message = f"{error.message.rstrip('.')}. Nothing was written; --force replaces it."
-        raise CassetteError(message) from error
+        raise CassetteError(f"{error.message.rstrip('.')}. Nothing was written; --force replaces it.") from error
     missing = Counter(map(_content, old.interactions)) - Counter(map(_content, recovered.document.interactions))
     if missing:
         message = f"{target} has interactions that were not recovered. Nothing was written; --force replaces it."
@@ -83,8 +80,7 @@ def publish(recovered: RecoveredRecording, part: Path) -> list[str]:
     """
     numbers = {one.n for one in recovered.document.interactions}
     if len(numbers) < len(recovered.document.interactions):
-        message = f"{recovered.target} already has the interactions of {part}; nothing was written"
-        raise CassetteError(message)
+        raise CassetteError(f"{recovered.target} already has the interactions of {part}; nothing was written")
     refuse_secrets(recovered.document)
     source, target = part.parent / BLOBS, recovered.target.parent / BLOBS
     lost = []

@@ -23,9 +23,8 @@ def default_journal() -> Path:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        message = (
+        raise ConfigurationError(
             f"cannot create the directory {folder} for the journal: {error.strerror or error}. Choose another with "
             f"--journal sqlite:///FILE or VIDGEN_JOURNAL; memory: stores nothing"
-        )
-        raise ConfigurationError(message) from error
+        ) from error
     return file

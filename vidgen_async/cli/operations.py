@@ -51,11 +51,9 @@ class Target:
         try:
             is_file = self.path.is_file()
         except OSError as error:  # usually a name that is too long
-            message = f"cannot save the video as {self.path}: {error.strerror or error}"
-            raise DownloadError(message) from error
+            raise DownloadError(f"cannot save the video as {self.path}: {error.strerror or error}") from error
         if is_file and not self.may_replace:
-            message = f"the file {self.path} already exists; --force replaces it"
-            raise DownloadError(message)
+            raise DownloadError(f"the file {self.path} already exists; --force replaces it")
 
 
 @frozen(kw_only=True)

@@ -88,8 +88,7 @@ def connection_options(*, orders: bool = False, stored_tasks: bool = False, poll
         def with_settings(**values: Any) -> Any:
             settings = {name: values.pop(name) for name in fields_dict(Settings) if name in values}
             if settings.get("is_sandbox") and settings.get("base_url") is not None:
-                message = "--sandbox and --base-url cannot be combined."
-                raise click.UsageError(message)
+                raise click.UsageError("--sandbox and --base-url cannot be combined.")
             return command(settings=Settings(**settings), **values)
 
         journal = _STORED_TASKS if stored_tasks else _ORDERS if orders else ()
@@ -102,8 +101,7 @@ def connection_options(*, orders: bool = False, stored_tasks: bool = False, poll
 def refuse_empty(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
     """Refuse an empty value, such as an unset variable of a script: it does not mean that the option is missing."""
     if value is not None and not value.strip():
-        message = f"{param.opts[0]}: must not be empty"
-        raise click.UsageError(message, ctx)
+        raise click.UsageError(f"{param.opts[0]}: must not be empty", ctx)
     return value
 
 
@@ -198,15 +196,13 @@ def _request_options(
     prompt: str | None, prompt_file: str | None, fields: tuple[tuple[str, object], ...], **more: Any
 ) -> RequestOptions:
     if prompt is not None and prompt_file is not None:
-        message = "PROMPT and --prompt-file cannot be combined."
-        raise click.UsageError(message)
+        raise click.UsageError("PROMPT and --prompt-file cannot be combined.")
     if "-" in (prompt, prompt_file):
         prompt = sys.stdin.read()
     elif prompt_file is not None:
         prompt = _read(Path(prompt_file))
     if prompt is None:
-        message = "Missing argument 'PROMPT': a description of the video."
-        raise click.UsageError(message)
+        raise click.UsageError("Missing argument 'PROMPT': a description of the video.")
     return RequestOptions(prompt=prompt.removesuffix("\n").removesuffix("\r"), fields=dict(fields), **more)
 
 
@@ -215,8 +211,7 @@ def _read(file: Path) -> str:
         return file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else error.strerror
-        message = f"cannot read the prompt from {file}: {reason}"
-        raise click.UsageError(message) from error
+        raise click.UsageError(f"cannot read the prompt from {file}: {reason}") from error
 
 
 def _decorate(options: Sequence[Option[F]], function: F) -> F:

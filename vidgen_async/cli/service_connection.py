@@ -124,8 +124,7 @@ def parse_journal(text: str, orders: Access) -> tuple[Journal, str]:
     if not isinstance(journal, SqliteJournal):
         return journal, text
     if orders is Access.EXISTING and not os.path.lexists(journal.path):
-        message = f"there is no journal at {journal.path}"
-        raise ConfigurationError(message)
+        raise ConfigurationError(f"there is no journal at {journal.path}")
     return journal, str(journal.path)
 
 
@@ -154,8 +153,7 @@ def _check_environment(settings: Settings) -> None:
         message = "no API key: set VIDGEN_API_KEY (it is never an option), or try generate with --sandbox"
         raise ConfigurationError(message)
     if settings.base_url is None and not os.environ.get("VIDGEN_BASE_URL"):
-        message = "no base URL: set VIDGEN_BASE_URL or use --base-url; it ends in /openapi/v1"
-        raise ConfigurationError(message)
+        raise ConfigurationError("no base URL: set VIDGEN_BASE_URL or use --base-url; it ends in /openapi/v1")
 
 
 def _client(settings: Settings, journal: Journal, screen: Screen, on_update: OnUpdate | None) -> Client:

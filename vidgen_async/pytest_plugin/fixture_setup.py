@@ -121,11 +121,10 @@ def _replay(cassette: Cassette) -> VidgenCassette:
 def _recording(cassette: Cassette, mode: Mode, request: pytest.FixtureRequest) -> VidgenCassette:
     if request.config.stash[SETTINGS].source == "sandbox":
         if mode is Mode.APPEND and cassette.exists():
-            message = (
+            raise pytest.UsageError(
                 "a new sandbox does not know the tasks of the cassette, so nothing can be appended from it; record a "
                 f"new one: {_command(request)} --vidgen-record-from=sandbox"
             )
-            raise pytest.UsageError(message)
         sandbox = request.getfixturevalue("vidgen_sandbox")
         api_key, base_url = sandbox.api_key, sandbox.base_url
     else:
@@ -143,9 +142,8 @@ def _recording(cassette: Cassette, mode: Mode, request: pytest.FixtureRequest) -
 def _service_of_the_environment(request: pytest.FixtureRequest) -> tuple[str, str]:
     missing = [name for name in ("VIDGEN_API_KEY", "VIDGEN_BASE_URL") if not os.environ.get(name)]
     if missing:
-        message = (
+        raise pytest.UsageError(
             f"recording from the service needs {' and '.join(missing)} in the environment, and its creates are "
             f"charged; a sandbox costs nothing: {_command(request)} --vidgen-record-from=sandbox"
         )
-        raise pytest.UsageError(message)
     return checked_key(None), str(checked_base_url(None))

@@ -87,8 +87,7 @@ def _check_choice(setting: str, word: str | None, known: tuple[str, ...]) -> str
     if not word:
         return None
     if word not in known:
-        message = f"{setting} is {word!r}: it must be {_one_of(known)}"
-        raise pytest.UsageError(message)
+        raise pytest.UsageError(f"{setting} is {word!r}: it must be {_one_of(known)}")
     return word
 
 
@@ -139,10 +138,9 @@ class MarkerArguments:
         given: dict[str, object] = {}
         for marker in reversed(list(item.iter_markers(MARKER))):
             if marker.args:
-                message = (
+                raise pytest.UsageError(
                     f"the marker {MARKER} takes arguments by name only, such as name=…; it was given {marker.args!r}"
                 )
-                raise pytest.UsageError(message)
             given |= marker.kwargs
         for argument, value in given.items():
             _check(argument, value)
@@ -151,10 +149,8 @@ class MarkerArguments:
 
 def _check(argument: str, value: object) -> None:
     if argument not in _ARGUMENTS:
-        message = f"the marker {MARKER} has no argument {argument!r}; it has {', '.join(_ARGUMENTS)}"
-        raise pytest.UsageError(message)
+        raise pytest.UsageError(f"the marker {MARKER} has no argument {argument!r}; it has {', '.join(_ARGUMENTS)}")
     is_valid, description = _ARGUMENTS[argument]
     if not is_valid(value):
         shown = "" if argument == "secrets" else f", not {value!r}"
-        message = f"the marker {MARKER} takes as {argument!r} {description}{shown}"
-        raise pytest.UsageError(message)
+        raise pytest.UsageError(f"the marker {MARKER} takes as {argument!r} {description}{shown}")

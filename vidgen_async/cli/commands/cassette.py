@@ -221,8 +221,7 @@ def recover(part: Path, output: Path | None, force: bool, is_json: bool, is_debu
             screen.show(interactions_table(recovered.document))
             screen.show(recovered_facts(recovered))
         if not recovered.document.interactions:
-            message = f"no interaction was finished in {part}; nothing was written"
-            raise CassetteError(message)
+            raise CassetteError(f"no interaction was finished in {part}; nothing was written")
         if not force:
             refuse_to_replace(recovered)
         lost = publish(recovered, part)

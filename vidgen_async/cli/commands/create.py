@@ -161,5 +161,4 @@ def _refuse_request_options() -> None:
         and context.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE
     ]
     if given:
-        message = f"--resume uses the stored request: leave out {', '.join(given)}."
-        raise click.UsageError(message)
+        raise click.UsageError(f"--resume uses the stored request: leave out {', '.join(given)}.")

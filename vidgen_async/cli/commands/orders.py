@@ -267,7 +267,6 @@ def _close_order(settings: Settings, order_id: str, close: Callable[[CommandRun]
 
 def _ask(question: str) -> None:
     if not sys.stdin.isatty():
-        message = f"{question} stdin is not a terminal: confirm with --yes."
-        raise click.UsageError(message)
+        raise click.UsageError(f"{question} stdin is not a terminal: confirm with --yes.")
     if not click.confirm(question, err=True):
         raise NotDecidedError

@@ -97,11 +97,9 @@ def watch(settings: Settings, task_ids: tuple[str, ...]) -> int:
     """
     where = settings.journal
     if not task_ids and where is None:
-        message = "Missing argument 'TASK': task ids, - to read them from stdin, or --journal."
-        raise click.UsageError(message)
+        raise click.UsageError("Missing argument 'TASK': task ids, - to read them from stdin, or --journal.")
     if where and ":" not in where:
-        message = f"--journal takes sqlite:///FILE or no value: put task ids before it ({where!r})."
-        raise click.UsageError(message)
+        raise click.UsageError(f"--journal takes sqlite:///FILE or no value: put task ids before it ({where!r}).")
     named = _task_ids(task_ids)
     updates: Updates = asyncio.Queue()
     is_live = is_terminal(sys.stdout)
