@@ -89,9 +89,7 @@ class CommandSetup:
         async with Client(
             "key", base_url=BASE, transport=self.transport, journal=self.journal, clock=self.clock, poll_interval=1
         ) as client:
-            yield CommandRun(
-                client=client, state=self.state, screen=self.screen, timeout=60, started_at=time.monotonic()
-            )
+            yield CommandRun(client, self.state, self.screen, 60, time.monotonic())
 
     async def generate(self, request_options: RequestOptions, target: Target, *, validate: bool = False) -> None:
         async with self.open_run() as run:

@@ -9,8 +9,8 @@ import click
 import pytest
 
 from vidgen_async.cli.commands.orders import orders
-from vidgen_async.cli.default_journal import journal_file
 from vidgen_async.cli.order_id_completion import order_ids
+from vidgen_async.cli.service_connection import journal_file
 from vidgen_async.sandbox import Fault
 
 from .conftest import text_of

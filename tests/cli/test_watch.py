@@ -79,9 +79,7 @@ class WatchSetup:
             poll_interval=self.interval,
             on_update=updates.put_nowait,
         ) as client:
-            yield CommandRun(
-                client=client, state=self.state, screen=self.screen, timeout=timeout, started_at=time.monotonic()
-            )
+            yield CommandRun(client, self.state, self.screen, timeout, time.monotonic())
 
     async def watch(self, count: int, *, is_live: bool = False, timeout: float = 3600) -> None:
         updates: Updates = asyncio.Queue()

@@ -1,19 +1,23 @@
-"""Run a command on its own event loop: signals, errors and exit codes."""
+"""Run a command on its own event loop: its client, signals, errors and exit codes."""
 
 import asyncio
 import logging
 import os
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from vidgen_async.cli.operations import CommandRun
 from vidgen_async.cli.run_state import RunState, Stage
+from vidgen_async.cli.service_connection import Access, Settings, open_client
 from vidgen_async.cli.terminal.exit_reports import Exit, error_report, exit_code, interrupt_report
-from vidgen_async.cli.terminal.standard_streams import lost_output
-from vidgen_async.cli.terminal.status_display import Screen
+from vidgen_async.cli.terminal.standard_streams import drop_lost_output, lost_output
+from vidgen_async.cli.terminal.status_display import Screen, make_screen
+from vidgen_async.client.videos import OnUpdate
 from vidgen_async.events import Event
 
 #: Warnings about failed polls name at most this many tasks.
@@ -25,6 +29,38 @@ if sys.platform != "win32":
     SIGNALS |= {signal.SIGHUP: "Hangup", signal.SIGQUIT: "Quit"}
 
 
+def run_with_client(
+    settings: Settings,
+    run_state: RunState,
+    work: Callable[[CommandRun], Coroutine[Any, Any, None]],
+    *,
+    orders: Access = Access.NONE,
+    on_update: OnUpdate | None = None,
+    only_prints: bool = False,
+) -> int:
+    """Run the work with an open client and return the exit code.
+
+    If it ``only_prints``, it fails if stdout cannot be written; any other work continues, and its result counts.
+    """
+    if not only_prints:
+        drop_lost_output()
+    screen = make_screen(is_debug=settings.is_debug, is_json=settings.is_json)
+    run_state.connection = settings.connection
+    run_state.options = (*settings.options, *run_state.options)
+    started_at = time.monotonic()
+
+    async def run() -> None:
+        async with open_client(settings, run_state, screen, orders=orders, on_update=on_update) as client:
+            await work(CommandRun(client, run_state, screen, settings.timeout, started_at))
+
+    return run_command(run, run_state, screen, is_debug=settings.is_debug)
+
+
+def run_query(settings: Settings, work: Callable[[CommandRun], Coroutine[Any, Any, None]]) -> int:
+    """Run work that only reads from the service: it orders nothing and stores nothing on the disk."""
+    return run_with_client(settings, RunState(stage=Stage.QUERY), work, only_prints=True)
+
+
 def run_command(
     work: Callable[[], Coroutine[Any, Any, None]], run_state: RunState, screen: Screen, *, is_debug: bool
 ) -> int:
@@ -34,7 +70,11 @@ def run_command(
     sent, up to the client's grace period. A second signal exits at once. SIGHUP does not count: closing a terminal
     sends it more than once, and then SIGTERM.
     """
-    with _log_to_screen(screen, is_debug=is_debug), _report_failed_polls(screen, run_state):
+    level = logging.INFO if is_debug else logging.WARNING
+    with (
+        _handle_logs(logging.getLogger(), _ScreenHandler(screen, level)),
+        _handle_logs(logging.getLogger("vidgen_async.watcher"), _FailedPollHandler(screen, run_state)),
+    ):
         return asyncio.run(_supervise(work, run_state, screen, is_debug=is_debug))
 
 
@@ -173,27 +213,13 @@ class _FailedPollHandler(logging.Handler):
 
 
 @contextmanager
-def _report_failed_polls(screen: Screen, run_state: RunState) -> Iterator[None]:
-    logger, handler = logging.getLogger("vidgen_async.watcher"), _FailedPollHandler(screen, run_state)
+def _handle_logs(logger: logging.Logger, handler: logging.Handler) -> Iterator[None]:
+    """Let the handler receive the records of its level."""
     before = logger.level
     logger.addHandler(handler)
-    logger.setLevel(logging.DEBUG)
+    logger.setLevel(handler.level)
     try:
         yield
     finally:
         logger.removeHandler(handler)
         logger.setLevel(before)
-
-
-@contextmanager
-def _log_to_screen(screen: Screen, *, is_debug: bool) -> Iterator[None]:
-    level = logging.INFO if is_debug else logging.WARNING
-    root = logging.getLogger()
-    before, handler = root.level, _ScreenHandler(screen, level)
-    root.addHandler(handler)
-    root.setLevel(level)
-    try:
-        yield
-    finally:
-        root.removeHandler(handler)
-        root.setLevel(before)

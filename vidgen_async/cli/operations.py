@@ -10,8 +10,7 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from vidgen_async.cli.model_choice import choose_model
-from vidgen_async.cli.request_options import RequestOptions
+from vidgen_async.cli.request_options import RequestOptions, choose_model
 from vidgen_async.cli.run_state import RunState, Stage
 from vidgen_async.cli.terminal.formatting import clean, moment, seconds, size
 from vidgen_async.cli.terminal.json_documents import task_document
@@ -56,7 +55,7 @@ class Target:
             raise DownloadError(f"the file {self.path} already exists; --force replaces it")
 
 
-@frozen(kw_only=True)
+@frozen
 class CommandRun:
     """One run of a command, and the operations that commands share."""
 
@@ -180,13 +179,7 @@ class CommandRun:
             self.screen.start_step("reading the catalog")
             catalog = await self.client.models.list()
             self.state.stage = Stage.CHECK
-            model = choose_model(
-                catalog,
-                request_options.duration,
-                request_options.resolution,
-                request_options.image_count,
-                is_free=self.state.is_sandbox,
-            )
+            model = choose_model(catalog, request_options, is_free=self.state.is_sandbox)
         self.screen.print_fact("model", model)
         return model
 

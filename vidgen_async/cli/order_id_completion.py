@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 
 import click
 
-from vidgen_async.cli.default_journal import journal_file
-from vidgen_async.cli.service_connection import DEFAULT_ACCOUNT, Access, parse_journal
+from vidgen_async.cli.service_connection import DEFAULT_ACCOUNT, Access, journal_file, parse_journal
 from vidgen_async.client.settings import checked_base_url
 from vidgen_async.errors import VidgenError
 from vidgen_async.journal import Journal, SqliteJournal

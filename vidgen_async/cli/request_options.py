@@ -1,4 +1,4 @@
-"""A video as described on the command line, and the request built from it."""
+"""A video as described on the command line: its request, and the choice of a model if none is given."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -7,8 +7,11 @@ from pathlib import Path
 import click
 from attrs import field, frozen
 
+from vidgen_async.cli.terminal.formatting import span
+from vidgen_async.errors import InvalidRequestError
 from vidgen_async.media.image_types import SIGNATURE_SIZE, describe_type, image_type
-from vidgen_async.types.resources import VideoRequest
+from vidgen_async.service.validation import MIN_IMAGES
+from vidgen_async.types.resources import Catalog, CatalogModel, VideoRequest
 
 #: Documented fields that have an option of their own, by the name of the field (2.4).
 OPTION_OF = {
@@ -74,6 +77,51 @@ class RequestOptions:
             extra={name: value for name, value in self.fields.items() if name not in known},
             **known,  # type: ignore[arg-type] # lists of objects, which validation checks
         )
+
+
+def choose_model(catalog: Catalog, options: RequestOptions, *, is_free: bool) -> str:
+    """The one usable model that fits the request. Where nothing is charged (the sandbox) and several fit, it is one
+    whose entry accepts the images and that creates the shortest video.
+
+    Raises:
+        InvalidRequestError: No model fits, or several do, so that the user has to choose a price; it lists them.
+    """
+    fitting = [model for model in catalog.usable if _fits(model, options)]
+    problem = None
+    if not fitting:
+        usable = "; ".join(map(describe, catalog.usable)) or "none"
+        problem = f"no model of the catalog fits the request; usable models: {usable}"
+    elif len(fitting) > 1 and not is_free:
+        models = "; ".join(map(describe, fitting))
+        problem = f"several models fit; choose one with --model (vidgen models shows your prices): {models}"
+    if problem is not None:
+        raise InvalidRequestError(problem, problems=[problem])
+
+    def rank(model: CatalogModel) -> tuple[bool, int]:
+        return options.image_count > 0 and model.max_reference_images is None, min(model.durations, default=0)
+
+    return min(fitting, key=rank).code
+
+
+def describe(model: CatalogModel) -> str:
+    """The model and its limits in one line."""
+    images = model.max_reference_images
+    facts = (
+        f"{span(model.durations)} s" if model.durations else "",
+        " or ".join(model.resolutions),
+        "" if images is None else f"up to {images} images" if images else "no images",
+    )
+    return f"{model.code}: {', '.join(fact for fact in facts if fact) or 'no known limits'}"
+
+
+def _fits(model: CatalogModel, options: RequestOptions) -> bool:
+    """A limit that the entry does not state excludes nothing."""
+    return (
+        (options.duration is None or not model.durations or options.duration in model.durations)
+        and (options.resolution is None or not model.resolutions or options.resolution in model.resolutions)
+        and (model.max_reference_images is None or options.image_count <= model.max_reference_images)
+        and options.image_count >= MIN_IMAGES.get(model.code, 0)
+    )
 
 
 def _file_problem(file: str) -> str | None:

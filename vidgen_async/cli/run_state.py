@@ -75,7 +75,7 @@ class RunState:
     status: str | None = None
     output: str | None = None
     options: tuple[str, ...] = ()
-    """The options that a resuming command has to repeat."""
+    """The options that a resuming command has to repeat; the runner adds those of the connection."""
     connection: tuple[str, ...] = ()
     """Those of them that every command takes."""
     is_sandbox: bool = False

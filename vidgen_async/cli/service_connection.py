@@ -5,11 +5,12 @@ import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from enum import Enum, auto
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attrs import frozen
+from platformdirs import user_data_path
 
-from vidgen_async.cli.default_journal import default_journal, journal_file
 from vidgen_async.cli.run_state import RunState
 from vidgen_async.cli.terminal.status_display import Screen
 from vidgen_async.client import ONE_DAY, RECOMMENDED_INTERVAL, Client
@@ -126,6 +127,28 @@ def parse_journal(text: str, orders: Access) -> tuple[Journal, str]:
     if orders is Access.EXISTING and not os.path.lexists(journal.path):
         raise ConfigurationError(f"there is no journal at {journal.path}")
     return journal, str(journal.path)
+
+
+def journal_file() -> Path:
+    """The default journal: the file ``orders.db`` in the user's data directory."""
+    return user_data_path("vidgen", appauthor=False) / "orders.db"
+
+
+def default_journal() -> Path:
+    """:func:`journal_file`; its directory is created for this user alone.
+
+    Raises:
+        ConfigurationError: The directory cannot be created.
+    """
+    file = journal_file()
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot create the directory {file.parent} for the journal: {error.strerror or error}. Choose another "
+            "with --journal sqlite:///FILE or VIDGEN_JOURNAL; memory: stores nothing"
+        ) from error
+    return file
 
 
 def _journal(settings: Settings, orders: Access) -> tuple[Journal, str]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import click
 
-from vidgen_async.cli.command_setup import run_query, run_with_client
+from vidgen_async.cli.command_runner import run_query, run_with_client
 from vidgen_async.cli.operations import CommandRun
 from vidgen_async.cli.options import check_image, connection_options
 from vidgen_async.cli.run_state import RunState, Stage

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from vidgen_async.cli.command_setup import run_with_client
+from vidgen_async.cli.command_runner import run_with_client
 from vidgen_async.cli.commands.account import model_facts
 from vidgen_async.cli.operations import CommandRun, Target
 from vidgen_async.cli.options import (
@@ -54,7 +54,7 @@ def create(
       vidgen create "…" --model vendorh3 --image hero.png --check
       vidgen wait "$(vidgen create "…" --model gen-2.0)" -o boat.mp4
     """
-    run_state = RunState(order_id=_named(order_id), has_given_order_id=order_id is not None, options=settings.options)
+    run_state = RunState(order_id=_named(order_id), has_given_order_id=order_id is not None)
 
     async def work(run: CommandRun) -> None:
         receipt = await run.create(request_options, validate=validate)
@@ -107,11 +107,7 @@ def generate(
         order_id=_named(order_id if resume is None else resume),
         has_given_order_id=resume is not None or order_id is not None,
         output=output,
-        options=(
-            *settings.options,
-            *(("--force",) if force else ()),
-            *(() if validate else ("--no-validate",)),
-        ),
+        options=(*(("--force",) if force else ()), *(() if validate else ("--no-validate",))),
         is_sandbox=settings.is_sandbox,
     )
     if request_options is None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from vidgen_async.cli.command_setup import run_with_client
+from vidgen_async.cli.command_runner import run_with_client
 from vidgen_async.cli.operations import CommandRun
 from vidgen_async.cli.options import OrderedGroup, connection_options, no_validate_option
 from vidgen_async.cli.order_id_completion import order_ids
@@ -128,7 +128,7 @@ def resume(settings: Settings, order_id: str, validate: bool) -> int:
         receipt = await run.resume_create(validate=validate)
         run.screen.show(receipt.task_id, receipt_document(receipt))
 
-    return _run_with_journal(settings, RunState(order_id=order_id, options=settings.options), work)
+    return _run_with_journal(settings, RunState(order_id=order_id), work)
 
 
 @orders.command(epilog=EXIT_CODES)
@@ -186,7 +186,7 @@ def resend(
         )
         run.screen.show(receipt.task_id, receipt_document(receipt))
 
-    return _run_with_journal(settings, RunState(order_id=order_id, options=settings.options), work)
+    return _run_with_journal(settings, RunState(order_id=order_id), work)
 
 
 @orders.command(epilog=EXIT_CODES)

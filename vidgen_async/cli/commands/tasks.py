@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 from attrs import evolve
 
-from vidgen_async.cli.command_setup import run_query, run_with_client
+from vidgen_async.cli.command_runner import run_query, run_with_client
 from vidgen_async.cli.operations import CommandRun, Target, task_lines
 from vidgen_async.cli.options import connection_options, force_option
 from vidgen_async.cli.run_state import Charge, RunState, Stage
@@ -63,11 +63,12 @@ def wait(settings: Settings, task_ids: tuple[str, ...], output: str | None, forc
       vidgen wait task_9bb34ae375b1 -o hero.mp4
       vidgen wait task_9bb34ae375b1 task_52f06a8e77c0 -o films/
     """
-    options = (*settings.options, *(("--force",) if force else ()))
+    options = ("--force",) if force else ()
     if len(set(task_ids)) > 1:
         folder = None if output is None else Path(output)
-        run_state = RunState(options=options)
-        return run_with_client(settings, run_state, lambda run: _wait_for_all(run, task_ids, folder, force))
+        return run_with_client(
+            settings, RunState(options=options), lambda run: _wait_for_all(run, task_ids, folder, force)
+        )
     target = None if output is None else Target(path=Path(output), may_replace=force)
 
     async def work(run: CommandRun) -> None:
@@ -119,7 +120,7 @@ def watch(settings: Settings, task_ids: tuple[str, ...]) -> int:
             run.screen.print_fact("orders", "the journal has no unfinished tasks")
 
     settings = evolve(settings, journal=where or None)
-    run_state = RunState(options=(*settings.options, *(("--journal",) if where == "" else ())))
+    run_state = RunState(options=("--journal",) if where == "" else ())
     access = Access.NONE if where is None else Access.EXISTING
     return run_with_client(settings, run_state, work, orders=access, on_update=updates.put_nowait, only_prints=True)
 
@@ -138,7 +139,7 @@ def download(settings: Settings, task_id: str, output: str, force: bool) -> int:
       vidgen download task_9bb34ae375b1 -o hero.mp4
     """
     target = Target(path=Path(output), may_replace=force)
-    options = (*settings.options, *(("--force",) if force else ()))
+    options = ("--force",) if force else ()
     run_state = RunState(charge=Charge.TASK_EXISTS, task_id=task_id, output=output, options=options)
 
     async def work(run: CommandRun) -> None:

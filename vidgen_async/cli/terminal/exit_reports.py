@@ -1,11 +1,11 @@
 """The exit code and the report of a run that fails or is interrupted: pure, from the error and the run's state."""
 
+import shlex
 from collections.abc import Sequence
 from enum import IntEnum
 
 from attrs import evolve, field, frozen
 
-from vidgen_async.cli.next_commands import command, resume_command, wait_command, watch_command
 from vidgen_async.cli.run_state import Charge, RunState, Stage
 from vidgen_async.cli.terminal.json_documents import kind_of
 from vidgen_async.cli.terminal.standard_streams import OutputError
@@ -167,6 +167,28 @@ def interrupt_report(run_state: RunState, how: str) -> Report:
     )
 
 
+def command(*words: str, arguments: Sequence[str] = (), options: Sequence[str] = ()) -> str:
+    """A quoted shell command; arguments may begin with a dash."""
+    if any(argument.startswith("-") for argument in arguments):
+        return shlex.join(("vidgen", *words, *options, "--", *arguments))
+    return shlex.join(("vidgen", *words, *arguments, *options))
+
+
+def resume_command(run_state: RunState) -> str:
+    """The command that resumes the run's order, which the journal has."""
+    order_id = str(run_state.order_id)
+    if run_state.output is None:
+        return command("orders", "resume", arguments=(order_id,), options=run_state.connection)
+    resume = (f"--resume={order_id}",) if order_id.startswith("-") else ("--resume", order_id)
+    return command("generate", options=(*resume, "-o", run_state.output, *run_state.options))
+
+
+def wait_command(task_id: str, run_state: RunState) -> str:
+    """The command that waits for the task, and saves its video if the run would have."""
+    output = () if run_state.output is None else ("-o", run_state.output)
+    return command("wait", arguments=(task_id,), options=(*output, *run_state.options))
+
+
 def resume_commands(run_state: RunState) -> tuple[str, ...]:
     """The command that resumes the run: by its order if the journal has it, else by its task."""
     if run_state.is_durable and run_state.order_id is not None and run_state.output is not None:
@@ -224,7 +246,11 @@ def _explain_watch(run_state: RunState) -> Report:
         text = f"{which} may still be running; an interruption does not stop {'it' if going == 1 else 'them'}."
     if len(watched.unfinished_ids) > MAX_PASTED_IDS:
         return Report(f"{text} The same command resumes the watch.")
-    return Report(text, (watch_command(watched.unfinished_ids, run_state),), lead="To resume the watch:")
+    return Report(
+        text,
+        (command("watch", arguments=watched.unfinished_ids, options=run_state.options),),
+        lead="To resume the watch:",
+    )
 
 
 def _is_retryable(error: BaseException) -> bool:
