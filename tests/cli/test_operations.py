@@ -93,11 +93,13 @@ class CommandSetup:
 
     async def generate(self, request_options: RequestOptions, target: Target, *, validate: bool = False) -> None:
         async with self.open_run() as run:
-            await run.generate(request_options, target, validate=validate)
+            await target.check()
+            await run.wait_and_save(await run.create(request_options, validate=validate), target)
 
     async def resume(self, target: Target, *, validate: bool = True) -> None:
         async with self.open_run() as run:
-            await run.resume(target, validate=validate)
+            await target.check()
+            await run.wait_and_save(await run.resume_create(validate=validate), target)
 
     async def store_order(self, *, is_being_sent: bool) -> None:
         """Store the order as another run has left it."""

@@ -30,7 +30,7 @@ from vidgen_async.service.catalog import RequestCheck
 from vidgen_async.service.request_body import create_body, read_request
 from vidgen_async.service.validation import refuse
 from vidgen_async.types.orders import SENDABLE, Order, OrderState
-from vidgen_async.types.resources import Receipt, TaskLike, VideoRequest, VideoTask
+from vidgen_async.types.resources import Receipt, TaskLike, VideoTask
 from vidgen_async.watcher import Outcome
 
 
@@ -65,17 +65,6 @@ class CommandRun:
     timeout: float | None
     started_at: float
 
-    async def generate(self, request_options: RequestOptions, target: Target, *, validate: bool = True) -> None:
-        """Upload, create, wait and download. The order id is shown before the create and the task id before the wait;
-        the target and the request are checked before anything is sent."""
-        await target.check()
-        await self.wait_and_save(await self.create(request_options, validate=validate), target)
-
-    async def resume(self, target: Target, *, validate: bool = True) -> None:
-        """Resume the stored order: send it if it was not sent, then wait and download. Nothing is uploaded."""
-        await target.check()
-        await self.wait_and_save(await self.resume_create(validate=validate), target)
-
     async def create(self, request_options: RequestOptions, *, validate: bool) -> Receipt:
         """Upload and create. The order id is shown before the order is sent. Nothing is uploaded again for a stored
         order."""
@@ -87,9 +76,11 @@ class CommandRun:
         if validate and (known is None or known.state in SENDABLE):
             self.state.stage = Stage.CATALOG
             result = await self._check(request_options, model)
+            if isinstance(result.catalog_error, AuthenticationError):
+                raise result.catalog_error
             if not result.catalog_error:
                 self.state.stage = Stage.CHECK
-            _raise_problems(result)
+            refuse(result.problems)
         uploaded = await self._upload(request_options.files)
         self.screen.print_fact("order", order_id)
         if known is not None:
@@ -123,31 +114,20 @@ class CommandRun:
         """Raise what :meth:`resend` would raise before it sends anything. For a check before the user is asked."""
         check_reason("resend", reason)
         order = await self.get_order(str(self.state.order_id))
-        try:
-            if order.state is not OrderState.UNCERTAIN:
-                raise wrong_state(order, "resent")
-            check_attempt(order, expect_attempt)
-            if not accept_duplicate_risk:
-                _check_age(order)
-        except OrderStateError:
-            self.state.load_order(order)
-            self.state.stage = Stage.CHECK
-            raise
+        self.state.load_order(order)
+        self.state.stage = Stage.CHECK
+        if order.state is not OrderState.UNCERTAIN:
+            raise wrong_state(order, "resent")
+        check_attempt(order, expect_attempt)
+        if not accept_duplicate_risk:
+            _check_age(order)
 
-    async def resend(self, *, expect_attempt: int, reason: str, by: str, accept_duplicate_risk: bool) -> Receipt:
-        """Send the order once more, as an operator decided."""
-        order_id = str(self.state.order_id)
-        self.state.load_order(await self.get_order(order_id))
-        return await self._receipt(
-            self.client.orders.resend(
-                order_id,
-                expect_attempt=expect_attempt,
-                reason=reason,
-                by=by,
-                accept_duplicate_risk=accept_duplicate_risk,
-            ),
-            "sending the order",
-        )
+    async def resend(self, *, by: str, **decision: Any) -> Receipt:
+        """Send the order once more, as an operator decided: ``decision`` are the arguments of
+        :meth:`check_resendable`."""
+        await self.check_resendable(**decision)
+        resend = self.client.orders.resend(str(self.state.order_id), by=by, **decision)
+        return await self._receipt(resend, "sending the order")
 
     async def wait_and_save(self, task: TaskLike, target: Target | None) -> None:
         """Wait for the task, and save its video if there is a target."""
@@ -184,9 +164,10 @@ class CommandRun:
         return model
 
     async def _check(self, request_options: RequestOptions, model: str) -> RequestCheck:
-        """Check the request and the files to upload."""
+        """Check the request, with placeholders for the ids of images that are not uploaded yet, and the files."""
         problems = await asyncio.to_thread(request_options.file_problems)
-        result = await self.client.videos.check(_placeholder_request(request_options, model))
+        placeholders = [f"upload-{n}" for n in range(1, len(request_options.files) + 1)]
+        result = await self.client.videos.check(request_options.request(model, placeholders))
         return evolve(result, problems=(*problems, *result.problems))
 
     async def _resume_with_files(self, order: Order, request_options: RequestOptions, *, validate: bool) -> Receipt:
@@ -244,7 +225,7 @@ class CommandRun:
         self.screen.start_step(f"waiting for the task, polling every {self.client.watcher.stats.interval_now:g} s")
         async with aclosing(self.client.videos.watch(task, timeout=self.timeout)) as changes:
             async for seen in changes:
-                self.state.update_task(seen)
+                self.state.status = seen.status
                 self.screen.show_state(seen.status or "no state")
         return Outcome.of(seen).unwrap()
 
@@ -290,14 +271,3 @@ def _check_age(order: Order) -> None:
     except OrderStateError as error:
         message = f"{error.summary} --accept-duplicate-risk resends it anyway."
         raise OrderStateError(message, order_id=error.order_id, state=error.state) from error
-
-
-def _placeholder_request(request_options: RequestOptions, model: str) -> VideoRequest:
-    """The request with placeholders for the ids of images that are not uploaded yet."""
-    return request_options.request(model, [f"upload-{n}" for n in range(1, len(request_options.files) + 1)])
-
-
-def _raise_problems(result: RequestCheck) -> None:
-    if isinstance(result.catalog_error, AuthenticationError):
-        raise result.catalog_error
-    refuse(result.problems)

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from datetime import datetime
 from enum import Enum, StrEnum, auto
+from typing import TYPE_CHECKING
 
 from attrs import define, frozen
 
@@ -19,7 +20,9 @@ from vidgen_async.errors import (
     UncertainCreateError,
 )
 from vidgen_async.types.orders import Attempt, Order, OrderState, sending_until
-from vidgen_async.types.resources import Receipt, VideoTask
+
+if TYPE_CHECKING:
+    from vidgen_async.types.resources import Receipt
 
 
 class Stage(StrEnum):
@@ -117,9 +120,6 @@ class RunState:
             self.set_task(order.receipt.task_id)
         elif order.state in (OrderState.SENDING, OrderState.UNCERTAIN, OrderState.ABANDONED):
             self.charge = Charge.UNCERTAIN
-
-    def update_task(self, task: VideoTask) -> None:
-        self.status = task.status
 
     async def await_create(self) -> None:
         """Record the outcome of a create that closing the client settled; without an outcome it stays uncertain."""

@@ -99,46 +99,35 @@ def models_table(models: Sequence[CatalogModel], hidden: int, *, with_all: bool)
     extras = sorted({name for model in models for name in model.extra})
     usable = ("usable",) if with_all else ()
     names = ("model", "name", *usable, "seconds", "resolution", "images", "audios", "videos", *extras)
-    rows = tuple(
-        (
-            model.code,
-            model.name,
-            *((usability(model),) if with_all else ()),
-            span(model.durations) or "—",
-            ", ".join(model.resolutions) or "—",
-            limit(model.max_reference_images),
-            limit(model.max_reference_audios),
-            limit(model.max_reference_videos),
-            *(_value(model.extra.get(name)) for name in extras),
-        )
-        for model in models
-    )
-    note = (f"{hidden} more are unavailable; --all lists them too.",) if hidden else ()
+    cells = [_cells(model) for model in models]
     return Table(
         columns=columns(*names, numbers=("images", "audios", "videos", *extras), optional=("name",)),
-        rows=rows,
+        rows=tuple(tuple(row.get(name, "—") for name in names) for row in cells),
         empty=f"no model is available; --all lists {hidden} unavailable ones" if hidden else "the catalog is empty",
-        notes=note,
+        notes=(f"{hidden} more are unavailable; --all lists them too.",) if hidden else (),
     )
 
 
 def model_facts(model: CatalogModel) -> Facts:
     """Everything about one model."""
-    least = MIN_IMAGES.get(model.code, 0)
-    images = limit(model.max_reference_images) + (f", at least {least}" if least else "")
-    return facts_of(
-        (
-            ("model", model.code),
-            ("name", model.name),
-            ("usable", usability(model)),
-            ("seconds", ", ".join(map(str, model.durations)) or "—"),
-            ("resolution", ", ".join(model.resolutions) or "—"),
-            ("images", images),
-            ("audios", limit(model.max_reference_audios)),
-            ("videos", limit(model.max_reference_videos)),
-            *((name, _value(value)) for name, value in model.extra.items()),
-        )
-    )
+    cells = _cells(model)
+    if least := MIN_IMAGES.get(model.code, 0):
+        cells["images"] += f", at least {least}"
+    return facts_of(cells.items())
+
+
+def _cells(model: CatalogModel) -> dict[str, str]:
+    extras = {name: _value(value) for name, value in model.extra.items()}
+    return extras | {
+        "model": model.code,
+        "name": model.name,
+        "usable": usability(model),
+        "seconds": span(model.durations) or "—",
+        "resolution": ", ".join(model.resolutions) or "—",
+        "images": limit(model.max_reference_images),
+        "audios": limit(model.max_reference_audios),
+        "videos": limit(model.max_reference_videos),
+    }
 
 
 def usability(model: CatalogModel) -> str:

@@ -114,10 +114,12 @@ def generate(
         _refuse_request_options()
 
     async def work(run: CommandRun) -> None:
+        await target.check()
         if request_options is None:
-            await run.resume(target, validate=validate)
+            receipt = await run.resume_create(validate=validate)
         else:
-            await run.generate(request_options, target, validate=validate)
+            receipt = await run.create(request_options, validate=validate)
+        await run.wait_and_save(receipt, target)
 
     return run_with_client(settings, run_state, work, orders=Access.NEW if resume is None else Access.EXISTING)
 

@@ -86,7 +86,7 @@ def ls(settings: Settings, states: tuple[str, ...]) -> int:
         found = await run.client.orders.list(states or None)
         run.screen.show(orders_table(found, datetime.now(UTC), run.state.journal_place), *map(order_document, found))
 
-    return _run_with_journal(settings, RunState(), work, only_prints=True)
+    return _run(settings, work, only_prints=True)
 
 
 @orders.command(epilog=EXIT_CODES)
@@ -107,7 +107,7 @@ def show(settings: Settings, order_id: str, with_request: bool) -> int:
         order = await run.get_order(order_id)
         run.screen.show(order_facts(order, with_request=with_request), order_document(order, with_request=with_request))
 
-    return _run_with_journal(settings, RunState(order_id=order_id), work, only_prints=True)
+    return _run(settings, work, order_id, only_prints=True)
 
 
 @orders.command(epilog=EXIT_CODES)
@@ -128,7 +128,7 @@ def resume(settings: Settings, order_id: str, validate: bool) -> int:
         receipt = await run.resume_create(validate=validate)
         run.screen.show(receipt.task_id, receipt_document(receipt))
 
-    return _run_with_journal(settings, RunState(order_id=order_id), work)
+    return _run(settings, work, order_id)
 
 
 @orders.command(epilog=EXIT_CODES)
@@ -149,15 +149,7 @@ def resume(settings: Settings, order_id: str, validate: bool) -> int:
     help="Resend even if the service may have forgotten the key.",
 )
 @connection_options(orders=True)
-def resend(
-    settings: Settings,
-    order_id: str,
-    expect_attempt: int,
-    reason: str,
-    by: str,
-    is_sure: bool,
-    accept_duplicate_risk: bool,
-) -> int:
+def resend(settings: Settings, order_id: str, by: str, is_sure: bool, **decision: Any) -> int:
     """Resend the uncertain ORDER, at the risk of paying twice.
 
     Prints the task id. The same request is sent with the same Idempotency-Key, but the service may still create a
@@ -168,25 +160,16 @@ def resend(
       vidgen orders resend order-1187 --expect-attempt 1 --reason "no task yet"
     """
 
-    def check(run: CommandRun) -> Coroutine[Any, Any, None]:
-        return run.check_resendable(
-            expect_attempt=expect_attempt, reason=reason, accept_duplicate_risk=accept_duplicate_risk
-        )
+    async def work(run: CommandRun) -> None:
+        receipt = await run.resend(by=by, **decision)
+        run.screen.show(receipt.task_id, receipt_document(receipt))
 
     if not is_sure:
-        code = _run_with_journal(settings, RunState(order_id=order_id), check)
+        code = _run(settings, lambda run: run.check_resendable(**decision), order_id)
         if code:
             return code
         _ask(f"The service may have accepted order {order_id} already: a resend may be charged twice. Resend it?")
-
-    async def work(run: CommandRun) -> None:
-        await check(run)
-        receipt = await run.resend(
-            expect_attempt=expect_attempt, reason=reason, by=by, accept_duplicate_risk=accept_duplicate_risk
-        )
-        run.screen.show(receipt.task_id, receipt_document(receipt))
-
-    return _run_with_journal(settings, RunState(order_id=order_id), work)
+    return _run(settings, work, order_id)
 
 
 @orders.command(epilog=EXIT_CODES)
@@ -209,7 +192,7 @@ def adopt(settings: Settings, order_id: str, task_id: str, reason: str, by: str)
         receipt = await run.client.orders.adopt(order_id, task_id, reason=reason, by=by)
         run.screen.show(f"order {order_id}: task {receipt.task_id}", receipt_document(receipt))
 
-    return _run_with_journal(settings, RunState(order_id=order_id), work)
+    return _run(settings, work, order_id)
 
 
 @orders.command(epilog=EXIT_CODES)
@@ -242,18 +225,15 @@ def withdraw(settings: Settings, order_id: str, reason: str, by: str) -> int:
     return _close_order(settings, order_id, lambda run: run.client.orders.withdraw(order_id, reason, by=by))
 
 
-def _run_with_journal(
+def _run(
     settings: Settings,
-    run_state: RunState,
     work: Callable[[CommandRun], Coroutine[Any, Any, None]],
+    order_id: str | None = None,
     *,
     only_prints: bool = False,
 ) -> int:
-    async def run_work(run: CommandRun) -> None:
-        run_state.stage = Stage.JOURNAL
-        await work(run)
-
-    return run_with_client(settings, run_state, run_work, orders=Access.EXISTING, only_prints=only_prints)
+    run_state = RunState(stage=Stage.JOURNAL, order_id=order_id)
+    return run_with_client(settings, run_state, work, orders=Access.EXISTING, only_prints=only_prints)
 
 
 def _close_order(settings: Settings, order_id: str, close: Callable[[CommandRun], Coroutine[Any, Any, Order]]) -> int:
@@ -262,7 +242,7 @@ def _close_order(settings: Settings, order_id: str, close: Callable[[CommandRun]
         order = await close(run)
         run.screen.show(f"order {order_id}: {order.state}", order_document(order))
 
-    return _run_with_journal(settings, RunState(order_id=order_id), work)
+    return _run(settings, work, order_id)
 
 
 def _ask(question: str) -> None:

@@ -146,7 +146,7 @@ def download(settings: Settings, task_id: str, output: str, force: bool) -> int:
         await target.check()
         run.state.stage = Stage.QUERY
         task = await run.client.videos.get(task_id)
-        run_state.update_task(task)
+        run_state.status = task.status
         await run.save(task, target)
 
     return run_with_client(settings, run_state, work)
