@@ -261,10 +261,10 @@ def test_a_closed_output_pipe_is_not_reported_as_a_bug():
 
 def test_an_interrupted_watch_reports_the_unfinished_tasks_and_how_to_resume():
     for watched, text in (
-        (WatchResult(0, 1, ["a"]), "The task may still be running; an interruption does not stop it."),
-        (WatchResult(0, 2, ["a"]), "The 2 tasks may still be running; an interruption does not stop them."),
-        (WatchResult(1, 2, ["a"]), "1 of the 2 tasks may still be running; an interruption does not stop it."),
-        (WatchResult(7, 9, ["a"]), "2 of the 9 tasks may still be running; an interruption does not stop them."),
+        (WatchResult(0, 1, ["a"]), "1 of 1 tasks may still be running; an interruption does not stop them."),
+        (WatchResult(0, 2, ["a"]), "2 of 2 tasks may still be running; an interruption does not stop them."),
+        (WatchResult(1, 2, ["a"]), "1 of 2 tasks may still be running; an interruption does not stop them."),
+        (WatchResult(7, 9, ["a"]), "2 of 9 tasks may still be running; an interruption does not stop them."),
     ):
         report = interrupt_report(
             RunState(stage=Stage.WATCH, watch_result=watched, options=("--journal",)), "Interrupted"
@@ -277,7 +277,7 @@ def test_a_watch_of_many_tasks_is_resumed_by_the_same_command():
     run_state = RunState(stage=Stage.WATCH, watch_result=WatchResult(0, 5000, [str(n) for n in range(5000)]))
     report = interrupt_report(run_state, "Interrupted")
     assert report.text.endswith(
-        "The 5,000 tasks may still be running; an interruption does not stop them. The same command resumes the watch."
+        "5,000 of 5,000 tasks may still be running; an interruption does not stop them. The same command resumes the watch."
     )
     assert report.commands == ()
 

@@ -210,7 +210,7 @@ def test_an_interrupted_watch_reports_unfinished_tasks_and_how_to_resume(here, s
     first, second = order(), order()
     code, _, err = here("watch", first, second, "--poll-interval", "0.05", when={f"{second} queued": interrupt})
     assert code == 130
-    assert "The 2 tasks may still be running; an interruption does not stop them. To resume the watch:" in err
+    assert "2 of 2 tasks may still be running; an interruption does not stop them. To resume the watch:" in err
     assert f"vidgen watch {first} {second} --poll-interval 0.05" in err
 
 

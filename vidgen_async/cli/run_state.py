@@ -8,17 +8,7 @@ from typing import TYPE_CHECKING
 
 from attrs import define, frozen
 
-from vidgen_async.errors import (
-    ClientStateError,
-    InvalidRequestError,
-    JournalError,
-    NotSentError,
-    OrderConflictError,
-    OrderStateError,
-    ReceiptNotStoredError,
-    RejectedError,
-    UncertainCreateError,
-)
+from vidgen_async import errors
 from vidgen_async.types.orders import Attempt, Order, OrderState, sending_until
 
 if TYPE_CHECKING:
@@ -63,8 +53,14 @@ class WatchResult:
 
 
 #: Outcomes of a create that prove that the order created nothing, and those that prove it for this run alone.
-_NOTHING_CREATED = (NotSentError, RejectedError)
-_NOTHING_CREATED_HERE = (OrderConflictError, OrderStateError, InvalidRequestError, JournalError, ClientStateError)
+_NOTHING_CREATED = (errors.NotSentError, errors.RejectedError)
+_NOTHING_CREATED_HERE = (
+    errors.OrderConflictError,
+    errors.OrderStateError,
+    errors.InvalidRequestError,
+    errors.JournalError,
+    errors.ClientStateError,
+)
 
 
 @define(kw_only=True)
@@ -110,6 +106,11 @@ class RunState:
         known."""
         return sending_until(self.attempts)
 
+    @property
+    def is_creating(self) -> bool:
+        """Whether the create is still under way."""
+        return self.stage is Stage.CREATE and self.creating is not None and not self.creating.done()
+
     def set_task(self, task_id: str) -> None:
         self.charge, self.task_id = Charge.TASK_EXISTS, task_id
 
@@ -135,12 +136,12 @@ class RunState:
         error = self.creating.exception()
         if error is None:
             self.set_task(self.creating.result().task_id)
-        elif isinstance(error, ReceiptNotStoredError):
+        elif isinstance(error, errors.ReceiptNotStoredError):
             self.set_task(error.task_id)
             self.is_durable = False
         elif isinstance(error, _NOTHING_CREATED):
             self.charge = Charge.NOTHING_ORDERED
         elif isinstance(error, _NOTHING_CREATED_HERE):
             self.charge = self.charge_before
-        elif isinstance(error, UncertainCreateError) and error.attempts:
+        elif isinstance(error, errors.UncertainCreateError) and error.attempts:
             self.attempts = error.attempts
