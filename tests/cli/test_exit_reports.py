@@ -277,7 +277,8 @@ def test_a_watch_of_many_tasks_is_resumed_by_the_same_command():
     run_state = RunState(stage=Stage.WATCH, watch_result=WatchResult(0, 5000, [str(n) for n in range(5000)]))
     report = interrupt_report(run_state, "Interrupted")
     assert report.text.endswith(
-        "5,000 of 5,000 tasks may still be running; an interruption does not stop them. The same command resumes the watch."
+        "5,000 of 5,000 tasks may still be running; an interruption does not stop them. "
+        "The same command resumes the watch."
     )
     assert report.commands == ()
 
@@ -285,11 +286,6 @@ def test_a_watch_of_many_tasks_is_resumed_by_the_same_command():
 def test_an_interruption_after_all_tasks_finished_has_no_next_command():
     report = interrupt_report(RunState(stage=Stage.WATCH, watch_result=WatchResult(2, 2, ())), "Interrupted")
     assert report.text == "Interrupted while watching the tasks. All tasks were finished."
-
-
-def test_an_interrupted_wait_for_several_tasks_does_not_stop_them():
-    report = interrupt_report(RunState(stage=Stage.WATCH), "Interrupted")
-    assert report.text == "Interrupted while watching the tasks. An interruption does not stop the tasks."
 
 
 def test_a_task_is_reported_as_running_only_if_its_last_poll_showed_that():

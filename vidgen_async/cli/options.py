@@ -74,14 +74,8 @@ no_validate_option = click.option(
 
 
 def connection_options(*, orders: bool = False, stored_tasks: bool = False, polling: bool = False) -> Callable[[F], F]:
-    """Add the options for the connection to the service; the command gets them as one ``settings``.
-
-    Args:
-        orders: Add the options for the journal.
-        stored_tasks: The journal is read for its unfinished tasks: ``settings.journal`` is None without the option, and
-            empty for the default journal.
-        polling: Add the options for polling.
-    """
+    """Add the options for the connection to the service, and for the journal (``orders``, or ``stored_tasks`` for the
+    command that reads the unfinished tasks in it) and ``polling``; the command gets them as one ``settings``."""
 
     def decorate(command: F) -> F:
         @functools.wraps(command)
@@ -123,57 +117,31 @@ def check_image(text: str) -> str:
     return text
 
 
+def repeatable_option(*names: str, help: str, **more: Any) -> Option[Any]:  # noqa: A002 - as click names it
+    """An option that may be given several times."""
+    return click.option(*names, multiple=True, help=f"{help} May be repeated.", **more)
+
+
 _REQUEST: Sequence[Option[Any]] = (
     click.argument("prompt", required=False),
     click.option("--prompt-file", metavar="FILE", help="Read the prompt from FILE; - reads stdin, also as PROMPT."),
-    click.option(
-        "--image",
-        "images",
-        type=check_image,
-        multiple=True,
-        metavar="FILE|URL",
-        help="A reference image: a file to upload, or a public URL. May be repeated.",
+    repeatable_option(
+        "--image", "images", type=check_image, metavar="FILE|URL", help="A reference image to upload, or a public URL."
     ),
-    click.option(
-        "--image-id",
-        "image_ids",
-        multiple=True,
-        metavar="ID",
-        help="The id of an uploaded image (vidgen upload). May be repeated.",
-    ),
-    click.option(
-        "--video-url",
-        "video_urls",
-        multiple=True,
-        metavar="URL",
-        help="A public URL of a reference video. May be repeated.",
-    ),
-    click.option(
-        "--audio-url",
-        "audio_urls",
-        multiple=True,
-        metavar="URL",
-        help="A public URL of reference audio. May be repeated.",
-    ),
+    repeatable_option("--image-id", "image_ids", metavar="ID", help="The id of an uploaded image (vidgen upload)."),
+    repeatable_option("--video-url", "video_urls", metavar="URL", help="A public URL of a reference video."),
+    repeatable_option("--audio-url", "audio_urls", metavar="URL", help="A public URL of reference audio."),
     click.option(
         "--model", metavar="ID", help="A model ID (vidgen models). Required if several models fit the request."
     ),
     click.option(
-        "--duration",
-        type=click.IntRange(min=1),
-        metavar="S",
-        help="Duration in seconds; vidgen models lists the allowed ones.",
+        "--duration", type=click.IntRange(min=1), metavar="S", help="Seconds; vidgen models lists the allowed ones."
     ),
     click.option("--ratio", type=click.Choice(RATIOS), help="Aspect ratio, width to height."),
     click.option("--resolution", metavar="R", help="A resolution of the model, such as 720p."),
     click.option("--mode", metavar="M", help="A mode of the model; the service does not document the names."),
-    click.option(
-        "--field",
-        "fields",
-        type=read_field,
-        multiple=True,
-        metavar="NAME=JSON",
-        help="A request field that has no option. May be repeated.",
+    repeatable_option(
+        "--field", "fields", type=read_field, metavar="NAME=JSON", help="A request field that has no option."
     ),
 )
 _REQUEST_NAMES = ("prompt_file", *fields_dict(RequestOptions))

@@ -30,15 +30,8 @@ KEY_VARIABLE = "VIDGEN_SANDBOX_KEY"
 async def serve(
     options: Mapping[str, Any], faults: Sequence[str], run_state: RunState, screen: Screen, *, is_json: bool
 ) -> None:
-    """Run until cancelled. The variables to export go to stdout, everything else to stderr.
-
-    Args:
-        options: Arguments of ``Sandbox``.
-        faults: The faults to inject, not parsed yet.
-        run_state: The state of the run.
-        screen: Shows the log.
-        is_json: Print the addresses as a JSON document.
-    """
+    """Run until cancelled. The variables to export go to stdout, everything else to stderr. ``options`` are arguments
+    of ``Sandbox``, and ``faults`` are not parsed yet."""
     log = SandboxLog(lambda line: screen.print_fact("request" if is_json else time.strftime("%H:%M:%S"), line))
     async with AsyncExitStack() as stack:
         sandbox = await _open_sandbox(stack, options, faults, log)

@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from vidgen_async.cli.command_runner import run_command
-from vidgen_async.cli.options import JSON_HELP
+from vidgen_async.cli.options import JSON_HELP, repeatable_option
 from vidgen_async.cli.run_state import RunState
 from vidgen_async.cli.sandbox_runner import serve
 from vidgen_async.cli.terminal.exit_reports import EXIT_CODES
@@ -14,6 +14,7 @@ from vidgen_async.cli.terminal.status_display import make_screen
 
 PORT = click.IntRange(0, 65535)
 SECONDS = click.FloatRange(min=0)
+COUNT = click.IntRange(min=0)
 DEFAULT_BALANCE = 100_000
 
 
@@ -30,43 +31,29 @@ def read_account(text: str) -> tuple[str, int]:
 @click.option("--port", type=PORT, default=0, help="Port of the service. Default: a free one.")
 @click.option("--links-port", type=PORT, default=0, help="Port of signed links. Default: a free one.")
 @click.option(
-    "--speed",
-    type=SECONDS,
-    default=1.0,
-    help="Speed of the sandbox clock: sandbox seconds per real second; 0 stops it.",
+    "--speed", type=SECONDS, default=1.0, help="Sandbox seconds per real second. Default: 1; 0 stops the clock."
 )
 @click.option(
-    "--balance",
-    type=click.IntRange(min=0),
-    default=DEFAULT_BALANCE,
-    show_default=True,
-    help="Initial credits of the first account.",
+    "--balance", type=COUNT, default=DEFAULT_BALANCE, show_default=True, help="Initial credits of the first account."
 )
-@click.option(
-    "--account",
-    "accounts",
-    type=read_account,
-    multiple=True,
-    metavar="NAME[=CREDITS]",
-    help="An additional account with its own key. May be repeated.",
+@repeatable_option(
+    "--account", "accounts", type=read_account, metavar="NAME[=CREDITS]", help="An additional account with its own key."
 )
 @click.option("--state", metavar="PATH", help="File or directory that stores the state for later runs.")
 @click.option("--queued-for", type=SECONDS, default=1.0, show_default=True, help="Seconds for which a task is queued.")
 @click.option("--running-for", type=SECONDS, default=3.0, show_default=True, help="Seconds for which a task then runs.")
 @click.option(
     "--submission-limit",
-    type=click.IntRange(min=0),
+    type=COUNT,
     default=100,
     show_default=True,
     help="Creates per account in 60 seconds; more are rejected with 429.",
 )
-@click.option(
+@repeatable_option(
     "--fault",
     "faults",
-    multiple=True,
     metavar="OP=NAME[,ARG=VALUE…][:TIMES]",
-    help="Inject a fault into the next request of an operation (* for any), the next TIMES requests, or always. May be "
-    "repeated.",
+    help="Inject a fault into the next request of an operation (* for any), the next TIMES requests, or always.",
 )
 @click.option("--json", "is_json", is_flag=True, help=JSON_HELP)
 @click.option("--debug", "is_debug", envvar="VIDGEN_DEBUG", is_flag=True, help="Show tracebacks.")

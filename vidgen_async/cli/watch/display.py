@@ -41,14 +41,7 @@ async def watch(
     clock: Clock | None = None,
 ) -> None:
     """Show every change until all tasks are finished: in a live view where ``is_live`` and the terminal can show it,
-    else as lines.
-
-    Args:
-        run: The run of the command.
-        orders: The task ids, each with its order id where that is known.
-        updates: The queue that the client's ``on_update`` fills.
-        is_live: Whether results go to a terminal.
-        clock: The client's clock.
+    else as lines. ``orders`` are the task ids, each with its order id where that is known.
 
     Raises:
         TasksFailedError: Some tasks failed, or could not be watched to their end.
