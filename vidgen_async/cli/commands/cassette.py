@@ -13,14 +13,13 @@ from typing import Any, TypeVar
 import click
 from attrs import evolve
 
-from vidgen_async.cassette import Document, Interaction, load
+from vidgen_async.cassette import Interaction, load
 from vidgen_async.cassette import recover as read_part
 from vidgen_async.cassette.checks import cassettes_here, check_cassette, orphans
 from vidgen_async.cli.cassette_files import find_cassettes, folders_of, get_interaction, publish, refuse_to_replace
 from vidgen_async.cli.options import JSON_HELP, OrderedGroup
 from vidgen_async.cli.run_state import RunState
 from vidgen_async.cli.terminal.cassette_views import (
-    ListedCassette,
     body_texts,
     cassette_document,
     cassettes_table,
@@ -112,15 +111,14 @@ def ls(paths: tuple[Path, ...], is_json: bool, is_debug: bool) -> int:
 
     def work(screen: Screen) -> CassetteExit:
         found, errors = find_cassettes(paths) if paths else (cassettes_here(Path()), [])
-        listed: list[ListedCassette] = []
+        listed = []
         for path in found:
             try:
-                listed.append(ListedCassette(path, load(path)))
+                listed.append(cassette_document(path, load(path)))
             except CassetteError as error:
                 errors.append(error)
         if listed or not errors:
-            table = cassettes_table(listed, "in this directory or in directories named cassettes")
-            screen.show(table, *map(cassette_document, listed))
+            screen.show(cassettes_table(listed), *listed)
         return _show_errors(screen, errors) or CassetteExit.OK
 
     return _run(work, is_json=is_json, is_debug=is_debug)
@@ -153,7 +151,11 @@ def show(path: Path, n: int | None, with_bodies: bool, is_json: bool, is_debug: 
             screen.show(interactions_table(document))
         else:
             for at, one in enumerate(chosen):
-                _show_interaction(screen, document, one, with_bodies=with_bodies, is_first=at == 0)
+                if at:
+                    click.echo()
+                screen.show(interaction_facts(document, one))
+                if with_bodies:
+                    _show_bodies(screen, one)
         return CassetteExit.OK
 
     return _run(work, is_json=is_json, is_debug=is_debug)
@@ -233,14 +235,8 @@ def recover(part: Path, output: Path | None, force: bool, is_json: bool, is_debu
     return _run(work, is_json=is_json, is_debug=is_debug)
 
 
-def _show_interaction(
-    screen: Screen, document: Document, one: Interaction, *, with_bodies: bool, is_first: bool
-) -> None:
-    """Show one interaction, after an empty line unless it is the first."""
-    if not is_first:
-        click.echo()
-    screen.show(interaction_facts(document, one))
-    for name, text in body_texts(one) if with_bodies else ():
+def _show_bodies(screen: Screen, one: Interaction) -> None:
+    for name, text in body_texts(one):
         screen.show(f"{name}:")
         for line in text.splitlines():
             click.echo(f"  {' ' * (len(line) - len(line.lstrip(' ')))}{clean(line)}")
