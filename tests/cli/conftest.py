@@ -27,6 +27,7 @@ from vidgen_async.cli.app import run_app
 from vidgen_async.cli.command_runner import SIGNALS
 from vidgen_async.cli.terminal.exit_reports import Report
 from vidgen_async.cli.terminal.result_output import Document, View, plain_lines
+from vidgen_async.cli.terminal.standard_streams import guarded_streams
 from vidgen_async.cli.terminal.status_display import Screen
 from vidgen_async.sandbox import Failure, Fault, ReceivedCreate, Sandbox, SandboxTask, outcome_by_prompt
 from vidgen_async.sandbox.media import render_cache
@@ -311,7 +312,8 @@ def run_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., i
             patch.setattr(sys, "argv", ["vidgen", *arguments])
             for name, stream in (("stdin", stdin), ("stdout", stdout), ("stderr", stderr)):
                 patch.setattr(sys, name, stream)
-            return run_app()
+            with guarded_streams():
+                return run_app()
 
     return run
 

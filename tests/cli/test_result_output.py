@@ -9,7 +9,6 @@ from vidgen_async.cli.terminal.formatting import age, limit, span
 from vidgen_async.cli.terminal.result_output import (
     Facts,
     Table,
-    columns,
     facts_of,
     plain_lines,
     show_on_terminal,
@@ -17,9 +16,10 @@ from vidgen_async.cli.terminal.result_output import (
 )
 
 TABLE = Table(
-    columns=columns(
-        "model", "name", "memberPoints", "cause", numbers=("memberPoints",), long=("cause",), optional=("name",)
-    ),
+    names=("model", "name", "memberPoints", "cause"),
+    numbers=("memberPoints",),
+    long=("cause",),
+    optional=("name",),
     rows=(
         ("first", "The first", "5", "it was too dark to see anything at all"),
         ("second\x1b[2J", "", "1000", ""),
@@ -74,7 +74,7 @@ def test_a_very_narrow_terminal_shows_each_row_as_a_paragraph():
 
 
 def test_a_table_without_rows_shows_its_empty_text():
-    empty = Table(columns=TABLE.columns, rows=(), empty="nothing here")
+    empty = Table(names=TABLE.names, rows=(), empty="nothing here")
     assert plain_lines(empty) == on_a_terminal(empty, 80) == ["nothing here"]
 
 

@@ -157,7 +157,7 @@ def test_a_guarded_stream_raises_only_if_it_is_strict():
 
 def test_the_streams_are_restored():
     before = sys.stdin, sys.stdout, sys.stderr
-    with guarded_streams(), guarded_streams():
+    with guarded_streams():
         assert isinstance(sys.stdout, GuardedStream)
     assert (sys.stdin, sys.stdout, sys.stderr) == before
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from attrs import evolve
 
-from vidgen_async.cassette import Document, Interaction, RecoveredRecording, load
+from vidgen_async.cassette import Interaction, RecoveredRecording, load
 from vidgen_async.cassette.body_decoding import BLOBS
 from vidgen_async.cassette.body_encoding import Blob
-from vidgen_async.cassette.checks import blob_names, cassettes_below, folders_below, is_cassette
+from vidgen_async.cassette.checks import blob_names, cassettes_below, is_cassette
 from vidgen_async.cassette.secret_scan import refuse_secrets
 from vidgen_async.cassette.storage import store
 from vidgen_async.errors import CassetteError, CassetteInvalidError, CassetteNotFoundError
@@ -36,20 +36,6 @@ def _cassettes_at(path: Path) -> list[Path]:
     if not path.is_file() or not is_cassette(path):
         load(path)  # raises the error that describes the file
     return [path]
-
-
-def folders_of(path: Path) -> list[Path]:
-    """The directories that contain the cassettes of a path."""
-    return folders_below(path) if path.is_dir() else [path.parent]
-
-
-def get_interaction(path: Path, document: Document, n: int) -> Interaction:
-    """Return the interaction with this number; CassetteError if there is none."""
-    for interaction in document.interactions:
-        if interaction.n == n:
-            return interaction
-    count = len(document.interactions)
-    raise CassetteError(f"there is no interaction {n} in {path}, which has {count}")
 
 
 def refuse_to_replace(recovered: RecoveredRecording) -> None:

@@ -144,7 +144,7 @@ _REQUEST: Sequence[Option[Any]] = (
         "--field", "fields", type=read_field, metavar="NAME=JSON", help="A request field that has no option."
     ),
 )
-_REQUEST_NAMES = ("prompt_file", *fields_dict(RequestOptions))
+REQUEST_NAMES = ("prompt_file", *fields_dict(RequestOptions))
 
 
 def request_arguments(function: F) -> F:
@@ -153,7 +153,7 @@ def request_arguments(function: F) -> F:
 
     @functools.wraps(function)
     def with_request_options(**values: Any) -> Any:
-        fields = {name: values.pop(name) for name in _REQUEST_NAMES}
+        fields = {name: values.pop(name) for name in REQUEST_NAMES}
         is_resumed = values.get("resume") is not None
         return function(request_options=None if is_resumed else _request_options(**fields), **values)
 

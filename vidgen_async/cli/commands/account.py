@@ -13,7 +13,7 @@ from vidgen_async.cli.service_connection import Settings
 from vidgen_async.cli.terminal.exit_reports import EXIT_CODES
 from vidgen_async.cli.terminal.formatting import limit, span
 from vidgen_async.cli.terminal.json_documents import account_document, asset_document, model_document
-from vidgen_async.cli.terminal.result_output import Facts, Table, columns, facts_of
+from vidgen_async.cli.terminal.result_output import Facts, Table, facts_of
 from vidgen_async.errors import InvalidRequestError
 from vidgen_async.service.validation import MIN_IMAGES, problem_of_model
 from vidgen_async.types.resources import Catalog, CatalogModel
@@ -101,7 +101,9 @@ def models_table(models: Sequence[CatalogModel], hidden: int, *, with_all: bool)
     names = ("model", "name", *usable, "seconds", "resolution", "images", "audios", "videos", *extras)
     cells = [_cells(model) for model in models]
     return Table(
-        columns=columns(*names, numbers=("images", "audios", "videos", *extras), optional=("name",)),
+        names=names,
+        numbers=("images", "audios", "videos", *extras),
+        optional=("name",),
         rows=tuple(tuple(row.get(name, "—") for name in names) for row in cells),
         empty=f"no model is available; --all lists {hidden} unavailable ones" if hidden else "the catalog is empty",
         notes=(f"{hidden} more are unavailable; --all lists them too.",) if hidden else (),

@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,8 +16,8 @@ from attrs import evolve
 
 from vidgen_async.cassette import Interaction, load
 from vidgen_async.cassette import recover as read_part
-from vidgen_async.cassette.checks import cassettes_here, check_cassette, orphans
-from vidgen_async.cli.cassette_files import find_cassettes, folders_of, get_interaction, publish, refuse_to_replace
+from vidgen_async.cassette.checks import cassettes_here, check_cassette, folders_below, orphans
+from vidgen_async.cli.cassette_files import find_cassettes, publish, refuse_to_replace
 from vidgen_async.cli.options import JSON_HELP, OrderedGroup
 from vidgen_async.cli.run_state import RunState
 from vidgen_async.cli.terminal.cassette_views import (
@@ -144,7 +145,10 @@ def show(path: Path, n: int | None, with_bodies: bool, is_json: bool, is_debug: 
 
     def work(screen: Screen) -> CassetteExit:
         document = load(path)
-        chosen = document.interactions if n is None else (get_interaction(path, document, n),)
+        chosen = [one for one in document.interactions if n in (None, one.n)]
+        if n is not None and not chosen:
+            count = len(document.interactions)
+            raise CassetteError(f"there is no interaction {n} in {path}, which has {count}")
         if is_json:
             screen.show("", *(interaction_document(path, one, with_bodies=with_bodies) for one in chosen))
         elif n is None and not with_bodies:
@@ -184,7 +188,8 @@ def check(paths: tuple[Path, ...], with_orphans: bool, max_age: timedelta | None
         now = datetime.now(UTC)
         problems = [problem for path in found for problem in check_cassette(path, now=now, max_age=max_age)]
         if with_orphans:
-            problems += orphans(folder for path in paths if path.exists() for folder in folders_of(path))
+            folders = [folders_below(path) if path.is_dir() else [path.parent] for path in paths if path.exists()]
+            problems += orphans(chain(*folders))
         if problems or not errors:
             screen.show(problems_table(problems, len(found)), *map(problem_document, problems))
         return _show_errors(screen, errors) or (CassetteExit.PROBLEMS if problems else CassetteExit.OK)

@@ -10,6 +10,7 @@ from vidgen_async.cli.command_runner import run_with_client
 from vidgen_async.cli.commands.account import model_facts
 from vidgen_async.cli.operations import CommandRun, Target
 from vidgen_async.cli.options import (
+    REQUEST_NAMES,
     connection_options,
     force_option,
     no_validate_option,
@@ -54,7 +55,7 @@ def create(
       vidgen create "…" --model vendorh3 --image hero.png --check
       vidgen wait "$(vidgen create "…" --model gen-2.0)" -o boat.mp4
     """
-    run_state = RunState(order_id=_named(order_id), has_given_order_id=order_id is not None)
+    run_state = RunState(order_id=order_id or str(uuid.uuid4()), has_given_order_id=order_id is not None)
 
     async def work(run: CommandRun) -> None:
         receipt = await run.create(request_options, validate=validate)
@@ -104,7 +105,7 @@ def generate(
     """
     target = Target(path=Path(output), may_replace=force)
     run_state = RunState(
-        order_id=_named(order_id if resume is None else resume),
+        order_id=resume or order_id or str(uuid.uuid4()),
         has_given_order_id=resume is not None or order_id is not None,
         output=output,
         options=(*(("--force",) if force else ()), *(() if validate else ("--no-validate",))),
@@ -122,10 +123,6 @@ def generate(
         await run.wait_and_save(receipt, target)
 
     return run_with_client(settings, run_state, work, orders=Access.NEW if resume is None else Access.EXISTING)
-
-
-def _named(order_id: str | None) -> str:
-    return str(uuid.uuid4()) if order_id is None else order_id
 
 
 async def _check(run: CommandRun, request_options: RequestOptions) -> None:
@@ -149,14 +146,11 @@ async def _check(run: CommandRun, request_options: RequestOptions) -> None:
 def _refuse_request_options() -> None:
     """Refuse the options of a new request with --resume, which uses the stored one."""
     context = click.get_current_context()
-    resuming = {"output", "force", "resume", "base_url", "journal", "account", "poll_interval", "timeout"}
-    resuming |= {"is_json", "is_debug", "validate"}
     given = [
         parameter.human_readable_name if isinstance(parameter, click.Argument) else parameter.opts[0]
         for parameter in context.command.params
-        if parameter.name not in resuming
-        and parameter.name is not None
-        and context.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE
+        if parameter.name in (*REQUEST_NAMES, "order_id", "is_sandbox")
+        and context.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE
     ]
     if given:
         raise click.UsageError(f"--resume uses the stored request: leave out {', '.join(given)}.")

@@ -14,19 +14,10 @@ from vidgen_async.cli.options import OrderedGroup, connection_options, no_valida
 from vidgen_async.cli.order_id_completion import order_ids
 from vidgen_async.cli.run_state import RunState, Stage
 from vidgen_async.cli.service_connection import Access, Settings
-from vidgen_async.cli.terminal.exit_reports import EXIT_CODES, Exit
+from vidgen_async.cli.terminal.exit_reports import EXIT_CODES
 from vidgen_async.cli.terminal.json_documents import order_document, receipt_document
 from vidgen_async.cli.terminal.order_views import order_facts, orders_table
 from vidgen_async.types.orders import Order, OrderState
-
-
-class NotDecidedError(click.ClickException):
-    """The user answered no."""
-
-    exit_code = Exit.USAGE
-
-    def __init__(self) -> None:
-        super().__init__("the order was not resent")
 
 
 @click.group(cls=OrderedGroup, epilog=EXIT_CODES)
@@ -249,4 +240,4 @@ def _ask(question: str) -> None:
     if not sys.stdin.isatty():
         raise click.UsageError(f"{question} stdin is not a terminal: confirm with --yes.")
     if not click.confirm(question, err=True):
-        raise NotDecidedError
+        raise click.UsageError("the order was not resent")

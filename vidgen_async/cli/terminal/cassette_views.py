@@ -13,7 +13,7 @@ from vidgen_async.cassette.checks import Problem, blob_names
 from vidgen_async.cli.terminal.formatting import moment, seconds, size
 from vidgen_async.cli.terminal.json_documents import pick
 from vidgen_async.cli.terminal.result_output import Document as JsonDocument
-from vidgen_async.cli.terminal.result_output import Facts, Table, columns, facts_of
+from vidgen_async.cli.terminal.result_output import Facts, Table, facts_of
 
 CREATE = "videos.create"
 
@@ -37,7 +37,9 @@ def cassettes_table(found: Sequence[JsonDocument]) -> Table:
     """A row for each cassette, from its document."""
     names = ("cassette", "recorded (UTC)", "interactions", "creates", "failures", "size")
     return Table(
-        columns=columns(*names, numbers=names[2:], long=("cassette",)),
+        names=names,
+        numbers=names[2:],
+        long=("cassette",),
         rows=tuple(
             (
                 one["path"],
@@ -56,10 +58,12 @@ def cassettes_table(found: Sequence[JsonDocument]) -> Table:
 
 def interactions_table(document: Document) -> Table:
     """A row for each interaction."""
-    names = ("n", "op", "method", "path", "outcome", "at")
     base_url = document.meta.base_url
     return Table(
-        columns=columns(*names, numbers=("n", "at"), long=("path", "outcome"), optional=("op",)),
+        names=("n", "op", "method", "path", "outcome", "at"),
+        numbers=("n", "at"),
+        long=("path", "outcome"),
+        optional=("op",),
         rows=tuple(
             (
                 *(str(one.n), one.op, one.request.method),
@@ -160,7 +164,8 @@ def _body(body: dict[str, Any] | None) -> str:
 def problems_table(problems: Sequence[Problem], count: int) -> Table:
     """A row for each problem; ``count`` cassettes were checked."""
     return Table(
-        columns=columns("file", "problem", "where", "what", long=("file", "where", "what")),
+        names=("file", "problem", "where", "what"),
+        long=("file", "where", "what"),
         rows=tuple((str(one.path), str(one.kind), one.where or "—", one.message) for one in problems),
         empty=f"{counted(count, 'cassette')} checked, no problems found",
     )

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from vidgen_async.cli.terminal.formatting import age, moment
-from vidgen_async.cli.terminal.result_output import Facts, Table, columns, facts_of
+from vidgen_async.cli.terminal.result_output import Facts, Table, facts_of
 from vidgen_async.types.orders import Attempt, Evidence, Order, OrderState, TaskResult
 
 
@@ -23,9 +23,9 @@ def orders_table(found: Sequence[Order], now: datetime, journal_place: str) -> T
         for order in found
     )
     return Table(
-        columns=columns(
-            "order", "state", "age", "attempts", "task", "cause", numbers=("age", "attempts"), long=("cause",)
-        ),
+        names=("order", "state", "age", "attempts", "task", "cause"),
+        numbers=("age", "attempts"),
+        long=("cause",),
         rows=rows,
         empty=f"there is no such order {journal_place}",
     )

@@ -115,8 +115,7 @@ def summary(progress: WatchProgress, duration: float) -> View:
     more = len(progress.failed) - len(rows)
     notes = (f"… and {more:,} more that failed; the same command with --json lists them all",) if more else ()
     names = ("task", *(("order",) if has_orders else ()), "state", "reason")
-    columns = result_output.columns(*names, long=("reason",))
-    return result_output.Table(columns=columns, rows=rows, notes=(*notes, count))
+    return result_output.Table(names=names, rows=rows, long=("reason",), notes=(*notes, count))
 
 
 def _line(text: str | Text, style: str = "") -> Text:
