@@ -126,9 +126,7 @@ def test_commands_contain_no_words_that_a_shell_would_run():
         report = interrupt_report(make_state(charge, Stage.CREATE, **more), "Interrupted")
         assert len(report.notes) == len(report.commands) > 0
         assert all("#" not in command for command in report.commands)
-        lines = report.lines()[1]
-        assert lines[0] == (f"{report.notes[0]}:", False)
-        assert lines[1] == (report.commands[0], True)
+        assert report.lines()[1:3] == (f"{report.notes[0]}:", report.commands[0])
 
 
 def test_an_order_id_that_begins_with_a_dash_is_still_an_argument():

@@ -119,7 +119,7 @@ class CommandSetup:
 
     def run(self, request_options: RequestOptions, target: Target) -> int:
         with accept_signals(*SIGNALS):
-            return run_command(lambda: self.generate(request_options, target), self.state, self.screen, is_debug=False)
+            return run_command(self.generate(request_options, target), self.state, self.screen, is_debug=False)
 
     @property
     def ops(self) -> list[str]:
@@ -265,7 +265,7 @@ def test_an_unexpected_error_is_a_paragraph(setup, target):
     async def breaks():
         raise ZeroDivisionError
 
-    assert run_command(breaks, setup.state, setup.screen, is_debug=False) == 1
+    assert run_command(breaks(), setup.state, setup.screen, is_debug=False) == 1
     assert "ZeroDivisionError" in setup.screen.report.text
 
 
@@ -355,7 +355,7 @@ def test_an_ignored_signal_stays_ignored(setup, which):
 
     before = signal.signal(which, signal.SIG_IGN)
     try:
-        assert run_command(work, setup.state, setup.screen, is_debug=False) == 0
+        assert run_command(work(), setup.state, setup.screen, is_debug=False) == 0
     finally:
         signal.signal(which, before)
 
@@ -384,8 +384,8 @@ def test_failed_polls_cause_one_warning_after_the_second_and_are_in_the_final_re
 
     setup.service.videos_get = no_connection
     assert setup.run(RequestOptions(prompt="p", model="m"), target) == 6
-    warnings = [line for line in setup.screen.lines if "polls of the task fail" in line]
-    assert warnings == ["warning: polls of the task fail (ConnectError); polling continues"]
+    warnings = [line for line in setup.screen.lines if "polls of task" in line]
+    assert warnings == ["warning: polls of task task_1 fail (ConnectError); polling continues"]
     assert "the state of task task_1 is unknown; the last poll failed with ConnectError" in setup.screen.report.text
     assert setup.ops.count("videos.get") > 2
 
@@ -401,7 +401,7 @@ def test_warnings_about_failed_polls_name_a_few_tasks(setup):
             report_failed_poll(f"task_{n}")
             report_failed_poll(f"task_{n}")
 
-    run_command(work, setup.state, setup.screen, is_debug=False)
+    run_command(work(), setup.state, setup.screen, is_debug=False)
     named = [f"warning: polls of task task_{n} fail (ConnectError); polling continues" for n in range(MAX_NAMED_TASKS)]
     rest = "warning: polls of more tasks fail (ConnectError); polling continues"
     assert setup.screen.lines == [*named, rest]
@@ -413,7 +413,7 @@ def test_failed_polls_cause_no_warnings_beside_the_live_view(setup):
         report_failed_poll("task_1")
         report_failed_poll("task_1")
 
-    run_command(work, setup.state, setup.screen, is_debug=False)
+    run_command(work(), setup.state, setup.screen, is_debug=False)
     assert setup.screen.lines == []
 
 
@@ -421,7 +421,7 @@ def test_warnings_of_the_sdk_are_shown(setup):
     async def work():
         logging.getLogger("vidgen_async.watcher").warning("an unknown state %r", "paused")
 
-    run_command(work, setup.state, setup.screen, is_debug=False)
+    run_command(work(), setup.state, setup.screen, is_debug=False)
     assert setup.screen.lines == ["warning: an unknown state 'paused'"]
 
 

@@ -59,11 +59,8 @@ def _content(one: Interaction) -> str:
 
 
 def publish(recovered: RecoveredRecording, part: Path) -> list[str]:
-    """Write the cassette and its missing blobs; return the names of the blobs that are lost.
-
-    Raises:
-        CassetteError: Nothing was written, usually because of a secret (CassetteSecretError).
-    """
+    """Write the cassette and its missing blobs, and return the names of those that are lost. CassetteError means that
+    nothing was written, usually because of a secret."""
     numbers = {one.n for one in recovered.document.interactions}
     if len(numbers) < len(recovered.document.interactions):
         raise CassetteError(f"{recovered.target} already has the interactions of {part}; nothing was written")

@@ -9,7 +9,7 @@ import time
 import traceback
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, TypeAlias
 
 from vidgen_async.cli.operations import CommandRun
 from vidgen_async.cli.run_state import RunState, Stage
@@ -29,10 +29,14 @@ if sys.platform != "win32":
     SIGNALS |= {signal.SIGHUP: "Hangup", signal.SIGQUIT: "Quit"}
 
 
+#: What a command does with an open client.
+Work: TypeAlias = Callable[[CommandRun], Coroutine[Any, Any, None]]
+
+
 def run_with_client(
     settings: Settings,
     run_state: RunState,
-    work: Callable[[CommandRun], Coroutine[Any, Any, None]],
+    work: Work,
     *,
     orders: Access = Access.NONE,
     on_update: OnUpdate | None = None,
@@ -53,17 +57,15 @@ def run_with_client(
         async with open_client(settings, run_state, screen, orders=orders, on_update=on_update) as client:
             await work(CommandRun(client, run_state, screen, settings.timeout, started_at))
 
-    return run_command(run, run_state, screen, is_debug=settings.is_debug)
+    return run_command(run(), run_state, screen, is_debug=settings.is_debug)
 
 
-def run_query(settings: Settings, work: Callable[[CommandRun], Coroutine[Any, Any, None]]) -> int:
+def run_query(settings: Settings, work: Work) -> int:
     """Run work that only reads from the service: it orders nothing and stores nothing on the disk."""
     return run_with_client(settings, RunState(stage=Stage.QUERY), work, only_prints=True)
 
 
-def run_command(
-    work: Callable[[], Coroutine[Any, Any, None]], run_state: RunState, screen: Screen, *, is_debug: bool
-) -> int:
+def run_command(work: Coroutine[Any, Any, None], run_state: RunState, screen: Screen, *, is_debug: bool) -> int:
     """Run the work, show how it ended, and return the exit code.
 
     SIGINT, SIGTERM, SIGHUP and SIGQUIT cancel the work, which closes the client: it waits for an order that is being
@@ -78,10 +80,8 @@ def run_command(
         return asyncio.run(_supervise(work, run_state, screen, is_debug=is_debug))
 
 
-async def _supervise(
-    work: Callable[[], Coroutine[Any, Any, None]], run_state: RunState, screen: Screen, *, is_debug: bool
-) -> int:
-    worker = asyncio.get_running_loop().create_task(work(), name="command")
+async def _supervise(work: Coroutine[Any, Any, None], run_state: RunState, screen: Screen, *, is_debug: bool) -> int:
+    worker = asyncio.get_running_loop().create_task(work, name="command")
     with _handle_signals(worker, run_state, screen) as interruption:
         await asyncio.wait({worker})
         await run_state.await_create()
@@ -207,8 +207,7 @@ class _FailedPollHandler(logging.Handler):
             count = self._failed[task_id] = self._failed.get(task_id, 0) + 1
             if count == 2 and self._named <= MAX_NAMED_TASKS and not self._run_state.shows_failed_polls:
                 self._named += 1
-                which = "the task" if task_id == self._run_state.task_id else f"task {task_id}"
-                which = which if self._named <= MAX_NAMED_TASKS else "more tasks"
+                which = f"task {task_id}" if self._named <= MAX_NAMED_TASKS else "more tasks"
                 self._screen.warn(f"polls of {which} fail ({self._run_state.last_poll_error}); polling continues")
 
 

@@ -16,13 +16,7 @@ from vidgen_async.cli.terminal.formatting import clean, moment, seconds, size
 from vidgen_async.cli.terminal.json_documents import task_document
 from vidgen_async.cli.terminal.status_display import Screen
 from vidgen_async.client import Client
-from vidgen_async.errors import (
-    AuthenticationError,
-    DownloadError,
-    OrderConflictError,
-    OrderStateError,
-    VidgenError,
-)
+from vidgen_async.errors import AuthenticationError, DownloadError, OrderConflictError, OrderStateError, VidgenError
 from vidgen_async.media.download import check_target
 from vidgen_async.orders import KEY_LIFETIME
 from vidgen_async.orders.error_messages import check_age, check_attempt, check_reason, wrong_state

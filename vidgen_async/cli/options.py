@@ -124,7 +124,6 @@ def repeatable_option(*names: str, help: str, **more: Any) -> Option[Any]:  # no
 
 _REQUEST: Sequence[Option[Any]] = (
     click.argument("prompt", required=False),
-    click.option("--prompt-file", metavar="FILE", help="Read the prompt from FILE; - reads stdin, also as PROMPT."),
     repeatable_option(
         "--image", "images", type=check_image, metavar="FILE|URL", help="A reference image to upload, or a public URL."
     ),
@@ -144,7 +143,7 @@ _REQUEST: Sequence[Option[Any]] = (
         "--field", "fields", type=read_field, metavar="NAME=JSON", help="A request field that has no option."
     ),
 )
-REQUEST_NAMES = ("prompt_file", *fields_dict(RequestOptions))
+REQUEST_NAMES = tuple(fields_dict(RequestOptions))
 
 
 def request_arguments(function: F) -> F:
@@ -160,26 +159,15 @@ def request_arguments(function: F) -> F:
     return _decorate(_REQUEST, cast("F", with_request_options))
 
 
-def _request_options(
-    prompt: str | None, prompt_file: str | None, fields: tuple[tuple[str, object], ...], **more: Any
-) -> RequestOptions:
-    if prompt is not None and prompt_file is not None:
-        raise click.UsageError("PROMPT and --prompt-file cannot be combined.")
-    if "-" in (prompt, prompt_file):
-        prompt = sys.stdin.read()
-    elif prompt_file is not None:
-        prompt = _read(Path(prompt_file))
+def _request_options(prompt: str | None, fields: tuple[tuple[str, object], ...], **more: Any) -> RequestOptions:
     if prompt is None:
-        raise click.UsageError("Missing argument 'PROMPT': a description of the video.")
+        raise click.UsageError("Missing argument 'PROMPT': a description of the video, or - to read it from stdin.")
+    if prompt == "-":
+        try:
+            prompt = sys.stdin.read()
+        except UnicodeDecodeError as error:
+            raise click.UsageError(f"cannot read the prompt from stdin: it is not {error.encoding} text") from error
     return RequestOptions(prompt=prompt.removesuffix("\n").removesuffix("\r"), fields=dict(fields), **more)
-
-
-def _read(file: Path) -> str:
-    try:
-        return file.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else error.strerror
-        raise click.UsageError(f"cannot read the prompt from {file}: {reason}") from error
 
 
 def _decorate(options: Sequence[Option[F]], function: F) -> F:

@@ -80,12 +80,9 @@ class RequestOptions:
 
 
 def choose_model(catalog: Catalog, options: RequestOptions, *, is_free: bool) -> str:
-    """The one usable model that fits the request. Where nothing is charged (the sandbox) and several fit, it is one
-    whose entry accepts the images and that creates the shortest video.
-
-    Raises:
-        InvalidRequestError: No model fits, or several do, so that the user has to choose a price; it lists them.
-    """
+    """The one usable model that fits the request. If several fit, InvalidRequestError lists them, so that the user
+    chooses a price; where nothing is charged (the sandbox) one is chosen whose entry accepts the images and that
+    creates the shortest video."""
     fitting = [model for model in catalog.usable if _fits(model, options)]
     problem = None
     if not fitting:

@@ -98,8 +98,7 @@ def _print_notes(sandbox: "Sandbox", options: Mapping[str, Any], screen: Screen)
 
     screen.print_fact("console", sandbox.console_url)
     screen.print_fact(
-        "control",
-        f"{sandbox.console_url}sandbox/ controls faults, the clock, accounts …; an unknown path lists all",
+        "control", f"{sandbox.console_url}sandbox/ controls faults, the clock, accounts …; an unknown path lists all"
     )
     if not is_loopback(options["host"]):
         screen.warn(

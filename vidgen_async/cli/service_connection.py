@@ -57,11 +57,9 @@ class Settings:
     @property
     def connection(self) -> tuple[str, ...]:
         """The options that later commands for the same orders have to repeat."""
-        return (
-            *(() if self.base_url is None else ("--base-url", self.base_url)),
-            *(() if self.account == DEFAULT_ACCOUNT else ("--account", self.account)),
-            *(() if self.journal is None else ("--journal", self.journal)),
-        )
+        account = None if self.account == DEFAULT_ACCOUNT else self.account
+        options = {"--base-url": self.base_url, "--account": account, "--journal": self.journal}
+        return tuple(word for name, value in options.items() if value is not None for word in (name, value))
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -74,14 +72,10 @@ class Settings:
 async def open_client(
     settings: Settings, run_state: RunState, screen: Screen, *, orders: Access, on_update: OnUpdate | None = None
 ) -> AsyncIterator[Client]:
-    """Open a client of the service. Only a command that may add ``orders`` creates a journal on the disk.
-
-    Raises:
-        ConfigurationError: A setting is missing or wrong.
-    """
+    """Open a client of the service. Only a command that may add ``orders`` creates a journal on the disk."""
     if not settings.is_sandbox:
         _check_environment(settings)
-        journal, place = (MemoryJournal(), "") if orders is Access.NONE else _journal(settings, orders)
+        journal, place = (MemoryJournal(), "") if orders is Access.NONE else open_journal(settings.journal, orders)
         run_state.is_durable = journal.durable
         async with _client(settings, journal, screen, on_update) as client:
             if place:
@@ -119,11 +113,15 @@ def sandbox_class() -> "type[Sandbox]":
     return Sandbox
 
 
-def parse_journal(text: str, orders: Access) -> tuple[Journal, str]:
-    """Return the named journal, and its place as text; ConfigurationError if it must exist and does not."""
-    journal = journal_from(text)
+def open_journal(text: str | None, orders: Access) -> tuple[Journal, str]:
+    """Return the journal with this name, by default that of VIDGEN_JOURNAL or the user's own, and its place as text;
+    ConfigurationError if a named one must exist and does not."""
+    text = text or os.environ.get("VIDGEN_JOURNAL")
+    if not text and orders is Access.EXISTING and not journal_file().exists():
+        return MemoryJournal(), str(journal_file())
+    journal = journal_from(text) if text else SqliteJournal(default_journal())
     if not isinstance(journal, SqliteJournal):
-        return journal, text
+        return journal, str(text)
     if orders is Access.EXISTING and not os.path.lexists(journal.path):
         raise ConfigurationError(f"there is no journal at {journal.path}")
     return journal, str(journal.path)
@@ -135,11 +133,7 @@ def journal_file() -> Path:
 
 
 def default_journal() -> Path:
-    """:func:`journal_file`; its directory is created for this user alone.
-
-    Raises:
-        ConfigurationError: The directory cannot be created.
-    """
+    """:func:`journal_file`; its directory is created for this user alone, or ConfigurationError is raised."""
     file = journal_file()
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -151,18 +145,8 @@ def default_journal() -> Path:
     return file
 
 
-def _journal(settings: Settings, orders: Access) -> tuple[Journal, str]:
-    given = settings.journal or os.environ.get("VIDGEN_JOURNAL")
-    if given:
-        return parse_journal(given, orders)
-    if orders is Access.EXISTING and not journal_file().exists():
-        return MemoryJournal(), str(journal_file())
-    return SqliteJournal(default_journal()), str(journal_file())
-
-
 async def _check_usable(client: Client) -> None:
-    """Raise ConfigurationError if the file is not a usable journal. A temporary failure (a full disk, a lock) stays a
-    JournalError."""
+    """Raise ConfigurationError if the file is no usable journal; a temporary failure (a lock) stays a JournalError."""
     try:
         await client.orders.get("-")
     except JournalError as error:

@@ -61,9 +61,8 @@ def account(settings: Settings) -> int:
     async def work(run: CommandRun) -> None:
         found = await run.client.account.get()
         balance = "unknown" if found.balance is None else f"{found.balance:g}"
-        pairs = [("balance", balance), *((name, _value(value)) for name, value in found.extra.items())]
-        facts = Facts(tuple(dict(pairs).items() if "balance" not in found.extra else pairs[1:]))
-        run.screen.show(facts, account_document(found))
+        facts = {"balance": balance} | {name: _value(value) for name, value in found.extra.items()}
+        run.screen.show(Facts(tuple(facts.items())), account_document(found))
 
     return run_query(settings, work)
 

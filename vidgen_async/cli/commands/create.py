@@ -28,10 +28,7 @@ from vidgen_async.cli.terminal.result_output import Facts
 from vidgen_async.errors import InvalidRequestError
 
 order_id_option = click.option(
-    "--order-id",
-    metavar="ID",
-    callback=refuse_empty,
-    help="Your own permanent id for this order. Default: a new UUID.",
+    "--order-id", metavar="ID", callback=refuse_empty, help="Your own permanent id for this order. Default: a new UUID."
 )
 
 
@@ -46,8 +43,8 @@ def create(
 ) -> int:
     """Order a video for PROMPT and print its task id.
 
-    Only the task id is printed to stdout; the order id is shown before. The same order id again is the same order:
-    nothing is sent twice, and the same task id is printed.
+    PROMPT - reads stdin. Only the task id is printed to stdout; the order id is shown before. The same order id again
+    is the same order: nothing is sent twice, and the same task id is printed.
 
     \b
       vidgen create "A paper boat sails at dawn" --model gen-2.0 --duration 5
@@ -92,8 +89,9 @@ def generate(
 ) -> int:
     """Create a video for PROMPT and save it.
 
-    Uploads the images, orders the video, waits for it and downloads it. The order id and the task id are shown before
-    the wait. After Ctrl-C a report shows what still runs and is charged, and the command that resumes.
+    Uploads the images, orders the video, waits for it and downloads it. PROMPT - reads stdin. The order id and the task
+    id are shown before the wait. After Ctrl-C a report shows what still runs and is charged, and the command that
+    resumes.
 
     --resume performs the remaining steps of an order. The journal has its request, so PROMPT and the request options
     are not given again. It never creates a second order.

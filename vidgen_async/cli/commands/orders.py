@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from vidgen_async.cli.command_runner import run_with_client
+from vidgen_async.cli.command_runner import Work, run_with_client
 from vidgen_async.cli.operations import CommandRun
 from vidgen_async.cli.options import OrderedGroup, connection_options, no_validate_option
 from vidgen_async.cli.order_id_completion import order_ids
@@ -134,11 +134,7 @@ def resume(settings: Settings, order_id: str, validate: bool) -> int:
 @_required_reason
 @_by
 @click.option("--yes", "is_sure", is_flag=True, help="Do not ask for confirmation.")
-@click.option(
-    "--accept-duplicate-risk",
-    is_flag=True,
-    help="Resend even if the service may have forgotten the key.",
-)
+@click.option("--accept-duplicate-risk", is_flag=True, help="Resend even if the service may have forgotten the key.")
 @connection_options(orders=True)
 def resend(settings: Settings, order_id: str, by: str, is_sure: bool, **decision: Any) -> int:
     """Resend the uncertain ORDER, at the risk of paying twice.
@@ -216,13 +212,7 @@ def withdraw(settings: Settings, order_id: str, reason: str, by: str) -> int:
     return _close_order(settings, order_id, lambda run: run.client.orders.withdraw(order_id, reason, by=by))
 
 
-def _run(
-    settings: Settings,
-    work: Callable[[CommandRun], Coroutine[Any, Any, None]],
-    order_id: str | None = None,
-    *,
-    only_prints: bool = False,
-) -> int:
+def _run(settings: Settings, work: Work, order_id: str | None = None, *, only_prints: bool = False) -> int:
     run_state = RunState(stage=Stage.JOURNAL, order_id=order_id)
     return run_with_client(settings, run_state, work, orders=Access.EXISTING, only_prints=only_prints)
 

@@ -78,8 +78,5 @@ def run_sandbox(
         raise click.BadParameter("the same account name is given twice", param_hint="--account")
     drop_lost_output()
     screen, run_state = make_screen(is_debug=is_debug, is_json=is_json), RunState()
-
-    async def work() -> None:
-        await serve({**options, "accounts": named}, faults, run_state, screen, is_json=is_json)
-
+    work = serve({**options, "accounts": named}, faults, run_state, screen, is_json=is_json)
     return run_command(work, run_state, screen, is_debug=is_debug)

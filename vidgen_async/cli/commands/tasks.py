@@ -88,7 +88,7 @@ def watch(settings: Settings, task_ids: tuple[str, ...]) -> int:
         raise click.UsageError("Missing argument 'TASK': task ids, - to read them from stdin, or --journal.")
     if where and ":" not in where:
         raise click.UsageError(f"--journal takes sqlite:///FILE or no value: put task ids before it ({where!r}).")
-    named = _task_ids(task_ids)
+    named = [one for given in task_ids for one in (sys.stdin.read().split() if given == "-" else [given])]
     updates: Updates = asyncio.Queue()
     is_live = is_terminal(sys.stdout)
 
@@ -146,11 +146,3 @@ async def _unfinished_tasks(run: CommandRun) -> dict[str, str | None]:
     if unclear := await run.client.orders.list([OrderState.UNCERTAIN, OrderState.SENDING]):
         run.screen.print_fact("orders", f"{len(unclear)} uncertain or being sent; vidgen orders ls lists them")
     return tasks
-
-
-def _task_ids(given: tuple[str, ...]) -> list[str]:
-    """The task ids; a dash is replaced by those on stdin."""
-    ids: list[str] = []
-    for task_id in given:
-        ids += sys.stdin.read().split() if task_id == "-" else [task_id]
-    return ids

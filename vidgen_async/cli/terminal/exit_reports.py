@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Sequence
 from enum import IntEnum
+from itertools import chain
 
 from attrs import evolve, frozen
 
@@ -90,14 +91,11 @@ class Report:
     order_id: str | None = None
     task_id: str | None = None
 
-    def lines(self) -> tuple[str, tuple[tuple[str, bool], ...]]:
-        """The paragraph, and the lines below it, each with whether it is a command, which is alone on its line so that
-        it can be pasted."""
-        below: list[tuple[str, bool]] = []
-        for n, line in enumerate(self.commands):
-            below += [(f"{self.notes[n]}:", False)] if self.notes else []
-            below.append((line, True))
-        return f"{self.text} {self.lead}".rstrip(), tuple(below)
+    def lines(self) -> tuple[str, ...]:
+        """The paragraph, and the lines below it. A command is alone on its line, so that it can be pasted."""
+        notes = [f"{note}:" for note in self.notes] or [""] * len(self.commands)
+        below = chain(*zip(notes, self.commands, strict=True))
+        return (f"{self.text} {self.lead}".rstrip(), *filter(None, below))
 
 
 def exit_code(error: BaseException, stage: Stage) -> Exit:

@@ -83,9 +83,9 @@ class Screen:
 
     def show_error(self, report: Report, code: int) -> None:
         """Show why the run failed."""
-        text, below = report.lines()
+        text, *below = report.lines()
         _echo(f"vidgen: {text}")
-        for line, _ in below:
+        for line in below:
             _echo(f"  {line}")
 
     def live(self, render: Render) -> Live | None:
@@ -174,11 +174,11 @@ class RichScreen(Screen):
 
     def show_error(self, report: Report, code: int) -> None:
         self.close()
-        text, below = report.lines()
+        text, *below = report.lines()
         self._console.print(Text.assemble(("vidgen: ", "bold red"), clean(text)))
-        for line, is_command in below:
+        for line in below:
             # Not wrapped, so that it can be copied.
-            self._console.print(Text(f"  {clean(line)}", style="bold" if is_command else ""), soft_wrap=True)
+            self._console.print(Text(f"  {clean(line)}", "bold" if line in report.commands else ""), soft_wrap=True)
 
     def live(self, render: Render) -> Live | None:
         self.close()

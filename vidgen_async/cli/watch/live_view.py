@@ -22,12 +22,7 @@ _OTHER_COLUMNS = 60
 
 
 def live_view(
-    progress: WatchProgress,
-    stats: WatcherStats,
-    interval: float,
-    pause: float,
-    size: tuple[int, int],
-    now: datetime,
+    progress: WatchProgress, stats: WatcherStats, interval: float, pause: float, size: tuple[int, int], now: datetime
 ) -> Group:
     """How many tasks are finished, how the polling goes, and as many tasks as fit. ``interval`` is the requested
     polling interval; ``pause`` the seconds left of a pause after a 429, 0 without one."""
