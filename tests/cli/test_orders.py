@@ -9,7 +9,7 @@ import click
 import pytest
 
 from vidgen_async.cli.commands.orders import orders
-from vidgen_async.cli.order_id_completion import order_ids
+from vidgen_async.cli.options import order_ids
 from vidgen_async.cli.service_connection import journal_file
 from vidgen_async.sandbox import Fault
 

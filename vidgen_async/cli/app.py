@@ -68,19 +68,7 @@ def app() -> None:
     """
 
 
-for command in (
-    create.generate,
-    create.create,
-    tasks.get,
-    tasks.wait,
-    tasks.watch,
-    tasks.download,
-    account.models,
-    account.account,
-    account.upload,
-    orders,
-    run_sandbox,
-    cassette,
-    completion,
-):
+for command in (create.generate, create.create, tasks.get, tasks.wait, tasks.watch, tasks.download):
+    app.add_command(command)
+for command in (account.models, account.account, account.upload, orders, run_sandbox, cassette, completion):
     app.add_command(command)

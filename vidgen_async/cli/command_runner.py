@@ -20,9 +20,6 @@ from vidgen_async.cli.terminal.status_display import Screen, make_screen
 from vidgen_async.client.videos import OnUpdate
 from vidgen_async.events import Event
 
-#: Warnings about failed polls name at most this many tasks.
-MAX_NAMED_TASKS = 5
-
 #: The signals that end a run cleanly, and the word for each in reports.
 SIGNALS = {signal.SIGINT: "Interrupted", signal.SIGTERM: "Terminated"}
 if sys.platform != "win32":
@@ -186,29 +183,29 @@ class _ScreenHandler(logging.Handler):
 
 
 class _FailedPollHandler(logging.Handler):
-    """Warns at the second failed poll of a task in a row, once until the task changes. Only the first few tasks are
-    named."""
+    """Warns at the second failed poll of a task in a row, once until no polls fail."""
 
     def __init__(self, screen: Screen, run_state: RunState) -> None:
         super().__init__(logging.DEBUG)
         self._screen = screen
         self._run_state = run_state
         self._failed: dict[str, int] = {}
-        self._named = 0
+        self._has_warned = False
 
     def emit(self, record: logging.LogRecord) -> None:
         event, task_id = getattr(record, "event_name", None), str(getattr(record, "task_id", ""))
         if event in (Event.TASK_CHANGED, Event.TASK_ENDED):
             self._failed.pop(task_id, None)
             self._run_state.last_poll_error = None
-            self._named = self._named if self._failed else 0
+            self._has_warned = self._has_warned and bool(self._failed)
         elif event == Event.POLL_FAILED:
             self._run_state.last_poll_error = str(getattr(record, "error", ""))
             count = self._failed[task_id] = self._failed.get(task_id, 0) + 1
-            if count == 2 and self._named <= MAX_NAMED_TASKS and not self._run_state.shows_failed_polls:
-                self._named += 1
-                which = f"task {task_id}" if self._named <= MAX_NAMED_TASKS else "more tasks"
-                self._screen.warn(f"polls of {which} fail ({self._run_state.last_poll_error}); polling continues")
+            if count == 2 and not self._has_warned and not self._run_state.shows_failed_polls:
+                self._has_warned = True
+                self._screen.warn(
+                    f"polls of task {task_id} fail ({self._run_state.last_poll_error}); polling continues"
+                )
 
 
 @contextmanager

@@ -1,8 +1,11 @@
 """The options that several commands share, and the values they are parsed into."""
 
+import asyncio
 import functools
 import sys
+import warnings
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -10,14 +13,19 @@ import click
 from attrs import fields_dict
 
 from vidgen_async.cli.request_options import RequestOptions, is_url, read_field
-from vidgen_async.cli.service_connection import DEFAULT_ACCOUNT, Settings
+from vidgen_async.cli.service_connection import DEFAULT_ACCOUNT, Access, Settings, open_journal
 from vidgen_async.client import ONE_DAY
+from vidgen_async.client.settings import checked_base_url
+from vidgen_async.errors import VidgenError
+from vidgen_async.journal import Journal
 from vidgen_async.service.validation import RATIOS
 
 F = TypeVar("F", bound=Callable[..., Any])
 Option = Callable[[F], F]
 
 SECONDS = click.FloatRange(min=0, min_open=True)
+#: The completion of order ids offers at most this many, the newest.
+MAX_OFFERED = 50
 
 JSON_HELP = "Print results as JSON on stdout, and errors as JSON objects on stderr."
 
@@ -90,6 +98,26 @@ def connection_options(*, orders: bool = False, stored_tasks: bool = False, poll
         return _decorate(options, cast("F", with_settings))
 
     return decorate
+
+
+def order_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """The newest orders in the journal whose id begins with ``incomplete``; none if it cannot be read."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            service = str(checked_base_url(ctx.params.get("base_url")).origin())
+        journal, _ = open_journal(ctx.params.get("journal"), Access.EXISTING)
+        return asyncio.run(_list_ids(journal, service, ctx.params.get("account") or DEFAULT_ACCOUNT, incomplete))
+    except VidgenError:
+        return []
+
+
+async def _list_ids(journal: Journal, service: str, account: str, beginning: str) -> list[str]:
+    try:
+        orders = await journal.list(service, account, datetime.now(UTC))
+    finally:
+        await journal.aclose()
+    return [order.order_id for order in reversed(orders) if order.order_id.startswith(beginning)][:MAX_OFFERED]
 
 
 def refuse_empty(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:

@@ -1,4 +1,4 @@
-"""``vidgen sandbox``: the sandbox in the foreground, with a log line for each request."""
+"""``vidgen sandbox``: the sandbox in the foreground, with a log line for each request. Needs the extra ``sandbox``."""
 
 import asyncio
 import json
@@ -7,19 +7,18 @@ import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from attrs import define, field
 
 from vidgen_async.cli.run_state import RunState, Stage
-from vidgen_async.cli.service_connection import sandbox_class
 from vidgen_async.cli.terminal.status_display import Screen
 from vidgen_async.errors import ConfigurationError
 from vidgen_async.redaction.messages import hide_secrets
-
-if TYPE_CHECKING:
-    from vidgen_async.sandbox import ReceivedCreate, ReceivedRequest, Sandbox
+from vidgen_async.sandbox import ReceivedCreate, ReceivedRequest, Sandbox, StateError
+from vidgen_async.sandbox.web.access_control import is_loopback
+from vidgen_async.sandbox.web.fault_input import plan_text
 
 #: Seconds after which a request without a response is logged as such.
 OVERDUE_AFTER = 2.0
@@ -45,13 +44,10 @@ async def serve(
 
 async def _open_sandbox(
     stack: AsyncExitStack, options: Mapping[str, Any], faults: Sequence[str], log: "SandboxLog"
-) -> "Sandbox":
+) -> Sandbox:
     """Start the sandbox; ConfigurationError for a wrong option."""
-    make = sandbox_class()
-    from vidgen_async.sandbox import StateError  # noqa: PLC0415 - the extra is installed: see above
-
     try:
-        sandbox = make(api_key=os.environ.get(KEY_VARIABLE) or None, on_request=log.handle_request, **options)
+        sandbox = Sandbox(api_key=os.environ.get(KEY_VARIABLE) or None, on_request=log.handle_request, **options)
         _plan_faults(sandbox, faults)
         return await stack.enter_async_context(sandbox)
     except OSError as error:
@@ -62,9 +58,7 @@ async def _open_sandbox(
         raise ConfigurationError(str(error).replace("api_key", KEY_VARIABLE)) from error
 
 
-def _plan_faults(sandbox: "Sandbox", faults: Sequence[str]) -> None:
-    from vidgen_async.sandbox.web.fault_input import plan_text  # noqa: PLC0415 - it needs the sandbox's extra
-
+def _plan_faults(sandbox: Sandbox, faults: Sequence[str]) -> None:
     problems = []
     for written in faults:
         try:
@@ -75,7 +69,7 @@ def _plan_faults(sandbox: "Sandbox", faults: Sequence[str]) -> None:
         raise ConfigurationError("; ".join(problems))
 
 
-def _print_addresses(sandbox: "Sandbox", *, is_json: bool) -> None:
+def _print_addresses(sandbox: Sandbox, *, is_json: bool) -> None:
     accounts = list(sandbox.accounts.values())
     if is_json:
         document = {
@@ -93,9 +87,7 @@ def _print_addresses(sandbox: "Sandbox", *, is_json: bool) -> None:
         click.echo(f"# account {account.name}: export VIDGEN_API_KEY={shlex.quote(account.api_key)}")
 
 
-def _print_notes(sandbox: "Sandbox", options: Mapping[str, Any], screen: Screen) -> None:
-    from vidgen_async.sandbox.web.access_control import is_loopback  # noqa: PLC0415 - it needs the sandbox's extra
-
+def _print_notes(sandbox: Sandbox, options: Mapping[str, Any], screen: Screen) -> None:
     screen.print_fact("console", sandbox.console_url)
     screen.print_fact(
         "control", f"{sandbox.console_url}sandbox/ controls faults, the clock, accounts …; an unknown path lists all"
@@ -113,9 +105,9 @@ class SandboxLog:
     """Logs a line for each request when it is finished, and one before that if it is overdue."""
 
     _write: Callable[[str], None]
-    _open: "dict[ReceivedRequest, asyncio.TimerHandle]" = field(factory=dict)
+    _open: dict[ReceivedRequest, asyncio.TimerHandle] = field(factory=dict)
 
-    def handle_request(self, request: "ReceivedRequest") -> None:
+    def handle_request(self, request: ReceivedRequest) -> None:
         """Handle a request that arrived or finished."""
         if not request.is_over:
             loop = asyncio.get_running_loop()
@@ -124,11 +116,11 @@ class SandboxLog:
             self._open.pop(request).cancel()
             self._log(request)
 
-    def _log(self, request: "ReceivedRequest") -> None:
+    def _log(self, request: ReceivedRequest) -> None:
         self._write(describe_create(request.create) if request.create else describe(request))
 
 
-def describe(request: "ReceivedRequest") -> str:
+def describe(request: ReceivedRequest) -> str:
     """One line about a request other than a create."""
     place = "links: " if request.origin == "links" else ""
     answer = f"{request.status}" if request.status else "no response"
@@ -136,7 +128,7 @@ def describe(request: "ReceivedRequest") -> str:
     return f"{place}{request.method} {hide_secrets(request.path)}: {answer}{fault}"
 
 
-def describe_create(create: "ReceivedCreate") -> str:
+def describe_create(create: ReceivedCreate) -> str:
     """One line about a create, without its prompt."""
     model = create.body.get("model") if isinstance(create.body, dict) else None
     facts = (

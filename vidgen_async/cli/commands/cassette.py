@@ -91,7 +91,6 @@ def _common(command: F) -> F:
 
 
 _PATH = click.Path(path_type=Path)
-_file = click.argument("path", metavar="PATH", type=_PATH)
 
 
 @cassette.command(epilog=EXIT_CODES)
@@ -126,7 +125,7 @@ def ls(paths: tuple[Path, ...], is_json: bool, is_debug: bool) -> int:
 
 
 @cassette.command(epilog=EXIT_CODES)
-@_file
+@click.argument("path", metavar="PATH", type=_PATH)
 @click.option("--n", "n", type=click.IntRange(min=1), metavar="N", help="Show one interaction with its headers.")
 @click.option("--with-bodies", is_flag=True, help="Show bodies too; they may contain prompts.")
 @_common

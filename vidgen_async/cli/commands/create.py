@@ -14,11 +14,11 @@ from vidgen_async.cli.options import (
     connection_options,
     force_option,
     no_validate_option,
+    order_ids,
     refuse_empty,
     request_arguments,
     sandbox_option,
 )
-from vidgen_async.cli.order_id_completion import order_ids
 from vidgen_async.cli.request_options import RequestOptions
 from vidgen_async.cli.run_state import RunState
 from vidgen_async.cli.service_connection import Access, Settings

@@ -10,8 +10,7 @@ import click
 
 from vidgen_async.cli.command_runner import Work, run_with_client
 from vidgen_async.cli.operations import CommandRun
-from vidgen_async.cli.options import OrderedGroup, connection_options, no_validate_option
-from vidgen_async.cli.order_id_completion import order_ids
+from vidgen_async.cli.options import OrderedGroup, connection_options, no_validate_option, order_ids
 from vidgen_async.cli.run_state import RunState, Stage
 from vidgen_async.cli.service_connection import Access, Settings
 from vidgen_async.cli.terminal.exit_reports import EXIT_CODES
@@ -49,9 +48,6 @@ _by = click.option(
 )
 _required_reason = click.option("--reason", metavar="TEXT", required=True, help="The reason, for the journal.")
 _reason = click.option("--reason", metavar="TEXT", default="", help="The reason, for the journal.")
-_with_request = click.option(
-    "--with-request", is_flag=True, help="Include the Idempotency-Key and the stored request with its prompt and URLs."
-)
 
 
 @orders.command(epilog=EXIT_CODES)
@@ -82,7 +78,7 @@ def ls(settings: Settings, states: tuple[str, ...]) -> int:
 
 @orders.command(epilog=EXIT_CODES)
 @_order
-@_with_request
+@click.option("--with-request", is_flag=True, help="Include the Idempotency-Key, and the request with prompt and URLs.")
 @connection_options(orders=True)
 def show(settings: Settings, order_id: str, with_request: bool) -> int:
     """Show everything that is stored about ORDER.

@@ -7,7 +7,7 @@ import click
 from vidgen_async.cli.command_runner import run_command
 from vidgen_async.cli.options import JSON_HELP, repeatable_option
 from vidgen_async.cli.run_state import RunState
-from vidgen_async.cli.sandbox_runner import serve
+from vidgen_async.cli.service_connection import sandbox_class
 from vidgen_async.cli.terminal.exit_reports import EXIT_CODES
 from vidgen_async.cli.terminal.standard_streams import drop_lost_output
 from vidgen_async.cli.terminal.status_display import make_screen
@@ -78,5 +78,11 @@ def run_sandbox(
         raise click.BadParameter("the same account name is given twice", param_hint="--account")
     drop_lost_output()
     screen, run_state = make_screen(is_debug=is_debug, is_json=is_json), RunState()
-    work = serve({**options, "accounts": named}, faults, run_state, screen, is_json=is_json)
-    return run_command(work, run_state, screen, is_debug=is_debug)
+
+    async def work() -> None:
+        sandbox_class()  # names the extra if it is missing
+        from vidgen_async.cli.sandbox_runner import serve  # noqa: PLC0415 - it needs the extra
+
+        await serve({**options, "accounts": named}, faults, run_state, screen, is_json=is_json)
+
+    return run_command(work(), run_state, screen, is_debug=is_debug)

@@ -97,9 +97,8 @@ def watch(settings: Settings, task_ids: tuple[str, ...]) -> int:
         if where is not None:
             tasks.update(await _unfinished_tasks(run))
         if tasks:
-            with run.client.orders.results.hold(
-                tasks
-            ):  # a watch must not record results that another program waits for
+            # A watch must not record results that another program waits for.
+            with run.client.orders.results.hold(tasks):
                 await watch_all(run, tasks, updates, is_live=is_live)
         elif where is None:
             run.screen.print_fact("tasks", "stdin has no task ids")

@@ -47,11 +47,7 @@ def _progress_line(progress: WatchProgress) -> Table:
 
 
 def _counts_line(progress: WatchProgress) -> Text:
-    states = {row.state for row in islice(progress.failed.values(), 1)} | {"failed"}
-    counts = [
-        Text(f"{number:,} {state}", style="red" if state in states else _style(state))
-        for state, number in progress.counts()
-    ]
+    counts = [Text(f"{number:,} {state}", style=_style(state)) for state, number in progress.counts()]
     return _line(Text(" · ").join(counts))
 
 
