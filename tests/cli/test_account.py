@@ -61,6 +61,7 @@ def test_one_model_is_shown_with_all_its_fields(here):
     code, out, _ = here("models", "vendorh3")
     assert code == 0
     facts = dict(line.split(":", 1) for line in out.splitlines())
+    assert next(iter(facts)) == "model"
     assert facts["images"].strip() == "8, at least 1"
     assert facts["videos"].strip() == "none"
     assert facts["memberPoints"].strip() == "12"

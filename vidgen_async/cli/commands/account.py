@@ -83,14 +83,13 @@ def upload(settings: Settings, files: tuple[str, ...], with_url: bool) -> int:
     """
 
     async def work(run: CommandRun) -> None:
-        run.state.stage = Stage.UPLOAD
         for file in files:
             run.screen.start_step(f"uploading {file}")
             asset = await run.client.files.upload(file)
             line = f"{asset.image_id}  {asset.url}" if with_url else asset.image_id
             run.screen.show(line, asset_document(asset, file))
 
-    return run_with_client(settings, RunState(), work, only_prints=True)
+    return run_with_client(settings, RunState(stage=Stage.UPLOAD), work, only_prints=True)
 
 
 def models_table(models: Sequence[CatalogModel], hidden: int, *, with_all: bool) -> Table:
@@ -118,8 +117,7 @@ def model_facts(model: CatalogModel) -> Facts:
 
 
 def _cells(model: CatalogModel) -> dict[str, str]:
-    extras = {name: _value(value) for name, value in model.extra.items()}
-    return extras | {
+    known = {
         "model": model.code,
         "name": model.name,
         "usable": usability(model),
@@ -129,6 +127,7 @@ def _cells(model: CatalogModel) -> dict[str, str]:
         "audios": limit(model.max_reference_audios),
         "videos": limit(model.max_reference_videos),
     }
+    return known | {name: _value(value) for name, value in model.extra.items() if name not in known}
 
 
 def usability(model: CatalogModel) -> str:

@@ -127,8 +127,8 @@ async def _check(run: CommandRun, request_options: RequestOptions) -> None:
     result = await run.check(request_options)
     if result.catalog_error is not None:
         raise result.catalog_error
-    facts = Facts(()) if result.model is None else model_facts(result.model)
-    facts = Facts((("request", "valid" if result.is_ok else "invalid"), *facts.pairs))
+    pairs = () if result.model is None else model_facts(result.model).pairs
+    facts = Facts((("request", "valid" if result.is_ok else "invalid"), *pairs))
     document = {
         "is_ok": result.is_ok,
         "problems": list(result.problems),
