@@ -85,7 +85,7 @@ class Service:
     def creates(self) -> list[ReceivedCreate]:
         return self._sandbox.creates
 
-    def asked(self, op: str) -> int:
+    def count_requests(self, op: str) -> int:
         """The number of received requests of this operation."""
         return sum(request.op == op for request in self._sandbox.requests)
 
@@ -97,7 +97,7 @@ class Service:
         """Seconds of the sandbox in a real second; with 0 a new task stays queued."""
         self._do(setattr, self._sandbox.clock, "speed", speed)
 
-    def play(self, op: str, fault: Fault, *, times: int | None = 1) -> None:
+    def add_fault(self, op: str, fault: Fault, *, times: int | None = 1) -> None:
         self._do(partial(self._sandbox.faults.add, times=times), op, fault)
 
     def behave(self) -> None:

@@ -22,7 +22,7 @@ WHY = ("--reason", "not in the account")
 @pytest.fixture
 def uncertain(here, service) -> str:
     """The id of an order that the service accepted, whose response was lost."""
-    service.play("videos.create", Fault.close_after_body())
+    service.add_fault("videos.create", Fault.close_after_body())
     assert here(*BOAT, "order-1187")[0] == 5
     return "order-1187"
 
@@ -30,7 +30,7 @@ def uncertain(here, service) -> str:
 @pytest.fixture
 def mixed(here, service, uncertain) -> None:
     assert here(*BOAT, "good")[0] == 0
-    service.play("videos.create", Fault.status(402))
+    service.add_fault("videos.create", Fault.status(402))
     assert here(*BOAT, "refused")[0] == 4
 
 
@@ -185,12 +185,12 @@ def test_the_result_of_a_task_is_shown_with_its_order(here, service):
 
 
 def test_a_response_without_a_task_id_is_shown_with_the_request(here, service):
-    service.play("videos.create", Fault.garble(b'{"job": "task_hidden"}'))
-    assert here(*BOAT, "odd")[0] == 5
-    assert "task_hidden" in here("orders", "show", "odd", "--with-request")[1]
-    (attempt,) = json.loads(here("orders", "show", "odd", "--with-request", "--json")[1])["attempts"]
+    service.add_fault("videos.create", Fault.garble(b'{"job": "task_hidden"}'))
+    assert here(*BOAT, "unclear")[0] == 5
+    assert "task_hidden" in here("orders", "show", "unclear", "--with-request")[1]
+    (attempt,) = json.loads(here("orders", "show", "unclear", "--with-request", "--json")[1])["attempts"]
     assert attempt["body"] == '{"job": "task_hidden"}'
-    assert "body" not in json.loads(here("orders", "show", "odd", "--json")[1])["attempts"][0]
+    assert "body" not in json.loads(here("orders", "show", "unclear", "--json")[1])["attempts"][0]
 
 
 def test_an_empty_list_names_the_journal_and_the_account(here, uncertain):
@@ -230,7 +230,7 @@ def test_on_a_terminal_a_resend_asks_for_confirmation(terminal, service, uncerta
 
 
 def test_a_resend_without_a_response_stays_uncertain_and_names_the_next_attempt(here, service, uncertain):
-    service.play("videos.create", Fault.close_after_body())
+    service.add_fault("videos.create", Fault.close_after_body())
     code, _, err = here("orders", "resend", uncertain, "--expect-attempt", "1", *WHY, "--yes")
     assert code == 5
     assert "--expect-attempt 2" in err
@@ -238,7 +238,7 @@ def test_a_resend_without_a_response_stays_uncertain_and_names_the_next_attempt(
 
 
 def test_resume_sends_a_rejected_order_again_with_the_same_request(here, service):
-    service.play("videos.create", Fault.status(402))
+    service.add_fault("videos.create", Fault.status(402))
     code, _, err = here(*BOAT, "order-1187")
     assert code == 4
     assert err.splitlines()[-1] == "  vidgen orders resume order-1187"

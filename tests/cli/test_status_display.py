@@ -28,7 +28,7 @@ def use(screen) -> None:
     screen.warn("careful")
     screen.show("saved hero.mp4")
     screen.show_error(
-        Report("it broke", ("vidgen wait task_1 -o 'a very long name that is longer than the screen.mp4'",)), 1
+        Report("it failed", ("vidgen wait task_1 -o 'a very long name that is longer than the screen.mp4'",)), 1
     )
     screen.close()
 
@@ -45,7 +45,7 @@ def test_without_a_terminal_each_event_is_one_plain_line(capsys):
         "downloading",
         "size: 2.5 MB",
         "warning: careful",
-        "vidgen: it broke",
+        "vidgen: it failed",
         "  vidgen wait task_1 -o 'a very long name that is longer than the screen.mp4'",
     ]
 
@@ -54,7 +54,7 @@ def test_a_terminal_shows_progress_and_facts_stay(capsys):
     screen, file = on_a_terminal()
     use(screen)
     shown = file.getvalue()
-    for text in ("order-1187", "uploading [red]hero.png", "queued", "running", "2.5/2.5 MB", "careful", "it broke"):
+    for text in ("order-1187", "uploading [red]hero.png", "queued", "running", "2.5/2.5 MB", "careful", "it failed"):
         assert text in shown
     assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l"), "the cursor is restored"
     assert capsys.readouterr().out == "saved hero.mp4\n"
@@ -69,9 +69,9 @@ def test_the_command_to_resume_is_never_wrapped():
 def test_no_color_is_honoured(monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
     screen, file = on_a_terminal()
-    screen.show_error(Report("it broke"), 1)
+    screen.show_error(Report("it failed"), 1)
     assert "\x1b[31m" not in file.getvalue()
-    assert "it broke" in file.getvalue()
+    assert "it failed" in file.getvalue()
 
 
 @pytest.mark.parametrize("make", [Screen, lambda: on_a_terminal()[0]])
@@ -107,7 +107,7 @@ def test_with_json_every_line_is_an_object(capsys):
         {
             "error": {
                 "kind": "error",
-                "message": "it broke",
+                "message": "it failed",
                 "exit_code": 1,
                 "commands": ["vidgen wait task_1 -o 'a very long name that is longer than the screen.mp4'"],
             }

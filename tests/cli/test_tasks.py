@@ -84,7 +84,7 @@ def test_a_watch_reads_ids_from_stdin(here, order):
 
 def test_a_watch_of_the_journal_names_the_orders(here, service, order):
     task_id = order("A boat", "--order-id", "order-1187")
-    service.play("videos.create", Fault.status(402))
+    service.add_fault("videos.create", Fault.status(402))
     here("create", "x", "--model", "gen-2.0", "--order-id", "refused")
     code, out, _ = here("watch", "--journal", *FAST)
     assert code == 0
@@ -197,7 +197,7 @@ def test_a_download_of_a_running_task_is_exit_code_1_and_shows_how_to_wait(here,
 def test_html_instead_of_a_video_is_exit_code_7(here, service, order):
     task_id = order()
     here("wait", task_id, *FAST)
-    service.play("videos.content", Fault.html(200), times=None)
+    service.add_fault("videos.content", Fault.html(200), times=None)
     code, _, err = here("download", task_id, "-o", "boat.mp4", "--json")
     assert code == 7
     assert json.loads(err.splitlines()[-1])["error"]["kind"] == "not_video"

@@ -12,7 +12,7 @@ from .conftest import FAST_SANDBOX
 RECORD = "--vidgen-mode=record"
 FROM_THE_SANDBOX = "--vidgen-record-from=sandbox"
 
-ASKS = "async def test_one(vidgen_client):\n    await vidgen_client.account.get()\n"
+READS_ACCOUNT = "async def test_one(vidgen_client):\n    await vidgen_client.account.get()\n"
 
 
 @pytest.fixture
@@ -84,17 +84,17 @@ def test_a_recording_from_the_sandbox_needs_no_key_and_its_replay_nothing(projec
         "test_nothing.json": [],
         "TestOwn.test_poor.json": ["account.get"],
     }
-    told = re.findall(
+    reported = re.findall(
         rf"^recorded {re.escape(str(directory))}/(\S+) \((\d+) interactions\)$", recorded.text, re.MULTILINE
     )
-    assert dict(told) == {path.name: str(len(ops(path))) for path in directory.iterdir()}
+    assert dict(reported) == {path.name: str(len(ops(path))) for path in directory.iterdir()}
 
     assert list(project.home.glob("orders.db*")) == [], "no order of a test is stored"
 
-    played = project.pytest()
+    replayed = project.pytest()
 
-    assert (played.outcomes, played.code) == (ALL_PASSED, 0)
-    assert "vidgen cassettes" not in played.text
+    assert (replayed.outcomes, replayed.code) == (ALL_PASSED, 0)
+    assert "vidgen cassettes" not in replayed.text
 
 
 # -- from the service --------------------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ def test_another_client_of_the_test_is_recorded_and_its_transport_closed_by_the_
 
 @pytest.mark.slow
 def test_recording_from_the_service_names_the_missing_settings(project):
-    project.tests(ASKS)
+    project.tests(READS_ACCOUNT)
     for environment, missing in NEEDED:
         ran = project.pytest(RECORD, **environment)
 
@@ -174,7 +174,7 @@ NEEDED = [({}, "VIDGEN_API_KEY and VIDGEN_BASE_URL"), ({"VIDGEN_API_KEY": "vg-ke
 
 @pytest.mark.slow
 def test_auto_records_a_missing_cassette_and_replays_an_existing_one(project, record, service, cassette):
-    project.tests(ASKS)
+    project.tests(READS_ACCOUNT)
     for _ in range(2):
         assert record("--vidgen-mode=auto").outcomes == {"test_one": {"PASSED"}}
     assert [request.op for request in service.requests] == ["account.get"]
@@ -182,7 +182,7 @@ def test_auto_records_a_missing_cassette_and_replays_an_existing_one(project, re
 
 
 def test_auto_never_records_where_ci_is_set(project, record, service, cassette):
-    project.tests(ASKS)
+    project.tests(READS_ACCOUNT)
 
     ran = record("--vidgen-mode=auto", CI="true")
 
@@ -197,9 +197,9 @@ def test_auto_never_records_where_ci_is_set(project, record, service, cassette):
 
 @pytest.mark.slow
 def test_append_replays_recorded_interactions_and_records_the_others(project, record, service, cassette):
-    project.tests(ASKS)
+    project.tests(READS_ACCOUNT)
     record(RECORD)
-    project.tests(f"{ASKS}    await vidgen_client.models.list()\n")
+    project.tests(f"{READS_ACCOUNT}    await vidgen_client.models.list()\n")
 
     ran = record("--vidgen-mode=append")
 
@@ -210,7 +210,7 @@ def test_append_replays_recorded_interactions_and_records_the_others(project, re
 
 @pytest.mark.slow
 def test_nothing_is_appended_from_a_sandbox_to_an_existing_cassette(project, cassette):
-    project.tests(ASKS)
+    project.tests(READS_ACCOUNT)
     arguments = ("--vidgen-mode=append", FROM_THE_SANDBOX)
     assert project.pytest(*arguments).outcomes == {"test_one": {"PASSED"}}
     before = cassette.read_bytes()
@@ -279,7 +279,7 @@ def test_the_recording_of_a_test_that_does_not_pass_is_not_published(project, re
 @pytest.mark.slow
 def test_a_cassette_that_cannot_be_published_fails_the_test_and_leaves_the_recording(project, record, cassette):
     project.tests(
-        f"{ASKS}    (vidgen_cassette.path / 'in the way').mkdir(parents=True)\n".replace(
+        f"{READS_ACCOUNT}    (vidgen_cassette.path / 'in the way').mkdir(parents=True)\n".replace(
             "one(", "one(vidgen_cassette, "
         )
     )

@@ -6,7 +6,7 @@ from .conftest import AUTO, BASE_URL
 
 STRICT = AUTO.replace("auto", "strict")
 NOTHING = "filterwarnings('error')"
-ASKS_ONCE = "assert (await vidgen_client.account.get()).balance == 500"
+READS_ONCE = "assert (await vidgen_client.account.get()).balance == 500"
 
 
 @pytest.mark.slow
@@ -26,7 +26,7 @@ def test_the_default_is_a_replay_without_a_key_and_without_the_extra_of_the_sand
 
         class TestShop:
             async def test_two(self, vidgen_client):
-                {ASKS_ONCE}
+                {READS_ONCE}
 
         async def test_three(vidgen_sandbox): pass
     """)
@@ -36,14 +36,14 @@ def test_the_default_is_a_replay_without_a_key_and_without_the_extra_of_the_sand
     ran = project.pytest_process()
 
     assert ran.outcomes == {"test_one": {"PASSED"}, "TestShop::test_two": {"PASSED"}, "test_three": {"ERROR"}}
-    said = "test_shop.py::test_three: the sandbox needs av: pip install 'vidgen-async[sandbox]'"
-    assert f"\n{said}\n" in ran.text
+    message = "test_shop.py::test_three: the sandbox needs av: pip install 'vidgen-async[sandbox]'"
+    assert f"\n{message}\n" in ran.text
     assert "Traceback" not in ran.text
     assert "vidgen cassettes" not in ran.text
 
 
 def test_a_replay_is_not_mentioned_in_the_summary(project):
-    project.tests(f"async def test_one(vidgen_client):\n    {ASKS_ONCE}")
+    project.tests(f"async def test_one(vidgen_client):\n    {READS_ONCE}")
     project.cassette("test_shop/test_one", 500)
     ran = project.pytest()
     assert (ran.outcomes, ran.code) == ({"test_one": {"PASSED"}}, 0)
@@ -84,8 +84,8 @@ def test_client_and_sandbox_run_on_the_loop_of_the_test_with_every_plugin(projec
         @pytest.mark.vidgen_cassette(name="shared")
         @pytest.mark.{mark}
         class Test{number}:
-            async def test_one(self, vidgen_sandbox, told):
-                assert (await told.account.get()).balance == 500
+            async def test_one(self, vidgen_sandbox, dependent):
+                assert (await dependent.account.get()).balance == 500
                 async with Client(vidgen_sandbox.api_key, base_url=vidgen_sandbox.base_url) as client:
                     assert (await client.account.get()).balance == vidgen_sandbox.balance
     """
@@ -99,7 +99,7 @@ def test_client_and_sandbox_run_on_the_loop_of_the_test_with_every_plugin(projec
             return "asyncio"
 
         @pytest.fixture
-        def told(vidgen_client):
+        def dependent(vidgen_client):
             yield vidgen_client
             print("it was", "closed" if vidgen_client._lifetime.is_closed else "open", "for what was set up later")
         """
@@ -119,7 +119,7 @@ def test_the_client_is_closed_after_the_test(project):
 
         async def test_one(vidgen_client):
             clients.append(vidgen_client)
-            {ASKS_ONCE}
+            {READS_ONCE}
 
         async def test_two():
             assert clients[0]._lifetime.is_closed
@@ -152,12 +152,12 @@ def test_a_test_without_an_event_loop_may_replay_a_cassette(project):
 
     assert ran.outcomes == {"test_one": {"PASSED"}, "test_two": {"ERROR"}, "test_three": {"ERROR"}}
     for fixture, test in (("vidgen_client", "two"), ("vidgen_sandbox", "three")):
-        said = f"{fixture} needs an event loop, and test_shop.py::test_{test} has none: make it an async test of"
-        assert f"\n{said} pytest-asyncio or anyio" in ran.text
+        message = f"{fixture} needs an event loop, and test_shop.py::test_{test} has none: make it an async test of"
+        assert f"\n{message} pytest-asyncio or anyio" in ran.text
 
 
 def test_a_replay_ignores_the_journal_and_the_key_of_the_environment(project):
-    project.tests(f"async def test_one(vidgen_client):\n    {ASKS_ONCE}")
+    project.tests(f"async def test_one(vidgen_client):\n    {READS_ONCE}")
     project.cassette("test_shop/test_one", 500)
     facts = {"VIDGEN_API_KEY": "vg-key-1", "VIDGEN_BASE_URL": "http://127.0.0.1:9/openapi/v1"}
 
@@ -168,7 +168,7 @@ def test_a_replay_ignores_the_journal_and_the_key_of_the_environment(project):
 
 
 def test_a_missing_cassette_names_its_path_and_the_command_that_records_it(project):
-    project.tests(f"async def test_one(vidgen_client):\n    {ASKS_ONCE}")
+    project.tests(f"async def test_one(vidgen_client):\n    {READS_ONCE}")
 
     ran = project.pytest()
 
@@ -226,11 +226,11 @@ def test_unused_interactions_fail_a_test_that_passed_unless_they_are_allowed(pro
         import pytest
 
         async def test_one(vidgen_client):
-            {ASKS_ONCE}
+            {READS_ONCE}
 
         @pytest.mark.vidgen_cassette(name="test_shop/test_one", allow_unused=True)
         async def test_two(vidgen_client):
-            {ASKS_ONCE}
+            {READS_ONCE}
     """)
     project.cassette("test_shop/test_one", 500, 485)
 
@@ -270,7 +270,7 @@ def test_requests_in_the_teardown_of_other_fixtures_are_replayed(project):
             assert (await vidgen_client.account.get()).balance == 485
 
         async def test_one(shop, vidgen_client):
-            {ASKS_ONCE}
+            {READS_ONCE}
     """)
     project.cassette("test_shop/test_one", 500, 485)
     assert project.pytest().outcomes == {"test_one": {"PASSED"}}

@@ -66,10 +66,9 @@ class CommandRun:
         known = await self.client.orders.get(order_id)
         if known is not None and request_options.files:
             return await self._resume_with_files(known, request_options, validate=validate)
-        model = await self._model(request_options)
+        model = await self.get_model(request_options)
         if validate and (known is None or known.state in SENDABLE):
-            self.state.stage = Stage.CATALOG
-            result = await self._check(request_options, model)
+            result = await self.check(request_options, model)
             if isinstance(result.catalog_error, AuthenticationError):
                 raise result.catalog_error
             if not result.catalog_error:
@@ -84,11 +83,13 @@ class CommandRun:
         )
         return await self._receipt(create, _step_text(known, "sending the order"))
 
-    async def check(self, request_options: RequestOptions) -> RequestCheck:
-        """Check the request; nothing is uploaded or ordered."""
-        model = await self._model(request_options)
+    async def check(self, request_options: RequestOptions, model: str) -> RequestCheck:
+        """Check the request, with placeholders for the ids of images that are not uploaded yet, and the files."""
         self.state.stage = Stage.CATALOG
-        return await self._check(request_options, model)
+        problems = await asyncio.to_thread(request_options.file_problems)
+        placeholders = [f"upload-{n}" for n in range(1, len(request_options.files) + 1)]
+        result = await self.client.videos.check(request_options.request(model, placeholders))
+        return evolve(result, problems=(*problems, *result.problems))
 
     async def get_order(self, order_id: str) -> Order:
         """Return the stored order; OrderStateError names the journal that does not have it."""
@@ -146,7 +147,8 @@ class CommandRun:
             return f"{task.points} sandbox points (nothing is charged)"
         return f"the task cost {task.points} points"
 
-    async def _model(self, request_options: RequestOptions) -> str:
+    async def get_model(self, request_options: RequestOptions) -> str:
+        """Return the model of the request; if none is given, the one that fits."""
         model = request_options.model
         if model is None:
             self.state.stage = Stage.CATALOG
@@ -156,13 +158,6 @@ class CommandRun:
             model = choose_model(catalog, request_options, is_free=self.state.is_sandbox)
         self.screen.print_fact("model", model)
         return model
-
-    async def _check(self, request_options: RequestOptions, model: str) -> RequestCheck:
-        """Check the request, with placeholders for the ids of images that are not uploaded yet, and the files."""
-        problems = await asyncio.to_thread(request_options.file_problems)
-        placeholders = [f"upload-{n}" for n in range(1, len(request_options.files) + 1)]
-        result = await self.client.videos.check(request_options.request(model, placeholders))
-        return evolve(result, problems=(*problems, *result.problems))
 
     async def _resume_with_files(self, order: Order, request_options: RequestOptions, *, validate: bool) -> Receipt:
         """Resume a stored order whose command names files. Uploading a file again would give it another id, so the

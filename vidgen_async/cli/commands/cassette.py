@@ -102,8 +102,6 @@ def ls(paths: tuple[Path, ...], is_json: bool, is_debug: bool) -> int:
     PATH is a cassette, or a directory, which is searched recursively. Default: the current directory, and recursively
     all directories named cassettes. Other JSON files are skipped.
 
-    With --json: one object per line.
-
     \b
       vidgen cassette ls
       vidgen cassette ls tests/cassettes --json
@@ -134,8 +132,6 @@ def show(path: Path, n: int | None, with_bodies: bool, is_json: bool, is_debug: 
 
     Each line has the request, its outcome, and the time since the start of the recording. --n shows one interaction
     with its headers. Bodies, which may contain prompts but no secrets, are shown only with --with-bodies.
-
-    With --json: one object per line.
 
     \b
       vidgen cassette show tests/cassettes/boat.json
@@ -175,8 +171,6 @@ def check(paths: tuple[Path, ...], with_orphans: bool, max_age: timedelta | None
     Each must be readable by this release, have all its blobs unchanged, and contain nothing that looks like a secret.
     A secret is reported by its place and kind, never by its value. PATH is a cassette, or a directory, which is
     searched recursively. No cassette at all is an error, so that a check of nothing does not pass.
-
-    With --json: one object per line.
 
     \b
       vidgen cassette check tests --orphans --max-age 90d

@@ -124,7 +124,7 @@ def generate(
 
 
 async def _check(run: CommandRun, request_options: RequestOptions) -> None:
-    result = await run.check(request_options)
+    result = await run.check(request_options, await run.get_model(request_options))
     if result.catalog_error is not None:
         raise result.catalog_error
     pairs = () if result.model is None else model_facts(result.model).pairs

@@ -62,8 +62,6 @@ _reason = click.option("--reason", metavar="TEXT", default="", help="The reason,
 def ls(settings: Settings, states: tuple[str, ...]) -> int:
     """List the orders in the journal, oldest first.
 
-    With --json: one object per line.
-
     \b
       vidgen orders ls
       vidgen orders ls --state uncertain --state sending

@@ -78,16 +78,12 @@ def _select(progress: WatchProgress, room: int) -> Sequence[TaskRow]:
 def _table(rows: Sequence[TaskRow], width: int, now: datetime) -> Table:
     table = Table(box=None, expand=True, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     has_orders = any(row.order_id for row in rows)
-    for name in ("task", *(("order",) if has_orders else ()), "state", "changed", ""):
-        is_order, is_detail = name == "order", name == ""
-        table.add_column(
-            name,
-            no_wrap=True,
-            overflow="ellipsis",
-            ratio=1 if is_detail else None,
-            max_width=max(width - _OTHER_COLUMNS, 8) if is_order else None,
-            min_width=len("completed") if name == "state" else None,
-        )
+    table.add_column("task", no_wrap=True)
+    if has_orders:
+        table.add_column("order", no_wrap=True, max_width=max(width - _OTHER_COLUMNS, 8))
+    table.add_column("state", no_wrap=True, min_width=len("completed"))
+    table.add_column("changed", no_wrap=True)
+    table.add_column("", no_wrap=True, ratio=1)
     for row in rows:
         state = Text(row.state, style="red" if row.has_failed else _style(row.state))
         order = (Text(clean(row.order_id or "")),) if has_orders else ()
