@@ -165,11 +165,6 @@ class _ScreenHandler(logging.Handler):
         super().__init__(level)
         self._screen = screen
 
-    def filter(self, record: logging.LogRecord) -> bool:
-        # In Python's development mode asyncio warns about every callback that took 0.1 s.
-        is_relevant = record.name != "asyncio" or record.levelno > logging.WARNING or self.level < logging.WARNING
-        return is_relevant and bool(super().filter(record))
-
     def emit(self, record: logging.LogRecord) -> None:
         try:
             message = record.getMessage()

@@ -102,8 +102,7 @@ class RunState:
 
     @property
     def sending_until(self) -> datetime | None:
-        """Until when the order counts as being sent, so that it cannot be decided; None if it does not, as far as is
-        known."""
+        """Until when the order counts as being sent and cannot be decided; None if it is not known to be."""
         return sending_until(self.attempts)
 
     @property

@@ -11,22 +11,21 @@ from vidgen_async.types.orders import Attempt, Evidence, Order, OrderState, Task
 
 def orders_table(found: Sequence[Order], now: datetime, journal_place: str) -> Table:
     """A row for each order; ``journal_place`` is where they were looked up."""
-    rows = tuple(
-        (
-            order.order_id,
-            str(order.state),
-            age(order.created_at, now),
-            str(len(order.attempts)),
-            ", ".join(order.task_ids) or "—",
-            _cause(order),
-        )
-        for order in found
-    )
     return Table(
         names=("order", "state", "age", "attempts", "task", "cause"),
         numbers=("age", "attempts"),
         long=("cause",),
-        rows=rows,
+        rows=tuple(
+            (
+                order.order_id,
+                str(order.state),
+                age(order.created_at, now),
+                str(len(order.attempts)),
+                ", ".join(order.task_ids) or "—",
+                _cause(order),
+            )
+            for order in found
+        ),
         empty=f"there is no such order {journal_place}",
     )
 
