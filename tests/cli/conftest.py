@@ -27,7 +27,8 @@ from vidgen_async.cli.app import run_app
 from vidgen_async.cli.command_runner import SIGNALS
 from vidgen_async.cli.terminal.exit_reports import Report
 from vidgen_async.cli.terminal.result_output import Document, View, plain_lines
-from vidgen_async.cli.terminal.status_display import Render
+from vidgen_async.cli.terminal.standard_streams import guarded_streams
+from vidgen_async.cli.terminal.status_display import Screen
 from vidgen_async.sandbox import Failure, Fault, ReceivedCreate, Sandbox, SandboxTask, outcome_by_prompt
 from vidgen_async.sandbox.media import render_cache
 from vidgen_async.sandbox.media.renderer import render
@@ -84,7 +85,7 @@ class Service:
     def creates(self) -> list[ReceivedCreate]:
         return self._sandbox.creates
 
-    def asked(self, op: str) -> int:
+    def count_requests(self, op: str) -> int:
         """The number of received requests of this operation."""
         return sum(request.op == op for request in self._sandbox.requests)
 
@@ -96,7 +97,7 @@ class Service:
         """Seconds of the sandbox in a real second; with 0 a new task stays queued."""
         self._do(setattr, self._sandbox.clock, "speed", speed)
 
-    def play(self, op: str, fault: Fault, *, times: int | None = 1) -> None:
+    def add_fault(self, op: str, fault: Fault, *, times: int | None = 1) -> None:
         self._do(partial(self._sandbox.faults.add, times=times), op, fault)
 
     def behave(self) -> None:
@@ -311,7 +312,8 @@ def run_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., i
             patch.setattr(sys, "argv", ["vidgen", *arguments])
             for name, stream in (("stdin", stdin), ("stdout", stdout), ("stderr", stderr)):
                 patch.setattr(sys, name, stream)
-            return run_app()
+            with guarded_streams():
+                return run_app()
 
     return run
 
@@ -391,10 +393,11 @@ def vidgen_cassette(run_here: Callable[..., int]) -> Callable[..., tuple[int, st
     return run
 
 
-class FakeScreen:
+class FakeScreen(Screen):
     """Collects everything as lines."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.lines: list[str] = []
         self.documents: list[Document] = []
         self.code: int | None = None
@@ -421,9 +424,3 @@ class FakeScreen:
 
     def show_error(self, report: Report, code: int) -> None:
         self.report, self.code = report, code
-
-    def live(self, render: Render) -> None:
-        pass
-
-    def close(self) -> None:
-        pass

@@ -61,6 +61,7 @@ def test_one_model_is_shown_with_all_its_fields(here):
     code, out, _ = here("models", "vendorh3")
     assert code == 0
     facts = dict(line.split(":", 1) for line in out.splitlines())
+    assert next(iter(facts)) == "model"
     assert facts["images"].strip() == "8, at least 1"
     assert facts["videos"].strip() == "none"
     assert facts["memberPoints"].strip() == "12"
@@ -86,7 +87,7 @@ def test_the_table_fits_the_terminal(terminal):
 
 
 def test_an_empty_catalog_is_reported(here, service):
-    service.play("models.list", Fault.status(200, body=b'{"models": []}'))
+    service.add_fault("models.list", Fault.status(200, body=b'{"models": []}'))
     assert here("models")[1] == "the catalog is empty\n"
 
 
@@ -155,16 +156,16 @@ def test_an_upload_prints_the_url_only_on_request(here):
 
 def test_a_file_that_is_not_an_image_is_exit_code_2_after_the_ids_of_earlier_uploads(here, service, tmp_path):
     (tmp_path / "no.png").write_text("not a picture")
-    before = service.asked("files.create")
+    before = service.count_requests("files.create")
     code, out, err = here("upload", PICTURE, "no.png")
     assert code == 2
     assert len(out.split()) == 1
     assert "no.png" in err
-    assert service.asked("files.create") == before + 1
+    assert service.count_requests("files.create") == before + 1
 
 
 def test_a_missing_file_is_exit_code_2_before_anything_is_sent(here, service):
     code, out, err = here("upload", PICTURE, "missing.png")
     assert (code, out) == (2, "")
     assert "there is no such file: missing.png" in err
-    assert service.asked("files.create") == 0
+    assert service.count_requests("files.create") == 0

@@ -204,7 +204,7 @@ def test_with_a_secret_nothing_is_written_and_the_secret_is_not_shown(vidgen_cas
 
 
 def test_an_output_that_cannot_be_written_is_an_error(vidgen_cassette, tmp_path, part):
-    (tmp_path / "taken.json").mkdir()
-    code, _, err = vidgen_cassette("recover", part, "-o", "taken.json", "--force", "--json")
+    (tmp_path / "folder.json").mkdir()
+    code, _, err = vidgen_cassette("recover", part, "-o", "folder.json", "--force", "--json")
     assert code == 2
-    assert "taken.json cannot be written" in message(err)
+    assert "folder.json cannot be written" in message(err)

@@ -91,12 +91,12 @@ def test_a_refused_connection_is_exit_code_3(here, service):
 
 
 def test_the_response_to_the_create_decides_the_exit_code(here, service):
-    service.play("videos.create", Fault.status(402))
+    service.add_fault("videos.create", Fault.status(402))
     code, _, err = here(*BOAT, "-o", "boat.mp4")
     assert (code, len(service.creates)) == (4, 1)
     assert "nothing is charged" in err
 
-    service.play("videos.create", Fault.status(503))
+    service.add_fault("videos.create", Fault.status(503))
     code, _, err = here(*BOAT, "-o", "boat.mp4")
     assert (code, len(service.creates)) == (5, 2)
     assert "Check the service's own console, then decide" in err
@@ -114,7 +114,7 @@ def test_a_wait_that_times_out_is_exit_code_6_and_shows_how_to_resume(here, serv
 
 def test_html_instead_of_a_video_is_exit_code_7_and_keeps_the_existing_file(here, service, tmp_path):
     (tmp_path / "boat.mp4").write_bytes(b"an older film")
-    service.play("videos.content", Fault.html(200), times=None)
+    service.add_fault("videos.content", Fault.html(200), times=None)
     code, _, err = here(*BOAT, "--force", "-o", "boat.mp4")
     assert code == 7
     assert "  vidgen generate --resume " in err.splitlines()[-1]

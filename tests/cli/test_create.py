@@ -1,10 +1,11 @@
 """``vidgen create``: the request, the checks before anything is charged, and the output."""
 
+import io
 import json
 
 from vidgen_async.sandbox import Fault
 
-from .conftest import PICTURE
+from .conftest import PICTURE, Stream
 
 BOAT = ("create", "A paper boat", "--model", "gen-2.0", "--duration", "5")
 
@@ -67,22 +68,23 @@ def test_an_image_is_uploaded_and_its_id_is_sent_after_the_given_ids(here, servi
     assert second in service.asset_ids()
 
 
-def test_a_prompt_can_be_read_from_stdin_or_a_file(here, service, tmp_path):
-    (tmp_path / "prompt.txt").write_text("Ein Boot\nim Nebel, früh\n", "utf-8")
-    for source in (("-",), ("--prompt-file", "prompt.txt"), ("--prompt-file", "-")):
-        code, _, err = here("create", *source, *BOAT[2:], stdin="Ein Boot\nim Nebel, früh\n")
-        assert code == 0, err
-        assert service.creates[-1].body["prompt"] == "Ein Boot\nim Nebel, früh"
-        assert "Nebel" not in err
-    assert len(service.creates) == 3
+def test_a_prompt_can_be_read_from_stdin(here, service):
+    code, _, err = here("create", "-", *BOAT[2:], stdin="Ein Boot\nim Nebel, früh\n")
+    assert code == 0, err
+    assert [create.body["prompt"] for create in service.creates] == ["Ein Boot\nim Nebel, früh"]
+    assert "Nebel" not in err
+
+
+def test_a_prompt_that_cannot_be_decoded_is_exit_code_2(run_here, in_service, service):
+    stdin, stderr = io.TextIOWrapper(io.BytesIO(b"\xff"), encoding="utf-8"), Stream({})
+    assert run_here("create", "-", *BOAT[2:], stdin=stdin, stdout=Stream({}), stderr=stderr) == 2
+    assert "cannot read the prompt from stdin: it is not utf-8 text" in stderr.text
+    assert service.creates == []
 
 
 def test_invalid_options_are_exit_code_2_and_nothing_is_sent(here, service):
     for words, arguments in {
         "Missing argument 'PROMPT'": (),
-        "cannot be combined": ("x", "--prompt-file", "p.txt"),
-        "cannot read the prompt from p.txt: No such file": ("--prompt-file", "p.txt"),
-        "it is not UTF-8 text": ("--prompt-file", PICTURE),
         "NAME=JSON": ("x", "--field", "seed"),
         "the field seed is not JSON": ("x", "--field", "seed=x"),
         "the field duration has its own option: --duration": ("x", "--field", "duration=5"),
@@ -108,7 +110,7 @@ def test_a_request_that_the_catalog_excludes_is_refused_before_any_upload(here, 
         code, out, err = here("create", "x", *arguments, *pictures)
         assert (code, out) == (2, ""), arguments
         assert words in err
-        assert service.asked("files.create") == 0, arguments
+        assert service.count_requests("files.create") == 0, arguments
         assert service.creates == [], arguments
 
 
@@ -116,7 +118,7 @@ def test_with_no_validate_the_service_decides(here, service):
     code, _, err = here("create", "x", "--model", "gen-2.0", "--duration", "7", "--no-validate")
     assert code == 4
     assert "duration" in err
-    assert service.asked("models.list") == 0
+    assert service.count_requests("models.list") == 0
     assert len(service.creates) == 1
 
 
@@ -126,7 +128,7 @@ def test_check_of_a_valid_request_shows_the_prices_and_sends_nothing(here, servi
     facts = dict(line.split(":", 1) for line in out.splitlines())
     assert facts["request"].strip() == "valid"
     assert (facts["points"].strip(), facts["memberPoints"].strip()) == ("15", "12")
-    assert service.asked("files.create") == 0
+    assert service.count_requests("files.create") == 0
     assert service.creates == []
     assert list(data_home.iterdir()) == []
 
@@ -149,7 +151,7 @@ def test_check_lists_all_problems(here, service):
 
 
 def test_check_fails_without_a_catalog(here, service):
-    service.play("models.list", Fault.status(403), times=None)
+    service.add_fault("models.list", Fault.status(403), times=None)
     code, out, err = here("create", "x", "--model", "gen-2.0", "--check")
     assert (code, out) == (4, "")
     assert "403" in err
@@ -164,7 +166,7 @@ def test_the_outcome_of_an_order_is_in_the_error_and_in_the_exit_code(here, serv
         ),
         1,
     ):
-        service.play("videos.create", fault)
+        service.add_fault("videos.create", fault)
         ended, out, err = here(*BOAT, "--order-id", f"order-{n}", "--json")
         assert (ended, out) == (code, ""), fault
         error = json.loads(err.splitlines()[-1])["error"]
@@ -174,7 +176,7 @@ def test_the_outcome_of_an_order_is_in_the_error_and_in_the_exit_code(here, serv
 
 
 def test_an_uncertain_order_is_never_resent_by_the_same_command(here, service):
-    service.play("videos.create", Fault.close_after_body())
+    service.add_fault("videos.create", Fault.close_after_body())
     assert here(*BOAT, "--order-id", "order-1187")[0] == 5
     code, out, err = here(*BOAT, "--order-id", "order-1187")
     assert (code, out) == (5, "")
@@ -201,7 +203,7 @@ def test_the_images_of_a_stored_order_are_not_uploaded_again_and_its_task_id_is_
     assert out == first[1] == f"{service.creates[0].task_id}\n"
     message = "order 'order-1187' is already stored; its images were not uploaded again and nothing was sent"
     assert message in err
-    assert service.asked("files.create") == 1
+    assert service.count_requests("files.create") == 1
     assert len(service.creates) == 1
 
 
@@ -212,17 +214,17 @@ def test_another_request_with_images_and_the_same_order_id_uploads_and_sends_not
         code, out, err = here("create", *changed, "--model", "vendorh3", *rest)
         assert (code, out) == (2, ""), changed
         assert "is already stored (accepted) with a different request" in err
-        assert service.asked("files.create") == 1, changed
+        assert service.count_requests("files.create") == 1, changed
         assert len(service.creates) == 1, changed
 
 
 def test_a_rejected_order_with_images_is_resent_without_another_upload(here, service):
     arguments = ("create", "x", "--model", "vendorh3", "--image", PICTURE, "--order-id", "order-1187")
-    service.play("videos.create", Fault.status(402))
+    service.add_fault("videos.create", Fault.status(402))
     assert here(*arguments)[0] == 4
     code, out, err = here(*arguments)
     assert (code, out) == (0, f"{service.creates[1].task_id}\n"), err
-    assert service.asked("files.create") == 1
+    assert service.count_requests("files.create") == 1
     assert service.creates[0].raw == service.creates[1].raw
 
 
@@ -249,7 +251,7 @@ def test_check_validates_the_files_too(here, service, tmp_path):
         code, _, err = here("create", "x", "--model", "vendorh3", "--image", "notes.png", *more)
         assert code == 2
         assert "the file 'notes.png' is not an image: it is text" in err
-    assert (service.asked("files.create"), service.creates) == (0, [])
+    assert (service.count_requests("files.create"), service.creates) == (0, [])
 
 
 def test_a_file_name_that_is_too_long_is_one_sentence_and_nothing_is_ordered(here, service):
@@ -288,7 +290,7 @@ def test_the_journal_can_be_another_file(here, data_home, tmp_path, monkeypatch)
 
 
 def test_without_a_journal_the_report_of_an_uncertain_order_points_to_the_console(here, service, data_home):
-    service.play("videos.create", Fault.close_after_body())
+    service.add_fault("videos.create", Fault.close_after_body())
     code, _, err = here(*BOAT, "--journal", "memory:")
     assert code == 5
     assert "a second run is a second order" in err

@@ -2,7 +2,7 @@
 
 import pytest
 
-from vidgen_async.cli.default_journal import default_journal
+from vidgen_async.cli.service_connection import default_journal
 from vidgen_async.errors import ConfigurationError
 
 

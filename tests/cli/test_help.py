@@ -26,7 +26,7 @@ def test_these_are_the_commands():
     assert set(map(" ".join, COMMANDS)) == {
         "", "generate", "create", "get", "wait", "watch", "download", "models", "account", "upload", "sandbox",
         "completion", "orders", "orders ls", "orders show", "orders resume", "orders resend", "orders adopt",
-        "orders abandon", "orders withdraw", "orders export", "cassette", "cassette ls", "cassette show",
+        "orders abandon", "orders withdraw", "cassette", "cassette ls", "cassette show",
         "cassette check", "cassette recover",
     }  # fmt: skip
 
@@ -100,7 +100,7 @@ def test_a_key_given_as_an_option_is_refused_without_showing_it(here, service):
         assert "The key is never an option" in err
         assert "VIDGEN_API_KEY" in err
         assert "not-for-others" not in err
-    assert service.asked("account.get") == 0
+    assert service.count_requests("account.get") == 0
 
 
 def test_every_shell_has_a_completion_script(here):
@@ -119,8 +119,8 @@ def completed(run_here, in_service, monkeypatch):
         stdout, stderr = Stream({}), Stream({})
         count = str(len(words.split(" ")) - 1)
         with monkeypatch.context() as patch:
-            asked = {"_VIDGEN_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": count}
-            for name, value in {**asked, **env}.items():
+            variables = {"_VIDGEN_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": count}
+            for name, value in {**variables, **env}.items():
                 patch.setenv(name, value)
             with pytest.raises(SystemExit) as ended:
                 run_here(stdin=io.StringIO(), stdout=stdout, stderr=stderr)

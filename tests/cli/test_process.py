@@ -19,7 +19,7 @@ from .conftest import BOAT, environment, run_on_a_terminal, text_of
 @pytest.mark.slow
 def test_a_second_ctrl_c_exits_at_once_and_an_operator_decides_the_order(vidgen, here, service):
     service.set_speed(0)
-    service.play("videos.create", Fault.stall(1))
+    service.add_fault("videos.create", Fault.stall(1))
     command = vidgen(*BOAT, "--order-id", "order-1187")
     command.until("sending the order")
     task_id = service.wait_for_task()

@@ -1,7 +1,6 @@
-"""Tables, facts and lines on a terminal of any width, in a pipe, and as JSON."""
+"""Tables, facts and lines on a terminal of any width and in a pipe."""
 
 import io
-import json
 from datetime import UTC, datetime, timedelta
 
 from rich.console import Console
@@ -9,19 +8,18 @@ from rich.console import Console
 from vidgen_async.cli.terminal.formatting import age, limit, span
 from vidgen_async.cli.terminal.result_output import (
     Facts,
-    JsonOutput,
-    PlainOutput,
     Table,
-    TerminalOutput,
-    columns,
     facts_of,
     plain_lines,
+    show_on_terminal,
+    show_plain,
 )
 
 TABLE = Table(
-    columns=columns(
-        "model", "name", "memberPoints", "cause", numbers=("memberPoints",), long=("cause",), optional=("name",)
-    ),
+    names=("model", "name", "memberPoints", "cause"),
+    numbers=("memberPoints",),
+    long=("cause",),
+    optional=("name",),
     rows=(
         ("first", "The first", "5", "it was too dark to see anything at all"),
         ("second\x1b[2J", "", "1000", ""),
@@ -33,12 +31,12 @@ TABLE = Table(
 
 def on_a_terminal(shown, width: int) -> list[str]:
     file = io.StringIO()
-    TerminalOutput(Console(file=file, width=width, highlight=False, markup=False, emoji=False)).show(shown)
+    show_on_terminal(shown, Console(file=file, width=width, highlight=False, markup=False, emoji=False))
     return [line.rstrip() for line in file.getvalue().splitlines()]
 
 
 def test_in_a_pipe_a_table_is_aligned_lines_with_column_names(capsys):
-    PlainOutput().show(TABLE, {"not": "shown"})
+    show_plain(TABLE)
     assert capsys.readouterr().out.splitlines() == [
         "model       name       memberPoints  cause",
         "first       The first             5  it was too dark to see anything at all",
@@ -76,7 +74,7 @@ def test_a_very_narrow_terminal_shows_each_row_as_a_paragraph():
 
 
 def test_a_table_without_rows_shows_its_empty_text():
-    empty = Table(columns=TABLE.columns, rows=(), empty="nothing here")
+    empty = Table(names=TABLE.names, rows=(), empty="nothing here")
     assert plain_lines(empty) == on_a_terminal(empty, 80) == ["nothing here"]
 
 
@@ -88,13 +86,6 @@ def test_facts_are_one_per_line_and_never_wrapped():
 
 def test_unknown_facts_are_omitted():
     assert facts_of((("a", None), ("b", ""), ("c", 0))) == Facts((("c", "0"),))
-
-
-def test_json_output_is_one_ascii_document_per_line(capsys):
-    JsonOutput().show(TABLE, {"name": "früh"}, {"n": 2})
-    out = capsys.readouterr().out
-    assert out.isascii()
-    assert [json.loads(line) for line in out.splitlines()] == [{"name": "früh"}, {"n": 2}]
 
 
 def test_ages_spans_and_limits_are_short():

@@ -22,7 +22,7 @@ HERO = ("generate", "A hero", "--model", "vendorh3", "--image", PICTURE, "-o", "
 
 
 def test_after_an_interrupted_upload_nothing_is_stored_and_the_same_command_works(here, service, tmp_path):
-    service.play("files.create", Fault.stall())
+    service.add_fault("files.create", Fault.stall())
     code, _, err = here(*HERO, "--order-id", ORDER, when={"uploading": interrupt})
     assert code == 130
     assert err.splitlines()[-1].endswith("Nothing was ordered or charged.")
@@ -52,7 +52,7 @@ def test_resume_sends_an_order_that_found_no_connection(here, service, saved):
 @pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGHUP, signal.SIGQUIT])
 def test_after_an_interrupted_send_the_response_is_awaited_and_stored(here, service, saved, which):
     service.set_speed(0)
-    service.play("videos.create", Fault.stall(1))
+    service.add_fault("videos.create", Fault.stall(1))
     service.on_task = partial(interrupt, which)
 
     def answer():
@@ -69,7 +69,7 @@ def test_after_an_interrupted_send_the_response_is_awaited_and_stored(here, serv
 
 
 def test_resume_does_not_send_an_uncertain_order(here, service, tmp_path):
-    service.play("videos.create", Fault.close_after_body())
+    service.add_fault("videos.create", Fault.close_after_body())
     assert here(*BOAT, "--order-id", ORDER)[0] == 5
     code, out, err = here("generate", "--resume", ORDER, "-o", "boat.mp4")
     assert (code, out) == (5, "")
@@ -89,7 +89,7 @@ def test_resume_completes_an_interrupted_wait(here, service, saved, which, how):
 
 
 def test_an_interrupted_download_leaves_no_file_and_resume_saves_the_video(here, service, saved, tmp_path):
-    service.play("videos.content", Fault.drip(2000))
+    service.add_fault("videos.content", Fault.drip(2000))
     code, _, err = here(*BOAT, "--order-id", ORDER, when={"size: ": interrupt})
     assert code == 130
     assert "Interrupted while downloading the video." in err
@@ -145,7 +145,7 @@ class HurriedClock(LoopClock):
 def test_an_interrupted_send_reports_until_when_it_counts_as_being_sent_and_resume_waits(here, service, monkeypatch):
     monkeypatch.setattr(service_connection, "Client", partial(service_connection.Client, clock=HurriedClock()))
     service.set_speed(1)
-    service.play("videos.create", Fault.stall(30))
+    service.add_fault("videos.create", Fault.stall(30))
     service.on_task = interrupt
     code, _, err = here(*BOAT, "--order-id", ORDER)
     assert code == 130
@@ -172,5 +172,5 @@ def test_the_images_of_an_accepted_order_are_not_uploaded_again_and_its_video_is
     assert code == 0, err
     assert out.startswith("saved boat.mp4")
     assert "its images were not uploaded again and nothing was sent" in err
-    assert service.asked("files.create") == 1
+    assert service.count_requests("files.create") == 1
     assert len(service.creates) == 1

@@ -121,7 +121,7 @@ def served(here):
 
 def test_it_prints_the_variables_serves_and_stops_cleanly(served):
     for which in (signal.SIGINT, signal.SIGTERM):
-        status, code, out, err = served(lambda sandbox: asked(f"{sandbox.base_url}/models")[0], which=which)
+        status, code, out, err = served(lambda sandbox: request_json(f"{sandbox.base_url}/models")[0], which=which)
         assert status == 401
         assert code == 0
         assert out.startswith("export VIDGEN_BASE_URL=http://127.0.0.1:")
@@ -130,7 +130,7 @@ def test_it_prints_the_variables_serves_and_stops_cleanly(served):
         assert err.splitlines()[-1] == "sandbox: stopped"
 
 
-def asked(url: str, key: str = "", **body: object) -> tuple[int, dict]:
+def request_json(url: str, key: str = "", **body: object) -> tuple[int, dict]:
     """GET, or POST of a JSON body."""
     request = urllib.request.Request(url, headers={"Authorization": f"Bearer {key}"})  # noqa: S310 - our own sandbox
     if body:
@@ -162,8 +162,8 @@ def test_with_json_one_line_has_the_urls_and_the_accounts_with_working_keys(serv
         with urllib.request.urlopen(sandbox.console_url, timeout=20) as page:  # noqa: S310 - our own sandbox
             kind = page.headers["Content-Type"]
         keys = [account.api_key for account in sandbox.accounts.values()]
-        balances = [asked(f"{sandbox.base_url}/account", key)[1]["credits"] for key in keys]
-        return sandbox.console_url, kind, keys, balances, asked(f"{sandbox.links_url}/v/up-1.mp4")[0]
+        balances = [request_json(f"{sandbox.base_url}/account", key)[1]["credits"] for key in keys]
+        return sandbox.console_url, kind, keys, balances, request_json(f"{sandbox.links_url}/v/up-1.mp4")[0]
 
     seen, code, out, err = served(use, "--json", "--balance", "7", "--account", "b=500")
     (line,) = out.splitlines()
@@ -185,10 +185,10 @@ def test_limits_times_and_faults_are_those_of_the_options(served):
     def use(sandbox: Sandbox):
         url, key, console = sandbox.base_url, sandbox.api_key, sandbox.console_url
         with pytest.raises(json.JSONDecodeError):
-            asked(f"{url}/account", key)
-        state = asked(f"{console}sandbox/state")[1]
-        statuses = [asked(f"{url}/videos", key, **FIELDS)[0] for _ in range(3)]
-        return state, statuses, asked(f"{console}sandbox/state")[1]["tasks"][0]
+            request_json(f"{url}/account", key)
+        state = request_json(f"{console}sandbox/state")[1]
+        statuses = [request_json(f"{url}/videos", key, **FIELDS)[0] for _ in range(3)]
+        return state, statuses, request_json(f"{console}sandbox/state")[1]["tasks"][0]
 
     (state, statuses, task), *_ = served(
         use,
@@ -236,11 +236,11 @@ def test_listening_on_a_public_address_causes_a_warning(here):
 
 
 def test_a_links_port_in_use_is_named(here, service):
-    taken = service.base_url.split(":")[2].split("/")[0]
-    code, _, err = here("sandbox", "--links-port", taken)
+    port = service.base_url.split(":")[2].split("/")[0]
+    code, _, err = here("sandbox", "--links-port", port)
 
     assert code == 2
-    assert f"the sandbox cannot listen on 127.0.0.1, port {taken}: Address already in use" in err
+    assert f"the sandbox cannot listen on 127.0.0.1, port {port}: Address already in use" in err
 
 
 def test_a_port_in_use_is_reported_in_one_sentence(here, service):

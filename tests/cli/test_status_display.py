@@ -8,13 +8,13 @@ from rich.console import Console
 
 from vidgen_async.cli.terminal.exit_reports import Report
 from vidgen_async.cli.terminal.formatting import clean, seconds, size
-from vidgen_async.cli.terminal.status_display import JsonScreen, PlainScreen, RichScreen
+from vidgen_async.cli.terminal.status_display import JsonScreen, RichScreen, Screen
 
 
 def on_a_terminal(width: int = 60) -> tuple[RichScreen, io.StringIO]:
     file = io.StringIO()
     console = Console(file=file, force_terminal=True, width=width, markup=False, highlight=False, emoji=False)
-    return RichScreen(console), file
+    return RichScreen(console=console), file
 
 
 def use(screen) -> None:
@@ -28,13 +28,13 @@ def use(screen) -> None:
     screen.warn("careful")
     screen.show("saved hero.mp4")
     screen.show_error(
-        Report("it broke", ("vidgen wait task_1 -o 'a very long name that is longer than the screen.mp4'",)), 1
+        Report("it failed", ("vidgen wait task_1 -o 'a very long name that is longer than the screen.mp4'",)), 1
     )
     screen.close()
 
 
 def test_without_a_terminal_each_event_is_one_plain_line(capsys):
-    use(PlainScreen())
+    use(Screen())
     out, err = capsys.readouterr()
     assert out == "saved hero.mp4\n"
     assert err.splitlines() == [
@@ -45,7 +45,7 @@ def test_without_a_terminal_each_event_is_one_plain_line(capsys):
         "downloading",
         "size: 2.5 MB",
         "warning: careful",
-        "vidgen: it broke",
+        "vidgen: it failed",
         "  vidgen wait task_1 -o 'a very long name that is longer than the screen.mp4'",
     ]
 
@@ -54,7 +54,7 @@ def test_a_terminal_shows_progress_and_facts_stay(capsys):
     screen, file = on_a_terminal()
     use(screen)
     shown = file.getvalue()
-    for text in ("order-1187", "uploading [red]hero.png", "queued", "running", "2.5/2.5 MB", "careful", "it broke"):
+    for text in ("order-1187", "uploading [red]hero.png", "queued", "running", "2.5/2.5 MB", "careful", "it failed"):
         assert text in shown
     assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l"), "the cursor is restored"
     assert capsys.readouterr().out == "saved hero.mp4\n"
@@ -69,12 +69,12 @@ def test_the_command_to_resume_is_never_wrapped():
 def test_no_color_is_honoured(monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
     screen, file = on_a_terminal()
-    screen.show_error(Report("it broke"), 1)
+    screen.show_error(Report("it failed"), 1)
     assert "\x1b[31m" not in file.getvalue()
-    assert "it broke" in file.getvalue()
+    assert "it failed" in file.getvalue()
 
 
-@pytest.mark.parametrize("make", [PlainScreen, lambda: on_a_terminal()[0]])
+@pytest.mark.parametrize("make", [Screen, lambda: on_a_terminal()[0]])
 def test_text_of_the_service_cannot_control_the_terminal(make, capsys):
     screen = make()
     screen.show_error(Report("bad \x1b[2J\x07 words\r\nin two lines"), 1)
@@ -107,7 +107,7 @@ def test_with_json_every_line_is_an_object(capsys):
         {
             "error": {
                 "kind": "error",
-                "message": "it broke",
+                "message": "it failed",
                 "exit_code": 1,
                 "commands": ["vidgen wait task_1 -o 'a very long name that is longer than the screen.mp4'"],
             }
@@ -118,3 +118,10 @@ def test_with_json_every_line_is_an_object(capsys):
 def test_with_json_a_result_is_its_document(capsys):
     JsonScreen().show("saved hero.mp4", {"path": "hero.mp4"})
     assert json.loads(capsys.readouterr().out) == {"path": "hero.mp4"}
+
+
+def test_documents_are_one_ascii_line_each(capsys):
+    JsonScreen().show("models", {"name": "früh"}, {"n": 2})
+    out = capsys.readouterr().out
+    assert out.isascii()
+    assert [json.loads(line) for line in out.splitlines()] == [{"name": "früh"}, {"n": 2}]

@@ -7,7 +7,6 @@ from functools import partial
 import pytest
 
 from tests.signals import interrupt
-from vidgen_async.cli.commands.tasks import file_name
 from vidgen_async.sandbox import Fault
 
 from .conftest import text_of
@@ -56,47 +55,6 @@ def test_a_wait_as_json_has_the_path_of_the_video(here, order, tmp_path):
     assert all(json.loads(line) for line in err.splitlines())
 
 
-def test_several_tasks_are_saved_into_a_directory_and_failures_are_reported(here, order, tmp_path):
-    good, bad = order(), order("x [fail: too dark]")
-    (tmp_path / "films").mkdir()
-    code, out, err = here("wait", good, bad, good, "-o", "films", *FAST)
-    assert code == 1
-    assert [file.name for file in (tmp_path / "films").iterdir()] == [f"{good}.mp4"]
-    assert f"saved films/{good}.mp4" in out
-    assert f"{bad}: too dark; check the refund" in out
-    assert "1 of 2 tasks failed" in err
-
-
-def test_several_tasks_as_json_are_one_per_line(here, order):
-    good, bad = order(), order("x [fail: too dark]")
-    code, out, _ = here("wait", good, bad, "--json", *FAST)
-    documents = {document["task_id"]: document for document in map(json.loads, out.splitlines())}
-    assert code == 1
-    assert documents[good]["status"] == "completed"
-    assert documents[bad]["error"]["kind"] == "task_failed"
-
-
-def test_several_tasks_that_fail_alike_have_their_common_exit_code(here, service, order):
-    service.set_speed(0)
-    first, second = order(), order()
-    code, _, err = here("wait", first, second, "--timeout", "0.2", *FAST)
-    assert code == 6
-    assert "2 of 2 tasks failed" in err
-
-
-def test_a_missing_directory_for_several_tasks_is_exit_code_2_before_the_wait(here, service, order):
-    first, second = order(), order()
-    code, out, err = here("wait", first, second, "-o", "missing", *FAST)
-    assert (code, out) == (2, "")
-    assert "missing" in err
-    assert service.asked("videos.get") == 0
-
-
-def test_a_task_id_as_file_name_cannot_leave_the_directory():
-    names = {"task_1-a.b": "task_1-a.b", "../../x": "_.._x", "a/b": "a_b", "..": "_"}
-    assert {task_id: file_name(task_id) for task_id in names} == names
-
-
 def test_a_watch_prints_a_line_for_each_change_until_all_are_finished(here, service, order):
     good, bad = order(), order("x [fail: too dark]")
     code, out, err = here("watch", good, bad, *FAST)
@@ -126,7 +84,7 @@ def test_a_watch_reads_ids_from_stdin(here, order):
 
 def test_a_watch_of_the_journal_names_the_orders(here, service, order):
     task_id = order("A boat", "--order-id", "order-1187")
-    service.play("videos.create", Fault.status(402))
+    service.add_fault("videos.create", Fault.status(402))
     here("create", "x", "--model", "gen-2.0", "--order-id", "refused")
     code, out, _ = here("watch", "--journal", *FAST)
     assert code == 0
@@ -210,7 +168,7 @@ def test_an_interrupted_watch_reports_unfinished_tasks_and_how_to_resume(here, s
     first, second = order(), order()
     code, _, err = here("watch", first, second, "--poll-interval", "0.05", when={f"{second} queued": interrupt})
     assert code == 130
-    assert "The 2 tasks may still be running; an interruption does not stop them. To resume the watch:" in err
+    assert "2 of 2 tasks may still be running; an interruption does not stop them. To resume the watch:" in err
     assert f"vidgen watch {first} {second} --poll-interval 0.05" in err
 
 
@@ -239,7 +197,7 @@ def test_a_download_of_a_running_task_is_exit_code_1_and_shows_how_to_wait(here,
 def test_html_instead_of_a_video_is_exit_code_7(here, service, order):
     task_id = order()
     here("wait", task_id, *FAST)
-    service.play("videos.content", Fault.html(200), times=None)
+    service.add_fault("videos.content", Fault.html(200), times=None)
     code, _, err = here("download", task_id, "-o", "boat.mp4", "--json")
     assert code == 7
     assert json.loads(err.splitlines()[-1])["error"]["kind"] == "not_video"

@@ -14,7 +14,7 @@ from rich.console import Console
 from vidgen_async.cli.operations import CommandRun
 from vidgen_async.cli.run_state import RunState, Stage
 from vidgen_async.cli.terminal.exit_reports import Exit, TasksFailedError, interrupt_report
-from vidgen_async.cli.terminal.result_output import TerminalOutput
+from vidgen_async.cli.terminal.result_output import show_on_terminal
 from vidgen_async.cli.terminal.standard_streams import GuardedStream
 from vidgen_async.cli.terminal.status_display import RichScreen
 from vidgen_async.cli.watch.display import Updates, watch
@@ -79,9 +79,7 @@ class WatchSetup:
             poll_interval=self.interval,
             on_update=updates.put_nowait,
         ) as client:
-            yield CommandRun(
-                client=client, state=self.state, screen=self.screen, timeout=timeout, started_at=time.monotonic()
-            )
+            yield CommandRun(client, self.state, self.screen, timeout, time.monotonic())
 
     async def watch(self, count: int, *, is_live: bool = False, timeout: float = 3600) -> None:
         updates: Updates = asyncio.Queue()
@@ -95,7 +93,7 @@ def on_a_terminal(width: int = 80, height: int = 24) -> tuple[RichScreen, io.Str
     console = Console(
         file=file, force_terminal=True, width=width, height=height, markup=False, highlight=False, emoji=False
     )
-    return RichScreen(console, TerminalOutput()), file
+    return RichScreen(show_on_terminal, console), file
 
 
 def drawn_lines(file: io.StringIO) -> str:
@@ -229,7 +227,7 @@ async def test_a_terminal_that_fails_does_not_end_the_watch(capsys):
             raise OSError(errno.EIO, "Input/output error")
 
     console = Console(file=GuardedStream(Broken()), force_terminal=True, width=80, height=24)
-    setup = WatchSetup(RichScreen(console, TerminalOutput()), interval=5)
+    setup = WatchSetup(RichScreen(show_on_terminal, console), interval=5)
     await setup.watch(4, is_live=True)
     assert "4 tasks: 4 completed; watched for" in capsys.readouterr().out
 
@@ -248,8 +246,8 @@ async def test_an_interrupted_live_view_restores_the_terminal_and_the_report_say
     assert setup.state.stage is Stage.WATCH
     report = interrupt_report(setup.state, "Interrupted")
     assert report.text == (
-        "Interrupted while watching the tasks. The 40 tasks may still be running; an interruption does not stop them. "
-        "The same command resumes the watch."
+        "Interrupted while watching the tasks. 40 of 40 tasks may still be running; an interruption does not stop "
+        "them. The same command resumes the watch."
     )
 
 
@@ -279,7 +277,7 @@ async def test_a_terminal_that_cannot_show_the_live_view_gets_lines(capsys):
     class Ascii(io.StringIO):
         encoding = "ascii"
 
-    setup = WatchSetup(RichScreen(Console(file=Ascii(), force_terminal=True, width=80, height=24)))
+    setup = WatchSetup(RichScreen(console=Console(file=Ascii(), force_terminal=True, width=80, height=24)))
     await setup.watch(1, is_live=True)
     assert [line.split(" ", 1)[1] for line in capsys.readouterr().out.splitlines()] == [
         "task_0 queued",

@@ -54,7 +54,7 @@ AUTO = "asyncio_mode = auto\nasyncio_default_fixture_loop_scope = function"
 
 @frozen
 class Ran:
-    """What a run of pytest said."""
+    """The result of a run of pytest."""
 
     code: int
     text: str
@@ -86,7 +86,7 @@ class Project:
         return path
 
     def cassette(self, name: str, *balances: int) -> Path:
-        """A cassette on which the account was asked for so often."""
+        """A cassette with one request of the account for each balance."""
         path = self.home / "cassettes" / f"{name}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(_document(balances)))

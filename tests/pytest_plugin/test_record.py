@@ -12,7 +12,7 @@ from .conftest import FAST_SANDBOX
 RECORD = "--vidgen-mode=record"
 FROM_THE_SANDBOX = "--vidgen-record-from=sandbox"
 
-ASKS = "async def test_one(vidgen_client):\n    await vidgen_client.account.get()\n"
+READS_ACCOUNT = "async def test_one(vidgen_client):\n    await vidgen_client.account.get()\n"
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ ALL_PASSED = {test: {"PASSED"} for test in ("test_one", "test_fault", "test_old"
 
 
 @pytest.mark.slow
-def test_what_was_recorded_from_the_sandbox_without_a_key_is_played_without_anything(project):
+def test_a_recording_from_the_sandbox_needs_no_key_and_its_replay_nothing(project):
     project.tests(SHOP)
     project.tests(FAST_SANDBOX, "conftest.py")
     project.cassette("test_shop/test_old", 500, 485)
@@ -84,23 +84,23 @@ def test_what_was_recorded_from_the_sandbox_without_a_key_is_played_without_anyt
         "test_nothing.json": [],
         "TestOwn.test_poor.json": ["account.get"],
     }
-    told = re.findall(
+    reported = re.findall(
         rf"^recorded {re.escape(str(directory))}/(\S+) \((\d+) interactions\)$", recorded.text, re.MULTILINE
     )
-    assert dict(told) == {path.name: str(len(ops(path))) for path in directory.iterdir()}
+    assert dict(reported) == {path.name: str(len(ops(path))) for path in directory.iterdir()}
 
     assert list(project.home.glob("orders.db*")) == [], "no order of a test is stored"
 
-    played = project.pytest()
+    replayed = project.pytest()
 
-    assert (played.outcomes, played.code) == (ALL_PASSED, 0)
-    assert "vidgen cassettes" not in played.text
+    assert (replayed.outcomes, replayed.code) == (ALL_PASSED, 0)
+    assert "vidgen cassettes" not in replayed.text
 
 
 # -- from the service --------------------------------------------------------------------------------------------------
 
 
-def test_it_is_recorded_from_the_service_of_the_environment(project, record, service, cassette):
+def test_the_service_of_the_environment_is_recorded(project, record, service, cassette):
     project.tests("""
         import os
 
@@ -120,7 +120,7 @@ def test_it_is_recorded_from_the_service_of_the_environment(project, record, ser
     assert service.api_key not in cassette.read_text()
 
 
-def test_a_client_of_the_tests_own_is_recorded_and_may_leave_the_closing_to_the_fixture(project, record, cassette):
+def test_another_client_of_the_test_is_recorded_and_its_transport_closed_by_the_fixture(project, record, cassette):
     project.tests("""
         import pytest
         from vidgen_async import Client
@@ -151,8 +151,8 @@ def test_a_client_of_the_tests_own_is_recorded_and_may_leave_the_closing_to_the_
 
 
 @pytest.mark.slow
-def test_recording_from_the_service_says_what_it_needs(project):
-    project.tests(ASKS)
+def test_recording_from_the_service_names_the_missing_settings(project):
+    project.tests(READS_ACCOUNT)
     for environment, missing in NEEDED:
         ran = project.pytest(RECORD, **environment)
 
@@ -169,19 +169,12 @@ def test_recording_from_the_service_says_what_it_needs(project):
 NEEDED = [({}, "VIDGEN_API_KEY and VIDGEN_BASE_URL"), ({"VIDGEN_API_KEY": "vg-key-1"}, "VIDGEN_BASE_URL")]
 
 
-def test_the_ini_file_may_say_from_where(project, record, service):
-    project.ini("asyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\nvidgen_record_from = sandbox")
-    project.tests(ASKS)
-    assert record(RECORD).outcomes == {"test_one": {"PASSED"}}
-    assert service.requests == []
-
-
 # -- auto --------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
-def test_auto_records_what_is_missing_and_plays_what_is_there(project, record, service, cassette):
-    project.tests(ASKS)
+def test_auto_records_a_missing_cassette_and_replays_an_existing_one(project, record, service, cassette):
+    project.tests(READS_ACCOUNT)
     for _ in range(2):
         assert record("--vidgen-mode=auto").outcomes == {"test_one": {"PASSED"}}
     assert [request.op for request in service.requests] == ["account.get"]
@@ -189,7 +182,7 @@ def test_auto_records_what_is_missing_and_plays_what_is_there(project, record, s
 
 
 def test_auto_never_records_where_ci_is_set(project, record, service, cassette):
-    project.tests(ASKS)
+    project.tests(READS_ACCOUNT)
 
     ran = record("--vidgen-mode=auto", CI="true")
 
@@ -203,10 +196,10 @@ def test_auto_never_records_where_ci_is_set(project, record, service, cassette):
 
 
 @pytest.mark.slow
-def test_append_plays_what_is_there_and_records_the_rest(project, record, service, cassette):
-    project.tests(ASKS)
+def test_append_replays_recorded_interactions_and_records_the_others(project, record, service, cassette):
+    project.tests(READS_ACCOUNT)
     record(RECORD)
-    project.tests(f"{ASKS}    await vidgen_client.models.list()\n")
+    project.tests(f"{READS_ACCOUNT}    await vidgen_client.models.list()\n")
 
     ran = record("--vidgen-mode=append")
 
@@ -216,8 +209,8 @@ def test_append_plays_what_is_there_and_records_the_rest(project, record, servic
 
 
 @pytest.mark.slow
-def test_from_a_sandbox_nothing_is_appended_to_what_is_there(project, cassette):
-    project.tests(ASKS)
+def test_nothing_is_appended_from_a_sandbox_to_an_existing_cassette(project, cassette):
+    project.tests(READS_ACCOUNT)
     arguments = ("--vidgen-mode=append", FROM_THE_SANDBOX)
     assert project.pytest(*arguments).outcomes == {"test_one": {"PASSED"}}
     before = cassette.read_bytes()
@@ -235,7 +228,7 @@ def test_from_a_sandbox_nothing_is_appended_to_what_is_there(project, cassette):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["record", "append"])
-def test_of_a_test_that_does_not_pass_nothing_is_published(project, record, mode):
+def test_the_recording_of_a_test_that_does_not_pass_is_not_published(project, record, mode):
     project.tests("""
         import pytest
 
@@ -286,7 +279,7 @@ def test_of_a_test_that_does_not_pass_nothing_is_published(project, record, mode
 @pytest.mark.slow
 def test_a_cassette_that_cannot_be_published_fails_the_test_and_leaves_the_recording(project, record, cassette):
     project.tests(
-        f"{ASKS}    (vidgen_cassette.path / 'in the way').mkdir(parents=True)\n".replace(
+        f"{READS_ACCOUNT}    (vidgen_cassette.path / 'in the way').mkdir(parents=True)\n".replace(
             "one(", "one(vidgen_cassette, "
         )
     )
@@ -302,7 +295,7 @@ def test_a_cassette_that_cannot_be_published_fails_the_test_and_leaves_the_recor
 
 
 @pytest.mark.needs_dev
-def test_two_processes_play_one_cassette_and_do_not_record_one_at_a_time(project):
+def test_two_processes_can_replay_one_cassette_but_not_record_it_at_the_same_time(project):
     project.tests("""
         import pytest, time
         from pathlib import Path

@@ -6,11 +6,11 @@ from .conftest import AUTO, BASE_URL
 
 STRICT = AUTO.replace("auto", "strict")
 NOTHING = "filterwarnings('error')"
-ASKS_ONCE = "assert (await vidgen_client.account.get()).balance == 500"
+READS_ONCE = "assert (await vidgen_client.account.get()).balance == 500"
 
 
 @pytest.mark.slow
-def test_by_default_the_cassette_of_the_test_is_played_without_a_key_also_where_the_sandbox_s_extra_is_missing(project):
+def test_the_default_is_a_replay_without_a_key_and_without_the_extra_of_the_sandbox(project):
     """In a process of its own, which imports all that it needs and finds the plugin by its entry point."""
     (project.home / "av.py").write_text("raise ModuleNotFoundError(\"No module named 'av'\", name='av')")
     project.tests(f"""
@@ -26,7 +26,7 @@ def test_by_default_the_cassette_of_the_test_is_played_without_a_key_also_where_
 
         class TestShop:
             async def test_two(self, vidgen_client):
-                {ASKS_ONCE}
+                {READS_ONCE}
 
         async def test_three(vidgen_sandbox): pass
     """)
@@ -36,14 +36,14 @@ def test_by_default_the_cassette_of_the_test_is_played_without_a_key_also_where_
     ran = project.pytest_process()
 
     assert ran.outcomes == {"test_one": {"PASSED"}, "TestShop::test_two": {"PASSED"}, "test_three": {"ERROR"}}
-    said = "test_shop.py::test_three: the sandbox needs av: pip install 'vidgen-async[sandbox]'"
-    assert f"\n{said}\n" in ran.text
+    message = "test_shop.py::test_three: the sandbox needs av: pip install 'vidgen-async[sandbox]'"
+    assert f"\n{message}\n" in ran.text
     assert "Traceback" not in ran.text
     assert "vidgen cassettes" not in ran.text
 
 
-def test_a_cassette_is_played_and_nothing_is_said_of_it(project):
-    project.tests(f"async def test_one(vidgen_client):\n    {ASKS_ONCE}")
+def test_a_replay_is_not_mentioned_in_the_summary(project):
+    project.tests(f"async def test_one(vidgen_client):\n    {READS_ONCE}")
     project.cassette("test_shop/test_one", 500)
     ran = project.pytest()
     assert (ran.outcomes, ran.code) == ({"test_one": {"PASSED"}}, 0)
@@ -78,14 +78,14 @@ def test_no_two_parameters_share_a_cassette(project):
         ("anyio_mode = auto", ["anyio"], [NOTHING]),
     ],
 )
-def test_client_and_sandbox_run_on_the_loop_of_the_test_whoever_runs_it(project, ini, plugins, marks):
+def test_client_and_sandbox_run_on_the_loop_of_the_test_with_every_plugin(project, ini, plugins, marks):
     project.ini(ini)
     of_a_class = """
         @pytest.mark.vidgen_cassette(name="shared")
         @pytest.mark.{mark}
         class Test{number}:
-            async def test_one(self, vidgen_sandbox, told):
-                assert (await told.account.get()).balance == 500
+            async def test_one(self, vidgen_sandbox, dependent):
+                assert (await dependent.account.get()).balance == 500
                 async with Client(vidgen_sandbox.api_key, base_url=vidgen_sandbox.base_url) as client:
                     assert (await client.account.get()).balance == vidgen_sandbox.balance
     """
@@ -99,7 +99,7 @@ def test_client_and_sandbox_run_on_the_loop_of_the_test_whoever_runs_it(project,
             return "asyncio"
 
         @pytest.fixture
-        def told(vidgen_client):
+        def dependent(vidgen_client):
             yield vidgen_client
             print("it was", "closed" if vidgen_client._lifetime.is_closed else "open", "for what was set up later")
         """
@@ -119,7 +119,7 @@ def test_the_client_is_closed_after_the_test(project):
 
         async def test_one(vidgen_client):
             clients.append(vidgen_client)
-            {ASKS_ONCE}
+            {READS_ONCE}
 
         async def test_two():
             assert clients[0]._lifetime.is_closed
@@ -128,7 +128,7 @@ def test_the_client_is_closed_after_the_test(project):
     assert project.pytest().outcomes == {"test_one": {"PASSED"}, "test_two": {"PASSED"}}
 
 
-def test_a_test_without_a_loop_may_play_a_cassette_on_its_own(project):
+def test_a_test_without_an_event_loop_may_replay_a_cassette(project):
     project.ini("")
     project.tests("""
         import asyncio
@@ -152,12 +152,12 @@ def test_a_test_without_a_loop_may_play_a_cassette_on_its_own(project):
 
     assert ran.outcomes == {"test_one": {"PASSED"}, "test_two": {"ERROR"}, "test_three": {"ERROR"}}
     for fixture, test in (("vidgen_client", "two"), ("vidgen_sandbox", "three")):
-        said = f"{fixture} needs an event loop, and test_shop.py::test_{test} has none: make it an async test of"
-        assert f"\n{said} pytest-asyncio or anyio" in ran.text
+        message = f"{fixture} needs an event loop, and test_shop.py::test_{test} has none: make it an async test of"
+        assert f"\n{message} pytest-asyncio or anyio" in ran.text
 
 
-def test_an_environment_with_orders_on_disk_and_a_key_is_left_alone(project):
-    project.tests(f"async def test_one(vidgen_client):\n    {ASKS_ONCE}")
+def test_a_replay_ignores_the_journal_and_the_key_of_the_environment(project):
+    project.tests(f"async def test_one(vidgen_client):\n    {READS_ONCE}")
     project.cassette("test_shop/test_one", 500)
     facts = {"VIDGEN_API_KEY": "vg-key-1", "VIDGEN_BASE_URL": "http://127.0.0.1:9/openapi/v1"}
 
@@ -168,7 +168,7 @@ def test_an_environment_with_orders_on_disk_and_a_key_is_left_alone(project):
 
 
 def test_a_missing_cassette_names_its_path_and_the_command_that_records_it(project):
-    project.tests(f"async def test_one(vidgen_client):\n    {ASKS_ONCE}")
+    project.tests(f"async def test_one(vidgen_client):\n    {READS_ONCE}")
 
     ran = project.pytest()
 
@@ -182,7 +182,7 @@ def test_a_missing_cassette_names_its_path_and_the_command_that_records_it(proje
     assert "vidgen_async/" not in ran.text
 
 
-def test_the_command_fits_the_shell_and_the_place(project):
+def test_the_command_is_quoted_and_relative_to_the_working_directory(project):
     project.tests("""
         import pytest
 
@@ -195,21 +195,18 @@ def test_the_command_fits_the_shell_and_the_place(project):
     assert f"there is no cassette at {path}. Record it: {command} (or, for no points, with" in ran.text
 
 
-@pytest.mark.parametrize("by", ["option", "ini"])
-def test_one_directory_may_hold_the_cassettes_of_all_tests(project, by):
+def test_one_directory_may_hold_the_cassettes_of_all_tests(project):
     for file in ("a/test_shop.py", "b/test_shop.py"):
         project.tests("def test_one(vidgen_cassette): pass", file)
         project.cassette(f"{file.removesuffix('.py')}/test_one")
     (project.home / "cassettes").rename(project.home / "tapes")
-    if by == "ini":
-        project.ini(f"{AUTO}\nvidgen_cassettes = tapes")
 
-    ran = project.pytest("--import-mode=importlib", *(["--vidgen-cassettes=tapes"] if by == "option" else []))
+    ran = project.pytest("--import-mode=importlib", "--vidgen-cassettes=tapes")
 
     assert "2 passed" in ran.text
 
 
-def test_a_damaged_cassette_is_told_in_a_sentence(project):
+def test_a_damaged_cassette_is_reported_in_one_sentence(project):
     project.tests("def test_one(vidgen_cassette): pass")
     project.cassette("test_shop/test_one").write_text("{")
     ran = project.pytest()
@@ -224,16 +221,16 @@ SWALLOWS = "with contextlib.suppress(Exception): await vidgen_client.models.list
 
 
 @pytest.mark.slow
-def test_what_was_never_played_fails_a_test_that_passed_unless_it_may_be_left(project):
+def test_unused_interactions_fail_a_test_that_passed_unless_they_are_allowed(project):
     project.tests(f"""
         import pytest
 
         async def test_one(vidgen_client):
-            {ASKS_ONCE}
+            {READS_ONCE}
 
         @pytest.mark.vidgen_cassette(name="test_shop/test_one", allow_unused=True)
         async def test_two(vidgen_client):
-            {ASKS_ONCE}
+            {READS_ONCE}
     """)
     project.cassette("test_shop/test_one", 500, 485)
 
@@ -245,7 +242,7 @@ def test_what_was_never_played_fails_a_test_that_passed_unless_it_may_be_left(pr
     assert f"n=2 GET {BASE_URL}/account (account.get)" in ran.text
 
 
-def test_a_miss_that_was_swallowed_fails_a_test_that_passed_also_where_leftovers_may_be(project):
+def test_a_suppressed_miss_fails_a_test_that_passed_even_if_unused_interactions_are_allowed(project):
     project.tests(f"""
         import contextlib
         import pytest
@@ -263,7 +260,7 @@ def test_a_miss_that_was_swallowed_fails_a_test_that_passed_also_where_leftovers
     assert f"CassetteMissError: {project.home}/cassettes/test_shop/test_one.json has no interaction for GET" in ran.text
 
 
-def test_what_other_fixtures_ask_when_they_are_torn_down_is_played_too(project):
+def test_requests_in_the_teardown_of_other_fixtures_are_replayed(project):
     project.tests(f"""
         import pytest_asyncio
 
@@ -273,13 +270,13 @@ def test_what_other_fixtures_ask_when_they_are_torn_down_is_played_too(project):
             assert (await vidgen_client.account.get()).balance == 485
 
         async def test_one(shop, vidgen_client):
-            {ASKS_ONCE}
+            {READS_ONCE}
     """)
     project.cassette("test_shop/test_one", 500, 485)
     assert project.pytest().outcomes == {"test_one": {"PASSED"}}
 
 
-def test_a_failing_test_has_no_second_error_and_is_told_the_miss_that_may_have_caused_it(project):
+def test_a_failing_test_has_no_second_error_and_its_report_shows_the_miss(project):
     project.tests(f"""
         import contextlib
         import pytest

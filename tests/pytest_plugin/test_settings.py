@@ -1,10 +1,8 @@
-"""Which mode holds, and what is said of words that are not known."""
+"""The precedence of the settings, and the messages about invalid ones."""
 
 import pytest
 
-from .conftest import AUTO
-
-TELLS_THE_MODE = """
+RAISES_THE_MODE = """
     import pytest
 
     async def test_plain(vidgen_cassette):
@@ -18,19 +16,17 @@ KEY = {"VIDGEN_API_KEY": "vg-key-1", "VIDGEN_BASE_URL": "http://127.0.0.1:9/open
 
 
 @pytest.mark.parametrize(
-    ("option", "variable", "ini", "plain", "marked"),
+    ("option", "variable", "plain", "marked"),
     [
-        ((), "", "", "replay", "append"),
-        ((), "", "vidgen_mode = record", "record", "append"),
-        ((), "record", "vidgen_mode = append", "record", "record"),
-        (("--vidgen-mode=auto",), "record", "vidgen_mode = record", "replay", "replay"),
+        ((), "", "replay", "append"),
+        ((), "record", "record", "record"),
+        (("--vidgen-mode=auto",), "record", "replay", "replay"),
     ],
 )
-def test_the_option_goes_before_the_environment_before_the_marker_before_the_ini_file(
-    project, option, variable, ini, plain, marked
+def test_the_option_takes_precedence_over_the_environment_and_that_over_the_marker(
+    project, option, variable, plain, marked
 ):
-    project.ini(f"{AUTO}\n{ini}")
-    project.tests(TELLS_THE_MODE)
+    project.tests(RAISES_THE_MODE)
     project.cassette("test_shop/test_plain")
     project.cassette("test_shop/test_marked")
 
@@ -41,47 +37,37 @@ def test_the_option_goes_before_the_environment_before_the_marker_before_the_ini
 
 
 @pytest.mark.parametrize(
-    ("option", "environment", "ini", "said"),
+    ("option", "variable", "message"),
     [
-        (
-            (),
-            {"VIDGEN_CASSETTE_MODE": "once"},
-            "",
-            "VIDGEN_CASSETTE_MODE is 'once': it must be replay, record, append or auto",
-        ),
-        ((), {}, "vidgen_mode = once", "vidgen_mode is 'once': it must be replay, record, append or auto"),
-        ((), {}, "vidgen_record_from = moon", "vidgen_record_from is 'moon': it must be service or sandbox"),
-        (("--vidgen-mode=once",), {}, "", "argument --vidgen-mode: invalid choice: 'once'"),
-        (("--vidgen-record-from=moon",), {}, "", "argument --vidgen-record-from: invalid choice: 'moon'"),
+        ((), "once", "VIDGEN_CASSETTE_MODE is 'once': it must be replay, record, append or auto"),
+        (("--vidgen-mode=once",), "", "argument --vidgen-mode: invalid choice: 'once'"),
+        (("--vidgen-record-from=moon",), "", "argument --vidgen-record-from: invalid choice: 'moon'"),
     ],
 )
-def test_an_unknown_word_is_an_error_of_usage(project, option, environment, ini, said):
-    project.ini(f"{AUTO}\n{ini}")
+def test_an_unknown_value_is_a_usage_error(project, option, variable, message):
     project.tests("def test_nothing(): pass")
 
-    ran = project.pytest(*option, **environment)
+    ran = project.pytest(*option, VIDGEN_CASSETTE_MODE=variable)
 
     assert ran.code == pytest.ExitCode.USAGE_ERROR
-    assert said in ran.text
+    assert message in ran.text
 
 
-#: What markers say, and what is said of it.
+#: Arguments of the marker, and the message about each.
 WRONG = {
-    "nmae='one'": "has no argument 'nmae'; it has name, mode, exhausted, prompts, ignore, secrets, allow_unused",
-    "'one'": "takes arguments by name only, such as name=…; it was given ('one',)",
-    "name='../one'": "takes as 'name' a relative path of plain words, such as \"orders/one\", not '../one'",
-    "mode='once'": "takes as 'mode' replay, record, append or auto, not 'once'",
-    "mode=None": "takes as 'mode' replay, record, append or auto, not None",
-    "exhausted='first'": "takes as 'exhausted' error or repeat-last, not 'first'",
-    "prompts='hide'": "takes as 'prompts' keep or pseudonym, not 'hide'",
-    "ignore='/prompt'": "takes as 'ignore' a list of JSON pointers, such as [\"/prompt\"], not '/prompt'",
-    "ignore=['prompt']": "takes as 'ignore' a list of JSON pointers, such as [\"/prompt\"], not ['prompt']",
-    "allow_unused=1": "takes as 'allow_unused' True or False, not 1",
-    "secrets='hush-hush'": "takes as 'secrets' a list of texts",
+    "nmae='one'": "the marker vidgen_cassette has no argument 'nmae'; it has name, mode, exhausted, prompts, ignore, "
+    "secrets, allow_unused",
+    "'one'": "the marker vidgen_cassette takes arguments by name only, such as name=…; it was given ('one',)",
+    "name='../one'": "the marker vidgen_cassette takes as 'name' a relative path of plain words, such as "
+    "\"orders/one\", not '../one'",
+    "mode='once', secrets=['hush-hush']": "unknown cassette mode 'once': it is one of replay, record, append, auto",
+    "exhausted='first'": "Cassette(exhausted=…) is 'error' or 'repeat-last', not 'first'",
+    "prompts='hide'": "Cassette(prompts=…) is 'keep' or 'pseudonym', not 'hide'",
+    "ignore=['prompt']": "Cassette(ignore=…) holds JSON pointers like '/prompt', not 'prompt'",
 }
 
 
-def test_the_marker_names_what_it_does_not_know_and_shows_no_secret(project):
+def test_an_invalid_argument_of_the_marker_is_named_and_no_secret_is_shown(project):
     project.tests(
         "import pytest\n"
         + "".join(
@@ -94,13 +80,13 @@ def test_the_marker_names_what_it_does_not_know_and_shows_no_secret(project):
 
     ran = project.pytest("--tb=line", "-rE")
 
-    for number, said in enumerate(WRONG.values()):
-        assert f"test_shop.py::test_{number}: the marker vidgen_cassette {said}\n" in ran.text
+    for number, message in enumerate(WRONG.values()):
+        assert f"test_shop.py::test_{number}: {message}\n" in ran.text
     assert ran.outcomes == {f"test_{number}": {"ERROR"} for number in range(len(WRONG))}
     assert "hush-hush" not in ran.text
 
 
-def test_of_several_markers_the_closest_counts_for_each_argument(project):
+def test_of_several_markers_the_closest_one_is_used_for_each_argument(project):
     project.tests("""
         import pytest
 
@@ -121,7 +107,7 @@ def test_of_several_markers_the_closest_counts_for_each_argument(project):
     assert project.pytest().outcomes == {"TestShop::test_one": {"PASSED"}, "TestShop::test_two": {"PASSED"}}
 
 
-def test_what_the_marker_says_of_matching_holds(project):
+def test_the_arguments_of_the_marker_apply_to_matching(project):
     project.tests("""
         import pytest
 
@@ -141,7 +127,7 @@ def test_what_the_marker_says_of_matching_holds(project):
     assert project.pytest().outcomes == {"test_one": {"PASSED"}, "test_two": {"PASSED"}}
 
 
-def test_the_header_tells_the_mode_when_it_is_not_replay(project):
+def test_the_header_shows_the_mode_unless_it_is_replay(project):
     project.tests("def test_nothing(): pass")
     assert "vidgen_async: " not in project.pytest().text
     ran = project.pytest("--vidgen-mode=append", "--vidgen-record-from=sandbox")
@@ -149,9 +135,9 @@ def test_the_header_tells_the_mode_when_it_is_not_replay(project):
 
 
 def test_the_fixtures_and_the_marker_are_described(project):
-    said = project.pytest("--fixtures").text
+    text = project.pytest("--fixtures").text
     for fixture in ("vidgen_cassette", "vidgen_client", "vidgen_sandbox"):
-        assert f"\n{fixture} -- " in said
-        assert "no docstring available" not in said.split(f"\n{fixture} -- ")[1].splitlines()[1]
+        assert f"\n{fixture} -- " in text
+        assert "no docstring available" not in text.split(f"\n{fixture} -- ")[1].splitlines()[1]
     assert "@pytest.mark.vidgen_cassette(*, name, mode," in project.pytest("--markers").text
     assert "--vidgen-cassettes=DIR" in project.pytest("--help").text

@@ -36,8 +36,7 @@ def _run() -> int:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Exit the process at Ctrl-C while modules are imported: an import could turn KeyboardInterrupt into another
-    exception."""
+    """Exit at Ctrl-C while modules are imported: an import could turn KeyboardInterrupt into another exception."""
 
     def exit_now(*_: object) -> None:
         with suppress(OSError):

@@ -12,17 +12,12 @@ from vidgen_async.cli.commands.orders import orders
 from vidgen_async.cli.commands.sandbox import run_sandbox
 from vidgen_async.cli.options import OrderedGroup
 from vidgen_async.cli.terminal.exit_reports import EXIT_CODES, Exit, Report
-from vidgen_async.cli.terminal.standard_streams import OutputError, guarded_streams
+from vidgen_async.cli.terminal.standard_streams import OutputError
 from vidgen_async.cli.terminal.status_display import JsonScreen
 
 
 def run_app() -> int:
     """Run the command line of this process and return its exit code."""
-    with guarded_streams():
-        return _run()
-
-
-def _run() -> int:
     try:
         code = app.main(prog_name="vidgen", standalone_mode=False)
     except click.ClickException as error:
@@ -73,19 +68,7 @@ def app() -> None:
     """
 
 
-for command in (
-    create.generate,
-    create.create,
-    tasks.get,
-    tasks.wait,
-    tasks.watch,
-    tasks.download,
-    account.models,
-    account.account,
-    account.upload,
-    orders,
-    run_sandbox,
-    cassette,
-    completion,
-):
+for command in (create.generate, create.create, tasks.get, tasks.wait, tasks.watch, tasks.download):
+    app.add_command(command)
+for command in (account.models, account.account, account.upload, orders, run_sandbox, cassette, completion):
     app.add_command(command)

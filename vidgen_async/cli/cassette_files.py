@@ -6,10 +6,10 @@ from pathlib import Path
 
 from attrs import evolve
 
-from vidgen_async.cassette import Document, Interaction, RecoveredRecording, load
+from vidgen_async.cassette import Interaction, RecoveredRecording, load
 from vidgen_async.cassette.body_decoding import BLOBS
 from vidgen_async.cassette.body_encoding import Blob
-from vidgen_async.cassette.checks import blob_names, cassettes_below, folders_below, is_cassette
+from vidgen_async.cassette.checks import blob_names, cassettes_below, is_cassette
 from vidgen_async.cassette.secret_scan import refuse_secrets
 from vidgen_async.cassette.storage import store
 from vidgen_async.errors import CassetteError, CassetteInvalidError, CassetteNotFoundError
@@ -31,27 +31,11 @@ def _cassettes_at(path: Path) -> list[Path]:
     if path.is_dir():
         below = cassettes_below(path)
         if not below:
-            message = f"there is no cassette in the directory {path}"
-            raise CassetteNotFoundError(message, path=str(path))
+            raise CassetteNotFoundError(f"there is no cassette in the directory {path}", path=str(path))
         return below
     if not path.is_file() or not is_cassette(path):
         load(path)  # raises the error that describes the file
     return [path]
-
-
-def folders_of(path: Path) -> list[Path]:
-    """The directories that contain the cassettes of a path."""
-    return list(folders_below(path)) if path.is_dir() else [path.parent]
-
-
-def get_interaction(path: Path, document: Document, n: int) -> Interaction:
-    """Return the interaction with this number; CassetteError if there is none."""
-    for interaction in document.interactions:
-        if interaction.n == n:
-            return interaction
-    count = len(document.interactions)
-    message = f"there is no interaction {n} in {path}, which has {count}"
-    raise CassetteError(message)
 
 
 def refuse_to_replace(recovered: RecoveredRecording) -> None:
@@ -62,8 +46,7 @@ def refuse_to_replace(recovered: RecoveredRecording) -> None:
     except CassetteNotFoundError:
         return
     except CassetteInvalidError as error:
-        message = f"{error.message.rstrip('.')}. Nothing was written; --force replaces it."
-        raise CassetteError(message) from error
+        raise CassetteError(f"{error.message.rstrip('.')}. Nothing was written; --force replaces it.") from error
     missing = Counter(map(_content, old.interactions)) - Counter(map(_content, recovered.document.interactions))
     if missing:
         message = f"{target} has interactions that were not recovered. Nothing was written; --force replaces it."
@@ -76,15 +59,11 @@ def _content(one: Interaction) -> str:
 
 
 def publish(recovered: RecoveredRecording, part: Path) -> list[str]:
-    """Write the cassette and its missing blobs; return the names of the blobs that are lost.
-
-    Raises:
-        CassetteError: Nothing was written, usually because of a secret (CassetteSecretError).
-    """
+    """Write the cassette and its missing blobs, and return the names of those that are lost. CassetteError means that
+    nothing was written, usually because of a secret."""
     numbers = {one.n for one in recovered.document.interactions}
     if len(numbers) < len(recovered.document.interactions):
-        message = f"{recovered.target} already has the interactions of {part}; nothing was written"
-        raise CassetteError(message)
+        raise CassetteError(f"{recovered.target} already has the interactions of {part}; nothing was written")
     refuse_secrets(recovered.document)
     source, target = part.parent / BLOBS, recovered.target.parent / BLOBS
     lost = []

@@ -1,23 +1,24 @@
-"""Run a command on its own event loop: signals, errors and exit codes."""
+"""Run a command on its own event loop: its client, signals, errors and exit codes."""
 
 import asyncio
 import logging
 import os
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, TypeAlias
 
+from vidgen_async.cli.operations import CommandRun
 from vidgen_async.cli.run_state import RunState, Stage
+from vidgen_async.cli.service_connection import Access, Settings, open_client
 from vidgen_async.cli.terminal.exit_reports import Exit, error_report, exit_code, interrupt_report
-from vidgen_async.cli.terminal.standard_streams import lost_output
-from vidgen_async.cli.terminal.status_display import Screen
+from vidgen_async.cli.terminal.standard_streams import drop_lost_output, lost_output
+from vidgen_async.cli.terminal.status_display import Screen, make_screen
+from vidgen_async.client.videos import OnUpdate
 from vidgen_async.events import Event
-
-#: Warnings about failed polls name at most this many tasks.
-MAX_NAMED_TASKS = 5
 
 #: The signals that end a run cleanly, and the word for each in reports.
 SIGNALS = {signal.SIGINT: "Interrupted", signal.SIGTERM: "Terminated"}
@@ -25,23 +26,59 @@ if sys.platform != "win32":
     SIGNALS |= {signal.SIGHUP: "Hangup", signal.SIGQUIT: "Quit"}
 
 
-def run_command(
-    work: Callable[[], Coroutine[Any, Any, None]], run_state: RunState, screen: Screen, *, is_debug: bool
+#: What a command does with an open client.
+Work: TypeAlias = Callable[[CommandRun], Coroutine[Any, Any, None]]
+
+
+def run_with_client(
+    settings: Settings,
+    run_state: RunState,
+    work: Work,
+    *,
+    orders: Access = Access.NONE,
+    on_update: OnUpdate | None = None,
+    only_prints: bool = False,
 ) -> int:
+    """Run the work with an open client and return the exit code.
+
+    If it ``only_prints``, it fails if stdout cannot be written; any other work continues, and its result counts.
+    """
+    if not only_prints:
+        drop_lost_output()
+    screen = make_screen(is_debug=settings.is_debug, is_json=settings.is_json)
+    run_state.connection = settings.connection
+    run_state.options = (*settings.options, *run_state.options)
+    started_at = time.monotonic()
+
+    async def run() -> None:
+        async with open_client(settings, run_state, screen, orders=orders, on_update=on_update) as client:
+            await work(CommandRun(client, run_state, screen, settings.timeout, started_at))
+
+    return run_command(run(), run_state, screen, is_debug=settings.is_debug)
+
+
+def run_query(settings: Settings, work: Work) -> int:
+    """Run work that only reads from the service: it orders nothing and stores nothing on the disk."""
+    return run_with_client(settings, RunState(stage=Stage.QUERY), work, only_prints=True)
+
+
+def run_command(work: Coroutine[Any, Any, None], run_state: RunState, screen: Screen, *, is_debug: bool) -> int:
     """Run the work, show how it ended, and return the exit code.
 
     SIGINT, SIGTERM, SIGHUP and SIGQUIT cancel the work, which closes the client: it waits for an order that is being
     sent, up to the client's grace period. A second signal exits at once. SIGHUP does not count: closing a terminal
     sends it more than once, and then SIGTERM.
     """
-    with _log_to_screen(screen, is_debug=is_debug), _report_failed_polls(screen, run_state):
+    level = logging.INFO if is_debug else logging.WARNING
+    with (
+        _handle_logs(logging.getLogger(), _ScreenHandler(screen, level)),
+        _handle_logs(logging.getLogger("vidgen_async.watcher"), _FailedPollHandler(screen, run_state)),
+    ):
         return asyncio.run(_supervise(work, run_state, screen, is_debug=is_debug))
 
 
-async def _supervise(
-    work: Callable[[], Coroutine[Any, Any, None]], run_state: RunState, screen: Screen, *, is_debug: bool
-) -> int:
-    worker = asyncio.get_running_loop().create_task(work(), name="command")
+async def _supervise(work: Coroutine[Any, Any, None], run_state: RunState, screen: Screen, *, is_debug: bool) -> int:
+    worker = asyncio.get_running_loop().create_task(work, name="command")
     with _handle_signals(worker, run_state, screen) as interruption:
         await asyncio.wait({worker})
         await run_state.await_create()
@@ -128,11 +165,6 @@ class _ScreenHandler(logging.Handler):
         super().__init__(level)
         self._screen = screen
 
-    def filter(self, record: logging.LogRecord) -> bool:
-        # In Python's development mode asyncio warns about every callback that took 0.1 s.
-        is_relevant = record.name != "asyncio" or record.levelno > logging.WARNING or self.level < logging.WARNING
-        return is_relevant and bool(super().filter(record))
-
     def emit(self, record: logging.LogRecord) -> None:
         try:
             message = record.getMessage()
@@ -146,54 +178,39 @@ class _ScreenHandler(logging.Handler):
 
 
 class _FailedPollHandler(logging.Handler):
-    """Warns at the second failed poll of a task in a row, once until the task changes. Only the first few tasks are
-    named."""
+    """Warns at the second failed poll of a task in a row, once until no polls fail."""
 
     def __init__(self, screen: Screen, run_state: RunState) -> None:
         super().__init__(logging.DEBUG)
         self._screen = screen
         self._run_state = run_state
         self._failed: dict[str, int] = {}
-        self._named = 0
+        self._has_warned = False
 
     def emit(self, record: logging.LogRecord) -> None:
         event, task_id = getattr(record, "event_name", None), str(getattr(record, "task_id", ""))
         if event in (Event.TASK_CHANGED, Event.TASK_ENDED):
             self._failed.pop(task_id, None)
             self._run_state.last_poll_error = None
-            self._named = self._named if self._failed else 0
+            self._has_warned = self._has_warned and bool(self._failed)
         elif event == Event.POLL_FAILED:
             self._run_state.last_poll_error = str(getattr(record, "error", ""))
             count = self._failed[task_id] = self._failed.get(task_id, 0) + 1
-            if count == 2 and self._named <= MAX_NAMED_TASKS and not self._run_state.shows_failed_polls:
-                self._named += 1
-                which = "the task" if task_id == self._run_state.task_id else f"task {task_id}"
-                which = which if self._named <= MAX_NAMED_TASKS else "more tasks"
-                self._screen.warn(f"polls of {which} fail ({self._run_state.last_poll_error}); polling continues")
+            if count == 2 and not self._has_warned and not self._run_state.shows_failed_polls:
+                self._has_warned = True
+                self._screen.warn(
+                    f"polls of task {task_id} fail ({self._run_state.last_poll_error}); polling continues"
+                )
 
 
 @contextmanager
-def _report_failed_polls(screen: Screen, run_state: RunState) -> Iterator[None]:
-    logger, handler = logging.getLogger("vidgen_async.watcher"), _FailedPollHandler(screen, run_state)
+def _handle_logs(logger: logging.Logger, handler: logging.Handler) -> Iterator[None]:
+    """Let the handler receive the records of its level."""
     before = logger.level
     logger.addHandler(handler)
-    logger.setLevel(logging.DEBUG)
+    logger.setLevel(handler.level)
     try:
         yield
     finally:
         logger.removeHandler(handler)
         logger.setLevel(before)
-
-
-@contextmanager
-def _log_to_screen(screen: Screen, *, is_debug: bool) -> Iterator[None]:
-    level = logging.INFO if is_debug else logging.WARNING
-    root = logging.getLogger()
-    before, handler = root.level, _ScreenHandler(screen, level)
-    root.addHandler(handler)
-    root.setLevel(level)
-    try:
-        yield
-    finally:
-        root.removeHandler(handler)
-        root.setLevel(before)

@@ -10,20 +10,13 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from vidgen_async.cli.model_choice import choose_model
-from vidgen_async.cli.request_options import RequestOptions
+from vidgen_async.cli.request_options import RequestOptions, choose_model
 from vidgen_async.cli.run_state import RunState, Stage
 from vidgen_async.cli.terminal.formatting import clean, moment, seconds, size
 from vidgen_async.cli.terminal.json_documents import task_document
 from vidgen_async.cli.terminal.status_display import Screen
 from vidgen_async.client import Client
-from vidgen_async.errors import (
-    AuthenticationError,
-    DownloadError,
-    OrderConflictError,
-    OrderStateError,
-    VidgenError,
-)
+from vidgen_async.errors import AuthenticationError, DownloadError, OrderConflictError, OrderStateError, VidgenError
 from vidgen_async.media.download import check_target
 from vidgen_async.orders import KEY_LIFETIME
 from vidgen_async.orders.error_messages import check_age, check_attempt, check_reason, wrong_state
@@ -31,7 +24,7 @@ from vidgen_async.service.catalog import RequestCheck
 from vidgen_async.service.request_body import create_body, read_request
 from vidgen_async.service.validation import refuse
 from vidgen_async.types.orders import SENDABLE, Order, OrderState
-from vidgen_async.types.resources import Receipt, TaskLike, VideoRequest, VideoTask
+from vidgen_async.types.resources import Receipt, TaskLike, VideoTask
 from vidgen_async.watcher import Outcome
 
 
@@ -51,14 +44,12 @@ class Target:
         try:
             is_file = self.path.is_file()
         except OSError as error:  # usually a name that is too long
-            message = f"cannot save the video as {self.path}: {error.strerror or error}"
-            raise DownloadError(message) from error
+            raise DownloadError(f"cannot save the video as {self.path}: {error.strerror or error}") from error
         if is_file and not self.may_replace:
-            message = f"the file {self.path} already exists; --force replaces it"
-            raise DownloadError(message)
+            raise DownloadError(f"the file {self.path} already exists; --force replaces it")
 
 
-@frozen(kw_only=True)
+@frozen
 class CommandRun:
     """One run of a command, and the operations that commands share."""
 
@@ -68,17 +59,6 @@ class CommandRun:
     timeout: float | None
     started_at: float
 
-    async def generate(self, request_options: RequestOptions, target: Target, *, validate: bool = True) -> None:
-        """Upload, create, wait and download. The order id is shown before the create and the task id before the wait;
-        the target and the request are checked before anything is sent."""
-        await target.check()
-        await self.wait_and_save(await self.create(request_options, validate=validate), target)
-
-    async def resume(self, target: Target, *, validate: bool = True) -> None:
-        """Resume the stored order: send it if it was not sent, then wait and download. Nothing is uploaded."""
-        await target.check()
-        await self.wait_and_save(await self.resume_create(validate=validate), target)
-
     async def create(self, request_options: RequestOptions, *, validate: bool) -> Receipt:
         """Upload and create. The order id is shown before the order is sent. Nothing is uploaded again for a stored
         order."""
@@ -86,13 +66,14 @@ class CommandRun:
         known = await self.client.orders.get(order_id)
         if known is not None and request_options.files:
             return await self._resume_with_files(known, request_options, validate=validate)
-        model = await self._model(request_options)
+        model = await self.get_model(request_options)
         if validate and (known is None or known.state in SENDABLE):
-            self.state.stage = Stage.CATALOG
-            result = await self._check(request_options, model)
+            result = await self.check(request_options, model)
+            if isinstance(result.catalog_error, AuthenticationError):
+                raise result.catalog_error
             if not result.catalog_error:
                 self.state.stage = Stage.CHECK
-            _raise_problems(result)
+            refuse(result.problems)
         uploaded = await self._upload(request_options.files)
         self.screen.print_fact("order", order_id)
         if known is not None:
@@ -102,11 +83,13 @@ class CommandRun:
         )
         return await self._receipt(create, _step_text(known, "sending the order"))
 
-    async def check(self, request_options: RequestOptions) -> RequestCheck:
-        """Check the request; nothing is uploaded or ordered."""
-        model = await self._model(request_options)
+    async def check(self, request_options: RequestOptions, model: str) -> RequestCheck:
+        """Check the request, with placeholders for the ids of images that are not uploaded yet, and the files."""
         self.state.stage = Stage.CATALOG
-        return await self._check(request_options, model)
+        problems = await asyncio.to_thread(request_options.file_problems)
+        placeholders = [f"upload-{n}" for n in range(1, len(request_options.files) + 1)]
+        result = await self.client.videos.check(request_options.request(model, placeholders))
+        return evolve(result, problems=(*problems, *result.problems))
 
     async def get_order(self, order_id: str) -> Order:
         """Return the stored order; OrderStateError names the journal that does not have it."""
@@ -126,31 +109,20 @@ class CommandRun:
         """Raise what :meth:`resend` would raise before it sends anything. For a check before the user is asked."""
         check_reason("resend", reason)
         order = await self.get_order(str(self.state.order_id))
-        try:
-            if order.state is not OrderState.UNCERTAIN:
-                raise wrong_state(order, "resent")
-            check_attempt(order, expect_attempt)
-            if not accept_duplicate_risk:
-                _check_age(order)
-        except OrderStateError:
-            self.state.load_order(order)
-            self.state.stage = Stage.CHECK
-            raise
+        self.state.load_order(order)
+        self.state.stage = Stage.CHECK
+        if order.state is not OrderState.UNCERTAIN:
+            raise wrong_state(order, "resent")
+        check_attempt(order, expect_attempt)
+        if not accept_duplicate_risk:
+            _check_age(order)
 
-    async def resend(self, *, expect_attempt: int, reason: str, by: str, accept_duplicate_risk: bool) -> Receipt:
-        """Send the order once more, as an operator decided."""
-        order_id = str(self.state.order_id)
-        self.state.load_order(await self.get_order(order_id))
-        return await self._receipt(
-            self.client.orders.resend(
-                order_id,
-                expect_attempt=expect_attempt,
-                reason=reason,
-                by=by,
-                accept_duplicate_risk=accept_duplicate_risk,
-            ),
-            "sending the order",
-        )
+    async def resend(self, *, by: str, **decision: Any) -> Receipt:
+        """Send the order once more, as an operator decided: ``decision`` are the arguments of
+        :meth:`check_resendable`."""
+        await self.check_resendable(**decision)
+        resend = self.client.orders.resend(str(self.state.order_id), by=by, **decision)
+        return await self._receipt(resend, "sending the order")
 
     async def wait_and_save(self, task: TaskLike, target: Target | None) -> None:
         """Wait for the task, and save its video if there is a target."""
@@ -175,28 +147,17 @@ class CommandRun:
             return f"{task.points} sandbox points (nothing is charged)"
         return f"the task cost {task.points} points"
 
-    async def _model(self, request_options: RequestOptions) -> str:
+    async def get_model(self, request_options: RequestOptions) -> str:
+        """Return the model of the request; if none is given, the one that fits."""
         model = request_options.model
         if model is None:
             self.state.stage = Stage.CATALOG
             self.screen.start_step("reading the catalog")
             catalog = await self.client.models.list()
             self.state.stage = Stage.CHECK
-            model = choose_model(
-                catalog,
-                request_options.duration,
-                request_options.resolution,
-                request_options.image_count,
-                is_free=self.state.is_sandbox,
-            )
+            model = choose_model(catalog, request_options, is_free=self.state.is_sandbox)
         self.screen.print_fact("model", model)
         return model
-
-    async def _check(self, request_options: RequestOptions, model: str) -> RequestCheck:
-        """Check the request and the files to upload."""
-        problems = await asyncio.to_thread(request_options.file_problems)
-        result = await self.client.videos.check(_placeholder_request(request_options, model))
-        return evolve(result, problems=(*problems, *result.problems))
 
     async def _resume_with_files(self, order: Order, request_options: RequestOptions, *, validate: bool) -> Receipt:
         """Resume a stored order whose command names files. Uploading a file again would give it another id, so the
@@ -253,7 +214,7 @@ class CommandRun:
         self.screen.start_step(f"waiting for the task, polling every {self.client.watcher.stats.interval_now:g} s")
         async with aclosing(self.client.videos.watch(task, timeout=self.timeout)) as changes:
             async for seen in changes:
-                self.state.update_task(seen)
+                self.state.status = seen.status
                 self.screen.show_state(seen.status or "no state")
         return Outcome.of(seen).unwrap()
 
@@ -299,14 +260,3 @@ def _check_age(order: Order) -> None:
     except OrderStateError as error:
         message = f"{error.summary} --accept-duplicate-risk resends it anyway."
         raise OrderStateError(message, order_id=error.order_id, state=error.state) from error
-
-
-def _placeholder_request(request_options: RequestOptions, model: str) -> VideoRequest:
-    """The request with placeholders for the ids of images that are not uploaded yet."""
-    return request_options.request(model, [f"upload-{n}" for n in range(1, len(request_options.files) + 1)])
-
-
-def _raise_problems(result: RequestCheck) -> None:
-    if isinstance(result.catalog_error, AuthenticationError):
-        raise result.catalog_error
-    refuse(result.problems)

@@ -1,23 +1,31 @@
 """The options that several commands share, and the values they are parsed into."""
 
+import asyncio
 import functools
 import sys
+import warnings
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import click
+from attrs import fields_dict
 
 from vidgen_async.cli.request_options import RequestOptions, is_url, read_field
-from vidgen_async.cli.service_connection import DEFAULT_ACCOUNT, Settings
+from vidgen_async.cli.service_connection import DEFAULT_ACCOUNT, Access, Settings, open_journal
 from vidgen_async.client import ONE_DAY
-from vidgen_async.errors import InvalidRequestError
+from vidgen_async.client.settings import checked_base_url
+from vidgen_async.errors import VidgenError
+from vidgen_async.journal import Journal
 from vidgen_async.service.validation import RATIOS
 
 F = TypeVar("F", bound=Callable[..., Any])
 Option = Callable[[F], F]
 
 SECONDS = click.FloatRange(min=0, min_open=True)
+#: The completion of order ids offers at most this many, the newest.
+MAX_OFFERED = 50
 
 JSON_HELP = "Print results as JSON on stdout, and errors as JSON objects on stderr."
 
@@ -64,8 +72,6 @@ _POLLING: Sequence[Option[Any]] = (
         "--timeout", type=SECONDS, default=ONE_DAY, metavar="S", help="Maximum seconds to wait. Default: one day."
     ),
 )
-_NAMES = ("base_url", "account", "journal", "poll_interval", "timeout", "is_sandbox", "is_debug", "is_json")
-
 sandbox_option = click.option(
     "--sandbox", "is_sandbox", is_flag=True, help="Use a sandbox on this machine: no key, nothing is charged."
 )
@@ -76,22 +82,15 @@ no_validate_option = click.option(
 
 
 def connection_options(*, orders: bool = False, stored_tasks: bool = False, polling: bool = False) -> Callable[[F], F]:
-    """Add the options for the connection to the service; the command gets them as one ``settings``.
-
-    Args:
-        orders: Add the options for the journal.
-        stored_tasks: The journal is read for its unfinished tasks: ``settings.journal`` is None without the option, and
-            empty for the default journal.
-        polling: Add the options for polling.
-    """
+    """Add the options for the connection to the service, and for the journal (``orders``, or ``stored_tasks`` for the
+    command that reads the unfinished tasks in it) and ``polling``; the command gets them as one ``settings``."""
 
     def decorate(command: F) -> F:
         @functools.wraps(command)
         def with_settings(**values: Any) -> Any:
-            settings = {name: values.pop(name) for name in _NAMES if name in values}
+            settings = {name: values.pop(name) for name in fields_dict(Settings) if name in values}
             if settings.get("is_sandbox") and settings.get("base_url") is not None:
-                message = "--sandbox and --base-url cannot be combined."
-                raise click.UsageError(message)
+                raise click.UsageError("--sandbox and --base-url cannot be combined.")
             return command(settings=Settings(**settings), **values)
 
         journal = _STORED_TASKS if stored_tasks else _ORDERS if orders else ()
@@ -101,11 +100,30 @@ def connection_options(*, orders: bool = False, stored_tasks: bool = False, poll
     return decorate
 
 
+def order_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """The newest orders in the journal whose id begins with ``incomplete``; none if it cannot be read."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            service = str(checked_base_url(ctx.params.get("base_url")).origin())
+        journal, _ = open_journal(ctx.params.get("journal"), Access.EXISTING)
+        return asyncio.run(_list_ids(journal, service, ctx.params.get("account") or DEFAULT_ACCOUNT, incomplete))
+    except VidgenError:
+        return []
+
+
+async def _list_ids(journal: Journal, service: str, account: str, beginning: str) -> list[str]:
+    try:
+        orders = await journal.list(service, account, datetime.now(UTC))
+    finally:
+        await journal.aclose()
+    return [order.order_id for order in reversed(orders) if order.order_id.startswith(beginning)][:MAX_OFFERED]
+
+
 def refuse_empty(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
     """Refuse an empty value, such as an unset variable of a script: it does not mean that the option is missing."""
     if value is not None and not value.strip():
-        message = f"{param.opts[0]}: must not be empty"
-        raise click.UsageError(message, ctx)
+        raise click.UsageError(f"{param.opts[0]}: must not be empty", ctx)
     return value
 
 
@@ -116,110 +134,44 @@ class OrderedGroup(click.Group):
         return list(self.commands)
 
 
-class ImageArgument(click.ParamType):  # type: ignore[type-arg] # older ones are not generic
-    """A file to upload, which must exist, or a public URL."""
-
-    name = "file or url"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        try:
-            is_usable = is_url(value) or Path(value).is_file()
-        except OSError as error:  # usually a name that is too long
-            self.fail(f"cannot read the file {value}: {error.strerror or error}", param, ctx)
-        if not is_usable:
-            self.fail(f"there is no such file: {value}", param, ctx)
-        return value
+def check_image(text: str) -> str:
+    """Refuse an image that is neither a URL nor an existing file."""
+    try:
+        is_usable = is_url(text) or Path(text).is_file()
+    except OSError as error:  # usually a name that is too long
+        raise click.BadParameter(f"cannot read the file {text}: {error.strerror or error}") from error
+    if not is_usable:
+        raise click.BadParameter(f"there is no such file: {text}")
+    return text
 
 
-class UploadArgument(ImageArgument):
-    """A file to upload, which must exist, or the service's own URL of an uploaded one."""
-
-    name = "file"
-
-
-class Field(click.ParamType):  # type: ignore[type-arg] # older ones are not generic
-    """A field of the request that has no option of its own."""
-
-    name = "field"
-
-    def convert(
-        self, value: str | tuple[str, object], param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, object]:
-        if isinstance(value, tuple):
-            return value
-        try:
-            return read_field(value)
-        except InvalidRequestError as error:
-            self.fail(error.message, param, ctx)
+def repeatable_option(*names: str, help: str, **more: Any) -> Option[Any]:  # noqa: A002 - as click names it
+    """An option that may be given several times."""
+    return click.option(*names, multiple=True, help=f"{help} May be repeated.", **more)
 
 
 _REQUEST: Sequence[Option[Any]] = (
     click.argument("prompt", required=False),
-    click.option("--prompt-file", metavar="FILE", help="Read the prompt from FILE; - reads stdin, also as PROMPT."),
-    click.option(
-        "--image",
-        "images",
-        type=ImageArgument(),
-        multiple=True,
-        metavar="FILE|URL",
-        help="A reference image: a file to upload, or a public URL. May be repeated.",
+    repeatable_option(
+        "--image", "images", type=check_image, metavar="FILE|URL", help="A reference image to upload, or a public URL."
     ),
-    click.option(
-        "--image-id",
-        "image_ids",
-        multiple=True,
-        metavar="ID",
-        help="The id of an uploaded image (vidgen upload). May be repeated.",
-    ),
-    click.option(
-        "--video-url",
-        "video_urls",
-        multiple=True,
-        metavar="URL",
-        help="A public URL of a reference video. May be repeated.",
-    ),
-    click.option(
-        "--audio-url",
-        "audio_urls",
-        multiple=True,
-        metavar="URL",
-        help="A public URL of reference audio. May be repeated.",
-    ),
+    repeatable_option("--image-id", "image_ids", metavar="ID", help="The id of an uploaded image (vidgen upload)."),
+    repeatable_option("--video-url", "video_urls", metavar="URL", help="A public URL of a reference video."),
+    repeatable_option("--audio-url", "audio_urls", metavar="URL", help="A public URL of reference audio."),
     click.option(
         "--model", metavar="ID", help="A model ID (vidgen models). Required if several models fit the request."
     ),
     click.option(
-        "--duration",
-        type=click.IntRange(min=1),
-        metavar="S",
-        help="Duration in seconds; vidgen models lists the allowed ones.",
+        "--duration", type=click.IntRange(min=1), metavar="S", help="Seconds; vidgen models lists the allowed ones."
     ),
     click.option("--ratio", type=click.Choice(RATIOS), help="Aspect ratio, width to height."),
     click.option("--resolution", metavar="R", help="A resolution of the model, such as 720p."),
     click.option("--mode", metavar="M", help="A mode of the model; the service does not document the names."),
-    click.option(
-        "--field",
-        "fields",
-        type=Field(),
-        multiple=True,
-        metavar="NAME=JSON",
-        help="A request field that has no option. May be repeated.",
+    repeatable_option(
+        "--field", "fields", type=read_field, metavar="NAME=JSON", help="A request field that has no option."
     ),
 )
-_REQUEST_NAMES = (
-    "prompt",
-    "prompt_file",
-    "images",
-    "image_ids",
-    "video_urls",
-    "audio_urls",
-    "model",
-    "duration",
-    "ratio",
-    "resolution",
-    "mode",
-    "fields",
-)
+REQUEST_NAMES = tuple(fields_dict(RequestOptions))
 
 
 def request_arguments(function: F) -> F:
@@ -228,36 +180,22 @@ def request_arguments(function: F) -> F:
 
     @functools.wraps(function)
     def with_request_options(**values: Any) -> Any:
-        fields = {name: values.pop(name) for name in _REQUEST_NAMES}
+        fields = {name: values.pop(name) for name in REQUEST_NAMES}
         is_resumed = values.get("resume") is not None
         return function(request_options=None if is_resumed else _request_options(**fields), **values)
 
     return _decorate(_REQUEST, cast("F", with_request_options))
 
 
-def _request_options(
-    prompt: str | None, prompt_file: str | None, fields: tuple[tuple[str, object], ...], **more: Any
-) -> RequestOptions:
-    if prompt is not None and prompt_file is not None:
-        message = "PROMPT and --prompt-file cannot be combined."
-        raise click.UsageError(message)
-    if "-" in (prompt, prompt_file):
-        prompt = sys.stdin.read()
-    elif prompt_file is not None:
-        prompt = _read(Path(prompt_file))
+def _request_options(prompt: str | None, fields: tuple[tuple[str, object], ...], **more: Any) -> RequestOptions:
     if prompt is None:
-        message = "Missing argument 'PROMPT': a description of the video."
-        raise click.UsageError(message)
+        raise click.UsageError("Missing argument 'PROMPT': a description of the video, or - to read it from stdin.")
+    if prompt == "-":
+        try:
+            prompt = sys.stdin.read()
+        except UnicodeDecodeError as error:
+            raise click.UsageError(f"cannot read the prompt from stdin: it is not {error.encoding} text") from error
     return RequestOptions(prompt=prompt.removesuffix("\n").removesuffix("\r"), fields=dict(fields), **more)
-
-
-def _read(file: Path) -> str:
-    try:
-        return file.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else error.strerror
-        message = f"cannot read the prompt from {file}: {reason}"
-        raise click.UsageError(message) from error
 
 
 def _decorate(options: Sequence[Option[F]], function: F) -> F:

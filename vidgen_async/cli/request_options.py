@@ -1,14 +1,17 @@
-"""A video as described on the command line, and the request built from it."""
+"""A video as described on the command line: its request, and the choice of a model if none is given."""
 
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import click
 from attrs import field, frozen
 
+from vidgen_async.cli.terminal.formatting import span
 from vidgen_async.errors import InvalidRequestError
 from vidgen_async.media.image_types import SIGNATURE_SIZE, describe_type, image_type
-from vidgen_async.types.resources import VideoRequest
+from vidgen_async.service.validation import MIN_IMAGES
+from vidgen_async.types.resources import Catalog, CatalogModel, VideoRequest
 
 #: Documented fields that have an option of their own, by the name of the field (2.4).
 OPTION_OF = {
@@ -76,6 +79,48 @@ class RequestOptions:
         )
 
 
+def choose_model(catalog: Catalog, options: RequestOptions, *, is_free: bool) -> str:
+    """The one usable model that fits the request. If several fit, InvalidRequestError lists them, so that the user
+    chooses a price; where nothing is charged (the sandbox) one is chosen whose entry accepts the images and that
+    creates the shortest video."""
+    fitting = [model for model in catalog.usable if _fits(model, options)]
+    problem = None
+    if not fitting:
+        usable = "; ".join(map(describe, catalog.usable)) or "none"
+        problem = f"no model of the catalog fits the request; usable models: {usable}"
+    elif len(fitting) > 1 and not is_free:
+        models = "; ".join(map(describe, fitting))
+        problem = f"several models fit; choose one with --model (vidgen models shows your prices): {models}"
+    if problem is not None:
+        raise InvalidRequestError(problem, problems=[problem])
+
+    def rank(model: CatalogModel) -> tuple[bool, int]:
+        return options.image_count > 0 and model.max_reference_images is None, min(model.durations, default=0)
+
+    return min(fitting, key=rank).code
+
+
+def describe(model: CatalogModel) -> str:
+    """The model and its limits in one line."""
+    images = model.max_reference_images
+    facts = (
+        f"{span(model.durations)} s" if model.durations else "",
+        " or ".join(model.resolutions),
+        "" if images is None else f"up to {images} images" if images else "no images",
+    )
+    return f"{model.code}: {', '.join(fact for fact in facts if fact) or 'no known limits'}"
+
+
+def _fits(model: CatalogModel, options: RequestOptions) -> bool:
+    """A limit that the entry does not state excludes nothing."""
+    return (
+        (options.duration is None or not model.durations or options.duration in model.durations)
+        and (options.resolution is None or not model.resolutions or options.resolution in model.resolutions)
+        and (model.max_reference_images is None or options.image_count <= model.max_reference_images)
+        and options.image_count >= MIN_IMAGES.get(model.code, 0)
+    )
+
+
 def _file_problem(file: str) -> str | None:
     try:
         with Path(file).open("rb") as opened:
@@ -93,18 +138,15 @@ def is_url(image: str) -> bool:
 
 
 def read_field(text: str) -> tuple[str, object]:
-    """Parse ``NAME=JSON``; raise InvalidRequestError for anything else."""
+    """Parse ``NAME=JSON``, a field of the request that has no option of its own."""
     name, has_value, value = text.partition("=")
-    problem = None
     if not has_value or not name.isidentifier():
-        problem = "a field has the form NAME=JSON, such as seed=7 or style='\"flat\"'"
-    elif name in OPTION_OF:
-        problem = f"the field {name} has its own option: {OPTION_OF[name]}"
-    else:
-        try:
-            return name, json.loads(value)
-        except ValueError:
-            problem = (
-                f"the field {name} is not JSON: a string needs double quotes inside the shell's quotes, '\"like this\"'"
-            )
-    raise InvalidRequestError(problem, problems=[problem])
+        raise click.BadParameter("a field has the form NAME=JSON, such as seed=7 or style='\"flat\"'")
+    if name in OPTION_OF:
+        raise click.BadParameter(f"the field {name} has its own option: {OPTION_OF[name]}")
+    try:
+        return name, json.loads(value)
+    except ValueError as error:
+        raise click.BadParameter(
+            f"the field {name} is not JSON: a string needs double quotes inside the shell's quotes, '\"like this\"'"
+        ) from error

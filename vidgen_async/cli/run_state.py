@@ -4,22 +4,15 @@ import asyncio
 from collections.abc import Sequence
 from datetime import datetime
 from enum import Enum, StrEnum, auto
+from typing import TYPE_CHECKING
 
 from attrs import define, frozen
 
-from vidgen_async.errors import (
-    ClientStateError,
-    InvalidRequestError,
-    JournalError,
-    NotSentError,
-    OrderConflictError,
-    OrderStateError,
-    ReceiptNotStoredError,
-    RejectedError,
-    UncertainCreateError,
-)
+from vidgen_async import errors
 from vidgen_async.types.orders import Attempt, Order, OrderState, sending_until
-from vidgen_async.types.resources import Receipt, VideoTask
+
+if TYPE_CHECKING:
+    from vidgen_async.types.resources import Receipt
 
 
 class Stage(StrEnum):
@@ -60,8 +53,14 @@ class WatchResult:
 
 
 #: Outcomes of a create that prove that the order created nothing, and those that prove it for this run alone.
-_NOTHING_CREATED = (NotSentError, RejectedError)
-_NOTHING_CREATED_HERE = (OrderConflictError, OrderStateError, InvalidRequestError, JournalError, ClientStateError)
+_NOTHING_CREATED = (errors.NotSentError, errors.RejectedError)
+_NOTHING_CREATED_HERE = (
+    errors.OrderConflictError,
+    errors.OrderStateError,
+    errors.InvalidRequestError,
+    errors.JournalError,
+    errors.ClientStateError,
+)
 
 
 @define(kw_only=True)
@@ -75,7 +74,7 @@ class RunState:
     status: str | None = None
     output: str | None = None
     options: tuple[str, ...] = ()
-    """The options that a resuming command has to repeat."""
+    """The options that a resuming command has to repeat; the runner adds those of the connection."""
     connection: tuple[str, ...] = ()
     """Those of them that every command takes."""
     is_sandbox: bool = False
@@ -103,9 +102,13 @@ class RunState:
 
     @property
     def sending_until(self) -> datetime | None:
-        """Until when the order counts as being sent, so that it cannot be decided; None if it does not, as far as is
-        known."""
+        """Until when the order counts as being sent and cannot be decided; None if it is not known to be."""
         return sending_until(self.attempts)
+
+    @property
+    def is_creating(self) -> bool:
+        """Whether the create is still under way."""
+        return self.stage is Stage.CREATE and self.creating is not None and not self.creating.done()
 
     def set_task(self, task_id: str) -> None:
         self.charge, self.task_id = Charge.TASK_EXISTS, task_id
@@ -117,9 +120,6 @@ class RunState:
             self.set_task(order.receipt.task_id)
         elif order.state in (OrderState.SENDING, OrderState.UNCERTAIN, OrderState.ABANDONED):
             self.charge = Charge.UNCERTAIN
-
-    def update_task(self, task: VideoTask) -> None:
-        self.status = task.status
 
     async def await_create(self) -> None:
         """Record the outcome of a create that closing the client settled; without an outcome it stays uncertain."""
@@ -135,12 +135,12 @@ class RunState:
         error = self.creating.exception()
         if error is None:
             self.set_task(self.creating.result().task_id)
-        elif isinstance(error, ReceiptNotStoredError):
+        elif isinstance(error, errors.ReceiptNotStoredError):
             self.set_task(error.task_id)
             self.is_durable = False
         elif isinstance(error, _NOTHING_CREATED):
             self.charge = Charge.NOTHING_ORDERED
         elif isinstance(error, _NOTHING_CREATED_HERE):
             self.charge = self.charge_before
-        elif isinstance(error, UncertainCreateError) and error.attempts:
+        elif isinstance(error, errors.UncertainCreateError) and error.attempts:
             self.attempts = error.attempts

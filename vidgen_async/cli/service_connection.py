@@ -5,11 +5,12 @@ import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from enum import Enum, auto
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attrs import frozen
+from platformdirs import user_data_path
 
-from vidgen_async.cli.default_journal import default_journal, journal_file
 from vidgen_async.cli.run_state import RunState
 from vidgen_async.cli.terminal.status_display import Screen
 from vidgen_async.client import ONE_DAY, RECOMMENDED_INTERVAL, Client
@@ -56,11 +57,9 @@ class Settings:
     @property
     def connection(self) -> tuple[str, ...]:
         """The options that later commands for the same orders have to repeat."""
-        return (
-            *(() if self.base_url is None else ("--base-url", self.base_url)),
-            *(() if self.account == DEFAULT_ACCOUNT else ("--account", self.account)),
-            *(() if self.journal is None else ("--journal", self.journal)),
-        )
+        account = None if self.account == DEFAULT_ACCOUNT else self.account
+        options = {"--base-url": self.base_url, "--account": account, "--journal": self.journal}
+        return tuple(word for name, value in options.items() if value is not None for word in (name, value))
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -73,14 +72,10 @@ class Settings:
 async def open_client(
     settings: Settings, run_state: RunState, screen: Screen, *, orders: Access, on_update: OnUpdate | None = None
 ) -> AsyncIterator[Client]:
-    """Open a client of the service. Only a command that may add ``orders`` creates a journal on the disk.
-
-    Raises:
-        ConfigurationError: A setting is missing or wrong.
-    """
+    """Open a client of the service. Only a command that may add ``orders`` creates a journal on the disk."""
     if not settings.is_sandbox:
         _check_environment(settings)
-        journal, place = (MemoryJournal(), "") if orders is Access.NONE else _journal(settings, orders)
+        journal, place = (MemoryJournal(), "") if orders is Access.NONE else open_journal(settings.journal, orders)
         run_state.is_durable = journal.durable
         async with _client(settings, journal, screen, on_update) as client:
             if place:
@@ -118,29 +113,40 @@ def sandbox_class() -> "type[Sandbox]":
     return Sandbox
 
 
-def parse_journal(text: str, orders: Access) -> tuple[Journal, str]:
-    """Return the named journal, and its place as text; ConfigurationError if it must exist and does not."""
-    journal = journal_from(text)
+def open_journal(text: str | None, orders: Access) -> tuple[Journal, str]:
+    """Return the journal with this name, by default that of VIDGEN_JOURNAL or the user's own, and its place as text;
+    ConfigurationError if a named one must exist and does not."""
+    text = text or os.environ.get("VIDGEN_JOURNAL")
+    if not text and orders is Access.EXISTING and not journal_file().exists():
+        return MemoryJournal(), str(journal_file())
+    journal = journal_from(text) if text else SqliteJournal(default_journal())
     if not isinstance(journal, SqliteJournal):
-        return journal, text
+        return journal, str(text)
     if orders is Access.EXISTING and not os.path.lexists(journal.path):
-        message = f"there is no journal at {journal.path}"
-        raise ConfigurationError(message)
+        raise ConfigurationError(f"there is no journal at {journal.path}")
     return journal, str(journal.path)
 
 
-def _journal(settings: Settings, orders: Access) -> tuple[Journal, str]:
-    given = settings.journal or os.environ.get("VIDGEN_JOURNAL")
-    if given:
-        return parse_journal(given, orders)
-    if orders is Access.EXISTING and not journal_file().exists():
-        return MemoryJournal(), str(journal_file())
-    return SqliteJournal(default_journal()), str(journal_file())
+def journal_file() -> Path:
+    """The default journal: the file ``orders.db`` in the user's data directory."""
+    return user_data_path("vidgen", appauthor=False) / "orders.db"
+
+
+def default_journal() -> Path:
+    """:func:`journal_file`; its directory is created for this user alone, or ConfigurationError is raised."""
+    file = journal_file()
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot create the directory {file.parent} for the journal: {error.strerror or error}. Choose another "
+            "with --journal sqlite:///FILE or VIDGEN_JOURNAL; memory: stores nothing"
+        ) from error
+    return file
 
 
 async def _check_usable(client: Client) -> None:
-    """Raise ConfigurationError if the file is not a usable journal. A temporary failure (a full disk, a lock) stays a
-    JournalError."""
+    """Raise ConfigurationError if the file is no usable journal; a temporary failure (a lock) stays a JournalError."""
     try:
         await client.orders.get("-")
     except JournalError as error:
@@ -154,8 +160,7 @@ def _check_environment(settings: Settings) -> None:
         message = "no API key: set VIDGEN_API_KEY (it is never an option), or try generate with --sandbox"
         raise ConfigurationError(message)
     if settings.base_url is None and not os.environ.get("VIDGEN_BASE_URL"):
-        message = "no base URL: set VIDGEN_BASE_URL or use --base-url; it ends in /openapi/v1"
-        raise ConfigurationError(message)
+        raise ConfigurationError("no base URL: set VIDGEN_BASE_URL or use --base-url; it ends in /openapi/v1")
 
 
 def _client(settings: Settings, journal: Journal, screen: Screen, on_update: OnUpdate | None) -> Client:

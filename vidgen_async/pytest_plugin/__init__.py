@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from vidgen_async.pytest_plugin.cassette_handle import VidgenCassette
-from vidgen_async.pytest_plugin.event_loops import register_fixtures, running_sandbox
+from vidgen_async.pytest_plugin.event_loops import get_on_loop, register_fixtures
 from vidgen_async.pytest_plugin.reports import Reporter, explain, summarize
 from vidgen_async.pytest_plugin.settings import SETTINGS, Settings, add_settings
 
 if TYPE_CHECKING:
     from vidgen_async import Client
-    from vidgen_async.pytest_plugin.cassette_session import Session
+    from vidgen_async.pytest_plugin.fixture_setup import Session
     from vidgen_async.sandbox import Sandbox
 
 __all__ = ["VidgenCassette"]
@@ -69,7 +69,8 @@ def vidgen_sandbox(request: pytest.FixtureRequest) -> "Sandbox":
     except ImportError as error:
         problem = f"{request.node.nodeid}: {error}"
     else:
-        return running_sandbox(request)
+        sandbox: Sandbox = get_on_loop(request, "sandbox")
+        return sandbox
     pytest.fail(problem, pytrace=False)
 
 

@@ -5,7 +5,7 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -20,13 +20,14 @@ _ANYIO = "anyio"
 def register_fixtures(manager: pytest.PytestPluginManager) -> None:
     """Register the fixtures; call it when all plugins are registered."""
     holder = ModuleType(f"{__name__}.fixtures")
-    for what, make in (("stack", _make_stack), ("sandbox", _make_sandbox)):
-        name = _name(what, _ANYIO)
-        setattr(holder, name, pytest.fixture(make(), name=name))
-        if _has_pytest_asyncio(manager):
-            for scope in _LOOP_SCOPES:
-                name = _name(what, scope)
-                setattr(holder, name, sys.modules[_PYTEST_ASYNCIO].fixture(make(), name=name, loop_scope=scope))
+    for loop in (_ANYIO, *(_LOOP_SCOPES if _has_pytest_asyncio(manager) else ())):
+        for function in _fixtures():
+            name = _name(function.__name__, loop)
+            if loop == _ANYIO:
+                made = pytest.fixture(function, name=name)
+            else:
+                made = sys.modules[_PYTEST_ASYNCIO].fixture(function, name=name, loop_scope=loop)
+            setattr(holder, name, made)
     manager.register(holder, holder.__name__)
 
 
@@ -35,19 +36,9 @@ def has_loop(request: pytest.FixtureRequest) -> bool:
     return _loop_of(request) is not None
 
 
-def stack_of(request: pytest.FixtureRequest) -> AsyncExitStack:
-    """A stack that is closed on the test's loop, after everything that is set up from now on."""
-    stack: AsyncExitStack = request.getfixturevalue(_name("stack", _loop_needed(request)))
-    return stack
-
-
-def running_sandbox(request: pytest.FixtureRequest) -> "Sandbox":
-    """A sandbox on the test's loop, until the end of the test."""
-    sandbox: Sandbox = request.getfixturevalue(_name("sandbox", _loop_needed(request)))
-    return sandbox
-
-
-def _loop_needed(request: pytest.FixtureRequest) -> str:
+def get_on_loop(request: pytest.FixtureRequest, what: str) -> Any:
+    """The ``sandbox`` on the test's loop, or the ``stack``: an AsyncExitStack that is closed on it, after everything
+    that is set up from now on. The test fails if it has no loop."""
     loop = _loop_of(request)
     if loop is None:
         pytest.fail(
@@ -55,7 +46,7 @@ def _loop_needed(request: pytest.FixtureRequest) -> str:
             "pytest-asyncio or anyio (which must be installed and enabled by a marker or by asyncio_mode = auto)",
             pytrace=False,
         )
-    return loop
+    return request.getfixturevalue(_name(what, loop))
 
 
 def _loop_of(request: pytest.FixtureRequest) -> str | None:
@@ -82,19 +73,17 @@ def _name(what: str, loop: str) -> str:
     return f"_vidgen_{what}_on_{loop}"
 
 
-def _make_stack() -> Callable[[], AsyncIterator[AsyncExitStack]]:
+def _fixtures() -> tuple[Callable[[], AsyncIterator[object]], ...]:
+    """The functions of the fixtures: new ones, since each can become a fixture once."""
+
     async def stack() -> AsyncIterator[AsyncExitStack]:
         async with AsyncExitStack() as exits:
             yield exits
 
-    return stack
-
-
-def _make_sandbox() -> "Callable[[], AsyncIterator[Sandbox]]":
     async def sandbox() -> "AsyncIterator[Sandbox]":
         from vidgen_async.sandbox import Sandbox  # noqa: PLC0415 - imported only for tests that use it
 
         async with Sandbox() as service:
             yield service
 
-    return sandbox
+    return stack, sandbox

@@ -1,43 +1,98 @@
-"""Opens what the fixtures give. Loaded with the first test that uses a cassette."""
+"""What the fixtures return, from setup to teardown. Imported for the first test that uses a cassette."""
 
+import hashlib
 import os
+import re
 import shlex
 from pathlib import Path
 
 import pytest
+from attrs import mutable
 from yarl import URL
 
-from vidgen_async.cassette import Cassette, Mode
+from vidgen_async.cassette import Cassette, Mode, load
 from vidgen_async.cassette.transport_factory import is_ci, resolve_auto
 from vidgen_async.client import RECOMMENDED_INTERVAL, Client
 from vidgen_async.client.settings import checked_base_url, checked_key, is_on_this_machine
 from vidgen_async.clock import LoopClock
-from vidgen_async.errors import CassetteError, ConfigurationError
+from vidgen_async.errors import CassetteBusyError, CassetteError, ConfigurationError
 from vidgen_async.journal import MemoryJournal
 from vidgen_async.pytest_plugin.cassette_handle import VidgenCassette
-from vidgen_async.pytest_plugin.cassette_paths import cassettes_of, file_name
-from vidgen_async.pytest_plugin.cassette_session import Session
-from vidgen_async.pytest_plugin.event_loops import has_loop, stack_of
-from vidgen_async.pytest_plugin.settings import SETTINGS, MarkerArguments
+from vidgen_async.pytest_plugin.event_loops import get_on_loop, has_loop
+from vidgen_async.pytest_plugin.settings import SETTINGS, marker_arguments
 from vidgen_async.transports import ReplayTransport, on_cassette
 
 #: Polling interval in seconds: a sandbox makes a video in four.
 _INTERVAL_ON_THIS_MACHINE = 1.0
 #: The base URL of a cassette without requests.
 _NO_BASE_URL = "https://nothing-was-recorded.invalid/openapi/v1"
+#: Longer names are cut: with their suffixes they are valid where file names have at most 143 bytes.
+LONGEST = 100
+
+# Some file systems ignore the case of letters; upper case is common in names of classes, and accepted there.
+_PLAIN = re.compile(r"[A-Za-z0-9_.]+(\[[a-z0-9_.,=+@()\[\]-]*\])?")
+_OTHER = re.compile(r"[^A-Za-z0-9_.,=+@()\[\]-]+")
+
+
+@mutable(eq=False)
+class Session:
+    """The cassette of a running test."""
+
+    cassette: VidgenCassette
+    allow_unused: bool
+    has_passed: bool = False
+    is_busy: bool = False
+    """Whether another recording of it is in progress: the ``part`` file then belongs to that one."""
+    recorded: int | None = None
+    """The number of interactions on the published cassette."""
+
+    @property
+    def misses(self) -> list[CassetteError]:
+        """The errors of requests that are not on a replayed cassette."""
+        transport = self.cassette.transport
+        return transport.misses if isinstance(transport, ReplayTransport) else []
+
+    @property
+    def part(self) -> Path | None:
+        """The file of the unpublished recording, if there is one."""
+        transport = self.cassette.transport
+        if isinstance(transport, ReplayTransport) or self.is_busy or self.recorded is not None:
+            return None
+        return transport.part if transport.part.exists() else None
+
+    def record_outcome(self, outcome: str, error: BaseException | None) -> None:
+        """Called with the outcome of the test."""
+        self.has_passed = outcome == "passed"
+        self.is_busy = isinstance(error, CassetteBusyError)
+
+    def end(self) -> None:
+        """Called when all fixtures are torn down. If the test has passed, misses and unused interactions of a replay
+        are raised, and a recording is published; otherwise it is not published, and the old cassette stays."""
+        transport = self.cassette.transport
+        if isinstance(transport, ReplayTransport):
+            if self.has_passed:
+                transport.check(allow_unused=self.allow_unused)
+        elif not self.has_passed:
+            transport.give_up()
+        else:
+            try:
+                transport.publish()
+            except BaseException:
+                transport.give_up()
+                raise
+            self.recorded = len(load(self.cassette.path).interactions)
 
 
 def open_session(request: pytest.FixtureRequest) -> Session:
-    """The cassette of the test, by its markers, the options and the environment; the test fails with one sentence where
-    these are invalid."""
+    """The cassette of the test; the test fails with one sentence if the markers, options or environment are invalid."""
     __tracebackhide__ = True
     try:
-        session = _session(request, MarkerArguments.of(request.node))
+        session = _session(request)
     except (pytest.UsageError, ConfigurationError, CassetteError) as error:
         problem = f"{request.node.nodeid}: {error}"
     else:
         if has_loop(request):
-            stack_of(request).push_async_callback(session.cassette.transport.aclose)
+            get_on_loop(request, "stack").push_async_callback(session.cassette.transport.aclose)
         return session
     pytest.fail(problem, pytrace=False)
 
@@ -45,7 +100,7 @@ def open_session(request: pytest.FixtureRequest) -> Session:
 def open_client(request: pytest.FixtureRequest, cassette: VidgenCassette) -> Client:
     """A client on the cassette, which is closed on the test's loop."""
     __tracebackhide__ = True
-    stack = stack_of(request)
+    stack = get_on_loop(request, "stack")
     is_here = is_on_this_machine(URL(cassette.base_url))
     client = Client(
         cassette.api_key,
@@ -58,24 +113,21 @@ def open_client(request: pytest.FixtureRequest, cassette: VidgenCassette) -> Cli
     return client
 
 
-def _session(request: pytest.FixtureRequest, arguments: MarkerArguments) -> Session:
-    cassette = Cassette(
-        _path(request, arguments),
-        prompts=arguments.prompts,
-        secrets=arguments.secrets,
-        exhausted=arguments.exhausted,
-        ignore=arguments.ignore,
-    )
-    mode = _resolve_mode(Mode(request.config.stash[SETTINGS].mode(arguments.mode)), cassette, request)
+def _session(request: pytest.FixtureRequest) -> Session:
+    arguments = marker_arguments(request.node)
+    allow_unused = arguments.pop("allow_unused", False)
+    mode = Mode.named(request.config.stash[SETTINGS].mode(arguments.pop("mode", None)))
+    cassette = Cassette(_path(request, arguments.pop("name", None)), **arguments)
+    mode = _resolve_mode(mode, cassette, request)
     handle = _replay(cassette) if mode is Mode.REPLAY else _recording(cassette, mode, request)
-    return Session(handle, allow_unused=arguments.allow_unused)
+    return Session(handle, allow_unused=allow_unused)
 
 
-def _path(request: pytest.FixtureRequest, arguments: MarkerArguments) -> Path:
+def _path(request: pytest.FixtureRequest, name: str | None) -> Path:
     item: pytest.Item = request.node
     directory = cassettes_of(item.path, request.config.stash[SETTINGS].together, request.config.rootpath)
-    if arguments.name is not None:
-        return directory / f"{arguments.name}.json"
+    if name is not None:
+        return directory / f"{name}.json"
     classes = [node.name for node in item.listchain() if isinstance(node, pytest.Class)]
     return directory / item.path.stem / file_name(".".join([*classes, item.name]))
 
@@ -86,13 +138,11 @@ def _resolve_mode(mode: Mode, cassette: Cassette, request: pytest.FixtureRequest
         mode = resolve_auto(cassette)
     if mode is Mode.REPLAY and not cassette.exists():
         where = "; nothing is recorded where CI is set" if is_ci() else ""
-        message = f"there is no cassette at {_relative(cassette.path, request)}{where}. Record it: {_command(request)}"
-        raise pytest.UsageError(message + _FREE_OF_CHARGE)
+        raise pytest.UsageError(
+            f"there is no cassette at {_relative(cassette.path, request)}{where}. Record it: {_command(request)} "
+            "(or, for no points, with --vidgen-record-from=sandbox)"
+        )
     return mode
-
-
-#: Beside a command that records from the service.
-_FREE_OF_CHARGE = " (or, for no points, with --vidgen-record-from=sandbox)"
 
 
 def _command(request: pytest.FixtureRequest) -> str:
@@ -121,11 +171,10 @@ def _replay(cassette: Cassette) -> VidgenCassette:
 def _recording(cassette: Cassette, mode: Mode, request: pytest.FixtureRequest) -> VidgenCassette:
     if request.config.stash[SETTINGS].source == "sandbox":
         if mode is Mode.APPEND and cassette.exists():
-            message = (
+            raise pytest.UsageError(
                 "a new sandbox does not know the tasks of the cassette, so nothing can be appended from it; record a "
                 f"new one: {_command(request)} --vidgen-record-from=sandbox"
             )
-            raise pytest.UsageError(message)
         sandbox = request.getfixturevalue("vidgen_sandbox")
         api_key, base_url = sandbox.api_key, sandbox.base_url
     else:
@@ -143,9 +192,26 @@ def _recording(cassette: Cassette, mode: Mode, request: pytest.FixtureRequest) -
 def _service_of_the_environment(request: pytest.FixtureRequest) -> tuple[str, str]:
     missing = [name for name in ("VIDGEN_API_KEY", "VIDGEN_BASE_URL") if not os.environ.get(name)]
     if missing:
-        message = (
+        raise pytest.UsageError(
             f"recording from the service needs {' and '.join(missing)} in the environment, and its creates are "
             f"charged; a sandbox costs nothing: {_command(request)} --vidgen-record-from=sandbox"
         )
-        raise pytest.UsageError(message)
     return checked_key(None), str(checked_base_url(None))
+
+
+def file_name(test: str) -> str:
+    """The file for a test named ``Class.test[param]``. In a name that is too long or has other characters, these are
+    replaced, and a digest of the whole name is appended; no plain name has this form."""
+    if len(test) <= LONGEST and _PLAIN.fullmatch(test):
+        return f"{test}.json"
+    digest = hashlib.sha256(test.encode(errors="surrogatepass")).hexdigest()[:12]
+    return f"{_OTHER.sub('_', test)[:LONGEST]}-{digest}.json"
+
+
+def cassettes_of(test_file: Path, together: Path | None, root: Path) -> Path:
+    """The directory of cassettes for a test file: ``cassettes`` beside it, or its own directory below ``together``, for
+    the cassettes of all tests; ``root`` is pytest's rootdir."""
+    if together is None:
+        return test_file.parent / "cassettes"
+    below = test_file.parent.relative_to(root) if test_file.is_relative_to(root) else test_file.parent
+    return together.joinpath(*below.parts[1:] if below.is_absolute() else below.parts)

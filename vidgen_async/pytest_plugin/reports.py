@@ -7,7 +7,7 @@ import pytest
 from vidgen_async.pytest_plugin.settings import SETTINGS
 
 if TYPE_CHECKING:
-    from vidgen_async.pytest_plugin.cassette_session import Session
+    from vidgen_async.pytest_plugin.fixture_setup import Session
 
 _TITLE = "vidgen cassette"
 _PROPERTY = "vidgen_cassette"

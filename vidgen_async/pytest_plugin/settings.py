@@ -1,25 +1,19 @@
-"""The settings of the command line, the environment, the markers and the ini file, in this order of precedence."""
+"""The settings of the command line, the environment and the markers, in this order of precedence."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field  # attrs would be imported at the start of every run of pytest
+import re
+from dataclasses import dataclass  # attrs would be imported at the start of every run of pytest
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Any, Self
 
 import pytest
 
-from vidgen_async.pytest_plugin.cassette_paths import is_name
-
-if TYPE_CHECKING:
-    from vidgen_async.cassette.redactor import Prompts
-    from vidgen_async.cassette.settings import Exhausted
-
 MODES = ("replay", "record", "append", "auto")
-SOURCES = ("service", "sandbox")
 MODE_VARIABLE = "VIDGEN_CASSETTE_MODE"
 MARKER = "vidgen_cassette"
 SETTINGS: "pytest.StashKey[Settings]" = pytest.StashKey()
 
+_ARGUMENTS = ("name", "mode", "exhausted", "prompts", "ignore", "secrets", "allow_unused")
 _MARKER_HELP = (
     f"{MARKER}(*, name, mode, exhausted, prompts, ignore, secrets, allow_unused=False): how the cassette of this test "
     "is named, recorded and replayed; of several markers, the closest one is used for each argument. name: a "
@@ -30,14 +24,14 @@ _MARKER_HELP = (
 
 
 def add_settings(parser: pytest.Parser) -> None:
-    """The options and ini values of this plugin."""
+    """The options of this plugin."""
     group = parser.getgroup("vidgen", "cassettes of vidgen_async")
     group.addoption(
         "--vidgen-mode",
         choices=MODES,
         help="replay: cassettes only, no network (the default); record: record a new cassette; append: replay, and "
         "record what is missing; auto: record where there is no cassette, but never where CI is set. "
-        f"Takes precedence over {MODE_VARIABLE}, the marker's mode and the ini value vidgen_mode.",
+        f"Takes precedence over {MODE_VARIABLE} and the marker's mode.",
     )
     group.addoption(
         "--vidgen-cassettes",
@@ -46,13 +40,11 @@ def add_settings(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--vidgen-record-from",
-        choices=SOURCES,
+        choices=("service", "sandbox"),
+        default="service",
         help="service: record from VIDGEN_BASE_URL with VIDGEN_API_KEY, where creates are charged (the default); "
         "sandbox: from a sandbox on this machine, which costs nothing",
     )
-    parser.addini("vidgen_mode", "as --vidgen-mode, where nothing else sets it", default="")
-    parser.addini("vidgen_cassettes", "as --vidgen-cassettes, relative to the directory of the ini file", default="")
-    parser.addini("vidgen_record_from", "as --vidgen-record-from", default="")
 
 
 @dataclass(frozen=True)
@@ -61,100 +53,51 @@ class Settings:
 
     override: str | None
     """The mode of the command line or of the environment, which takes precedence over the markers."""
-    default: str
     together: Path | None
+    """The directory for all cassettes."""
     source: str
 
     @classmethod
     def of(cls, config: pytest.Config) -> Self:
         config.addinivalue_line("markers", _MARKER_HELP)
-        variable = os.environ.get(MODE_VARIABLE)
+        variable = os.environ.get(MODE_VARIABLE) or None
+        if variable not in (None, *MODES):
+            raise pytest.UsageError(
+                f"{MODE_VARIABLE} is {variable!r}: it must be {', '.join(MODES[:-1])} or {MODES[-1]}"
+            )
+        together = config.getoption("vidgen_cassettes")
         return cls(
-            override=config.getoption("vidgen_mode") or _check_choice(MODE_VARIABLE, variable, MODES),
-            default=_check_choice("vidgen_mode", config.getini("vidgen_mode"), MODES) or "replay",
-            together=_directory(config),
-            source=config.getoption("vidgen_record_from")
-            or _check_choice("vidgen_record_from", config.getini("vidgen_record_from"), SOURCES)
-            or "service",
+            override=config.getoption("vidgen_mode") or variable,
+            together=Path(config.invocation_params.dir, together) if together else None,
+            source=config.getoption("vidgen_record_from"),
         )
 
     def mode(self, marker_mode: str | None = None) -> str:
         """The mode of a test; ``marker_mode`` is that of its markers."""
-        return self.override or marker_mode or self.default
+        return self.override or marker_mode or "replay"
 
 
-def _check_choice(setting: str, word: str | None, known: tuple[str, ...]) -> str | None:
-    if not word:
-        return None
-    if word not in known:
-        message = f"{setting} is {word!r}: it must be {_one_of(known)}"
-        raise pytest.UsageError(message)
-    return word
+def marker_arguments(item: pytest.Item) -> dict[str, Any]:
+    """The arguments of the markers of a test; UsageError names one that is unknown. Cassette checks its own."""
+    given: dict[str, Any] = {}
+    for marker in reversed(list(item.iter_markers(MARKER))):
+        if marker.args:
+            raise pytest.UsageError(
+                f"the marker {MARKER} takes arguments by name only, such as name=…; it was given {marker.args!r}"
+            )
+        given |= marker.kwargs
+    for argument in given:
+        if argument not in _ARGUMENTS:
+            raise pytest.UsageError(f"the marker {MARKER} has no argument {argument!r}; it has {', '.join(_ARGUMENTS)}")
+    if "name" in given and not is_name(given["name"]):
+        raise pytest.UsageError(
+            f"the marker {MARKER} takes as 'name' a relative path of plain words, such as \"orders/one\", not "
+            f"{given['name']!r}"
+        )
+    return given
 
 
-def _directory(config: pytest.Config) -> Path | None:
-    option, ini = config.getoption("vidgen_cassettes"), config.getini("vidgen_cassettes")
-    if option:
-        return Path(config.invocation_params.dir, option)
-    return Path(config.inipath.parent if config.inipath else config.rootpath, ini) if ini else None
-
-
-def _one_of(words: tuple[str, ...]) -> str:
-    return f"{', '.join(words[:-1])} or {words[-1]}"
-
-
-def _are_texts(value: object, start: str = "") -> bool:
-    return isinstance(value, list | tuple) and all(
-        isinstance(text, str) and text and text.startswith(start) for text in value
-    )
-
-
-#: For each argument of the marker: whether a value is valid, and a description of valid values.
-_ARGUMENTS: Mapping[str, tuple[Callable[[object], bool], str]] = {
-    "name": (is_name, 'a relative path of plain words, such as "orders/one"'),
-    "mode": (lambda value: value in MODES, _one_of(MODES)),
-    "exhausted": (lambda value: value in ("error", "repeat-last"), "error or repeat-last"),
-    "prompts": (lambda value: value in ("keep", "pseudonym"), "keep or pseudonym"),
-    "ignore": (lambda value: _are_texts(value, "/"), 'a list of JSON pointers, such as ["/prompt"]'),
-    "secrets": (_are_texts, "a list of texts"),
-    "allow_unused": (lambda value: isinstance(value, bool), "True or False"),
-}
-
-
-@dataclass(frozen=True)
-class MarkerArguments:
-    """The arguments of the markers of a test."""
-
-    name: str | None = None
-    mode: str | None = None
-    exhausted: "Exhausted" = "error"
-    prompts: "Prompts" = "keep"
-    ignore: Sequence[str] = ()
-    secrets: Sequence[str] = field(default=(), repr=False)
-    allow_unused: bool = False
-
-    @classmethod
-    def of(cls, item: pytest.Item) -> Self:
-        """UsageError names an invalid argument; its message contains no secret."""
-        given: dict[str, object] = {}
-        for marker in reversed(list(item.iter_markers(MARKER))):
-            if marker.args:
-                message = (
-                    f"the marker {MARKER} takes arguments by name only, such as name=…; it was given {marker.args!r}"
-                )
-                raise pytest.UsageError(message)
-            given |= marker.kwargs
-        for argument, value in given.items():
-            _check(argument, value)
-        return cls(**given)  # type: ignore[arg-type]  # each was checked
-
-
-def _check(argument: str, value: object) -> None:
-    if argument not in _ARGUMENTS:
-        message = f"the marker {MARKER} has no argument {argument!r}; it has {', '.join(_ARGUMENTS)}"
-        raise pytest.UsageError(message)
-    is_valid, description = _ARGUMENTS[argument]
-    if not is_valid(value):
-        shown = "" if argument == "secrets" else f", not {value!r}"
-        message = f"the marker {MARKER} takes as {argument!r} {description}{shown}"
-        raise pytest.UsageError(message)
+def is_name(name: object) -> bool:
+    """Whether it is a valid name of a cassette: a relative path of plain words."""
+    words = name.split("/") if isinstance(name, str) else [""]
+    return all(re.fullmatch(r"[\w.,=+@()\[\]-]+", word) and word.strip(".") for word in words)

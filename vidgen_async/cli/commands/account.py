@@ -5,15 +5,15 @@ from collections.abc import Sequence
 
 import click
 
-from vidgen_async.cli.command_setup import run_query, run_with_client
+from vidgen_async.cli.command_runner import run_query, run_with_client
 from vidgen_async.cli.operations import CommandRun
-from vidgen_async.cli.options import UploadArgument, connection_options
+from vidgen_async.cli.options import check_image, connection_options
 from vidgen_async.cli.run_state import RunState, Stage
 from vidgen_async.cli.service_connection import Settings
 from vidgen_async.cli.terminal.exit_reports import EXIT_CODES
 from vidgen_async.cli.terminal.formatting import limit, span
 from vidgen_async.cli.terminal.json_documents import account_document, asset_document, model_document
-from vidgen_async.cli.terminal.result_output import Facts, Table, columns, facts_of
+from vidgen_async.cli.terminal.result_output import Facts, Table, facts_of
 from vidgen_async.errors import InvalidRequestError
 from vidgen_async.service.validation import MIN_IMAGES, problem_of_model
 from vidgen_async.types.resources import Catalog, CatalogModel
@@ -61,15 +61,14 @@ def account(settings: Settings) -> int:
     async def work(run: CommandRun) -> None:
         found = await run.client.account.get()
         balance = "unknown" if found.balance is None else f"{found.balance:g}"
-        pairs = [("balance", balance), *((name, _value(value)) for name, value in found.extra.items())]
-        facts = Facts(tuple(dict(pairs).items() if "balance" not in found.extra else pairs[1:]))
-        run.screen.show(facts, account_document(found))
+        facts = {"balance": balance} | {name: _value(value) for name, value in found.extra.items()}
+        run.screen.show(Facts(tuple(facts.items())), account_document(found))
 
     return run_query(settings, work)
 
 
 @click.command(epilog=EXIT_CODES)
-@click.argument("files", metavar="FILE…", nargs=-1, required=True, type=UploadArgument())
+@click.argument("files", metavar="FILE…", nargs=-1, required=True, type=check_image)
 @click.option("--url", "with_url", is_flag=True, help="Print the URL too. It gives access to the image without a key.")
 @connection_options()
 def upload(settings: Settings, files: tuple[str, ...], with_url: bool) -> int:
@@ -84,14 +83,13 @@ def upload(settings: Settings, files: tuple[str, ...], with_url: bool) -> int:
     """
 
     async def work(run: CommandRun) -> None:
-        run.state.stage = Stage.UPLOAD
         for file in files:
             run.screen.start_step(f"uploading {file}")
             asset = await run.client.files.upload(file)
             line = f"{asset.image_id}  {asset.url}" if with_url else asset.image_id
             run.screen.show(line, asset_document(asset, file))
 
-    return run_with_client(settings, RunState(), work, only_prints=True)
+    return run_with_client(settings, RunState(stage=Stage.UPLOAD), work, only_prints=True)
 
 
 def models_table(models: Sequence[CatalogModel], hidden: int, *, with_all: bool) -> Table:
@@ -99,46 +97,37 @@ def models_table(models: Sequence[CatalogModel], hidden: int, *, with_all: bool)
     extras = sorted({name for model in models for name in model.extra})
     usable = ("usable",) if with_all else ()
     names = ("model", "name", *usable, "seconds", "resolution", "images", "audios", "videos", *extras)
-    rows = tuple(
-        (
-            model.code,
-            model.name,
-            *((usability(model),) if with_all else ()),
-            span(model.durations) or "—",
-            ", ".join(model.resolutions) or "—",
-            limit(model.max_reference_images),
-            limit(model.max_reference_audios),
-            limit(model.max_reference_videos),
-            *(_value(model.extra.get(name)) for name in extras),
-        )
-        for model in models
-    )
-    note = (f"{hidden} more are unavailable; --all lists them too.",) if hidden else ()
+    cells = [_cells(model) for model in models]
     return Table(
-        columns=columns(*names, numbers=("images", "audios", "videos", *extras), optional=("name",)),
-        rows=rows,
+        names=names,
+        numbers=("images", "audios", "videos", *extras),
+        optional=("name",),
+        rows=tuple(tuple(row.get(name, "—") for name in names) for row in cells),
         empty=f"no model is available; --all lists {hidden} unavailable ones" if hidden else "the catalog is empty",
-        notes=note,
+        notes=(f"{hidden} more are unavailable; --all lists them too.",) if hidden else (),
     )
 
 
 def model_facts(model: CatalogModel) -> Facts:
     """Everything about one model."""
-    least = MIN_IMAGES.get(model.code, 0)
-    images = limit(model.max_reference_images) + (f", at least {least}" if least else "")
-    return facts_of(
-        (
-            ("model", model.code),
-            ("name", model.name),
-            ("usable", usability(model)),
-            ("seconds", ", ".join(map(str, model.durations)) or "—"),
-            ("resolution", ", ".join(model.resolutions) or "—"),
-            ("images", images),
-            ("audios", limit(model.max_reference_audios)),
-            ("videos", limit(model.max_reference_videos)),
-            *((name, _value(value)) for name, value in model.extra.items()),
-        )
-    )
+    cells = _cells(model)
+    if least := MIN_IMAGES.get(model.code, 0):
+        cells["images"] += f", at least {least}"
+    return facts_of(cells.items())
+
+
+def _cells(model: CatalogModel) -> dict[str, str]:
+    known = {
+        "model": model.code,
+        "name": model.name,
+        "usable": usability(model),
+        "seconds": span(model.durations) or "—",
+        "resolution": ", ".join(model.resolutions) or "—",
+        "images": limit(model.max_reference_images),
+        "audios": limit(model.max_reference_audios),
+        "videos": limit(model.max_reference_videos),
+    }
+    return known | {name: _value(value) for name, value in model.extra.items() if name not in known}
 
 
 def usability(model: CatalogModel) -> str:

@@ -7,20 +7,20 @@ import traceback
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 from attrs import evolve
 
-from vidgen_async.cassette import Document, Interaction, load
+from vidgen_async.cassette import Interaction, load
 from vidgen_async.cassette import recover as read_part
-from vidgen_async.cassette.checks import cassettes_here, check_cassette, orphans
-from vidgen_async.cli.cassette_files import find_cassettes, folders_of, get_interaction, publish, refuse_to_replace
+from vidgen_async.cassette.checks import cassettes_here, check_cassette, folders_below, orphans
+from vidgen_async.cli.cassette_files import find_cassettes, publish, refuse_to_replace
 from vidgen_async.cli.options import JSON_HELP, OrderedGroup
 from vidgen_async.cli.run_state import RunState
 from vidgen_async.cli.terminal.cassette_views import (
-    ListedCassette,
     body_texts,
     cassette_document,
     cassettes_table,
@@ -59,19 +59,15 @@ Exit codes:
   130  interrupted (Ctrl-C); 143 terminated (SIGTERM)"""
 
 
-class Age(click.ParamType):  # type: ignore[type-arg] # older ones are not generic
-    """A duration: a number and its unit."""
+_UNITS = {"min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
-    name = "age"
-    _UNITS = {"min": "minutes", "h": "hours", "d": "days", "w": "weeks"}  # noqa: RUF012 - never changed
 
-    def convert(self, value: str | timedelta, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
-        if isinstance(value, timedelta):
-            return value
-        match = re.fullmatch(r"(\d{1,5})(min|h|d|w)", value.strip())
-        if match is None:
-            self.fail(f"{value!r} is not a number followed by min, h, d or w, such as 90d", param, ctx)
-        return timedelta(**{self._UNITS[match[2]]: int(match[1])})
+def read_age(text: str) -> timedelta:
+    """Parse a duration: a number and its unit."""
+    match = re.fullmatch(r"(\d{1,5})(min|h|d|w)", text.strip())
+    if match is None:
+        raise click.BadParameter(f"{text!r} is not a number followed by min, h, d or w, such as 90d")
+    return timedelta(**{_UNITS[match[2]]: int(match[1])})
 
 
 @click.group(cls=OrderedGroup, epilog=EXIT_CODES)
@@ -95,7 +91,6 @@ def _common(command: F) -> F:
 
 
 _PATH = click.Path(path_type=Path)
-_file = click.argument("path", metavar="PATH", type=_PATH)
 
 
 @cassette.command(epilog=EXIT_CODES)
@@ -107,8 +102,6 @@ def ls(paths: tuple[Path, ...], is_json: bool, is_debug: bool) -> int:
     PATH is a cassette, or a directory, which is searched recursively. Default: the current directory, and recursively
     all directories named cassettes. Other JSON files are skipped.
 
-    With --json: one object per line.
-
     \b
       vidgen cassette ls
       vidgen cassette ls tests/cassettes --json
@@ -116,22 +109,21 @@ def ls(paths: tuple[Path, ...], is_json: bool, is_debug: bool) -> int:
 
     def work(screen: Screen) -> CassetteExit:
         found, errors = find_cassettes(paths) if paths else (cassettes_here(Path()), [])
-        listed: list[ListedCassette] = []
+        listed = []
         for path in found:
             try:
-                listed.append(ListedCassette(path, load(path)))
+                listed.append(cassette_document(path, load(path)))
             except CassetteError as error:
                 errors.append(error)
         if listed or not errors:
-            table = cassettes_table(listed, "in this directory or in directories named cassettes")
-            screen.show(table, *map(cassette_document, listed))
+            screen.show(cassettes_table(listed), *listed)
         return _show_errors(screen, errors) or CassetteExit.OK
 
     return _run(work, is_json=is_json, is_debug=is_debug)
 
 
 @cassette.command(epilog=EXIT_CODES)
-@_file
+@click.argument("path", metavar="PATH", type=_PATH)
 @click.option("--n", "n", type=click.IntRange(min=1), metavar="N", help="Show one interaction with its headers.")
 @click.option("--with-bodies", is_flag=True, help="Show bodies too; they may contain prompts.")
 @_common
@@ -141,8 +133,6 @@ def show(path: Path, n: int | None, with_bodies: bool, is_json: bool, is_debug: 
     Each line has the request, its outcome, and the time since the start of the recording. --n shows one interaction
     with its headers. Bodies, which may contain prompts but no secrets, are shown only with --with-bodies.
 
-    With --json: one object per line.
-
     \b
       vidgen cassette show tests/cassettes/boat.json
       vidgen cassette show tests/cassettes/boat.json --n 3 --with-bodies
@@ -150,14 +140,21 @@ def show(path: Path, n: int | None, with_bodies: bool, is_json: bool, is_debug: 
 
     def work(screen: Screen) -> CassetteExit:
         document = load(path)
-        chosen = document.interactions if n is None else (get_interaction(path, document, n),)
+        chosen = [one for one in document.interactions if n in (None, one.n)]
+        if n is not None and not chosen:
+            count = len(document.interactions)
+            raise CassetteError(f"there is no interaction {n} in {path}, which has {count}")
         if is_json:
             screen.show("", *(interaction_document(path, one, with_bodies=with_bodies) for one in chosen))
         elif n is None and not with_bodies:
             screen.show(interactions_table(document))
         else:
             for at, one in enumerate(chosen):
-                _show_interaction(screen, document, one, with_bodies=with_bodies, is_first=at == 0)
+                if at:
+                    click.echo()
+                screen.show(interaction_facts(document, one))
+                if with_bodies:
+                    _show_bodies(screen, one)
         return CassetteExit.OK
 
     return _run(work, is_json=is_json, is_debug=is_debug)
@@ -166,7 +163,7 @@ def show(path: Path, n: int | None, with_bodies: bool, is_json: bool, is_debug: 
 @cassette.command(epilog=EXIT_CODES)
 @click.argument("paths", metavar="PATH…", type=_PATH, nargs=-1, required=True)
 @click.option("--orphans", "with_orphans", is_flag=True, help="Also report unused blobs and unfinished recordings.")
-@click.option("--max-age", type=Age(), metavar="AGE", help="Report older recordings: 12h, 90d, 8w.")
+@click.option("--max-age", type=read_age, metavar="AGE", help="Report older recordings: 12h, 90d, 8w.")
 @_common
 def check(paths: tuple[Path, ...], with_orphans: bool, max_age: timedelta | None, is_json: bool, is_debug: bool) -> int:
     """Check whether cassettes may be committed.
@@ -174,8 +171,6 @@ def check(paths: tuple[Path, ...], with_orphans: bool, max_age: timedelta | None
     Each must be readable by this release, have all its blobs unchanged, and contain nothing that looks like a secret.
     A secret is reported by its place and kind, never by its value. PATH is a cassette, or a directory, which is
     searched recursively. No cassette at all is an error, so that a check of nothing does not pass.
-
-    With --json: one object per line.
 
     \b
       vidgen cassette check tests --orphans --max-age 90d
@@ -186,7 +181,8 @@ def check(paths: tuple[Path, ...], with_orphans: bool, max_age: timedelta | None
         now = datetime.now(UTC)
         problems = [problem for path in found for problem in check_cassette(path, now=now, max_age=max_age)]
         if with_orphans:
-            problems += orphans(folder for path in paths if path.exists() for folder in folders_of(path))
+            folders = [folders_below(path) if path.is_dir() else [path.parent] for path in paths if path.exists()]
+            problems += orphans(chain(*folders))
         if problems or not errors:
             screen.show(problems_table(problems, len(found)), *map(problem_document, problems))
         return _show_errors(screen, errors) or (CassetteExit.PROBLEMS if problems else CassetteExit.OK)
@@ -225,8 +221,7 @@ def recover(part: Path, output: Path | None, force: bool, is_json: bool, is_debu
             screen.show(interactions_table(recovered.document))
             screen.show(recovered_facts(recovered))
         if not recovered.document.interactions:
-            message = f"no interaction was finished in {part}; nothing was written"
-            raise CassetteError(message)
+            raise CassetteError(f"no interaction was finished in {part}; nothing was written")
         if not force:
             refuse_to_replace(recovered)
         lost = publish(recovered, part)
@@ -238,14 +233,8 @@ def recover(part: Path, output: Path | None, force: bool, is_json: bool, is_debu
     return _run(work, is_json=is_json, is_debug=is_debug)
 
 
-def _show_interaction(
-    screen: Screen, document: Document, one: Interaction, *, with_bodies: bool, is_first: bool
-) -> None:
-    """Show one interaction, after an empty line unless it is the first."""
-    if not is_first:
-        click.echo()
-    screen.show(interaction_facts(document, one))
-    for name, text in body_texts(one) if with_bodies else ():
+def _show_bodies(screen: Screen, one: Interaction) -> None:
+    for name, text in body_texts(one):
         screen.show(f"{name}:")
         for line in text.splitlines():
             click.echo(f"  {' ' * (len(line) - len(line.lstrip(' ')))}{clean(line)}")

@@ -6,18 +6,19 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from vidgen_async.cli.command_setup import run_with_client
+from vidgen_async.cli.command_runner import run_with_client
 from vidgen_async.cli.commands.account import model_facts
 from vidgen_async.cli.operations import CommandRun, Target
 from vidgen_async.cli.options import (
+    REQUEST_NAMES,
     connection_options,
     force_option,
     no_validate_option,
+    order_ids,
     refuse_empty,
     request_arguments,
     sandbox_option,
 )
-from vidgen_async.cli.order_id_completion import order_ids
 from vidgen_async.cli.request_options import RequestOptions
 from vidgen_async.cli.run_state import RunState
 from vidgen_async.cli.service_connection import Access, Settings
@@ -27,10 +28,7 @@ from vidgen_async.cli.terminal.result_output import Facts
 from vidgen_async.errors import InvalidRequestError
 
 order_id_option = click.option(
-    "--order-id",
-    metavar="ID",
-    callback=refuse_empty,
-    help="Your own permanent id for this order. Default: a new UUID.",
+    "--order-id", metavar="ID", callback=refuse_empty, help="Your own permanent id for this order. Default: a new UUID."
 )
 
 
@@ -45,8 +43,8 @@ def create(
 ) -> int:
     """Order a video for PROMPT and print its task id.
 
-    Only the task id is printed to stdout; the order id is shown before. The same order id again is the same order:
-    nothing is sent twice, and the same task id is printed.
+    PROMPT - reads stdin. Only the task id is printed to stdout; the order id is shown before. The same order id again
+    is the same order: nothing is sent twice, and the same task id is printed.
 
     \b
       vidgen create "A paper boat sails at dawn" --model gen-2.0 --duration 5
@@ -54,7 +52,7 @@ def create(
       vidgen create "…" --model vendorh3 --image hero.png --check
       vidgen wait "$(vidgen create "…" --model gen-2.0)" -o boat.mp4
     """
-    run_state = RunState(order_id=_named(order_id), has_given_order_id=order_id is not None, options=settings.options)
+    run_state = RunState(order_id=order_id or str(uuid.uuid4()), has_given_order_id=order_id is not None)
 
     async def work(run: CommandRun) -> None:
         receipt = await run.create(request_options, validate=validate)
@@ -91,8 +89,9 @@ def generate(
 ) -> int:
     """Create a video for PROMPT and save it.
 
-    Uploads the images, orders the video, waits for it and downloads it. The order id and the task id are shown before
-    the wait. After Ctrl-C a report shows what still runs and is charged, and the command that resumes.
+    Uploads the images, orders the video, waits for it and downloads it. PROMPT - reads stdin. The order id and the task
+    id are shown before the wait. After Ctrl-C a report shows what still runs and is charged, and the command that
+    resumes.
 
     --resume performs the remaining steps of an order. The journal has its request, so PROMPT and the request options
     are not given again. It never creates a second order.
@@ -104,38 +103,32 @@ def generate(
     """
     target = Target(path=Path(output), may_replace=force)
     run_state = RunState(
-        order_id=_named(order_id if resume is None else resume),
+        order_id=resume or order_id or str(uuid.uuid4()),
         has_given_order_id=resume is not None or order_id is not None,
         output=output,
-        options=(
-            *settings.options,
-            *(("--force",) if force else ()),
-            *(() if validate else ("--no-validate",)),
-        ),
+        options=(*(("--force",) if force else ()), *(() if validate else ("--no-validate",))),
         is_sandbox=settings.is_sandbox,
     )
     if request_options is None:
         _refuse_request_options()
 
     async def work(run: CommandRun) -> None:
+        await target.check()
         if request_options is None:
-            await run.resume(target, validate=validate)
+            receipt = await run.resume_create(validate=validate)
         else:
-            await run.generate(request_options, target, validate=validate)
+            receipt = await run.create(request_options, validate=validate)
+        await run.wait_and_save(receipt, target)
 
     return run_with_client(settings, run_state, work, orders=Access.NEW if resume is None else Access.EXISTING)
 
 
-def _named(order_id: str | None) -> str:
-    return str(uuid.uuid4()) if order_id is None else order_id
-
-
 async def _check(run: CommandRun, request_options: RequestOptions) -> None:
-    result = await run.check(request_options)
+    result = await run.check(request_options, await run.get_model(request_options))
     if result.catalog_error is not None:
         raise result.catalog_error
-    facts = Facts(()) if result.model is None else model_facts(result.model)
-    facts = Facts((("request", "valid" if result.is_ok else "invalid"), *facts.pairs))
+    pairs = () if result.model is None else model_facts(result.model).pairs
+    facts = Facts((("request", "valid" if result.is_ok else "invalid"), *pairs))
     document = {
         "is_ok": result.is_ok,
         "problems": list(result.problems),
@@ -151,15 +144,11 @@ async def _check(run: CommandRun, request_options: RequestOptions) -> None:
 def _refuse_request_options() -> None:
     """Refuse the options of a new request with --resume, which uses the stored one."""
     context = click.get_current_context()
-    resuming = {"output", "force", "resume", "base_url", "journal", "account", "poll_interval", "timeout"}
-    resuming |= {"is_json", "is_debug", "validate"}
     given = [
         parameter.human_readable_name if isinstance(parameter, click.Argument) else parameter.opts[0]
         for parameter in context.command.params
-        if parameter.name not in resuming
-        and parameter.name is not None
-        and context.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE
+        if parameter.name in (*REQUEST_NAMES, "order_id", "is_sandbox")
+        and context.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE
     ]
     if given:
-        message = f"--resume uses the stored request: leave out {', '.join(given)}."
-        raise click.UsageError(message)
+        raise click.UsageError(f"--resume uses the stored request: leave out {', '.join(given)}.")

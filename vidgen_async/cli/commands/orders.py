@@ -1,7 +1,6 @@
 """``vidgen orders``: the orders in the journal, and the operator's decisions about uncertain ones."""
 
 import getpass
-import json
 import sys
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
@@ -9,25 +8,15 @@ from typing import Any
 
 import click
 
-from vidgen_async.cli.command_setup import run_with_client
+from vidgen_async.cli.command_runner import Work, run_with_client
 from vidgen_async.cli.operations import CommandRun
-from vidgen_async.cli.options import OrderedGroup, connection_options, no_validate_option
-from vidgen_async.cli.order_id_completion import order_ids
+from vidgen_async.cli.options import OrderedGroup, connection_options, no_validate_option, order_ids
 from vidgen_async.cli.run_state import RunState, Stage
 from vidgen_async.cli.service_connection import Access, Settings
-from vidgen_async.cli.terminal.exit_reports import EXIT_CODES, Exit
-from vidgen_async.cli.terminal.json_documents import order_document, orders_csv, receipt_document
+from vidgen_async.cli.terminal.exit_reports import EXIT_CODES
+from vidgen_async.cli.terminal.json_documents import order_document, receipt_document
 from vidgen_async.cli.terminal.order_views import order_facts, orders_table
 from vidgen_async.types.orders import Order, OrderState
-
-
-class NotDecidedError(click.ClickException):
-    """The user answered no."""
-
-    exit_code = Exit.USAGE
-
-    def __init__(self) -> None:
-        super().__init__("the order was not resent")
 
 
 @click.group(cls=OrderedGroup, epilog=EXIT_CODES)
@@ -59,9 +48,6 @@ _by = click.option(
 )
 _required_reason = click.option("--reason", metavar="TEXT", required=True, help="The reason, for the journal.")
 _reason = click.option("--reason", metavar="TEXT", default="", help="The reason, for the journal.")
-_with_request = click.option(
-    "--with-request", is_flag=True, help="Include the Idempotency-Key and the stored request with its prompt and URLs."
-)
 
 
 @orders.command(epilog=EXIT_CODES)
@@ -76,8 +62,6 @@ _with_request = click.option(
 def ls(settings: Settings, states: tuple[str, ...]) -> int:
     """List the orders in the journal, oldest first.
 
-    With --json: one object per line.
-
     \b
       vidgen orders ls
       vidgen orders ls --state uncertain --state sending
@@ -87,12 +71,12 @@ def ls(settings: Settings, states: tuple[str, ...]) -> int:
         found = await run.client.orders.list(states or None)
         run.screen.show(orders_table(found, datetime.now(UTC), run.state.journal_place), *map(order_document, found))
 
-    return _run_with_journal(settings, RunState(), work, only_prints=True)
+    return _run(settings, work, only_prints=True)
 
 
 @orders.command(epilog=EXIT_CODES)
 @_order
-@_with_request
+@click.option("--with-request", is_flag=True, help="Include the Idempotency-Key, and the request with prompt and URLs.")
 @connection_options(orders=True)
 def show(settings: Settings, order_id: str, with_request: bool) -> int:
     """Show everything that is stored about ORDER.
@@ -108,7 +92,7 @@ def show(settings: Settings, order_id: str, with_request: bool) -> int:
         order = await run.get_order(order_id)
         run.screen.show(order_facts(order, with_request=with_request), order_document(order, with_request=with_request))
 
-    return _run_with_journal(settings, RunState(order_id=order_id), work, only_prints=True)
+    return _run(settings, work, order_id, only_prints=True)
 
 
 @orders.command(epilog=EXIT_CODES)
@@ -129,7 +113,7 @@ def resume(settings: Settings, order_id: str, validate: bool) -> int:
         receipt = await run.resume_create(validate=validate)
         run.screen.show(receipt.task_id, receipt_document(receipt))
 
-    return _run_with_journal(settings, RunState(order_id=order_id, options=settings.options), work)
+    return _run(settings, work, order_id)
 
 
 @orders.command(epilog=EXIT_CODES)
@@ -144,21 +128,9 @@ def resume(settings: Settings, order_id: str, validate: bool) -> int:
 @_required_reason
 @_by
 @click.option("--yes", "is_sure", is_flag=True, help="Do not ask for confirmation.")
-@click.option(
-    "--accept-duplicate-risk",
-    is_flag=True,
-    help="Resend even if the service may have forgotten the key.",
-)
+@click.option("--accept-duplicate-risk", is_flag=True, help="Resend even if the service may have forgotten the key.")
 @connection_options(orders=True)
-def resend(
-    settings: Settings,
-    order_id: str,
-    expect_attempt: int,
-    reason: str,
-    by: str,
-    is_sure: bool,
-    accept_duplicate_risk: bool,
-) -> int:
+def resend(settings: Settings, order_id: str, by: str, is_sure: bool, **decision: Any) -> int:
     """Resend the uncertain ORDER, at the risk of paying twice.
 
     Prints the task id. The same request is sent with the same Idempotency-Key, but the service may still create a
@@ -169,25 +141,16 @@ def resend(
       vidgen orders resend order-1187 --expect-attempt 1 --reason "no task yet"
     """
 
-    def check(run: CommandRun) -> Coroutine[Any, Any, None]:
-        return run.check_resendable(
-            expect_attempt=expect_attempt, reason=reason, accept_duplicate_risk=accept_duplicate_risk
-        )
+    async def work(run: CommandRun) -> None:
+        receipt = await run.resend(by=by, **decision)
+        run.screen.show(receipt.task_id, receipt_document(receipt))
 
     if not is_sure:
-        code = _run_with_journal(settings, RunState(order_id=order_id), check)
+        code = _run(settings, lambda run: run.check_resendable(**decision), order_id)
         if code:
             return code
         _ask(f"The service may have accepted order {order_id} already: a resend may be charged twice. Resend it?")
-
-    async def work(run: CommandRun) -> None:
-        await check(run)
-        receipt = await run.resend(
-            expect_attempt=expect_attempt, reason=reason, by=by, accept_duplicate_risk=accept_duplicate_risk
-        )
-        run.screen.show(receipt.task_id, receipt_document(receipt))
-
-    return _run_with_journal(settings, RunState(order_id=order_id, options=settings.options), work)
+    return _run(settings, work, order_id)
 
 
 @orders.command(epilog=EXIT_CODES)
@@ -210,7 +173,7 @@ def adopt(settings: Settings, order_id: str, task_id: str, reason: str, by: str)
         receipt = await run.client.orders.adopt(order_id, task_id, reason=reason, by=by)
         run.screen.show(f"order {order_id}: task {receipt.task_id}", receipt_document(receipt))
 
-    return _run_with_journal(settings, RunState(order_id=order_id), work)
+    return _run(settings, work, order_id)
 
 
 @orders.command(epilog=EXIT_CODES)
@@ -243,47 +206,9 @@ def withdraw(settings: Settings, order_id: str, reason: str, by: str) -> int:
     return _close_order(settings, order_id, lambda run: run.client.orders.withdraw(order_id, reason, by=by))
 
 
-@orders.command(epilog=EXIT_CODES)
-@click.option(
-    "--format", "kind", type=click.Choice(["jsonl", "csv"]), default="jsonl", help="Output format.", show_default=True
-)
-@_with_request
-@connection_options(orders=True)
-def export(settings: Settings, kind: str, with_request: bool) -> int:
-    """Print all orders in the journal.
-
-    JSON lines include all attempts; CSV has one row per order.
-
-    \b
-      vidgen orders export > orders.jsonl
-      vidgen orders export --format csv > orders.csv
-    """
-    if kind == "csv" and (with_request or settings.is_json):
-        message = "--format csv cannot be combined with --with-request or --json."
-        raise click.UsageError(message)
-
-    async def work(run: CommandRun) -> None:
-        found = await run.client.orders.list()
-        if kind == "csv":
-            click.echo(orders_csv(found), nl=False)
-        for order in found if kind == "jsonl" else ():
-            click.echo(json.dumps(order_document(order, with_request=with_request)))
-
-    return _run_with_journal(settings, RunState(), work, only_prints=True)
-
-
-def _run_with_journal(
-    settings: Settings,
-    run_state: RunState,
-    work: Callable[[CommandRun], Coroutine[Any, Any, None]],
-    *,
-    only_prints: bool = False,
-) -> int:
-    async def run_work(run: CommandRun) -> None:
-        run_state.stage = Stage.JOURNAL
-        await work(run)
-
-    return run_with_client(settings, run_state, run_work, orders=Access.EXISTING, only_prints=only_prints)
+def _run(settings: Settings, work: Work, order_id: str | None = None, *, only_prints: bool = False) -> int:
+    run_state = RunState(stage=Stage.JOURNAL, order_id=order_id)
+    return run_with_client(settings, run_state, work, orders=Access.EXISTING, only_prints=only_prints)
 
 
 def _close_order(settings: Settings, order_id: str, close: Callable[[CommandRun], Coroutine[Any, Any, Order]]) -> int:
@@ -292,12 +217,11 @@ def _close_order(settings: Settings, order_id: str, close: Callable[[CommandRun]
         order = await close(run)
         run.screen.show(f"order {order_id}: {order.state}", order_document(order))
 
-    return _run_with_journal(settings, RunState(order_id=order_id), work)
+    return _run(settings, work, order_id)
 
 
 def _ask(question: str) -> None:
     if not sys.stdin.isatty():
-        message = f"{question} stdin is not a terminal: confirm with --yes."
-        raise click.UsageError(message)
+        raise click.UsageError(f"{question} stdin is not a terminal: confirm with --yes.")
     if not click.confirm(question, err=True):
-        raise NotDecidedError
+        raise click.UsageError("the order was not resent")

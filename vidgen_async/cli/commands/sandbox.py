@@ -1,34 +1,29 @@
 """``vidgen sandbox``: its options."""
 
+from typing import Any
+
 import click
 
 from vidgen_async.cli.command_runner import run_command
-from vidgen_async.cli.options import JSON_HELP
+from vidgen_async.cli.options import JSON_HELP, repeatable_option
 from vidgen_async.cli.run_state import RunState
-from vidgen_async.cli.sandbox_runner import Settings, serve
+from vidgen_async.cli.service_connection import sandbox_class
 from vidgen_async.cli.terminal.exit_reports import EXIT_CODES
 from vidgen_async.cli.terminal.standard_streams import drop_lost_output
 from vidgen_async.cli.terminal.status_display import make_screen
 
 PORT = click.IntRange(0, 65535)
 SECONDS = click.FloatRange(min=0)
+COUNT = click.IntRange(min=0)
 DEFAULT_BALANCE = 100_000
 
 
-class _Account(click.ParamType):  # type: ignore[type-arg] # older ones are not generic
-    """An additional account: its name, and optionally its credits."""
-
-    name = "account"
-
-    def convert(
-        self, value: str | tuple[str, int], param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, int]:
-        if isinstance(value, tuple):
-            return value
-        name, equals, credits_left = value.partition("=")
-        if equals and not (credits_left.isascii() and credits_left.isdigit() and len(credits_left) <= 12):
-            self.fail(f"{value!r}: the credits must be a whole number", param, ctx)
-        return name, int(credits_left) if equals else DEFAULT_BALANCE
+def read_account(text: str) -> tuple[str, int]:
+    """Parse ``NAME[=CREDITS]``, an additional account."""
+    name, equals, credits_left = text.partition("=")
+    if equals and not (credits_left.isascii() and credits_left.isdigit() and len(credits_left) <= 12):
+        raise click.BadParameter(f"{text!r}: the credits must be a whole number")
+    return name, int(credits_left) if equals else DEFAULT_BALANCE
 
 
 @click.command(name="sandbox", epilog=EXIT_CODES)
@@ -36,60 +31,34 @@ class _Account(click.ParamType):  # type: ignore[type-arg] # older ones are not 
 @click.option("--port", type=PORT, default=0, help="Port of the service. Default: a free one.")
 @click.option("--links-port", type=PORT, default=0, help="Port of signed links. Default: a free one.")
 @click.option(
-    "--speed",
-    type=SECONDS,
-    default=1.0,
-    help="Speed of the sandbox clock: sandbox seconds per real second; 0 stops it.",
+    "--speed", type=SECONDS, default=1.0, help="Sandbox seconds per real second. Default: 1; 0 stops the clock."
 )
 @click.option(
-    "--balance",
-    type=click.IntRange(min=0),
-    default=DEFAULT_BALANCE,
-    show_default=True,
-    help="Initial credits of the first account.",
+    "--balance", type=COUNT, default=DEFAULT_BALANCE, show_default=True, help="Initial credits of the first account."
 )
-@click.option(
-    "--account",
-    "accounts",
-    type=_Account(),
-    multiple=True,
-    metavar="NAME[=CREDITS]",
-    help="An additional account with its own key. May be repeated.",
+@repeatable_option(
+    "--account", "accounts", type=read_account, metavar="NAME[=CREDITS]", help="An additional account with its own key."
 )
 @click.option("--state", metavar="PATH", help="File or directory that stores the state for later runs.")
 @click.option("--queued-for", type=SECONDS, default=1.0, show_default=True, help="Seconds for which a task is queued.")
 @click.option("--running-for", type=SECONDS, default=3.0, show_default=True, help="Seconds for which a task then runs.")
 @click.option(
     "--submission-limit",
-    type=click.IntRange(min=0),
+    type=COUNT,
     default=100,
     show_default=True,
     help="Creates per account in 60 seconds; more are rejected with 429.",
 )
-@click.option(
+@repeatable_option(
     "--fault",
     "faults",
-    multiple=True,
     metavar="OP=NAME[,ARG=VALUE…][:TIMES]",
-    help="Inject a fault into the next request of an operation (* for any), the next TIMES requests, or always. May be "
-    "repeated.",
+    help="Inject a fault into the next request of an operation (* for any), the next TIMES requests, or always.",
 )
 @click.option("--json", "is_json", is_flag=True, help=JSON_HELP)
-@click.option("--debug", envvar="VIDGEN_DEBUG", is_flag=True, help="Show tracebacks.")
+@click.option("--debug", "is_debug", envvar="VIDGEN_DEBUG", is_flag=True, help="Show tracebacks.")
 def run_sandbox(
-    host: str,
-    port: int,
-    links_port: int,
-    speed: float,
-    balance: int,
-    accounts: tuple[tuple[str, int], ...],
-    state: str | None,
-    queued_for: float,
-    running_for: float,
-    submission_limit: int,
-    faults: tuple[str, ...],
-    is_json: bool,
-    debug: bool,
+    accounts: tuple[tuple[str, int], ...], faults: tuple[str, ...], is_json: bool, is_debug: bool, **options: Any
 ) -> int:
     """Run a sandbox of the service until Ctrl-C.
 
@@ -107,20 +76,13 @@ def run_sandbox(
     named = dict(accounts)
     if len(named) < len(accounts):
         raise click.BadParameter("the same account name is given twice", param_hint="--account")
-    settings = Settings(
-        host=host,
-        port=port,
-        links_port=links_port,
-        speed=speed,
-        balance=balance,
-        accounts=named,
-        state=state,
-        queued_for=queued_for,
-        running_for=running_for,
-        submission_limit=submission_limit,
-        faults=faults,
-        is_json=is_json,
-    )
     drop_lost_output()
-    screen, run_state = make_screen(is_debug=debug, is_json=is_json), RunState()
-    return run_command(lambda: serve(settings, run_state, screen), run_state, screen, is_debug=debug)
+    screen, run_state = make_screen(is_debug=is_debug, is_json=is_json), RunState()
+
+    async def work() -> None:
+        sandbox_class()  # names the extra if it is missing
+        from vidgen_async.cli.sandbox_runner import serve  # noqa: PLC0415 - it needs the extra
+
+        await serve({**options, "accounts": named}, faults, run_state, screen, is_json=is_json)
+
+    return run_command(work(), run_state, screen, is_debug=is_debug)

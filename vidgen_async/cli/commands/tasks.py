@@ -2,27 +2,24 @@
 
 import asyncio
 import sys
-from contextlib import aclosing
 from pathlib import Path
 
 import click
 from attrs import evolve
 
-from vidgen_async.cli.command_setup import run_query, run_with_client
+from vidgen_async.cli.command_runner import run_query, run_with_client
 from vidgen_async.cli.operations import CommandRun, Target, task_lines
 from vidgen_async.cli.options import connection_options, force_option
 from vidgen_async.cli.run_state import Charge, RunState, Stage
 from vidgen_async.cli.service_connection import Access, Settings
-from vidgen_async.cli.terminal.detection import stdout_is_terminal
-from vidgen_async.cli.terminal.exit_reports import EXIT_CODES, Exit, TasksFailedError, exit_code
-from vidgen_async.cli.terminal.json_documents import kind_of, task_document
+from vidgen_async.cli.terminal.exit_reports import EXIT_CODES
+from vidgen_async.cli.terminal.json_documents import task_document
 from vidgen_async.cli.terminal.result_output import facts_of
+from vidgen_async.cli.terminal.standard_streams import is_terminal
 from vidgen_async.cli.watch.display import Updates
 from vidgen_async.cli.watch.display import watch as watch_all
-from vidgen_async.errors import VidgenError
 from vidgen_async.service.endpoints import checked_task_id
 from vidgen_async.types.orders import OrderState
-from vidgen_async.watcher import Outcome
 
 
 @click.command(epilog=EXIT_CODES)
@@ -46,36 +43,27 @@ def get(settings: Settings, task_id: str) -> int:
 
 
 @click.command(epilog=EXIT_CODES)
-@click.argument("task_ids", metavar="TASK…", nargs=-1, required=True)
-@click.option(
-    "-o", "--output", metavar="FILE", help="Save the video as FILE; with several tasks, in the directory FILE."
-)
+@click.argument("task_id", metavar="TASK")
+@click.option("-o", "--output", metavar="FILE", help="Where to save the video (MP4).")
 @force_option
 @connection_options(polling=True)
-def wait(settings: Settings, task_ids: tuple[str, ...], output: str | None, force: bool) -> int:
+def wait(settings: Settings, task_id: str, output: str | None, force: bool) -> int:
     """Wait until TASK is completed, and save its video.
 
-    Nothing is ordered, so nothing is charged again; without -o nothing is saved. With several tasks, each is shown when
-    it finishes (with --json: one object per line) and saved as TASK.mp4; the exit code is that of the failed ones if it
-    is the same for all, else 1.
+    Nothing is ordered, so nothing is charged again; without -o nothing is saved.
 
     \b
       vidgen wait task_9bb34ae375b1 -o hero.mp4
-      vidgen wait task_9bb34ae375b1 task_52f06a8e77c0 -o films/
     """
-    options = (*settings.options, *(("--force",) if force else ()))
-    if len(set(task_ids)) > 1:
-        folder = None if output is None else Path(output)
-        run_state = RunState(options=options)
-        return run_with_client(settings, run_state, lambda run: _wait_for_all(run, task_ids, folder, force))
     target = None if output is None else Target(path=Path(output), may_replace=force)
+    options = ("--force",) if force else ()
+    run_state = RunState(charge=Charge.TASK_EXISTS, task_id=task_id, output=output, options=options)
 
     async def work(run: CommandRun) -> None:
         if target is not None:
             await target.check()
-        await run.wait_and_save(task_ids[0], target)
+        await run.wait_and_save(task_id, target)
 
-    run_state = RunState(charge=Charge.TASK_EXISTS, task_id=task_ids[0], output=output, options=options)
     return run_with_client(settings, run_state, work)
 
 
@@ -97,23 +85,20 @@ def watch(settings: Settings, task_ids: tuple[str, ...]) -> int:
     """
     where = settings.journal
     if not task_ids and where is None:
-        message = "Missing argument 'TASK': task ids, - to read them from stdin, or --journal."
-        raise click.UsageError(message)
+        raise click.UsageError("Missing argument 'TASK': task ids, - to read them from stdin, or --journal.")
     if where and ":" not in where:
-        message = f"--journal takes sqlite:///FILE or no value: put task ids before it ({where!r})."
-        raise click.UsageError(message)
-    named = _task_ids(task_ids)
+        raise click.UsageError(f"--journal takes sqlite:///FILE or no value: put task ids before it ({where!r}).")
+    named = [one for given in task_ids for one in (sys.stdin.read().split() if given == "-" else [given])]
     updates: Updates = asyncio.Queue()
-    is_live = stdout_is_terminal()
+    is_live = is_terminal(sys.stdout)
 
     async def work(run: CommandRun) -> None:
         tasks: dict[str, str | None] = {checked_task_id(task_id): None for task_id in named}
         if where is not None:
             tasks.update(await _unfinished_tasks(run))
         if tasks:
-            with run.client.orders.results.hold(
-                tasks
-            ):  # a watch must not record results that another program waits for
+            # A watch must not record results that another program waits for.
+            with run.client.orders.results.hold(tasks):
                 await watch_all(run, tasks, updates, is_live=is_live)
         elif where is None:
             run.screen.print_fact("tasks", "stdin has no task ids")
@@ -121,7 +106,7 @@ def watch(settings: Settings, task_ids: tuple[str, ...]) -> int:
             run.screen.print_fact("orders", "the journal has no unfinished tasks")
 
     settings = evolve(settings, journal=where or None)
-    run_state = RunState(options=(*settings.options, *(("--journal",) if where == "" else ())))
+    run_state = RunState(options=("--journal",) if where == "" else ())
     access = Access.NONE if where is None else Access.EXISTING
     return run_with_client(settings, run_state, work, orders=access, on_update=updates.put_nowait, only_prints=True)
 
@@ -140,14 +125,14 @@ def download(settings: Settings, task_id: str, output: str, force: bool) -> int:
       vidgen download task_9bb34ae375b1 -o hero.mp4
     """
     target = Target(path=Path(output), may_replace=force)
-    options = (*settings.options, *(("--force",) if force else ()))
+    options = ("--force",) if force else ()
     run_state = RunState(charge=Charge.TASK_EXISTS, task_id=task_id, output=output, options=options)
 
     async def work(run: CommandRun) -> None:
         await target.check()
         run.state.stage = Stage.QUERY
         task = await run.client.videos.get(task_id)
-        run_state.update_task(task)
+        run_state.status = task.status
         await run.save(task, target)
 
     return run_with_client(settings, run_state, work)
@@ -160,56 +145,3 @@ async def _unfinished_tasks(run: CommandRun) -> dict[str, str | None]:
     if unclear := await run.client.orders.list([OrderState.UNCERTAIN, OrderState.SENDING]):
         run.screen.print_fact("orders", f"{len(unclear)} uncertain or being sent; vidgen orders ls lists them")
     return tasks
-
-
-async def _wait_for_all(run: CommandRun, task_ids: tuple[str, ...], folder: Path | None, force: bool) -> None:
-    """Show each task when it finishes, and save its video if there is a directory.
-
-    Raises:
-        TasksFailedError: Some tasks failed; the others are saved.
-    """
-    distinct = tuple(dict.fromkeys(task_ids))
-    targets: dict[str, Target] = {}
-    for task_id in distinct if folder is not None else ():
-        targets[task_id] = Target(path=(folder or Path()) / f"{file_name(task_id)}.mp4", may_replace=force)
-        await targets[task_id].check()
-    run.state.stage = Stage.WATCH
-    codes: list[Exit] = []
-    async with aclosing(run.client.videos.as_completed(distinct, timeout=run.timeout)) as outcomes:
-        async for outcome in outcomes:
-            code = await _finish(run, outcome, targets.get(outcome.task_id))
-            run.state.stage = Stage.WATCH
-            codes += [] if code is Exit.OK else [code]
-    if codes:
-        message = f"{len(codes)} of {len(distinct)} tasks failed"
-        raise TasksFailedError(message, code=codes[0] if len(set(codes)) == 1 else Exit.FAILED)
-
-
-async def _finish(run: CommandRun, outcome: Outcome, target: Target | None) -> Exit:
-    """Show how one task finished, and save its video if there is a target."""
-    stage = Stage.WAIT
-    try:
-        task = outcome.unwrap()
-        if target is None:
-            run.screen.show(f"{task.id}: {task.status}, {run.points(task)}", task_document(task))
-        else:
-            stage = Stage.DOWNLOAD
-            await run.save(task, target)
-    except VidgenError as error:
-        document = {"kind": kind_of(error), "message": error.summary, "task_id": outcome.task_id}
-        run.screen.show(f"{outcome.task_id}: {error.summary}", {"task_id": outcome.task_id, "error": document})
-        return exit_code(error, stage)
-    return Exit.OK
-
-
-def _task_ids(given: tuple[str, ...]) -> list[str]:
-    """The task ids; a dash is replaced by those on stdin."""
-    ids: list[str] = []
-    for task_id in given:
-        ids += sys.stdin.read().split() if task_id == "-" else [task_id]
-    return ids
-
-
-def file_name(task_id: str) -> str:
-    """The task id as a file name, which cannot leave the directory."""
-    return "".join(char if char.isalnum() or char in "-_." else "_" for char in task_id).lstrip(".") or "_"

@@ -3,81 +3,54 @@ shown only on request."""
 
 import json
 from collections.abc import Sequence
-from datetime import UTC, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from attrs import field, frozen
-
-from vidgen_async.cassette import Document, Interaction, RecoveredRecording
+from vidgen_async.cassette import Document, Failure, Interaction, RecoveredRecording
 from vidgen_async.cassette.body_decoding import BLOBS, body_length
 from vidgen_async.cassette.checks import Problem, blob_names
 from vidgen_async.cli.terminal.formatting import moment, seconds, size
+from vidgen_async.cli.terminal.json_documents import pick
 from vidgen_async.cli.terminal.result_output import Document as JsonDocument
-from vidgen_async.cli.terminal.result_output import Facts, Table, columns, facts_of
+from vidgen_async.cli.terminal.result_output import Facts, Table, facts_of
 
 CREATE = "videos.create"
 
 # -- ls --------------------------------------------------------------------------------------------------------------
 
 
-@frozen
-class ListedCassette:
-    """A cassette and the size of its files."""
-
-    path: Path
-    document: Document
-    length: int = field(init=False)
-
-    @length.default
-    def _count(self) -> int:
-        """The bytes of the cassette and its existing blobs."""
-        files = (self.path, *(self.path.parent / BLOBS / name for name in blob_names(self.document)))
-        return sum(file.stat().st_size for file in files if file.is_file())
-
-    @property
-    def creates(self) -> int:
-        return sum(interaction.op == CREATE for interaction in self.document.interactions)
-
-    @property
-    def failures(self) -> int:
-        return sum(interaction.failure is not None for interaction in self.document.interactions)
+def cassette_document(path: Path, document: Document) -> JsonDocument:
+    """A cassette without its interactions; ``bytes`` is the size of the file and its existing blobs."""
+    files = (path, *(path.parent / BLOBS / name for name in blob_names(document)))
+    return {
+        "path": str(path),
+        **pick(document.meta, "recorded_at recorder base_url"),
+        "interactions": len(document.interactions),
+        "creates": sum(one.op == CREATE for one in document.interactions),
+        "failures": sum(one.failure is not None for one in document.interactions),
+        "bytes": sum(file.stat().st_size for file in files if file.is_file()),
+    }
 
 
-def cassettes_table(found: Sequence[ListedCassette], where: str) -> Table:
-    """A row for each cassette; ``where`` says which directories were searched."""
+def cassettes_table(found: Sequence[JsonDocument]) -> Table:
+    """A row for each cassette, from its document."""
+    names = ("cassette", "recorded (UTC)", "interactions", "creates", "failures", "size")
     return Table(
-        columns=columns(
-            "cassette", "recorded (UTC)", "interactions", "creates", "failures", "size",
-            numbers=("interactions", "creates", "failures", "size"), long=("cassette",),
-        ),
+        names=names,
+        numbers=names[2:],
+        long=("cassette",),
         rows=tuple(
             (
-                str(one.path),
-                f"{one.document.meta.recorded_at.astimezone(UTC):%Y-%m-%d %H:%M}",
-                str(len(one.document.interactions)),
-                str(one.creates),
-                str(one.failures),
-                size(one.length),
+                one["path"],
+                f"{datetime.fromisoformat(one['recorded_at']).astimezone(UTC):%Y-%m-%d %H:%M}",
+                *(str(one[name]) for name in ("interactions", "creates", "failures")),
+                size(one["bytes"]),
             )
             for one in found
         ),
-        empty=f"there is no cassette {where}",
-    )  # fmt: skip
-
-
-def cassette_document(one: ListedCassette) -> JsonDocument:
-    meta = one.document.meta
-    return {
-        "path": str(one.path),
-        "recorded_at": meta.recorded_at.isoformat(),
-        "recorder": meta.recorder,
-        "base_url": meta.base_url,
-        "interactions": len(one.document.interactions),
-        "creates": one.creates,
-        "failures": one.failures,
-        "bytes": one.length,
-    }
+        empty="there is no cassette in this directory or in directories named cassettes",
+    )
 
 
 # -- show ------------------------------------------------------------------------------------------------------------
@@ -85,26 +58,16 @@ def cassette_document(one: ListedCassette) -> JsonDocument:
 
 def interactions_table(document: Document) -> Table:
     """A row for each interaction."""
+    base_url = document.meta.base_url
     return Table(
-        columns=columns(
-            "n",
-            "op",
-            "method",
-            "path",
-            "outcome",
-            "at",
-            numbers=("n", "at"),
-            long=("path", "outcome"),
-            optional=("op",),
-        ),
+        names=("n", "op", "method", "path", "outcome", "at"),
+        numbers=("n", "at"),
+        long=("path", "outcome"),
+        optional=("op",),
         rows=tuple(
             (
-                str(one.n),
-                one.op,
-                one.request.method,
-                _short_url(one.request.url, document.meta.base_url),
-                outcome(one),
-                seconds(one.started),
+                *(str(one.n), one.op, one.request.method),
+                *(_short_url(one.request.url, base_url), outcome(one), seconds(one.started)),
             )
             for one in document.interactions
         ),
@@ -132,52 +95,38 @@ def interaction_facts(document: Document, one: Interaction) -> Facts:
     if failure is not None:
         received = f", after {size(failure.received)} of the body" if failure.received else ""
         message = f": {failure.message}" if failure.message else ""
-        pairs.append(("failure", f"{_evidence(one)}{received}{message}"))
+        pairs.append(("failure", f"{_evidence(failure)}{received}{message}"))
     return facts_of(pairs)
 
 
 def body_texts(one: Interaction) -> tuple[tuple[str, str], ...]:
     """The text and JSON bodies by name; JSON is indented."""
-    named = (("request body", one.request.body), ("response body", one.body))
-    return tuple((name, _readable(body)) for name, body in named if body and ("json" in body or "text" in body))
+    texts = []
+    for name, body in (("request body", one.request.body), ("response body", one.body)):
+        if body and "json" in body:
+            texts.append((name, json.dumps(body["json"], indent=2, ensure_ascii=False)))
+        elif body and "text" in body:
+            texts.append((name, str(body["text"])))
+    return tuple(texts)
 
 
 def interaction_document(path: Path, one: Interaction, *, with_bodies: bool) -> JsonDocument:
+    request, failure = one.request, one.failure
     return {
         "path": str(path),
-        "n": one.n,
-        "op": one.op,
-        "started": one.started,
-        "answered": one.answered,
-        "ended": one.ended,
+        **pick(one, "n op started answered ended"),
         "request": {
-            "method": one.request.method,
-            "url": one.request.url,
-            "headers": one.request.headers,
-            "body": _body_document(one.request.body, with_bodies=with_bodies),
+            **pick(request, "method url headers"),
+            "body": _body_document(request.body, with_bodies=with_bodies),
         },
-        "status": one.status,
-        "headers": one.headers,
+        **pick(one, "status headers"),
         "body": _body_document(one.body, with_bodies=with_bodies),
-        "failure": _failure_document(one),
+        "failure": None if failure is None else pick(failure, "type delivery phase message received"),
     }
 
 
 def _body_document(body: dict[str, Any] | None, *, with_bodies: bool) -> JsonDocument | None:
     return body if body is None or with_bodies else {"bytes": body_length(body)}
-
-
-def _failure_document(one: Interaction) -> JsonDocument | None:
-    failure = one.failure
-    if failure is None:
-        return None
-    return {
-        "type": failure.type,
-        "delivery": failure.delivery,
-        "phase": failure.phase,
-        "message": failure.message,
-        "received": failure.received,
-    }
 
 
 def _short_url(url: str, base_url: str | None) -> str:
@@ -187,13 +136,12 @@ def _short_url(url: str, base_url: str | None) -> str:
 
 
 def outcome(one: Interaction) -> str:
-    parts = ("" if one.status is None else str(one.status), "" if one.failure is None else _evidence(one))
-    return ", then ".join(filter(None, parts))
+    status = [] if one.status is None else [str(one.status)]
+    return ", then ".join(status if one.failure is None else [*status, _evidence(one.failure)])
 
 
-def _evidence(one: Interaction) -> str:
-    failure = one.failure
-    return "" if failure is None else f"{failure.type} ({failure.delivery}, {failure.phase})"
+def _evidence(failure: Failure) -> str:
+    return f"{failure.type} ({failure.delivery}, {failure.phase})"
 
 
 def _body(body: dict[str, Any] | None) -> str:
@@ -210,19 +158,14 @@ def _body(body: dict[str, Any] | None) -> str:
     return f"{length}, not stored; sha256 {body.get('sha256', 'unknown')}"
 
 
-def _readable(body: dict[str, Any]) -> str:
-    if "json" in body:
-        return json.dumps(body["json"], indent=2, ensure_ascii=False)
-    return str(body["text"])
-
-
 # -- check and recover -----------------------------------------------------------------------------------------------
 
 
 def problems_table(problems: Sequence[Problem], count: int) -> Table:
     """A row for each problem; ``count`` cassettes were checked."""
     return Table(
-        columns=columns("file", "problem", "where", "what", long=("file", "where", "what")),
+        names=("file", "problem", "where", "what"),
+        long=("file", "where", "what"),
         rows=tuple((str(one.path), str(one.kind), one.where or "—", one.message) for one in problems),
         empty=f"{counted(count, 'cassette')} checked, no problems found",
     )
@@ -247,8 +190,7 @@ def recovered_document(recovered: RecoveredRecording, part: Path) -> JsonDocumen
         "path": str(recovered.target),
         "part": str(part),
         "interactions": len(recovered.document.interactions),
-        "unfinished": list(recovered.unfinished),
-        "damaged": recovered.damaged,
+        **pick(recovered, "unfinished damaged"),
     }
 
 

@@ -1,36 +1,16 @@
 """The exit code and the report of a run that fails or is interrupted: pure, from the error and the run's state."""
 
+import shlex
 from collections.abc import Sequence
 from enum import IntEnum
+from itertools import chain
 
-from attrs import evolve, field, frozen
+from attrs import evolve, frozen
 
-from vidgen_async.cli.next_commands import command, resume_command, wait_command, watch_command
-from vidgen_async.cli.run_state import Charge, RunState, Stage
+from vidgen_async import errors
+from vidgen_async.cli.run_state import Charge, RunState, Stage, WatchResult
 from vidgen_async.cli.terminal.json_documents import kind_of
 from vidgen_async.cli.terminal.standard_streams import OutputError
-from vidgen_async.errors import (
-    AuthenticationError,
-    ConfigurationError,
-    CreateError,
-    InsufficientCreditsError,
-    InvalidRequestError,
-    JournalError,
-    NotFoundError,
-    NotReadyError,
-    NotSentError,
-    OrderConflictError,
-    OrderStateError,
-    RateLimitError,
-    ReceiptNotStoredError,
-    RejectedBadRequestError,
-    RejectedError,
-    ServiceError,
-    TaskFailedError,
-    UncertainCreateError,
-    VidgenError,
-    WaitTimeoutError,
-)
 from vidgen_async.types.resources import KNOWN_STATES
 
 
@@ -60,7 +40,7 @@ Exit codes:
   130  interrupted (Ctrl-C); 129 hangup, 131 quit, 143 terminated"""
 
 
-class TasksFailedError(VidgenError):
+class TasksFailedError(errors.VidgenError):
     """Some of several tasks failed; each was reported before. ``code`` is the exit code of the run."""
 
     def __init__(self, message: str = "", *, code: Exit = Exit.FAILED) -> None:
@@ -71,18 +51,18 @@ class TasksFailedError(VidgenError):
 #: The first match counts.
 _CODES: Sequence[tuple[type[Exception], Exit]] = (
     (OutputError, Exit.FAILED),
-    (UncertainCreateError, Exit.UNCERTAIN),
-    (NotSentError, Exit.NOT_SENT),
-    (RejectedError, Exit.REFUSED),
-    (OrderConflictError, Exit.USAGE),
-    (OrderStateError, Exit.USAGE),
-    (ConfigurationError, Exit.USAGE),
-    (InvalidRequestError, Exit.USAGE),
-    (ReceiptNotStoredError, Exit.FAILED),
-    (JournalError, Exit.NOT_SENT),
-    (TaskFailedError, Exit.FAILED),
-    (WaitTimeoutError, Exit.TIMEOUT),
-    (NotReadyError, Exit.FAILED),
+    (errors.UncertainCreateError, Exit.UNCERTAIN),
+    (errors.NotSentError, Exit.NOT_SENT),
+    (errors.RejectedError, Exit.REFUSED),
+    (errors.OrderConflictError, Exit.USAGE),
+    (errors.OrderStateError, Exit.USAGE),
+    (errors.ConfigurationError, Exit.USAGE),
+    (errors.InvalidRequestError, Exit.USAGE),
+    (errors.ReceiptNotStoredError, Exit.FAILED),
+    (errors.JournalError, Exit.NOT_SENT),
+    (errors.TaskFailedError, Exit.FAILED),
+    (errors.WaitTimeoutError, Exit.TIMEOUT),
+    (errors.NotReadyError, Exit.FAILED),
 )
 
 #: A proposed command names at most this many tasks.
@@ -102,23 +82,20 @@ class Report:
     """One paragraph and the commands to run next; for programs also its kind, order and task."""
 
     text: str
-    commands: tuple[str, ...] = field(default=())
-    lead: str = field(default="", kw_only=True)
+    commands: tuple[str, ...] = ()
+    lead: str = ""
     """The sentence before the commands, for people."""
-    notes: tuple[str, ...] = field(default=(), kw_only=True)
+    notes: tuple[str, ...] = ()
     """What each command is for; empty where that is clear."""
-    kind: str = field(default="error", kw_only=True)
-    order_id: str | None = field(default=None, kw_only=True)
-    task_id: str | None = field(default=None, kw_only=True)
+    kind: str = "error"
+    order_id: str | None = None
+    task_id: str | None = None
 
-    def lines(self) -> tuple[str, tuple[tuple[str, bool], ...]]:
-        """The paragraph, and the lines below it, each with whether it is a command, which is alone on its line so that
-        it can be pasted."""
-        below: list[tuple[str, bool]] = []
-        for n, line in enumerate(self.commands):
-            below += [(f"{self.notes[n]}:", False)] if self.notes else []
-            below.append((line, True))
-        return f"{self.text} {self.lead}".rstrip(), tuple(below)
+    def lines(self) -> tuple[str, ...]:
+        """The paragraph, and the lines below it. A command is alone on its line, so that it can be pasted."""
+        notes = [f"{note}:" for note in self.notes] or [""] * len(self.commands)
+        below = chain(*zip(notes, self.commands, strict=True))
+        return (f"{self.text} {self.lead}".rstrip(), *filter(None, below))
 
 
 def exit_code(error: BaseException, stage: Stage) -> Exit:
@@ -128,50 +105,34 @@ def exit_code(error: BaseException, stage: Stage) -> Exit:
     for kind, code in _CODES:
         if isinstance(error, kind):
             return code
-    if not isinstance(error, VidgenError):
+    if not isinstance(error, errors.VidgenError):
         return Exit.FAILED
     if stage is Stage.CHECK:
         return Exit.USAGE
-    is_refusal = isinstance(error, ServiceError) and 400 <= error.status < 500
+    is_refusal = isinstance(error, errors.ServiceError) and 400 <= error.status < 500
     if stage.is_before_create:
         return Exit.REFUSED if is_refusal else Exit.NOT_SENT
-    if stage in (Stage.QUERY, Stage.JOURNAL) and isinstance(error, AuthenticationError):
+    if stage in (Stage.QUERY, Stage.JOURNAL) and isinstance(error, errors.AuthenticationError):
         return Exit.REFUSED
-    return Exit.DOWNLOAD if stage is Stage.DOWNLOAD and not isinstance(error, NotFoundError) else Exit.FAILED
+    return Exit.DOWNLOAD if stage is Stage.DOWNLOAD and not isinstance(error, errors.NotFoundError) else Exit.FAILED
 
 
 def error_report(error: BaseException, run_state: RunState) -> Report:
     """What an error means for the user who ran the command."""
     return evolve(
         _explain_error(error, run_state),
-        kind=kind_of(error) if isinstance(error, VidgenError) else "unexpected",
+        kind=kind_of(error) if isinstance(error, errors.VidgenError) else "unexpected",
         order_id=run_state.order_id or getattr(error, "order_id", None) or None,
         task_id=run_state.task_id or getattr(error, "task_id", None) or None,
     )
 
 
 def interrupt_report(run_state: RunState, how: str) -> Report:
-    """At which stage the run was interrupted, what still runs and is charged, and how to resume.
-
-    Args:
-        run_state: The state of the run.
-        how: Interrupted, Terminated, Hangup or Quit.
-    """
+    """At which stage the run was interrupted, what still runs and is charged, and how to resume. ``how`` it was:
+    Interrupted, Terminated, Hangup or Quit."""
     report = _explain_interrupt(run_state)
-    return evolve(
-        report,
-        text=f"{how} while {run_state.stage}. {report.text}",
-        kind=how.lower(),
-        order_id=run_state.order_id,
-        task_id=run_state.task_id,
-    )
-
-
-def resume_commands(run_state: RunState) -> tuple[str, ...]:
-    """The command that resumes the run: by its order if the journal has it, else by its task."""
-    if run_state.is_durable and run_state.order_id is not None and run_state.output is not None:
-        return (resume_command(run_state),)
-    return (wait_command(run_state.task_id or "TASK_ID", run_state),)
+    text = f"{how} while {run_state.stage}. {report.text}"
+    return evolve(report, text=text, kind=how.lower(), order_id=run_state.order_id, task_id=run_state.task_id)
 
 
 def _explain_error(error: BaseException, run_state: RunState) -> Report:
@@ -179,16 +140,16 @@ def _explain_error(error: BaseException, run_state: RunState) -> Report:
     if run_state.is_sandbox:
         return Report(text if run_state.charge is Charge.NOTHING_ORDERED else f"{text} {SANDBOX_ENDED}")
     if run_state.charge is Charge.TASK_EXISTS:
-        is_final = run_state.stage is Stage.CHECK or isinstance(error, TaskFailedError | NotFoundError)
-        return Report(text) if is_final else Report(text, resume_commands(run_state), lead="To resume:")
+        is_final = run_state.stage is Stage.CHECK or isinstance(error, errors.TaskFailedError | errors.NotFoundError)
+        return Report(text) if is_final else Report(text, (_resume_run(run_state),), "To resume:")
     if run_state.charge is Charge.UNCERTAIN:
-        known = () if isinstance(error, UncertainCreateError) else (_uncertain(run_state),)
-        attempts = len(error.attempts) if isinstance(error, CreateError) else 0
+        known = () if isinstance(error, errors.UncertainCreateError) else (_uncertain(run_state),)
+        attempts = len(error.attempts) if isinstance(error, errors.CreateError) else 0
         return _decisions(" ".join((text, *known)), run_state, attempts)
     if run_state.stage is Stage.CREATE and run_state.is_durable and _is_retryable(error):
-        return Report(text, (resume_command(run_state),), lead="To retry the order:")
-    if isinstance(error, OrderConflictError) and run_state.is_durable:
-        return Report(text, (resume_command(run_state),), lead="To resume the stored order:")
+        return Report(text, (_resume_order(run_state),), "To retry the order:")
+    if isinstance(error, errors.OrderConflictError) and run_state.is_durable:
+        return Report(text, (_resume_order(run_state),), "To resume the stored order:")
     if run_state.stage.is_before_create and run_state.stage is not Stage.CHECK:
         return Report(f"{text} Nothing was ordered.")
     return Report(text)
@@ -200,50 +161,44 @@ def _explain_interrupt(run_state: RunState) -> Report:
     if run_state.charge is Charge.NOTHING_ORDERED:
         text = "Nothing was ordered or charged."
         if run_state.stage is Stage.CREATE and run_state.is_durable and not run_state.is_sandbox:
-            text += " The journal has the order."
-            return Report(text, (resume_command(run_state),), lead="To send it:")
+            return Report(f"{text} The journal has the order.", (_resume_order(run_state),), "To send it:")
         return Report(text)
     if run_state.is_sandbox:
         return Report(SANDBOX_ENDED)
     if run_state.charge is Charge.UNCERTAIN:
         return _decisions(_uncertain(run_state), run_state, 0)
-    return Report(_task_status(run_state), resume_commands(run_state), lead="To resume:")
+    return Report(_task_status(run_state), (_resume_run(run_state),), "To resume:")
 
 
 def _explain_watch(run_state: RunState) -> Report:
-    watched = run_state.watch_result
-    if watched is None:
-        return Report("An interruption does not stop the tasks.")
-    going = watched.total - watched.finished
-    if not going:
+    watched = run_state.watch_result or WatchResult(0, 0, ())
+    unfinished = watched.total - watched.finished
+    if not unfinished:
         return Report("All tasks were finished.")
-    if watched.total == 1:
-        text = "The task may still be running; an interruption does not stop it."
-    else:
-        which = f"{going:,} of the {watched.total:,} tasks" if watched.finished else f"The {watched.total:,} tasks"
-        text = f"{which} may still be running; an interruption does not stop {'it' if going == 1 else 'them'}."
+    text = f"{unfinished:,} of {watched.total:,} tasks may still be running; an interruption does not stop them."
     if len(watched.unfinished_ids) > MAX_PASTED_IDS:
         return Report(f"{text} The same command resumes the watch.")
-    return Report(text, (watch_command(watched.unfinished_ids, run_state),), lead="To resume the watch:")
+    resume = _command("watch", arguments=watched.unfinished_ids, options=run_state.options)
+    return Report(text, (resume,), "To resume the watch:")
 
 
 def _is_retryable(error: BaseException) -> bool:
     """Whether the same order may succeed later."""
-    kinds = (NotSentError, InsufficientCreditsError, RateLimitError, AuthenticationError)
-    return isinstance(error, CreateError) and isinstance(error, kinds)
+    kinds = errors.NotSentError | errors.InsufficientCreditsError | errors.RateLimitError | errors.AuthenticationError
+    return isinstance(error, errors.CreateError) and isinstance(error, kinds)
 
 
 def _advice(error: BaseException, run_state: RunState) -> tuple[str, ...]:
     """The advice of the SDK's error, as commands."""
-    if isinstance(error, AuthenticationError) and error.source == "service key":
+    if isinstance(error, errors.AuthenticationError) and error.source == "service key":
         return (CHECK_THE_KEY,)
-    if isinstance(error, NotSentError):
+    if isinstance(error, errors.NotSentError):
         is_another = run_state.is_durable and not run_state.has_given_order_id
         return (NEW_ORDER if is_another else "Running this command again is safe.",)
-    if isinstance(error, RejectedBadRequestError) and run_state.is_durable:
+    if isinstance(error, errors.RejectedBadRequestError) and run_state.is_durable:
         return ("A corrected request needs another --order-id.",)
-    if isinstance(error, ReceiptNotStoredError) and run_state.order_id is not None:
-        adopt = command("orders", "adopt", arguments=(run_state.order_id, error.task_id), options=run_state.connection)
+    if isinstance(error, errors.ReceiptNotStoredError) and run_state.order_id is not None:
+        adopt = _command("orders", "adopt", arguments=(run_state.order_id, error.task_id), options=run_state.connection)
         return (f"Keep the task id, and record it: {adopt}",)
     return ()
 
@@ -252,50 +207,65 @@ def _decisions(text: str, run_state: RunState, attempts: int) -> Report:
     """What the user can do about an uncertain order."""
     if not run_state.is_durable or run_state.order_id is None:
         note = "If the console shows its task"
-        return Report(f"{text} {CHECK_FIRST}", (wait_command("TASK_ID", run_state),), notes=(note,))
+        return Report(f"{text} {CHECK_FIRST}", (_wait_command("TASK_ID", run_state),), notes=(note,))
     order_id = run_state.order_id
 
     def decision(verb: str, *options: str, task: tuple[str, ...] = ()) -> str:
-        return command("orders", verb, arguments=(order_id, *task), options=(*options, *run_state.connection))
+        return _command("orders", verb, arguments=(order_id, *task), options=(*options, *run_state.connection))
 
     adopt = ("If the console shows its task", decision("adopt", task=("TASK_ID",)))
     if run_state.is_abandoned:
         return Report(text, (adopt[1],), notes=(adopt[0],))
     last = str(attempts or len(run_state.attempts) or 1)
-    resume = resume_command(run_state)
-    until, is_sending = run_state.sending_until, _is_being_sent(run_state)
-    from_when = "" if not is_sending else f"From {until:%H:%M:%S} UTC on, " if until else "After that time limit, "
+    resume = _resume_order(run_state)
+    until, to = run_state.sending_until, "To"
     steps = [
         ("To show what is known, with the number of the last attempt", decision("show")),
         adopt,
         ("Then, to resume with that task", resume),
-        (
-            _capital(f"{from_when}to abandon it; it may still be charged"),
-            decision("abandon", "--reason", "WHY"),
-        ),
-        (
-            _capital(f"{from_when}to resend it; it may be charged twice"),
-            decision("resend", "--expect-attempt", last, "--reason", "WHY"),
-        ),
     ]
     lead = DECIDE
-    if is_sending:
-        when = f"Until {until:%H:%M:%S} UTC" if until else "Until the time limit of the create,"
-        text = f"{text} {when} it counts as being sent."
+    if until is not None or run_state.is_creating:
+        limit = f"{until:%H:%M:%S} UTC" if until else "the time limit of the create"
+        text = f"{text} Until {limit} it counts as being sent."
         lead = "Resume with the first command, which waits for the outcome; the others are decisions of an operator:"
-        steps = [("To wait for its outcome, and resume", resume), *steps[:2], *steps[3:]]
+        steps = [("To wait for its outcome, and resume", resume), *steps[:2]]
+        to = f"From {limit} on, to"
+    steps += [
+        (f"{to} abandon it; it may still be charged", decision("abandon", "--reason", "WHY")),
+        (f"{to} resend it; it may be charged twice", decision("resend", "--expect-attempt", last, "--reason", "WHY")),
+    ]
     notes, commands = zip(*steps, strict=True)
-    return Report(text, commands, lead=lead, notes=notes)
+    return Report(text, commands, lead, notes)
 
 
-def _is_being_sent(run_state: RunState) -> bool:
-    """Whether the journal holds the order as being sent: this run did not wait for the answer."""
-    is_under_way = run_state.creating is not None and not run_state.creating.done()
-    return run_state.sending_until is not None or (run_state.stage is Stage.CREATE and is_under_way)
+def _command(*words: str, arguments: Sequence[str] = (), options: Sequence[str] = ()) -> str:
+    """A quoted shell command; arguments may begin with a dash."""
+    if any(argument.startswith("-") for argument in arguments):
+        return shlex.join(("vidgen", *words, *options, "--", *arguments))
+    return shlex.join(("vidgen", *words, *arguments, *options))
 
 
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
+def _resume_order(run_state: RunState) -> str:
+    """The command that resumes the run's order, which the journal has."""
+    order_id = str(run_state.order_id)
+    if run_state.output is None:
+        return _command("orders", "resume", arguments=(order_id,), options=run_state.connection)
+    resume = (f"--resume={order_id}",) if order_id.startswith("-") else ("--resume", order_id)
+    return _command("generate", options=(*resume, "-o", run_state.output, *run_state.options))
+
+
+def _resume_run(run_state: RunState) -> str:
+    """The command that resumes the run: by its order if the journal has it, else by its task."""
+    if run_state.is_durable and run_state.order_id is not None and run_state.output is not None:
+        return _resume_order(run_state)
+    return _wait_command(run_state.task_id or "TASK_ID", run_state)
+
+
+def _wait_command(task_id: str, run_state: RunState) -> str:
+    """The command that waits for the task, and saves its video if the run would have."""
+    output = () if run_state.output is None else ("-o", run_state.output)
+    return _command("wait", arguments=(task_id,), options=(*output, *run_state.options))
 
 
 def _task_status(run_state: RunState) -> str:
@@ -317,18 +287,16 @@ def _uncertain(run_state: RunState) -> str:
 
 
 def _message(error: BaseException, run_state: RunState) -> str:
-    if isinstance(error, WaitTimeoutError):
-        poll_error = f"the last poll failed with {run_state.last_poll_error}" if run_state.last_poll_error else ""
+    if isinstance(error, errors.WaitTimeoutError):
+        failed = f"; the last poll failed with {run_state.last_poll_error}" if run_state.last_poll_error else ""
         if error.task is None:
-            return f"the wait timed out: the state of task {error.task_id} is unknown{poll_error and f'; {poll_error}'}"
-        seen = f"last state {error.task.status}{poll_error and f'; {poll_error}'}"
-        now = "still runs at the service and is charged"
-        if poll_error or error.task.status not in KNOWN_STATES:
-            now = "may still be running"
-        return f"the wait timed out: task {error.task_id} ({seen}) {now}"
-    if isinstance(error, TaskFailedError):
+            return f"the wait timed out: the state of task {error.task_id} is unknown{failed}"
+        is_running = not failed and error.task.status in KNOWN_STATES
+        now = "still runs at the service and is charged" if is_running else "may still be running"
+        return f"the wait timed out: task {error.task_id} (last state {error.task.status}{failed}) {now}"
+    if isinstance(error, errors.TaskFailedError):
         return f"the task failed: {error.message}"
-    if isinstance(error, VidgenError):
+    if isinstance(error, errors.VidgenError):
         return error.summary or error.message or kind_of(error).replace("_", " ")
     if isinstance(error, BrokenPipeError):
         return "the output pipe was closed by its reader"

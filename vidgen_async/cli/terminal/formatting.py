@@ -3,19 +3,17 @@
 from collections.abc import Iterable
 from datetime import datetime
 
+from rich.filesize import decimal
+
 
 def clean(text: str) -> str:
     """The text as one line without control characters."""
     return "".join(char if char.isprintable() else "�" for char in " ".join(text.split()))
 
 
-def size(count: float) -> str:
+def size(count: int) -> str:
     """A number of bytes."""
-    for unit in ("bytes", "kB", "MB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} GB"
+    return decimal(count)
 
 
 def seconds(count: float) -> str:

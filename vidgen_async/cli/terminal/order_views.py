@@ -5,28 +5,27 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from vidgen_async.cli.terminal.formatting import age, moment
-from vidgen_async.cli.terminal.result_output import Facts, Table, columns, facts_of
+from vidgen_async.cli.terminal.result_output import Facts, Table, facts_of
 from vidgen_async.types.orders import Attempt, Evidence, Order, OrderState, TaskResult
 
 
 def orders_table(found: Sequence[Order], now: datetime, journal_place: str) -> Table:
     """A row for each order; ``journal_place`` is where they were looked up."""
-    rows = tuple(
-        (
-            order.order_id,
-            str(order.state),
-            age(order.created_at, now),
-            str(len(order.attempts)),
-            ", ".join(order.task_ids) or "—",
-            _cause(order),
-        )
-        for order in found
-    )
     return Table(
-        columns=columns(
-            "order", "state", "age", "attempts", "task", "cause", numbers=("age", "attempts"), long=("cause",)
+        names=("order", "state", "age", "attempts", "task", "cause"),
+        numbers=("age", "attempts"),
+        long=("cause",),
+        rows=tuple(
+            (
+                order.order_id,
+                str(order.state),
+                age(order.created_at, now),
+                str(len(order.attempts)),
+                ", ".join(order.task_ids) or "—",
+                _cause(order),
+            )
+            for order in found
         ),
-        rows=rows,
         empty=f"there is no such order {journal_place}",
     )
 

@@ -1,18 +1,16 @@
-"""Results on stdout: tables for a terminal, aligned plain lines for a pipe, JSON for programs."""
+"""Results on stdout: tables for a terminal, aligned plain lines for a pipe."""
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import click
 from attrs import evolve, frozen
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, Group, JustifyMethod, RenderableType
 from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from vidgen_async.cli.terminal.detection import stdout_is_terminal
 from vidgen_async.cli.terminal.formatting import clean
 
 Document: TypeAlias = Mapping[str, Any]
@@ -33,23 +31,18 @@ _STYLES = {
 
 
 @frozen(kw_only=True)
-class Column:
-    """A column of a table."""
-
-    name: str
-    is_number: bool = False
-    is_long: bool = False
-    """It may be wrapped."""
-    is_optional: bool = False
-    """It is omitted if the terminal is too narrow for all columns."""
-
-
-@frozen(kw_only=True)
 class Table:
-    """Rows of text. ``empty`` is printed if there are no rows; ``notes`` are printed below, on a terminal."""
+    """Rows of text below the names of their columns. ``empty`` is printed if there are no rows; ``notes`` are printed
+    below, on a terminal."""
 
-    columns: tuple[Column, ...]
+    names: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    numbers: Sequence[str] = ()
+    """The columns of numbers."""
+    long: Sequence[str] = ()
+    """The columns that may be wrapped."""
+    optional: Sequence[str] = ()
+    """The columns that are omitted if the terminal is too narrow for all."""
     empty: str = "none"
     notes: tuple[str, ...] = ()
 
@@ -64,60 +57,29 @@ class Facts:
 View: TypeAlias = str | Facts | Table
 
 
-class Output(Protocol):
-    """Prints results."""
-
-    def show(self, view: View, *documents: Document) -> None:
-        """Print the view for people, or the documents for programs."""
-
-
-def make_output(*, is_json: bool) -> Output:
-    """Return the output that suits stdout."""
-    if is_json:
-        return JsonOutput()
-    return TerminalOutput() if stdout_is_terminal() else PlainOutput()
+def show_plain(view: View) -> None:
+    """Print lines without colours, wrapping or tabs; columns are separated by two spaces or more."""
+    for line in plain_lines(view):
+        click.echo(line)
 
 
-class JsonOutput:
-    """Prints one document per line."""
-
-    def show(self, view: View, *documents: Document) -> None:
-        for document in documents:
-            click.echo(json.dumps(document, ensure_ascii=True))
-
-
-class PlainOutput:
-    """Prints lines without colours, wrapping or tabs; columns are separated by two spaces or more."""
-
-    def show(self, view: View, *documents: Document) -> None:
-        for line in plain_lines(view):
-            click.echo(line)
-
-
-class TerminalOutput:
-    """Prints for the width of the terminal. rich honours NO_COLOR."""
-
-    def __init__(self, console: Console | None = None) -> None:
-        self._console = console or Console(highlight=False, markup=False, emoji=False)
-
-    def show(self, view: View, *documents: Document) -> None:
-        if isinstance(view, str):
-            self._console.print(Text(clean(view)), soft_wrap=True)
-        elif isinstance(view, Facts):
-            self._show_facts(view)
-        elif view.rows:
-            self._console.print(table_for(view, self._console.width))
-            for note in view.notes:
-                self._console.print(Text(clean(note), style="dim"))
-        else:
-            self._console.print(Text(clean(view.empty)))
-
-    def _show_facts(self, facts: Facts) -> None:
-        width = _label_width(facts)
-        for name, value in facts.pairs:
+def show_on_terminal(view: View, console: Console | None = None) -> None:
+    """Print for the width of the terminal. rich honours NO_COLOR."""
+    console = console or Console(highlight=False, markup=False, emoji=False)
+    if isinstance(view, str):
+        console.print(Text(clean(view)), soft_wrap=True)
+    elif isinstance(view, Facts):
+        width = _label_width(view)
+        for name, value in view.pairs:
             # Not wrapped, so that URLs can be copied.
             line = Text.assemble((f"{clean(name):<{width}}", "dim"), styled(value))
-            self._console.print(line, soft_wrap=True)
+            console.print(line, soft_wrap=True)
+    elif view.rows:
+        console.print(table_for(view, console.width))
+        for note in view.notes:
+            console.print(Text(clean(note), style="dim"))
+    else:
+        console.print(Text(clean(view.empty)))
 
 
 def plain_lines(view: View) -> list[str]:
@@ -129,12 +91,12 @@ def plain_lines(view: View) -> list[str]:
         return [f"{clean(name) + ':':<{width}}{clean(value)}".rstrip() for name, value in view.pairs]
     if not view.rows:
         return [clean(view.empty)]
-    rows = [tuple(column.name for column in view.columns), *(tuple(map(clean, row)) for row in view.rows)]
+    rows = [view.names, *(tuple(map(clean, row)) for row in view.rows)]
     widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
     return [
         "  ".join(
-            cell.rjust(width) if column.is_number else cell.ljust(width)
-            for cell, width, column in zip(row, widths, view.columns, strict=True)
+            cell.rjust(width) if name in view.numbers else cell.ljust(width)
+            for cell, width, name in zip(row, widths, view.names, strict=True)
         ).rstrip()
         for row in rows
     ]
@@ -143,44 +105,35 @@ def plain_lines(view: View) -> list[str]:
 def table_for(table: Table, width: int) -> RenderableType:
     """The table for a terminal of this width: complete, else without optional columns, else also with less space and
     wrapped column names, else as a paragraph per row."""
-    required = [at for at, column in enumerate(table.columns) if not column.is_optional]
+    required = [at for at, name in enumerate(table.names) if name not in table.optional]
     short = evolve(
         table,
-        columns=tuple(table.columns[at] for at in required),
+        names=tuple(table.names[at] for at in required),
         rows=tuple(tuple(row[at] for at in required) for row in table.rows),
     )
-    close = evolve(short, columns=tuple(evolve(column, name=_break_words(column.name)) for column in short.columns))
-    for candidate, space in ((table, 2), (short, 2), (close, 1)):
-        if _width(candidate, space) <= width:
-            return _rich_table(candidate, space)
+    # A name such as memberPoints is two words.
+    heads = [re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=_)| ", "\n", name) for name in short.names]
+    for candidate, names, space in ((table, table.names, 2), (short, short.names, 2), (short, heads, 1)):
+        if _width(candidate, names, space) <= width:
+            return _rich_table(candidate, names, space)
     return _stacked(table)
 
 
-def _break_words(head: str) -> str:
-    """Break a column name into its words: ``memberPoints`` is two of them."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=_)| ", "\n", head)
-
-
-def _width(table: Table, space: int) -> int:
+def _width(table: Table, heads: Sequence[str], space: int) -> int:
     """The minimum width of the table."""
     total = -space
-    for column, *cells in zip(table.columns, *table.rows, strict=True):
+    for name, head, *cells in zip(table.names, heads, *table.rows, strict=True):
         longest = max((len(clean(cell)) for cell in cells), default=0)
-        head = max(map(len, column.name.split("\n")))
-        total += max(head, min(longest, MIN_WRAPPED_WIDTH) if column.is_long else longest) + space
+        width = min(longest, MIN_WRAPPED_WIDTH) if name in table.long else longest
+        total += max(width, *map(len, head.split("\n"))) + space
     return total
 
 
-def _rich_table(table: Table, space: int) -> RichTable:
+def _rich_table(table: Table, heads: Sequence[str], space: int) -> RichTable:
     made = RichTable(box=None, pad_edge=False, header_style="bold", padding=(0, space, 0, 0))
-    for column in table.columns:
-        made.add_column(
-            Text(column.name),
-            justify="right" if column.is_number else "left",
-            vertical="top",
-            no_wrap=not column.is_long,
-            overflow="fold",
-        )
+    for name, head in zip(table.names, heads, strict=True):
+        justify: JustifyMethod = "right" if name in table.numbers else "left"
+        made.add_column(Text(head), justify=justify, vertical="top", no_wrap=name not in table.long, overflow="fold")
     for row in table.rows:
         made.add_row(*map(styled, row))
     return made
@@ -190,11 +143,10 @@ def _stacked(table: Table) -> RenderableType:
     """Each row as a paragraph below its first cell."""
     paragraphs: list[RenderableType] = []
     for row in table.rows:
-        first, *others = zip(table.columns, row, strict=True)
-        paragraphs.append(Text(clean(first[1]), style="bold"))
+        paragraphs.append(Text(clean(row[0]), style="bold"))
         facts = [
-            Text.assemble((column.name and f"{column.name}\u00a0", "dim"), styled(cell))
-            for column, cell in others
+            Text.assemble((name and f"{name}\u00a0", "dim"), styled(cell))
+            for name, cell in zip(table.names[1:], row[1:], strict=True)
             if cell
         ]
         paragraphs.append(Padding(Text("  ").join(facts), (0, 0, 0, 2)))
@@ -215,16 +167,6 @@ def style_of(state: str) -> str:
 def facts_of(pairs: Iterable[tuple[str, object]]) -> Facts:
     """Facts without the values that are unknown."""
     return Facts(tuple((name, str(value)) for name, value in pairs if value is not None and value != ""))
-
-
-def columns(
-    *names: str, numbers: Sequence[str] = (), long: Sequence[str] = (), optional: Sequence[str] = ()
-) -> tuple[Column, ...]:
-    """Columns by their names."""
-    return tuple(
-        Column(name=name, is_number=name in numbers, is_long=name in long, is_optional=name in optional)
-        for name in names
-    )
 
 
 def _label_width(facts: Facts) -> int:

@@ -17,6 +17,11 @@ class OutputError(VidgenError):
     """The output of a command cannot be written."""
 
 
+def is_terminal(stream: TextIO) -> bool:
+    """Whether the stream goes to a terminal that can move the cursor."""
+    return stream.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
+
+
 class GuardedStream(io.TextIOBase):
     """A stream that survives failed writes: a closed terminal, a closed pipe, a full disk. Characters that its encoding
     does not have are escaped.
@@ -115,13 +120,10 @@ class _GuardedBuffer(io.BufferedIOBase):
 
 @contextmanager
 def guarded_streams() -> Iterator[None]:
-    """Guard the standard streams of the process; nested calls have no effect.
+    """Guard the standard streams of the process.
 
     stdout is strict until :func:`drop_lost_output`, since most commands only print.
     """
-    if isinstance(sys.stdout, GuardedStream):
-        yield
-        return
     _open_closed_descriptors()
     before = sys.stdin, sys.stdout, sys.stderr
     with open(os.devnull, "w", encoding="utf-8") as null:  # noqa: PTH123 - replaces a stream that is None: a closed descriptor

@@ -33,26 +33,11 @@ Updates: TypeAlias = "asyncio.Queue[VideoTask | Outcome | None]"
 
 
 async def watch(
-    run: CommandRun,
-    orders: Mapping[str, str | None],
-    updates: Updates,
-    *,
-    is_live: bool,
-    clock: Clock | None = None,
+    run: CommandRun, orders: Mapping[str, str | None], updates: Updates, *, is_live: bool, clock: Clock | None = None
 ) -> None:
     """Show every change until all tasks are finished: in a live view where ``is_live`` and the terminal can show it,
-    else as lines.
-
-    Args:
-        run: The run of the command.
-        orders: The task ids, each with its order id where that is known.
-        updates: The queue that the client's ``on_update`` fills.
-        is_live: Whether results go to a terminal.
-        clock: The client's clock.
-
-    Raises:
-        TasksFailedError: Some tasks failed, or could not be watched to their end.
-    """
+    else as lines; TasksFailedError if some failed, or could not be watched to their end. ``orders`` are the task ids,
+    each with its order id where that is known."""
     run.state.stage = Stage.WATCH
     progress, clock = WatchProgress.of(orders), clock or LoopClock()
     interval = run.client.watcher.stats.interval_now

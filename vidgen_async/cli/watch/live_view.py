@@ -22,12 +22,7 @@ _OTHER_COLUMNS = 60
 
 
 def live_view(
-    progress: WatchProgress,
-    stats: WatcherStats,
-    interval: float,
-    pause: float,
-    size: tuple[int, int],
-    now: datetime,
+    progress: WatchProgress, stats: WatcherStats, interval: float, pause: float, size: tuple[int, int], now: datetime
 ) -> Group:
     """How many tasks are finished, how the polling goes, and as many tasks as fit. ``interval`` is the requested
     polling interval; ``pause`` the seconds left of a pause after a 429, 0 without one."""
@@ -52,11 +47,7 @@ def _progress_line(progress: WatchProgress) -> Table:
 
 
 def _counts_line(progress: WatchProgress) -> Text:
-    states = {row.state for row in islice(progress.failed.values(), 1)} | {"failed"}
-    counts = [
-        Text(f"{number:,} {state}", style="red" if state in states else _style(state))
-        for state, number in progress.counts()
-    ]
+    counts = [Text(f"{number:,} {state}", style=_style(state)) for state, number in progress.counts()]
     return _line(Text(" · ").join(counts))
 
 
@@ -87,16 +78,12 @@ def _select(progress: WatchProgress, room: int) -> Sequence[TaskRow]:
 def _table(rows: Sequence[TaskRow], width: int, now: datetime) -> Table:
     table = Table(box=None, expand=True, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     has_orders = any(row.order_id for row in rows)
-    for name in ("task", *(("order",) if has_orders else ()), "state", "changed", ""):
-        is_order, is_detail = name == "order", name == ""
-        table.add_column(
-            name,
-            no_wrap=True,
-            overflow="ellipsis",
-            ratio=1 if is_detail else None,
-            max_width=max(width - _OTHER_COLUMNS, 8) if is_order else None,
-            min_width=len("completed") if name == "state" else None,
-        )
+    table.add_column("task", no_wrap=True)
+    if has_orders:
+        table.add_column("order", no_wrap=True, max_width=max(width - _OTHER_COLUMNS, 8))
+    table.add_column("state", no_wrap=True, min_width=len("completed"))
+    table.add_column("changed", no_wrap=True)
+    table.add_column("", no_wrap=True, ratio=1)
     for row in rows:
         state = Text(row.state, style="red" if row.has_failed else _style(row.state))
         order = (Text(clean(row.order_id or "")),) if has_orders else ()
@@ -115,8 +102,7 @@ def summary(progress: WatchProgress, duration: float) -> View:
     more = len(progress.failed) - len(rows)
     notes = (f"… and {more:,} more that failed; the same command with --json lists them all",) if more else ()
     names = ("task", *(("order",) if has_orders else ()), "state", "reason")
-    columns = result_output.columns(*names, long=("reason",))
-    return result_output.Table(columns=columns, rows=rows, notes=(*notes, count))
+    return result_output.Table(names=names, rows=rows, long=("reason",), notes=(*notes, count))
 
 
 def _line(text: str | Text, style: str = "") -> Text:

@@ -17,7 +17,8 @@ from vidgen_async.watcher import Outcome
 NOT_POLLED = "not polled yet"
 #: The service may return any string as a state.
 MAX_STATE_LENGTH = 20
-_STATE_ORDER = ("completed", "failed", "running", "queued")
+#: The sequence in which counts are shown; states that are not listed have rank 4.
+_RANKS = {"completed": 0, "failed": 1, "running": 2, "queued": 3, NOT_POLLED: 5}
 
 
 @define(eq=False)
@@ -78,7 +79,8 @@ class WatchProgress:
 
     def counts(self) -> list[tuple[str, int]]:
         """How many tasks are in each state: terminal states first, tasks that were not polled last."""
-        return sorted(((state, number) for state, number in self.states.items() if number), key=_sort_key)
+        counts = [(state, number) for state, number in self.states.items() if number]
+        return sorted(counts, key=lambda count: (_RANKS.get(count[0], 4), -count[1]))
 
     def __str__(self) -> str:
         total = len(self.rows)
@@ -91,12 +93,6 @@ def task_of(update: VideoTask | Outcome) -> VideoTask | None:
     if isinstance(update, Outcome):
         return update.task if update.error is None or isinstance(update.error, TaskFailedError) else None
     return update
-
-
-def _sort_key(count: tuple[str, int]) -> tuple[int, int]:
-    state, number = count
-    known = _STATE_ORDER.index(state) if state in _STATE_ORDER else len(_STATE_ORDER)
-    return (len(_STATE_ORDER) + 1 if state == NOT_POLLED else known, -number)
 
 
 def _detail(task: VideoTask) -> str:
