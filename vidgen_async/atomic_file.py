@@ -1,10 +1,16 @@
 """Replace a file atomically: a reader gets the old content or all of the new one."""
 
 import os
-import secrets
+import stat
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import BinaryIO, Self
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 #: Characters of the target's name in the temporary one: with four bytes each it still fits into 255 bytes.
 _LONGEST_NAME = 50
@@ -14,22 +20,27 @@ class AtomicFile:
     """``with AtomicFile(target) as new``: a new file in the target's directory; leaving the block removes it unless
     :meth:`commit` has moved it to the target.
 
+    The file is locked, so that the next one for the same target can remove what a killed process left. Without such
+    locks (Windows, some network file systems) it stays, and the next one gets another name.
+
     Args:
         target: The file to replace. A symbolic link is replaced itself, not what it points to.
         mode: The permissions of the new file, before the umask.
+        keep_mode: Take the permissions of the target instead, if it exists.
         is_durable: :meth:`commit` returns when the content and the new name survive a loss of power.
     """
 
-    def __init__(self, target: Path, *, mode: int = 0o666, is_durable: bool = True) -> None:
-        self.path: Path = target.with_name(f".{target.name[:_LONGEST_NAME]}.{secrets.token_hex(6)}.part")
+    def __init__(self, target: Path, *, mode: int = 0o666, keep_mode: bool = False, is_durable: bool = True) -> None:
         self.length = 0
         """Bytes written by :meth:`write`."""
         self._target = target
         self._is_durable = is_durable
-        # O_EXCL never follows a link and never opens an existing file.
-        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
+        self._is_over = False
+        self.path, descriptor = _create_locked(target, mode)
         self.file: BinaryIO = os.fdopen(descriptor, "w+b", buffering=0)
-        self._is_at_target = False
+        if keep_mode:
+            with suppress(OSError):  # a new target, or a file system without permissions
+                self.path.chmod(stat.S_IMODE(target.stat().st_mode))
 
     def __enter__(self) -> Self:
         return self
@@ -59,17 +70,84 @@ class AtomicFile:
         """
         if self._is_durable:
             os.fsync(self.file.fileno())
+        if fcntl is None:
+            self.file.close()  # Windows does not move open files
+        self.path.replace(self._target)  # before the lock is released
+        self._is_over = True
         self.file.close()
-        self.path.replace(self._target)
-        self._is_at_target = True
         if self._is_durable:
             _sync_directory(self._target.parent)
 
     def discard(self) -> None:
         """Remove it; it has no effect after :meth:`commit`, and can be called several times."""
-        self.file.close()
-        if not self._is_at_target:
-            self.path.unlink(missing_ok=True)
+        if self._is_over:
+            return
+        self._is_over = True
+        if fcntl is None:
+            self.file.close()
+        try:
+            self.path.unlink(missing_ok=True)  # before the lock is released
+        finally:
+            self.file.close()
+
+
+def _create_locked(target: Path, mode: int) -> tuple[Path, int]:
+    """Create and lock a temporary file beside the target. Return its path and descriptor."""
+    for number in count():
+        suffix = f"-{number}" if number else ""
+        path = target.with_name(f".{target.name[:_LONGEST_NAME]}.vidgen{suffix}.part")
+        while True:
+            try:
+                # O_EXCL never follows a link and never opens an existing file.
+                descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
+            except FileExistsError:
+                if _remove_abandoned(path):
+                    continue
+                break
+            if _lock(descriptor) and _is_file_at(path, descriptor):
+                return path, descriptor
+            os.close(descriptor)  # another process took it for an abandoned one
+    raise AssertionError
+
+
+def _lock(descriptor: int) -> bool:
+    """Lock a new file. Return False if another process has locked it; True also where there are no locks."""
+    if fcntl is not None:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+    return True
+
+
+def _is_file_at(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(path.lstat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+def _remove_abandoned(path: Path) -> bool:
+    """Remove the temporary file of a process that was killed. Return False if it is in use, or cannot be removed."""
+    if fcntl is None:
+        return False
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if _is_file_at(path, descriptor):
+            path.unlink()
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
 
 
 def _sync_directory(directory: Path) -> None:

@@ -370,8 +370,28 @@ class TruncatedError(DownloadError):
     """The video is incomplete, or its size differs from the announced one."""
 
 
+class UnverifiedVideoError(TruncatedError):
+    """It cannot be verified that the video is complete: its length was not announced, and its structure does not show
+    where it ends."""
+
+
 class LinkExpiredError(DownloadError):
-    """The signed link was refused, and so was a fresh one."""
+    """The link to the video was refused, and so was a fresh one."""
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        task_id: str = "",
+        received: int = 0,
+        status: int | None = None,
+        source: str | None = None,
+    ) -> None:
+        super().__init__(message, task_id=task_id, received=received)
+        #: The status of the last refusal.
+        self.status = status
+        #: Who refused, as in :class:`AuthenticationError`: "signed link" or "upstream".
+        self.source = source
 
 
 # -- cassettes -------------------------------------------------------------------------------------------------------

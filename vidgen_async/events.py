@@ -56,6 +56,7 @@ class Event(StrEnum):
     REQUEST_RETRIED = "request.retried"
     """WARNING the first time, then INFO: a read is retried. ``op``, ``error``, ``seconds``, ``request_id``"""
     DOWNLOAD_RETRIED = "download.retried"
+    DOWNLOAD_LINK_FAILED = "download.link_failed"
     """INFO: an interrupted download is resumed. ``task_id``, ``seconds``, ``error``"""
     TASK_CHANGED = "task.changed"
     """DEBUG: a watched task has changed. ``task_id``, ``state``"""

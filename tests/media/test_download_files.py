@@ -15,7 +15,7 @@ from tests.media.conftest import OLD, endpoints_of
 from tests.media.sites import RangeHost, Says, in_turn, page, site, video
 from tests.transports.raw_service import raw_service
 from vidgen_async.clock import LoopClock, VirtualClock
-from vidgen_async.errors import DownloadError, NotReadyError, TruncatedError
+from vidgen_async.errors import DownloadError, NotReadyError, ServiceUnavailableError, TruncatedError
 from vidgen_async.media.download import Downloads, check_target
 from vidgen_async.media.partial_file import PartialFile, run_in_thread
 from vidgen_async.service.retries import Reads
@@ -134,6 +134,55 @@ async def test_a_full_disk_is_a_download_error_that_names_the_file(step, downloa
     assert target.is_untouched()
 
 
+@pytest.mark.skipif(os.name == "nt", reason="permissions are those of POSIX")
+async def test_a_replaced_file_keeps_its_mode(downloads_of, target):
+    target.path.chmod(0o604)
+    async with site(Says(body=VIDEO)) as service:
+        await downloads_of(service).download("task-1", target.path)
+    assert target.path.read_bytes() == VIDEO
+    assert target.path.stat().st_mode & 0o777 == 0o604
+
+
+KILLED = """
+import asyncio, sys
+from vidgen_async import Client
+
+async def main():
+    async with Client("vg-key", base_url=sys.argv[1], journal="memory:") as client:
+        await client.videos.download("task-1", sys.argv[2], on_progress=lambda *now: print(now, flush=True))
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="without such locks the file stays")
+async def test_the_next_download_removes_what_a_killed_one_left(downloads_of, target):
+    waits = asyncio.Event()
+
+    async def behave(connection):
+        await connection.request()
+        if connection.number:
+            await connection.answer(Says(body=VIDEO).wire())
+        else:
+            await connection.answer(Says(body=VIDEO, cut=0).wire() + VIDEO[:60_000])
+            await connection.rest()
+            waits.set()
+
+    async with raw_service(behave) as raw:
+        base = str(raw.url("/openapi/v1"))
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", KILLED, base, str(target.path), stdout=asyncio.subprocess.PIPE
+        )
+        await process.stdout.readline()
+        process.kill()
+        await process.communicate()
+        assert len(names(target.path.parent)) == 2
+        await waits.wait()
+        await downloads_of(base).download("task-1", target.path)
+    assert target.path.read_bytes() == VIDEO
+    assert names(target.path.parent) == ["hero.mp4"]
+
+
 async def test_two_downloads_to_one_target_do_not_mix(downloads_of, target):
     videos = [video(400_000, seed=seed) for seed in range(8)]
     async with site(lambda seen: RangeHost(videos[int(seen.target.split("/")[4])])(seen)) as service:
@@ -173,6 +222,28 @@ async def test_the_timeout_is_measured_by_the_clock(downloads_of, target, clock)
             await downloads_of(service).download("task-1", target.path, timeout=20)
     assert clock.now() == 20
     assert target.is_untouched()
+
+
+async def test_the_error_of_a_timeout_states_what_failed_before_and_how_much_was_received(downloads_of, target, clock):
+    async with site(in_turn(Says(body=VIDEO, cut=30_000), page(503, '{"error": "channel down"}'))) as service:
+        with pytest.raises(DownloadError) as caught:
+            await downloads_of(service).download("task-1", target.path, timeout=20)
+    assert clock.now() == 20
+    for words in ("within 20 s", "30000 bytes", "503", "channel down"):
+        assert words in str(caught.value)
+    assert isinstance(caught.value.__cause__, ServiceUnavailableError)
+    assert caught.value.received == 30_000
+    assert target.is_untouched()
+
+
+async def test_a_timeout_before_any_failure_is_reported_without_a_reason(target):
+    clock = VirtualClock()
+
+    async def handle(request):
+        await clock.sleep(1000)
+
+    with pytest.raises(DownloadError, match=r"not saved within 20 s; 0 bytes were received$"):
+        await fake(handle, clock).download("task-1", target.path, timeout=20)
 
 
 async def test_virtual_time_does_not_advance_while_a_thread_writes(downloads_of, target, monkeypatch):

@@ -42,9 +42,45 @@ def test_media_data_and_a_last_box_without_a_size_are_distinguished():
 
 
 @pytest.mark.parametrize("tail", [b"\0\0\0\7free", b"\0\0\0\1free" + bytes(8), b"\0\0\0\x10\0\0\0\0" + bytes(8)])
-def test_data_without_boxes_is_malformed(tail):
+def test_data_without_boxes_is_malformed_unless_it_follows_a_video(tail):
     with pytest.raises(mp4.MalformedMP4Error, match="at byte 20"):
         structure(START + tail)
+    found = structure(START + WIDE + tail)
+    assert (found.end, found.has_trailer) == (len(START + WIDE), True)
+
+
+def index(*tables: bytes) -> bytes:
+    return box(b"moov", b"".join(box(b"trak", box(b"mdia", box(b"minf", box(b"stbl", table)))) for table in tables))
+
+
+def chunk_offsets(*offsets: int, size: int = 4) -> bytes:
+    table = bytes(4) + len(offsets).to_bytes(4, "big") + b"".join(offset.to_bytes(size, "big") for offset in offsets)
+    return box(b"stco" if size == 4 else b"co64", table)
+
+
+@pytest.mark.parametrize("size", [4, 8])
+def test_chunks_beyond_the_end_show_that_boxes_are_missing(size):
+    tables = [chunk_offsets(150, 100, size=size), box(b"stsz", b""), chunk_offsets(size=size)]
+    head = box(b"ftyp", b"isom") + index(*tables)
+    whole = head + box(b"mdat", bytes(40)) + box(b"mdat", bytes(400))
+    assert structure(whole).last_chunk == 150
+    assert structure(whole).proves_its_end
+    assert not structure(head[:-8] + box(b"mdat", bytes(4))).proves_its_end or len(head) > 150
+    far = box(b"ftyp", b"isom") + index(chunk_offsets(10, 5000, size=size)) + box(b"mdat", bytes(40))
+    assert not structure(far).proves_its_end
+
+
+@pytest.mark.parametrize("table", [b"", b"\0", bytes(7), bytes(8), bytes(11), b"\0\0\0\1stco", b"\xff" * 30])
+def test_a_damaged_index_proves_nothing_wrong(table):
+    head = box(b"ftyp", b"isom") + index(box(b"stco", table), table)
+    assert structure(head + box(b"mdat", bytes(40))).has_mdat
+
+
+@pytest.mark.parametrize("ending", [b"", box(b"free", b""), bytes(20)])
+def test_fragments_prove_their_end_only_with_their_index(ending):
+    fragments = (box(b"moof", b"") + box(b"mdat", bytes(9))) * 3
+    assert not structure(START + fragments + ending).proves_its_end
+    assert structure(START + fragments + box(b"mfra", bytes(9)) + ending).proves_its_end
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,10 @@ from vidgen_async.errors import (
     DownloadError,
     GatewayError,
     LinkExpiredError,
+    NotFoundError,
+    NotReadyError,
     NotVideoError,
+    ServiceUnavailableError,
 )
 from vidgen_async.media.download import Downloads
 from vidgen_async.service.retries import Reads
@@ -118,7 +121,7 @@ async def test_range_and_if_range_are_sent_to_the_target_of_a_redirect(downloads
     async with site(RangeHost(VIDEO, cuts=[40_000])) as cdn, site(to(cdn.url("/v?exp=1&sig=2"))) as service:
         await downloads_of(service).download("task-1", target.path)
     assert target.path.read_bytes() == VIDEO
-    assert cdn.ranges == [None, "bytes=40000-"]
+    assert cdn.ranges == [None, "bytes=35904-"]
     assert cdn.requests[1].headers["If-Range"] == '"v1"'
     assert all(is_bare(seen) for seen in cdn.requests)
 
@@ -127,7 +130,7 @@ async def test_more_than_five_redirects_are_refused(downloads_of, target):
     async with site(lambda seen: to(f"{seen.target}x")) as service:
         with pytest.raises(DownloadError, match="more than 5 redirects"):
             await downloads_of(service).download("task-1", target.path)
-    assert len(service.requests) == 6
+    assert len([path for path in service.targets if path.startswith(CONTENT)]) == 6
     assert target.is_untouched()
 
 
@@ -153,7 +156,7 @@ async def test_an_invalid_redirect_is_reported(location, words, downloads_of, ta
             await downloads_of(service).download("task-1", target.path)
     assert "s3cr3tsig" not in str(caught.value)
     assert "pa55word" not in str(caught.value)
-    assert (len(service.requests), clock.now()) == (1, 0)
+    assert (service.targets.count(CONTENT), clock.now()) == (1, 0)
     assert target.is_untouched()
 
 
@@ -174,7 +177,7 @@ async def test_redirects_from_https_to_http_and_with_control_characters_are_refu
     downloads = Downloads(Reads(transport, clock, origin=endpoints.origin), endpoints, clock)
     with pytest.raises(DownloadError, match=words):
         await downloads.download("task-1", target.path)
-    assert len(transport.requests) == 1
+    assert [request.op for request in transport.requests] == ["videos.content", "videos.get"]
 
 
 async def test_cookies_and_headers_of_the_users_session_are_not_sent_to_another_origin(target, clock):
@@ -293,3 +296,135 @@ async def test_a_page_at_the_target_of_a_link_is_not_a_video(downloads_of, targe
         with pytest.raises(NotVideoError, match="please log in"):
             await downloads_of(service).download("task-1", target.path)
     assert target.is_untouched()
+
+
+# -- a link that works while the content endpoint does not -----------------------------------------------------------
+
+
+def endpoint_that_fails(failure: Says, link: object):
+    return lambda seen: failure if seen.target == CONTENT else task_json(link)
+
+
+@pytest.mark.rule("2.5 note link", "3 completed", side="sdk")
+@pytest.mark.parametrize(
+    "failure",
+    [
+        *(page(status) for status in (400, 403, 404, 405, 409, 410, 429, 500, 501, 502, 503, 504)),
+        Says(status=404, body=b"<html>no route</html>", media="text/html"),
+        page(200, '{"error": "no channel"}'),
+        Says(body=b""),
+        Says(status=204, media=None),
+        Says(body=b"\x89PNG\r\n\x1a\n" + bytes(100)),
+        Says(status=307, media=None),
+        to("ftp://cdn.example/v"),
+        to(CONTENT),
+    ],
+    ids=lambda says: f"{says.status} {says.media} {says.body[:9]!r} {says.headers.get('Location')}",
+)
+async def test_the_tasks_link_is_used_bare_and_once_if_the_content_endpoint_fails(failure, downloads_of, target, clock):
+    async with site(Says(body=VIDEO)) as cdn:
+        link = f"http://127.0.0.1:{cdn.raw.port}{SIGNED}"
+        async with site(endpoint_that_fails(failure, link)) as service:
+            await downloads_of(service).download("task-1", target.path)
+    assert target.path.read_bytes() == VIDEO
+    assert cdn.targets == [SIGNED]
+    assert is_bare(cdn.requests[0])
+    assert service.targets[-1] == "/openapi/v1/videos/task-1"
+    assert clock.now() == 0
+
+
+async def test_a_transfer_from_the_tasks_link_is_resumed_there(downloads_of, target):
+    async with (
+        site(RangeHost(VIDEO, cuts=[40_000])) as cdn,
+        site(endpoint_that_fails(page(404), cdn.url("/v?exp=1&sig=2"))) as service,
+    ):
+        await downloads_of(service).download("task-1", target.path)
+    assert target.path.read_bytes() == VIDEO
+    assert cdn.ranges == [None, "bytes=35904-"]
+
+
+async def test_a_stream_uses_the_tasks_link_too(downloads_of):
+    async with (
+        site(RangeHost(VIDEO)) as cdn,
+        site(endpoint_that_fails(page(409), cdn.url("/v?exp=1&sig=2"))) as service,
+        downloads_of(service).stream("task-1", range="bytes=10-19") as video_stream,
+    ):
+        received = b"".join([chunk async for chunk in video_stream.chunks()])
+    assert (video_stream.status, received) == (206, VIDEO[10:20])
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        task_json(),
+        task_json(CONTENT),
+        page(404),
+        page(500),
+        page(200, "no JSON"),
+        task_json("file:///etc/passwd"),
+        task_json("http://127.0.0.1:1/v?exp=1&sig=2"),
+    ],
+    ids=["no link", "the endpoint itself", "404", "500", "no JSON", "no web address", "unreachable"],
+)
+async def test_the_error_of_the_content_endpoint_is_raised_if_there_is_no_usable_link(
+    task, downloads_of, target, clock
+):
+    async with site(lambda seen: page(404) if seen.target == CONTENT else task) as service:
+        with pytest.raises(NotFoundError):
+            await downloads_of(service).download("task-1", target.path)
+    assert service.targets == [CONTENT, "/openapi/v1/videos/task-1"]
+    assert target.is_untouched()
+    assert clock.now() == 0
+
+
+async def test_a_refused_api_key_leads_to_no_other_request(downloads_of, target):
+    async with site(page(401)) as service:
+        with pytest.raises(AuthenticationError):
+            await downloads_of(service).download("task-1", target.path)
+    assert service.targets == [CONTENT]
+
+
+@pytest.mark.rule("5 item 7", side="sdk")
+async def test_a_link_that_fails_is_tried_once_while_the_content_endpoint_is_retried(downloads_of, target, clock):
+    async with (
+        site(page(401)) as cdn,
+        site(endpoint_that_fails(page(503), cdn.url("/v?exp=1&sig=s3cr3tsig"))) as service,
+    ):
+        with pytest.raises(ServiceUnavailableError):
+            await downloads_of(service).download("task-1", target.path)
+    assert len(cdn.requests) == 1
+    assert service.targets.count(CONTENT) > 2
+    assert target.is_untouched()
+
+
+@pytest.mark.rule("5 item 7", side="sdk")
+@pytest.mark.parametrize(("path", "source"), [("/v?exp=1&sig=s3cr3tsig", "signed link"), ("/v/task-1", "upstream")])
+@pytest.mark.parametrize("status", [401, 403, 404, 410])
+async def test_a_refused_link_states_who_refused_it(status, path, source, downloads_of, target):
+    async with site(page(status)) as cdn:
+        link = cdn.url(path)
+        async with site(lambda seen: to(link) if seen.target == CONTENT else task_json(link)) as service:
+            with pytest.raises(LinkExpiredError) as caught:
+                await downloads_of(service).download("task-1", target.path)
+        async with site(endpoint_that_fails(page(409), link)) as service:
+            with pytest.raises(NotReadyError) as not_ready:
+                await downloads_of(service).download("task-1", target.path)
+    for error in (caught.value, not_ready.value.__cause__):
+        assert isinstance(error, LinkExpiredError)
+        assert (error.status, error.source) == (status, source)
+        assert source in str(error)
+        assert "127.0.0.1" in str(error)
+        assert "s3cr3tsig" not in str(error)
+
+
+@pytest.mark.rule("2.5 note link", side="sdk")
+@pytest.mark.parametrize("target_path", ["/v?", "/v/a.mp4?", "/?", "/v?#part", "/v?a?", "/v?exp=1&sig=x?"])
+async def test_a_final_question_mark_of_a_link_is_sent(target_path, downloads_of, target):
+    sent = target_path.partition("#")[0]
+    async with site(Says(body=VIDEO)) as cdn:
+        link = cdn.raw.url("").origin()
+        async with site(to(f"{link}{target_path}")) as service:
+            await downloads_of(service).download("task-1", target.path)
+        async with site(endpoint_that_fails(page(404), f"{link}{target_path}")) as service:
+            await downloads_of(service).download("task-1", target.path)
+    assert cdn.targets == [sent, sent]

@@ -187,23 +187,29 @@ class Videos:
         *,
         on_progress: Callable[[int, int | None], None] | None = None,
         timeout: float | None = None,
+        accept_unverified: bool = False,
     ) -> Path:
         """Save the video at ``to`` (4.6), and return that path.
 
-        It is written to a temporary file in the same directory, checked (status, media type, MP4 structure, length),
-        and moved to the target atomically: on any error, and when cancelled before that, the target is unchanged. An
-        interrupted transfer is resumed where the channel supports it, for as long as bytes arrive or until ``timeout``
-        seconds have passed.
+        It is written to a temporary file in the same directory, checked (status, MP4 structure, length), and moved to
+        the target atomically: on any error, and when cancelled before that, the target is unchanged. An interrupted
+        transfer is resumed where the channel supports it, for as long as bytes arrive or until ``timeout`` seconds have
+        passed. If the content endpoint fails, the link of the completed task is used.
 
         Args:
             on_progress: Called as ``on_progress(received, total)`` in bytes; total is None if unknown.
+            timeout: Seconds for everything; the error states what failed before.
+            accept_unverified: Save the video also if nothing shows whether its end is missing: its length was not
+                announced, and it consists of fragments without an index.
 
         Raises:
             NotReadyError: The task is not completed.
             DownloadError: Its subclasses state what was received instead of a video.
         """
         self._context.lifetime.check()
-        return await self._context.downloads.download(task, to, on_progress=on_progress, timeout=timeout)
+        return await self._context.downloads.download(
+            task, to, on_progress=on_progress, timeout=timeout, accept_unverified=accept_unverified
+        )
 
     def stream(self, task: TaskLike, *, range: str | None = None) -> AbstractAsyncContextManager[VideoStream]:  # noqa: A002 - the header's name
         """The video without a file, for proxies (4.6): ``async with client.videos.stream(task) as video`` gives

@@ -1,23 +1,31 @@
 """Access to the content of a video (4.6): redirects are followed without the key, and refused links are renewed."""
 
+import logging
 import re
 from collections.abc import AsyncIterator, Iterable
+from contextlib import AsyncExitStack
 from functools import partial
+from http import HTTPStatus
 from urllib.parse import quote, urljoin
 
 from attrs import evolve, frozen
 from yarl import URL
 
 from vidgen_async.errors import DownloadError, LinkExpiredError, NotVideoError, ServiceError, TransportError
+from vidgen_async.events import Event, report
 from vidgen_async.media import mp4
+from vidgen_async.media.image_types import image_type
 from vidgen_async.redaction.messages import excerpt
 from vidgen_async.service.codec import read_task
 from vidgen_async.service.endpoints import Endpoints, checked_task_id
+from vidgen_async.service.error_responses import refuser
 from vidgen_async.service.retries import Reads
 from vidgen_async.service.status_rules import rule_for
 from vidgen_async.transports.base import BufferedResponse, Response
-from vidgen_async.types.http import Request, make_headers
+from vidgen_async.types.http import CHUNK, Request, make_headers
 from vidgen_async.types.resources import TaskLike
+
+logger = logging.getLogger(__name__)
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 MAX_REDIRECTS = 5
@@ -25,6 +33,8 @@ MAX_REDIRECTS = 5
 #: The only request headers that are sent to another origin; none of them identifies the user.
 _SAFE_HEADERS = ("Accept", "Accept-Encoding", "Range", "If-Range")
 
+#: Number of bytes in which the beginning of a video or an image is recognised.
+_HEAD_SIZE = 16
 #: Number of bytes that are read of a response that is not a video.
 _EXCERPT_SIZE = 65536
 
@@ -38,11 +48,33 @@ class ContentResponse:
 
     request: Request
     response: Response
+    chunks: AsyncIterator[bytes]
+    """The rest of the body."""
+    head: bytes = b""
+    """The beginning of the body, where it has been checked."""
+
+
+@frozen
+class _Failure:
+    """A request that gave no video."""
+
+    error: ServiceError | DownloadError | TransportError
+    url: URL
+    has_key: bool
+    """Whether the request was sent with the API key, so that it was not a signed link."""
+
+    @property
+    def status(self) -> int | None:
+        return self.error.status if isinstance(self.error, ServiceError) else None
 
     @property
     def is_refused_link(self) -> bool:
-        """Whether the link was refused, not the API key."""
-        return rule_for(self.response.status).is_link_refused and "Authorization" not in self.request.headers
+        return not self.has_key and self.status is not None and rule_for(self.status).is_link_refused
+
+    @property
+    def is_bad_link(self) -> bool:
+        """Whether another link may give the video."""
+        return self.is_refused_link or (not self.has_key and isinstance(self.error, DownloadError))
 
 
 class Content:
@@ -52,11 +84,14 @@ class Content:
         self.task_id = checked_task_id(task)
         self._reads = reads
         self._endpoints = endpoints
+        self._has_failed_link = False
 
     async def open(self, *, byte_range: str | None = None, validator: str | None = None) -> ContentResponse:
         """Request the content, and return the response with the bytes: 200, 206, or 416 if a range was requested.
 
-        Each request is sent once.
+        A body that starts at byte 0 begins like a video. Each request is sent once. If a link is refused, the task is
+        queried, which refreshes it (4.5, 5.7), and the content is requested again, and finally the task's video_url. If
+        the content endpoint itself fails, the video_url is used instead, until it fails too.
 
         Args:
             byte_range: The value of the Range header.
@@ -65,49 +100,41 @@ class Content:
         Raises:
             ServiceError: Any other status: AuthenticationError for 401, NotFoundError for 404, NotReadyError for 409 …
             LinkExpiredError: The link was refused, and so was a fresh one.
+            NotVideoError: The body is not a video.
             DownloadError: A redirect cannot be followed.
             TransportError: There was no response.
         """
         start = self._endpoints.get_content(self.task_id, byte_range=byte_range, validator=validator)
-        result = await self._follow(start)
-        if result.is_refused_link:
-            result = await self._renew(start, result)
-        status = result.response.status
-        if status in (200, 206) or (status == 416 and byte_range is not None):
-            return result
-        async with result.response:
-            raise await self.make_not_video_error(result, f"has status {status}")
+        first = await self._fetch(start)
+        if isinstance(first, ContentResponse):
+            return first
+        if first.is_bad_link:
+            return await self._renew(start, first)
+        if not first.has_key or first.status == HTTPStatus.UNAUTHORIZED or self._has_failed_link:
+            raise first.error
+        link = await self._read_latest_link(start)
+        second = None if link is None else await self._fetch_link(link)
+        if isinstance(second, ContentResponse):
+            return second
+        self._has_failed_link = True
+        if second is None:
+            raise first.error
+        message = "task %(task_id)r: the content endpoint failed, and so did the task's video_url: %(error)s"
+        report(logger, logging.WARNING, Event.DOWNLOAD_LINK_FAILED, message, task_id=self.task_id, error=second.error)
+        raise first.error from (self._refused_link(second) if second.is_refused_link else second.error)
 
-    async def check_media(self, result: ContentResponse) -> None:
-        """Check the headers.
-
-        Raises:
-            NotVideoError: The headers state that the body is not a video, or is compressed.
-        """
-        headers = result.response.headers
-        if not mp4.may_be_video(headers):
-            raise await self.make_not_video_error(
-                result, f"has the media type {excerpt(mp4.media_type(headers), limit=60)}"
-            )
-        if mp4.is_encoded(headers):
-            encoding = excerpt(headers["Content-Encoding"], limit=40)
-            raise await self.make_not_video_error(result, f"is compressed ({encoding}), which was not requested")
-
-    async def read_first_chunk(self, result: ContentResponse, chunks: AsyncIterator[bytes]) -> bytes:
-        """Read the beginning of a complete body.
-
-        Raises:
-            NotVideoError: The body is not a video.
-        """
-        await self.check_media(result)
-        head = b""
-        async for chunk in chunks:
-            head += chunk
-            if len(head) >= mp4.SIGNATURE_SIZE:
-                break
-        if not mp4.begins_like_mp4(head):
-            raise await self.make_not_video_error(result, "does not begin like an MP4" if head else "is empty", head)
-        return head
+    async def _renew(self, start: Request, refused: _Failure) -> ContentResponse:
+        """Request the content again after a refused link, and then the task's video_url."""
+        latest = await self._read_latest_link(start)
+        second = await self._fetch(start)
+        if isinstance(second, _Failure) and second.is_bad_link:
+            is_new = latest is not None and latest.url not in (refused.url, second.url)
+            second = await self._fetch_link(latest) if latest is not None and is_new else second
+        if isinstance(second, ContentResponse):
+            return second
+        if not second.is_refused_link:
+            raise second.error
+        raise self._refused_link(second, refused) from second.error
 
     async def make_not_video_error(
         self, result: ContentResponse, problem: str, head: bytes | None = None
@@ -130,17 +157,75 @@ class Content:
             message += f". It begins with: {_describe(head, answer.known)}"
         return NotVideoError(message, task_id=self.task_id, received=len(head))
 
-    # -- redirects ---------------------------------------------------------------------------------------------------
+    async def _fetch(self, request: Request) -> ContentResponse | _Failure:
+        """Send the request, follow redirects, and check the response. The caller closes it if it is a video."""
+        try:
+            for _ in range(MAX_REDIRECTS + 1):
+                async with AsyncExitStack() as stack:
+                    response = await stack.enter_async_context(await self._reads.send(request))
+                    if response.status not in REDIRECTS:
+                        result = await self._check(ContentResponse(request, response, response.chunks(CHUNK)))
+                        stack.pop_all()
+                        return result
+                    request = self._redirect(request, response)
+            raise self._make_error(f"more than {MAX_REDIRECTS} redirects")
+        except (ServiceError, DownloadError) as error:
+            return _Failure(error, request.url, "Authorization" in request.headers)
 
-    async def _follow(self, request: Request) -> ContentResponse:
-        """Send the request and follow redirects, which transports do not follow."""
-        for _ in range(MAX_REDIRECTS + 1):
-            response = await self._reads.send(request)
-            if response.status not in REDIRECTS:
-                return ContentResponse(request, response)
-            async with response:
-                request = self._redirect(request, response)
-        raise self._make_error(f"more than {MAX_REDIRECTS} redirects")
+    async def _fetch_link(self, link: Request) -> ContentResponse | _Failure:
+        try:
+            return await self._fetch(link)
+        except TransportError as error:
+            return _Failure(error, link.url, has_key=False)
+
+    async def _check(self, result: ContentResponse) -> ContentResponse:
+        status, headers, asked = result.response.status, result.response.headers, result.request.headers
+        if status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE and "Range" in asked:
+            return result
+        if status not in (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT):
+            raise await self.make_not_video_error(result, f"has status {status}")
+        if status == HTTPStatus.PARTIAL_CONTENT:
+            span = mp4.content_range(headers)
+            if span is None or span.start != 0 or span.end is None or span.end + 1 < mp4.SIGNATURE_SIZE:
+                # The bytes prove nothing. After If-Range they belong to the file that was checked.
+                problem = "" if "If-Range" in asked else mp4.problem_of_labels(headers)
+                if problem:
+                    raise await self.make_not_video_error(result, problem)
+                return result
+        return evolve(result, head=await self._read_head(result))
+
+    async def _read_head(self, result: ContentResponse) -> bytes:
+        """Read and return the beginning of a body that starts at byte 0.
+
+        Raises:
+            NotVideoError: It is not a video. The bytes decide, since services and caches label videos in many ways.
+        """
+        head = b""
+        async for chunk in result.chunks:
+            head += chunk
+            if len(head) >= _HEAD_SIZE:
+                break
+        image = image_type(head[:_HEAD_SIZE])
+        if image is None and mp4.begins_like_mp4(head):
+            return head
+        if image is not None:
+            problem = f"is an image ({image})"
+        elif not head:
+            problem = "is empty"
+        else:
+            problem = mp4.problem_of_labels(result.response.headers) or "does not begin like an MP4"
+        raise await self.make_not_video_error(result, problem, head)
+
+    def _refused_link(self, last: _Failure, first: _Failure | None = None) -> LinkExpiredError:
+        """Return the error for a refused link; it states who refused it (5.7)."""
+        source = refuser(last.url, self._endpoints.origin)
+        problem = f"({last.status} from {last.url.host}); download the video again later"
+        if first is not None:
+            problem = f"({first.status} from {first.url.host}), and so was a fresh one {problem}"
+        message = f"the {source} to the video of task {self.task_id!r} was refused {problem}"
+        return LinkExpiredError(message, task_id=self.task_id, status=last.status, source=source)
+
+    # -- redirects ---------------------------------------------------------------------------------------------------
 
     def _redirect(self, request: Request, response: Response) -> Request:
         location = response.headers.get("Location", "")
@@ -167,8 +252,11 @@ class Content:
             raise self._make_error(f"a redirect to a URL with control characters: {shown}")
         try:
             target = _encode_location(location.strip())
-            # urljoin would remove an empty query from an absolute URL.
             url = URL(target if _ABSOLUTE.match(target) else urljoin(str(base), target), encoded=True)
+            if url.raw_path and target.partition("#")[0].endswith("?") and not url.raw_query_string:
+                url = URL.build(  # a URL object drops an empty query, which may be part of what was signed
+                    scheme=url.scheme, authority=url.raw_authority, path=f"{url.raw_path}?", encoded=True
+                )
             is_complete = url.scheme in ("http", "https") and bool(url.host) and bool(url.port)
         except ValueError as error:
             raise self._make_error(f"a redirect to an invalid URL: {shown}") from error
@@ -183,29 +271,6 @@ class Content:
     def _make_error(self, problem: str) -> DownloadError:
         message = f"the video of task {self.task_id!r} could not be fetched: {problem}"
         return DownloadError(message, task_id=self.task_id)
-
-    # -- expired links -----------------------------------------------------------------------------------------------
-
-    async def _renew(self, start: Request, result: ContentResponse) -> ContentResponse:
-        """Query the task, which refreshes its link (4.5, 5.7). Then request the content again, and finally the task's
-        video_url."""
-        first_status = result.response.status
-        await result.response.aclose()
-        latest = await self._read_latest_link(start)
-        refused = result.request.url
-        result = await self._follow(start)
-        if result.is_refused_link and latest is not None and latest.url not in (refused, result.request.url):
-            await result.response.aclose()
-            result = await self._follow(latest)
-        if not result.is_refused_link:
-            return result
-        await result.response.aclose()
-        second_status = result.response.status
-        message = (
-            f"the link to the video of task {self.task_id!r} was refused ({first_status} from {refused.host}), and so "
-            f"was a fresh one ({second_status} from {result.request.url.host}); download the video again later"
-        )
-        raise LinkExpiredError(message, task_id=self.task_id)
 
     async def _read_latest_link(self, start: Request) -> Request | None:
         """Query the task and return the request for its video_url; None unless it is a link that needs no key."""

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from vidgen_async.clock import Clock, hold_of, within
 from vidgen_async.errors import DownloadError, InvalidRequestError
-from vidgen_async.media import mp4
-from vidgen_async.media.content import Content, ContentResponse
+from vidgen_async.media.content import Content
 from vidgen_async.media.partial_file import PartialFile
 from vidgen_async.media.transfer import OnProgress, Transfer
 from vidgen_async.service.endpoints import Endpoints
@@ -58,13 +57,16 @@ class Downloads:
         *,
         on_progress: OnProgress | None = None,
         timeout: float | None = None,
+        accept_unverified: bool = False,
     ) -> Path:
         """Save the video as the file ``to``, and return that path.
 
-        The video is written to a temporary file beside the target (``.name.….part``) and checked (media type, MP4
-        boxes, length), and then replaces the target atomically. On any error, and if the call is cancelled before that,
-        the target is unchanged and the temporary file is removed. A failing transfer is resumed if the strong ETag is
-        the same, else restarted, for as long as new bytes arrive. ``Timeouts.read`` limits the time between two reads.
+        The video is written to a temporary file beside the target (``.name.part``) and checked (MP4 boxes, length), and
+        then replaces the target atomically; the new file has the permissions of the old one. On any error, and if the
+        call is cancelled before that, the target is unchanged and the temporary file is removed; one that a killed
+        process left is removed by the next download to the same target. A failing transfer is resumed if the strong
+        ETag and the last bytes are the same, else restarted, for as long as new bytes arrive. ``Timeouts.read`` limits
+        the time between two reads.
 
         Args:
             task: The task, its id or its receipt.
@@ -72,19 +74,29 @@ class Downloads:
             on_progress: Called as ``on_progress(received, total)`` on the event loop, at most about ten times a second.
                 ``received`` decreases if the transfer is restarted. An exception that it raises ends the download.
             timeout: Limit for the whole download, in seconds.
+            accept_unverified: Save a video also if its length was not announced and its structure (fragments without an
+                index) does not show whether its end is missing.
 
         Raises:
             ServiceError: The service refused: NotReadyError, NotFoundError, AuthenticationError …
-            DownloadError: The video was not saved; LinkExpiredError, NotVideoError and TruncatedError state why.
+            DownloadError: The video was not saved; LinkExpiredError, NotVideoError, TruncatedError and
+                UnverifiedVideoError state why.
         """
         content = Content(self._reads, self._endpoints, task)
         file = PartialFile(to, hold=self._hold)
+        transfer = Transfer(
+            content,
+            file,
+            self._clock,
+            on_progress=on_progress,
+            retry_for=self._retry_for,
+            rng=self._rng,
+            accept_unverified=accept_unverified,
+        )
 
         async def work() -> None:
             async with file:
-                await Transfer(
-                    content, file, self._clock, on_progress=on_progress, retry_for=self._retry_for, rng=self._rng
-                ).run()
+                await transfer.run()
                 await file.commit()
 
         try:
@@ -95,8 +107,14 @@ class Downloads:
         except TimeoutError as error:
             if timeout is None:
                 raise
-            message = f"the video of task {content.task_id!r} was not saved within {timeout:g} s"
-            raise DownloadError(message, task_id=content.task_id, received=file.length) from error
+            reason = f": {transfer.problem}" if transfer.problem else ""
+            message = (
+                f"the video of task {content.task_id!r} was not saved within {timeout:g} s; "
+                f"{transfer.furthest} bytes were received{reason}"
+            )
+            raise DownloadError(message, task_id=content.task_id, received=transfer.furthest) from (
+                transfer.last_error or error
+            )
         return Path(to)
 
     @asynccontextmanager
@@ -127,21 +145,7 @@ class Downloads:
         async with result.response as response:
             if response.status == 416:
                 raise await content.make_not_video_error(result, "does not contain the requested range")
-            chunks = response.chunks(CHUNK)
-            yield VideoStream(response, await _read_first_chunk(content, result, chunks), chunks)
-
-
-async def _read_first_chunk(content: Content, result: ContentResponse, chunks: AsyncIterator[bytes]) -> bytes:
-    """Read and return what is needed of the body to check that it is a video; nothing if it is a later range of one."""
-    headers = result.response.headers
-    if result.response.status == 206:
-        if mp4.media_type(headers) == "multipart/byteranges":
-            return b""
-        span = mp4.content_range(headers)
-        if span is None or span.start != 0 or span.end is None or span.end + 1 < mp4.SIGNATURE_SIZE:
-            await content.check_media(result)
-            return b""
-    return await content.read_first_chunk(result, chunks)
+            yield VideoStream(response, result.head, result.chunks)
 
 
 class VideoStream:
@@ -155,7 +159,7 @@ class VideoStream:
         """The headers to forward to a browser: Content-Type, Content-Length, Content-Range, Accept-Ranges, ETag and
         Last-Modified; no cookies and no URLs."""
         self._rest = first
-        self._pieces = chunks
+        self._chunks = chunks
 
     def chunks(self, size: int = CHUNK) -> AsyncIterator[bytes]:
         """Return an iterator over the body in chunks of at most ``size`` bytes. It can be read once.
@@ -170,7 +174,7 @@ class VideoStream:
 
     async def _read(self, size: int) -> bytes | None:
         if not self._rest:
-            self._rest = await anext(self._pieces, b"")
+            self._rest = await anext(self._chunks, b"")
         chunk, self._rest = self._rest[:size], self._rest[size:]
         return chunk or None
 

@@ -101,7 +101,7 @@ class PartialFile:
             if not stat.S_ISREG(mode):
                 message = "it is not a regular file"
                 raise OSError(message)
-        self._file = AtomicFile(target)
+        self._file = AtomicFile(target, keep_mode=True)
 
     def _require_file(self) -> AtomicFile:
         if self._file is None:

@@ -2,7 +2,9 @@
 
 import logging
 from collections.abc import Callable
-from typing import NoReturn, TypeAlias
+from functools import partial
+from http import HTTPStatus
+from typing import BinaryIO, NoReturn, TypeAlias
 
 from vidgen_async.clock import Clock, backoff
 from vidgen_async.errors import (
@@ -11,14 +13,14 @@ from vidgen_async.errors import (
     ServiceError,
     TransportError,
     TruncatedError,
+    UnverifiedVideoError,
 )
 from vidgen_async.events import Event, report
 from vidgen_async.media import mp4
 from vidgen_async.media.content import Content, ContentResponse
 from vidgen_async.media.partial_file import PartialFile
 from vidgen_async.service.retries import retry_delay
-from vidgen_async.transports.base import Response
-from vidgen_async.types.http import CHUNK, Headers
+from vidgen_async.types.http import Headers
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +31,10 @@ _BUFFER_SIZE = 1 << 20
 _MAX_BUFFER_TIME = 0.25
 #: Minimum seconds between two reports of progress, except for the last one.
 _PROGRESS_INTERVAL = 0.1
+#: Number of received bytes that are requested again, and compared, when a transfer is resumed; fewer, but not less than
+#: the minimum, if responses end within them.
+_OVERLAP = 4096
+_MIN_OVERLAP = 16
 
 
 class Transfer:
@@ -47,6 +53,7 @@ class Transfer:
         on_progress: OnProgress | None,
         retry_for: float,
         rng: Callable[[], float],
+        accept_unverified: bool,
     ) -> None:
         self._content = content
         self._file = file
@@ -54,30 +61,38 @@ class Transfer:
         self._on_progress = on_progress
         self._retry_for = retry_for
         self._rng = rng
+        self._accept_unverified = accept_unverified
         self._total: int | None = None
         self._etag: str | None = None
         self._buffer = bytearray()
-        self._furthest = 0
+        self.furthest = 0
+        """Number of bytes up to the furthest position that was reached."""
         self._last_progress_at = clock.now()
         self._reported_at: float | None = None
-        self._problem = ""
+        self.problem = ""
+        """Why the latest attempt failed; empty if none has."""
+        self.last_error: TransportError | ServiceError | None = None
+        """The error of the latest failed attempt, if it had one."""
         self._is_delimited = False
+        self._overlap = _OVERLAP
 
     async def run(self) -> None:
         """Return when the video is complete."""
         failures = 0
         while True:
-            furthest, error = self._furthest, None
+            furthest, error = self.furthest, None
             try:
                 if await self._receive():
                     self._report(is_last=True)
                     return
             except (TransportError, ServiceError) as failure:
-                error = failure
-            if self._furthest > furthest:
+                error = self.last_error = failure
+            if self.furthest > furthest:
                 failures = 0
                 if error is None:
                     continue
+            elif error is not None:
+                self._overlap = max(self._overlap // 4, _MIN_OVERLAP)
             failures += 1
             delay = self._compute_delay(error, failures)
             if delay is None or self._clock.now() + delay > self._last_progress_at + self._retry_for:
@@ -89,7 +104,7 @@ class Transfer:
                 "resuming the download of task %(task_id)s in %(seconds).1f s (%(error)s)",
                 task_id=self._content.task_id,
                 seconds=delay,
-                error=self._problem,
+                error=self.problem,
             )
             await self._clock.sleep(delay)
 
@@ -98,7 +113,7 @@ class Transfer:
         jitter = self._rng()
         if error is None:
             return backoff(failures, jitter)
-        self._problem = str(error)
+        self.problem = str(error)
         return retry_delay(error, failures, jitter)
 
     async def _receive(self) -> bool:
@@ -108,29 +123,34 @@ class Transfer:
             return await self._is_complete()
         if self._etag is None:
             await file.truncate()
-        resume = f"bytes={file.length}-" if file.length else None
+        # Some of the received bytes are requested again, to see that both responses are of the same file.
+        tail = await file.inspect(partial(_read_end, size=self._overlap)) if file.length else b""
+        start = file.length - len(tail)
+        resume = f"bytes={start}-" if file.length else None
         result = await self._content.open(byte_range=resume, validator=self._etag if resume else None)
+        span = None
         async with result.response as response:
-            if response.status == 416:
-                return await self._check_end(response)
-            span = None
-            if response.status == 206:
-                span = self._read_continuation(response.headers)
+            if response.status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+                return await self._restart("the service has none of the requested bytes (416)")
+            if response.status == HTTPStatus.PARTIAL_CONTENT:
+                span = self._read_continuation(response.headers, start)
                 if span is None:
                     return await self._restart("the service sent a range that was not requested")
             else:
+                tail = b""
                 await file.truncate()
                 self._total, self._etag = mp4.content_length(response.headers), mp4.strong_etag(response.headers)
             self._is_delimited = self._total is not None or "Transfer-Encoding" in response.headers
-            await self._write_body(result)
+            if not await self._write_body(result, tail):
+                return await self._restart("the service sent other bytes than before for the same ETag")
         if span is not None and span.end is not None and file.length != span.end + 1:
             return await self._restart("the number of received bytes differs from the Content-Range")
         return await self._is_complete()
 
-    def _read_continuation(self, headers: Headers) -> mp4.ContentRange | None:
-        """Return the range of a 206 if it continues the file exactly, with the same ETag and total; else None."""
+    def _read_continuation(self, headers: Headers, start: int) -> mp4.ContentRange | None:
+        """Return the range of a 206 if it begins at ``start``, with the same ETag and total; else None."""
         span, etag = mp4.content_range(headers), mp4.strong_etag(headers)
-        if span is None or span.start != self._file.length:
+        if span is None or span.start != start:
             return None
         if self._file.length:
             is_other_file = ("ETag" in headers and etag != self._etag) or (
@@ -143,26 +163,18 @@ class Transfer:
         self._total = span.total if span.total is not None else self._total
         return span
 
-    async def _check_end(self, response: Response) -> bool:
-        """Handle a 416: the file is complete if its size is the total that the service states."""
-        span = mp4.content_range(response.headers)
-        total = self._total if span is None or span.total is None else span.total
-        if total == self._file.length and self._total in (None, total):
-            self._total = total
-            return await self._is_complete()
-        return await self._restart("the service has no bytes after the received ones (416)")
-
-    async def _write_body(self, result: ContentResponse) -> None:
-        """Write the body to the file, also if it ends early."""
-        chunks = result.response.chunks(CHUNK)
-        self._buffer = bytearray()
-        if self._file.length:
-            await self._content.check_media(result)
-        else:
-            self._buffer += await self._content.read_first_chunk(result, chunks)
+    async def _write_body(self, result: ContentResponse, tail: bytes) -> bool:
+        """Write the body to the file, also if it ends early. Return False if it does not begin with ``tail``, the last
+        bytes of the file."""
+        self._buffer = bytearray(result.head)
+        while len(self._buffer) < len(tail) and (chunk := await anext(result.chunks, b"")):
+            self._buffer += chunk
+        if not tail.startswith(self._buffer[: len(tail)]):
+            return False
+        del self._buffer[: len(tail)]
         since = self._clock.now()
         try:
-            async for chunk in chunks:
+            async for chunk in result.chunks:
                 self._buffer += chunk
                 if len(self._buffer) >= _BUFFER_SIZE or self._clock.now() - since >= _MAX_BUFFER_TIME:
                     await self._flush()
@@ -171,14 +183,15 @@ class Transfer:
             await self._flush()
             raise
         await self._flush()
+        return True
 
     async def _flush(self) -> None:
         full, self._buffer = self._buffer, bytearray()
         if not full:
             return
         await self._file.write(full)
-        if self._file.length > self._furthest:
-            self._furthest = self._file.length
+        if self._file.length > self.furthest:
+            self.furthest = self._file.length
             self._last_progress_at = self._clock.now()
         self._report()
 
@@ -191,7 +204,7 @@ class Transfer:
             self._on_progress(self._file.length, self._total)
 
     async def _restart(self, problem: str) -> bool:
-        self._problem = problem
+        self.problem = problem
         self._total = self._etag = None
         await self._file.truncate()
         return False
@@ -205,7 +218,7 @@ class Transfer:
         """
         length, total = self._file.length, self._total
         if total is not None and length < total:
-            self._problem = "it ended early"
+            self.problem = "it ended early"
             return False
         if total is not None and length > total:
             return await self._restart("more bytes were received than announced")
@@ -214,12 +227,19 @@ class Transfer:
         except mp4.MalformedMP4Error as error:
             message = f"the data received for task {self._content.task_id!r} is not a video: {error}"
             raise NotVideoError(message, task_id=self._content.task_id, received=length) from error
-        self._problem = self._find_problem(structure)
-        if not self._problem:
-            return True
-        if total is not None:
-            self._give_up(None)
-        return False
+        self.problem = self._find_problem(structure)
+        if self.problem:
+            if total is not None:
+                self._give_up(None)
+            return False
+        if not (self._is_verified(structure) or self._accept_unverified):
+            message = (
+                f"it cannot be verified that the video of task {self._content.task_id!r} is complete: the service did "
+                f"not announce its length, and the {length} received bytes do not show where it ends. Nothing was "
+                "saved; download it again, or with accept_unverified=True"
+            )
+            raise UnverifiedVideoError(message, task_id=self._content.task_id, received=length)
+        return True
 
     def _find_problem(self, structure: mp4.BoxStructure) -> str:
         if structure.end > self._file.length:
@@ -228,19 +248,29 @@ class Transfer:
             return "its index (the MP4 box moov) is missing"
         if not structure.has_mdat:
             return "its media data (the MP4 box mdat) is missing"
-        if structure.is_open and not self._is_delimited:
-            return "its size is unknown: the service did not announce it, and the last MP4 box has no size"
         return ""
+
+    def _is_verified(self, structure: mp4.BoxStructure) -> bool:
+        """Whether the end of the file is known: it was announced, or the body was delimited (and no page of a failed
+        proxy follows the fragments), or the boxes show it."""
+        is_delimited = self._is_delimited and not (structure.is_fragmented and structure.has_trailer)
+        return self._total is not None or is_delimited or structure.proves_its_end
 
     def _give_up(self, error: TransportError | ServiceError | None) -> NoReturn:
         """Raise ``error`` if it explains the failure, else a TruncatedError."""
         if error is not None and (
-            retry_delay(error, 1, 1.0) is None or not (self._furthest or isinstance(error, BodyError))
+            retry_delay(error, 1, 1.0) is None or not (self.furthest or isinstance(error, BodyError))
         ):
             raise error
         total = "an unknown number of" if self._total is None else self._total
         message = (
-            f"the video of task {self._content.task_id!r} is incomplete: {self._furthest} of {total} bytes were "
-            f"received, and {self._problem}. Nothing was saved; download it again"
+            f"the video of task {self._content.task_id!r} is incomplete: {self.furthest} of {total} bytes were "
+            f"received, and {self.problem}. Nothing was saved; download it again"
         )
-        raise TruncatedError(message, task_id=self._content.task_id, received=self._furthest) from error
+        raise TruncatedError(message, task_id=self._content.task_id, received=self.furthest) from error
+
+
+def _read_end(file: BinaryIO, length: int, size: int) -> bytes:
+    """Return the last bytes of a file of ``length`` bytes, at most ``size``."""
+    file.seek(max(length - size, 0))
+    return file.read(size)

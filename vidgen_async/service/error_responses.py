@@ -44,7 +44,7 @@ def service_error(answer: Answer, *, origin: str, wall: datetime) -> ServiceErro
         "retry_after": retry_after(answer.headers.get("Retry-After"), wall),
     }
     if kind is errors.AuthenticationError:
-        facts["source"] = _refuser(answer.url, origin)
+        facts["source"] = refuser(answer.url, origin)
         meaning, facts["advice"] = _REFUSED_BY[facts["source"]]
     elif kind is errors.NotReadyError:
         facts["advice"] = "Wait for the task first: videos.wait(…)."
@@ -74,8 +74,8 @@ def recorded_refusal(attempt: Attempt, *, origin: str, wall: datetime, **order: 
     return rejected_error(error, f"{message}: {evidence.cause or error.summary}", **order)
 
 
-def _refuser(url: URL, origin: str) -> str:
-    """Who sent the 401: the failing address tells (5.7)."""
+def refuser(url: URL, origin: str) -> str:
+    """Who refused a request: the failing address tells (5.7)."""
     if {"sig", "exp"} & set(url.query):
         return "signed link"
     return "service key" if str(url.origin()) == origin else "upstream"
