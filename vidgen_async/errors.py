@@ -112,10 +112,13 @@ class BodyError(TransportError):
         phase: Phase = Phase.BODY,
         op: str = "",
         received: int = 0,
+        status: int | None = None,
     ) -> None:
         super().__init__(message, delivery=delivery, phase=phase, op=op)
         #: Number of bytes of the body that were received.
         self.received = received
+        #: The status of the response, where the client has read it.
+        self.status = status
 
 
 class TransportClosedError(TransportError):

@@ -5,6 +5,8 @@ import base64
 import io
 import json
 import threading
+from datetime import timedelta
+from urllib.parse import quote
 
 import pytest
 from attrs import define, field
@@ -16,6 +18,7 @@ from tests.media.sites import KEY
 from tests.transports.raw_service import Connection, RawService, raw_service
 from vidgen_async.clock import LoopClock
 from vidgen_async.errors import (
+    BodyError,
     EmptyReferenceAssetError,
     InvalidReferenceImageError,
     InvalidRequestError,
@@ -27,6 +30,7 @@ from vidgen_async.media import upload
 from vidgen_async.media.upload import Uploads
 from vidgen_async.service.retries import Reads
 from vidgen_async.transports import BufferedResponse, FakeTransport
+from vidgen_async.types.resources import ReferenceAsset
 
 ASSET = {
     "id": "asset-1",
@@ -210,8 +214,11 @@ async def test_a_file_is_read_from_its_current_position(service, uploads_of):
     file.seek(16)
     await uploads_of(service).upload(file)
     assert sent_image(service)[1] == PNG
-    with pytest.raises(InvalidRequestError, match="empty"):
+    with pytest.raises(InvalidRequestError, match=rf"at its end \(position {16 + len(PNG)}\): call seek\(0\)"):
         await uploads_of(service).upload(file)
+    with pytest.raises(InvalidRequestError, match="the file is empty"):
+        await uploads_of(service).upload(io.BytesIO())
+    assert len(service.posts) == 1
 
 
 async def test_files_in_text_mode_asynchronous_or_closed_are_refused(service, uploads_of):
@@ -248,34 +255,56 @@ DATA = base64.b64encode(PNG).decode()
 LARGE = picture("BMP") + bytes(200_000)
 
 
-@pytest.mark.rule("4.3 body image_b64", side="sdk")
+TRIM = picture("BMP") + b"\xfb\xff"  # its Base64 has both characters that the URL-safe alphabet replaces, and padding
+TRIMMED = base64.b64encode(TRIM).decode()
+
+
+@pytest.mark.rule("4.3 body image_b64", "4.3 note format", side="sdk")
 @pytest.mark.parametrize(
-    "uri",
+    ("given", "mime", "data"),
     [
-        f"data:image/png;base64,{DATA}",
-        f"DATA:image/jpeg;name=x;base64,{DATA}",
-        f"data:;base64,{DATA}",
-        f"data:image/bmp;base64,{base64.b64encode(LARGE).decode()}",
+        (f"data:image/png;base64,{DATA}", "image/png", PNG),
+        (f"  data:image/png;base64,{DATA}\n", "image/png", PNG),
+        (f"DATA:image/jpeg;name=x;base64,{DATA}", "image/png", PNG),
+        (f"data:image/png;name=a%20b.jpg;base64,{DATA}", "image/png", PNG),
+        (f'data:image/png;name="a,b;c.jpg";base64,{DATA}', "image/png", PNG),
+        (f"data:image/png;charset=utf-8;name=é.png; base64 ,{DATA}", "image/png", PNG),
+        (f"data:image/png;BASE64,{DATA}", "image/png", PNG),
+        (f"data:;base64,{DATA}", "image/png", PNG),
+        (f'data:image/p"ng;base64,{DATA}', "image/png", PNG),
+        (f"data:image/png;base64,{quote(DATA, safe='')}", "image/png", PNG),
+        (f"data:image/png,{quote(PNG, safe='')}", "image/png", PNG),
+        (f"data:image/bmp;base64,{base64.b64encode(LARGE).decode()}", "image/bmp", LARGE),
+        (f"data:image/bmp;base64,{base64.encodebytes(LARGE).decode()}", "image/bmp", LARGE),
+        (f"data:image/bmp;base64,{TRIMMED.rstrip('=')}", "image/bmp", TRIM),
+        (f"data:image/bmp;base64,{base64.urlsafe_b64encode(TRIM).decode()}", "image/bmp", TRIM),
+        (f"data:image/png;base64,{DATA}".encode(), "image/png", PNG),
+        (TRIMMED.rstrip("="), "image/bmp", TRIM),
+        (base64.urlsafe_b64encode(TRIM).decode().rstrip("="), "image/bmp", TRIM),
     ],
-    ids=["plain", "with a parameter", "without a type", "large"],
+    ids=lambda given: repr(given[:50]) if isinstance(given, str | bytes) else None,
 )
-async def test_a_data_uri_is_sent_unchanged(uri, service, uploads_of):
-    await uploads_of(service).upload(f"  {uri}\n")
-    assert service.posts[0].body == {"image_b64": uri}
+async def test_a_clear_text_is_sent_as_a_data_uri_in_one_form(given, mime, data, service, uploads_of):
+    await uploads_of(service).upload(given)
+    assert service.posts[0].body == {"image_b64": f"data:{mime};base64,{base64.b64encode(data).decode()}"}
 
 
 @pytest.mark.rule("4.3 body image_b64", side="sdk")
 @pytest.mark.parametrize(
     ("uri", "words"),
     [
-        ("data:image/png,%89PNG", "must begin like"),
-        ('data:image/p"ng;base64,AAAA', "must begin like"),
-        ("data:", "must begin like"),
+        ("data:image/png,%89PNG", "unknown kind"),
+        ("data:image/svg+xml,%3Csvg/%3E", "an SVG drawing"),
+        ('data:image/p"ng;base64,AAAA', "unknown kind"),
+        ("data:", "has no comma"),
+        ("data:image/png;base64", "has no comma"),
         ("data:image/png;base64,", "empty"),
-        (f"data:image/png;base64,{DATA[:-1]}!", "not Base64"),
-        (f"data:image/png;base64,{DATA}A", "not Base64"),
-        (f"data:image/png;base64,{DATA}é", "not Base64"),
-        (f'data:image/png;base64,{DATA}","image_url":"x', "not Base64"),
+        (f"data:image/png;base64,{DATA[:60]}!{DATA[60:]}", "not Base64"),
+        (f"data:image/png;base64,{DATA[:-1]}!", "continues after its padding"),
+        (f"data:image/png;base64,{DATA}A", "continues after its padding"),
+        (f"data:image/png;base64,{DATA.rstrip('=')}AAA", "not Base64"),
+        (f"data:image/png;base64,{DATA}é", "continues after its padding"),
+        (f'data:image/png;base64,{DATA}","image_url":"x', "continues after its padding"),
         (f"data:image/bmp;base64,{base64.b64encode(LARGE[:49151]).decode()}{DATA}", "continues after its padding"),
     ],
 )
@@ -293,6 +322,32 @@ async def test_an_asset_of_the_service_is_reused_by_its_full_url(form, service, 
     given = {"absolute": address, "path": ASSET["url"], "upper": address.replace("http", "HTTP", 1)}[form]
     await uploads_of(service).upload(given)
     assert service.posts[0].body == {"image_url": address if form != "upper" else given}
+
+
+@pytest.mark.rule("4.3 body image_url", side="sdk")
+async def test_an_asset_is_reused_by_its_url(service, uploads_of):
+    asset = await uploads_of(service).upload(PNG)
+    again = await uploads_of(service).upload(asset)
+    assert service.posts[1].body == {"image_url": asset.url}
+    assert again.uploaded_at == asset.uploaded_at
+    with pytest.raises(InvalidRequestError, match="has no URL"):
+        await uploads_of(service).upload(ReferenceAsset(id="a", image_id="a"))
+    with pytest.raises(InvalidRequestError, match="image_urls"):
+        await uploads_of(service).upload(ReferenceAsset(id="a", image_id="a", url="https://cdn.test/a.png"))
+    assert len(service.posts) == 2
+
+
+@pytest.mark.rule("2.3 note retention", side="sdk")
+async def test_an_asset_knows_until_when_it_is_stored(service, uploads_of, clock):
+    now = clock.wall()
+    asset = await uploads_of(service).upload(PNG)
+    assert (asset.uploaded_at, asset.expires_at) == (now, now + timedelta(hours=72))
+    service.answers[:] = [(200, ASSET), (200, {**ASSET, "id": "asset-2"})]
+    by_url = await uploads_of(service).upload(asset.url)
+    assert (by_url.uploaded_at, by_url.expires_at) == (None, None)
+    copy = await uploads_of(service).upload(asset)
+    assert copy.uploaded_at is None
+    assert by_url == asset
 
 
 @pytest.mark.rule("4.3 note external", "7 error 400 UNSUPPORTED_REFERENCE_URL", side="sdk")
@@ -346,10 +401,43 @@ async def test_a_transient_failure_is_retried_with_the_same_bytes(service, uploa
     assert service.posts[0].body == service.posts[2].body
 
 
-async def test_a_response_without_an_id_is_an_error(service, uploads_of):
-    service.answers[:] = [(200, {"ok": True})] * 100
+@pytest.mark.rule("2.3 field id", "2.3 field image_id", side="sdk")
+@pytest.mark.parametrize(
+    ("answer", "ids"),
+    [
+        ({"id": None, "image_id": "y"}, ("y", "y")),
+        ({"id": "", "image_id": "y"}, ("y", "y")),
+        ({"id": ["x"], "image_id": "y"}, ("y", "y")),
+        ({"id": "x", "image_id": None}, ("x", "x")),
+        ({"id": "x"}, ("x", "x")),
+        ({"id": 7}, ("7", "7")),
+        ({"id": "x", "image_id": "y"}, ("x", "y")),
+    ],
+)
+async def test_the_two_names_of_the_id_stand_for_each_other(answer, ids, service, uploads_of):
+    service.answers[:] = [(200, answer)]
+    asset = await uploads_of(service).upload(PNG)
+    assert (asset.id, asset.image_id) == ids
+
+
+@pytest.mark.parametrize("answer", [{"ok": True}, {"id": None}, {"id": " ", "image_id": []}, [], None, "asset-1"])
+async def test_an_upload_that_was_answered_with_a_2xx_is_not_repeated(answer, service, uploads_of, clock):
+    service.answers[:] = [(201, answer)]
     with pytest.raises(UnexpectedResponseError):
         await uploads_of(service).upload(PNG)
+    assert (len(service.posts), clock.now()) == (1, 0)
+
+
+async def test_an_upload_whose_2xx_is_cut_short_is_not_repeated(uploads_of):
+    async def behave(connection: Connection) -> None:
+        await connection.request()
+        await connection.answer(b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n" + b'{"id": "asset-1"')
+
+    async with raw_service(behave) as raw:
+        with pytest.raises(BodyError) as caught:
+            await uploads_of(raw).upload(PNG)
+    assert caught.value.status == 200
+    assert len(raw.connections) == 1
 
 
 # -- the loop --------------------------------------------------------------------------------------------------------

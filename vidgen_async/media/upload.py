@@ -10,8 +10,9 @@ from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
+from urllib.parse import unquote, unquote_to_bytes
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 from yarl import URL
 
 from vidgen_async.clock import Clock, hold_of
@@ -37,7 +38,9 @@ _BASE64_SIGNATURE_LENGTH = 64
 
 #: Names like this are more likely to be data than files, and are not shown.
 _LIKE_DATA = re.compile(r"[\w+/=~\s-]{64,}", re.ASCII)
-_DATA_URI = re.compile(r"data:(?:[\w.+-]+/[\w.+-]+)?(?:;[\w.+-]+=[\w.+-]+)*;base64,", re.IGNORECASE)
+#: The end of the header of a data URI. Its parameters may hold anything, a comma in quotes too.
+_BASE64_MARK = re.compile(r";\s*base64\s*,", re.IGNORECASE)
+_LONGEST_DATA_URI_HEADER = 1000
 _WEB = re.compile(r"\s*https?:", re.IGNORECASE)
 
 
@@ -47,42 +50,56 @@ class Uploads:
     def __init__(self, reads: Reads, endpoints: Endpoints, clock: Clock) -> None:
         self._reads = reads
         self._endpoints = endpoints
+        self._clock = clock
         self._hold = hold_of(clock)
 
-    async def upload(self, image: str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO) -> ReferenceAsset:
+    async def upload(
+        self, image: str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO | ReferenceAsset
+    ) -> ReferenceAsset:
         """Upload an image, or reuse an asset of the service. The service stores it for 72 hours.
 
-        Transient failures are retried: a second asset costs nothing. Cancelling the call stops it.
+        Transient failures are retried: a second asset costs nothing. What was answered with a 2xx is not sent again.
+        Cancelling the call stops it.
 
         Args:
             image: A path; the bytes of the image; a binary file, which is read from its current position and not
-                closed; a data URI; the image in Base64, if no file has that name; or the URL of an asset of the
-                service (``ReferenceAsset.url``). The type is determined from the bytes.
+                closed; a data URI; the image in Base64 (padded or not, also URL-safe), if no file has that name; an
+                asset of the service, or its URL. The type is determined from the bytes, and the service receives one
+                form: a data URI with that type.
 
         Raises:
             InvalidRequestError: The image is missing, empty or not an image, or the URL is of another origin. Nothing
                 was sent.
         """
-        body = self._asset_body(image) if isinstance(image, str) else None
-        if isinstance(image, bytearray | memoryview):
-            image = bytes(image)  # a copy, because the caller may change it meanwhile
-        if body is None:
+        asset = image if isinstance(image, ReferenceAsset) else None
+        url = _url_of(asset) if asset is not None else self._own_url(image) if isinstance(image, str) else None
+        if url is not None:
+            body: Body = BytesBody(json.dumps({"image_url": self._checked_url(url)}).encode())
+        else:
+            # A copy of what the caller may change meanwhile.
+            source = bytes(image) if isinstance(image, bytearray | memoryview) else image
             with self._hold():
-                body = await asyncio.to_thread(_image_body, image)
-        request = self._endpoints.create_file(body)
-        return await self._reads.retry(request, partial(read_asset, absolute=self._endpoints.absolute))
+                body = await asyncio.to_thread(_image_body, source)
+        uploaded_at = self._clock.wall()
+        read = partial(read_asset, absolute=self._endpoints.absolute)
+        stored = await self._reads.retry(self._endpoints.create_file(body), read)
+        if url is not None:  # the service does not state when it was uploaded
+            is_same = asset is not None and asset.id == stored.id
+            return evolve(stored, uploaded_at=asset.uploaded_at) if asset is not None and is_same else stored
+        return evolve(stored, uploaded_at=uploaded_at)
 
-    def _asset_body(self, text: str) -> Body | None:
-        """Return the body for an asset of the service; None if ``text`` is not a URL."""
+    def _own_url(self, text: str) -> str | None:
+        """Return the absolute URL that ``text`` is; None if it is none."""
         url = self._endpoints.absolute(text.strip()) if text.startswith(_ASSETS_PATH) else text.strip()
-        if not _WEB.match(url):
-            return None
+        return url if _WEB.match(url) else None
+
+    def _checked_url(self, url: str) -> str:
         if not self._is_own(url):
             raise _make_error(
                 f"{excerpt(url)!r} is not an asset of this service ({self._endpoints.origin}): uploads never fetch "
                 "other URLs; pass it in image_urls of a create"
             )
-        return BytesBody(json.dumps({"image_url": url}).encode())
+        return url
 
     def _is_own(self, text: str) -> bool:
         try:
@@ -115,6 +132,8 @@ def _image_body(image: Any) -> Body:
     Raises:
         InvalidRequestError: It is not an image, or cannot be read.
     """
+    if isinstance(image, bytes) and image[:5].lower() == b"data:":
+        image = image.decode("latin-1")
     if isinstance(image, str) and image.lstrip()[:5].lower() == "data:":
         return _data_uri_body(image.strip())
     if isinstance(image, str | os.PathLike):
@@ -129,7 +148,7 @@ def _image_body(image: Any) -> Body:
         return _encode_image(image, "the image")
     if hasattr(image, "read"):
         return _encode_image(*_read_file(image))
-    message = f"an image is a path, bytes, a binary file, a data URI or an asset's URL, not {type(image).__name__}"
+    message = f"an image is a path, bytes, a binary file, a data URI, an asset or its URL, not {type(image).__name__}"
     raise TypeError(message)
 
 
@@ -164,10 +183,11 @@ def _base64_body(image: str | os.PathLike[str]) -> Body | None:
     """Return the body for an image in Base64; None if the text does not begin like one."""
     if not isinstance(image, str):
         return None
-    data = "".join(image.split())
-    head = _decode_base64(data[:_BASE64_SIGNATURE_LENGTH]) if len(data) >= _MIN_BASE64_LENGTH else None
-    mime = image_type(head or b"")
-    return None if mime is None else _encoded_body(f"data:{mime};base64,", data, "the Base64 text")
+    text = "".join(image.split())
+    head = text[:_BASE64_SIGNATURE_LENGTH] if len(text) >= _MIN_BASE64_LENGTH else ""
+    if image_type(_decode_base64(_standard_base64(head)) or b"") is None:
+        return None
+    return _encode_image(_decode_text(text, "the Base64 text"), "the Base64 text")
 
 
 def _read_file(file: Any) -> tuple[bytes, str]:
@@ -178,6 +198,8 @@ def _read_file(file: Any) -> tuple[bytes, str]:
     except (OSError, ValueError) as error:
         raise _make_error(f"{name} cannot be read: {_reason(error)}") from error
     if isinstance(data, bytes | bytearray | memoryview):
+        if not len(data) and (position := _position(file)):
+            raise _make_error(f"{name} is at its end (position {position}): call seek(0) before the upload")
         return bytes(data), name
     close = getattr(data, "close", None)
     if close is not None:
@@ -185,6 +207,13 @@ def _read_file(file: Any) -> tuple[bytes, str]:
     raise _make_error(
         f"reading {name} returns {type(data).__name__}, not bytes: open it in binary mode (and not asynchronously)"
     )
+
+
+def _position(file: Any) -> int:
+    try:
+        return int(file.tell())
+    except (AttributeError, OSError, TypeError, ValueError):
+        return 0
 
 
 def _check_type(head: bytes, name: str) -> str:
@@ -210,39 +239,54 @@ def _encode_image(data: bytes, name: str) -> Body:
 
 
 def _data_uri_body(uri: str) -> Body:
-    """Return the body for a data URI, which is sent unchanged if it contains an image."""
-    start = _DATA_URI.match(uri)
-    if start is None:
-        raise _make_error("the data URI is not Base64: it must begin like data:image/png;base64,")
-    return _encoded_body(start[0], uri[start.end() :], "the data URI")
+    """Return the body for a data URI (RFC 2397): its data is Base64, or else percent-encoded."""
+    mark = _BASE64_MARK.search(uri, 0, _LONGEST_DATA_URI_HEADER)
+    if mark is not None:
+        text = uri[mark.end() :]
+        data = _decode_text(unquote(text) if "%" in text[:_LONGEST_DATA_URI_HEADER] else text, "the data URI")
+    else:
+        _, comma, text = uri.partition(",")
+        if not comma:
+            raise _make_error("the data URI has no comma: it must be like data:image/png;base64,…")
+        data = unquote_to_bytes(text)
+    return _encode_image(data, "the data URI")
 
 
-def _encoded_body(start: str, data: str, name: str) -> Body:
-    head = b""
-    chunks = [b'{"image_b64":"', start.encode()]
-    for at in range(0, len(data), CHUNK):
-        chunk = data[at : at + CHUNK]
-        decoded = _decode_base64(chunk)
+def _decode_text(text: str, name: str) -> bytes:
+    """Decode Base64, standard or URL-safe, with or without white space and padding."""
+    text = _standard_base64("".join(text.split())).rstrip("=")
+    if "=" in text:
+        raise _make_error(f"{name} continues after its padding, at character {text.index('=') + 1} of its data")
+    chunks: list[bytes] = []
+    # In chunks, because a single call would hold the interpreter lock and block the event loop.
+    for at in range(0, len(text), CHUNK):
+        decoded = _decode_base64(text[at : at + CHUNK])
         if decoded is None:
             raise _make_error(f"{name} is not Base64 after character {at} of its data")
-        if chunk.endswith("=") and at + CHUNK < len(data):
-            raise _make_error(f"{name} continues after its padding, at character {at + CHUNK} of its data")
-        head = head or decoded[:SIGNATURE_SIZE]
-        chunks.append(chunk.encode())
-    _check_type(head, name)
-    return _body([*chunks, b'"}'])
+        chunks.append(decoded)
+    return b"".join(chunks)
+
+
+def _standard_base64(text: str) -> str:
+    return text.replace("-", "+").replace("_", "/")
 
 
 def _decode_base64(text: str) -> bytes | None:
-    """Decode Base64; None if it is invalid."""
+    """Decode Base64 without padding; None if it is invalid."""
     try:
-        return base64.b64decode(text, validate=True) if text.isascii() else None
+        return base64.b64decode(text + "=" * (-len(text) % 4), validate=True) if text.isascii() else None
     except ValueError:
         return None
 
 
 def _body(chunks: list[bytes]) -> Body:
     return _ImageBody(tuple(chunks), sum(map(len, chunks)))
+
+
+def _url_of(asset: ReferenceAsset) -> str:
+    if asset.url is None:
+        raise _make_error(f"the asset {excerpt(asset.id)!r} has no URL")
+    return asset.url
 
 
 def _reason(error: Exception) -> str:

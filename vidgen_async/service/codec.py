@@ -117,7 +117,7 @@ for _kind, _hook in _HOOKS.items():
 
 
 #: Fields of values that are not fields of the JSON object.
-_NOT_READ = frozenset({"extra", "request_id"})
+_NOT_READ = frozenset({"extra", "request_id", "uploaded_at"})
 
 
 class _Reader(Generic[T]):
@@ -134,7 +134,7 @@ class _Reader(Generic[T]):
         overrides = {name: override(rename=wire_name) for name, wire_name in names.items()}
         overrides[identity] = override(rename=names[identity], struct_hook=_identifier)
         overrides["extra"] = override(struct_hook=_as_it_came)
-        overrides["request_id"] = override(omit=True)
+        overrides |= {name: override(omit=True) for name in _NOT_READ - {"extra"}}
         make: Any = make_dict_structure_fn  # its signature does not allow for fields by name beside its own options
         self._read: Callable[[Any, Any], T] = make(cls, _converter, _cattrs_detailed_validation=False, **overrides)
         self._fields = {name: _HOOKS.get(kind, _as_it_came) for name, kind in kinds.items()} | {identity: _identifier}
@@ -185,19 +185,29 @@ _REQUEST_IDS = (
 class Answer:
     """One complete answer of the service, with what is needed to turn it into a value or an error.
 
-    ``known`` are values that no message may show: the API key, a prompt, an Idempotency-Key.
+    ``known`` are values that no message may show: the API key, a prompt, an Idempotency-Key. ``sent`` is the body of
+    the request, which the answer may quote.
     """
 
-    __slots__ = ("body", "headers", "known", "op", "status", "url")
+    __slots__ = ("body", "headers", "known", "op", "sent", "status", "url")
 
     def __init__(
-        self, op: str, status: int, headers: Headers, body: bytes, *, url: URL, known: Iterable[str] = ()
+        self,
+        op: str,
+        status: int,
+        headers: Headers,
+        body: bytes,
+        *,
+        url: URL,
+        known: Iterable[str] = (),
+        sent: bytes = b"",
     ) -> None:
         self.op: str = op
         self.status: int = status
         self.headers: Headers = headers
         self.body: bytes = body
         self.url: URL = url
+        self.sent: bytes = sent
         self.known: KnownValues = as_known_values(known)
 
     def json(self) -> Any:
@@ -251,16 +261,11 @@ def read_account(answer: Answer) -> Account:
 def read_asset(answer: Answer, absolute: Callable[[str], str]) -> ReferenceAsset:
     """POST /files (4.3). ``image_id`` and ``id`` stand for each other; ``absolute`` puts the host before a path."""
     data = answer.object()
-    given = dict(data)
-    given.setdefault("id", data.get("image_id"))
-    given.setdefault("image_id", data.get("id"))
-    try:
-        asset = _read_asset(given)
-    except KeyError as error:
-        raise answer.unexpected("has neither id nor image_id") from error
-    except TypeError:
-        # Field by field, image_id was unreadable: the two have the same meaning (2.3).
-        asset = _read_asset({**given, "image_id": _identifier(given["id"])})
+    ids = {name: text for name in ("id", "image_id") if (text := _id_or_none(data.get(name))) is not None}
+    if not ids:
+        raise answer.unexpected("has neither id nor image_id")
+    first = next(iter(ids.values()))
+    asset = _read_asset({**data, "id": first, "image_id": first, **ids})
     return attrs.evolve(asset, url=None if asset.url is None else absolute(asset.url))
 
 
@@ -274,6 +279,8 @@ def read_task(answer: Answer, task_id: str, terminal_states: Mapping[str, str] =
         changes["request_id"] = request_id
     if task.status is not None and (end := terminal_states.get(task.status)) is not None:
         changes |= {"status": end, "extra": {**task.extra, "status": task.status}}
+    if task.extra and task.failure_reason is None and (reason := task.extra.get("failure_reason")):
+        changes["failure_reason"] = json.dumps(reason, ensure_ascii=False)  # it is no string, as 2.5 says
     return attrs.evolve(task, **changes) if changes else task
 
 

@@ -9,14 +9,20 @@ from typing import TypeVar
 from attrs import evolve
 
 from vidgen_async.clock import Clock, backoff
-from vidgen_async.errors import BodyError, ConnectionLostError, ServiceError, TransportClosedError, TransportError
+from vidgen_async.errors import (
+    BodyError,
+    ConnectionLostError,
+    ServiceError,
+    TransportClosedError,
+    TransportError,
+)
 from vidgen_async.events import Event, report
 from vidgen_async.redaction.known_values import KnownValues
 from vidgen_async.service.codec import Answer
 from vidgen_async.service.error_responses import service_error
 from vidgen_async.service.status_rules import rule_for
 from vidgen_async.transports.base import Response, Transport
-from vidgen_async.types.http import LONG_ANSWER, LONGEST_ANSWER, Phase, Request
+from vidgen_async.types.http import LONG_ANSWER, LONGEST_ANSWER, BytesBody, Phase, Request
 
 logger = logging.getLogger(__name__)
 
@@ -81,18 +87,25 @@ class Reads:
 
     async def success(self, request: Request, response: Response) -> Answer:
         """The complete answer if it is a 2xx; otherwise its ServiceError is raised."""
-        body = await _read(request, response)
+        try:
+            body = await _read(request, response)
+        except BodyError as error:
+            error.status = response.status
+            raise
         if len(body) > LONG_ANSWER:
             await self._clock.sleep(0)  # to parse it is long enough for one turn of the event loop
-        answer = Answer(request.op, response.status, response.headers, body, url=request.url, known=self._known)
+        sent = request.body.data if isinstance(request.body, BytesBody) else b""
+        answer = Answer(
+            request.op, response.status, response.headers, body, url=request.url, known=self._known, sent=sent
+        )
         if not 200 <= response.status < 300:
             raise service_error(answer, origin=self._origin, wall=self._clock.wall())
         return answer
 
     async def retry(self, request: Request, read: Callable[[Answer], T], *, retry_for: float | None = None) -> T:
         """Like :meth:`once`, retried while the failure is transient: network faults, 408, 425, 429, 5xx, and answers
-        that cannot be read. After ``retry_for`` seconds (default: the client's) the last failure is raised. Cancelling
-        stops at once."""
+        that cannot be read; but an upload that was answered with a 2xx is not repeated. After ``retry_for`` seconds
+        (default: the client's) the last failure is raised. Cancelling stops at once."""
         retry_for = self._retry_for if retry_for is None else retry_for
         give_up_at = self._clock.now() + retry_for
         attempts = 0
@@ -101,7 +114,7 @@ class Reads:
             try:
                 return await self.once(request, read)
             except (TransportError, ServiceError) as error:
-                pause = retry_delay(error, attempts, self._rng())
+                pause = None if _is_done(request, error) else retry_delay(error, attempts, self._rng())
                 if pause is None or self._clock.now() + pause > give_up_at:
                     raise
                 level = logging.WARNING if attempts == 1 else logging.INFO
@@ -116,6 +129,12 @@ class Reads:
                     request_id=getattr(error, "request_id", None),
                 )
             await self._clock.sleep(pause)
+
+
+def _is_done(request: Request, error: TransportError | ServiceError) -> bool:
+    """Whether an upload was answered with a 2xx, so that the asset is stored although the answer cannot be used."""
+    status = error.status if isinstance(error, ServiceError | BodyError) else None
+    return request.method == "POST" and status is not None and 200 <= status < 300
 
 
 def retry_delay(error: TransportError | ServiceError, failures: int, jitter: float) -> float | None:

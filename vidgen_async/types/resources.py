@@ -4,9 +4,9 @@
 cannot be converted to the type of their field.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import islice
 from math import isfinite
 from pathlib import PurePath
@@ -154,6 +154,10 @@ def _numbers_in(value: object, path: str) -> Iterator[tuple[str, float]]:
             yield from _numbers_in(inner, f"{path}.{name}" if path else str(name))
 
 
+#: For how long the service stores an ordinary asset (2.3, section 8).
+ASSET_RETENTION = timedelta(hours=72)
+
+
 @frozen(kw_only=True)
 class ReferenceAsset:
     """An uploaded image (2.3). The service stores ordinary assets for 72 hours (section 8)."""
@@ -165,7 +169,14 @@ class ReferenceAsset:
     """The absolute URL; its query, including the token, is exactly as the service sent it."""
     mime: str | None = None
     name: str | None = None
+    uploaded_at: datetime | None = field(default=None, eq=False)
+    """When this client uploaded it. None for an asset that was reused by its URL: the service does not state it."""
     extra: Extra = _extra()
+
+    @property
+    def expires_at(self) -> datetime | None:
+        """Until when the service stores it (2.3); None if it is unknown when it was uploaded."""
+        return None if self.uploaded_at is None else self.uploaded_at + ASSET_RETENTION
 
 
 class VideoFields(TypedDict, total=False):
@@ -180,9 +191,9 @@ class VideoFields(TypedDict, total=False):
     resolution: str | None
     mode: str | None
     attachments: Sequence[Mapping[str, Any]] | None
-    reference_images: Sequence[Mapping[str, Any]] | None
-    image_urls: Sequence[str] | None
-    image_ids: Sequence[str] | None
+    reference_images: Sequence[Mapping[str, Any] | ReferenceAsset] | None
+    image_urls: Sequence[str | ReferenceAsset] | None
+    image_ids: Sequence[str | ReferenceAsset] | None
     reference_videos: Sequence[Mapping[str, Any]] | None
     video_urls: Sequence[str] | None
     reference_audios: Sequence[Mapping[str, Any]] | None
@@ -196,6 +207,27 @@ def _tuple(value: Any) -> Any:
     return tuple(value) if is_list else value
 
 
+def _whole(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _image_ids(value: Any) -> Any:
+    return _replace_assets(_tuple(value), lambda asset: asset.image_id)
+
+
+def _image_urls(value: Any) -> Any:
+    return _replace_assets(_tuple(value), lambda asset: asset.url)
+
+
+def _images(value: Any) -> Any:
+    return _replace_assets(_tuple(value), lambda asset: {"url": asset.url})
+
+
+def _replace_assets(items: Any, replace: Callable[[ReferenceAsset], Any]) -> Any:
+    is_needed = isinstance(items, tuple) and any(isinstance(item, ReferenceAsset) for item in items)
+    return tuple(replace(item) if isinstance(item, ReferenceAsset) else item for item in items) if is_needed else items
+
+
 def _show_count(items: object) -> str:
     return f"<{len(items)}>" if isinstance(items, tuple) else _show_kind(items)
 
@@ -206,18 +238,18 @@ class VideoRequest:
 
     model: str
     prompt: str = field(repr=lambda prompt: f"<{len(prompt)} characters>" if isinstance(prompt, str) else "<…>")
-    duration: int | None = None
+    duration: int | None = field(default=None, converter=_whole)
     """Seconds; ``seconds`` is its alias."""
-    seconds: int | None = None
+    seconds: int | None = field(default=None, converter=_whole)
     aspect_ratio: str | None = None
     """The alias of ``ratio``."""
     ratio: str | None = None
     resolution: str | None = None
     mode: str | None = None
     attachments: Sequence[Mapping[str, Any]] | None = field(default=None, converter=_tuple, repr=_show_count)
-    reference_images: Sequence[Mapping[str, Any]] | None = field(default=None, converter=_tuple, repr=_show_count)
-    image_urls: Sequence[str] | None = field(default=None, converter=_tuple, repr=_show_count)
-    image_ids: Sequence[str] | None = field(default=None, converter=_tuple)
+    reference_images: Sequence[Mapping[str, Any]] | None = field(default=None, converter=_images, repr=_show_count)
+    image_urls: Sequence[str] | None = field(default=None, converter=_image_urls, repr=_show_count)
+    image_ids: Sequence[str] | None = field(default=None, converter=_image_ids)
     reference_videos: Sequence[Mapping[str, Any]] | None = field(default=None, converter=_tuple, repr=_show_count)
     video_urls: Sequence[str] | None = field(default=None, converter=_tuple, repr=_show_count)
     reference_audios: Sequence[Mapping[str, Any]] | None = field(default=None, converter=_tuple, repr=_show_count)
