@@ -277,14 +277,89 @@ def test_every_row_of_section_7_has_its_error(status, kind):
         ("INVALID_REFERENCE_IMAGE", errors.InvalidReferenceImageError),
         ("REFERENCE_ASSET_EXPIRED", errors.ReferenceAssetExpiredError),
         ("UNSUPPORTED_REFERENCE_URL", errors.UnsupportedReferenceURLError),
-        ("ANOTHER", errors.BadRequestError),
     ],
 )
-@pytest.mark.parametrize("shape", [lambda code: {"error": {"code": code}}, lambda code: {"code": code, "message": "m"}])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        lambda code: {"error": {"code": code}},
+        lambda code: {"code": code, "message": "m"},
+        lambda code: {"error": code},
+        lambda code: {"error": "bad", "code": 400, "error_code": code},
+        lambda code: {"errors": [{"code": code, "detail": "m"}]},
+        lambda code: {"errorCode": code},
+        lambda code: {"error": {"type": "invalid_request", "reason": code}},
+        lambda code: {"detail": {"status": "error", "code": code}},
+        lambda code: {"message": f"{code}: upload the file again"},
+        lambda code: {"code": "validation_failed", "data": {"inner": [f"[{code}]"]}},
+        lambda code: {code: ["m"]},
+        lambda code: [code],
+        lambda code: code,
+        lambda code: f"{code}\n".encode(),
+        lambda code: f"<html><body>Bad request: {code}.</body></html>".encode(),
+        lambda code: f'cut short {{"code":"{code}"'.encode(),
+    ],
+)
 def test_the_four_codes_of_a_400_have_their_errors(code, kind, shape):
     error = service_error(answer(shape(code), 400), origin=ORIGIN, wall=datetime.now(UTC))
     assert type(error) is kind
     assert error.code == code
+
+
+@pytest.mark.parametrize("status", [401, 404, 409, 422, 500, 503])
+def test_the_four_codes_mean_nothing_with_another_status(status):
+    error = service_error(answer({"why": "EMPTY_REFERENCE_ASSET"}, status), origin=ORIGIN, wall=datetime.now(UTC))
+    assert not isinstance(error, errors.BadRequestError)
+    assert error.code is None
+
+
+@pytest.mark.parametrize(
+    "word", ["MY_EMPTY_REFERENCE_ASSET", "EMPTY_REFERENCE_ASSETS", "EMPTY_REFERENCE_ASSET_2", "ANOTHER"]
+)
+def test_another_word_is_none_of_the_four_codes(word):
+    error = service_error(answer({"message": word}, 400), origin=ORIGIN, wall=datetime.now(UTC))
+    assert type(error) is errors.BadRequestError
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ({"message": "bad prompt: Title: EMPTY_REFERENCE_ASSET \u00fc"}, None),
+        ({"message": "no", "request": {"prompt": "Title: EMPTY_REFERENCE_ASSET \u00fc"}}, None),
+        (b"bad prompt: Title: EMPTY_REFERENCE_ASSET \xc3\xbc", None),
+        ({"message": "no", "got": ["https://pics.net/INVALID_REFERENCE_IMAGE.png"]}, None),
+        ({"why": "REFERENCE_ASSET_EXPIRED", "got": "Title: EMPTY_REFERENCE_ASSET \u00fc"}, "REFERENCE_ASSET_EXPIRED"),
+        ({"got": "Title: EMPTY_REFERENCE_ASSET \u00fc", "why": "EMPTY_REFERENCE_ASSET: m"}, "EMPTY_REFERENCE_ASSET"),
+        ({"code": "EMPTY_REFERENCE_ASSET", "message": "m"}, "EMPTY_REFERENCE_ASSET"),
+    ],
+)
+def test_a_code_in_text_that_the_request_sent_is_not_the_services(body, code):
+    sent = {
+        "prompt": "Title: EMPTY_REFERENCE_ASSET \u00fc",
+        "image_urls": ["https://pics.net/INVALID_REFERENCE_IMAGE.png"],
+    }
+    raw = answer(body, 400)
+    raw.sent = json.dumps(sent).encode()
+    assert service_error(raw, origin=ORIGIN, wall=datetime.now(UTC)).code == code
+
+
+@pytest.mark.rule("2.5 field failure_reason", "7 rule 1", side="sdk")
+@pytest.mark.parametrize(
+    ("reason", "text"),
+    [
+        ({"code": "E1", "message": "face détecté"}, '{"code": "E1", "message": "face détecté"}'),
+        (["a", "b"], '["a", "b"]'),
+        (17, "17"),
+        ("as text", "as text"),
+        (None, None),
+        ({}, None),
+        ([], None),
+    ],
+)
+def test_a_failure_reason_that_is_no_string_is_text_and_kept_as_it_came(reason, text):
+    task = read_task(answer({"id": "t", "status": "failed", "failure_reason": reason}), "t")
+    assert task.failure_reason == text
+    assert task.extra == ({} if isinstance(reason, str | None) else {"failure_reason": reason})
 
 
 @pytest.mark.rule("7 rule 3", side="sdk")

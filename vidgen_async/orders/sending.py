@@ -557,7 +557,9 @@ class Sender:
                 return evidence_without_answer(delivery, send.failure, limit=self._limit, at=now, known=known)
         body = bytes(send.body)
         body = decode_body(body, send.headers) if send.is_complete else body
-        answer = Answer(send.request.op, send.status, send.headers, body, url=send.request.url, known=known)
+        answer = Answer(
+            send.request.op, send.status, send.headers, body, url=send.request.url, known=known, sent=order.body
+        )
         await self._turn(send)
         self.has_answer |= is_json_object(body)
         await self._turn(send)

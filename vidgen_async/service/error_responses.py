@@ -3,7 +3,7 @@ common shapes of error bodies, since the description shows none."""
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from typing import Any
@@ -21,6 +21,8 @@ from vidgen_async.types.orders import Attempt, AttemptOutcome, Evidence
 
 #: How many bytes of an HTML page are searched for readable text.
 _LONGEST_PAGE = 1 << 16
+#: The codes of section 7 as words.
+_CODE = re.compile(rf"(?<![A-Za-z0-9_])(?:{'|'.join(sorted(REFERENCE_CODES))})(?![A-Za-z0-9_])".encode())
 _MARKUP = re.compile(r"<[^>]*>?|>")
 
 #: Who refused with a 401, and advice (5.7).
@@ -33,7 +35,8 @@ _REFUSED_BY = {
 
 def service_error(answer: Answer, *, origin: str, wall: datetime) -> ServiceError:
     """The error that an answer stands for (section 7). ``origin`` is the service's own; ``wall`` dates Retry-After."""
-    code, words = _code_and_words(answer)
+    code, text = _code_and_text(answer)
+    words = excerpt(text, answer.known)
     rule = rule_for(answer.status, code)
     kind, meaning = rule.error, rule.meaning
     facts: dict[str, Any] = {
@@ -81,31 +84,55 @@ def refuser(url: URL, origin: str) -> str:
     return "service key" if str(url.origin()) == origin else "upstream"
 
 
-def _code_and_words(answer: Answer) -> tuple[str | None, str]:
-    code, text = _code_and_text(answer)
-    return code, excerpt(text, answer.known)
-
-
 def _code_and_text(answer: Answer) -> tuple[str | None, str | bytes]:
     """Code and message from the common shapes of error bodies; the description shows none. The message may hold
     secrets."""
     try:
         data = json.loads(answer.body)
     except (ValueError, RecursionError):
-        return None, _without_markup(answer.body)
-    if isinstance(data, dict) and isinstance(data.get("error"), dict):
-        data = data["error"]
+        return _reference_code(answer, None), _without_markup(answer.body)
+    inner = data["error"] if isinstance(data, dict) and isinstance(data.get("error"), dict) else data
+    code, text = _named_code_and_text(inner, answer)
+    if answer.status == 400 and code not in REFERENCE_CODES and (found := _reference_code(answer, data)):
+        return found, "" if text == found else text
+    return code, text
+
+
+def _named_code_and_text(data: Any, answer: Answer) -> tuple[str | None, str | bytes]:
     if not isinstance(data, dict):
         return None, data if isinstance(data, str) else answer.body
     code = _code(data, answer.known)
     for name in ("message", "detail", "error", "msg", "title"):
         value = data.get(name)
         if value:
-            text = value if isinstance(value, str) else _beginning_as_json(value)
-            if code is None and name == "error" and text in REFERENCE_CODES:
-                return text, ""
-            return code, text
+            return code, value if isinstance(value, str) else _beginning_as_json(value)
     return code, "" if code else answer.body
+
+
+def _reference_code(answer: Answer, data: Any) -> str | None:
+    """The first of the codes of section 7 that is a word of a 400's body, wherever it stands; but not where the answer
+    quotes the request."""
+    if answer.status != 400 or (found := _CODE.search(answer.body)) is None:
+        return None
+    if _CODE.search(answer.sent) is None:
+        return found[0].decode()
+    quotes = "|".join(re.escape(text) for text in _texts_of(json.loads(answer.sent)) if _CODE.search(text.encode()))
+    texts = [answer.body.decode("utf-8", "replace")] if data is None else _texts_of(data)
+    own = (re.sub(quotes, " ", text).encode("utf-8", "replace") for text in texts)
+    return next((found[0].decode() for text in own if (found := _CODE.search(text)) is not None), None)
+
+
+def _texts_of(data: Any) -> Iterator[str]:
+    """Every string of a JSON document, also the names of fields."""
+    if isinstance(data, str):
+        yield data
+    elif isinstance(data, dict):
+        for name, value in data.items():
+            yield name
+            yield from _texts_of(value)
+    elif isinstance(data, list):
+        for item in data:
+            yield from _texts_of(item)
 
 
 def _beginning_as_json(value: Any) -> str:
