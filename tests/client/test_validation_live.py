@@ -23,7 +23,7 @@ async def test_all_problems_come_at_once_and_nothing_is_sent(client, service):
     with pytest.raises(InvalidRequestError) as caught:
         await client.videos.create(
             model="vendorh3",
-            prompt=" ",
+            prompt="",
             duration=30,
             ratio="2:1",
             resolution="2K",

@@ -7,7 +7,7 @@ from yarl import URL
 
 from vidgen_async.errors import InvalidRequestError
 from vidgen_async.service.validation import make_request, problems_of, refuse
-from vidgen_async.types.resources import VideoRequest
+from vidgen_async.types.resources import ReferenceAsset, VideoRequest
 
 SERVICE = URL("https://service.net/openapi/v1")
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -30,6 +30,10 @@ def found(**fields) -> tuple[str, ...]:
         {"ratio": "9:16", "aspect_ratio": "9:16"},
         {"image_urls": ["https://pics.net/a.png"]},
         {"reference_images": [{"url": "https://pics.net/a.png", "role": "first"}]},
+        {"prompt": " "},
+        {"prompt": "\n"},
+        {"mode": ""},
+        {"duration": 8.0},
         {"image_ids": ("img-1",), "attachments": [{"any": 1}], "mode": "fast", "extra": {"seed": 7}},
     ],
 )
@@ -43,7 +47,7 @@ def test_a_good_request_has_no_problems(fields):
     [
         ({"model": ""}, "model"),
         ({"model": 3}, "model"),
-        ({"prompt": " \n"}, "prompt"),
+        ({"prompt": ""}, "prompt"),
         ({"prompt": None}, "prompt"),
         ({"duration": 0}, "duration"),
         ({"duration": "8"}, "duration"),
@@ -75,6 +79,31 @@ def test_a_problem_names_its_field(fields, named):
     problems = found(**fields)
     assert len(problems) == 1
     assert problems[0].startswith(f"{named}:")
+
+
+@pytest.mark.rule("2.3 field image_id", side="sdk")
+def test_assets_stand_for_their_ids_and_urls():
+    asset = ReferenceAsset(id="a-1", image_id="i-1", url="https://pics.net/a.png?token=t")
+    request = VideoRequest(
+        model="m",
+        prompt="p",
+        image_ids=[asset, "i-2"],
+        image_urls=[asset, "https://pics.net/b.png"],
+        reference_images=(asset, {"url": "https://pics.net/c.png"}),
+    )
+    assert request.image_ids == ("i-1", "i-2")
+    assert request.image_urls == (asset.url, "https://pics.net/b.png")
+    assert request.reference_images == ({"url": asset.url}, {"url": "https://pics.net/c.png"})
+    assert problems_of(request) == []
+    assert found(image_ids=asset) == ("image_ids: must be a list, not ReferenceAsset",)
+    assert len(found(image_urls=[ReferenceAsset(id="a", image_id="i")])) == 1
+
+
+@pytest.mark.parametrize(("given", "sent"), [(8.0, 8), (8, 8), (8.5, 8.5), (True, True), ("8", "8"), (None, None)])
+def test_a_whole_number_of_seconds_is_sent_as_an_integer(given, sent):
+    request = VideoRequest(model="m", prompt="p", duration=given, seconds=given)
+    assert (request.duration, request.seconds) == (sent, sent)
+    assert type(request.duration) is type(sent)
 
 
 def test_all_problems_come_at_once():
@@ -117,6 +146,19 @@ class TestReferences:
             "https://pics.net/a.png?token=YOUR_TOKEN",
             "https://pics.net/a.png?token=<token>",
             "https://pics.net/a.png?sig=xxxx&exp=1",
+            "https://pics.net/path/to/your/image.jpg",
+            "https://pics.net/path/to/image.png",
+            "https://pics.net/path/to/your_video.mp4?x=1",
+            "https://pics.net/path/to/my/files/a.png",
+            "https://pics.net/uploads/your-image.jpg",
+            "https://pics.net/your_reference_image.png",
+            "https://domain.com/a.png",
+            "https://www.domain.com/a.png",
+            "https://mydomain.com/a.png",
+            "https://cdn.some-domain.org/a.png",
+            "https://pics.net/api/reference-assets/asset-xxxxxxxx/content/a.png",
+            "https://pics.net/files/xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx.png",
+            "https://pics.net/a.png?id=asset_XXXXXXXX",
         ],
     )
     def test_a_placeholder_is_no_file(self, url):
@@ -168,6 +210,24 @@ class TestReferences:
             ("https://pics.net/page.HTML", "not to an HTML page"),
             ("https://pics.net/a.png?exp=1893455999&sig=hush", "the link expired at 2029-12-31 23:59:59 UTC"),
             ("https://pics.net/a.png?Expires=1893456000&sig=hush", "the link expired at 2030-01-01 00:00:00 UTC"),
+            ("https://pics.net/a.png?exp=1577836800&sig=hush", "the link expired at 2020-01-01 00:00:00 UTC"),
+            ("https://pics.net/a.png?expires=1577836800000&signature=hush", "expired at 2020-01-01 00:00:00 UTC"),
+            (
+                "https://pics.net/a.png?Expires=1577836800&Signature=hush&Key-Pair-Id=K",
+                "expired at 2020-01-01 00:00:00",
+            ),
+            (
+                "https://b.s3.amazonaws.com/a.png?X-Amz-Date=20200101T000000Z&X-Amz-Expires=3600&X-Amz-Signature=hush",
+                "the link expired at 2020-01-01 01:00:00 UTC",
+            ),
+            (
+                "https://storage.googleapis.com/b/a.png?X-Goog-Date=20200101T000000Z&X-Goog-Expires=60&X-Goog-Signature=hush",
+                "the link expired at 2020-01-01 00:01:00 UTC",
+            ),
+            (
+                "https://a.blob.core.windows.net/b/a.png?se=2020-01-01T00%3A00%3A00Z&sp=r&sig=hush",
+                "expired at 2020-01-01",
+            ),
             (" https://pics.net/a.png", "must be a public http or https URL"),
             ("C:\\pictures\\a.png", "must be a public http or https URL"),
             ("/home/ann/a.png", "must be a public http or https URL"),
@@ -193,6 +253,21 @@ class TestReferences:
             "https://pics.net/a%E2%80%A6b.png",
             "https://pics.net/get?key=my-photo.png&id=sample-17&file_id=image_name",
             "https://pics.net/a.png?exp=1000000000",
+            "https://pics.net/path/to/summer/hero.png",
+            "https://pics.net/path/to/imagery-2026.png",
+            "https://pics.net/your-image-of-the-day.jpg",
+            "https://pics.net/images/your-story.png",
+            "https://subdomain.com/a.png",
+            "https://domain.company/a.png",
+            "https://domainfactory.de/a.png",
+            "https://pics.net/xxx/a.png",
+            "https://pics.net/asset-3f9axxxx.png",
+            "https://b.s3.amazonaws.com/a.png?X-Amz-Date=20290101T000000Z&X-Amz-Expires=36000000000000&X-Amz-Signature=s",
+            "https://b.s3.amazonaws.com/a.png?X-Amz-Date=20291231T235900Z&X-Amz-Expires=3600&X-Amz-Signature=s",
+            "https://b.s3.amazonaws.com/a.png?X-Amz-Date=yesterday&X-Amz-Expires=x&X-Amz-Signature=s",
+            "https://a.blob.core.windows.net/b/a.png?se=2031-01-01T00%3A00%3A00Z&sig=s",
+            "https://pics.net/a.png?se=2020-01-01",
+            "https://pics.net/a.png?expires=12&sig=s",
             "https://pics.net/a.png?exp=100000000&sig=s",
             "https://cdn.mytest.io/latest/local/x.webp",
         ],
@@ -202,11 +277,30 @@ class TestReferences:
 
     @pytest.mark.rule("2.4 rule 2", side="sdk")
     @pytest.mark.parametrize(
-        "value", ["<image_id>", "your_image_id", "xxxx", "...", "asset_id", "example-id", "IMAGE-ID"]
+        "value",
+        [
+            "<image_id>",
+            "your_image_id",
+            "xxxx",
+            "...",
+            "asset_id",
+            "example-id",
+            "IMAGE-ID",
+            "asset-xxxxxxxx",
+            "img_XXXX",
+            "ref-img-xxx",
+            "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx",
+        ],
     )
     def test_an_illustrative_id_is_no_upload(self, value):
         (problem,) = found(image_ids=[value])
         assert problem == f"image_ids[0]: a placeholder, not the image_id of an upload: {value!r}"
+
+    @pytest.mark.parametrize(
+        "value", ["asset-7f3axxxx", "xx", "asset-xx", "img-1", "taxxxi", "0197f3c2-xxxx-4a3b", "asset-000000000001"]
+    )
+    def test_an_id_that_may_be_real_is_let_through(self, value):
+        assert found(image_ids=[value]) == ()
 
     def test_a_long_value_is_shortened(self):
         (problem,) = found(ratio="9" * 1000)

@@ -5,7 +5,9 @@ private network may reach more: hosts are then let through.
 """
 
 import re
-from datetime import UTC, datetime
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 
 from yarl import URL
@@ -17,7 +19,7 @@ UPLOAD = "upload a local image with files.upload"
 #: Nobody's hosts: reserved for examples and for names that are meant to lead nowhere.
 _EXAMPLE_HOST = re.compile(
     r"(?:^|\.)(?:example(?:\.(?:com|org|net|edu))?|invalid|placeholder\.(?:com|co)|placehold\.(?:co|it)|"
-    r"your[-_]?(?:host|domain|site|server|bucket|cdn)(?:\.\w+)*)$",
+    r"(?:(?:my|some)[-_]?)?domain\.(?:com|org|net|tld)|your[-_]?(?:host|domain|site|server|bucket|cdn)(?:\.\w+)*)$",
     re.IGNORECASE,
 )
 #: Names that only a machine or a private network knows.
@@ -29,17 +31,28 @@ _PRIVATE_HOST = re.compile(
 _NUMBER = re.compile(r"\d+|0x[\da-f]*", re.IGNORECASE)
 #: What was to be filled in. A GUID in braces has digits and is none.
 _BLANK = r"<[^<>]*>|\{[a-z_ -]*\}|\[[a-z_ -]*\]|\.{3,}|…|x{3,}|\*{3,}|todo|tbd|changeme|replace[-_ ]?me|placeholder"
-_NO_SECRET = re.compile(rf"{_BLANK}|your[-_ ].*|token|signature|sig|string|secret", re.IGNORECASE)
+#: An id whose characters were replaced: ``asset-xxxxxxxx``, ``xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx``.
+_MASKED = r"(?:[a-z]{2,12}[-_])*x{3,}(?:[-_]x+)*"
+_MASKED_ID = r"(?<=[/=])(?:(?:[a-z]{2,12}[-_])+x{4,}|x{8,})(?:[-_]x+)*(?=[/?&#.]|$)"
+_NO_SECRET = re.compile(rf"{_BLANK}|{_MASKED}|your[-_ ].*|token|signature|sig|string|secret", re.IGNORECASE)
 _NO_ID = re.compile(
-    rf"{_BLANK}|(?:your|my)[-_ ].*|"
+    rf"{_BLANK}|{_MASKED}|(?:your|my)[-_ ].*|"
     r"(?:(?:example|dummy|sample)[-_ ])?(?:asset|image|img|file|reference)[-_]?(?:id|name)s?|"
     r"(?:example|dummy|sample)(?:[-_ ](?:id|asset|image))?|id|string|foo|bar",
     re.IGNORECASE,
 )
+#: Parameters that hold the end of a link.
+_EXPIRY_NAMES = {"exp", "expires", "expire", "expiry", "expires_at", "expiresat", "expiration"}
 #: Parameters that give access: in an illustration they hold no real value.
 _ACCESS = re.compile(r"(?:.*[-_.])?(?:token|sig|signature)", re.IGNORECASE)
+_FILE = r"(?:(?:reference|source|input|hero)[-_ ]?)?(?:image|img|picture|photo|file|video|audio|clip|asset)[-_ ]?\d?"
 #: Parts of a path that were to be filled in.
-_UNFILLED = re.compile(r"<[a-z_ -]*>|\{[a-z_ -]*\}|%3C[a-z_ -]*%3E|%7B[a-z_ -]*%7D", re.IGNORECASE)
+_UNFILLED = re.compile(
+    r"<[a-z_ -]*>|\{[a-z_ -]*\}|%3C[a-z_ -]*%3E|%7B[a-z_ -]*%7D|"
+    rf"/path/to/(?:(?:your|my|the|some)[-_/ ]?)?{_FILE}(?:\.\w+)?(?=[?#]|$)|/path/to/(?:your|my)/|"
+    rf"/your[-_ ]?{_FILE}(?:\.\w+)?(?=[?#]|$)|{_MASKED_ID}",
+    re.IGNORECASE,
+)
 
 
 def is_placeholder(text: str) -> bool:
@@ -86,14 +99,26 @@ def _problem_of_host(host: str, service: URL | None) -> str | None:
 
 
 def _problem_of_age(url: URL, now: datetime | None) -> str | None:
-    """For the usual way to say it: a signature, and seconds since 1970 in ``exp`` or ``expires``."""
+    """For links that are signed and state until when, in one of the usual ways."""
     is_signed = any(map(_ACCESS.fullmatch, url.query))
-    for name, text in url.query.items():
-        if now is not None and is_signed and name.lower() in ("exp", "expires") and re.fullmatch(r"\d{10}", text):
-            expired_at = datetime.fromtimestamp(int(text), UTC)
-            if expired_at <= now:
-                return f"the link expired at {expired_at:%Y-%m-%d %H:%M:%S} UTC"
-    return None
+    if now is None or not is_signed:
+        return None
+    expired_at = min((end for end in _expiries(url) if end <= now), default=None)
+    return None if expired_at is None else f"the link expired at {expired_at:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _expiries(url: URL) -> Iterator[datetime]:
+    """The moments at which a link says that it expires."""
+    query = {name.lower(): value for name, value in url.query.items()}
+    for name in _EXPIRY_NAMES & query.keys():  # seconds or milliseconds since 1970
+        if re.fullmatch(r"\d{10}|\d{13}", query[name]):
+            yield datetime.fromtimestamp(int(query[name][:10]), UTC)
+    with suppress(KeyError, ValueError):  # Azure
+        yield datetime.fromisoformat(query["se"]).replace(tzinfo=UTC)
+    for prefix in ("x-amz-", "x-goog-", "x-oss-", "x-tos-"):
+        with suppress(KeyError, ValueError, OverflowError):
+            began_at = datetime.strptime(query[f"{prefix}date"], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+            yield began_at + timedelta(seconds=int(query[f"{prefix}expires"]))
 
 
 def is_public(host: str) -> bool:

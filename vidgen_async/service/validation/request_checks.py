@@ -85,12 +85,12 @@ def _check_texts(request: VideoRequest) -> Iterator[str]:
         value = getattr(request, name)
         if not isinstance(value, str):
             yield f"{name}: must be a string, not {type(value).__name__}"
-        elif not value.strip():
+        elif not value or (name == "model" and not value.strip()):
             yield f"{name}: must not be empty"
-    for name in ("resolution", "mode"):
-        value = getattr(request, name)
-        if value is not None and (not isinstance(value, str) or not value.strip()):
-            yield f"{name}: must be a non-empty string: {show_value(value)}"
+    if request.resolution is not None and (not isinstance(request.resolution, str) or not request.resolution):
+        yield f"resolution: must be a non-empty string: {show_value(request.resolution)}"
+    if request.mode is not None and not isinstance(request.mode, str):
+        yield f"mode: must be a string: {show_value(request.mode)}"
 
 
 def _check_duration(request: VideoRequest) -> Iterator[str]:
