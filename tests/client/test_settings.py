@@ -1,5 +1,7 @@
 """The key and the base URL are judged when the client is made."""
 
+import traceback
+
 import pytest
 from yarl import URL
 
@@ -25,12 +27,78 @@ def test_harmless_wrapping_of_a_key_is_trimmed(given):
         ("abc-secreté", "not ASCII"),
         ("sk-secret…", "not ASCII"),
         ("two secret-keys", "white space inside"),
+        ('"sk-secret"', "quotes around it"),
+        ("'sk-secret'", "quotes around it"),
+        ("`sk-secret`", "quotes around it"),
+        ('Bearer "sk-secret"', "quotes around it"),
+        ('"sk-secret', "quotes around it"),
+        ("sk-secret...", "shortened"),
+        ("sk-secret..last", "shortened"),
+        ("sk-secret****", "shortened"),
+        ("sk-***secret", "shortened"),
+        ("sk-xxxx", "shortened"),
+        ("sk-xxxxxxxxxxxxxxxx", "shortened"),
+        *(
+            (given, "placeholder")
+            for given in (
+                "YOUR_API_KEY",
+                "your-api-key",
+                "YOUR_KEY",
+                "<API_KEY>",
+                "<your secret>".replace(" ", "-"),
+                "sk-your-key-here",
+                "my-api-key",
+                "api_key",
+                "API-KEY",
+                "VIDGEN_API_KEY",
+                "$VIDGEN_API_KEY",
+                "${VIDGEN_API_KEY}",
+                "{{api_key}}",
+                "%VIDGEN_API_KEY%",
+                "insert-your-key-here",
+                "changeme",
+                "REPLACE_ME",
+                "todo",
+                "None",
+                "null",
+                "undefined",
+                "your_secret_token",
+                "[key]",
+            )
+        ),
     ],
 )
 def test_a_bad_key_is_refused_with_the_reason_and_never_shown(given, said):
     with pytest.raises(ConfigurationError, match=said) as caught:
         checked_key(given)
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "key",
+        "test",
+        "test-key",
+        "dummy",
+        "vg-key",
+        "sk-test",
+        "sandbox",
+        "my-company-key-7f3a",
+        "yourself-9d2e",
+        "sk-1234..".rstrip("."),
+        "sk-7f3axx",
+        "sk-xyxxy",
+        "sk-nonexxnull",
+        "sk_live_4eC39HqLyjWDarjtT1zdp7dc",
+        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U",
+        "a/b+c==",
+        "k$1",
+        "apikey1",
+    ],
+)
+def test_a_key_that_may_be_real_is_accepted(given):
+    assert checked_key(given) == given
 
 
 def test_a_missing_key_is_refused_and_the_variable_named(monkeypatch):
@@ -110,6 +178,30 @@ def test_what_is_no_base_url_may_be_the_key_and_is_shown_nowhere(given):
 def test_a_base_url_without_its_scheme_is_recognised():
     with pytest.raises(ConfigurationError, match=r"did you mean 'https://api\.host\.net:8443/openapi/v1'"):
         checked_base_url("api.host.net:8443/openapi/v1")
+
+
+@pytest.mark.rule("5 item 1", side="sdk")
+def test_a_key_that_would_be_sent_unencrypted_to_another_machine_is_warned_about():
+    with pytest.warns(UserWarning, match="the API key is sent unencrypted to another machine") as caught:
+        Client("key", base_url="http://api.host.net/openapi/v1")
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    "given", ["http://127.0.0.1:8080", "http://localhost", "http://[::1]:1", "http://api.localhost", "https://h"]
+)
+def test_a_key_that_stays_on_this_machine_or_is_encrypted_needs_no_warning(given):
+    checked_base_url(f"{given}/openapi/v1")
+
+
+def test_a_client_that_could_not_be_made_can_be_shown():
+    assert repr(Client.__new__(Client)) == "Client(base_url=None)"
+    try:
+        Client(base_url="https://h/openapi/v1", api_key="")
+    except ConfigurationError as error:
+        summary = traceback.TracebackException.from_exception(error, capture_locals=True)
+        assert "Client(base_url=None)" in "".join(summary.format())
 
 
 def test_the_warning_about_a_prefix_hides_what_is_secret_in_the_url():

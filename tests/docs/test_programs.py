@@ -89,8 +89,10 @@ async def test_the_web_app_orders_once_and_streams_the_video(service):
         video = await browser.get(f"/videos/{task_id}")
         assert (video.status, video.content_type) == (200, "video/mp4")
         assert len(await video.read()) == video.content_length
+        head = await browser.head(f"/videos/{task_id}")
+        assert (head.status, head.content_length) == (200, video.content_length)
 
-        invalid = await browser.put("/orders/o-2", json={"prompt": " "})
+        invalid = await browser.put("/orders/o-2", json={"prompt": ""})
         assert await invalid.json() == {"problems": ["prompt: must not be empty"]}
         service.faults.add("videos.create", Fault.status(402))
         assert (await browser.put("/orders/o-3", json={"prompt": "a boat"})).status == 409

@@ -83,6 +83,8 @@ class Client:
         ConfigurationError: Names the argument or variable that is wrong, and why.
     """
 
+    _base_url: URL | None = None  # for a repr before, or after a failed, construction
+
     def __init__(
         self,
         api_key: str | None = None,
@@ -175,7 +177,7 @@ class Client:
         self.videos: Videos = Videos(context, self.orders)
 
     def __repr__(self) -> str:
-        return f"Client(base_url={str(self._base_url)!r})"
+        return f"Client(base_url={None if self._base_url is None else str(self._base_url)!r})"
 
     def __reduce__(self) -> NoReturn:
         message = "a Client cannot be pickled: it holds an event loop's connections; make one in each process"

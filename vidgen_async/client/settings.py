@@ -21,6 +21,19 @@ LONGEST_NAME = 200
 _WITHOUT_SCHEME = re.compile(rf"[A-Za-z0-9.-]+(:\d+)?{PREFIX}")
 
 
+_QUOTES = "\"'`"
+#: What stands for the rest of a key, in a list of keys or in an example.
+_SHORTENED_KEY = re.compile(r"\.{2,}|\*{3,}|(?<![A-Za-z0-9])x{4,}$|x{8,}$", re.IGNORECASE)
+#: What was to be replaced by a key.
+_PLACEHOLDER_KEY = re.compile(
+    r"<.*>|\$?\{.*\}|\[.*\]|\$\w+|%\w+%|"
+    r"(?:(?:sk|vg|vidgen)[-_])?(?:(?:your|my|the|insert|enter|paste|replace)[-_]?)+"
+    r"(?:(?:vidgen|secret|real|actual|own|complete)[-_]?)*(?:api[-_]?)?(?:key|token|secret)(?:[-_]?here)?|"
+    r"(?:(?:vidgen[-_])?api[-_]?key|key[-_]here|change[-_]?me|replace[-_]?me|todo|tbd|none|null|undefined)",
+    re.IGNORECASE,
+)
+
+
 def checked_key(given: str | None) -> str:
     """The API key (section 5), without white space around it or a "Bearer " before it. No message shows it."""
     source = "api_key"
@@ -36,21 +49,28 @@ def checked_key(given: str | None) -> str:
     key = given.strip()
     if key[:7].lower() == "bearer ":
         key = key[7:].strip()
-    problem = None
-    if not key or key.lower() == "bearer":
-        problem = "is blank"
-    elif not key.isascii():
-        problem = (
-            "has characters that are not ASCII: was it copied from a formatted text, or shortened with an ellipsis?"
-        )
-    elif not key.isprintable():
-        problem = "has control characters inside: is a line break in it?"
-    elif " " in key:
-        problem = "has white space inside: is it two keys, or more than the key?"
+    problem = _problem_of_key(key)
     if problem:
         message = f"{source} {problem} (it has {len(given)} characters; a key is never shown)"
         raise ConfigurationError(message)
     return key
+
+
+def _problem_of_key(key: str) -> str | None:
+    """Why this is no key, as the predicate of a sentence."""
+    if not key or key.lower() == "bearer":
+        return "is blank"
+    if not key.isascii():
+        return "has characters that are not ASCII: was it copied from a formatted text, or shortened with an ellipsis?"
+    if not key.isprintable():
+        return "has control characters inside: is a line break in it?"
+    if key[0] in _QUOTES or key[-1] in _QUOTES:
+        return "has quotes around it, which are not part of a key (docker --env-file keeps them)"
+    if " " in key:
+        return "has white space inside: is it two keys, or more than the key?"
+    if _SHORTENED_KEY.search(key):
+        return "is shortened: the prefix in a list of keys is not the complete key (section 5)"
+    return "is a placeholder, not a key" if _PLACEHOLDER_KEY.fullmatch(key) else None
 
 
 def checked_base_url(given: str | URL | None) -> URL:
@@ -69,6 +89,12 @@ def checked_base_url(given: str | URL | None) -> URL:
         # It may be the key, or hold a password: it is not shown, and there is no cause that would show it.
         message = f"{source} {problem} (it has {len(text)} characters)"
         raise ConfigurationError(message)
+    if url.scheme == "http" and not is_on_this_machine(url):
+        warnings.warn(
+            f"{source} {hide_secrets(text)!r} is http://: the API key is sent unencrypted to another machine",
+            UserWarning,
+            stacklevel=3,
+        )
     if not url.path.endswith(PREFIX):
         warnings.warn(
             f"{source} {hide_secrets(text)!r} does not end in {PREFIX} (section 9 of the service description): "

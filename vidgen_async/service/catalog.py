@@ -57,10 +57,12 @@ class LiveCatalog:
         self._read_at = -math.inf
         self._failure: VidgenError | None = None
         self._failed_at = self._paused_until = -math.inf
+        self._is_failure_reported = False
 
-    def keep(self, catalog: Catalog) -> None:
-        """Cache a catalog that was just fetched."""
-        self._catalog, self._read_at = catalog, self._clock.now()
+    def keep(self, catalog: Catalog, fetched_at: float | None = None) -> None:
+        """Cache a catalog that was fetched at that moment (default: now)."""
+        self._catalog, self._read_at = catalog, self._clock.now() if fetched_at is None else fetched_at
+        self._is_failure_reported = False
 
     async def refuse_invalid(self, request: VideoRequest) -> None:
         """Raise InvalidRequestError if :meth:`check` finds problems."""
@@ -68,7 +70,8 @@ class LiveCatalog:
 
     async def check(self, request: VideoRequest) -> RequestCheck:
         """All problems of the request. A cached catalog suffices to accept it; before it is refused the catalog is
-        fetched again, if possible. A catalog that cannot be fetched raises nothing: a warning is logged."""
+        fetched again, if possible. A catalog that cannot be fetched raises nothing: a warning is logged, once until it
+        can be fetched."""
         problems = problems_of(request, self._endpoints.base_url, self._clock.wall())
         if any(problem.startswith("model:") for problem in problems):
             return RequestCheck(problems=tuple(problems))
@@ -80,7 +83,9 @@ class LiveCatalog:
         if catalog is None:
             message = "could not fetch the catalog; skipping validation of model %(model)s against it: %(error)s"
             fields = {"model": excerpt(request.model, limit=80), "error": self._failure}
-            report(logger, logging.WARNING, Event.CATALOG_FETCH_FAILED, message, **fields)
+            level = logging.DEBUG if self._is_failure_reported else logging.WARNING
+            self._is_failure_reported = True
+            report(logger, level, Event.CATALOG_FETCH_FAILED, message, **fields)
             return RequestCheck(problems=tuple(problems), catalog_error=self._failure)
         wrong = {field_of(problem) for problem in problems}
         problems += [problem for problem in found if field_of(problem) not in wrong]
@@ -110,7 +115,7 @@ class LiveCatalog:
         except (TransportError, ServiceError) as error:
             self._failure = error
         else:
-            self._catalog, self._read_at = catalog, began_at
+            self.keep(catalog, began_at)
             return
         self._failed_at = self._clock.now()
         is_down = isinstance(self._failure, TransportError) and self._failure.delivery is Delivery.NOT_SENT
