@@ -191,7 +191,7 @@ async def test_a_file_that_appears_during_the_wait_is_not_replaced(target):
 
 async def test_an_impossible_request_is_refused_before_the_upload(setup, target):
     with pytest.raises(InvalidRequestError):
-        await setup.generate(RequestOptions(prompt=" ", model="m", images=(PICTURE,)), target, validate=True)
+        await setup.generate(RequestOptions(prompt="", model="m", images=(PICTURE,)), target, validate=True)
     assert setup.ops == ["models.list"]
 
 

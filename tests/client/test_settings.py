@@ -6,8 +6,9 @@ import pytest
 from yarl import URL
 
 from vidgen_async import Client
-from vidgen_async.client.settings import checked_base_url, checked_key, checked_name, is_on_this_machine
+from vidgen_async.client.settings import checked_base_url, checked_key, checked_name
 from vidgen_async.errors import ConfigurationError
+from vidgen_async.transports.direct.proxies import is_on_this_machine
 
 
 @pytest.mark.parametrize("given", ["key-123", "  key-123\n", "Bearer key-123", "bearer   key-123 "])

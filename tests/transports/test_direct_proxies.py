@@ -1,10 +1,18 @@
 """Settings of the direct transport that cannot be used are errors that name them, and no request leaves."""
 
+from contextlib import suppress
+
 import pytest
 from yarl import URL
 
-from vidgen_async.errors import ConfigurationError, TransportError
+from tests.transports import raw_service as raw
+from tests.transports.raw_service import raw_service
+from tests.transports.sending import create, swallowed
+from vidgen_async import Client
+from vidgen_async.clock import VirtualClock
+from vidgen_async.errors import ConfigurationError, ConnectError, NotSentError, TransportError
 from vidgen_async.transports import DirectTransport
+from vidgen_async.transports.direct.proxies import EnvironmentProxies
 from vidgen_async.types.http import BytesBody, Delivery, Phase, Probe, Request, Timeouts
 
 BAD = {
@@ -21,8 +29,19 @@ BAD_PROXIES = pytest.mark.parametrize("proxy", BAD.values(), ids=BAD)
 def request(method: str = "POST") -> Request:
     body = BytesBody(b"{}") if method == "POST" else None
     return Request(
-        op="videos.create", method=method, url=URL("http://127.0.0.1:9/x"), body=body, timeouts=Timeouts(connect=5)
+        op="videos.create", method=method, url=URL("http://service.test:9/x"), body=body, timeouts=Timeouts(connect=5)
     )
+
+
+VARIABLES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY", "VIDGEN_PROXY", "REQUEST_METHOD")
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch):
+    """No proxies but those of the test."""
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
 
 
 @BAD_PROXIES
@@ -37,11 +56,10 @@ def test_a_proxy_that_cannot_be_used_is_an_error_when_the_transport_is_made(prox
 @pytest.mark.parametrize("is_create", [True, False], ids=["create", "read"])
 async def test_an_unusable_proxy_of_the_environment_proves_that_nothing_was_sent(monkeypatch, proxy, is_create):
     monkeypatch.setenv("http_proxy", proxy)
-    monkeypatch.delenv("no_proxy", raising=False)
     probe = Probe() if is_create else None
     transport = DirectTransport(trust_env=True)
     try:
-        with pytest.raises(TransportError, match="HTTP_PROXY") as caught:
+        with pytest.raises(TransportError, match=r"http_proxy .* trust_env=False ignores it") as caught:
             await transport.send(request("POST" if is_create else "GET"), probe=probe)
     finally:
         await transport.aclose()
@@ -59,3 +77,188 @@ def test_a_setting_that_cannot_be_used_is_named(settings):
     (name,) = settings
     with pytest.raises(ConfigurationError, match=name):
         DirectTransport(**settings)
+
+
+# -- the environment -------------------------------------------------------------------------------------------------
+
+SERVICE = "https://api.service.test/openapi/v1"
+
+
+def proxy_for(url: str) -> str | None:
+    proxy = EnvironmentProxies.read().proxy_for(URL(url))
+    return None if proxy is None else str(proxy).rstrip("/")
+
+
+@pytest.mark.parametrize(
+    ("variables", "url", "proxy"),
+    [
+        ({"HTTPS_PROXY": "http://p:1"}, "https://a.test/", "http://p:1"),
+        ({"https_proxy": "http://p:1"}, "https://a.test/", "http://p:1"),
+        ({"https_proxy": "http://p:1", "HTTPS_PROXY": "http://q:2"}, "https://a.test/", "http://p:1"),
+        ({"HTTPS_PROXY": "p:1"}, "https://a.test/", "http://p:1"),
+        ({"HTTPS_PROXY": " http://p:1\n"}, "https://a.test/", "http://p:1"),
+        ({"HTTPS_PROXY": "https://p:1"}, "https://a.test/", "https://p:1"),
+        ({"HTTPS_PROXY": "http://u:w@p:1"}, "https://a.test/", "http://u:w@p:1"),
+        ({"HTTPS_PROXY": "http://p:1"}, "http://a.test/", None),
+        ({"HTTP_PROXY": "http://p:1"}, "https://a.test/", None),
+        ({"HTTP_PROXY": "http://p:1"}, "http://a.test/", "http://p:1"),
+        ({"HTTP_PROXY": "http://p:1", "REQUEST_METHOD": "GET"}, "http://a.test/", None),
+        ({"ALL_PROXY": "http://p:1"}, "https://a.test/", "http://p:1"),
+        ({"all_proxy": "http://p:1"}, "http://a.test/", "http://p:1"),
+        ({"ALL_PROXY": "http://p:1", "HTTPS_PROXY": "http://q:2"}, "https://a.test/", "http://q:2"),
+        ({"HTTPS_PROXY": ""}, "https://a.test/", None),
+        ({"HTTPS_PROXY": " "}, "https://a.test/", None),
+        ({}, "https://a.test/", None),
+    ],
+)
+def test_the_variables_name_the_proxy(variables, url, proxy, monkeypatch):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert proxy_for(url) == proxy
+
+
+@pytest.mark.parametrize(
+    ("no_proxy", "url", "is_direct"),
+    [
+        ("*", "https://a.test/", True),
+        ("a.test", "https://a.test/", True),
+        ("a.test", "https://x.a.test/", True),
+        ("a.test", "https://xa.test/", False),
+        (".a.test", "https://x.a.test/", True),
+        (".a.test", "https://a.test/", True),
+        ("*.a.test", "https://x.a.test/", True),
+        ("A.TEST", "https://a.Test/", True),
+        ("a.test.", "https://a.test/", True),
+        ("b.test, a.test", "https://a.test/", True),
+        ("b.test a.test", "https://a.test/", True),
+        ("a.test:443", "https://a.test/", True),
+        ("a.test:8443", "https://a.test/", False),
+        ("a.test:8443", "https://a.test:8443/", True),
+        ("10.1.2.3", "https://10.1.2.3/", True),
+        ("10.0.0.0/8", "https://10.1.2.3/", True),
+        ("10.0.0.0/8", "https://11.1.2.3/", False),
+        ("10.1.2.3:443", "https://10.1.2.3/", True),
+        ("10.1.2.3:80", "https://10.1.2.3/", False),
+        ("2001:db8::1", "https://[2001:db8::1]/", True),
+        ("[2001:db8::1]", "https://[2001:db8::1]/", True),
+        ("[2001:db8::1]:443", "https://[2001:db8::1]/", True),
+        ("[2001:db8::1]:80", "https://[2001:db8::1]/", False),
+        ("2001:db8::/32", "https://[2001:db8::1]/", True),
+        ("::1", "https://a.test/", False),
+        (",", "https://a.test/", False),
+        (".", "https://a.test/", False),
+        ("", "https://a.test/", False),
+        ("a.test.com", "https://a.test/", False),
+    ],
+)
+def test_no_proxy_excludes_hosts_in_all_its_forms(no_proxy, url, is_direct, monkeypatch):
+    monkeypatch.setenv("ALL_PROXY", "http://p:1")
+    monkeypatch.setenv("NO_PROXY", no_proxy)
+    assert (proxy_for(url) is None) is is_direct
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.10", "[::1]", "localhost", "api.localhost", "LOCALHOST"])
+async def test_this_machine_is_always_reached_directly(host, monkeypatch):
+    for name in ("HTTP_PROXY", "ALL_PROXY", "VIDGEN_PROXY"):
+        monkeypatch.setenv(name, f"http://127.0.0.1:{raw.dead_port()}")
+    assert proxy_for(f"http://{host}:8080/") is None
+    if host == "127.0.0.1":
+        async with raw_service(answer_all) as service, Client("key", base_url=service.url("/openapi/v1")) as client:
+            assert (await client.videos.get("task-1")).status == "queued"
+
+
+@pytest.mark.parametrize(
+    "value", ["socks5://127.0.0.1:1", "socks5h://u:pass-secret@p:1", "socks4://p", "ftp://p", "http://"]
+)
+@pytest.mark.parametrize("variable", ["ALL_PROXY", "HTTPS_PROXY", "https_proxy", "VIDGEN_PROXY"])
+def test_a_proxy_that_cannot_be_spoken_to_is_an_error_when_the_client_is_made(variable, value, monkeypatch):
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(ConfigurationError, match=variable) as caught:
+        Client("key", base_url=SERVICE)
+    assert "secret" not in str(caught.value)
+    if variable != "VIDGEN_PROXY":
+        assert "trust_env=False" in str(caught.value)
+        Client("key", base_url=SERVICE, trust_env=False)
+        Client("key", base_url="http://127.0.0.1:8080/openapi/v1")
+        monkeypatch.setenv("NO_PROXY", "service.test")
+        Client("key", base_url=SERVICE)
+
+
+def test_a_proxy_of_the_client_that_cannot_be_used_is_named():
+    with pytest.raises(ConfigurationError, match=r"^proxy must begin with http"):
+        Client("key", base_url=SERVICE, proxy="socks5://p:1")
+    with pytest.raises(ConfigurationError, match="give it to the DirectTransport"):
+        Client("key", base_url=SERVICE, proxy="http://p:1", transport=DirectTransport())
+
+
+ANSWER = b'{"id": "task-1", "status": "queued"}'
+
+
+async def answer_all(connection: raw.Connection) -> None:
+    """A proxy of plain http that answers every request itself."""
+    while True:
+        await connection.request()
+        await connection.answer(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(ANSWER), ANSWER))
+
+
+async def use(client: Client) -> None:
+    async with client:
+        assert (await client.videos.get("task-1")).status == "queued"
+        await client.videos.create(model="m", prompt="p", validate=False)
+
+
+@pytest.mark.filterwarnings("ignore:base_url")
+@pytest.mark.parametrize("how", ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "VIDGEN_PROXY", "proxy"])
+async def test_a_client_sends_reads_and_creates_through_the_proxy(how, monkeypatch):
+    async with raw_service(answer_all) as proxy:
+        address = f"http://user:word@127.0.0.1:{proxy.port}"
+        if how != "proxy":
+            monkeypatch.setenv(how, address)
+        base = "http://service.test/openapi/v1"
+        await use(Client("key", base_url=base, proxy=address if how == "proxy" else None))
+    read, create = proxy.received
+    assert read.startswith(b"GET http://service.test/openapi/v1/videos/task-1 HTTP/1.1\r\n")
+    assert create.startswith(b"POST http://service.test/openapi/v1/videos HTTP/1.1\r\n")
+    for received in (read, create):
+        assert b"Proxy-Authorization: Basic dXNlcjp3b3Jk\r\n" in received
+
+
+@pytest.mark.parametrize("probe", [False, True], ids=["no probe", "probe"])
+async def test_a_transport_can_ignore_the_proxies_of_the_environment(probe: bool, monkeypatch) -> None:
+    async with raw_service(raw.answers) as proxy:
+        monkeypatch.setenv("HTTP_PROXY", f"http://user:word@127.0.0.1:{proxy.port}")
+        for trust_env in (False, True):
+            transport = DirectTransport(trust_env=trust_env)
+            with suppress(ConnectError):
+                await swallowed(transport, create(URL("http://service.invalid/x")), Probe() if probe else None)
+            await transport.aclose()
+
+    assert len(proxy.connections) == 1
+    assert proxy.received[0].startswith(b"POST http://service.invalid/x ")
+
+
+@pytest.mark.filterwarnings("ignore:base_url 'http")
+def test_plain_http_through_a_proxy_is_warned_about_once(monkeypatch):
+    monkeypatch.setenv("HTTP_PROXY", "http://p:1")
+    with pytest.warns(UserWarning, match="may repeat a create") as caught:
+        Client("key", base_url="http://service.test/openapi/v1")
+    assert len([warning for warning in caught if "proxy" in str(warning.message)]) == 1
+    assert {warning.filename for warning in caught} == {__file__}
+
+
+@pytest.mark.parametrize("status", [400, 403, 407, 502, 503])
+async def test_a_refused_connect_proves_that_nothing_was_sent(status, monkeypatch):
+    async def refuse(connection: raw.Connection) -> None:
+        await connection.request()
+        await connection.answer(b"HTTP/1.1 %d No\r\nContent-Length: 0\r\n\r\n" % status)
+
+    async with raw_service(refuse) as proxy:
+        monkeypatch.setenv("HTTPS_PROXY", f"127.0.0.1:{proxy.port}")
+        async with Client("key", base_url=SERVICE, clock=VirtualClock()) as client:
+            with pytest.raises(NotSentError, match="the proxy on the way to") as caught:
+                await client.videos.create(model="m", prompt="p", validate=False, order_id="o-1")
+            order = await client.orders.get("o-1")
+    assert (order.state, order.attempts) == ("queued", ())
+    assert str(status) in str(caught.value)
+    assert {request.split(b" ")[0] for request in proxy.received} == {b"CONNECT"}
+    assert not any(b"uthorization" in request for request in proxy.received)

@@ -195,34 +195,6 @@ async def test_the_callers_authorization_is_the_only_one(is_given: bool) -> None
     assert b"uthorization" not in bare
 
 
-@pytest.mark.parametrize("probe", [False, True], ids=["no probe", "probe"])
-async def test_the_proxy_of_the_environment_is_used_on_request_only(
-    monkeypatch: pytest.MonkeyPatch, probe: bool
-) -> None:
-    async with raw_service(raw.answers) as service, raw_service(raw.answers) as proxy:
-        monkeypatch.setenv("http_proxy", f"http://user:word@127.0.0.1:{proxy.port}")
-        monkeypatch.setenv("no_proxy", "direct.test")
-        for trust_env in (False, True):
-            transport = DirectTransport(trust_env=trust_env)
-            await swallowed(transport, create(service.url()), Probe() if probe else None)
-            await transport.aclose()
-
-    assert len(service.connections) == len(proxy.connections) == 1
-    assert proxy.received[0].startswith(f"POST http://127.0.0.1:{service.port}/x ".encode())
-    assert values(proxy.received[0], "Proxy-Authorization") == ["Basic dXNlcjp3b3Jk"]
-
-
-async def test_no_proxy_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("http_proxy", f"127.0.0.1:{raw.dead_port()}")
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
-    transport = DirectTransport(trust_env=True)
-    async with raw_service(raw.answers) as service:
-        assert await swallowed(transport, create(service.url()), Probe()) == b"ok"
-        with pytest.raises(ConnectError, match="the proxy on the way"):
-            await transport.send(create(service.url(host="service.test")), probe=Probe())
-        await transport.aclose()
-
-
 # -- TLS ---------------------------------------------------------------------------------------------------------------
 
 

@@ -14,10 +14,11 @@ from platformdirs import user_data_path
 from vidgen_async.cli.run_state import RunState
 from vidgen_async.cli.terminal.status_display import Screen
 from vidgen_async.client import ONE_DAY, RECOMMENDED_INTERVAL, Client
-from vidgen_async.client.settings import checked_base_url, is_on_this_machine
+from vidgen_async.client.settings import checked_base_url
 from vidgen_async.client.videos import OnUpdate
 from vidgen_async.errors import ConfigurationError, JournalError
 from vidgen_async.journal import Journal, MemoryJournal, SqliteJournal, journal_from
+from vidgen_async.transports.direct.proxies import is_on_this_machine
 
 if TYPE_CHECKING:
     from vidgen_async.sandbox import Sandbox

@@ -18,7 +18,7 @@ from vidgen_async.client.settings import (
     checked_key,
     checked_name,
     checked_states,
-    is_on_this_machine,
+    make_transport,
 )
 from vidgen_async.client.videos import OnUpdate, Videos
 from vidgen_async.clock import Clock, LoopClock
@@ -33,7 +33,7 @@ from vidgen_async.service.codec import read_account, read_poll, read_task
 from vidgen_async.service.endpoints import Endpoints
 from vidgen_async.service.retries import Reads
 from vidgen_async.transports.base import Capabilities, Transport, capabilities_of
-from vidgen_async.transports.direct.transport import DirectTransport
+from vidgen_async.transports.direct.proxies import is_on_this_machine
 from vidgen_async.types.http import Timeouts
 from vidgen_async.types.limits import Pacing
 from vidgen_async.types.resources import VideoTask
@@ -69,6 +69,10 @@ class Client:
             from it, the account and the order id, so that it is the same in every process and journal. Without it each
             journal has its own.
         max_connections: At most so many polls, and other reads, at once.
+        proxy: The URL of a proxy (default: VIDGEN_PROXY), http:// or https://. A base URL on this machine is always
+            reached directly. Over plain http:// a proxy can read the key, and may repeat a create.
+        trust_env: Use the proxies of ``HTTPS_PROXY``, ``HTTP_PROXY``, ``ALL_PROXY`` and ``NO_PROXY``, unless one is
+            named.
         on_update: Called with every change that a watch sees, of any task, the terminal one included; it may be async.
             It never slows the polls, its errors are logged, and :meth:`aclose` waits for it.
         terminal_states: Maps states that section 3 does not name to ``"completed"`` or ``"failed"``, for example
@@ -98,6 +102,8 @@ class Client:
         account: str = "default",
         namespace: str | None = None,
         max_connections: int = 100,
+        proxy: str | URL | None = None,
+        trust_env: bool = True,
         on_update: OnUpdate | None = None,
         terminal_states: Mapping[str, str] | None = None,
         pacing: Pacing | None = None,
@@ -107,7 +113,12 @@ class Client:
         key = checked_key(api_key)
         endpoints = Endpoints(checked_base_url(base_url), key, timeouts or Timeouts())
         self._base_url = endpoints.base_url
-        self._transport = transport or DirectTransport(max_connections=max_connections)
+        if transport is not None and proxy is not None:
+            message = "proxy is a setting of the transport: give it to the DirectTransport"
+            raise ConfigurationError(message)
+        self._transport = transport or make_transport(
+            endpoints.base_url, proxy=proxy, trust_env=trust_env, max_connections=max_connections
+        )
         capabilities = capabilities_of(self._transport)
         self._journal = _journal(journal, capabilities)
         self._clock: Clock = clock or capabilities.clock or LoopClock()

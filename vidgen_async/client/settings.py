@@ -4,13 +4,14 @@ import os
 import re
 import warnings
 from collections.abc import Mapping
-from ipaddress import ip_address
 from types import MappingProxyType
 
 from yarl import URL
 
 from vidgen_async.errors import ConfigurationError
 from vidgen_async.redaction.messages import hide_secrets
+from vidgen_async.transports.direct.proxies import EnvironmentProxies, is_on_this_machine, proxy_url
+from vidgen_async.transports.direct.transport import DirectTransport
 from vidgen_async.types.resources import KNOWN_STATES, TERMINAL_STATES
 
 #: Section 9: what every base URL of the interface ends in.
@@ -153,10 +154,23 @@ def _problem_of(url: URL, text: str) -> str | None:
     return None
 
 
-def is_on_this_machine(url: URL) -> bool:
-    """Whether the host is a loopback address or ``localhost``."""
-    host = url.host or ""
+def make_transport(base_url: URL, *, proxy: str | URL | None, trust_env: bool, max_connections: int) -> DirectTransport:
+    """The network, through the proxy that is given, else that of VIDGEN_PROXY, else those of the environment. A base
+    URL on this machine is always reached directly."""
+    source = "VIDGEN_PROXY" if proxy is None else "proxy"
+    proxy = proxy or os.environ.get("VIDGEN_PROXY") or None
     try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
+        named = None if proxy is None else proxy_url(proxy)
+    except ValueError as error:
+        message = f"{source} {error}"
+        raise ConfigurationError(message) from None
+    if is_on_this_machine(base_url):
+        named = None
+    used = named or (EnvironmentProxies.read().proxy_for(base_url) if trust_env else None)
+    if used is not None and base_url.scheme == "http":
+        warnings.warn(
+            "base_url is http://, and a proxy is used: the proxy can read the API key, and may repeat a create",
+            UserWarning,
+            stacklevel=3,
+        )
+    return DirectTransport(proxy=named, trust_env=trust_env, max_connections=max_connections)

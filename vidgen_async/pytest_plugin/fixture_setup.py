@@ -13,7 +13,7 @@ from yarl import URL
 from vidgen_async.cassette import Cassette, Mode, load
 from vidgen_async.cassette.transport_factory import is_ci, resolve_auto
 from vidgen_async.client import RECOMMENDED_INTERVAL, Client
-from vidgen_async.client.settings import checked_base_url, checked_key, is_on_this_machine
+from vidgen_async.client.settings import checked_base_url, checked_key
 from vidgen_async.clock import LoopClock
 from vidgen_async.errors import CassetteBusyError, CassetteError, ConfigurationError
 from vidgen_async.journal import MemoryJournal
@@ -21,6 +21,7 @@ from vidgen_async.pytest_plugin.cassette_handle import VidgenCassette
 from vidgen_async.pytest_plugin.event_loops import get_on_loop, has_loop
 from vidgen_async.pytest_plugin.settings import SETTINGS, marker_arguments
 from vidgen_async.transports import ReplayTransport, on_cassette
+from vidgen_async.transports.direct.proxies import is_on_this_machine
 
 #: Polling interval in seconds: a sandbox makes a video in four.
 _INTERVAL_ON_THIS_MACHINE = 1.0

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
-from urllib.request import getproxies_environment, proxy_bypass
 from weakref import WeakSet
 
 import aiohttp
@@ -30,6 +29,7 @@ from vidgen_async.transports.direct.pending_send import (
     send_exact_headers,
     send_only_once,
 )
+from vidgen_async.transports.direct.proxies import EnvironmentProxies, proxy_url
 from vidgen_async.types.http import Delivery, Phase, Probe, Request
 
 #: Seconds for which aborted sends are awaited: the gate of a caller may not end when it is cancelled.
@@ -42,21 +42,6 @@ _HEADER_LIMITS: dict[str, Any] = {
     for name, value in (("max_line_size", 65_536), ("max_field_size", 1 << 20), ("max_headers", 10_000))
     if name in inspect.signature(aiohttp.ClientSession).parameters
 }
-
-
-def proxy_url(value: str | URL) -> URL:
-    """The URL of a proxy; ValueError names the problem, without its user name and password."""
-    try:
-        url = URL(value)
-        url.port  # noqa: B018 - here, where a port that is not a number is an error of this setting
-    except (TypeError, ValueError):
-        # The message of yarl quotes the URL.
-        message = "is not a URL (a user name or password in it must be percent-encoded)"
-        raise ValueError(message) from None
-    if url.scheme not in ("http", "https") or not url.host:
-        message = f"must begin with http:// or https:// and name a host, not with {url.scheme or 'nothing'!r}"
-        raise ValueError(message)
-    return url
 
 
 class DirectTransport:
@@ -74,8 +59,9 @@ class DirectTransport:
             never use it: the arguments below that they need must be given, too.
         max_connections: The size of the pool of polls, and of the pool of other reads.
         max_streams: The size of the pool of videos (downloads and streams).
-        trust_env: Use the proxy of ``HTTPS_PROXY``, ``HTTP_PROXY`` and ``NO_PROXY``; ``netrc`` is never read.
-        proxy: The URL of a proxy, instead.
+        trust_env: Use the proxies of ``HTTPS_PROXY``, ``HTTP_PROXY`` and ``ALL_PROXY``, except for this machine and the
+            hosts of ``NO_PROXY``; they are read when the transport is made. ``netrc`` is never read.
+        proxy: The URL of a proxy for all requests, instead.
         ssl: An ``SSLContext``, an ``aiohttp.Fingerprint``, or False to disable the verification of certificates.
     """
 
@@ -87,7 +73,7 @@ class DirectTransport:
         *,
         max_connections: int = 100,
         max_streams: int = 100,
-        trust_env: bool = False,
+        trust_env: bool = True,
         proxy: str | URL | None = None,
         ssl: tls.SSLContext | aiohttp.Fingerprint | bool = True,
     ) -> None:
@@ -106,7 +92,7 @@ class DirectTransport:
         self._session = session
         self._max_connections = max_connections
         self._max_streams = max_streams
-        self._trust_env = trust_env
+        self._environment = EnvironmentProxies.read() if trust_env and proxy is None else None
         self._ssl = ssl
         self._pools: dict[tuple[str, bool], aiohttp.ClientSession] = {}
         """By the pool that a request names (or ``creates``), and by whether it needs a new connection."""
@@ -273,16 +259,12 @@ class DirectTransport:
         return answer
 
     def _route(self, request: Request) -> Mapping[str, Any]:
-        proxy, url = self._proxy, request.url
-        if proxy is None and self._trust_env:
-            # Not aiohttp's own trust_env: it also reads netrc, and fails where that has an entry for the host.
-            named = getproxies_environment().get(url.scheme)
-            if named and not proxy_bypass(url.host or ""):
-                try:
-                    proxy = proxy_url(named if "://" in named else f"http://{named}")
-                except ValueError as error:
-                    problem = f"the environment's {url.scheme.upper()}_PROXY {error}"
-                    raise failures.unsendable(request, problem) from None
+        proxy = self._proxy
+        if self._environment is not None:
+            try:
+                proxy = self._environment.proxy_for(request.url)
+            except ConfigurationError as error:
+                raise failures.unsendable(request, str(error)) from None
         return {} if proxy is None else {"proxy": proxy}
 
     # -- sessions ----------------------------------------------------------------------------------------------------
