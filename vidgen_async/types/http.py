@@ -41,6 +41,10 @@ class Delivery(StrEnum):
     """A status line was received."""
 
 
+#: In the order in which evidence is added.
+_DELIVERIES = tuple(Delivery)
+
+
 class Phase(StrEnum):
     """The last phase of a send that was started."""
 
@@ -109,7 +113,7 @@ class Probe:
             delivery: What is known now; it has no effect if more is known already.
             phase: The phase that was started, if it changed.
         """
-        self._delivery = max(self._delivery, delivery, key=list(Delivery).index)
+        self._delivery = max(self._delivery, delivery, key=_DELIVERIES.index)
         if phase is not None:
             self.phase = phase
 
