@@ -401,7 +401,7 @@ async def test_the_work_for_a_response_does_not_grow_with_the_cassette(path):
 async def test_the_work_for_a_response_is_a_few_dozen_calls(path):
     long_cassette(path, 50)
 
-    assert await work_of(ReplayTransport(path), ask(), 50) < 50 * 60
+    assert await work_of(ReplayTransport(path), ask(), 50) < 50 * 70
 
 
 @pytest.mark.needs_dev
