@@ -1,6 +1,6 @@
 """The asyncio SDK of a paid video generation service: no order is ever sent twice by accident.
 
-Importing it imports nothing else: a name brings its module along when it is first asked for.
+Submodules are imported lazily, on first access to a name.
 """
 
 import importlib.util
@@ -108,7 +108,7 @@ _HOMES = {
     "VideoTask": "types.resources",
 }
 
-if not typing.TYPE_CHECKING:  # a type checker would take it that there is nothing that this module does not have
+if not typing.TYPE_CHECKING:  # otherwise type checkers would accept every attribute
 
     def __getattr__(name):
         if name in __all__:

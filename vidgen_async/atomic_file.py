@@ -35,7 +35,7 @@ class AtomicFile:
         """Bytes written by :meth:`write`."""
         self._target = target
         self._is_durable = is_durable
-        self._is_over = False
+        self._is_closed = False
         self.path, descriptor = _create_locked(target, mode)
         self.file: BinaryIO = os.fdopen(descriptor, "w+b", buffering=0)
         if keep_mode:
@@ -73,16 +73,16 @@ class AtomicFile:
         if fcntl is None:
             self.file.close()  # Windows does not move open files
         self.path.replace(self._target)  # before the lock is released
-        self._is_over = True
+        self._is_closed = True
         self.file.close()
         if self._is_durable:
             _sync_directory(self._target.parent)
 
     def discard(self) -> None:
         """Remove it; it has no effect after :meth:`commit`, and can be called several times."""
-        if self._is_over:
+        if self._is_closed:
             return
-        self._is_over = True
+        self._is_closed = True
         if fcntl is None:
             self.file.close()
         try:

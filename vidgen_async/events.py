@@ -1,6 +1,6 @@
 """Log events. Each record of the loggers below ``vidgen_async`` has the facts of its message as attributes too:
 ``event_name`` is one of :class:`Event`, and ``order_id``, ``task_id``, ``attempt``, ``error`` … are set where they are
-known, for structured formatters. They win over attributes of the same names that an application's record factory sets.
+known, for structured formatters. They override attributes of the same names that an application's record factory sets.
 
 No record at any level holds a key, a token, a signed link, a prompt or image data.
 """
@@ -151,7 +151,7 @@ def _log(
 def contain_hook(logger: logging.Logger, hook: str, /, **fields: object) -> Iterator[None]:
     """Log every exception of a caller's ``hook`` in this block, a CancelledError too. Only the cancellation of the
     running task itself, a KeyboardInterrupt and a SystemExit propagate."""
-    of = "".join(f" {name.removesuffix('_id')} %({name})s" for name in fields)
+    subject = "".join(f" {name.removesuffix('_id')} %({name})s" for name in fields)
     try:
         yield
     except (KeyboardInterrupt, SystemExit, GeneratorExit):
@@ -160,9 +160,9 @@ def contain_hook(logger: logging.Logger, hook: str, /, **fields: object) -> Iter
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             raise
-        report(logger, logging.WARNING, Event.HOOK_CANCELLED, f"%(hook)s was cancelled:{of}", hook=hook, **fields)
+        report(logger, logging.WARNING, Event.HOOK_CANCELLED, f"%(hook)s was cancelled:{subject}", hook=hook, **fields)
     except BaseException as error:  # noqa: BLE001 - pytest's outcomes and those of other frameworks are no Exceptions
-        message = f"%(hook)s failed with %(error)s:{of}"
+        message = f"%(hook)s failed with %(error)s:{subject}"
         name = type(error).__name__
         report_failure(logger, Event.HOOK_FAILED, message, error, hook=hook, error=name, **fields)
 

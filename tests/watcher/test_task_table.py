@@ -11,7 +11,7 @@ from vidgen_async.clock import VirtualClock
 from vidgen_async.types.resources import VideoTask
 from vidgen_async.watcher import Outcome, Watcher, listeners
 from vidgen_async.watcher.listeners import Listener
-from vidgen_async.watcher.poll_rules import GRACE, Fault
+from vidgen_async.watcher.poll_rules import GRACE, PollFailure
 from vidgen_async.watcher.task_table import TaskTable
 
 from .conftest import FakeService, settle
@@ -50,11 +50,11 @@ class TestRows:
         tasks = TaskTable()
         row = tasks.add("t")
         tasks.set_accepted(row, 100.0)
-        tasks.count_fault(row, Fault.BUSY, "RateLimitError", 0.0)
+        tasks.count_fault(row, PollFailure.BUSY, "RateLimitError", 0.0)
 
         tasks.clear_fault(row, 110.0)
         assert (tasks.is_new(row, 110.0), tasks.last_state(row).trouble) == (True, None)
-        assert tasks.count_fault(row, Fault.BUSY, "RateLimitError", 7.0) == (1, 0.0)
+        assert tasks.count_fault(row, PollFailure.BUSY, "RateLimitError", 7.0) == (1, 0.0)
 
         tasks.clear_fault(row, 100.0 + GRACE)
         assert tasks.details == {}

@@ -1,4 +1,4 @@
-"""The client: the one door to the service, with one small class per resource behind it."""
+"""The client, and one class for each resource."""
 
 from vidgen_async.client.client import RECOMMENDED_INTERVAL, Client
 from vidgen_async.client.videos import OnUpdate

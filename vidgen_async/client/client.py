@@ -68,7 +68,7 @@ class Client:
         namespace: A random word of your deployment (or VIDGEN_NAMESPACE). The Idempotency-Key of an order is derived
             from it, the account and the order id, so that it is the same in every process and journal. Without it each
             journal has its own.
-        max_connections: At most so many polls, and other reads, at once.
+        max_connections: Maximum number of concurrent polls, and also of other concurrent reads.
         proxy: The URL of a proxy (default: VIDGEN_PROXY), http:// or https://. A base URL on this machine is always
             reached directly. Over plain http:// a proxy can read the key, and may repeat a create.
         trust_env: Use the proxies of ``HTTPS_PROXY``, ``HTTP_PROXY``, ``ALL_PROXY`` and ``NO_PROXY``, unless one is
@@ -80,14 +80,14 @@ class Client:
             task in an unknown state is polled until the wait's ``timeout``.
         pacing: The service's submission limit.
         retry_reads_for: Seconds for which a failing read is retried.
-        key_lifetime: Seconds for which the service is assumed to remember an Idempotency-Key, which its description
-            does not state: an older order is resent only with an explicit ``accept_duplicate_risk=True``.
+        key_lifetime: Seconds for which the service is assumed to remember an Idempotency-Key, since the service
+            description states no duration: an older order is resent only with ``accept_duplicate_risk=True``.
 
     Raises:
         ConfigurationError: Names the argument or variable that is wrong, and why.
     """
 
-    _base_url: URL | None = None  # for a repr before, or after a failed, construction
+    _base_url: URL | None = None  # so that repr() works if __init__ failed
 
     def __init__(
         self,
@@ -240,8 +240,8 @@ def _journal(given: Journal | str | None, capabilities: Capabilities) -> Journal
     journal = journal_from(named) if isinstance(named, str) else named
     if capabilities.is_replay and journal.durable:
         message = (
-            "a replay must not write into a journal that lasts: its orders were never made, and would count as made; "
-            "give no journal (and no VIDGEN_JOURNAL where creates may go out, too), or a MemoryJournal"
+            "a replay must not write into a durable journal: its orders were never sent, and would count as sent; "
+            "give no journal (and no VIDGEN_JOURNAL if creates may also be sent), or a MemoryJournal"
         )
         raise ConfigurationError(message)
     return journal

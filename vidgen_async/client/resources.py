@@ -50,7 +50,7 @@ class Files:
         """Upload a reference image: a path, bytes, a binary file, a data URI or plain Base64, or the service's own
         asset URL (which is reused). The service stores it for 72 hours.
 
-        A failed upload is retried like a read: a second asset costs nothing. The Base64 is encoded in a thread.
+        A failed upload is retried like a read: a duplicate upload is free. The Base64 is encoded in a thread.
         Cancelling stops it.
 
         Raises:

@@ -1,4 +1,4 @@
-"""What a client is made with, checked when it is made: a wrong key is never a network error later on."""
+"""Validation of the arguments of a client, so that a malformed key fails when the client is made."""
 
 import os
 import re
@@ -118,7 +118,7 @@ def checked_name(setting: str, given: object) -> str:
 
 
 def checked_states(given: Mapping[str, str] | None) -> Mapping[str, str]:
-    """What unknown states count as. Those of section 3 count as what they are."""
+    """Validate ``terminal_states``: states that section 3 names cannot be mapped."""
     if given is not None and not isinstance(given, Mapping):
         message = f'terminal_states must be a mapping, {{"expired": "failed"}}, not {type(given).__name__}'
         raise ConfigurationError(message)
@@ -141,7 +141,7 @@ def _parsed(text: str) -> URL | None:
 
 
 def _problem_of(url: URL, text: str) -> str | None:
-    """What keeps a URL from being a base."""
+    """Return why this cannot be the base URL; None if it can."""
     if url.user or url.password:
         return "must not hold a user name or password: the key goes into a header only"
     if url.scheme not in ("http", "https"):

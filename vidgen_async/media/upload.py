@@ -58,7 +58,7 @@ class Uploads:
     ) -> ReferenceAsset:
         """Upload an image, or reuse an asset of the service. The service stores it for 72 hours.
 
-        Transient failures are retried: a second asset costs nothing. What was answered with a 2xx is not sent again.
+        Transient failures are retried: a duplicate upload is free. What was answered with a 2xx is not sent again.
         Cancelling the call stops it.
 
         Args:

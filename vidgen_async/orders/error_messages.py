@@ -87,10 +87,12 @@ def not_recorded(order: Order, task_id: str | None, cause: str) -> UncertainCrea
     return UncertainCreateError(message, **facts(order))
 
 
-def interrupted(order_id: str, order: Order | None, refusal: CreateError | None, *, may_have_left: bool) -> CreateError:
+def interrupted(
+    order_id: str, order: Order | None, refusal: CreateError | None, *, may_have_been_sent: bool
+) -> CreateError:
     """The client was closed before there was an outcome."""
     known = {"order_id": order_id} if order is None else facts(order)
-    if may_have_left:
+    if may_have_been_sent:
         message = (
             f"order {order_id!r}: the client was closed while it waited for the answer; the service may have "
             "created, and charged, a task. It is never sent again automatically."

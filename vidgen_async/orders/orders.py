@@ -106,7 +106,9 @@ class Orders:
             report(logger, logging.INFO, Event.ORDER_ID_CREATED, message, order_id=order_id)
         ref, body = self._ref(order_id), create_body(request)
         check = self._check_of(request) if validate else None
-        return await self._sender.submit(ref, body, check=check, on_receipt=on_receipt, usable=self._check_usable)
+        return await self._sender.submit(
+            ref, body, check=check, on_receipt=on_receipt, raise_if_closed=self._check_usable
+        )
 
     def _check_of(self, request: VideoRequest) -> Check | None:
         return None if self._check is None else partial(self._check, request)
@@ -191,7 +193,7 @@ class Orders:
         self._check_usable()  # the client may have been closed while the journal was read
         check = self._check_of(read_request(order.body)) if validate else None
         return await self._sender.submit(
-            order.ref, order.body, check=check, on_receipt=on_receipt, usable=self._check_usable
+            order.ref, order.body, check=check, on_receipt=on_receipt, raise_if_closed=self._check_usable
         )
 
     # -- an operator's decisions ---------------------------------------------------------------------------------------
@@ -223,7 +225,7 @@ class Orders:
         check_attempt(order, expect_attempt)
         if not accept_duplicate_risk:
             check_age(order, self._clock.wall(), self._key_lifetime)
-        if self._sender.submission(order_id) is not None:
+        if self._sender.find_running(order_id) is not None:
             raise wrong_state(order, "resent while it is being submitted")
         self._check_usable()  # the client may have been closed while the journal was read
         return await self._sender.resend(order, Resend(expect_attempt=expect_attempt, reason=reason, by=by))

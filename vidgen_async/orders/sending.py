@@ -5,9 +5,9 @@ that the client owns carries the order out: ``_create`` stores the intent, ``_se
 attempts, ``_send`` sends one. A caller who is cancelled (a browser that went away) changes nothing but that caller.
 
 Two commits precede the first byte. The order is stored as *queued*; a slot of the rolling limit is reserved; the
-connection is made; then, in the gate, the attempt is stored as *sending*, and only then a byte leaves. What is learned
-afterwards only adds to that: a crash, a cancellation and a lost answer all leave *sending* in the journal, which is
-read as *uncertain* once its deadline has passed. This is the only code that lets a POST /videos leave.
+connection is made; then, in the gate, the attempt is stored as *sending*, and only then the first byte is sent. Later
+evidence only adds to that: after a crash, a cancellation or a lost answer the journal has *sending*, which is read as
+*uncertain* once its deadline has passed. This is the only code that sends a POST /videos.
 """
 
 import asyncio
@@ -83,15 +83,15 @@ from vidgen_async.types.resources import Receipt
 
 logger = logging.getLogger(__name__)
 
-#: How often in all a create is attempted that could not connect (proven: no byte left).
+#: Maximum number of connection attempts for one create (proven: no byte was sent).
 CONNECT_ATTEMPTS = 3
 #: Seconds between a create that was answered with 429 and its next attempt, however short its Retry-After.
 SHORTEST_PAUSE = 1.0
-#: Seconds between a create's own time limit and the moment from which others take it for uncertain.
+#: Seconds added to a create's time limit; after that, other processes treat it as uncertain.
 DEADLINE_MARGIN = 10.0
 #: The deadline in seconds of a create without a time limit of its own.
 DEADLINE_WITHOUT_LIMIT = 86400.0
-#: For an attempt that is stored after it may have left.
+#: For an attempt that is stored after it may have been sent.
 _UNLIMITED = Pacing(limit=sys.maxsize)
 
 OnReceipt: TypeAlias = Callable[[Receipt], Awaitable[None] | None]
@@ -121,26 +121,26 @@ class Submission:
     order: Order | None = None
     """As it was read last."""
     refusal: CreateError | None = None
-    """The last answer was a 429, and nothing has left since."""
-    is_sent: bool = False
-    """A byte may have left."""
+    """The last answer was a 429, and nothing was sent since."""
+    may_be_sent: bool = False
+    """Whether a byte may have been sent."""
     checked: "asyncio.Future[None]" = Factory(lambda: asyncio.get_running_loop().create_future())
     """Done when the request has passed its check: from then on it owns the order id."""
 
     @property
-    def may_have_left(self) -> bool:
+    def may_have_been_sent(self) -> bool:
         """By this submission or by another's attempt that is not accounted for."""
-        return self.is_sent or (self.order is not None and is_unaccounted(self.order))
+        return self.may_be_sent or (self.order is not None and is_unaccounted(self.order))
 
 
 @mutable(eq=False)
-class Send:
+class SendProgress:
     """One send, as far as it got; readable after it was cut off."""
 
     order: Order
     resend: Resend | None
     has_slot: bool = True
-    begin: "asyncio.Future[Attempt | Order | Turn] | None" = None
+    gate_write: "asyncio.Future[Attempt | Order | Turn] | None" = None
     """What the journal answers in the gate."""
     is_handed_over: bool = False
     """The transport was asked to send it."""
@@ -153,15 +153,16 @@ class Send:
     refusal: ServiceError | None = None
     """What the service refused it with."""
     attempt: Attempt | None = None
-    """As it was settled; None: nothing left, since there was no connection (``failure``) or the order had changed."""
+    """As it was settled; None: nothing was sent, since there was no connection
+    (``failure``) or the order had changed."""
 
-    async def begun(self) -> Attempt | Order | Turn | None:
+    async def gate_result(self) -> Attempt | Order | Turn | None:
         """What the journal answered; None: the gate was never reached."""
-        return None if self.begin is None else await asyncio.shield(self.begin)
+        return None if self.gate_write is None else await asyncio.shield(self.gate_write)
 
 
 class HeldBackError(Exception):
-    """Raised in the gate: this send must not continue. No byte has left."""
+    """Raised in the gate: this send must not continue. No byte was sent."""
 
 
 class Sender:
@@ -169,7 +170,7 @@ class Sender:
 
     Args:
         confirmation: Looks for the receipt of a create whose answer did not name the task where it should.
-        namespace: The word from which, with account and order id, each Idempotency-Key is derived; None: the
+        namespace: The string from which, with account and order id, each Idempotency-Key is derived; None: the
             journal's own.
         known: Values that no message may show.
     """
@@ -197,14 +198,14 @@ class Sender:
         self._namespace = namespace
         self._balances = balances or Balances(None, journal, clock)
         self._known = known
-        self._limit = endpoints.timeouts.create
+        self._time_limit = endpoints.timeouts.create
         self._submissions: dict[str, Submission] = {}
-        self._queue = asyncio.Lock()
-        self._hiding = asyncio.Lock()
+        self._slot_lock = asyncio.Lock()
+        self._hiding_lock = asyncio.Lock()
         self._reserved = 0
         self._slot_released = asyncio.Event()
         self._unrecorded: dict[OrderRef, UncertainCreateError] = {}
-        """Orders that may have left without being stored as sent."""
+        """Orders that may have been sent without being stored as such."""
         self.settlement = Settlement(journal, clock, known)
         self.has_answer = False
         """The service has answered a create in its own form."""
@@ -218,21 +219,21 @@ class Sender:
         *,
         check: Check | None,
         on_receipt: OnReceipt | None,
-        usable: Callable[[], None],
+        raise_if_closed: Callable[[], None],
     ) -> Receipt:
         """Create the order's task, or join its submission under way. Cancelling the caller stops nothing.
 
         Args:
             check: Raises InvalidRequestError for a request that must not be sent.
             on_receipt: Called before this returns.
-            usable: Raises when the client was closed meanwhile.
+            raise_if_closed: Raises when the client was closed meanwhile.
         """
-        while (submission := self.submission(ref.order_id)) is not None and not submission.checked.done():
+        while (submission := self.find_running(ref.order_id)) is not None and not submission.checked.done():
             if is_same_request(submission.body, body) and check is not None:
                 break
             decided: list[asyncio.Future[object]] = [submission.receipt, submission.checked]  # type: ignore[list-item]
             await asyncio.wait(decided, return_when=asyncio.FIRST_COMPLETED)
-            usable()
+            raise_if_closed()
         if submission is None:
             submission = self._start(ref, body, lambda submission: self._create(submission, ref, check))
         elif not is_same_request(submission.body, body):
@@ -240,17 +241,17 @@ class Sender:
         try:
             return await self._receipt(submission, on_receipt)
         except OrderStateError:  # it joined an operator's resend that another resend had preceded
-            usable()
-            return await self.submit(ref, body, check=check, on_receipt=on_receipt, usable=usable)
+            raise_if_closed()
+            return await self.submit(ref, body, check=check, on_receipt=on_receipt, raise_if_closed=raise_if_closed)
 
     async def resend(self, order: Order, resend: Resend) -> Receipt:
-        """Send the uncertain order once more, as an operator decided. No submission of it may be under way."""
+        """SendProgress the uncertain order once more, as an operator decided. No submission of it may be under way."""
         submission = self._start(order.ref, order.body, lambda made: self._send_until_settled(made, order, resend))
         submission.order = order
         submission.checked.set_result(None)
         return await self._receipt(submission, None)
 
-    def submission(self, order_id: str) -> Submission | None:
+    def find_running(self, order_id: str) -> Submission | None:
         """The submission of this order that still accepts callers."""
         submission = self._submissions.get(order_id)
         is_over = submission is None or (submission.worker is not None and submission.worker.done())
@@ -298,7 +299,10 @@ class Sender:
             return
         error = None if worker.cancelled() else worker.exception()
         receipt.set_exception(
-            error or interrupted(order_id, submission.order, submission.refusal, may_have_left=submission.may_have_left)
+            error
+            or interrupted(
+                order_id, submission.order, submission.refusal, may_have_been_sent=submission.may_have_been_sent
+            )
         )
         receipt.exception()  # retrieved: every caller may have gone
 
@@ -325,10 +329,11 @@ class Sender:
 
     async def _send_until_settled(self, submission: Submission, order: Order, resend: Resend | None = None) -> Receipt:
         """Send the order until there is an outcome; at most one send of it ever has an unknown outcome. The outcome of
-        a concurrent send by another process or client is the outcome here too: its receipt, and also its refusal."""
+        a concurrent send by another process or client is the outcome here too: its receipt, or its refusal."""
         connect_failures = 0
         max_wait = self._pacing.max_wait
-        settled = sum(attempt.outcome is not AttemptOutcome.SENDING for attempt in order.attempts)
+        # A rejection that is newer than these was not known to the caller.
+        known_attempts = sum(attempt.outcome is not AttemptOutcome.SENDING for attempt in order.attempts)
         if self.settlement.unwritten:
             await self.settlement.flush(order.ref)
         while True:
@@ -338,7 +343,7 @@ class Sender:
             if (receipt := order.receipt) is not None:
                 _report_duplicates(order)
                 return receipt
-            if order.state is OrderState.REJECTED and len(order.attempts) > settled and resend is None:
+            if order.state is OrderState.REJECTED and len(order.attempts) > known_attempts and resend is None:
                 service = order.ref.service
                 raise recorded_refusal(order.attempts[-1], origin=service, wall=self._clock.wall(), **facts(order))
             _check_sendable(order, resend)
@@ -350,14 +355,14 @@ class Sender:
                 submission.order = order = await self._confirmation.confirm(order)
             if order.receipt is not None or (send.attempt is None and send.failure is None):
                 continue  # accepted, or changed by another process: read the order again
-            settled = len(order.attempts)
+            known_attempts = len(order.attempts)
             if send.attempt is None or send.attempt.outcome is AttemptOutcome.NOT_SENT:
                 connect_failures += 1
                 pause = _pause_after_connect_failure(order, send, connect_failures)
             else:
                 pause, submission.refusal = self._pause_after_refusal(order, send, max_wait)
                 max_wait -= pause
-            submission.is_sent = False
+            submission.may_be_sent = False
             await self._clock.sleep(pause)
 
     async def _await_other_sender(self, submission: Submission, order: Order) -> Order:
@@ -373,7 +378,7 @@ class Sender:
             order = submission.order = await self._journal.get(order.ref, self._clock.wall()) or order
         return order
 
-    def _pause_after_refusal(self, order: Order, send: Send, max_wait: float) -> tuple[float, CreateError]:
+    def _pause_after_refusal(self, order: Order, send: SendProgress, max_wait: float) -> tuple[float, CreateError]:
         """Seconds until a create that was answered with 429 may be sent again, and its refusal. Raises for every other
         outcome, and when the pause would be longer than ``max_wait``."""
         error = send.refusal
@@ -389,8 +394,8 @@ class Sender:
 
     # -- one attempt ---------------------------------------------------------------------------------------------------
 
-    async def _send(self, submission: Submission, order: Order, resend: Resend | None) -> Send:
-        """Send the order once: reserve a slot, connect, begin in the gate, send, settle.
+    async def _send(self, submission: Submission, order: Order, resend: Resend | None) -> SendProgress:
+        """SendProgress the order once: reserve a slot, connect, begin in the gate, send, settle.
 
         What the service or the network did is in the result, never raised. Whatever happens, what is true stays stored.
 
@@ -402,23 +407,24 @@ class Sender:
             raise failure
         while True:
             await self._reserve_slot(order.ref)
-            send = Send(order, resend)
+            send = SendProgress(order, resend)
             try:
                 begun = await self._send_in_slot(submission, send)
             finally:
                 self._release_slot(send)
-                if send.begin is not None:
-                    await asyncio.wait({send.begin})
+                if send.gate_write is not None:
+                    await asyncio.wait({send.gate_write})
             if not isinstance(begun, Turn):  # otherwise another process has taken the last slot
                 return send
 
-    async def _send_in_slot(self, submission: Submission, send: Send) -> Attempt | Order | Turn | None:
+    async def _send_in_slot(self, submission: Submission, send: SendProgress) -> Attempt | Order | Turn | None:
+        # The gate is called when there is a probe.
         probe = Probe(gate=lambda: self._open_gate(submission, send, probe))
         try:
-            await within(self._clock, self._limit, lambda: self._exchange(send, probe))
+            await within(self._clock, self._time_limit, lambda: self._exchange(send, probe))
         except asyncio.CancelledError:
             begun = await self._find_attempt(submission, send, probe)
-            # What is known by now is written: that nothing left, or a complete answer.
+            # What is known by now is written: that nothing was sent, or a complete answer.
             if isinstance(begun, Attempt) and (probe.delivery is Delivery.NOT_SENT or send.is_complete):
                 await self.settlement.complete(self._settle(submission, send, begun, probe.delivery))
             raise
@@ -435,7 +441,7 @@ class Sender:
             submission.order, send.failure = begun, None
         return begun
 
-    async def _exchange(self, send: Send, probe: Probe) -> None:
+    async def _exchange(self, send: SendProgress, probe: Probe) -> None:
         request = self._endpoints.create_video(BytesBody(send.order.body), send.order.idempotency_key)
         if not self._honours_gate:
             await probe.pass_gate()
@@ -448,11 +454,11 @@ class Sender:
                     return
             send.is_complete = True
 
-    async def _open_gate(self, submission: Submission, send: Send, probe: Probe) -> None:
+    async def _open_gate(self, submission: Submission, send: SendProgress, probe: Probe) -> None:
         """Called by the transport when the connection is ready: no byte passes before the attempt is stored."""
         if probe.is_replay and self._journal.durable:
             message = (
-                "a played create was about to be written into a journal that lasts, where it would count as made; "
+                "a replayed create was about to be written into a durable journal, where it would count as sent; "
                 "replay with a MemoryJournal"
             )
             raise CassetteError(message)
@@ -461,12 +467,12 @@ class Sender:
             raise HeldBackError
 
     async def _begin(
-        self, submission: Submission, send: Send, pacing: Pacing, states: frozenset[OrderState]
+        self, submission: Submission, send: SendProgress, pacing: Pacing, states: frozenset[OrderState]
     ) -> Attempt | Order | Turn:
         """Store the attempt as *sending*. The write is an asyncio task of its own: a send that is cut off in the gate
         still learns whether it happened."""
         now = self._clock.wall()
-        limit = DEADLINE_WITHOUT_LIMIT if self._limit is None else self._limit + DEADLINE_MARGIN
+        limit = DEADLINE_WITHOUT_LIMIT if self._time_limit is None else self._time_limit + DEADLINE_MARGIN
         resend = send.resend
         permission = Permission(
             ref=send.order.ref,
@@ -479,14 +485,14 @@ class Sender:
             by="" if resend is None else resend.by,
             reason="" if resend is None else resend.reason,
         )
-        send.begin = asyncio.ensure_future(self._journal.begin(permission))
-        begun = await asyncio.shield(send.begin)
+        send.gate_write = asyncio.ensure_future(self._journal.begin(permission))
+        begun = await asyncio.shield(send.gate_write)
         if isinstance(begun, Attempt):
             self._release_slot(send)
-            submission.is_sent, submission.refusal = True, None
+            submission.may_be_sent, submission.refusal = True, None
         return begun
 
-    async def _begin_after_sending(self, submission: Submission, send: Send) -> Attempt | Order | Turn:
+    async def _begin_after_sending(self, submission: Submission, send: SendProgress) -> Attempt | Order | Turn:
         """Store the attempt of a send that did not wait for the gate, whatever the order has become meanwhile."""
         begun = await self._begin(submission, send, _UNLIMITED, frozenset(OrderState))
         while isinstance(begun, Order) and len(begun.attempts) != len(send.order.attempts):
@@ -494,18 +500,20 @@ class Sender:
             begun = await self._begin(submission, send, _UNLIMITED, frozenset(OrderState))
         return begun
 
-    async def _find_attempt(self, submission: Submission, send: Send, probe: Probe) -> Attempt | Order | Turn | None:
+    async def _find_attempt(
+        self, submission: Submission, send: SendProgress, probe: Probe
+    ) -> Attempt | Order | Turn | None:
         """What the journal answered in the gate; None where the send provably ended before it.
 
         A transport that declares the gate and did not wait for it may have sent the request all the same: its attempt
         is stored now, and is not retried.
 
         Raises:
-            JournalError: The journal failed, and nothing left.
-            UncertainCreateError: The journal failed, and something may have left.
+            JournalError: The journal failed, and nothing was sent.
+            UncertainCreateError: The journal failed, and something may have been sent.
         """
         try:
-            begun = await send.begun()
+            begun = await send.gate_result()
         except Exception:
             if send.status is None:
                 raise
@@ -523,10 +531,10 @@ class Sender:
                 raise failure from error
         return begun
 
-    async def _settle(self, submission: Submission, send: Send, attempt: Attempt, delivery: Delivery) -> None:
+    async def _settle(self, submission: Submission, send: SendProgress, attempt: Attempt, delivery: Delivery) -> None:
         """Write what the attempt came to."""
         order = send.order
-        evidence = await self._learn(send, delivery)
+        evidence = await self._collect_evidence(send, delivery)
         if evidence.outcome is AttemptOutcome.UNCERTAIN:
             evidence = evolve(evidence, balance_before=self._balances.before(attempt.sent_at))
         report(
@@ -547,33 +555,33 @@ class Sender:
         if evidence.outcome is AttemptOutcome.UNCERTAIN:
             self._balances.read_after(order.ref, attempt.n, evidence)
 
-    async def _learn(self, send: Send, delivery: Delivery) -> Evidence:
+    async def _collect_evidence(self, send: SendProgress, delivery: Delivery) -> Evidence:
         """What the send is evidence of. A long answer is read in several turns of the event loop."""
         order, now = send.order, self._clock.wall()
         known = KnownValues((*self._known, order.idempotency_key, prompt_of(order.body)))
-        await self._turn(send)
+        await self._yield_to_loop(send)
         if send.request is None or send.status is None:
             async with self._prepared(known):
-                return evidence_without_answer(delivery, send.failure, limit=self._limit, at=now, known=known)
+                return evidence_without_answer(delivery, send.failure, limit=self._time_limit, at=now, known=known)
         body = bytes(send.body)
         body = decode_body(body, send.headers) if send.is_complete else body
         answer = Answer(
             send.request.op, send.status, send.headers, body, url=send.request.url, known=known, sent=order.body
         )
-        await self._turn(send)
+        await self._yield_to_loop(send)
         self.has_answer |= is_json_object(body)
-        await self._turn(send)
+        await self._yield_to_loop(send)
         evidence = evidence_of_answer(answer, is_complete=send.is_complete, at=now)
         if evidence.outcome is AttemptOutcome.ACCEPTED:
             return evidence
         async with self._prepared(known):
             evidence = evolve(evidence, cause=describe_outcome(answer, evidence.outcome, is_complete=send.is_complete))
-            await self._turn(send)
+            await self._yield_to_loop(send)
             if evidence.outcome is AttemptOutcome.REJECTED:
                 send.refusal = service_error(answer, origin=order.ref.service, wall=now)
                 return evidence
             headers = visible_headers(answer.headers, known)
-        await self._turn(send)
+        await self._yield_to_loop(send)
         candidates: tuple[str, ...] = ()
         if send.is_complete and 200 <= send.status < 300:
             candidates = find_candidates(answer, order.body, {*known, order.order_id})
@@ -581,12 +589,13 @@ class Sender:
 
     @asynccontextmanager
     async def _prepared(self, known: KnownValues) -> AsyncIterator[None]:
-        """A block that hides these values. One at a time: a long prompt needs fifty times its memory meanwhile."""
-        async with self._hiding:
+        """A block that hides these values. One at a time: to hide a long prompt needs fifty times
+        its size of memory meanwhile."""
+        async with self._hiding_lock:
             await in_turns(self._clock, known.prepare())
             yield
 
-    async def _turn(self, send: Send) -> None:
+    async def _yield_to_loop(self, send: SendProgress) -> None:
         """Give the event loop a turn if each pass over the answer takes long."""
         if len(send.body) > LONG_ANSWER:
             await self._clock.sleep(0)
@@ -595,7 +604,7 @@ class Sender:
 
     async def _reserve_slot(self, ref: OrderRef) -> None:
         """Wait, in line, until the rolling limit has a slot that no other send of this client is about to use."""
-        async with self._queue:
+        async with self._slot_lock:
             while True:
                 self._slot_released.clear()
                 turn = await self._journal.turn(ref.service, ref.account, self._pacing, self._clock.wall())
@@ -609,7 +618,7 @@ class Sender:
                     await self._clock.sleep(turn.wait)
             self._reserved += 1
 
-    def _release_slot(self, send: Send) -> None:
+    def _release_slot(self, send: SendProgress) -> None:
         """The slot is free again, or the stored attempt counts from now on."""
         if send.has_slot:
             send.has_slot = False
@@ -619,7 +628,7 @@ class Sender:
     # -- the end -------------------------------------------------------------------------------------------------------
 
     async def aclose(self, grace: float) -> None:
-        """Wait up to ``grace`` seconds for the orders under way, then leave. What was not answered by then stays
+        """Wait up to ``grace`` seconds for the orders under way, then stop. What was not answered by then stays
         *sending* in the journal, and its callers get an UncertainCreateError."""
         caller = asyncio.current_task()  # an on_receipt may be what closes the client
         submissions = list(self._submissions.values())
@@ -675,7 +684,7 @@ def _check_sendable(order: Order, resend: Resend | None) -> None:
     raise uncertain(order)
 
 
-def _pause_after_connect_failure(order: Order, send: Send, failures: int) -> float:
+def _pause_after_connect_failure(order: Order, send: SendProgress, failures: int) -> float:
     """Seconds until a create that could not connect is sent again; raises when that has been tried often enough."""
     if failures == CONNECT_ATTEMPTS or isinstance(send.failure, CassetteError):
         raise not_sent(order, send.failure) from send.failure

@@ -117,7 +117,8 @@ class Endpoints:
 
 
 def checked_task_id(task: TaskLike) -> str:
-    """The id of the task. What is empty, blank or dots would ask for another path: refused, as is what is no text."""
+    """Return the task id. InvalidRequestError if it is empty, blank, ``.`` or ``..`` (which would address another
+    path), or not valid text."""
     task_id = task_id_of(task)
     if not is_task_id(task_id):
         message = f"a task id must be text, and not empty, blank or dots: {task_id!r}"
@@ -126,7 +127,7 @@ def checked_task_id(task: TaskLike) -> str:
 
 
 def is_task_id(text: str) -> bool:
-    """Whether a task can be asked for by it. A lone surrogate is no text."""
+    """Whether this is a valid task id. A lone surrogate is not valid text."""
     return _PLAIN_ID.fullmatch(text) is not None or (
         text.strip() not in {"", ".", ".."} and _LONE_SURROGATE.search(text) is None
     )

@@ -33,7 +33,7 @@ _SHORT = re.compile(r"[0-9]{1,9}")
 
 
 class Reads:
-    """Sends requests that may be repeated without harm: every GET, and uploads (a second asset costs nothing).
+    """Sends requests that may be repeated without harm: every GET, and uploads (a duplicate upload is free).
 
     Args:
         origin: The service's own.

@@ -1,8 +1,9 @@
 """What a status of the service means, in one table: the error class and its meaning (section 7), whether a read is
 retried, the outcome of a create, what the watcher does with a poll, and whether a signed link counts as refused.
 
-A create is retried only when it is proven that no byte left. An Idempotency-Key changes nothing about that: what the
-service does with a repeated key is not documented, and was never promised for a lost answer.
+A create is retried automatically only when it is proven that no byte was sent, or, with ``Pacing(max_wait=…)``, when it
+was refused with 429. An Idempotency-Key changes nothing about that: what the service does with a repeated key is not
+documented, and was never promised for a lost answer.
 """
 
 from enum import StrEnum
@@ -15,12 +16,12 @@ from vidgen_async.types.http import Delivery
 from vidgen_async.types.orders import AttemptOutcome
 
 
-class Fault(StrEnum):
+class PollFailure(StrEnum):
     """The kinds of polls that gave no task: see :mod:`vidgen_async.watcher.poll_rules`."""
 
     TRANSIENT = "transient"
     BUSY = "busy"
-    REFUSED = "refused"
+    UNAUTHORIZED = "unauthorized"
     GONE = "gone"
     FOREIGN = "foreign"
     UNEXPECTED = "unexpected"
@@ -33,7 +34,7 @@ class StatusRule:
 
     is_read_retried: bool
     create: AttemptOutcome
-    poll: Fault
+    poll: PollFailure
     error: type[ServiceError] = errors.UnexpectedResponseError
     meaning: str = ""
     is_link_refused: bool = False
@@ -47,49 +48,50 @@ class StatusRule:
 
 _REJECTED, _UNCERTAIN = AttemptOutcome.REJECTED, AttemptOutcome.UNCERTAIN
 _MISSING = "the path or task does not exist or is not yours; check the /openapi/v1 prefix and the id"
+_NO_CREDITS = "not enough credits"
 _NOT_READY = "the video is not completed or not available"
 _BUSY = "the submission frequency or a channel's capacity limit is reached"
 _UNAVAILABLE = "model in maintenance, or channel temporarily unavailable"
 _GATEWAY = "gateway or upstream fault; query the original task, do not create a duplicate"
 
-_REFUSED = StatusRule(False, _REJECTED, Fault.UNEXPECTED)
-_RETRIED = StatusRule(True, _UNCERTAIN, Fault.TRANSIENT)
+_REJECTED_ROW = StatusRule(False, _REJECTED, PollFailure.UNEXPECTED)
+_RETRIED_ROW = StatusRule(True, _UNCERTAIN, PollFailure.TRANSIENT)
 # fmt: off
 _RULES: dict[int, StatusRule] = {
-    # status           read   create      poll              error class and meaning                        signed link
-    400: StatusRule(False, _REJECTED,  Fault.UNEXPECTED, errors.BadRequestError, "invalid parameters"),
-    401: StatusRule(False, _REJECTED,  Fault.REFUSED,    errors.AuthenticationError,             is_link_refused=True),
-    402: StatusRule(False, _REJECTED,  Fault.UNEXPECTED, errors.InsufficientCreditsError, "not enough credits"),
-    403: StatusRule(False, _REJECTED,  Fault.UNEXPECTED,                                         is_link_refused=True),
-    404: StatusRule(False, _REJECTED,  Fault.GONE,       errors.NotFoundError, _MISSING,         is_link_refused=True),
-    405: _REFUSED,
-    406: _REFUSED,
-    407: _REFUSED,
-    408: _RETRIED,
-    409: StatusRule(False, _UNCERTAIN, Fault.UNEXPECTED, errors.NotReadyError, _NOT_READY),
-    410: StatusRule(False, _UNCERTAIN, Fault.GONE,                                               is_link_refused=True),
-    411: _REFUSED,
-    413: _REFUSED,
-    414: _REFUSED,
-    415: _REFUSED,
-    425: _RETRIED,
-    429: StatusRule(True,  _REJECTED,  Fault.BUSY,       errors.RateLimitError, _BUSY),
-    431: _REFUSED,
-    502: StatusRule(True,  _UNCERTAIN, Fault.TRANSIENT,  errors.GatewayError, _GATEWAY),
-    503: StatusRule(True,  _UNCERTAIN, Fault.TRANSIENT,  errors.ServiceUnavailableError, _UNAVAILABLE),
-    504: StatusRule(True,  _UNCERTAIN, Fault.TRANSIENT,  errors.GatewayError, _GATEWAY),
+    # status           read   create      poll                      error class and meaning             signed link
+    400: StatusRule(False, _REJECTED,  PollFailure.UNEXPECTED,    errors.BadRequestError, "invalid parameters"),
+    401: StatusRule(False, _REJECTED,  PollFailure.UNAUTHORIZED,  errors.AuthenticationError, is_link_refused=True),
+    402: StatusRule(False, _REJECTED,  PollFailure.UNEXPECTED,    errors.InsufficientCreditsError, _NO_CREDITS),
+    403: StatusRule(False, _REJECTED,  PollFailure.UNEXPECTED,    is_link_refused=True),
+    404: StatusRule(False, _REJECTED,  PollFailure.GONE,          errors.NotFoundError, _MISSING, is_link_refused=True),
+    405: _REJECTED_ROW,
+    406: _REJECTED_ROW,
+    407: _REJECTED_ROW,
+    408: _RETRIED_ROW,
+    409: StatusRule(False, _UNCERTAIN, PollFailure.UNEXPECTED,    errors.NotReadyError, _NOT_READY),
+    410: StatusRule(False, _UNCERTAIN, PollFailure.GONE,          is_link_refused=True),
+    411: _REJECTED_ROW,
+    413: _REJECTED_ROW,
+    414: _REJECTED_ROW,
+    415: _REJECTED_ROW,
+    425: _RETRIED_ROW,
+    429: StatusRule(True,  _REJECTED,  PollFailure.BUSY,          errors.RateLimitError, _BUSY),
+    431: _REJECTED_ROW,
+    502: StatusRule(True,  _UNCERTAIN, PollFailure.TRANSIENT,     errors.GatewayError, _GATEWAY),
+    503: StatusRule(True,  _UNCERTAIN, PollFailure.TRANSIENT,     errors.ServiceUnavailableError, _UNAVAILABLE),
+    504: StatusRule(True,  _UNCERTAIN, PollFailure.TRANSIENT,     errors.GatewayError, _GATEWAY),
 }
 # Every other status, by its first digit. A 2xx without a usable body is an error too: a read may have met a proxy's
 # page; a create may have made a task.
 _BY_FIRST_DIGIT = {
-    2: _RETRIED,
-    3: StatusRule(False, _UNCERTAIN, Fault.TRANSIENT),
-    5: _RETRIED,
+    2: _RETRIED_ROW,
+    3: StatusRule(False, _UNCERTAIN, PollFailure.TRANSIENT),
+    5: _RETRIED_ROW,
 }
-_OTHER = StatusRule(False, _UNCERTAIN, Fault.UNEXPECTED)
+_OTHER = StatusRule(False, _UNCERTAIN, PollFailure.UNEXPECTED)
 #: A 400 with one of these codes (section 7).
 _BY_CODE = {
-    code: StatusRule(False, _REJECTED, Fault.UNEXPECTED, error, meaning)
+    code: StatusRule(False, _REJECTED, PollFailure.UNEXPECTED, error, meaning)
     for code, error, meaning in (
         ("EMPTY_REFERENCE_ASSET", errors.EmptyReferenceAssetError,
          "the uploaded content is empty; upload the original file again"),

@@ -28,46 +28,52 @@ from vidgen_async.errors import (
     TransportError,
 )
 from vidgen_async.service.codec import is_json_object
-from vidgen_async.service.status_rules import Fault, rule_for
+from vidgen_async.service.status_rules import PollFailure, rule_for
 
 #: Seconds for which responses that are not the service's own may be those of a gateway that is out of order.
 LONGEST_OUTAGE = 900.0
 #: Seconds after the receipt for which a 404 may only mean that the service has not stored the task yet.
 GRACE = 120.0
 
-_LIMITS = {Fault.REFUSED: 2, Fault.GONE: 2, Fault.FOREIGN: 3, Fault.UNEXPECTED: 3, Fault.FATAL: 1}
+_LIMITS = {
+    PollFailure.UNAUTHORIZED: 2,
+    PollFailure.GONE: 2,
+    PollFailure.FOREIGN: 3,
+    PollFailure.UNEXPECTED: 3,
+    PollFailure.FATAL: 1,
+}
 #: A second poll confirms these, after five seconds.
-CONFIRMED = frozenset({Fault.REFUSED, Fault.GONE})
+CONFIRMED = frozenset({PollFailure.UNAUTHORIZED, PollFailure.GONE})
 
 
-def fault_of(error: Exception) -> Fault:
+def fault_of(error: Exception) -> PollFailure:
     """Return the kind of an error that a poll raised."""
     if isinstance(error, CassetteError | ClientStateError):
-        return Fault.FATAL
+        return PollFailure.FATAL
     if isinstance(error, ServiceError):
         fault = rule_for(error.status).poll
-        is_decided = fault in (Fault.TRANSIENT, Fault.BUSY) or is_json_object(error.body)
-        return fault if is_decided else Fault.FOREIGN
+        is_decided = fault in (PollFailure.TRANSIENT, PollFailure.BUSY) or is_json_object(error.body)
+        return fault if is_decided else PollFailure.FOREIGN
     # A closed transport never opens again; any other failure of the network may be temporary.
     if isinstance(error, TransportError | OSError) and not isinstance(error, TransportClosedError):
-        return Fault.TRANSIENT
-    return Fault.UNEXPECTED
+        return PollFailure.TRANSIENT
+    return PollFailure.UNEXPECTED
 
 
-def ends_watch(fault: Fault, in_a_row: int, *, is_new: bool, is_outage: bool = False) -> bool:
+def ends_watch(fault: PollFailure, in_a_row: int, *, is_new: bool, is_outage: bool = False) -> bool:
     """Return whether the watch ends with this fault. ``is_new``: the receipt is less than two minutes old.
     ``is_outage``: the service has answered this client before, so foreign responses may be those of a gateway."""
-    if (fault is Fault.GONE and is_new) or (fault is Fault.FOREIGN and is_outage):
+    if (fault is PollFailure.GONE and is_new) or (fault is PollFailure.FOREIGN and is_outage):
         return False
     limit = _LIMITS.get(fault)
     return limit is not None and in_a_row >= limit
 
 
-def final_error(error: Exception, fault: Fault, task_id: str) -> Exception:
+def final_error(error: Exception, fault: PollFailure, task_id: str) -> Exception:
     """Return the error that waiters raise: for a 410 a NotFoundError, for a 401 always an AuthenticationError; others
     are unchanged, with a note that names the task."""
     if isinstance(error, ServiceError):
-        kind = {Fault.GONE: NotFoundError, Fault.REFUSED: AuthenticationError}.get(fault)
+        kind = {PollFailure.GONE: NotFoundError, PollFailure.UNAUTHORIZED: AuthenticationError}.get(fault)
         if kind is not None and not isinstance(error, kind):
             converted = kind(
                 error.message,
@@ -79,7 +85,7 @@ def final_error(error: Exception, fault: Fault, task_id: str) -> Exception:
             )
             converted.__cause__ = error
             error = converted
-    if fault is Fault.FOREIGN:
+    if fault is PollFailure.FOREIGN:
         error.add_note(
             "the responses are not the service's own: check base_url, which must end in /openapi/v1 (section 9)"
         )

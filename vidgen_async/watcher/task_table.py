@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from attrs import define, field
 
-from vidgen_async.service.status_rules import Fault
+from vidgen_async.service.status_rules import PollFailure
 from vidgen_async.types.resources import VideoTask
 from vidgen_async.watcher.listeners import LastState, Listener
 from vidgen_async.watcher.poll_rules import GRACE
@@ -17,7 +17,7 @@ class TaskDetails:
     """What only some watched tasks need: new ones, failing ones, and those with several listeners."""
 
     accepted_at: float | None = None
-    fault: Fault | None = None
+    fault: PollFailure | None = None
     in_a_row: int = 0
     """The number of polls in a row that had this fault."""
     since: float = 0.0
@@ -154,7 +154,7 @@ class TaskTable:
         details = self.make_details(row)
         details.accepted_at = at if details.accepted_at is None else max(at, details.accepted_at)
 
-    def count_fault(self, row: int, fault: Fault, trouble: str, now: float) -> tuple[int, float]:
+    def count_fault(self, row: int, fault: PollFailure, trouble: str, now: float) -> tuple[int, float]:
         """Return how many polls in a row, including this one, had this fault, and for how many seconds."""
         details = self.make_details(row)
         if fault is not details.fault:

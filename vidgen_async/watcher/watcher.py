@@ -13,7 +13,7 @@ from vidgen_async.clock import Clock, all_in_turns
 from vidgen_async.errors import ClientStateError, ConfigurationError, ServiceError
 from vidgen_async.events import Event, report
 from vidgen_async.redaction.messages import is_plain_word
-from vidgen_async.service.status_rules import Fault
+from vidgen_async.service.status_rules import PollFailure
 from vidgen_async.types.resources import KNOWN_STATES, VideoTask
 from vidgen_async.watcher.hooks import UpdateHook, UpdateHooks
 from vidgen_async.watcher.listeners import (
@@ -416,7 +416,7 @@ class Watcher:
             message += " (request %(request_id)s)"
             facts["request_id"] = error.request_id
         self._report(logging.INFO, Event.POLL_FAILED, message, **facts)
-        retry_after = error.retry_after if isinstance(error, ServiceError) and fault is Fault.BUSY else None
+        retry_after = error.retry_after if isinstance(error, ServiceError) and fault is PollFailure.BUSY else None
         if retry_after is not None:
             was_paused = now < self._schedule.paused_until
             if self._schedule.pause(now, retry_after) and not was_paused:
