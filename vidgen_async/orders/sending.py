@@ -245,7 +245,7 @@ class Sender:
             return await self.submit(ref, body, check=check, on_receipt=on_receipt, raise_if_closed=raise_if_closed)
 
     async def resend(self, order: Order, resend: Resend) -> Receipt:
-        """SendProgress the uncertain order once more, as an operator decided. No submission of it may be under way."""
+        """Send the uncertain order once more, as an operator decided. No submission of it may be under way."""
         submission = self._start(order.ref, order.body, lambda made: self._send_until_settled(made, order, resend))
         submission.order = order
         submission.checked.set_result(None)
@@ -395,7 +395,7 @@ class Sender:
     # -- one attempt ---------------------------------------------------------------------------------------------------
 
     async def _send(self, submission: Submission, order: Order, resend: Resend | None) -> SendProgress:
-        """SendProgress the order once: reserve a slot, connect, begin in the gate, send, settle.
+        """Send the order once: reserve a slot, connect, begin in the gate, send, settle.
 
         What the service or the network did is in the result, never raised. Whatever happens, what is true stays stored.
 
