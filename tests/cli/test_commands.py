@@ -94,7 +94,7 @@ def test_the_response_to_the_create_decides_the_exit_code(here, service):
     service.add_fault("videos.create", Fault.status(402))
     code, _, err = here(*BOAT, "-o", "boat.mp4")
     assert (code, len(service.creates)) == (4, 1)
-    assert "nothing is charged" in err
+    assert "nothing was charged" in err
 
     service.add_fault("videos.create", Fault.status(503))
     code, _, err = here(*BOAT, "-o", "boat.mp4")

@@ -101,7 +101,7 @@ def test_invalid_options_are_exit_code_2_and_nothing_is_sent(here, service):
 
 def test_a_request_that_the_catalog_excludes_is_refused_before_any_upload(here, service):
     for words, arguments in {
-        "duration: 7 is none of the durations of gen-2.0: 5, 10, 15": ("--model", "gen-2.0", "--duration", "7"),
+        "duration: gen-2.0 supports 5, 10, 15 seconds, not 7": ("--model", "gen-2.0", "--duration", "7"),
         "model: 'gen-2.5' is in maintenance": ("--model", "gen-2.5"),
         "vendorh3 needs at least 1 image": ("--model", "vendorh3"),
         "image_ids[0]": ("--model", "gen-2.0", "--image-id", "<your image id>"),
@@ -139,7 +139,7 @@ def test_check_lists_all_problems(here, service):
     assert code == 2
     assert out.startswith("request:")
     assert "invalid" in out.splitlines()[0]
-    for words in ("duration: 4", "at least 1 image", "takes no reference videos"):
+    for words in ("seconds, not 4", "at least 1 image", "takes no reference videos"):
         assert words in err
 
     code, out, err = here(*arguments, "--check", "--json")
@@ -190,7 +190,7 @@ def test_another_request_with_the_same_order_id_is_exit_code_2(here, service):
     assert here(*BOAT, "--order-id", "order-1187")[0] == 0
     code, out, err = here("create", "Another boat", *BOAT[2:], "--order-id", "order-1187")
     assert (code, out) == (2, "")
-    assert "stands for a different request" in err
+    assert "used for a different request" in err
     assert err.splitlines()[-1] == "  vidgen orders resume order-1187"
     assert len(service.creates) == 1
 

@@ -44,7 +44,7 @@ async def test_all_problems_come_at_once_and_nothing_is_sent(client, service):
 
 
 async def test_a_model_that_is_not_usable_is_refused_before_anything_is_sent(client, service):
-    with pytest.raises(InvalidRequestError, match=r"'gen-2\.5' is in maintenance; usable are: .*gen-2\.0"):
+    with pytest.raises(InvalidRequestError, match=r"'gen-2\.5' is in maintenance; available models: .*gen-2\.0"):
         await client.videos.create(**GOOD | {"model": "gen-2.5", "duration": 10})
     assert service.creates == []
     assert catalogs(service) == 1  # it was read for this request: it is not read again
@@ -142,7 +142,7 @@ class TestCheck:
         check = await client.videos.check(**GOOD | {"duration": 7})
 
         assert not check.is_ok
-        assert check.problems == ("duration: 7 is none of the durations of gen-2.0: 5, 10, 15 (seconds)",)
+        assert check.problems == ("duration: gen-2.0 supports 5, 10, 15 seconds, not 7",)
         assert service.creates == []
 
     @pytest.mark.rule("2.1 note own-price", side="sdk")

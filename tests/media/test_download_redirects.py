@@ -305,7 +305,7 @@ def endpoint_that_fails(failure: Says, link: object):
     return lambda seen: failure if seen.target == CONTENT else task_json(link)
 
 
-@pytest.mark.rule("2.5 note link", "3 completed", side="sdk")
+@pytest.mark.rule("2.5 note link", "3 state completed", side="sdk")
 @pytest.mark.parametrize(
     "failure",
     [

@@ -53,9 +53,9 @@ def test_what_the_entry_allows_is_no_problem(fields):
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
-        ({"duration": 7}, "duration: 7 is none of the durations of full: 5, 10 (seconds)"),
-        ({"seconds": 7}, "seconds: 7 is none of the durations of full: 5, 10 (seconds)"),
-        ({"resolution": "2K"}, "resolution: '2K' is none of the resolutions of full: 720p, 768p"),
+        ({"duration": 7}, "duration: full supports 5, 10 seconds, not 7"),
+        ({"seconds": 7}, "seconds: full supports 5, 10 seconds, not 7"),
+        ({"resolution": "2K"}, "resolution: full supports 720p, 768p, not '2K'"),
         ({"image_ids": ["a"] * 3}, "image_ids: 3 given; full takes at most 2 reference images"),
         (
             {"image_ids": ["a"], "image_urls": [A], "reference_images": [{"url": B}]},
@@ -102,10 +102,10 @@ def test_vendorh3_needs_an_image_from_any_field_that_may_hold_one():
     ("code", "problem"),
     [
         ("full", None),
-        ("gone", "model: 'gone' is not enabled; usable are: full"),
-        ("away", "model: 'away' is in maintenance; usable are: full"),
-        ("ful", "model: 'ful' is not in the catalog of this key (did you mean 'full'?); usable are: full"),
-        ("zzz", "model: 'zzz' is not in the catalog of this key; usable are: full"),
+        ("gone", "model: 'gone' is not enabled; available models: full"),
+        ("away", "model: 'away' is in maintenance; available models: full"),
+        ("ful", "model: 'ful' is not available with this API key (did you mean 'full'?); available models: full"),
+        ("zzz", "model: 'zzz' is not available with this API key; available models: full"),
     ],
 )
 def test_a_model_is_usable_when_it_is_enabled_and_not_in_maintenance(code, problem):

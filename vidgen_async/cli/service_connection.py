@@ -151,7 +151,7 @@ async def _check_usable(client: Client) -> None:
     try:
         await client.orders.get("-")
     except JournalError as error:
-        if error.may_pass:
+        if error.may_be_temporary:
             raise
         raise ConfigurationError(error.message) from error
 

@@ -42,7 +42,7 @@ def checked_key(given: str | None) -> str:
         source = "VIDGEN_API_KEY"
         given = os.environ.get(source)
     if given is None:
-        message = "no API key: give Client(api_key=…) or set VIDGEN_API_KEY"
+        message = "no API key: set VIDGEN_API_KEY, or pass Client(api_key=…)"
         raise ConfigurationError(message)
     if not isinstance(given, str):
         message = f"{source} must be a string, not {type(given).__name__}"
@@ -70,7 +70,7 @@ def _problem_of_key(key: str) -> str | None:
     if " " in key:
         return "has white space inside: is it two keys, or more than the key?"
     if _SHORTENED_KEY.search(key):
-        return "is shortened: the prefix in a list of keys is not the complete key (section 5)"
+        return "is shortened: the prefix in a list of keys is not the complete key"
     return "is a placeholder, not a key" if _PLACEHOLDER_KEY.fullmatch(key) else None
 
 
@@ -81,7 +81,7 @@ def checked_base_url(given: str | URL | None) -> URL:
         source = "VIDGEN_BASE_URL"
         given = os.environ.get(source)
     if given is None or not str(given).strip():
-        message = f"no base URL: give Client(base_url=…) or set VIDGEN_BASE_URL; it ends in {PREFIX}"
+        message = f"no base URL: set VIDGEN_BASE_URL, or pass Client(base_url=…), for example https://HOST{PREFIX}"
         raise ConfigurationError(message)
     text = str(given).strip().rstrip("/")
     url = _parsed(text)
@@ -98,7 +98,7 @@ def checked_base_url(given: str | URL | None) -> URL:
         )
     if not url.path.endswith(PREFIX):
         warnings.warn(
-            f"{source} {hide_secrets(text)!r} does not end in {PREFIX} (section 9 of the service description): "
+            f"{source} {hide_secrets(text)!r} does not end in {PREFIX}: "
             "every call will be answered with 404, unless a proxy adds the prefix",
             UserWarning,
             stacklevel=3,

@@ -219,10 +219,11 @@ class Content:
     def _refused_link(self, last: _Failure, first: _Failure | None = None) -> LinkExpiredError:
         """Return the error for a refused link; it states who refused it (5.7)."""
         source = refuser(last.url, self._endpoints.origin)
-        problem = f"({last.status} from {last.url.host}); download the video again later"
+        problem = f"({last.status} from {last.url.host}). Try again later"
         if first is not None:
-            problem = f"({first.status} from {first.url.host}), and so was a fresh one {problem}"
-        message = f"the {source} to the video of task {self.task_id!r} was refused {problem}"
+            problem = f"({first.status} from {first.url.host}), and a new one too {problem}"
+        what = "signed link" if source == "signed link" else "link to another host (upstream)"
+        message = f"the {what} to the video of task {self.task_id!r} was refused {problem}"
         return LinkExpiredError(message, task_id=self.task_id, status=last.status, source=source)
 
     # -- redirects ---------------------------------------------------------------------------------------------------

@@ -131,7 +131,7 @@ class Transfer:
         span = None
         async with result.response as response:
             if response.status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-                return await self._restart("the service has none of the requested bytes (416)")
+                return await self._restart("the service states that the requested range does not exist (416)")
             if response.status == HTTPStatus.PARTIAL_CONTENT:
                 span = self._read_continuation(response.headers, start)
                 if span is None:
@@ -142,7 +142,7 @@ class Transfer:
                 self._total, self._etag = mp4.content_length(response.headers), mp4.strong_etag(response.headers)
             self._is_delimited = self._total is not None or "Transfer-Encoding" in response.headers
             if not await self._write_body(result, tail):
-                return await self._restart("the service sent other bytes than before for the same ETag")
+                return await self._restart("the service sent different bytes for the same ETag")
         if span is not None and span.end is not None and file.length != span.end + 1:
             return await self._restart("the number of received bytes differs from the Content-Range")
         return await self._is_complete()
@@ -235,8 +235,8 @@ class Transfer:
         if not (self._is_verified(structure) or self._accept_unverified):
             message = (
                 f"it cannot be verified that the video of task {self._content.task_id!r} is complete: the service did "
-                f"not announce its length, and the {length} received bytes do not show where it ends. Nothing was "
-                "saved; download it again, or with accept_unverified=True"
+                f"not send its length, and the {length} received bytes do not show where it ends. Nothing was saved. "
+                "Download it again; to save it anyway, pass accept_unverified=True"
             )
             raise UnverifiedVideoError(message, task_id=self._content.task_id, received=length)
         return True
@@ -265,7 +265,7 @@ class Transfer:
         total = "an unknown number of" if self._total is None else self._total
         message = (
             f"the video of task {self._content.task_id!r} is incomplete: {self.furthest} of {total} bytes were "
-            f"received, and {self.problem}. Nothing was saved; download it again"
+            f"received, and {self.problem}. Nothing was saved. Download it again"
         )
         raise TruncatedError(message, task_id=self._content.task_id, received=self.furthest) from error
 

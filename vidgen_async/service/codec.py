@@ -1,6 +1,6 @@
 """The one place where JSON becomes values (cattrs).
 
-Answers are read as far as possible. A field that cannot be read as its type is left out and kept, as received, in
+Responses are parsed leniently. A field that cannot be read as its type is left out and kept, as received, in
 ``extra`` under its wire name; only what a value cannot be without (an id) is an UnexpectedResponseError.
 """
 
@@ -145,7 +145,7 @@ class _Reader(Generic[T]):
         extra = {name: value for name, value in data.items() if name not in known}
         try:
             return self._read({**data, "extra": extra}, self._cls)
-        except Exception:  # noqa: BLE001 - generated code raises whatever the odd value provokes; read it slowly
+        except Exception:  # noqa: BLE001 - a malformed value can raise anything here; read field by field
             return self._field_by_field(data, extra)
 
     def _field_by_field(self, data: Mapping[str, Any], extra: dict[str, Any]) -> T:
@@ -259,7 +259,7 @@ def read_account(answer: Answer) -> Account:
 
 
 def read_asset(answer: Answer, absolute: Callable[[str], str]) -> ReferenceAsset:
-    """POST /files (4.3). ``image_id`` and ``id`` stand for each other; ``absolute`` puts the host before a path."""
+    """POST /files (4.3). ``image_id`` and ``id`` are interchangeable; ``absolute`` puts the host before a path."""
     data = answer.object()
     ids = {name: text for name in ("id", "image_id") if (text := _id_or_none(data.get(name))) is not None}
     if not ids:
@@ -314,7 +314,7 @@ def read_poll(
 
 
 def read_created_id(body: bytes) -> tuple[str | None, dict[str, Any]]:
-    """The task id in the answer to a create (4.4), and what else the answer held.
+    """The task id in the answer to a create (4.4), and the other fields of the response.
 
     ``id``, else ``task_id``; a non-empty string or an integer. None when there is none: nothing else stands for it
     (an ``upstream_task_id`` does not).
@@ -336,7 +336,7 @@ def read_created_id(body: bytes) -> tuple[str | None, dict[str, Any]]:
 
 
 def is_json_object(body: bytes) -> bool:
-    """Whether an error's body has the form of the service's own: all its bodies are JSON (section 1)."""
+    """Whether the body of an error looks like the service's own format: all its bodies are JSON (section 1)."""
     try:
         return isinstance(json.loads(body), dict)
     except (ValueError, RecursionError):

@@ -28,8 +28,8 @@ _MARKUP = re.compile(r"<[^>]*>?|>")
 #: Who refused with a 401, and advice (5.7).
 _REFUSED_BY = {
     "service key": ("the API key was refused", "Check that VIDGEN_API_KEY (or api_key) is the complete, current key."),
-    "signed link": ("the signed link was refused", "Get the task again for a fresh video_url."),
-    "upstream": ("an upstream host refused", "Get the task again for a fresh video_url."),
+    "signed link": ("the signed link was refused", "Get the task again for a new video_url."),
+    "upstream": ("the host of the video denied access", "Get the task again for a new video_url."),
 }
 
 
@@ -64,7 +64,7 @@ def rejected_error(error: ServiceError, message: str | None = None, **order: Any
     facts = {name: getattr(error, name) for name in ("status", "code", "body", "request_id", "retry_after")}
     if isinstance(error, errors.AuthenticationError):
         facts["source"] = error.source
-    usual = f"order {order['order_id']!r} was refused, nothing is charged: {error.summary}"
+    usual = f"order {order['order_id']!r} was rejected and nothing was charged: {error.summary}"
     return kind(message or usual, advice=error.advice, **facts, **order)
 
 
@@ -73,7 +73,7 @@ def recorded_refusal(attempt: Attempt, *, origin: str, wall: datetime, **order: 
     evidence = attempt.evidence or Evidence(outcome=AttemptOutcome.REJECTED, at=attempt.sent_at)
     answer = Answer("videos.create", evidence.status or 0, make_headers(), b"", url=URL(origin))
     error = service_error(answer, origin=origin, wall=wall)
-    message = f"order {order['order_id']!r} was refused when another process sent it, nothing is charged"
+    message = f"order {order['order_id']!r} was rejected when another process sent it, and nothing was charged"
     return rejected_error(error, f"{message}: {evidence.cause or error.summary}", **order)
 
 
