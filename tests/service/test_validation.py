@@ -64,6 +64,7 @@ def test_a_good_request_has_no_problems(fields):
         ({"image_urls": ["data:image/png;base64,AAAA"]}, "image_urls[0]"),
         ({"video_urls": [7]}, "video_urls[0]"),
         ({"audio_urls": ["http://"]}, "audio_urls[0]"),
+        ({"audio_urls": ["https://][@/a.mp3"]}, "audio_urls[0]"),
         ({"reference_images": [{"uri": "x"}]}, "reference_images[0]"),
         ({"reference_audios": ["https://a.net/1"]}, "reference_audios[0]"),
         ({"reference_videos": [{"url": "x"}]}, "reference_videos[0].url"),

@@ -14,6 +14,7 @@ from vidgen_async.sandbox.create_validation import CreateRequest, read_fields, r
 from vidgen_async.sandbox.input_rules import InvalidInputError
 from vidgen_async.sandbox.ledger import Account
 from vidgen_async.sandbox.media.video_content import Film, Picture, size_of
+from vidgen_async.sandbox.reference_urls import problem_of_url
 from vidgen_async.sandbox.request_log import ReceivedCreate
 from vidgen_async.sandbox.responses import Answer, Refusal, media_type_of, not_json
 from vidgen_async.sandbox.tasks import Failure, Outcome, Refunds, SandboxTask, outcome_by_prompt
@@ -82,7 +83,11 @@ class CreateHandler:
         return task
 
     def _create_task(self, account: Account, create: ReceivedCreate, now: float) -> SandboxTask:
-        fields = read_fields(create.body, allow_unknown_fields=self.allow_unknown_fields)
+        def problem_of(url: object) -> str | None:
+            """An own asset is looked up later."""
+            return None if isinstance(url, str) and self.assets.is_own_url(url) else problem_of_url(url, now)
+
+        fields = read_fields(create.body, problem_of, allow_unknown_fields=self.allow_unknown_fields)
         entry = self._usable_model(fields["model"])
         film = self._film(account, entry, read_request(fields, entry), now)
         if account.balance < entry.points:

@@ -70,7 +70,7 @@ def problem_of_url(value: object, service: URL | None = None, now: datetime | No
     try:
         url = URL(value)
         is_http = url.scheme in ("http", "https") and bool(url.host)
-    except ValueError:
+    except (ValueError, IndexError):  # yarl raises an IndexError for some hosts with brackets
         is_http = False
     if not is_http or value != value.strip():
         return f"must be a public http or https URL ({UPLOAD}): {excerpt(value)!r}"
