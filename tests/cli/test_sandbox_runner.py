@@ -210,6 +210,8 @@ def test_a_wrong_option_is_reported_in_one_sentence(here):
         "fault: must be one of": ["--fault", "a=stall", "--fault", "*=edit"],
         "code: must be a whole number of 200 to 999, not 1": ["--fault", "*=status,code=1"],
         "'b=x': the credits must be a whole number": ["--account", "b=x"],
+        "--public-url must be like http://localhost:8080, without a path, not 'sandbox'": ["--public-url", "sandbox"],
+        "--public-links-url must be like http://localhost:8080": ["--public-links-url", "http://a/b"],
         "the same account name is given twice": ["--account", "b", "--account", "b=3"],
         "there is already an account 'account-1'": ["--account", "account-1"],
         "the state /nowhere/at/all/x.db cannot be read or written: No such file": ["--state", "/nowhere/at/all/x.db"],
@@ -233,6 +235,22 @@ def test_listening_on_a_public_address_causes_a_warning(here):
         code, _, err = here("sandbox", "--host", host, when={"Ctrl-C": interrupt})
         assert code == 0
         assert ("every client sees the keys" in err) == is_warned, host
+
+
+def test_public_urls_are_printed_instead_of_the_address_it_listens_at(here):
+    options = ("--host", "0.0.0.0", "--public-url", "https://sandbox.test/", "--public-links-url", "https://v.test")  # noqa: S104
+    code, out, _ = here("sandbox", *options, "--json", when={"Ctrl-C": interrupt})
+    shown = json.loads(out)
+
+    assert code == 0
+    assert (shown["base_url"], shown["links_url"]) == ("https://sandbox.test/openapi/v1", "https://v.test")
+    assert shown["console"] == "https://sandbox.test/"
+
+
+def test_the_addresses_of_a_sandbox_that_listens_everywhere_work_on_this_machine(here):
+    _, out, _ = here("sandbox", "--host", "0.0.0.0", when={"Ctrl-C": interrupt})  # noqa: S104
+
+    assert "export VIDGEN_BASE_URL=http://127.0.0.1:" in out
 
 
 def test_a_links_port_in_use_is_named(here, service):

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -55,7 +56,8 @@ async def _open_sandbox(
     except StateError as error:
         raise ConfigurationError(str(error)) from error
     except ValueError as error:
-        raise ConfigurationError(str(error).replace("api_key", KEY_VARIABLE)) from error
+        problem = re.sub(r"^public_(links_)?url", lambda name: f"--{name[0].replace('_', '-')}", str(error))
+        raise ConfigurationError(problem.replace("api_key", KEY_VARIABLE)) from error
 
 
 def _plan_faults(sandbox: Sandbox, faults: Sequence[str]) -> None:

@@ -12,6 +12,7 @@ from urllib.parse import unquote, unquote_to_bytes, urlsplit
 from attrs import define, field, frozen
 from PIL import Image, UnidentifiedImageError, features
 
+from vidgen_async.sandbox.addresses import PublicAddresses
 from vidgen_async.sandbox.ledger import Account
 from vidgen_async.sandbox.responses import Refusal
 from vidgen_async.sandbox.signed_links import LinkSigner
@@ -126,9 +127,9 @@ def _too_large() -> Refusal:
 
 @define
 class AssetStore:
-    """The uploads of all accounts. ``base`` is the origin of their full URLs."""
+    """The uploads of all accounts. ``addresses`` has the origins of their full URLs."""
 
-    base: str
+    addresses: PublicAddresses
     signer: LinkSigner
     retention: float = RETENTION
     #: How often assets were deleted.
@@ -178,18 +179,14 @@ class AssetStore:
             )
         return asset
 
-    def is_own_url(self, url: str) -> bool:
-        """Return whether ``url`` is the full URL of an asset of this service. Scheme and host are case-insensitive."""
-        try:
-            parts = urlsplit(url)
-        except ValueError:
-            return False
-        return f"{parts.scheme}://{parts.netloc.lower()}" == self.base.lower() and bool(
-            ASSET_PATH.fullmatch(parts.path)
-        )
+    def is_own_url(self, url: str, host: str | None) -> bool:
+        """Return whether ``url`` is the full URL of an asset of this service, for the client of a request with this
+        Host. Scheme and host are case-insensitive; the scheme may be that of a proxy."""
+        found = re.match(r"https?://([^/?#]*)([^?#]*)", url, re.IGNORECASE)
+        return bool(found and found[1].lower() in self.addresses.own_hosts(host) and ASSET_PATH.fullmatch(found[2]))
 
     def by_url(self, account: Account, url: str, now: float) -> Asset:
-        """Return the asset at a full URL of this service; the URL must have its complete token."""
+        """Return the asset at a full URL of this service, or a path of it, which must have its complete token."""
         parts = urlsplit(url)
         found = ASSET_PATH.fullmatch(parts.path)
         asset = self.owned(account, found[1] if found else "", now)
