@@ -2,14 +2,16 @@
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import aiohttp
 import pytest
 from attrs import evolve
 
 from tests.sandbox.conftest import Caller, picture
+from vidgen_async import Client
 from vidgen_async.sandbox import Sandbox
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104
@@ -158,6 +160,51 @@ async def test_an_asset_is_reused_by_its_url_at_the_host_of_the_client(session, 
         assert [reply.json for reply in again] == [asset, asset]
         assert [shown.content for shown in next(iter(sandbox.tasks.values())).film.pictures] == [picture()]
         assert foreign.code == "UNSUPPORTED_REFERENCE_URL"
+
+
+@asynccontextmanager
+async def forwarded(port: int, to: int) -> AsyncIterator[None]:
+    """Forward connections to another port, as a container does."""
+
+    async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            while data := await reader.read(1 << 16):
+                writer.write(data)
+        writer.close()
+
+    async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        inner, outer = await asyncio.open_connection("127.0.0.1", to)
+        await asyncio.gather(copy(reader, outer), copy(inner, writer))
+
+    async with await asyncio.start_server(forward, "127.0.0.1", port):
+        yield
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+async def test_the_sdk_works_through_mapped_ports(session, tmp_path):
+    port, links_port = free_port(), free_port()
+    async with (
+        opened(session, host=EVERYWHERE, public_links_url=f"http://localhost:{links_port}") as (sandbox, _),
+        forwarded(port, sandbox._service.port),
+        forwarded(links_port, sandbox._links.port),
+        Client(sandbox.api_key, base_url=f"http://localhost:{port}/openapi/v1", poll_interval=1) as client,
+    ):
+        asset = await client.files.upload(picture())
+        again = await client.files.upload(asset.url)
+        fields = {"prompt": "A paper boat", "image_ids": [asset.image_id], "image_urls": [asset.url]}
+        receipts = [await client.videos.create(model=code, **fields) for code in ("gen-2.0", "vendorh3")]
+        sandbox.clock.advance(10)
+        for receipt in receipts:
+            path = await client.videos.download(receipt, tmp_path / f"{receipt.task_id}.mp4")
+            assert path.read_bytes() == await sandbox.video(receipt.task_id)
+
+        assert again.id == asset.id
+        origins = {(request.origin, request.headers["Host"]) for request in sandbox.requests}
+        assert origins == {("service", f"localhost:{port}"), ("links", f"localhost:{links_port}")}
 
 
 async def test_an_asset_is_reused_by_its_url_at_the_public_url_also_if_a_proxy_changes_the_host(session):
