@@ -62,6 +62,20 @@ async def test_an_image_has_its_registered_media_type_whatever_pillow_names_it(
     assert (served.headers["content-type"], served.body) == (mime, file.getvalue())
 
 
+async def test_a_jpeg_of_a_camera_without_its_other_pictures_is_accepted_and_shown(service, api):
+    file = io.BytesIO()
+    Image.new("RGB", (64, 48), "crimson").save(
+        file, "MPO", save_all=True, append_images=[Image.new("RGB", (64, 48), "navy")]
+    )
+    content = file.getvalue().replace(b"MPF\0II*\0\x08", b"MPF\0II*\0\xff")
+
+    asset = (await api.upload(content)).json
+    task = (await api.create(image_ids=[asset["image_id"]])).json["id"]
+
+    assert asset["mime"] == "image/jpeg"
+    assert (await service.video(task))[4:8] == b"ftyp"
+
+
 def ftyp(major: bytes, *brands: bytes) -> bytes:
     """Return the beginning of an image in an ISO container."""
     box = b"ftyp" + major + bytes(4) + b"".join(brands)

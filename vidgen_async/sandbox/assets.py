@@ -11,6 +11,7 @@ from urllib.parse import unquote, unquote_to_bytes, urlsplit
 
 from attrs import define, field, frozen
 from PIL import Image, UnidentifiedImageError, features
+from PIL.JpegImagePlugin import JpegImageFile
 
 from vidgen_async.sandbox.addresses import PublicAddresses
 from vidgen_async.sandbox.ledger import Account
@@ -87,12 +88,11 @@ def decode_image(text: str) -> DecodedImage:
 
 def _verify(content: bytes) -> DecodedImage:
     try:
-        with Image.open(io.BytesIO(content), formats=_formats()) as image:
+        with _open_image(content) as image:
             if image.width * image.height > MOST_PIXELS:
                 raise _too_large()
             image.load()
-            # Cameras store several pictures in one JPEG, which Pillow names after that.
-            kind = "JPEG" if image.format == "MPO" else str(image.format)
+            kind = str(image.format)
     except Refusal:
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
@@ -103,6 +103,13 @@ def _verify(content: bytes) -> DecodedImage:
         raise Refusal(400, "INVALID_REFERENCE_IMAGE", f"the image cannot be decoded: {type(error).__name__}") from error
     # Not that of the image: of an animated PNG it is another one.
     return DecodedImage(content, Image.MIME[kind], kind.lower())
+
+
+def _open_image(content: bytes) -> Image.Image:
+    """A JPEG with several pictures, as cameras store them, is a JPEG; Image.open names it MPO, and warns of some."""
+    if content.startswith(b"\xff\xd8\xff"):
+        return JpegImageFile(io.BytesIO(content))
+    return Image.open(io.BytesIO(content), formats=_formats())
 
 
 def _why_unidentified(content: bytes) -> str:
