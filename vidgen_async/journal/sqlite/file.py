@@ -36,7 +36,7 @@ _DAMAGED = (
     "missing in that file would be sent again"
 )
 _MEANINGS = {
-    sqlite3.SQLITE_BUSY: "another program locked it for too long; end that program's transaction, then retry",
+    sqlite3.SQLITE_BUSY: "another program has locked it; close that program, or wait until it has finished, then retry",
     sqlite3.SQLITE_READONLY: _NOT_WRITABLE,
     sqlite3.SQLITE_PERM: _NOT_WRITABLE,
     sqlite3.SQLITE_CANTOPEN: (
