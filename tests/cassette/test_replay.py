@@ -162,7 +162,7 @@ def test_a_replay_declares_its_capabilities(path):
 async def test_a_transport_that_replays_creates_refuses_a_durable_journal(path, tmp_path, kind):
     await record(path, counting(), [post({"prompt": "a boat"})])
 
-    with pytest.raises(ConfigurationError, match="must not write into a journal that lasts"):
+    with pytest.raises(ConfigurationError, match="must not write into a durable journal"):
         Client(KEY, base_url="https://h/openapi/v1", transport=kind(path), journal=f"sqlite:///{tmp_path}/orders.db")
 
     assert not (tmp_path / "orders.db").exists()
