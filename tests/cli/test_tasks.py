@@ -7,6 +7,7 @@ from functools import partial
 import pytest
 
 from tests.signals import interrupt
+from vidgen_async.cli.commands.tasks import file_name
 from vidgen_async.sandbox import Fault
 
 from .conftest import text_of
@@ -53,6 +54,47 @@ def test_a_wait_as_json_has_the_path_of_the_video(here, order, tmp_path):
     assert (document["task_id"], document["status"], document["path"]) == (task_id, "completed", "boat.mp4")
     assert document["bytes"] == (tmp_path / "boat.mp4").stat().st_size
     assert all(json.loads(line) for line in err.splitlines())
+
+
+def test_several_tasks_are_saved_into_a_directory_and_failures_are_reported(here, order, tmp_path):
+    good, bad = order(), order("x [fail: too dark]")
+    (tmp_path / "films").mkdir()
+    code, out, err = here("wait", good, bad, good, "-o", "films", *FAST)
+    assert code == 1
+    assert [file.name for file in (tmp_path / "films").iterdir()] == [f"{good}.mp4"]
+    assert f"saved films/{good}.mp4" in out
+    assert f"{bad}: too dark; check the refund" in out
+    assert "1 of 2 tasks failed" in err
+
+
+def test_several_tasks_as_json_are_one_per_line(here, order):
+    good, bad = order(), order("x [fail: too dark]")
+    code, out, _ = here("wait", good, bad, "--json", *FAST)
+    documents = {document["task_id"]: document for document in map(json.loads, out.splitlines())}
+    assert code == 1
+    assert documents[good]["status"] == "completed"
+    assert documents[bad]["error"]["kind"] == "task_failed"
+
+
+def test_several_tasks_that_fail_alike_have_their_common_exit_code(here, service, order):
+    service.set_speed(0)
+    first, second = order(), order()
+    code, _, err = here("wait", first, second, "--timeout", "0.2", *FAST)
+    assert code == 6
+    assert "2 of 2 tasks failed" in err
+
+
+def test_a_missing_directory_for_several_tasks_is_exit_code_2_before_the_wait(here, service, order):
+    first, second = order(), order()
+    code, out, err = here("wait", first, second, "-o", "missing", *FAST)
+    assert (code, out) == (2, "")
+    assert "missing" in err
+    assert service.count_requests("videos.get") == 0
+
+
+def test_a_task_id_as_file_name_cannot_leave_the_directory():
+    names = {"task_1-a.b": "task_1-a.b", "../../x": "_.._x", "a/b": "a_b", "..": "_"}
+    assert {task_id: file_name(task_id) for task_id in names} == names
 
 
 def test_a_watch_prints_a_line_for_each_change_until_all_are_finished(here, service, order):

@@ -152,6 +152,12 @@ def repeatable_option(*names: str, help: str, **more: Any) -> Option[Any]:  # no
 
 _REQUEST: Sequence[Option[Any]] = (
     click.argument("prompt", required=False),
+    click.option(
+        "--prompt-file",
+        metavar="FILE",
+        callback=refuse_empty,
+        help="Read the prompt from FILE; - reads stdin, also as PROMPT.",
+    ),
     repeatable_option(
         "--image", "images", type=check_image, metavar="FILE|URL", help="A reference image to upload, or a public URL."
     ),
@@ -171,7 +177,7 @@ _REQUEST: Sequence[Option[Any]] = (
         "--field", "fields", type=read_field, metavar="NAME=JSON", help="A request field that has no option."
     ),
 )
-REQUEST_NAMES = tuple(fields_dict(RequestOptions))
+REQUEST_NAMES = ("prompt_file", *fields_dict(RequestOptions))
 
 
 def request_arguments(function: F) -> F:
@@ -187,15 +193,29 @@ def request_arguments(function: F) -> F:
     return _decorate(_REQUEST, cast("F", with_request_options))
 
 
-def _request_options(prompt: str | None, fields: tuple[tuple[str, object], ...], **more: Any) -> RequestOptions:
+def _request_options(
+    prompt: str | None, prompt_file: str | None, fields: tuple[tuple[str, object], ...], **more: Any
+) -> RequestOptions:
+    if prompt is not None and prompt_file is not None:
+        raise click.UsageError("PROMPT and --prompt-file cannot be combined.")
+    source = "-" if prompt == "-" else prompt_file
+    if source is not None:
+        prompt = _read(source)
     if prompt is None:
         raise click.UsageError("Missing argument 'PROMPT': a description of the video, or - to read it from stdin.")
-    if prompt == "-":
-        try:
-            prompt = sys.stdin.read()
-        except UnicodeDecodeError as error:
-            raise click.UsageError(f"cannot read the prompt from stdin: it is not {error.encoding} text") from error
     return RequestOptions(prompt=prompt.removesuffix("\n").removesuffix("\r"), fields=dict(fields), **more)
+
+
+def _read(source: str) -> str:
+    """The text of a file, or of stdin for ``-``."""
+    place = "stdin" if source == "-" else source
+    try:
+        return sys.stdin.read() if source == "-" else Path(source).read_text("utf-8")
+    except UnicodeDecodeError as error:
+        problem = f"it is not {error.encoding.upper()} text"
+    except (OSError, ValueError) as error:  # a ValueError: a name with a null character
+        problem = getattr(error, "strerror", None) or str(error)
+    raise click.UsageError(f"cannot read the prompt from {place}: {problem}")
 
 
 def _decorate(options: Sequence[Option[F]], function: F) -> F:

@@ -1,6 +1,7 @@
 """``vidgen orders``: the orders in the journal, and the operator's decisions about uncertain ones."""
 
 import getpass
+import json
 import sys
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
@@ -14,7 +15,7 @@ from vidgen_async.cli.options import OrderedGroup, connection_options, no_valida
 from vidgen_async.cli.run_state import RunState, Stage
 from vidgen_async.cli.service_connection import Access, Settings
 from vidgen_async.cli.terminal.exit_reports import EXIT_CODES
-from vidgen_async.cli.terminal.json_documents import order_document, receipt_document
+from vidgen_async.cli.terminal.json_documents import order_document, orders_csv, receipt_document
 from vidgen_async.cli.terminal.order_views import order_facts, orders_table
 from vidgen_async.types.orders import Order, OrderState
 
@@ -47,6 +48,9 @@ _by = click.option(
     "--by", metavar="NAME", default=_login_name, help="Who decides, for the journal. Default: your login name."
 )
 _required_reason = click.option("--reason", metavar="TEXT", required=True, help="The reason, for the journal.")
+_with_request = click.option(
+    "--with-request", is_flag=True, help="Include the Idempotency-Key, and the request with prompt and URLs."
+)
 _reason = click.option("--reason", metavar="TEXT", default="", help="The reason, for the journal.")
 
 
@@ -76,7 +80,7 @@ def ls(settings: Settings, states: tuple[str, ...]) -> int:
 
 @orders.command(epilog=EXIT_CODES)
 @_order
-@click.option("--with-request", is_flag=True, help="Include the Idempotency-Key, and the request with prompt and URLs.")
+@_with_request
 @connection_options(orders=True)
 def show(settings: Settings, order_id: str, with_request: bool) -> int:
     """Show everything that is stored about ORDER.
@@ -204,6 +208,34 @@ def withdraw(settings: Settings, order_id: str, reason: str, by: str) -> int:
       vidgen orders withdraw order-1187
     """
     return _close_order(settings, order_id, lambda run: run.client.orders.withdraw(order_id, reason, by=by))
+
+
+@orders.command(epilog=EXIT_CODES)
+@click.option(
+    "--format", "kind", type=click.Choice(["jsonl", "csv"]), default="jsonl", help="Output format.", show_default=True
+)
+@_with_request
+@connection_options(orders=True)
+def export(settings: Settings, kind: str, with_request: bool) -> int:
+    """Print all orders in the journal.
+
+    JSON lines include all attempts; CSV has one row per order.
+
+    \b
+      vidgen orders export > orders.jsonl
+      vidgen orders export --format csv > orders.csv
+    """
+    if kind == "csv" and (with_request or settings.is_json):
+        raise click.UsageError("--format csv cannot be combined with --with-request or --json.")
+
+    async def work(run: CommandRun) -> None:
+        found = await run.client.orders.list()
+        if kind == "csv":
+            click.echo(orders_csv(found), nl=False)
+        for order in found if kind == "jsonl" else ():
+            click.echo(json.dumps(order_document(order, with_request=with_request)))
+
+    return _run(settings, work, only_prints=True)
 
 
 def _run(settings: Settings, work: Work, order_id: str | None = None, *, only_prints: bool = False) -> int:

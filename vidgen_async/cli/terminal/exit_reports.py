@@ -8,7 +8,7 @@ from itertools import chain
 from attrs import evolve, frozen
 
 from vidgen_async import errors
-from vidgen_async.cli.run_state import Charge, RunState, Stage, WatchResult
+from vidgen_async.cli.run_state import Charge, RunState, Stage
 from vidgen_async.cli.terminal.json_documents import kind_of
 from vidgen_async.cli.terminal.standard_streams import OutputError
 from vidgen_async.types.resources import KNOWN_STATES
@@ -171,7 +171,9 @@ def _explain_interrupt(run_state: RunState) -> Report:
 
 
 def _explain_watch(run_state: RunState) -> Report:
-    watched = run_state.watch_result or WatchResult(0, 0, ())
+    watched = run_state.watch_result
+    if watched is None:
+        return Report("An interruption does not stop the tasks.")
     unfinished = watched.total - watched.finished
     if not unfinished:
         return Report("All tasks were finished.")

@@ -1,13 +1,16 @@
 """The JSON documents of ``--json``: stable names in snake_case; nothing secret unless requested."""
 
+import csv
+import io
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from attrs import asdict, has
 
+from vidgen_async.cli.terminal.formatting import clean
 from vidgen_async.cli.terminal.result_output import Document
 from vidgen_async.types.orders import Attempt, Evidence, Order, TaskResult
 from vidgen_async.types.resources import Account, CatalogModel, Receipt, ReferenceAsset, VideoTask
@@ -76,6 +79,37 @@ def order_document(order: Order, *, with_request: bool = False) -> Document:
         document["idempotency_key"] = order.idempotency_key
         document["request"] = request
     return document
+
+
+#: The columns of ``orders export --format csv``.
+ORDER_COLUMNS = (
+    *("order_id", "account", "service", "state", "task_ids", "created_at", "model", "body_sha256", "attempts"),
+    *("last_sent_at", "last_outcome", "last_cause", "closed_by", "closed_reason"),
+)
+
+
+def orders_csv(orders: Sequence[Order]) -> str:
+    """The orders as CSV with a header; task ids are separated by spaces."""
+    file = io.StringIO()
+    writer = csv.DictWriter(file, ORDER_COLUMNS, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    for document in map(order_document, orders):
+        last, closing = (document["attempts"] or [{}])[-1], document["closing"] or {}
+        row = {
+            **document,
+            "task_ids": " ".join(document["task_ids"]),
+            "attempts": len(document["attempts"]),
+            **{f"last_{name}": last.get(name) for name in ("sent_at", "outcome", "cause")},
+            **{f"closed_{name}": closing.get(name) for name in ("by", "reason")},
+        }
+        writer.writerow({name: _cell(row[name]) for name in ORDER_COLUMNS})
+    return file.getvalue()
+
+
+def _cell(value: object) -> object:
+    """The value without control characters, quoted where a spreadsheet would take it for a formula."""
+    text = clean(value) if isinstance(value, str) else ""
+    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text or value
 
 
 def _result_document(result: TaskResult) -> Document:
