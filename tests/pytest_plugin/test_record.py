@@ -7,7 +7,7 @@ import pytest
 
 from vidgen_async.cassette import load, recover
 
-from .conftest import FAST_SANDBOX
+from .conftest import AUTO, FAST_SANDBOX
 
 RECORD = "--vidgen-mode=record"
 FROM_THE_SANDBOX = "--vidgen-record-from=sandbox"
@@ -167,6 +167,13 @@ def test_recording_from_the_service_names_the_missing_settings(project):
 
 #: What is in the environment, and what else is needed.
 NEEDED = [({}, "VIDGEN_API_KEY and VIDGEN_BASE_URL"), ({"VIDGEN_API_KEY": "vg-key-1"}, "VIDGEN_BASE_URL")]
+
+
+def test_the_ini_file_may_name_the_source_of_recordings(project, record, service):
+    project.ini(f"{AUTO}\nvidgen_record_from = sandbox")
+    project.tests(READS_ACCOUNT)
+    assert record(RECORD).outcomes == {"test_one": {"PASSED"}}
+    assert service.requests == []
 
 
 # -- auto --------------------------------------------------------------------------------------------------------------
