@@ -101,7 +101,8 @@ def connection_options(*, orders: bool = False, stored_tasks: bool = False, poll
 
 
 def order_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """The newest orders in the journal whose id begins with ``incomplete``; none if it cannot be read."""
+    """The newest orders in the journal whose id begins with ``incomplete``; none if it cannot be read. A shell could
+    not insert an id that is not printable."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -117,7 +118,8 @@ async def _list_ids(journal: Journal, service: str, account: str, beginning: str
         orders = await journal.list(service, account, datetime.now(UTC))
     finally:
         await journal.aclose()
-    return [order.order_id for order in reversed(orders) if order.order_id.startswith(beginning)][:MAX_OFFERED]
+    ids = [order.order_id for order in reversed(orders) if order.order_id.startswith(beginning)]
+    return [order_id for order_id in ids if order_id.isprintable()][:MAX_OFFERED]
 
 
 def refuse_empty(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:

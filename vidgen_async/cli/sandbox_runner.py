@@ -13,6 +13,7 @@ import click
 from attrs import define, field
 
 from vidgen_async.cli.run_state import RunState, Stage
+from vidgen_async.cli.terminal.formatting import clean
 from vidgen_async.cli.terminal.status_display import Screen
 from vidgen_async.errors import ConfigurationError
 from vidgen_async.redaction.messages import hide_secrets
@@ -84,7 +85,7 @@ def _print_addresses(sandbox: Sandbox, *, is_json: bool) -> None:
     click.echo(f"export VIDGEN_BASE_URL={shlex.quote(sandbox.base_url)}")
     click.echo(f"export VIDGEN_API_KEY={shlex.quote(sandbox.api_key)}")
     for account in accounts[1:]:
-        click.echo(f"# account {account.name}: export VIDGEN_API_KEY={shlex.quote(account.api_key)}")
+        click.echo(f"# account {clean(account.name)}: export VIDGEN_API_KEY={shlex.quote(account.api_key)}")
 
 
 def _print_notes(sandbox: Sandbox, options: Mapping[str, Any], screen: Screen) -> None:

@@ -15,6 +15,7 @@ from vidgen_async.cli.options import OrderedGroup, connection_options, no_valida
 from vidgen_async.cli.run_state import RunState, Stage
 from vidgen_async.cli.service_connection import Access, Settings
 from vidgen_async.cli.terminal.exit_reports import EXIT_CODES
+from vidgen_async.cli.terminal.formatting import clean
 from vidgen_async.cli.terminal.json_documents import order_document, orders_csv, receipt_document
 from vidgen_async.cli.terminal.order_views import order_facts, orders_table
 from vidgen_async.types.orders import Order, OrderState
@@ -255,5 +256,5 @@ def _close_order(settings: Settings, order_id: str, close: Callable[[CommandRun]
 def _ask(question: str) -> None:
     if not sys.stdin.isatty():
         raise click.UsageError(f"{question} stdin is not a terminal: confirm with --yes.")
-    if not click.confirm(question, err=True):
+    if not click.confirm(clean(question), err=True):
         raise click.UsageError("the order was not resent")
