@@ -236,9 +236,10 @@ class Transfer:
             message = (
                 f"it cannot be verified that the video of task {self._content.task_id!r} is complete: the service did "
                 f"not announce its length, and the {length} received bytes do not show where it ends. Nothing was "
-                "saved; download it again, or with accept_unverified=True"
+                "saved."
             )
-            raise UnverifiedVideoError(message, task_id=self._content.task_id, received=length)
+            advice = "Download it again, or with accept_unverified=True."
+            raise UnverifiedVideoError(message, task_id=self._content.task_id, received=length, advice=advice)
         return True
 
     def _find_problem(self, structure: mp4.BoxStructure) -> str:

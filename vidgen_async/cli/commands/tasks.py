@@ -14,13 +14,13 @@ from vidgen_async.cli.operations import CommandRun, Target, task_lines
 from vidgen_async.cli.options import connection_options, force_option
 from vidgen_async.cli.run_state import Charge, RunState, Stage
 from vidgen_async.cli.service_connection import Access, Settings
-from vidgen_async.cli.terminal.exit_reports import EXIT_CODES, Exit, TasksFailedError, exit_code
+from vidgen_async.cli.terminal.exit_reports import EXIT_CODES, Exit, TasksFailedError, download_unverified, exit_code
 from vidgen_async.cli.terminal.json_documents import kind_of, task_document
 from vidgen_async.cli.terminal.result_output import facts_of
 from vidgen_async.cli.terminal.standard_streams import is_terminal
 from vidgen_async.cli.watch.display import Updates
 from vidgen_async.cli.watch.display import watch as watch_all
-from vidgen_async.errors import VidgenError
+from vidgen_async.errors import UnverifiedVideoError, VidgenError
 from vidgen_async.service.endpoints import checked_task_id
 from vidgen_async.types.orders import OrderState
 from vidgen_async.watcher import Outcome
@@ -130,8 +130,11 @@ def watch(settings: Settings, task_ids: tuple[str, ...]) -> int:
 @click.argument("task_id", metavar="TASK")
 @click.option("-o", "--output", metavar="FILE", required=True, help="Where to save the video (MP4).")
 @force_option
+@click.option(
+    "--accept-unverified", is_flag=True, help="Save a video also if nothing shows whether its end is missing."
+)
 @connection_options()
-def download(settings: Settings, task_id: str, output: str, force: bool) -> int:
+def download(settings: Settings, task_id: str, output: str, force: bool, accept_unverified: bool) -> int:
     """Save the video of the completed task TASK, without waiting.
 
     FILE is replaced atomically by a complete video. An interrupted transfer is resumed if the service supports it.
@@ -148,7 +151,9 @@ def download(settings: Settings, task_id: str, output: str, force: bool) -> int:
         run.state.stage = Stage.QUERY
         task = await run.client.videos.get(task_id)
         run_state.status = task.status
-        await run.save(task, target)
+        if task.status == "failed":
+            Outcome.of(task).unwrap()
+        await run.save(task, target, accept_unverified=accept_unverified)
 
     return run_with_client(settings, run_state, work)
 
@@ -191,8 +196,11 @@ async def _finish(run: CommandRun, outcome: Outcome, target: Target | None) -> E
             stage = Stage.DOWNLOAD
             await run.save(task, target)
     except VidgenError as error:
-        document = {"kind": kind_of(error), "message": error.summary, "task_id": outcome.task_id}
-        run.screen.show(f"{outcome.task_id}: {error.summary}", {"task_id": outcome.task_id, "error": document})
+        message = error.summary
+        if isinstance(error, UnverifiedVideoError) and target is not None:
+            message += f" To save it anyway: {download_unverified(outcome.task_id, str(target.path), run.state)}"
+        document = {"kind": kind_of(error), "message": message, "task_id": outcome.task_id}
+        run.screen.show(f"{outcome.task_id}: {message}", {"task_id": outcome.task_id, "error": document})
         return exit_code(error, stage)
     return Exit.OK
 

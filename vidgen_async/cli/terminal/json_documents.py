@@ -14,6 +14,7 @@ from vidgen_async.cli.terminal.formatting import clean
 from vidgen_async.cli.terminal.result_output import Document
 from vidgen_async.types.orders import Attempt, Evidence, Order, TaskResult
 from vidgen_async.types.resources import Account, CatalogModel, Receipt, ReferenceAsset, VideoTask
+from vidgen_async.watcher import CHECK_REFUND
 
 
 def pick(value: object, names: str) -> dict[str, Any]:
@@ -44,7 +45,7 @@ def account_document(account: Account) -> Document:
 
 def asset_document(asset: ReferenceAsset, file: str) -> Document:
     """An upload. The token in its URL gives access to the image without a key."""
-    return {"file": file, **pick(asset, "image_id url mime name extra")}
+    return {"file": file, **pick(asset, "image_id url mime name uploaded_at expires_at extra")}
 
 
 def receipt_document(receipt: Receipt) -> Document:
@@ -52,9 +53,10 @@ def receipt_document(receipt: Receipt) -> Document:
 
 
 def task_document(task: VideoTask) -> Document:
-    """A task (2.5). The signature in ``video_url`` gives access to the video without a key."""
+    """A task (2.5). The signature in ``video_url`` gives access to the video without a key. ``advice`` is what to check
+    about a failed one."""
     known = "status model points video_url failure_reason created_at updated_at upstream_task_id provider extra"
-    return {"task_id": task.id, **pick(task, known)}
+    return {"task_id": task.id, **pick(task, known), "advice": _advice(task.status)}
 
 
 def change_document(task: VideoTask, seen_at: datetime, order_id: str | None) -> Document:
@@ -113,7 +115,12 @@ def _cell(value: object) -> object:
 
 
 def _result_document(result: TaskResult) -> Document:
-    return {**pick(result, "task_id status points failure_reason"), "seen_at": result.at.isoformat()}
+    known = pick(result, "task_id status points failure_reason")
+    return {**known, "advice": _advice(result.status), "seen_at": result.at.isoformat()}
+
+
+def _advice(status: str | None) -> str | None:
+    return CHECK_REFUND if status == "failed" else None
 
 
 def _attempt_document(attempt: Attempt, *, with_body: bool) -> Document:
