@@ -226,6 +226,12 @@ def test_a_bad_key_is_named_by_its_variable_and_not_shown(here, monkeypatch):
     assert code == 2
     assert "VIDGEN_SANDBOX_KEY: must be 8 to 200 visible ASCII characters" in err
     assert "with blanks" not in err
+    for key, problem in {"'hush-hush'": "has quotes around it", "YOUR_API_KEY": "is a placeholder"}.items():
+        monkeypatch.setenv("VIDGEN_SANDBOX_KEY", key)
+        code, out, err = here("sandbox")
+        assert (code, out) == (2, "")
+        assert f"VIDGEN_SANDBOX_KEY {problem}" in err
+        assert key not in err
 
 
 def test_listening_on_a_public_address_causes_a_warning(here):

@@ -71,8 +71,11 @@ class CommandRun:
             result = await self.check(request_options, model)
             if isinstance(result.catalog_error, AuthenticationError):
                 raise result.catalog_error
-            if not result.catalog_error:
+            if result.catalog_error is None:
                 self.state.stage = Stage.CHECK
+            else:
+                reason = result.catalog_error.summary
+                self.screen.warn(f"could not fetch the catalog; the request is not validated against it: {reason}")
             refuse(result.problems)
         uploaded = await self._upload(request_options.files)
         self.screen.print_fact("order", order_id)

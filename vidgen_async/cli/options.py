@@ -3,7 +3,6 @@
 import asyncio
 import functools
 import sys
-import warnings
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,9 +12,8 @@ import click
 from attrs import fields_dict
 
 from vidgen_async.cli.request_options import RequestOptions, is_url, read_field
-from vidgen_async.cli.service_connection import DEFAULT_ACCOUNT, Access, Settings, open_journal
+from vidgen_async.cli.service_connection import DEFAULT_ACCOUNT, Access, Settings, open_journal, parse_base_url
 from vidgen_async.client import ONE_DAY
-from vidgen_async.client.settings import checked_base_url
 from vidgen_async.errors import VidgenError
 from vidgen_async.journal import Journal
 from vidgen_async.service.validation import RATIOS
@@ -29,8 +27,23 @@ MAX_OFFERED = 50
 
 JSON_HELP = "Print results as JSON on stdout, and errors as JSON objects on stderr."
 
+
+def refuse_empty(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Refuse an empty value, such as an unset variable of a script: it does not mean that the option is missing."""
+    if value is not None and not value.strip():
+        raise click.UsageError(f"{param.opts[0]}: must not be empty", ctx)
+    return value
+
+
 _CONNECTION: Sequence[Option[Any]] = (
     click.option("--base-url", metavar="URL", help="Base URL of the service.  [env var: VIDGEN_BASE_URL]"),
+    click.option(
+        "--proxy",
+        metavar="URL",
+        callback=refuse_empty,
+        help="Proxy for all requests. Default: HTTPS_PROXY and its like; NO_PROXY='*' ignores them.  "
+        "[env var: VIDGEN_PROXY]",
+    ),
     click.option("--json", "is_json", is_flag=True, help=JSON_HELP),
     click.option("--debug", "is_debug", envvar="VIDGEN_DEBUG", is_flag=True, help="Show log records and tracebacks."),
 )
@@ -104,9 +117,7 @@ def order_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
     """The newest orders in the journal whose id begins with ``incomplete``; none if it cannot be read. A shell could
     not insert an id that is not printable."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            service = str(checked_base_url(ctx.params.get("base_url")).origin())
+        service = str(parse_base_url(ctx.params.get("base_url")).origin())
         journal, _ = open_journal(ctx.params.get("journal"), Access.EXISTING)
         return asyncio.run(_list_ids(journal, service, ctx.params.get("account") or DEFAULT_ACCOUNT, incomplete))
     except VidgenError:
@@ -120,13 +131,6 @@ async def _list_ids(journal: Journal, service: str, account: str, beginning: str
         await journal.aclose()
     ids = [order.order_id for order in reversed(orders) if order.order_id.startswith(beginning)]
     return [order_id for order_id in ids if order_id.isprintable()][:MAX_OFFERED]
-
-
-def refuse_empty(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """Refuse an empty value, such as an unset variable of a script: it does not mean that the option is missing."""
-    if value is not None and not value.strip():
-        raise click.UsageError(f"{param.opts[0]}: must not be empty", ctx)
-    return value
 
 
 class OrderedGroup(click.Group):

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import click
+from attrs import evolve
 
 from vidgen_async.cli.command_runner import Work, run_with_client
 from vidgen_async.cli.operations import CommandRun
@@ -155,6 +156,7 @@ def resend(settings: Settings, order_id: str, by: str, is_sure: bool, **decision
         if code:
             return code
         _ask(f"The service may have accepted order {order_id} already: a resend may be charged twice. Resend it?")
+        settings = evolve(settings, shows_warnings=False)  # it was shown before the question
     return _run(settings, work, order_id)
 
 
