@@ -281,6 +281,12 @@ def test_all_orders_can_be_exported(here, service, mixed):
     assert here("orders", "export", "--format", "csv", "--json")[0] == 2
 
 
+def test_exported_cells_keep_their_spaces(here):
+    assert here("create", "x", "--model", "gen-2.0", "--order-id", "two  spaces")[0] == 0
+    (row,) = csv.DictReader(io.StringIO(here("orders", "export", "--format", "csv")[1]))
+    assert row["order_id"] == "two  spaces"
+
+
 def test_exported_cells_are_no_formulas_for_a_spreadsheet(here):
     assert here("create", "x", "--model", "gen-2.0", "--order-id", "=1+1")[0] == 0
     (row,) = csv.DictReader(io.StringIO(here("orders", "export", "--format", "csv")[1]))

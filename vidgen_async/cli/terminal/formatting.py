@@ -9,7 +9,12 @@ from rich.filesize import decimal
 
 def clean(text: str) -> str:
     """The text as one line without control characters."""
-    return "".join(char if char.isprintable() else "�" for char in " ".join(text.split()))
+    return printable(" ".join(text.split()))
+
+
+def printable(text: str) -> str:
+    """The text with a replacement for each character that is not printable."""
+    return "".join(char if char.isprintable() else "�" for char in text)
 
 
 def clean_lines(text: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from attrs import asdict, has
 
-from vidgen_async.cli.terminal.formatting import clean
+from vidgen_async.cli.terminal.formatting import printable
 from vidgen_async.cli.terminal.result_output import Document
 from vidgen_async.types.orders import Attempt, Evidence, Order, TaskResult
 from vidgen_async.types.resources import Account, CatalogModel, Receipt, ReferenceAsset, VideoTask
@@ -110,7 +110,7 @@ def orders_csv(orders: Sequence[Order]) -> str:
 
 def _cell(value: object) -> object:
     """The value without control characters, quoted where a spreadsheet would take it for a formula."""
-    text = clean(value) if isinstance(value, str) else ""
+    text = printable(value) if isinstance(value, str) else ""
     return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text or value
 
 
