@@ -73,6 +73,27 @@ def test_a_failed_task_is_exit_code_1_with_its_reason(here):
     assert "vidgen: the task failed: too dark; check the refund in the credit ledger" in err
 
 
+@pytest.mark.parametrize(
+    ("key", "problem"),
+    [
+        ("", "is blank"),
+        ("'not-the-right-key'", "has quotes around it"),
+        ("YOUR_API_KEY", "is a placeholder"),
+        ("not-the-right-...", "is shortened"),
+        ("not-the\nright-key", "has control characters"),
+    ],
+)
+def test_a_value_that_is_no_key_is_one_paragraph_and_exit_code_2(here, service, key, problem, monkeypatch):
+    monkeypatch.setenv("VIDGEN_API_KEY", key)
+    for command in (("models",), ("account",), ("get", "x"), ("watch", "--journal"), ("orders", "ls"), BOAT):
+        code, out, err = here(*command, *(("-o", "boat.mp4") if command == BOAT else ()))
+        assert (code, out) == (2, "")
+        (line,) = err.splitlines()
+        assert line.startswith(f"vidgen: VIDGEN_API_KEY {problem}")
+        assert "right-key" not in err
+    assert service.creates == []
+
+
 def test_a_wrong_key_is_exit_code_4_and_is_not_shown(here, monkeypatch):
     monkeypatch.setenv("VIDGEN_API_KEY", "not-the-right-key")
     code, _, err = here("generate", "x", "-o", "boat.mp4")

@@ -286,6 +286,11 @@ def test_an_interruption_after_all_tasks_finished_has_no_next_command():
     assert report.text == "Interrupted while watching the tasks. All tasks were finished."
 
 
+def test_an_interrupted_wait_for_several_tasks_does_not_stop_them():
+    report = interrupt_report(RunState(stage=Stage.WATCH), "Interrupted")
+    assert report.text == "Interrupted while watching the tasks. An interruption does not stop the tasks."
+
+
 def test_a_task_is_reported_as_running_only_if_its_last_poll_showed_that():
     running, unknown = VideoTask(id="task_1", status="running"), VideoTask(id="task_1", status="expired")
     texts = [

@@ -26,7 +26,7 @@ def test_these_are_the_commands():
     assert set(map(" ".join, COMMANDS)) == {
         "", "generate", "create", "get", "wait", "watch", "download", "models", "account", "upload", "sandbox",
         "completion", "orders", "orders ls", "orders show", "orders resume", "orders resend", "orders adopt",
-        "orders abandon", "orders withdraw", "cassette", "cassette ls", "cassette show",
+        "orders abandon", "orders withdraw", "orders export", "cassette", "cassette ls", "cassette show",
         "cassette check", "cassette recover",
     }  # fmt: skip
 

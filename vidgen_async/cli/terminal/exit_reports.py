@@ -8,10 +8,11 @@ from itertools import chain
 from attrs import evolve, frozen
 
 from vidgen_async import errors
-from vidgen_async.cli.run_state import Charge, RunState, Stage, WatchResult
+from vidgen_async.cli.run_state import Charge, RunState, Stage
 from vidgen_async.cli.terminal.json_documents import kind_of
 from vidgen_async.cli.terminal.standard_streams import OutputError
 from vidgen_async.types.resources import KNOWN_STATES
+from vidgen_async.watcher import CHECK_REFUND
 
 
 class Exit(IntEnum):
@@ -139,6 +140,8 @@ def _explain_error(error: BaseException, run_state: RunState) -> Report:
     text = " ".join((_sentence(_message(error, run_state)), *_advice(error, run_state)))
     if run_state.is_sandbox:
         return Report(text if run_state.charge is Charge.NOTHING_ORDERED else f"{text} {SANDBOX_ENDED}")
+    if isinstance(error, errors.UnverifiedVideoError) and run_state.output is not None:
+        return Report(text, (download_unverified(error.task_id, run_state.output, run_state),), "To save it anyway:")
     if run_state.charge is Charge.TASK_EXISTS:
         is_final = run_state.stage is Stage.CHECK or isinstance(error, errors.TaskFailedError | errors.NotFoundError)
         return Report(text) if is_final else Report(text, (_resume_run(run_state),), "To resume:")
@@ -171,7 +174,9 @@ def _explain_interrupt(run_state: RunState) -> Report:
 
 
 def _explain_watch(run_state: RunState) -> Report:
-    watched = run_state.watch_result or WatchResult(0, 0, ())
+    watched = run_state.watch_result
+    if watched is None:
+        return Report("An interruption does not stop the tasks.")
     unfinished = watched.total - watched.finished
     if not unfinished:
         return Report("All tasks were finished.")
@@ -268,11 +273,18 @@ def _wait_command(task_id: str, run_state: RunState) -> str:
     return _command("wait", arguments=(task_id,), options=(*output, *run_state.options))
 
 
+def download_unverified(task_id: str, output: str, run_state: RunState) -> str:
+    """The command that saves the video of a task though it cannot be verified that it is complete."""
+    force = ("--force",) if "--force" in run_state.options else ()
+    options = ("-o", output, *force, "--accept-unverified", *run_state.connection)
+    return _command("download", arguments=(task_id,), options=options)
+
+
 def _task_status(run_state: RunState) -> str:
     if run_state.status == "completed":
         return f"Task {run_state.task_id} is completed and charged; its video is still at the service."
     if run_state.status == "failed":
-        return f"Task {run_state.task_id} failed; check the refund in the credit ledger."
+        return f"Task {run_state.task_id} failed; {CHECK_REFUND}."
     if run_state.status in KNOWN_STATES:
         return f"Task {run_state.task_id} still runs at the service and is charged."
     known = "was accepted and is charged" if run_state.status is None and run_state.order_id else "may still be running"
