@@ -93,7 +93,7 @@ def test_invalid_options_are_exit_code_2_and_nothing_is_sent(here, service):
         "cannot read the prompt from p.txt: No such file": ("--prompt-file", "p.txt"),
         "it is not UTF-8 text": ("--prompt-file", PICTURE),
         "NAME=JSON": ("x", "--field", "seed"),
-        "the field seed is not JSON": ("x", "--field", "seed=x"),
+        "the value of field seed is not valid JSON": ("x", "--field", "seed=x"),
         "the field duration has its own option: --duration": ("x", "--field", "duration=5"),
         "--duration": ("x", "--duration", "0"),
         "sqlite:///": ("x", "--journal", "mysql://u:not-for-others@h/d"),
@@ -239,7 +239,7 @@ def test_an_accepted_order_is_not_reported_as_sent_again(here, service):
     assert here(*BOAT, "--order-id", "order-1187")[0] == 0
     code, _, err = here(*BOAT, "--order-id", "order-1187")
     assert code == 0
-    assert "order order-1187 was already accepted: nothing is sent" in err
+    assert "order order-1187 was already accepted; it is not sent again" in err
     assert "sending the order" not in err
 
 

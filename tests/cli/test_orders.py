@@ -56,9 +56,7 @@ def test_the_list_can_be_filtered_by_state(here, mixed):
     out = here("orders", "ls", "--state", "uncertain", "--state", "rejected", "--json")[1]
     assert [document["order_id"] for document in documents(out)] == ["order-1187", "refused"]
     nothing = here("orders", "ls", "--state", "queued")[1]
-    assert nothing.startswith(
-        f"there is no such order in the journal {journal_file()} for account 'default' at http://"
-    )
+    assert nothing.startswith(f"no orders in the journal {journal_file()} for account 'default' at http://")
     assert here("orders", "ls", "--state", "lost")[0] == 2
 
 
@@ -197,7 +195,7 @@ def test_a_response_without_a_task_id_is_shown_with_the_request(here, service):
 
 def test_an_empty_list_names_the_journal_and_the_account(here, uncertain):
     out = " ".join(here("orders", "ls", "--account", "shop")[1].split())
-    assert "there is no such order in the journal" in out
+    assert "no orders in the journal" in out
     assert "for account 'shop' at" in out
 
 

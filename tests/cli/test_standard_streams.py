@@ -142,7 +142,7 @@ def test_characters_that_the_encoding_does_not_have_are_escaped(run_here, in_ser
     arguments = [argument.replace("boat.mp4", "łódź….mp4") for argument in BOAT]
     assert run_here(*arguments, stdin=io.StringIO(), stdout=streams[0], stderr=streams[1]) == 0
     assert (tmp_path / "łódź….mp4").stat().st_size > 10_000
-    assert streams[0].buffer.getvalue().startswith(rb"saved \u0142" + "ód".encode("latin-1") + rb"\u017a\u2026.mp4: ")
+    assert streams[0].buffer.getvalue().startswith(rb"saved \u0142" + "ód".encode("latin-1") + rb"\u017a\u2026.mp4 (")
 
 
 def test_a_guarded_stream_raises_only_if_it_is_strict():

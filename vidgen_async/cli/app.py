@@ -36,7 +36,7 @@ def run_app() -> int:
 
 def _show(error: click.ClickException) -> None:
     if isinstance(error, click.NoSuchOption) and "key" in error.option_name:
-        message = "The key is never an option, which other users could see: set VIDGEN_API_KEY."
+        message = "The key cannot be passed as an option, which other users could see: set VIDGEN_API_KEY."
         error = click.UsageError(message, error.ctx)
     if "--json" in sys.argv:
         JsonScreen().show_error(Report(error.format_message(), kind="usage"), error.exit_code)

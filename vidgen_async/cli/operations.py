@@ -140,7 +140,7 @@ class CommandRun:
         length = await self._download(task, target, accept_unverified)
         took = seconds(time.monotonic() - self.started_at)
         document = {**self._document(task), "path": str(target.path), "bytes": length}
-        self.screen.show(f"saved {target.path}: {size(length)}, took {took}, {self.points(task)}", document)
+        self.screen.show(f"saved {target.path} ({size(length)}, {took}, {self.points(task)})", document)
 
     def points(self, task: VideoTask) -> str:
         """The cost of the task as text."""
@@ -148,7 +148,7 @@ class CommandRun:
             return "cost unknown"
         if self.state.is_sandbox:
             return f"{task.points} sandbox points (nothing is charged)"
-        return f"the task cost {task.points} points"
+        return f"{task.points} points"
 
     async def get_model(self, request_options: RequestOptions) -> str:
         """Return the model of the request; if none is given, the one that fits."""
@@ -253,7 +253,7 @@ def _step_text(order: Order | None, otherwise: str) -> str:
     if order is None:
         return otherwise
     if order.receipt is not None:
-        return f"order {order.order_id} was already accepted: nothing is sent"
+        return f"order {order.order_id} was already accepted; it is not sent again"
     if order.state is OrderState.SENDING and (until := order.sending_until) is not None:
         return f"an earlier run was sending the order; waiting for its outcome until {moment(until)} at the latest"
     return otherwise if order.state in SENDABLE else "resuming the order"

@@ -178,7 +178,7 @@ async def _check_usable(client: Client) -> None:
 
 def _check_environment(settings: Settings) -> None:
     if os.environ.get("VIDGEN_API_KEY") is None:
-        message = "no API key: set VIDGEN_API_KEY (it is never an option), or try generate with --sandbox"
+        message = "no API key: set the variable VIDGEN_API_KEY, or try generate with --sandbox, which needs none"
         raise ConfigurationError(message)
     if settings.base_url is None and not os.environ.get("VIDGEN_BASE_URL"):
         raise ConfigurationError("no base URL: set VIDGEN_BASE_URL or use --base-url; it ends in /openapi/v1")

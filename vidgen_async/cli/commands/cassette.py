@@ -1,4 +1,4 @@
-"""``vidgen cassette``: what cassettes contain, whether they may be committed, and how to recover a killed recording.
+"""``vidgen cassette``: what cassettes contain, whether they may be committed, and how to recover a recording.
 Nothing here connects to the service."""
 
 import re
@@ -169,7 +169,7 @@ def check(paths: tuple[Path, ...], with_orphans: bool, max_age: timedelta | None
 
     Each must be readable by this release, have all its blobs unchanged, and contain nothing that looks like a secret.
     A secret is reported by its place and kind, never by its value. PATH is a cassette, or a directory, which is
-    searched recursively. No cassette at all is an error, so that a check of nothing does not pass.
+    searched recursively. Finding no cassette is an error.
 
     \b
       vidgen cassette check tests --orphans --max-age 90d
@@ -201,7 +201,7 @@ def check(paths: tuple[Path, ...], with_orphans: bool, max_age: timedelta | None
 @click.option("--force", is_flag=True, help="Replace a cassette that has other interactions.")
 @_common
 def recover(part: Path, output: Path | None, force: bool, is_json: bool, is_debug: bool) -> int:
-    """Create a cassette from a killed recording.
+    """Create a cassette from an interrupted recording.
 
     PART is the file that the recording left; its name ends in .part, and it is not changed. Finished interactions are
     written to the cassette; unfinished requests are listed.

@@ -24,7 +24,7 @@ from vidgen_async.types.orders import Order, OrderState
 
 @click.group(cls=OrderedGroup, epilog=EXIT_CODES)
 def orders() -> None:
-    """List and show orders; decide uncertain ones.
+    """List and show orders; resolve uncertain ones.
 
     Every create is an order, which is stored in the journal before it is sent. An order is "uncertain" if it is unknown
     whether the service accepted it. It is never retried automatically: check the account, then adopt, abandon or resend
@@ -47,13 +47,16 @@ def _login_name() -> str:
 
 _order = click.argument("order_id", metavar="ORDER", shell_complete=order_ids)
 _by = click.option(
-    "--by", metavar="NAME", default=_login_name, help="Who decides, for the journal. Default: your login name."
+    "--by",
+    metavar="NAME",
+    default=_login_name,
+    help="Name of the person who decides, recorded in the journal. Default: your login name.",
 )
-_required_reason = click.option("--reason", metavar="TEXT", required=True, help="The reason, for the journal.")
+_required_reason = click.option("--reason", metavar="TEXT", required=True, help="The reason, recorded in the journal.")
 _with_request = click.option(
     "--with-request", is_flag=True, help="Include the Idempotency-Key, and the request with prompt and URLs."
 )
-_reason = click.option("--reason", metavar="TEXT", default="", help="The reason, for the journal.")
+_reason = click.option("--reason", metavar="TEXT", default="", help="The reason, recorded in the journal.")
 
 
 @orders.command(epilog=EXIT_CODES)

@@ -27,7 +27,7 @@ def orders_table(found: Sequence[Order], now: datetime, journal_place: str) -> T
             )
             for order in found
         ),
-        empty=f"there is no such order {journal_place}",
+        empty=f"no orders {journal_place}",
     )
 
 
