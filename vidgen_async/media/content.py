@@ -197,7 +197,9 @@ class Content:
         is_range = status == HTTPStatus.PARTIAL_CONTENT and ("Range" in asked or span is not None)
         if is_range and not (span is not None and span.start == 0 and (span.end or 0) + 1 >= mp4.SIGNATURE_SIZE):
             # The bytes prove nothing. After If-Range they belong to the file that was checked.
-            problem = "" if "If-Range" in asked else mp4.problem_of_labels(headers, is_range=span is not None)
+            problem = "" if "If-Range" in asked else mp4.problem_of_labels(
+                headers, self._reads.known, is_range=span is not None
+            )
             if problem:
                 raise await self.make_not_video_error(result, problem)
             return result
@@ -222,7 +224,7 @@ class Content:
         elif not head:
             problem = "is empty"
         else:
-            problem = mp4.problem_of_labels(result.response.headers) or "does not begin like an MP4"
+            problem = mp4.problem_of_labels(result.response.headers, self._reads.known) or "does not begin like an MP4"
         raise await self.make_not_video_error(result, problem, head)
 
     def _refused_link(self, last: _Failure, first: _Failure | None = None) -> LinkExpiredError:
@@ -258,7 +260,7 @@ class Content:
             DownloadError: The URL is invalid, or it is not safe to follow it.
         """
         location = location.strip()
-        shown = excerpt(location)
+        shown = excerpt(location, self._reads.known)
         if _CONTROL.search(location):
             raise self._make_error(f"a redirect to a URL with control characters: {shown}")
         try:
@@ -269,8 +271,8 @@ class Content:
                     scheme=url.scheme, authority=url.raw_authority, path=f"{url.raw_path}?", encoded=True
                 )
             is_complete = url.scheme in ("http", "https") and bool(url.host) and bool(url.port)
-        except ValueError as error:
-            raise self._make_error(f"a redirect to an invalid URL: {shown}") from error
+        except ValueError:
+            raise self._make_error(f"a redirect to an invalid URL: {shown}") from None
         if not is_complete:
             raise self._make_error(f"a redirect to a URL that is neither http:// nor https://: {shown}")
         if url.raw_user is not None or url.raw_password is not None:

@@ -1,6 +1,7 @@
 """Checks of headers and bytes: whether a response may be a video, and whether an MP4 is complete."""
 
 import re
+from collections.abc import Iterable
 from typing import BinaryIO
 
 from attrs import frozen
@@ -78,17 +79,17 @@ def media_type(headers: Headers) -> str:
     return headers.get("Content-Type", "").partition(";")[0].strip().lower()
 
 
-def problem_of_labels(headers: Headers, *, is_range: bool = False) -> str:
+def problem_of_labels(headers: Headers, known: Iterable[str] = (), *, is_range: bool = False) -> str:
     """Return what the headers say against a video, as the predicate of a sentence; empty if nothing. Only for bytes
     that cannot be recognised: a complete video is one whatever its labels say. The media type says nothing about a
     range of a file."""
     media = media_type(headers)
     main, _, sub = media.partition("/")
     if not is_range and (main in _OTHER_TYPES or _TEXT_SUBTYPE.fullmatch(sub)):
-        return "" if media == "multipart/byteranges" else f"has the media type {excerpt(media, limit=60)}"
+        return "" if media == "multipart/byteranges" else f"has the media type {excerpt(media, known, limit=60)}"
     encoding = headers.get("Content-Encoding", "")
     if _COMPRESSION.search(encoding):
-        return f"is compressed ({excerpt(encoding, limit=40)}), which was not requested"
+        return f"is compressed ({excerpt(encoding, known, limit=40)}), which was not requested"
     return ""
 
 

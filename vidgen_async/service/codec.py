@@ -230,7 +230,7 @@ class Answer:
         request = shown_request_id(self.headers, self.known)
         message = f"{self.op}: the answer ({self.status}) {what}: {quoted or 'it is empty'}{request}"
         return UnexpectedResponseError(
-            message, status=self.status, body=self.body, request_id=request_id_of(self.headers)
+            message, status=self.status, body=self.body, request_id=request_id_of(self.headers, self.known)
         )
 
 
@@ -343,9 +343,11 @@ def is_json_object(body: bytes) -> bool:
         return False
 
 
-def request_id_of(headers: Headers) -> str | None:
-    """The service's, or its gateway's, own id of the request; no header for it is documented."""
-    return next((value for name in _REQUEST_IDS if (value := headers.get(name))), None)
+def request_id_of(headers: Headers, known: KnownValues | None = None) -> str | None:
+    """The service's, or its gateway's, own id of the request; no header for it is documented. ``known`` values are
+    hidden in it: it is logged."""
+    request_id = next((value for name in _REQUEST_IDS if (value := headers.get(name))), None)
+    return request_id if request_id is None or known is None else known.hide(request_id)
 
 
 def shown_request_id(headers: Headers, known: KnownValues) -> str:

@@ -43,7 +43,7 @@ def service_error(answer: Answer, *, origin: str, wall: datetime) -> ServiceErro
         "status": answer.status,
         "code": code,
         "body": answer.body,
-        "request_id": request_id_of(answer.headers),
+        "request_id": request_id_of(answer.headers, answer.known),
         "retry_after": retry_after(answer.headers.get("Retry-After"), wall),
     }
     if kind is errors.AuthenticationError:

@@ -21,6 +21,7 @@ from typing import Any
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
+from yarl import URL
 
 from vidgen_async.errors import ConnectionLostError, TransportError
 from vidgen_async.redaction.messages import hide_secrets
@@ -140,9 +141,10 @@ async def send_only_once(request: aiohttp.ClientRequest, handler: aiohttp.Client
 class PendingSend:
     """A send in progress: its body, its connection, and how it is aborted."""
 
-    def __init__(self, request: Request, probe: Probe | None, options: RequestOptions) -> None:
+    def __init__(self, request: Request, probe: Probe | None, options: RequestOptions, proxy: URL | None) -> None:
         self.request = request
         self.probe = probe
+        self.proxy = proxy
         self._options = options
         self.stop = asyncio.timeout(None)
         self.is_aborted = False
@@ -189,7 +191,7 @@ class PendingSend:
             return failures.upload_stalled(self.request, self.probe, error)
         if self.upload is not None and self.upload.error is not None:
             return failures.body_failed(self.upload.error, self.request, self.probe)
-        explained = failures.explain(error, self.request, self.probe)
+        explained = failures.explain(error, self.request, self.probe, self.proxy)
         if isinstance(explained, ConnectionLostError) and self.is_pooled and self.connection is None:
             # Where a part of a response was received, aiohttp's message is what it had parsed of it.
             explained.is_reused = isinstance(getattr(error, "message", ""), str)

@@ -4,7 +4,7 @@ import asyncio
 import inspect
 import os
 import ssl as tls
-from collections.abc import Mapping
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -42,6 +42,13 @@ _HEADER_LIMITS: dict[str, Any] = {
     for name, value in (("max_line_size", 65_536), ("max_field_size", 1 << 20), ("max_headers", 10_000))
     if name in inspect.signature(aiohttp.ClientSession).parameters
 }
+
+
+class _NoCookies(aiohttp.DummyCookieJar):
+    """Does not parse cookies either: aiohttp logs those that are malformed, with whatever they quote."""
+
+    def update_cookies_from_headers(self, headers: Sequence[str], response_url: URL) -> None:
+        pass
 
 
 class DirectTransport:
@@ -116,7 +123,7 @@ class DirectTransport:
         """
         try:
             self._check_state(request, probe)
-            pending = PendingSend(request, probe, self._options_of(request))
+            pending = PendingSend(request, probe, self._options_of(request), self._proxy_of(request, probe))
         except Exception:
             (probe or Probe()).record_not_sent(Phase.BUILD)
             raise
@@ -218,7 +225,7 @@ class DirectTransport:
             CURRENT_SEND.reset(current)
         if pending.upload is not None:
             pending.upload.limit = None  # the response has begun: the rest of the body has no time limit of its own
-        response = DirectResponse(answer, request, pending.upload)
+        response = DirectResponse(answer, request, pending.upload, pending.proxy)
         if pending.is_aborted:
             response.abort()
         elif not answer.closed:
@@ -232,7 +239,7 @@ class DirectTransport:
         if self._session is None:
             pending.is_pooled = True
             pool = self._pool(request.pool, needs_new_connection=request.needs_new_connection)
-            return await pool.request(request.method, request.url, **options, **self._route(request))
+            return await pool.request(request.method, request.url, **options, proxy=pending.proxy)
         headers = options["headers"]
         headers = headers if isinstance(headers, list) else list(headers.items())
         # aiohttp refuses an Authorization header beside credentials of the session or of a netrc file.
@@ -244,7 +251,7 @@ class DirectTransport:
         """Send with evidence and a gate."""
         request = pending.request
         try:
-            options = {**await pending.options(), **self._route(request)}
+            options = {**await pending.options(), "proxy": pending.proxy}
             session = self._pool("creates", needs_new_connection=True)
         except BaseException:
             probe.record_not_sent(Phase.BUILD)
@@ -258,14 +265,13 @@ class DirectTransport:
         probe.learn(Delivery.ANSWERED, Phase.BODY)
         return answer
 
-    def _route(self, request: Request) -> Mapping[str, Any]:
-        proxy = self._proxy
-        if self._environment is not None:
-            try:
-                proxy = self._environment.proxy_for(request.url)
-            except ConfigurationError as error:
-                raise failures.unsendable(request, str(error)) from None
-        return {} if proxy is None else {"proxy": proxy}
+    def _proxy_of(self, request: Request, probe: Probe | None) -> URL | None:
+        if self._environment is None or (self._session is not None and probe is None):
+            return self._proxy
+        try:
+            return self._environment.proxy_for(request.url)
+        except ConfigurationError as error:
+            raise failures.unsendable(request, str(error)) from None
 
     # -- sessions ----------------------------------------------------------------------------------------------------
 
@@ -278,7 +284,7 @@ class DirectTransport:
                 options = {"limit": 0, "use_dns_cache": False}
             self._pools[key] = aiohttp.ClientSession(
                 connector=GuardedConnector(ssl=self._ssl, force_close=needs_new_connection, **options),
-                cookie_jar=aiohttp.DummyCookieJar(),
+                cookie_jar=_NoCookies(),
                 trace_configs=[make_trace()] if name == "creates" else None,
                 middlewares=(send_only_once,),
                 **_HEADER_LIMITS,
