@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 from yarl import URL
 
+from vidgen_async.redaction.compression import find_compressed
 from vidgen_async.redaction.messages import hide_secrets
 from vidgen_async.redaction.pseudonyms import PSEUDONYM, Secrets, unescape
 from vidgen_async.redaction.secret_names import (
@@ -137,10 +138,16 @@ class Redactor:
             elif path:
                 path = self._foreign_path(host, path)
             address = f"{scheme}://{host}{slash}{path}"
+        address = re.sub(r"[^/]{16,}", lambda segment: self._segment(segment[0]), address)
         query = re.sub(r"[^&;]+", lambda pair: self._pair(pair[0], is_own=is_own), query)
         if "=" in fragment:
             fragment = re.sub(r"[^&;]+", lambda pair: self._pair(pair[0], is_own=False), fragment)
         return self.secrets.replace(f"{self._hide_secret_forms(address)}{question_mark}{query}{hash_mark}{fragment}")
+
+    def _segment(self, segment: str) -> str:
+        return (
+            self.secrets.hide(segment, "compressed", is_secret=False) if find_compressed(unescape(segment)) else segment
+        )
 
     def _foreign_path(self, host: str, path: str) -> str:
         """Hide secrets in the path on another host: all of a webhook's, and random segments that are not ids."""
@@ -283,6 +290,9 @@ class Redactor:
     def _text(self, text: str) -> str:
         if _ABSOLUTE.fullmatch(text) or _RELATIVE.fullmatch(text):
             return self.url(text)
+        plain = unescape(text)
+        if plain != text and find_compressed(plain):
+            return self.secrets.hide(text, "compressed", is_secret=False)
         text = self.secrets.replace(self._plain_text(text))
         plain = unescape(text)
         if (plain != text and self._plain_text(plain) != plain) or self._quotes_a_prompt(text):
@@ -327,6 +337,8 @@ class Redactor:
         return found if redacted == plain else redacted
 
     def _hide_secret_forms(self, text: str) -> str:
+        for start, end in reversed(find_compressed(text)):
+            text = text[:start] + self.secrets.hide(text[start:end], "compressed", is_secret=False) + text[end:]
         for kind, pattern in SECRET_FORMS:
             text = pattern.sub(
                 lambda match, kind=kind: match[0] if is_word(match[0]) else self.secrets.hide(match[0], kind),  # type: ignore[misc]
