@@ -404,6 +404,25 @@ async def test_the_work_for_a_response_is_a_few_dozen_calls(path):
     assert await work_of(ReplayTransport(path), ask(), 50) < 50 * 70
 
 
+async def test_an_equal_poll_is_recorded_with_few_calls(path):
+    transport = RecordingTransport(FakeTransport(completed), path)
+    request = ask()
+    await read(transport, request)
+    with Work() as work:
+        for _ in range(50):
+            await read(transport, request)
+    await transport.aclose()
+
+    assert work.calls < 50 * 150
+    assert len(interactions_of(path)) == 51
+
+
+async def completed(_: Request) -> BufferedResponse:
+    return task(
+        "completed", video_url="https://cdn.test/1.mp4?exp=1798761600&sig=abcdefgh12345678", failure_reason=None
+    )
+
+
 @pytest.mark.needs_dev
 async def test_the_work_of_loading_is_linear_in_the_cassette(path):
     work = {}

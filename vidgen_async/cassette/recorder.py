@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from vidgen_async.cassette.body_encoding import BodyCapture, answer_body
 from vidgen_async.cassette.document import Document, Meta, RecordedRequest
@@ -33,6 +33,13 @@ _ENDPOINTS = {
 }
 
 
+#: The number of redacted requests and bodies that are remembered, and the longest body in bytes.
+_MOST_REMEMBERED = 4096
+_LONGEST_REMEMBERED = 4096
+
+T = TypeVar("T")
+
+
 class Recorder:
     """Writes the file of a recording and makes a cassette of it. The file is opened for the first request."""
 
@@ -49,6 +56,9 @@ class Recorder:
         self._began: float | None = None
         self._broken: Exception | None = None
         self._is_over = False
+        #: Redacted requests and bodies, while no further secret is known: polls repeat both.
+        self._remembered: dict[object, Any] = {}
+        self._version = 0
         #: The blobs that it references, and whether it created them.
         self._blobs: dict[str, bool] = {}
         self._has_base_url = before is not None and before.meta.base_url is not None
@@ -81,10 +91,25 @@ class Recorder:
 
     def write_request(self, n: int, request: Request, body: dict[str, Any] | None) -> None:
         """Write a request to the part file."""
-        recorded = RecordedRequest(
-            request.method, self.redactor.url(str(request.url)), self.redactor.headers(request.headers), body
+        url = str(request.url)
+        form = self._remember(
+            (request.method, url, *request.headers.items()),
+            lambda: request_form(
+                RecordedRequest(request.method, self.redactor.url(url), self.redactor.headers(request.headers))
+            ),
         )
-        self._write_before(request, {"e": "open", "n": n, "op": request.op, "request": request_form(recorded)})
+        form = form if body is None else {**form, "body": body}
+        self._write_before(request, {"e": "open", "n": n, "op": request.op, "request": form})
+
+    def _remember(self, key: object, make: Callable[[], T]) -> T:
+        """What ``make`` returned for this key, while no further secret has become known."""
+        if self._version != self.redactor.secrets.version or len(self._remembered) >= _MOST_REMEMBERED:
+            self._version = self.redactor.secrets.version
+            self._remembered.clear()
+        if key not in self._remembered:
+            self._remembered[key] = make()
+        made: T = self._remembered[key]
+        return made
 
     def write_outcome(self, make_line: Callable[[], dict[str, Any]]) -> None:
         """Write an outcome to the part file, unless the recording is over. A failure is raised by :meth:`publish`: the
@@ -117,6 +142,12 @@ class Recorder:
 
     def encode_body(self, capture: BodyCapture, headers: Headers) -> dict[str, Any] | None:
         """Return a response's recorded body."""
+        if capture.length <= _LONGEST_REMEMBERED:
+            key = (headers.get("Content-Type"), headers.get("Content-Encoding"), capture.parts[0])
+            return self._remember(key, lambda: self._encode_body(capture, headers))
+        return self._encode_body(capture, headers)
+
+    def _encode_body(self, capture: BodyCapture, headers: Headers) -> dict[str, Any] | None:
         body, blob = answer_body(capture, headers, self.redactor)
         if blob is not None:
             # It may turn out later that the blob contains a secret.

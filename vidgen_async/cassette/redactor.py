@@ -77,13 +77,17 @@ class Redactor:
         #: The redacted texts and URLs, while no further secret is known.
         self._cache: dict[tuple[str, bool], str] = {}
         self._version = 0
+        self._learned: Headers | None = None
         for value in secrets:
             self.secrets.hide(value, "given")
 
     # -- requests and headers ----------------------------------------------------------------------------------------
 
     def learn(self, request: Request) -> None:
-        """Learn the secrets and the service's origin from the headers of a request."""
+        """Learn the secrets and the service's origin from the headers of a request, which polls share."""
+        if request.headers is self._learned:
+            return
+        self._learned = request.headers
         if self.origin is None and "Authorization" in request.headers:
             self.origin = str(request.url.origin())
         self.headers(request.headers)
