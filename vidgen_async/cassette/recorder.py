@@ -1,5 +1,6 @@
 """One recording: numbers the interactions in the order in which they begin, and writes each when it ends."""
 
+import asyncio
 import logging
 import re
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from vidgen_async.cassette.secret_scan import drop_secret_bytes, map_line
 from vidgen_async.cassette.settings import Cassette
 from vidgen_async.cassette.storage import publish, store
 from vidgen_async.cassette.writer import interaction_form, request_form, to_text
-from vidgen_async.clock import Clock
+from vidgen_async.clock import Clock, hold_of, run_in_thread
 from vidgen_async.errors import CassetteError
 from vidgen_async.events import Event, report
 from vidgen_async.types.http import Headers, Request
@@ -36,6 +37,8 @@ _ENDPOINTS = {
 #: The number of redacted requests and bodies that are remembered, and the longest body in bytes.
 _MOST_REMEMBERED = 4096
 _LONGEST_REMEMBERED = 4096
+#: In bytes; these are redacted in some ten milliseconds.
+_LONGEST_IN_TURN = 1 << 13
 
 T = TypeVar("T")
 
@@ -49,6 +52,8 @@ class Recorder:
         self.clock = clock
         self.redactor = Redactor(prompts=cassette.prompts, secrets=cassette.secrets)
         self.part = PartialRecording(cassette.part)
+        #: Held by whatever uses the redactor or writes: long texts are redacted in a thread.
+        self.lock: asyncio.Lock = asyncio.Lock()
         self._before = before
         recorded = () if before is None else before.interactions
         self._count = max((one.n for one in recorded), default=0)
@@ -89,6 +94,14 @@ class Recorder:
         """Seconds since the recording began."""
         return self._offset + self.clock.now() - (self._began or 0.0)
 
+    async def run(self, call: Callable[[], T], size: float) -> T:
+        """Return ``call()``, which redacts or writes ``size`` bytes. Long ones take seconds: in a thread, during which
+        virtual time does not advance."""
+        if size <= _LONGEST_IN_TURN and not self.redactor.secrets.late:
+            return call()
+        with hold_of(self.clock)():
+            return await run_in_thread(call)
+
     def write_request(self, n: int, request: Request, body: dict[str, Any] | None) -> None:
         """Write a request to the part file."""
         url = str(request.url)
@@ -111,15 +124,23 @@ class Recorder:
         made: T = self._remembered[key]
         return made
 
-    def write_outcome(self, make_line: Callable[[], dict[str, Any]]) -> None:
+    async def write_outcome(self, make_line: Callable[[], dict[str, Any]], size: int = 0) -> None:
         """Write an outcome to the part file, unless the recording is over. A failure is raised by :meth:`publish`: the
         caller's response is never lost because of it."""
         if self._is_over:
             return
+        # One call in a thread: if the caller is cancelled, it is completed all the same.
+        if size > _LONGEST_IN_TURN:
+            await self.run(lambda: self._attempt(lambda: self._write(make_line())), size)
+        elif (line := self._attempt(make_line)) is not None:
+            await self.run(lambda: self._attempt(lambda: self._write(line)), 0)
+
+    def _attempt(self, call: Callable[[], T]) -> T | None:
         try:
-            self._write(make_line())
+            return call()
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller's response must not be lost because of it
             self._record_failure(error)
+            return None
 
     def _write_before(self, request: Request, line: dict[str, Any]) -> None:
         """Before the request is sent: CassetteError when it cannot be written."""
