@@ -16,9 +16,9 @@ from yarl import URL
 
 from vidgen_async.redaction.compression import find_compressed
 from vidgen_async.redaction.messages import hide_secrets
+from vidgen_async.redaction.named_values import hide_named_values
 from vidgen_async.redaction.pseudonyms import PSEUDONYM, Secrets, unescape
 from vidgen_async.redaction.secret_names import (
-    PAIR,
     SECRET_FORMS,
     HeaderKind,
     Kind,
@@ -45,6 +45,8 @@ _URL = re.compile(r"(?<![a-z0-9+.-])[a-z][a-z0-9+.-]{0,20}:\\?/\\?/[^\s\"'<>`]+"
 _ABSOLUTE = re.compile(r"[a-z][a-z0-9+.-]{0,20}://[^\s\"'<>]*", re.IGNORECASE)
 _RELATIVE = re.compile(r"/[^\s\"'<>]*\?[^\s\"'<>]*")
 _HOOK = re.compile(r"hook|callback|notify", re.IGNORECASE)
+_PART = re.compile(r"[^\s,;#{}()\[\]\"'\\]+")
+_NAME = re.compile(r"[\w.-]+")
 _RANDOM = re.compile(r"[A-Za-z0-9_~=+-]{32,}")
 _DATA = re.compile(
     r"data:([\w.+-]+/[\w.+-]+)?[^,\s\"']{0,80};base64,[A-Za-z0-9+/=_%\s-]*|[A-Za-z0-9+/_-]{200,}={0,2}", re.IGNORECASE
@@ -304,30 +306,20 @@ class Redactor:
         return text
 
     def _plain_text(self, text: str) -> str:
-        return self._hide_secret_forms(self._hide_pairs(_URL.sub(lambda match: self._url_in_text(match[0]), text)))
+        text = _URL.sub(lambda match: self._url_in_text(match[0]), text)
+        return self._hide_secret_forms(hide_named_values(text, self._hide_named_value, with_prompts=False))
 
-    def _hide_pairs(self, text: str) -> str:
-        """Hide the values of secret names. A value that is not hidden is searched for further names."""
-        parts: list[str] = []
-        at = 0
-        while match := PAIR.search(text, at):
-            parts.append(text[at : match.start("value")])
-            at = match.start("value")
-            shown = self._replacement_of(match)
-            if shown is not None:
-                parts.append(shown)
-                at = match.end("value")
-        return "".join([*parts, text[at:]])
-
-    def _replacement_of(self, match: re.Match[str]) -> str | None:
-        """What replaces the value of a pair; None when it is not hidden."""
-        name, value = match["name"], match["value"]
-        if PSEUDONYM.fullmatch(value) or value == str(FOREVER) or is_word(value):
-            return None
-        if kind_of(name) is Kind.EXPIRY and match["equals"]:
-            return str(_forever(value)) if value.isdigit() else self._hide(value, name)
-        in_query = bool(match["before"] and match["equals"])
-        return self._hide(value, name) if names_a_secret(name, value, is_in_query=in_query) else None
+    def _hide_named_value(self, name: str, value: str) -> str:
+        """What replaces the value of a secret name in a text."""
+        if PSEUDONYM.match(value) or value.startswith((str(FOREVER), FOREVER_DATE)) or is_word(value):
+            return value
+        if PSEUDONYM.search(value) and all(map(is_word, _NAME.findall(PSEUDONYM.sub("", value)))):
+            return value  # a list or an object in which everything is hidden
+        if kind_of(name) is Kind.EXPIRY:
+            return self._until(value, name)
+        if (part := _PART.match(value)) is not None and part[0] != value:
+            self._hide(part[0], name)  # the rest may not belong to it
+        return self._hide(value, name)
 
     def _quotes_a_prompt(self, text: str) -> bool:
         """Whether the text contains a part of a hidden prompt; a whole one was replaced before."""
