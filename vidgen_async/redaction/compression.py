@@ -1,15 +1,21 @@
 """Detects compressed data: what is in it cannot be searched for secrets, so a cassette does not contain it."""
 
 import base64
+import codecs
 import re
 import zlib
 
 #: How gzip, bzip2, xz, Zstandard, LZ4 and ZIP data begins.
 _BEGINNINGS = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"\x04\x22\x4d\x18", b"PK\x03\x04")
 _GZIP = b"\x1f\x8b\x08"
-#: Raw deflate data has no beginning of its own: it counts as compressed if so much text is in it.
-_SHORTEST_TEXT = 16
+#: Raw deflate data has no beginning of its own: it counts as compressed if a text with so many different characters is
+#: in it. Other data may seem to be a few characters many times.
+_FEWEST = 12
+#: In bytes: what zlib data contains at least.
+_SHORTEST = 6
 _LONGEST_READ = 4096
+
+_Decoder = codecs.getincrementaldecoder("utf-8")
 
 #: Base64 or hexadecimal, also in lines.
 _ENCODED = re.compile(r"[A-Za-z0-9+/_-]{16,}={0,2}(?:\s+[A-Za-z0-9+/_-]{16,}={0,2})*")
@@ -35,9 +41,16 @@ def _decompresses(data: bytes, window: int) -> bool:
     except zlib.error:
         return False
     if window > 0:
-        return len(data) > 2
-    is_whole = len(text) == _LONGEST_READ or (decompressor.eof and not decompressor.unused_data)
-    return is_whole and len(text) >= _SHORTEST_TEXT and text.decode("utf-8", "replace").isprintable()
+        return len(text) >= _SHORTEST
+    return not decompressor.unused_data and len(set(text)) >= _FEWEST and _is_text(text)
+
+
+def _is_text(data: bytes) -> bool:
+    """Whether it is UTF-8 text, cut at any byte."""
+    try:
+        return "".join(_Decoder().decode(data).split()).isprintable()
+    except UnicodeDecodeError:
+        return False
 
 
 def find_compressed(text: str) -> list[tuple[int, int]]:
@@ -54,9 +67,10 @@ def find_compressed(text: str) -> list[tuple[int, int]]:
 
 
 def _begins_compressed(encoded: str) -> bool:
-    if encoded[:6].lower() == _HEX_GZIP or is_compressed(_decode(encoded)):
+    if encoded[:6].lower() == _HEX_GZIP:
         return True
-    return _HEX.fullmatch(encoded) is not None and is_compressed(bytes.fromhex(encoded))
+    decoded = [_decode(encoded), *([bytes.fromhex(encoded)] if _HEX.fullmatch(encoded) else [])]
+    return any(is_compressed(data) or (data.isascii() and find_compressed(data.decode())) for data in decoded)
 
 
 def _decode(encoded: str) -> bytes:
