@@ -197,8 +197,10 @@ class Content:
         is_range = status == HTTPStatus.PARTIAL_CONTENT and ("Range" in asked or span is not None)
         if is_range and not (span is not None and span.start == 0 and (span.end or 0) + 1 >= mp4.SIGNATURE_SIZE):
             # The bytes prove nothing. After If-Range they belong to the file that was checked.
-            problem = "" if "If-Range" in asked else mp4.problem_of_labels(
-                headers, self._reads.known, is_range=span is not None
+            problem = (
+                ""
+                if "If-Range" in asked
+                else mp4.problem_of_labels(headers, self._reads.known, is_range=span is not None)
             )
             if problem:
                 raise await self.make_not_video_error(result, problem)
