@@ -30,7 +30,7 @@ def test_a_prompt_and_an_image_become_a_video_in_the_sandbox(here, monkeypatch, 
         assert film.duration / av.time_base == pytest.approx(5, abs=0.2)
         assert film.streams.video[0].codec_context.height == 768
     assert out.startswith("saved boat.mp4 (")
-    assert out.endswith("15 sandbox points (nothing is charged)\n")
+    assert out.endswith("15 sandbox points, nothing is charged)\n")
     assert "no key is used and nothing is charged" in err.splitlines()[0]
     assert "model: vendorh3" in err
 

@@ -147,7 +147,7 @@ class CommandRun:
         if task.points is None:
             return "cost unknown"
         if self.state.is_sandbox:
-            return f"{task.points} sandbox points (nothing is charged)"
+            return f"{task.points} sandbox points, nothing is charged"
         return f"{task.points} points"
 
     async def get_model(self, request_options: RequestOptions) -> str:

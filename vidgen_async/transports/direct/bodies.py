@@ -122,7 +122,10 @@ class DirectResponse(BaseResponse):
         else:
             self._received += len(chunk)
             return chunk or None
-        raise failure  # outside of the except block: aiohttp's error is not its context
+        try:
+            raise failure  # outside of the except block: aiohttp's error is not its context
+        finally:
+            del failure  # its traceback references this frame
 
     async def _read(self, size: int) -> bytes:
         content = self._answer.content
