@@ -148,7 +148,12 @@ def test_a_bad_base_url_is_refused_with_the_reason(given, said):
 
 
 @pytest.mark.parametrize(
-    ("host", "here"), [("127.0.0.1", True), ("[::1]", True), ("localhost", True), ("example.com", False)]
+    ("host", "here"),
+    [
+        *((host, True) for host in ("127.0.0.1", "127.1", "2130706433", "0.0.0.0", "[::1]", "[::]")),  # noqa: S104
+        *((host, True) for host in ("[::ffff:127.0.0.1]", "localhost", "localhost.", "api.localhost.")),
+        *((host, False) for host in ("example.com", "10.1", "[::ffff:10.0.0.1]", "[2001:db8::1]", "mylocalhost")),
+    ],
 )
 def test_loopback_hosts_are_on_this_machine(host, here):
     assert is_on_this_machine(URL(f"http://{host}:80/openapi/v1")) is here
@@ -190,7 +195,18 @@ def test_a_key_that_would_be_sent_unencrypted_to_another_machine_is_warned_about
 
 
 @pytest.mark.parametrize(
-    "given", ["http://127.0.0.1:8080", "http://localhost", "http://[::1]:1", "http://api.localhost", "https://h"]
+    "given",
+    [
+        "http://127.0.0.1:8080",
+        "http://127.1",
+        "http://0.0.0.0:1",
+        "http://localhost",
+        "http://localhost.:1",
+        "http://[::1]:1",
+        "http://[::ffff:127.0.0.1]:1",
+        "http://api.localhost",
+        "https://h",
+    ],
 )
 def test_a_key_that_stays_on_this_machine_or_is_encrypted_needs_no_warning(given):
     checked_base_url(f"{given}/openapi/v1")

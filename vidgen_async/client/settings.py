@@ -159,16 +159,10 @@ def make_transport(
 ) -> DirectTransport:
     """The network, through the proxy that is given, else that of VIDGEN_PROXY, else those of the environment. A base
     URL on this machine is always reached directly."""
-    source = "VIDGEN_PROXY" if proxy is None else "proxy"
-    proxy = proxy or os.environ.get("VIDGEN_PROXY") or None
-    try:
-        named = None if proxy is None else proxy_url(proxy)
-    except ValueError as error:
-        message = f"{source} {error}"
-        raise ConfigurationError(message) from None
+    named = proxy_url(proxy, "proxy") if proxy else None
     if is_on_this_machine(base_url):
         named = None
-    used = named or (EnvironmentProxies.read().proxy_for(base_url) if trust_env else None)
+    used = named or EnvironmentProxies.read(trust_env=trust_env).proxy_for(base_url)
     if used is not None and base_url.scheme == "http":
         warnings.warn(
             "base_url is http://, and a proxy is used: the proxy can read the API key, and may repeat a create",

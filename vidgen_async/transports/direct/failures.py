@@ -83,13 +83,18 @@ def upload_stalled(request: Request, probe: Probe | None, error: Exception) -> T
 
 
 def showable(error: BaseException | None) -> BaseException | None:
-    """``error`` if its message may be shown (aiohttp quotes whole URLs, signed ones too), else its cause."""
+    """``error`` if it may be shown (aiohttp quotes whole URLs, signed ones and those of proxies too), else its
+    cause."""
     while error is not None and (
         # Its request_info, which is part of its repr, has all headers, the API key among them.
-        isinstance(error, aiohttp.ClientResponseError) or hide_secrets(str(error)) != str(error)
+        isinstance(error, aiohttp.ClientResponseError) or _has_secrets(f"{error} {error!r} {error.args!r}")
     ):
         error = error.__cause__
     return error
+
+
+def _has_secrets(text: str) -> bool:
+    return hide_secrets(text) != text
 
 
 def _make_error(
@@ -112,17 +117,20 @@ def _make_error(
 def _connect_failure(error: Exception, request: Request) -> str | None:
     """What happened, if aiohttp's exception is one of the connect phase."""
     host = where(request)
+    name = f"name {request.url.host}"
+    if isinstance(error, aiohttp.ClientConnectorError) and error.host != request.url.raw_host:
+        name, host = f"name {error.host} of the proxy", f"the proxy {error.host}:{error.port} on the way to {host}"
     match error:
         case aiohttp.ConnectionTimeoutError():
             return f"no connection to {host} {within(request.timeouts.connect)}"
         case aiohttp.ClientConnectorDNSError():
-            return f"the name {request.url.host} was not resolved ({_reason(error.os_error)})"
+            return f"the {name} was not resolved ({_reason(error.os_error)})"
         case aiohttp.ClientConnectorCertificateError():
             return f"the certificate of {host} was not accepted ({_reason(error.certificate_error)})"
         case aiohttp.ServerFingerprintMismatch():
             return f"the certificate of {host} has another fingerprint than the pinned one"
         case aiohttp.ClientProxyConnectionError():
-            return f"the proxy on the way to {host} {_outcome_of(error.os_error)}"
+            return f"the proxy {error.host}:{error.port} on the way to {where(request)} {_outcome_of(error.os_error)}"
         case aiohttp.ClientHttpProxyError():
             return f"the proxy on the way to {host} refused ({error.status} {excerpt(error.message)})"
         case aiohttp.ClientConnectorError():
