@@ -148,18 +148,15 @@ class TestReferences:
             "https://pics.net/a.png?token=<token>",
             "https://pics.net/a.png?sig=xxxx&exp=1",
             "https://pics.net/path/to/your/image.jpg",
-            "https://pics.net/path/to/image.png",
             "https://pics.net/path/to/your_video.mp4?x=1",
-            "https://pics.net/path/to/my/files/a.png",
-            "https://pics.net/uploads/your-image.jpg",
-            "https://pics.net/your_reference_image.png",
             "https://domain.com/a.png",
             "https://www.domain.com/a.png",
-            "https://mydomain.com/a.png",
-            "https://cdn.some-domain.org/a.png",
             "https://pics.net/api/reference-assets/asset-xxxxxxxx/content/a.png",
             "https://pics.net/files/xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx.png",
             "https://pics.net/a.png?id=asset_XXXXXXXX",
+            "https://pics.net/api/reference-assets/asset_id/content/file_name",
+            "https://pics.net/a.png?token=abc...",
+            "https://pics.net/a.png?token=%24%7BTOKEN%7D",
         ],
     )
     def test_a_placeholder_is_no_file(self, url):
@@ -248,6 +245,19 @@ class TestReferences:
             "https://8.8.8.8/a.png",
             "https://exampleshop.com/a.png",
             "https://cdn.mysite.com/a.png",
+            "https://www123.your-server.de/a.png",
+            "https://static.1.clients.your-server.de/a.png",
+            "https://cdn.yourserver.com/a.png",
+            "https://images.yoursite.com/a.png",
+            "https://pics.net/path/to/image.png",
+            "https://pics.net/path/to/my/files/a.png",
+            "https://pics.net/uploads/your-image.jpg",
+            "https://pics.net/your_reference_image.png",
+            "https://mydomain.com/a.png",
+            "https://cdn.some-domain.org/a.png",
+            "https://pics.net/your-photo.jpg",
+            "https://pics.net/shirt-xxxx.png",
+            "https://pics.net/%7Bfoo%7D.png",
             "https://my-bucket.s3.amazonaws.com/uploads/my-photo.png",
             "https://0xbad.cafe/a.png",
             "https://pics.net/%7B0F8FAD5B-D9CB-469F-A165-70867728950E%7D.png",
@@ -291,6 +301,16 @@ class TestReferences:
             "img_XXXX",
             "ref-img-xxx",
             "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx",
+            "${id}",
+            "{{image_id}}",
+            "$IMAGE_ID",
+            "%ID%",
+            "img_…",
+            "img_...",
+            "image_id_here",
+            "my_image_id",
+            "null",
+            "undefined",
         ],
     )
     def test_an_illustrative_id_is_no_upload(self, value):
@@ -298,7 +318,22 @@ class TestReferences:
         assert problem == f"image_ids[0]: a placeholder, not the image_id of an upload: {value!r}"
 
     @pytest.mark.parametrize(
-        "value", ["asset-7f3axxxx", "xx", "asset-xx", "img-1", "taxxxi", "0197f3c2-xxxx-4a3b", "asset-000000000001"]
+        "value",
+        [
+            "asset-7f3axxxx",
+            "xx",
+            "asset-xx",
+            "img-1",
+            "taxxxi",
+            "0197f3c2-xxxx-4a3b",
+            "asset-000000000001",
+            "my-photo-1",
+            "{7d1f-aa}",
+            "nullable",
+            "7f3a$b",
+            "50%a%",
+            "here",
+        ],
     )
     def test_an_id_that_may_be_real_is_let_through(self, value):
         assert found(image_ids=[value]) == ()
