@@ -182,8 +182,8 @@ def field_of(problem: str) -> str:
 
 
 def problem_of_model(code: str, catalog: Catalog) -> str | None:
-    """Why this model cannot be used now (section 3); None if it can. A catalog or an entry that cannot be read refuses
-    nothing."""
+    """Why this model cannot be used now (section 3); None if it can. What the catalog does not state, or what of it
+    cannot be read, refuses nothing."""
     model = catalog.get(code)
     if model is None:
         if "unreadable" in catalog.extra:
@@ -193,7 +193,7 @@ def problem_of_model(code: str, catalog: Catalog) -> str | None:
         return (
             f"model: {show_value(code)} is not available with this API key{hint}; available models: {_usable(catalog)}"
         )
-    if model.is_usable or {"enabled", "maintenance"} & model.extra.keys():
+    if not model.maintenance and model.enabled is not False:
         return None
     why = "in maintenance" if model.maintenance else "not enabled"
     return f"model: {show_value(code)} is {why}; available models: {_usable(catalog)}"
