@@ -6,6 +6,7 @@ import pytest
 from yarl import URL
 
 from vidgen_async.errors import InvalidRequestError
+from vidgen_async.service.endpoints import Endpoints
 from vidgen_async.service.validation import make_request, problems_of, refuse
 from vidgen_async.types.resources import ReferenceAsset, VideoRequest
 
@@ -98,6 +99,25 @@ def test_assets_stand_for_their_ids_and_urls():
     assert problems_of(request) == []
     assert found(image_ids=asset) == ("image_ids: must be a list, not ReferenceAsset",)
     assert len(found(image_urls=[ReferenceAsset(id="a", image_id="i")])) == 1
+
+
+def test_the_url_of_an_asset_becomes_absolute_where_the_client_knows_its_origin():
+    path = "/api/reference-assets/a-1/content/a.png?token=t%2Bo"
+    asset = ReferenceAsset(id="a-1", image_id="a-1", url=path)
+    fields = {"model": "m", "prompt": "p", "image_urls": [asset, "/home/a.png", None, 7]}
+    fields["reference_images"] = [asset, {"url": path, "role": "first"}, {"url": None}, "x", {}]
+    given = VideoRequest(**fields)
+    absolute = Endpoints(SERVICE, "key").absolute_asset
+    for request in (make_request(None, fields, absolute), make_request(given, {}, absolute)):
+        assert request.image_urls == (f"https://service.net{path}", *given.image_urls[1:])
+        assert request.reference_images[:2] == (
+            {"url": f"https://service.net{path}"},
+            {"url": f"https://service.net{path}", "role": "first"},
+        )
+        assert request.reference_images[2:] == given.reference_images[2:]
+    assert given.image_urls[0] == path
+    other = VideoRequest(model="m", prompt="p", image_urls=["https://pics.net/a.png"])
+    assert make_request(other, {}, absolute) is other
 
 
 @pytest.mark.parametrize(("given", "sent"), [(8.0, 8), (8, 8), (8.5, 8.5), (True, True), ("8", "8"), (None, None)])

@@ -155,6 +155,8 @@ def _numbers_in(value: object, path: str) -> Iterator[tuple[str, float]]:
             yield from _numbers_in(inner, f"{path}.{name}" if path else str(name))
 
 
+#: The path of the service's own assets (2.3).
+ASSETS_PATH = "/api/reference-assets/"
 #: For how long the service stores an ordinary asset (2.3, section 8).
 ASSET_RETENTION = timedelta(hours=72)
 
