@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 
+import aiohttp
 import pytest
 from yarl import URL
 
@@ -338,6 +339,16 @@ async def test_a_refused_connect_proves_that_nothing_was_sent(status, monkeypatc
     assert str(status) in str(caught.value)
     assert {request.split(b" ")[0] for request in proxy.received} == {b"CONNECT"}
     assert not any(b"uthorization" in request for request in proxy.received)
+
+
+@pytest.mark.parametrize("is_through_proxy", [False, True])
+async def test_an_error_without_secrets_is_the_cause(is_through_proxy):
+    dead = f"http://127.0.0.1:{raw.dead_port()}"
+    transport = DirectTransport(proxy=dead if is_through_proxy else None)
+    with pytest.raises(ConnectError) as caught:
+        await transport.send(create(URL(SERVICE if is_through_proxy else dead)))
+    await transport.aclose()
+    assert isinstance(caught.value.__cause__, aiohttp.ClientConnectorError)
 
 
 @pytest.mark.parametrize("probe", [None, Probe()], ids=["read", "create"])

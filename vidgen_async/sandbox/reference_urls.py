@@ -13,12 +13,12 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 _EXAMPLE_HOST = re.compile(
     r"(.*\.)?(example(\.(com|org|net|edu))?|invalid|placeholder\.(com|co)|placehold\.(co|it)"
-    r"|(your[-_]?)?domain\.(com|org|net|tld))\.?|your[-_]?(host|domain|site|server|bucket|cdn)|your[-_]?bucket\..*",
+    r"|(your[-_]?)?domain\.(com|org|net|tld))\.?|your[-_]?(host|domain|site|server|bucket|cdn)|your[-_]bucket([-_]name)?\..*",
     re.IGNORECASE,
 )
 #: Parts of a URL that were to be filled in.
 _UNFILLED = re.compile(
-    r"<[^<>/]*>|\{[a-z_. -]*\}|%3C[a-z_ -]*%3E|/path/to/your[-_/ ]|/(\.{3}|…)(?=[/?#]|$)"
+    r"<[^<>/]*>|\{[a-z_. -]*\}|%3C[a-z_ -]*%3E|%24%7B[a-z_. -]*%7D|/path/to/your[-_/ ]|/(\.{3}|…)(?=[/?#]|$)"
     r"|/reference-assets/(\$?(asset|image)[-_]?id/|[^/]*/content/file[-_]?name(?=[?#]|$))"
     r"|(?<=[/=])(([a-z]{2,12}[-_])+x{8,}|x{8}(-x{4}){3}-x{12})(?=[/?&#.]|$)",
     re.IGNORECASE,

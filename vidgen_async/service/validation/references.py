@@ -21,7 +21,7 @@ UPLOAD = "upload a local image with files.upload"
 _EXAMPLE_HOST = re.compile(
     r"(?:^|\.)(?:example(?:\.(?:com|org|net|edu))?|invalid|placeholder\.(?:com|co)|placehold\.(?:co|it)|"
     r"(?:your[-_]?)?domain\.(?:com|org|net|tld))$|"
-    r"^your[-_]?(?:host|domain|site|server|bucket|cdn)$|^your[-_]?bucket\.",
+    r"^your[-_]?(?:host|domain|site|server|bucket|cdn)$|^your[-_]bucket(?:[-_]name)?\.",
     re.IGNORECASE,
 )
 #: Names that only a machine or a private network knows.
@@ -51,7 +51,7 @@ _EXPIRY_NAMES = {"exp", "expires", "expire", "expiry", "expires_at", "expiresat"
 _ACCESS = re.compile(r"(?:.*[-_.])?(?:token|sig|signature)", re.IGNORECASE)
 #: Parts of a URL that were to be filled in. Braces that are encoded may be those of a file's name.
 _UNFILLED = re.compile(
-    r"<[^<>/]*>|\{[a-z_. -]*\}|%3C[a-z_ -]*%3E|/path/to/your[-_/ ]|/(?:\.{3}|…)(?=[/?#]|$)|"
+    r"<[^<>/]*>|\{[a-z_. -]*\}|%3C[a-z_ -]*%3E|%24%7B[a-z_. -]*%7D|/path/to/your[-_/ ]|/(?:\.{3}|…)(?=[/?#]|$)|"
     r"/reference-assets/(?:\$?(?:asset|image)[-_]?id/|[^/]*/content/file[-_]?name(?=[?#]|$))|"
     r"(?<=[/=])(?:(?:[a-z]{2,12}[-_])+x{8,}|x{8}(?:-x{4}){3}-x{12})(?=[/?&#.]|$)",
     re.IGNORECASE,

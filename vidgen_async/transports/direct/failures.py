@@ -1,6 +1,7 @@
 """Errors of the network as one sentence each. The evidence is that of the probe, never guessed from a class."""
 
 import errno
+from collections.abc import Iterator
 
 import aiohttp
 
@@ -87,10 +88,17 @@ def showable(error: BaseException | None) -> BaseException | None:
     cause."""
     while error is not None and (
         # Its request_info, which is part of its repr, has all headers, the API key among them.
-        isinstance(error, aiohttp.ClientResponseError) or _has_secrets(f"{error} {error!r} {error.args!r}")
+        isinstance(error, aiohttp.ClientResponseError) or any(map(_has_secrets, _texts_of(error)))
     ):
         error = error.__cause__
     return error
+
+
+def _texts_of(error: BaseException) -> Iterator[str]:
+    """The message and what the repr shows beside it, such as the URL of a proxy in the key of a connection."""
+    yield str(error)
+    for arg in error.args:
+        yield from map(str, arg if isinstance(arg, tuple) else (arg,))
 
 
 def _has_secrets(text: str) -> bool:
