@@ -205,7 +205,7 @@ def test_a_proxy_may_be_named_as_in_the_variables(value, monkeypatch):
 @pytest.mark.parametrize(
     ("variables", "named"),
     [
-        ({"HTTPS_PROXY": "socks5://p:1", "https_proxy": "socks4://p:1"}, "https_proxy"),
+        ({"https_proxy": "socks4://p:1", "HTTPS_PROXY": "socks5://p:1"}, "https_proxy"),
         ({"https_proxy": "", "HTTPS_PROXY": "socks4://p:1", "ALL_PROXY": "socks5://p:1"}, "ALL_PROXY"),
         ({"Https_Proxy": "socks5://p:1", "ALL_PROXY": "http://p:1"}, "Https_Proxy"),
         ({"HTTPS_PROXY": "http://p:1", "VIDGEN_PROXY": "socks5://p:1"}, "VIDGEN_PROXY"),
