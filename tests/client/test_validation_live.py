@@ -4,7 +4,10 @@ import asyncio
 import logging
 
 import pytest
+from attrs import evolve
+from yarl import URL
 
+from tests.media.test_upload import PNG
 from vidgen_async import Client, InvalidRequestError, RejectedError
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import CassetteError, ConnectError
@@ -48,6 +51,18 @@ async def test_a_model_that_is_not_usable_is_refused_before_anything_is_sent(cli
         await client.videos.create(**GOOD | {"model": "gen-2.5", "duration": 10})
     assert service.creates == []
     assert catalogs(service) == 1  # it was read for this request: it is not read again
+
+
+@pytest.mark.rule("2.3 field url", side="sdk")
+async def test_an_asset_whose_url_is_a_path_can_be_used_in_every_field(client, service):
+    asset = await client.files.upload(PNG)
+    path = evolve(asset, url=str(URL(asset.url).relative()))
+    again = await client.files.upload(path)
+    await client.videos.create(**GOOD, image_urls=[path], reference_images=[path, {"url": path.url}], image_ids=[again])
+    assert (await client.videos.check(**GOOD, image_urls=[path])).problems == ()
+    [create] = service.creates
+    assert create.body["image_urls"] == [asset.url]
+    assert create.body["reference_images"] == [{"url": asset.url}] * 2
 
 
 async def test_many_creates_read_the_catalog_once(client, service):

@@ -1,8 +1,13 @@
 """What a model's catalog entry says decides (2.1, 2.4 rule 5); what it does not say refuses nothing."""
 
-import pytest
+import json
 
+import pytest
+from yarl import URL
+
+from vidgen_async.service.codec import Answer, read_catalog
 from vidgen_async.service.validation import problem_of_model, problems_with_model
+from vidgen_async.types.http import make_headers
 from vidgen_async.types.resources import Catalog, CatalogModel, VideoRequest
 
 FULL = CatalogModel(
@@ -19,6 +24,8 @@ CATALOG = Catalog(
         FULL,
         CatalogModel(code="gone", enabled=False),
         CatalogModel(code="away", enabled=True, maintenance=True),
+        CatalogModel(code="unstated"),
+        CatalogModel(code="unstated-away", maintenance=True),
     )
 )
 A, B, C = (f"https://pics.net/{name}" for name in "abc")
@@ -102,6 +109,8 @@ def test_vendorh3_needs_an_image_from_any_field_that_may_hold_one():
     ("code", "problem"),
     [
         ("full", None),
+        ("unstated", None),
+        ("unstated-away", "model: 'unstated-away' is in maintenance; available models: full"),
         ("gone", "model: 'gone' is not enabled; available models: full"),
         ("away", "model: 'away' is in maintenance; available models: full"),
         ("ful", "model: 'ful' is not available with this API key (did you mean 'full'?); available models: full"),
@@ -110,6 +119,28 @@ def test_vendorh3_needs_an_image_from_any_field_that_may_hold_one():
 )
 def test_a_model_is_usable_when_it_is_enabled_and_not_in_maintenance(code, problem):
     assert problem_of_model(code, CATALOG) == problem
+
+
+@pytest.mark.parametrize(
+    ("entry", "is_refused"),
+    [
+        ({}, False),
+        ({"enabled": None}, False),
+        ({"enabled": "perhaps"}, False),
+        ({"enabled": None, "maintenance": "perhaps"}, False),
+        ({"enabled": True, "maintenance": None}, False),
+        ({"enabled": False}, True),
+        ({"enabled": "false", "maintenance": "perhaps"}, True),
+        ({"enabled": None, "maintenance": True}, True),
+        ({"enabled": "perhaps", "maintenance": 1}, True),
+    ],
+    ids=str,
+)
+def test_only_what_a_catalog_states_refuses_a_model(entry, is_refused):
+    body = json.dumps({"models": [{"code": "m", **entry}]}).encode()
+    catalog = read_catalog(Answer("models.list", 200, make_headers({}), body, url=URL("https://h/")))
+    assert (problem_of_model("m", catalog) is not None) is is_refused
+    assert catalog["m"].is_usable is (entry.get("enabled") is True)
 
 
 def test_a_request_with_fields_of_wrong_types_can_be_looked_at_all_the_same():

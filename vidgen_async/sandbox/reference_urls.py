@@ -13,22 +13,21 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 _EXAMPLE_HOST = re.compile(
     r"(.*\.)?(example(\.(com|org|net|edu))?|invalid|placeholder\.(com|co)|placehold\.(co|it)"
-    r"|((my|some)[-_]?)?domain\.(com|org|net|tld)|your[-_]?(host|domain|site|server|bucket|cdn)(\.\w+)*)\.?",
+    r"|(your[-_]?)?domain\.(com|org|net|tld))\.?|your[-_]?(host|domain|site|server|bucket|cdn)|your[-_]bucket([-_]name)?\..*",
     re.IGNORECASE,
 )
-_FILE = r"((reference|source|input|hero)[-_ ]?)?(image|img|picture|photo|file|video|audio|clip|asset)[-_ ]?\d?(\.\w+)?"
 #: Parts of a URL that were to be filled in.
 _UNFILLED = re.compile(
-    r"<[a-z_ -]*>|\{[a-z_ -]*\}|%3C[a-z_ -]*%3E|%7B[a-z_ -]*%7D"
-    rf"|/(path/to/((your|my|the|some)[-_/ ]?)?|your[-_ ]?){_FILE}(?=[?#]|$)|/path/to/(your|my)/"
-    r"|(?<=[/=])(([a-z]{2,12}[-_])+x{4,}|x{8,})([-_]x+)*(?=[/?&#.]|$)",
+    r"<[^<>/]*>|\{[a-z_. -]*\}|%3C[a-z_ -]*%3E|%24%7B[a-z_. -]*%7D|/path/to/your[-_/ ]|/(\.{3}|…)(?=[/?#]|$)"
+    r"|/reference-assets/(\$?(asset|image)[-_]?id/|[^/]*/content/file[-_]?name(?=[?#]|$))"
+    r"|(?<=[/=])(([a-z]{2,12}[-_])+x{8,}|x{8}(-x{4}){3}-x{12})(?=[/?&#.]|$)",
     re.IGNORECASE,
 )
 #: Parameters that give access, and values of them that were to be filled in.
 _ACCESS = re.compile(r"(.*[-_.])?(token|sig|signature)", re.IGNORECASE)
 _NO_SECRET = re.compile(
-    r"<[^<>]*>|\{[a-z_ -]*\}|\[[a-z_ -]*\]|\.{3,}|…|\*{3,}|([a-z]{2,12}[-_])*x{3,}([-_]x+)*"
-    r"|todo|tbd|changeme|replace[-_ ]?me|placeholder|your[-_ ].*|token|signature|sig|string|secret",
+    r"<[^<>]*>|\$\w+|\$?\{+[a-z_. -]*\}+|%[a-z_]+%|\[[a-z_ -]*\]|.*(\.{3}|…)|\*{3,}|([a-z]{2,12}[-_])*x{3,}([-_]x+)*"
+    r"|todo|tbd|changeme|replace[-_ ]?me|placeholder|null|none|undefined|your[-_ ].*|token|signature|sig|string|secret",
     re.IGNORECASE,
 )
 #: Parameters with the end of a link, in seconds or milliseconds since 1970.

@@ -66,6 +66,10 @@ def _truth(value: Any, _: Any = None) -> bool:
     return named
 
 
+def _truth_or_none(value: Any, _: Any = None) -> bool | None:
+    return None if value is None else _truth(value)
+
+
 def _moment(value: Any, _: Any = None) -> datetime:
     """Timestamps are in seconds (2.5)."""
     return datetime.fromtimestamp(_integer(value), UTC)
@@ -101,6 +105,7 @@ def _as_it_came(value: Any, _: Any = None) -> Any:
 _HOOKS: dict[Any, Callable[[Any, Any], Any]] = {
     bool: _truth,
     str: _text,
+    bool | None: _truth_or_none,
     str | None: _text_or_none,
     int | None: _integer_or_none,
     datetime | None: _moment_or_none,

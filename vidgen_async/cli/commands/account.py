@@ -145,7 +145,9 @@ def usability(model: CatalogModel) -> str:
     """Whether the model is available now, else why not (section 3)."""
     if model.is_usable:
         return "yes"
-    return "maintenance" if model.maintenance else "disabled"
+    if model.maintenance:
+        return "maintenance"
+    return "unknown" if model.enabled is None else "disabled"
 
 
 def _named(catalog: Catalog, code: str) -> CatalogModel:

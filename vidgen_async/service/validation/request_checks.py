@@ -6,6 +6,7 @@ from datetime import datetime
 from difflib import get_close_matches
 from typing import Any
 
+from attrs import evolve
 from yarl import URL
 
 from vidgen_async.errors import InvalidRequestError
@@ -61,13 +62,16 @@ def refuse(problems: Sequence[str]) -> None:
         raise InvalidRequestError(f"the request was not sent: {'; '.join(problems)}", problems=problems)
 
 
-def make_request(request: VideoRequest | None, fields: Mapping[str, Any]) -> VideoRequest:
-    """The request that was given as an object or as its fields; not both. Unknown fields are named."""
+def make_request(
+    request: VideoRequest | None, fields: Mapping[str, Any], absolute: Callable[[str], str] = str
+) -> VideoRequest:
+    """The request that was given as an object or as its fields; not both. Unknown fields are named. ``absolute``
+    completes the URLs of the service's own assets."""
     if request is not None:
         if fields:
             problem = f"pass either a VideoRequest or its fields, not both: {', '.join(sorted(fields))}"
             raise InvalidRequestError(problem, problems=[problem])
-        return request
+        return _with_absolute_urls(request, absolute)
     problems = [
         f"{name}: no such field; {UPSTREAM_NAMES.get(name, 'pass undocumented fields in extra={…}')}"
         if name not in UPSTREAM_NAMES
@@ -77,7 +81,21 @@ def make_request(request: VideoRequest | None, fields: Mapping[str, Any]) -> Vid
     ]
     problems += [f"{name}: required" for name in ("model", "prompt") if name not in fields]
     refuse(problems)
-    return VideoRequest(**fields)
+    return _with_absolute_urls(VideoRequest(**fields), absolute)
+
+
+def _with_absolute_urls(request: VideoRequest, absolute: Callable[[str], str]) -> VideoRequest:
+    def complete(item: Any) -> Any:
+        if isinstance(item, Mapping) and "url" in item:
+            return {**item, "url": complete(item["url"])}
+        return absolute(item) if isinstance(item, str) else item
+
+    changes: dict[str, Any] = {}
+    for name in ("image_urls", "reference_images"):
+        items = tuple(complete(item) for _, item in _items(request, name))
+        if items and items != getattr(request, name):
+            changes[name] = items
+    return evolve(request, **changes) if changes else request
 
 
 def _check_texts(request: VideoRequest) -> Iterator[str]:
@@ -182,8 +200,8 @@ def field_of(problem: str) -> str:
 
 
 def problem_of_model(code: str, catalog: Catalog) -> str | None:
-    """Why this model cannot be used now (section 3); None if it can. A catalog or an entry that cannot be read refuses
-    nothing."""
+    """Why this model cannot be used now (section 3); None if it can. What the catalog does not state, or what of it
+    cannot be read, refuses nothing."""
     model = catalog.get(code)
     if model is None:
         if "unreadable" in catalog.extra:
@@ -193,7 +211,7 @@ def problem_of_model(code: str, catalog: Catalog) -> str | None:
         return (
             f"model: {show_value(code)} is not available with this API key{hint}; available models: {_usable(catalog)}"
         )
-    if model.is_usable or {"enabled", "maintenance"} & model.extra.keys():
+    if not model.maintenance and model.enabled is not False:
         return None
     why = "in maintenance" if model.maintenance else "not enabled"
     return f"model: {show_value(code)} is {why}; available models: {_usable(catalog)}"

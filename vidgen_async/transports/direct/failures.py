@@ -137,11 +137,18 @@ def _is_showable(error: BaseException, known: KnownValues | None) -> bool:
     # The request_info of a ClientResponseError, which is part of its repr, has all headers, the API key among them.
     if isinstance(error, aiohttp.ClientResponseError) or (known is None and not _is_of_system(error)):
         return False
-    return all(hide_secrets(text, known or ()) == text for text in (str(error), repr(error)))
+    return all(hide_secrets(text, known or ()) == text for text in _texts_of(error))
 
 
 def _is_of_system(error: BaseException) -> bool:
     return isinstance(error, TimeoutError) or (isinstance(error, OSError) and error.errno is not None)
+
+
+def _texts_of(error: BaseException) -> Iterator[str]:
+    """The message and what the repr shows beside it, such as the URL of a proxy in the key of a connection."""
+    yield str(error)
+    for arg in error.args:
+        yield from map(str, arg if isinstance(arg, tuple) else (arg,))
 
 
 def _make_error(
@@ -164,17 +171,21 @@ def _make_error(
 def _connect_failure(error: Exception, request: Request, known: KnownValues | None) -> str | None:
     """What happened, if aiohttp's exception is one of the connect phase."""
     host = where(request)
+    name = f"name {request.url.host}"
+    if isinstance(error, aiohttp.ClientConnectorError) and error.host != request.url.raw_host:
+        name, host = f"name {error.host} of the proxy", f"the proxy {error.host}:{error.port} on the way to {host}"
     match error:
         case aiohttp.ConnectionTimeoutError():
             return f"no connection to {host} {within(request.timeouts.connect)}"
         case aiohttp.ClientConnectorDNSError():
-            return f"the name {request.url.host} was not resolved ({reason(error.os_error, known)})"
+            return f"the {name} was not resolved ({reason(error.os_error, known)})"
         case aiohttp.ClientConnectorCertificateError():
             return f"the certificate of {host} was not accepted ({reason(error.certificate_error, known)})"
         case aiohttp.ServerFingerprintMismatch():
             return f"the certificate of {host} has another fingerprint than the pinned one"
         case aiohttp.ClientProxyConnectionError():
-            return f"the proxy on the way to {host} {_outcome_of(error.os_error, known)}"
+            proxy = f"the proxy {error.host}:{error.port} on the way to {where(request)}"
+            return f"{proxy} {_outcome_of(error.os_error, known)}"
         case aiohttp.ClientHttpProxyError():
             return f"the proxy on the way to {host} refused ({error.status} {reason(error, known)})"
         case aiohttp.ClientConnectorError():

@@ -68,7 +68,7 @@ class DirectTransport:
         max_streams: The size of the pool of videos (downloads and streams).
         trust_env: Use the proxies of ``HTTPS_PROXY``, ``HTTP_PROXY`` and ``ALL_PROXY``, except for this machine and the
             hosts of ``NO_PROXY``; they are read when the transport is made. ``netrc`` is never read.
-        proxy: The URL of a proxy for all requests, instead.
+        proxy: The URL of a proxy for all requests, instead. Default: VIDGEN_PROXY, except for this machine.
         ssl: An ``SSLContext``, an ``aiohttp.Fingerprint``, or False to disable the verification of certificates.
     """
 
@@ -91,15 +91,11 @@ class DirectTransport:
             if not isinstance(limit, int) or limit < 1:
                 message = f"{name} must be a whole number above 0: {limit!r}"
                 raise ConfigurationError(message)
-        try:
-            self._proxy = None if proxy is None else proxy_url(proxy)
-        except ValueError as error:
-            message = f"proxy {error}"
-            raise ConfigurationError(message) from None
+        self._proxy = None if proxy is None else proxy_url(proxy, "proxy")
         self._session = session
         self._max_connections = max_connections
         self._max_streams = max_streams
-        self._environment = EnvironmentProxies.read() if trust_env and proxy is None else None
+        self._environment = EnvironmentProxies.read(trust_env=trust_env) if proxy is None else None
         self._ssl = ssl
         self._pools: dict[tuple[str, bool], aiohttp.ClientSession] = {}
         """By the pool that a request names (or ``creates``), and by whether it needs a new connection."""
