@@ -115,7 +115,7 @@ def _reference_code(answer: Answer, data: Any) -> str | None:
     """The first of the codes of section 7 that is a word of a 400's body, wherever it stands. One that is also in the
     request may be quoted, however that is escaped or shortened: it counts only where it begins a text, and there is no
     such text in the request."""
-    # To look at every text of the longest answer takes a tenth of a second.
+    # Checking every text of the longest answer takes a tenth of a second.
     if answer.status != 400 or not any(code.encode() in answer.body for code in REFERENCE_CODES):
         return None
     sent: list[str] | None = None
