@@ -4,8 +4,9 @@ import asyncio
 import os
 import stat
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext, suppress
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, BinaryIO, Self, TypeVar
 
@@ -14,11 +15,24 @@ from vidgen_async.errors import DownloadError
 
 T = TypeVar("T")
 
+_MAX_THREADS = 8
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    """Threads of their own: a slow disk must not hold up the DNS queries of new connections, which are made in those of
+    the event loop."""
+    return ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="vidgen-files")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_threads.cache_clear)  # a child has none of the threads
+
 
 async def run_in_thread(call: Callable[..., T], *arguments: Any) -> T:
     """Run ``call(*arguments)`` in a thread. If it is cancelled, CancelledError is raised only after the thread has
     ended, so that no file is closed while a thread still writes to it."""
-    work = asyncio.get_running_loop().run_in_executor(None, partial(call, *arguments))
+    work = asyncio.get_running_loop().run_in_executor(_threads(), partial(call, *arguments))
     cancelled: asyncio.CancelledError | None = None
     while not work.done():
         try:
