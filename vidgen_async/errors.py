@@ -358,8 +358,8 @@ class WaitTimeoutError(VidgenError, TimeoutError):
 class DownloadError(VidgenError):
     """The video was not saved; a file that existed at the target is unchanged."""
 
-    def __init__(self, message: str = "", *, task_id: str = "", received: int = 0) -> None:
-        super().__init__(message)
+    def __init__(self, message: str = "", *, task_id: str = "", received: int = 0, advice: str = "") -> None:
+        super().__init__(message, advice=advice)
         self.task_id = task_id
         #: Number of bytes of the video that were received.
         self.received = received

@@ -68,25 +68,32 @@ def test_an_image_is_uploaded_and_its_id_is_sent_after_the_given_ids(here, servi
     assert second in service.asset_ids()
 
 
-def test_a_prompt_can_be_read_from_stdin(here, service):
-    code, _, err = here("create", "-", *BOAT[2:], stdin="Ein Boot\nim Nebel, früh\n")
-    assert code == 0, err
-    assert [create.body["prompt"] for create in service.creates] == ["Ein Boot\nim Nebel, früh"]
-    assert "Nebel" not in err
+def test_a_prompt_can_be_read_from_stdin_or_a_file(here, service, tmp_path):
+    (tmp_path / "prompt.txt").write_text("Ein Boot\nim Nebel, früh\n", "utf-8")
+    for source in (("-",), ("--prompt-file", "prompt.txt"), ("--prompt-file", "-")):
+        code, _, err = here("create", *source, *BOAT[2:], stdin="Ein Boot\nim Nebel, früh\n")
+        assert code == 0, err
+        assert service.creates[-1].body["prompt"] == "Ein Boot\nim Nebel, früh"
+        assert "Nebel" not in err
+    assert len(service.creates) == 3
 
 
 def test_a_prompt_that_cannot_be_decoded_is_exit_code_2(run_here, in_service, service):
     stdin, stderr = io.TextIOWrapper(io.BytesIO(b"\xff"), encoding="utf-8"), Stream({})
     assert run_here("create", "-", *BOAT[2:], stdin=stdin, stdout=Stream({}), stderr=stderr) == 2
-    assert "cannot read the prompt from stdin: it is not utf-8 text" in stderr.text
+    assert "cannot read the prompt from stdin: it is not UTF-8 text" in stderr.text
     assert service.creates == []
 
 
 def test_invalid_options_are_exit_code_2_and_nothing_is_sent(here, service):
     for words, arguments in {
         "Missing argument 'PROMPT'": (),
+        "cannot be combined": ("x", "--prompt-file", "p.txt"),
+        "--prompt-file: must not be empty": ("--prompt-file", ""),
+        "cannot read the prompt from p.txt: No such file": ("--prompt-file", "p.txt"),
+        "it is not UTF-8 text": ("--prompt-file", PICTURE),
         "NAME=JSON": ("x", "--field", "seed"),
-        "the field seed is not JSON": ("x", "--field", "seed=x"),
+        "the value of field seed is not valid JSON": ("x", "--field", "seed=x"),
         "the field duration has its own option: --duration": ("x", "--field", "duration=5"),
         "--duration": ("x", "--duration", "0"),
         "sqlite:///": ("x", "--journal", "mysql://u:not-for-others@h/d"),
@@ -232,7 +239,7 @@ def test_an_accepted_order_is_not_reported_as_sent_again(here, service):
     assert here(*BOAT, "--order-id", "order-1187")[0] == 0
     code, _, err = here(*BOAT, "--order-id", "order-1187")
     assert code == 0
-    assert "order order-1187 was already accepted: nothing is sent" in err
+    assert "order order-1187 was already accepted; it is not sent again" in err
     assert "sending the order" not in err
 
 

@@ -144,6 +144,16 @@ def request_json(url: str, key: str = "", **body: object) -> tuple[int, dict]:
             return error.code, json.load(error)
 
 
+def test_text_of_a_client_cannot_control_the_terminal(served):
+    model = "a\x1b[2Jb\x9b2Jc\x07d\u202ee\u200bf\nINJECTED"
+    _, code, out, err = served(
+        lambda box: request_json(f"{box.base_url}/videos", box.api_key, model=model, prompt="p"), "--account", "b=5"
+    )
+    assert code == 0
+    assert "create 1: model a�[2Jb�2Jc�d�e�f INJECTED, status 400" in err
+    assert all(char.isprintable() or char == "\n" for char in out + err)
+
+
 def test_stdout_can_be_evaluated_by_a_shell_and_has_additional_accounts_as_comments(served, monkeypatch):
     monkeypatch.setenv("VIDGEN_SANDBOX_KEY", "key-of-mine")
     _, code, out, err = served(lambda _: None, "--account", "b=500", "--account", "c")
@@ -228,6 +238,12 @@ def test_a_bad_key_is_named_by_its_variable_and_not_shown(here, monkeypatch):
     assert code == 2
     assert "VIDGEN_SANDBOX_KEY: must be 8 to 200 visible ASCII characters" in err
     assert "with blanks" not in err
+    for key, problem in {"'hush-hush'": "has quotes around it", "YOUR_API_KEY": "is a placeholder"}.items():
+        monkeypatch.setenv("VIDGEN_SANDBOX_KEY", key)
+        code, out, err = here("sandbox")
+        assert (code, out) == (2, "")
+        assert f"VIDGEN_SANDBOX_KEY {problem}" in err
+        assert key not in err
 
 
 def test_listening_on_a_public_address_causes_a_warning(here):

@@ -154,7 +154,9 @@ def _problem_of(url: URL, text: str) -> str | None:
     return None
 
 
-def make_transport(base_url: URL, *, proxy: str | URL | None, trust_env: bool, max_connections: int) -> DirectTransport:
+def make_transport(
+    base_url: URL, *, proxy: str | URL | None = None, trust_env: bool = True, max_connections: int = 100
+) -> DirectTransport:
     """The network, through the proxy that is given, else that of VIDGEN_PROXY, else those of the environment. A base
     URL on this machine is always reached directly."""
     source = "VIDGEN_PROXY" if proxy is None else "proxy"

@@ -235,10 +235,10 @@ class Transfer:
         if not (self._is_verified(structure) or self._accept_unverified):
             message = (
                 f"it cannot be verified that the video of task {self._content.task_id!r} is complete: the service did "
-                f"not send its length, and the {length} received bytes do not show where it ends. Nothing was saved. "
-                "Download it again; to save it anyway, pass accept_unverified=True"
+                f"not send its length, and the {length} received bytes do not show where it ends. Nothing was saved."
             )
-            raise UnverifiedVideoError(message, task_id=self._content.task_id, received=length)
+            advice = "Download it again; to save it anyway, pass accept_unverified=True."
+            raise UnverifiedVideoError(message, task_id=self._content.task_id, received=length, advice=advice)
         return True
 
     def _find_problem(self, structure: mp4.BoxStructure) -> str:

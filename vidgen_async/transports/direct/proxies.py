@@ -74,7 +74,9 @@ class EnvironmentProxies:
         except ValueError as error:
             variable = f"{name.upper()}_PROXY"
             variable = variable if variable in os.environ else variable.lower()
-            message = f"the proxy of the environment variable {variable} {error}; trust_env=False ignores it"
+            message = (
+                f"the proxy of the environment variable {variable} {error}; NO_PROXY='*' or trust_env=False ignores it"
+            )
             raise ConfigurationError(message) from None
 
     def _is_excluded(self, url: URL) -> bool:
