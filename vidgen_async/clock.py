@@ -4,6 +4,7 @@ import asyncio
 import heapq
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from concurrent.futures import Executor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -138,10 +139,11 @@ def hold_of(clock: Clock) -> Callable[[], AbstractContextManager[None]]:
     return hold
 
 
-async def run_in_thread(call: Callable[..., T], *arguments: Any) -> T:
-    """Run ``call(*arguments)`` in a thread. If it is cancelled, CancelledError is raised only after the thread has
-    ended, so that no file is closed while a thread still writes to it."""
-    work = asyncio.get_running_loop().run_in_executor(None, partial(call, *arguments))
+async def run_in_thread(call: Callable[..., T], *arguments: Any, executor: Executor | None = None) -> T:
+    """Run ``call(*arguments)`` in a thread of the executor, by default the event loop's. If it is cancelled,
+    CancelledError is raised only after the thread has ended, so that no file is closed while a thread still writes to
+    it."""
+    work = asyncio.get_running_loop().run_in_executor(executor, partial(call, *arguments))
     cancelled: asyncio.CancelledError | None = None
     while not work.done():
         try:

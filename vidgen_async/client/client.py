@@ -24,7 +24,6 @@ from vidgen_async.client.videos import OnUpdate, Videos
 from vidgen_async.clock import Clock, LoopClock
 from vidgen_async.errors import ConfigurationError
 from vidgen_async.journal import Journal, MemoryJournal, journal_from
-from vidgen_async.media.download import Downloads
 from vidgen_async.orders import KEY_LIFETIME, Orders, Sender
 from vidgen_async.orders.balances import Balances
 from vidgen_async.orders.confirmation import Confirmation
@@ -178,7 +177,6 @@ class Client:
             clock=self._clock,
             watcher=self._watcher,
             balances=balances,
-            downloads=Downloads(reads, endpoints, self._clock),
             live_catalog=live_catalog,
             terminal_states=states,
         )

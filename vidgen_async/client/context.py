@@ -6,7 +6,6 @@ from attrs import frozen
 
 from vidgen_async.client.lifetime import Lifetime
 from vidgen_async.clock import Clock
-from vidgen_async.media.download import Downloads
 from vidgen_async.orders.balances import Balances
 from vidgen_async.service.catalog import LiveCatalog
 from vidgen_async.service.endpoints import Endpoints
@@ -23,7 +22,6 @@ class ClientContext:
     reads: Reads
     clock: Clock
     watcher: Watcher
-    downloads: Downloads
     balances: Balances
     live_catalog: LiveCatalog
     terminal_states: Mapping[str, str]

@@ -4,7 +4,6 @@ import os
 from typing import BinaryIO
 
 from vidgen_async.client.context import ClientContext
-from vidgen_async.media.upload import Uploads
 from vidgen_async.service.codec import read_account, read_catalog
 from vidgen_async.types.resources import Account, Catalog, ReferenceAsset
 
@@ -44,7 +43,6 @@ class Files:
 
     def __init__(self, context: ClientContext) -> None:
         self._context = context
-        self._uploads = Uploads(context.reads, context.endpoints, context.clock)
 
     async def upload(self, image: str | os.PathLike[str] | bytes | BinaryIO) -> ReferenceAsset:
         """Upload a reference image: a path, bytes, a binary file, a data URI or plain Base64, or the service's own
@@ -59,4 +57,7 @@ class Files:
             UnsupportedReferenceURLError: As the service answers.
         """
         self._context.lifetime.check()
-        return await self._uploads.upload(image)
+        from vidgen_async.media.upload import Uploads  # noqa: PLC0415 - most programs upload nothing
+
+        context = self._context
+        return await Uploads(context.reads, context.endpoints, context.clock).upload(image)

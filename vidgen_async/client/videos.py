@@ -5,15 +5,14 @@ import logging
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TypeAlias, Unpack
+from typing import TYPE_CHECKING, TypeAlias, Unpack
 
 from attrs import evolve
 
 from vidgen_async.client.context import ClientContext
 from vidgen_async.events import contain_hook
-from vidgen_async.media.download import VideoStream, check_target
 from vidgen_async.orders import OnReceipt, Orders
 from vidgen_async.service.catalog import RequestCheck
 from vidgen_async.service.codec import read_task
@@ -23,6 +22,9 @@ from vidgen_async.types.resources import Receipt, TaskLike, VideoFields, VideoRe
 from vidgen_async.watcher import ONE_DAY, Outcome
 from vidgen_async.watcher.listeners import AT_ONCE
 from vidgen_async.watcher.poll_rules import GRACE
+
+if TYPE_CHECKING:
+    from vidgen_async.media.download import Downloads, VideoStream
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +37,12 @@ class Videos:
     def __init__(self, context: ClientContext, orders: Orders) -> None:
         self._context = context
         self._orders = orders
+
+    @cached_property
+    def _downloads(self) -> "Downloads":
+        from vidgen_async.media.download import Downloads  # noqa: PLC0415 - many programs save no video
+
+        return Downloads(self._context.reads, self._context.endpoints, self._context.clock)
 
     async def create(
         self,
@@ -209,11 +217,11 @@ class Videos:
             DownloadError: Its subclasses state what was received instead of a video.
         """
         self._context.lifetime.check()
-        return await self._context.downloads.download(
+        return await self._downloads.download(
             task, to, on_progress=on_progress, timeout=timeout, accept_unverified=accept_unverified
         )
 
-    def stream(self, task: TaskLike, *, range: str | None = None) -> AbstractAsyncContextManager[VideoStream]:  # noqa: A002 - the header's name
+    def stream(self, task: TaskLike, *, range: str | None = None) -> "AbstractAsyncContextManager[VideoStream]":  # noqa: A002 - the header's name
         """The video without a file, for proxies (4.6): ``async with client.videos.stream(task) as video`` gives
         ``status`` (200, or 206 where the channel supports ranges), ``headers`` fit for a browser, and ``chunks()``. The
         API key is sent to the service alone, never to the target of a 307. Leaving the block, or being cancelled in it,
@@ -229,7 +237,7 @@ class Videos:
             BodyError: In ``chunks()``, when the body is cut short.
         """
         self._context.lifetime.check()
-        return self._context.downloads.stream(task, range=range)
+        return self._downloads.stream(task, range=range)
 
     async def generate(
         self,
@@ -253,6 +261,8 @@ class Videos:
         """
         self._context.lifetime.check()
         if to is not None:
+            from vidgen_async.media.download import check_target  # noqa: PLC0415 - as for downloads
+
             await check_target(to)
         receipt = await self.create(request, order_id=order_id, on_receipt=on_receipt, validate=validate, **fields)
         # Its end is recorded when the video is saved: after a kill, a rewatch must find it.

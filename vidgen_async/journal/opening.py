@@ -5,7 +5,6 @@ import re
 from vidgen_async.errors import ConfigurationError
 from vidgen_async.journal.base import Journal
 from vidgen_async.journal.memory import MemoryJournal
-from vidgen_async.journal.sqlite.journal import SqliteJournal
 
 _ALLOWED = 'allowed are "sqlite:///relative.db", "sqlite:////absolute/path.db" and "memory:"'
 _SQLITE = "sqlite:///"
@@ -29,6 +28,8 @@ def journal_from(text: str) -> Journal:
         return MemoryJournal()
     path = text.removeprefix(_SQLITE)
     if path != text and path and path != ":memory:" and not re.search(r"[?#\0]", path):
+        from vidgen_async.journal.sqlite.journal import SqliteJournal  # noqa: PLC0415 - only where it is used
+
         return SqliteJournal(path)
     message = f"journal {_describe(text)}: {_ALLOWED}"
     if text.startswith(("postgres:", "postgresql:")):

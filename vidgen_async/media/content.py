@@ -78,12 +78,17 @@ class _Failure:
 
 
 class Content:
-    """The video of one task. Each :meth:`open` starts at the content endpoint, so that the link is always current."""
+    """The video of one task. Each :meth:`open` starts at the content endpoint, so that the link is always current.
 
-    def __init__(self, reads: Reads, endpoints: Endpoints, task: TaskLike) -> None:
+    Args:
+        chunk_size: Maximum size in bytes of the chunks in which the body is read.
+    """
+
+    def __init__(self, reads: Reads, endpoints: Endpoints, task: TaskLike, *, chunk_size: int = CHUNK) -> None:
         self.task_id = checked_task_id(task)
         self._reads = reads
         self._endpoints = endpoints
+        self._chunk_size = chunk_size
         self._has_failed_link = False
         self._prefers_link = False
 
@@ -179,7 +184,9 @@ class Content:
                 async with AsyncExitStack() as stack:
                     response = await stack.enter_async_context(await self._reads.send(request))
                     if response.status not in REDIRECTS:
-                        result = await self._check(ContentResponse(request, response, response.chunks(CHUNK)))
+                        result = await self._check(
+                            ContentResponse(request, response, response.chunks(self._chunk_size))
+                        )
                         stack.pop_all()
                         return result
                     request = self._redirect(request, response)

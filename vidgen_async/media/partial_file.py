@@ -3,7 +3,9 @@
 import os
 import stat
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, Self, TypeVar
 
@@ -12,6 +14,19 @@ from vidgen_async.clock import run_in_thread
 from vidgen_async.errors import DownloadError
 
 T = TypeVar("T")
+
+_MAX_THREADS = 8
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    """Threads of their own: a slow disk must not hold up the DNS queries of new connections, which are made in those of
+    the event loop."""
+    return ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="vidgen-files")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_threads.cache_clear)  # a child has none of the threads
 
 
 class PartialFile:
@@ -64,7 +79,7 @@ class PartialFile:
     async def _run(self, call: Callable[..., T], *arguments: Any) -> T:
         try:
             with self._hold():
-                return await run_in_thread(call, *arguments)
+                return await run_in_thread(call, *arguments, executor=_threads())
         except OSError as error:
             message = f"the video cannot be saved as {os.fspath(self._given)!r}: {_reason(error)}"
             raise DownloadError(message, received=self.length) from error

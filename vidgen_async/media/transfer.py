@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 OnProgress: TypeAlias = Callable[[int, int | None], None]
 
 #: A thread writes the buffer when it has this size in bytes, or this age in seconds.
-_BUFFER_SIZE = 1 << 20
+BUFFER_SIZE = 1 << 20
 _MAX_BUFFER_TIME = 0.25
 #: Minimum seconds between two reports of progress, except for the last one.
 _PROGRESS_INTERVAL = 0.1
@@ -195,7 +195,7 @@ class Transfer:
         try:
             async for chunk in result.chunks:
                 self._buffer += chunk
-                if len(self._buffer) >= _BUFFER_SIZE or self._clock.now() - since >= _MAX_BUFFER_TIME:
+                if len(self._buffer) >= BUFFER_SIZE or self._clock.now() - since >= _MAX_BUFFER_TIME:
                     await self._flush()
                     since = self._clock.now()
         except TransportError:

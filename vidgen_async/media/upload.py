@@ -1,4 +1,4 @@
-"""Uploads of reference images (4.3). They are checked and encoded as Base64 in a thread, before anything is sent."""
+"""Uploads of reference images (4.3). They are read and checked in a thread, before anything is sent."""
 
 import asyncio
 import base64
@@ -26,7 +26,8 @@ from vidgen_async.service.retries import Reads
 from vidgen_async.types.http import CHUNK, Body, BytesBody
 from vidgen_async.types.resources import ReferenceAsset
 
-#: Number of bytes that are encoded as one chunk of the body. The interpreter lock is held for one chunk at a time.
+_END = b'"}'
+#: Number of bytes that are encoded as one chunk of the body.
 _RAW_CHUNK_SIZE = CHUNK // 4 * 3
 
 #: Minimum length of an image in Base64. A shorter text is a path, even if it can be decoded.
@@ -120,17 +121,28 @@ class Uploads:
 
 @frozen
 class _ImageBody:
-    """``{"image_b64": "data:…"}`` in chunks of at most 64 KiB, which can be sent any number of times."""
+    """``{"image_b64": "data:…"}``, encoded while it is sent, any number of times."""
 
-    chunks: tuple[bytes, ...] = field(repr=False)
-    length: int
+    mime: str
+    data: bytes = field(repr=False)
     content_type: str = "application/json"
 
+    @property
+    def length(self) -> int:
+        return len(self._start) + (len(self.data) + 2) // 3 * 4 + len(_END)
+
+    @property
+    def _start(self) -> bytes:
+        return f'{{"image_b64":"data:{self.mime};base64,'.encode()
+
     async def open(self) -> AsyncIterator[bytes]:
-        for chunk in self.chunks:
-            yield chunk
+        yield self._start
+        view = memoryview(self.data)
+        for at in range(0, len(view), _RAW_CHUNK_SIZE):
+            yield base64.b64encode(view[at : at + _RAW_CHUNK_SIZE])
             # On a fast network no chunk has to wait, so other tasks would not run.
             await asyncio.sleep(0)
+        yield _END
 
 
 # -- in a thread -----------------------------------------------------------------------------------------------------
@@ -174,11 +186,12 @@ def _read_path(path: str | os.PathLike[str]) -> tuple[bytes, str] | InvalidReque
             raise _make_error(f"{name} is a directory, not an image")
         if not stat.S_ISREG(mode):
             raise _make_error(f"{name} is not a regular file")
-        with Path(path).open("rb") as file:
+        with Path(path).open("rb", buffering=0) as file:
             head = file.read(SIGNATURE_SIZE)
             if not _is_text(head):
                 _check_type(head, name)  # before reading the rest, which may be large
-            return head + file.read(), name
+            file.seek(0)
+            return file.readall(), name
     except InvalidRequestError:
         raise
     except FileNotFoundError:
@@ -261,14 +274,7 @@ def _check_type(head: bytes, name: str) -> str:
 
 
 def _encode_image(data: bytes, name: str) -> Body:
-    mime = _check_type(data[:SIGNATURE_SIZE], name)
-    chunks = [f'{{"image_b64":"data:{mime};base64,'.encode()]
-    view = memoryview(data)
-    # In chunks, because a single call would hold the interpreter lock and block the event loop.
-    chunks += [
-        base64.b64encode(view[start : start + _RAW_CHUNK_SIZE]) for start in range(0, len(view), _RAW_CHUNK_SIZE)
-    ]
-    return _body([*chunks, b'"}'])
+    return _ImageBody(_check_type(data[:SIGNATURE_SIZE], name), data)
 
 
 def _data_uri_body(uri: str, name: str) -> Body:
@@ -310,10 +316,6 @@ def _decode_base64(text: str) -> bytes | None:
         return base64.b64decode(text + "=" * (-len(text) % 4), validate=True) if text.isascii() else None
     except ValueError:
         return None
-
-
-def _body(chunks: list[bytes]) -> Body:
-    return _ImageBody(tuple(chunks), sum(map(len, chunks)))
 
 
 def _url_of(asset: ReferenceAsset) -> str:
