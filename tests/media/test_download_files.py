@@ -157,14 +157,14 @@ asyncio.run(main())
 
 @pytest.mark.skipif(os.name == "nt", reason="without such locks the file stays")
 async def test_the_next_download_removes_what_a_killed_one_left(downloads_of, target):
-    waits = asyncio.Event()
+    waits, long_video = asyncio.Event(), video(3 << 20)
 
     async def behave(connection):
         await connection.request()
         if connection.number:
-            await connection.answer(Says(body=VIDEO).wire())
+            await connection.answer(Says(body=long_video).wire())
         else:
-            await connection.answer(Says(body=VIDEO, cut=0).wire() + VIDEO[:60_000])
+            await connection.answer(Says(body=long_video, cut=0).wire() + long_video[: 2 << 20])
             await connection.rest()
             waits.set()
 
@@ -179,7 +179,7 @@ async def test_the_next_download_removes_what_a_killed_one_left(downloads_of, ta
         assert len(names(target.path.parent)) == 2
         await waits.wait()
         await downloads_of(base).download("task-1", target.path)
-    assert target.path.read_bytes() == VIDEO
+    assert target.path.read_bytes() == long_video
     assert names(target.path.parent) == ["hero.mp4"]
 
 
