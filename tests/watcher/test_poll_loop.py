@@ -11,6 +11,7 @@ import pytest
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import WaitTimeoutError
 from vidgen_async.watcher import Watcher
+from vidgen_async.watcher.schedule import LEAST_RATE
 
 from .conftest import FakeService, busiest_second, hang, settle
 
@@ -77,7 +78,7 @@ async def test_after_the_event_loop_was_blocked_there_is_no_burst(
 
     await watching
     later = [moment for moment, _ in service.polls if moment > 100.0]
-    assert busiest_second(later) <= 1.25 * 4 + 2
+    assert busiest_second(later) <= 2 * LEAST_RATE
     assert watcher.stats.lateness_max == pytest.approx(45.0, abs=0.3)
     times: defaultdict[str, list[float]] = defaultdict(list)
     for moment, task_id in service.polls:
@@ -108,7 +109,7 @@ async def test_simultaneous_polls_are_limited_and_a_longer_interval_is_logged_on
     service.latency = 0.0
     await watching
 
-    assert busiest_second(moment for moment, _ in service.polls if moment > recovered_at) <= 1.25 + 2
+    assert busiest_second(moment for moment, _ in service.polls if moment > recovered_at) <= 2 * LEAST_RATE
     assert watcher.stats.interval_now == pytest.approx(60.0, abs=0.2)
     messages = [record.getMessage() for record in caplog.records]
     assert len([message for message in messages if "late" in message]) == 1

@@ -141,13 +141,13 @@ class PollLoop:
         await self._poll(row, poller)
         while (due := self._take(self._clock.now())) is not None:
             self._tasks.pollers[due], self._pollers[poller] = poller, due
-            await asyncio.sleep(0)  # polls that never wait must not block the event loop
+            await self._clock.sleep(0)  # polls that never wait must not block the event loop
             await self._poll(due, poller)
 
     def _take(self, now: float) -> int | None:
         schedule = self._schedule
         was_behind = schedule.is_behind
-        row = schedule.take(now)
+        row = schedule.take(now, len(self._tasks))
         if schedule.is_behind and not was_behind:
             report(
                 self._logger,

@@ -51,10 +51,12 @@ class Watcher:
     401, 404 or 410, which a poll five seconds later must confirm), never twice at once (section 8 recommends 60 s).
 
     The first ``first_polls`` new tasks per second are polled immediately, the others spread evenly over one interval.
-    Whatever delays polls (a pause, a blocked event loop, too little concurrency) shifts all of them by the same amount:
-    there is no burst. When polls fall behind by more than a tenth of the interval, one warning is logged.
+    Whatever delays polls (a blocked event loop, a suspended laptop, too little concurrency), there is no burst: late
+    polls are made in the order in which they were due, in each second at most 1.1 times as many as usual (or 32, and at
+    first as many at once). When they are later than a tenth of the interval, one warning is logged.
 
-    A 429 with Retry-After pauses the whole watcher for that time, at most an hour; one without affects only its task.
+    A 429 with Retry-After pauses the whole watcher for that time, at most an hour, which shifts all polls by the same
+    amount; one without affects only its task.
     The table of :mod:`vidgen_async.watcher.poll_rules` states which faults end a watch.
 
     ``on_update`` is called with every change of any watched task, including the terminal one; it may be async. Its
