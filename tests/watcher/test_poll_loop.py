@@ -13,7 +13,7 @@ from vidgen_async.errors import WaitTimeoutError
 from vidgen_async.watcher import Watcher
 from vidgen_async.watcher.schedule import LEAST_RATE
 
-from .conftest import FakeService, busiest_second, hang, settle
+from .conftest import FakeService, busiest_second, hang, settle, workers
 
 MakeWatcher = Callable[..., Watcher]
 
@@ -147,6 +147,35 @@ async def test_no_worker_is_started_for_a_watched_task(
     # This test, the gatherer, the clock, the scheduler and its alarm; and nothing else but a poll that is due.
     assert len(asyncio.all_tasks()) <= 7
     await watching
+
+
+async def test_pollers_are_used_again_and_there_are_no_more_than_polls_at_once(
+    make_watcher: MakeWatcher, service: FakeService, clock: VirtualClock
+) -> None:
+    watcher = make_watcher(concurrency=4)
+    service.latency = 0.1
+    pollers = set()
+    watching = asyncio.ensure_future(watch_all(watcher, 20, 600.0))
+    while not watching.done():
+        await clock.sleep(0.5)
+        pollers |= {worker for worker in asyncio.all_tasks() if worker.get_name() == "vidgen poller"}
+
+    assert len(service.polls) == 200
+    assert len(pollers) == 4
+    assert workers() == []
+
+
+async def test_a_parked_poller_that_is_cancelled_from_outside_is_replaced(
+    watcher: Watcher, service: FakeService, clock: VirtualClock
+) -> None:
+    service.complete_at(120.0, "t")
+    waiting = asyncio.ensure_future(watcher.wait("t"))
+    await clock.sleep(30.0)
+    (poller,) = (worker for worker in asyncio.all_tasks() if worker.get_name() == "vidgen poller")
+    poller.cancel()
+
+    assert (await waiting).status == "completed"
+    assert service.times() == [0.0, 60.0, 120.0]
 
 
 async def test_time_without_tasks_does_not_count_as_lateness(

@@ -1,4 +1,4 @@
-"""The poll loop: one scheduler that sleeps until a poll is due, and the pollers that it starts."""
+"""The poll loop: one scheduler that sleeps until a poll is due, and the pollers that it notifies."""
 
 import asyncio
 import logging
@@ -15,18 +15,19 @@ from vidgen_async.watcher.task_table import TaskTable
 
 #: The scheduler waits at least this long (seconds) between two turns without a wake-up: thousands of polls per second
 #: are started in small groups.
-_TICK = 0.008
+_TICK = 0.016
 #: A sleep that ended too early because of a rounding error is continued for this long.
 _BLINK = 1e-6
 _NEVER = float("inf")
 
 
 class PollLoop:
-    """Calls ``poll(row, poller)`` for the tasks that are due on the schedule, in at most ``concurrency`` workers, and
+    """Calls ``poll(row, poller)`` for the tasks that are due on the schedule, in at most ``concurrency`` pollers, and
     carries out the steps of ``expiring(listener)`` for deadlines.
 
-    It runs while there are ``tasks``, and owns every worker that it starts. ``poll`` puts its row back on the schedule
-    before it returns; if it is cancelled, this is done for it. ``on_failure`` is called with any unexpected error.
+    It runs while there are ``tasks``, and owns every worker that it starts. A poller that has nothing to do is parked
+    until it is used again. ``poll`` puts its row back on the schedule before it returns; if it is cancelled, this is
+    done for it. ``on_failure`` is called with any unexpected error.
     """
 
     def __init__(
@@ -52,6 +53,9 @@ class PollLoop:
         self._logger = logger
         self._workers: set[asyncio.Task[None]] = set()
         self._pollers: dict[asyncio.Task[None], int] = {}
+        """The rows that they poll."""
+        self._parked: dict[asyncio.Task[None], asyncio.Future[int | None]] = {}
+        """Where they get their next row; None ends them."""
         self._scheduler: asyncio.Task[None] | None = None
         self._alarm: asyncio.Task[None] | None = None
         self._alarm_at = _NEVER
@@ -94,6 +98,8 @@ class PollLoop:
                 await self._wake.wait()
         finally:
             self._set_alarm(None)
+            while self._unpark(None) is not None:
+                pass
 
     def _expiring_due(self) -> Iterator[None]:
         number = 0
@@ -116,8 +122,7 @@ class PollLoop:
             if row is None:
                 next_poll = self._schedule.wake_at()
                 break
-            poller = self._spawn(self._poll_while_due(row), "vidgen poller")
-            self._tasks.pollers[row], self._pollers[poller] = poller, row
+            self._assign(self._unpark(row) or self._spawn(self._run_poller(row), "vidgen poller"), row)
         self._rested_at = now + _TICK
         return min((due for due in (deadline, next_poll) if due is not None), default=None)
 
@@ -135,14 +140,46 @@ class PollLoop:
             self._alarm = self._spawn(self._clock.sleep(seconds), "vidgen watcher alarm")
             self._alarm_at = due
 
-    async def _poll_while_due(self, row: int) -> None:
-        """Poll this task, then those that are due by then."""
+    def _assign(self, poller: asyncio.Task[None], row: int) -> None:
+        self._tasks.pollers[row], self._pollers[poller] = poller, row
+
+    async def _run_poller(self, first: int) -> None:
+        """Poll the first task, then those that the poller is assigned to."""
         poller = cast("asyncio.Task[None]", asyncio.current_task())
-        await self._poll(row, poller)
-        while (due := self._take(self._clock.now())) is not None:
-            self._tasks.pollers[due], self._pollers[poller] = poller, due
-            await self._clock.sleep(0)  # polls that never wait must not block the event loop
-            await self._poll(due, poller)
+        row: int | None = first
+        while row is not None:
+            await self._poll(row, poller)
+            is_full = len(self._pollers) >= self._concurrency
+            row = self._take(self._clock.now()) if is_full else None
+            if row is None:
+                row = await self._park(poller)
+            else:
+                self._assign(poller, row)
+                await self._clock.sleep(0)  # polls that never wait must not block the event loop
+
+    async def _park(self, poller: asyncio.Task[None]) -> int | None:
+        """Wait for the next row; None if there is none."""
+        del self._pollers[poller]
+        if self._is_closed or not self._tasks:
+            return None
+        self._wake_for_polls()
+        next_row: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
+        self._parked[poller] = next_row
+        return await next_row
+
+    def _unpark(self, row: int | None) -> asyncio.Task[None] | None:
+        """Give a parked poller its next row, or None to end it; return the poller, if there was one."""
+        while self._parked:
+            poller, next_row = self._parked.popitem()
+            if not next_row.done():  # it was not cancelled from outside
+                next_row.set_result(row)
+                return poller
+        return None
+
+    def _wake_for_polls(self) -> None:
+        due = self._schedule.wake_at()
+        if due is not None:
+            self.wake(max(due, self._rested_at))
 
     def _take(self, now: float) -> int | None:
         schedule = self._schedule
@@ -175,9 +212,7 @@ class PollLoop:
             if self._tasks.pollers.get(row) is worker:  # cancelled from outside during a poll: the task stays watched
                 del self._tasks.pollers[row]
                 self._schedule.reschedule(row, self._clock.now())
-            due = self._schedule.wake_at()
-            if due is not None:
-                self.wake(max(due, self._rested_at))
+            self._wake_for_polls()
         error = None if worker.cancelled() else worker.exception()
         if error is not None:
             report_failure(self._logger, Event.WATCHER_FAILED, "the watcher failed", error)

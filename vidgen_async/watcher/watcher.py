@@ -173,7 +173,7 @@ class Watcher:
             distinct[task_id] = None
             if number % _IDS_AT_ONCE == 0:
                 await self._clock.sleep(0)
-        gatherer = Gatherer(list(distinct), timeout)
+        gatherer = Gatherer(tuple(distinct), timeout)  # the collector does not traverse a tuple of strings
         receipts = accepted_at or {}
         del task_ids, distinct, accepted_at  # they may be large, and need not live as long as the watch
         self._join(gatherer)
