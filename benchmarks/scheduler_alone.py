@@ -60,7 +60,7 @@ class Polls:
         self._made = 0
         self._task = VideoTask(id="task-0", status="running", created_at=_NOW, updated_at=_NOW)
 
-    async def __call__(self, task_id: str, mark: int | None) -> tuple[VideoTask, None]:
+    async def __call__(self, task_id: str, mark: int | None, *, is_task_needed: bool) -> tuple[VideoTask, None]:
         self._made += 1
         if self._made == self._begin:
             self.took = -time.process_time()

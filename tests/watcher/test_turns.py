@@ -227,7 +227,7 @@ def test_an_agenda_behaves_like_a_sorted_list(steps):
 
 @pytest.mark.needs_dev  # for its 15 seconds under coverage
 async def test_a_hundred_thousand_tasks_never_block_the_event_loop():
-    async def poll(task_id: str, mark: int | None) -> tuple[VideoTask, None]:
+    async def poll(task_id: str, mark: int | None, *, is_task_needed: bool) -> tuple[VideoTask, None]:
         return VideoTask(id=task_id, status="running"), None
 
     ids = [f"task-{number:06d}" for number in range(100_000)]

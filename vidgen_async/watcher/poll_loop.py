@@ -13,8 +13,8 @@ from vidgen_async.watcher.listeners import AT_ONCE, Deadlines, Listener
 from vidgen_async.watcher.schedule import Schedule
 from vidgen_async.watcher.task_table import TaskTable
 
-#: The scheduler waits at least this long (seconds) between two turns without a wake-up: thousands of polls per second
-#: are started in small groups.
+#: The scheduler waits at least this long (seconds) between two turns without a wake-up, but not for more than a
+#: hundredth of the interval: thousands of polls per second are started in small groups.
 _TICK = 0.016
 #: A sleep that ended too early because of a rounding error is continued for this long.
 _BLINK = 1e-6
@@ -123,7 +123,7 @@ class PollLoop:
                 next_poll = self._schedule.wake_at()
                 break
             self._assign(self._unpark(row) or self._spawn(self._run_poller(row), "vidgen poller"), row)
-        self._rested_at = now + _TICK
+        self._rested_at = now + min(_TICK, self._schedule.interval / 100.0)
         return min((due for due in (deadline, next_poll) if due is not None), default=None)
 
     def _set_alarm(self, due: float | None) -> None:
