@@ -178,6 +178,24 @@ async def test_a_parked_poller_that_is_cancelled_from_outside_is_replaced(
     assert service.times() == [0.0, 60.0, 120.0]
 
 
+async def test_the_scheduler_sleeps_while_all_pollers_are_busy(
+    make_watcher: MakeWatcher, service: FakeService, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sleeps: list[float] = []
+    sleep = clock.sleep
+
+    async def counted(seconds: float) -> None:
+        sleeps.append(seconds)
+        await sleep(seconds)
+
+    monkeypatch.setattr(clock, "sleep", counted)
+    service.latency = 100.0
+    await watch_all(make_watcher(concurrency=1), 5, 510.0)
+
+    assert len(service.polls) == 6
+    assert len([seconds for seconds in sleeps if 0.0 < seconds < 100.0]) <= 12
+
+
 async def test_time_without_tasks_does_not_count_as_lateness(
     watcher: Watcher, service: FakeService, clock: VirtualClock
 ) -> None:

@@ -67,9 +67,9 @@ class PollLoop:
     def in_flight(self) -> int:
         return len(self._pollers)
 
-    def wake(self, due: float | None = None) -> None:
-        """Wake the scheduler if its alarm is later than ``due``; None wakes it in any case."""
-        if due is None or due < self._alarm_at:
+    def wake(self) -> None:
+        """Wake the scheduler if there is something to do before its alarm, or nothing any more."""
+        if self._next_turn() < self._alarm_at or not self._tasks:
             self._wake.set()
         if self._tasks and (self._scheduler is None or self._scheduler.done()):
             self._scheduler = self._spawn(self._run(), "vidgen watcher")
@@ -94,10 +94,11 @@ class PollLoop:
             while self._tasks:
                 self._wake.clear()
                 await in_turns(self._clock, self._expiring_due())
-                self._set_alarm(self._start_due())
+                self._start_due()
+                self._set_alarm(self._next_turn())
                 await self._wake.wait()
         finally:
-            self._set_alarm(None)
+            self._set_alarm(_NEVER)
             while self._unpark(None) is not None:
                 pass
 
@@ -112,33 +113,32 @@ class PollLoop:
             if number % AT_ONCE == 0:
                 yield
 
-    def _start_due(self) -> float | None:
-        """Start the polls that are due; return the time of the next turn."""
+    def _start_due(self) -> None:
+        """Start the polls that are due."""
         now = self._clock.now()
-        deadline = self.deadlines.first_due()
-        next_poll = None
-        while len(self._pollers) < self._concurrency:  # otherwise the pollers continue by themselves
-            row = self._take(now)
-            if row is None:
-                next_poll = self._schedule.wake_at()
-                break
+        while not self._is_full and (row := self._take(now)) is not None:
             self._assign(self._unpark(row) or self._spawn(self._run_poller(row), "vidgen poller"), row)
         self._rested_at = now + min(_TICK, self._schedule.interval / 100.0)
-        return min((due for due in (deadline, next_poll) if due is not None), default=None)
 
-    def _set_alarm(self, due: float | None) -> None:
-        """Wake the scheduler at ``due``. An earlier alarm has no effect."""
-        if due is not None:
-            due = max(due, self._rested_at)
-            if self._alarm is not None and not self._alarm.done() and self._alarm_at <= due:
+    def _next_turn(self) -> float:
+        """Return when the scheduler has something to do. While all pollers are busy, they continue by themselves."""
+        dues = self.deadlines.first_due(), None if self._is_full else self._schedule.wake_at()
+        return max(min((due for due in dues if due is not None), default=_NEVER), self._rested_at)
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self._pollers) >= self._concurrency
+
+    def _set_alarm(self, due: float) -> None:
+        """Wake the scheduler at ``due``, or at an earlier alarm if there is one."""
+        if self._alarm is not None:
+            if not self._alarm.done() and self._alarm_at <= due < _NEVER:
                 return
-        alarm, self._alarm, self._alarm_at = self._alarm, None, _NEVER
-        if alarm is not None:
-            alarm.cancel()
-        if due is not None:
+            self._alarm.cancel()
+        self._alarm, self._alarm_at = None, due
+        if due < _NEVER:
             seconds = max(due - self._clock.now(), _BLINK)
             self._alarm = self._spawn(self._clock.sleep(seconds), "vidgen watcher alarm")
-            self._alarm_at = due
 
     def _assign(self, poller: asyncio.Task[None], row: int) -> None:
         self._tasks.pollers[row], self._pollers[poller] = poller, row
@@ -149,8 +149,7 @@ class PollLoop:
         row: int | None = first
         while row is not None:
             await self._poll(row, poller)
-            is_full = len(self._pollers) >= self._concurrency
-            row = self._take(self._clock.now()) if is_full else None
+            row = self._take(self._clock.now()) if self._is_full else None
             if row is None:
                 row = await self._park(poller)
             else:
@@ -162,7 +161,7 @@ class PollLoop:
         del self._pollers[poller]
         if self._is_closed or not self._tasks:
             return None
-        self._wake_for_polls()
+        self.wake()
         next_row: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
         self._parked[poller] = next_row
         return await next_row
@@ -175,11 +174,6 @@ class PollLoop:
                 next_row.set_result(row)
                 return poller
         return None
-
-    def _wake_for_polls(self) -> None:
-        due = self._schedule.wake_at()
-        if due is not None:
-            self.wake(max(due, self._rested_at))
 
     def _take(self, now: float) -> int | None:
         schedule = self._schedule
@@ -212,7 +206,7 @@ class PollLoop:
             if self._tasks.pollers.get(row) is worker:  # cancelled from outside during a poll: the task stays watched
                 del self._tasks.pollers[row]
                 self._schedule.reschedule(row, self._clock.now())
-            self._wake_for_polls()
+            self.wake()
         error = None if worker.cancelled() else worker.exception()
         if error is not None:
             report_failure(self._logger, Event.WATCHER_FAILED, "the watcher failed", error)

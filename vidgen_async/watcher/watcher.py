@@ -245,7 +245,7 @@ class Watcher:
         self._waiting += 1
         if due is not None:
             self._poll_loop.deadlines.put(due, listener)
-            self._poll_loop.wake(due)
+            self._poll_loop.wake()
 
     def _attach(self, task_id: str, listener: Listener, accepted_at: float | None) -> None:
         if self._is_closed:
@@ -276,7 +276,7 @@ class Watcher:
         else:
             self._tasks.come_back(row)
             self._schedule.reschedule(row, now)
-        self._poll_loop.wake(self._schedule.wake_at())
+        self._poll_loop.wake()
         return row
 
     def _leave(self, listener: Listener) -> None:
