@@ -339,6 +339,33 @@ def test_a_new_item_does_not_wait_for_late_ones() -> None:
     assert 6_001 not in {item for _, item in drive(schedule, 90.0, 91.0)}
 
 
+def test_a_stream_of_new_items_delays_no_poll_for_long() -> None:
+    schedule = Schedule(60.0, first_polls=32)
+    for second in range(300):  # after a minute half of all polls, and a fifth at the end, are those of new items
+        for item in range(30):
+            schedule.add(30 * second + item, float(second))
+        drive(schedule, float(second), second + 0.999)
+
+    assert schedule.lateness.most < 1.0
+
+
+def test_a_stream_of_items_that_end_after_few_polls_delays_no_poll_for_long() -> None:
+    schedule = Schedule(60.0, first_polls=8)
+    left: dict[int, int] = {}
+    now, items = 0.0, 0
+    while now < 240.0:
+        now += 1 / 64
+        left[len(left)] = 2
+        schedule.add(len(left) - 1, now)
+        items = sum(map(bool, left.values())) if now % 1.0 == 0.0 else items
+        while (item := schedule.take(now, items)) is not None:
+            left[item] -= 1
+            if left[item]:
+                schedule.reschedule(item, now)
+
+    assert schedule.lateness.most < 1.0
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_short_stalls_delay_few_polls_and_omit_hardly_any(seed: int) -> None:
     rng = random.Random(seed)  # noqa: S311 - the same numbers in every run
@@ -411,5 +438,6 @@ def test_deadlines() -> None:
     assert deadline(10.0, -3.0) == 10.0
     assert deadline(10.0, None) is None
     assert deadline(10.0, math.inf) is None
+    assert deadline(10.0, 1e308) is None
     with pytest.raises(ValueError, match="NaN"):
         deadline(10.0, math.nan)

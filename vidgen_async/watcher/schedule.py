@@ -29,6 +29,7 @@ LEAST_RATE = 32.0
 _AT_ONCE = 0.1
 
 _BINS_PER_INTERVAL = 1024
+_LONGEST_TIMEOUT = 1e12
 _SPARE = 64
 _NONE = 2**32 - 1
 _NOT_IN_QUEUE = _NONE - 1
@@ -139,15 +140,21 @@ class Agenda:
 class Allowance:
     """Allows ``rate`` events per second, and ``at_once`` at once if there were fewer before."""
 
-    __slots__ = ("next_at",)
+    __slots__ = ("_step", "next_at")
 
     def __init__(self) -> None:
+        self._step = 0.0
         self.next_at = -math.inf
         """The time of the next event that is allowed."""
 
     def use(self, now: float, rate: float, at_once: float) -> None:
+        self._step = 1.0 / rate
         # The half is for rounding errors: exactly ``at_once`` events are allowed now.
-        self.next_at = max(self.next_at, now - (at_once - 0.5) / rate) + 1.0 / rate
+        self.next_at = max(self.next_at, now - (at_once - 0.5) / rate) + self._step
+
+    def extend(self, events: float) -> None:
+        """Allow some events more."""
+        self.next_at -= events * self._step
 
 
 class Schedule:
@@ -168,7 +175,7 @@ class Schedule:
         self.rate = PollRate(interval)
         self._tolerance = max(1.0, interval / 10.0)
         self._late_at = -math.inf
-        self._agenda = Agenda(_BINS_PER_INTERVAL / interval)
+        self._agenda = Agenda(_BINS_PER_INTERVAL / max(interval, 0.001))
         # The earliest next poll of each item, in the schedule's own time.
         self._dues = self._agenda.dues
         self._first_polls = first_polls
@@ -189,10 +196,12 @@ class Schedule:
         due = self._time(now)
         if self._first_polls >= 1.0 and self._added.next_at <= now:
             self._added.use(now, self._first_polls, self._first_polls)
+            self._polled.extend(1.0)  # this poll is one more than the usual ones
             first = self._agenda.first_due()
             due = due if first is None else min(due, first)  # not after all polls that are late
         else:
             self._slots_given += 1
+            self._polled.extend(0.5)  # on average, the slot is after half an interval
             # Slots are fixed moments of the interval, in the sequence of the golden ratio: any number of them is spread
             # almost evenly, whether they are assigned at once or over hours.
             due += (self._slots_given * _GOLDEN % 1.0 * self.interval - due) % self.interval
@@ -261,7 +270,7 @@ class Schedule:
 
 def deadline(now: float, timeout: float | None) -> float | None:
     """Return the time at which a timeout ends; None for never. NaN raises a ValueError."""
-    if timeout is None or timeout == math.inf:
+    if timeout is None or timeout > _LONGEST_TIMEOUT:
         return None
     if math.isnan(timeout):
         message = "a timeout is a number of seconds or None, not NaN"

@@ -58,8 +58,8 @@ class Watcher:
 
     The first ``first_polls`` new tasks per second are polled immediately, the others spread evenly over one interval.
     Whatever delays polls (a blocked event loop, a suspended laptop, too little concurrency), there is no burst: late
-    polls are made in the order in which they were due, in each second at most 1.1 times as many as usual (or 32, and at
-    first as many at once). When they are later than a tenth of the interval, one warning is logged.
+    polls are made in the order in which they were due, at most 1.1 times as many per second as usual, or 32. First
+    polls of new tasks are not delayed. When polls are later than a tenth of the interval, one warning is logged.
 
     A 429 with Retry-After pauses the whole watcher for that time, at most an hour, which shifts all polls by the same
     amount; one without affects only its task.
