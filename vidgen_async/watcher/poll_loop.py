@@ -143,10 +143,9 @@ class PollLoop:
     def _assign(self, poller: asyncio.Task[None], row: int) -> None:
         self._tasks.pollers[row], self._pollers[poller] = poller, row
 
-    async def _run_poller(self, first: int) -> None:
-        """Poll the first task, then those that the poller is assigned to."""
+    async def _run_poller(self, row: int | None) -> None:
+        """Poll this task, then those that the poller is assigned to."""
         poller = cast("asyncio.Task[None]", asyncio.current_task())
-        row: int | None = first
         while row is not None:
             await self._poll(row, poller)
             row = self._take(self._clock.now()) if self._is_full else None
