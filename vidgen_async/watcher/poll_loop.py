@@ -69,7 +69,9 @@ class PollLoop:
 
     def wake(self) -> None:
         """Wake the scheduler if there is something to do before its alarm, or nothing any more."""
-        if self._next_turn() < self._alarm_at or not self._tasks:
+        # An alarm as soon as possible saves finding out: there is one while there are many polls.
+        is_late = self._alarm_at > self._rested_at and self._next_turn() < self._alarm_at
+        if is_late or not self._tasks:
             self._wake.set()
         if self._tasks and (self._scheduler is None or self._scheduler.done()):
             self._scheduler = self._spawn(self._run(), "vidgen watcher")
