@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import random
 from collections import defaultdict
 from collections.abc import Callable
 from itertools import pairwise
@@ -84,6 +85,24 @@ async def test_after_the_event_loop_was_blocked_there_is_no_burst(
     for moment, task_id in service.polls:
         times[task_id].append(moment)
     assert all(b - a >= 60.0 for moments in times.values() for a, b in pairwise(moments))
+
+
+@pytest.mark.slow
+async def test_short_stalls_of_the_event_loop_delay_few_polls_and_omit_hardly_any(
+    make_watcher: MakeWatcher, service: FakeService, clock: VirtualClock
+) -> None:
+    rng = random.Random(7)  # noqa: S311 - the same numbers in every run
+    watcher = make_watcher(interval=30.0)
+    watching = asyncio.ensure_future(watch_all(watcher, 3_000, 160.0))
+    for begin in sorted(rng.uniform(30.0, 150.0) for _ in range(40)):
+        await clock.sleep(begin - clock.now())
+        clock._now += rng.uniform(0.05, 0.3)
+    await clock.sleep(150.0 - clock.now())
+
+    assert watcher.stats.lateness_p50 <= 0.15
+    assert sum(moment >= 30.0 for moment, _ in service.polls) >= 0.98 * 120 * 100
+    assert watcher.stats.interval_now <= 30.5
+    await watching
 
 
 @pytest.mark.slow
