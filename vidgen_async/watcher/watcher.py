@@ -175,7 +175,7 @@ class Watcher:
         the first ``anext`` and ends like :meth:`watch`. ``accepted_at``: as for :meth:`wait`, by task id.
         """
         distinct: dict[str, None] = {}
-        for number, task_id in enumerate(list(task_ids), 1):
+        for number, task_id in enumerate(tuple(task_ids), 1):
             distinct[task_id] = None
             if number % _IDS_AT_ONCE == 0:
                 await self._clock.sleep(0)
