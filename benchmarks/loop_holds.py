@@ -217,7 +217,7 @@ class Polls:
     def __init__(self) -> None:
         self.status = "running"
 
-    async def __call__(self, task_id: str, mark: int | None) -> tuple[VideoTask, None]:
+    async def __call__(self, task_id: str, mark: int | None, *, is_task_needed: bool) -> tuple[VideoTask, None]:
         return VideoTask(id=task_id, status=self.status, created_at=_NOW), None
 
 

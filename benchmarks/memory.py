@@ -22,7 +22,7 @@ from benchmarks.results import Figure, Scale, at_least, at_most
 from benchmarks.waiting import waiting
 
 BENCHMARK = "memory per watched task"
-MOST_BYTES, LEAST_OF_LOOP, LEAST_OF_OPENAI = 700, 12, 40
+MOST_BYTES, LEAST_OF_LOOP, LEAST_OF_OPENAI = 260, 12, 40
 WAITS, LOOP = f"{OURS}, a videos.wait per task", f"{RAW}, a coroutine per task"
 OPENAI_AT_ONCE = f"{OPENAI}, all begun at once"
 #: A task costs the same in each round.

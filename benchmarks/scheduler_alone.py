@@ -60,7 +60,7 @@ class Polls:
         self._made = 0
         self._task = VideoTask(id="task-0", status="running", created_at=_NOW, updated_at=_NOW)
 
-    async def __call__(self, task_id: str, mark: int | None) -> tuple[VideoTask, None]:
+    async def __call__(self, task_id: str, mark: int | None, *, is_task_needed: bool) -> tuple[VideoTask, None]:
         self._made += 1
         if self._made == self._begin:
             self.took = -time.process_time()
@@ -98,18 +98,18 @@ async def schedule(tasks: int, interval: float, polls: int) -> dict[str, float]:
     for item in range(tasks):
         planned.add(item, 0.0)
     added = time.process_time() - begun_at
-    _looks(planned, max(polls // 10, 1))
+    _looks(planned, tasks, max(polls // 10, 1))
     begun_at = time.process_time()
-    _looks(planned, polls)
+    _looks(planned, tasks, polls)
     took = time.process_time() - begun_at
     return _found(tasks, polls, added, took, resident_bytes() - before, planned.lateness.most)
 
 
-def _looks(planned: Schedule, count: int) -> None:
+def _looks(planned: Schedule, tasks: int, count: int) -> None:
     now = 0.0
     for _ in range(count):
         now = max(now, planned.wake_at() or 0.0)
-        item = planned.take(now)
+        item = planned.take(now, tasks)
         if item is not None:
             planned.reschedule(item, now)
 

@@ -51,11 +51,15 @@ class FakeService:
             if not self.in_flight[task_id]:
                 del self.in_flight[task_id]
 
-    async def poll_if_changed(self, task_id: str, mark: int | None) -> tuple[VideoTask | None, int]:
-        """The poll of a watcher: None if the response is the same as the last one."""
+    async def poll_if_changed(
+        self, task_id: str, mark: int | None, *, is_task_needed: bool
+    ) -> tuple[VideoTask | str | None, int]:
+        """The poll of a watcher: None if the response is the same as the last one, the state if that suffices."""
         task = await self.poll(task_id)
         found = hash(pickle.dumps(task))
-        return (None if found == mark else task), found
+        if found == mark:
+            return None, found
+        return (task if is_task_needed or task.status not in ("queued", "running") else task.status), found
 
     def _next(self, task_id: str) -> Answer:
         script = self._scripts.get(task_id)

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import random
 from collections import defaultdict
 from collections.abc import Callable
 from itertools import pairwise
@@ -11,8 +12,9 @@ import pytest
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import WaitTimeoutError
 from vidgen_async.watcher import Watcher
+from vidgen_async.watcher.schedule import LEAST_RATE
 
-from .conftest import FakeService, busiest_second, hang, settle
+from .conftest import FakeService, busiest_second, hang, settle, workers
 
 MakeWatcher = Callable[..., Watcher]
 
@@ -77,12 +79,30 @@ async def test_after_the_event_loop_was_blocked_there_is_no_burst(
 
     await watching
     later = [moment for moment, _ in service.polls if moment > 100.0]
-    assert busiest_second(later) <= 1.25 * 4 + 2
+    assert busiest_second(later) <= 2 * LEAST_RATE
     assert watcher.stats.lateness_max == pytest.approx(45.0, abs=0.3)
     times: defaultdict[str, list[float]] = defaultdict(list)
     for moment, task_id in service.polls:
         times[task_id].append(moment)
     assert all(b - a >= 60.0 for moments in times.values() for a, b in pairwise(moments))
+
+
+@pytest.mark.slow
+async def test_short_stalls_of_the_event_loop_delay_few_polls_and_omit_hardly_any(
+    make_watcher: MakeWatcher, service: FakeService, clock: VirtualClock
+) -> None:
+    rng = random.Random(7)  # noqa: S311 - the same numbers in every run
+    watcher = make_watcher(interval=30.0)
+    watching = asyncio.ensure_future(watch_all(watcher, 3_000, 160.0))
+    for begin in sorted(rng.uniform(30.0, 150.0) for _ in range(40)):
+        await clock.sleep(begin - clock.now())
+        clock._now += rng.uniform(0.05, 0.3)
+    await clock.sleep(150.0 - clock.now())
+
+    assert watcher.stats.lateness_p50 <= 0.15
+    assert sum(moment >= 30.0 for moment, _ in service.polls) >= 0.98 * 120 * 100
+    assert watcher.stats.interval_now <= 30.5
+    await watching
 
 
 @pytest.mark.slow
@@ -108,7 +128,7 @@ async def test_simultaneous_polls_are_limited_and_a_longer_interval_is_logged_on
     service.latency = 0.0
     await watching
 
-    assert busiest_second(moment for moment, _ in service.polls if moment > recovered_at) <= 1.25 + 2
+    assert busiest_second(moment for moment, _ in service.polls if moment > recovered_at) <= 2 * LEAST_RATE
     assert watcher.stats.interval_now == pytest.approx(60.0, abs=0.2)
     messages = [record.getMessage() for record in caplog.records]
     assert len([message for message in messages if "late" in message]) == 1
@@ -146,6 +166,53 @@ async def test_no_worker_is_started_for_a_watched_task(
     # This test, the gatherer, the clock, the scheduler and its alarm; and nothing else but a poll that is due.
     assert len(asyncio.all_tasks()) <= 7
     await watching
+
+
+async def test_pollers_are_used_again_and_there_are_no_more_than_polls_at_once(
+    make_watcher: MakeWatcher, service: FakeService, clock: VirtualClock
+) -> None:
+    watcher = make_watcher(concurrency=4)
+    service.latency = 0.1
+    pollers = set()
+    watching = asyncio.ensure_future(watch_all(watcher, 20, 600.0))
+    while not watching.done():
+        await clock.sleep(0.5)
+        pollers |= {worker for worker in asyncio.all_tasks() if worker.get_name() == "vidgen poller"}
+
+    assert len(service.polls) == 200
+    assert len(pollers) == 4
+    assert workers() == []
+
+
+async def test_a_parked_poller_that_is_cancelled_from_outside_is_replaced(
+    watcher: Watcher, service: FakeService, clock: VirtualClock
+) -> None:
+    service.complete_at(120.0, "t")
+    waiting = asyncio.ensure_future(watcher.wait("t"))
+    await clock.sleep(30.0)
+    (poller,) = (worker for worker in asyncio.all_tasks() if worker.get_name() == "vidgen poller")
+    poller.cancel()
+
+    assert (await waiting).status == "completed"
+    assert service.times() == [0.0, 60.0, 120.0]
+
+
+async def test_the_scheduler_sleeps_while_all_pollers_are_busy(
+    make_watcher: MakeWatcher, service: FakeService, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sleeps: list[float] = []
+    sleep = clock.sleep
+
+    async def counted(seconds: float) -> None:
+        sleeps.append(seconds)
+        await sleep(seconds)
+
+    monkeypatch.setattr(clock, "sleep", counted)
+    service.latency = 100.0
+    await watch_all(make_watcher(concurrency=1), 5, 510.0)
+
+    assert len(service.polls) == 6
+    assert len([seconds for seconds in sleeps if 0.0 < seconds < 100.0]) <= 12
 
 
 async def test_time_without_tasks_does_not_count_as_lateness(

@@ -3,12 +3,14 @@
 import asyncio
 import json
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from yarl import URL
 
 from vidgen_async import Client, Timeouts
 from vidgen_async.clock import LoopClock, VirtualClock
+from vidgen_async.errors import UnexpectedResponseError
 from vidgen_async.service.codec import Answer, read_poll
 from vidgen_async.transports.base import BufferedResponse
 from vidgen_async.transports.fake import FakeTransport
@@ -51,6 +53,70 @@ async def test_an_unchanged_response_is_decoded_again_for_the_first_listener_tha
     await changes.aclose()
 
 
+RUNNING = b'{"id": "t", "status": "running", "points": 3}'
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        (RUNNING, "running"),
+        (b'{"id": "t", "task_id": "t", "status": "queued"}', "queued"),
+        (b'{"id": "t", "status": "completed"}', VideoTask(id="t", status="completed")),
+        (b'{"id": "t", "status": "expired"}', VideoTask(id="t", status="failed", extra={"status": "expired"})),
+        (b'{"id": "t", "status": "dreaming"}', VideoTask(id="t", status="dreaming")),
+        (b'{"id": "t", "status": ["running"]}', VideoTask(id="t", extra={"status": ["running"]})),
+        (b'{"id": "u", "task_id": "t", "status": "running"}', VideoTask(id="t", status="running", extra={"id": "u"})),
+    ],
+)
+def test_of_a_task_that_is_not_needed_only_the_state_is_read_while_it_is_queued_or_running(
+    body: bytes, found: VideoTask | str
+) -> None:
+    read = partial(read_poll, answer(body), "t", terminal_states={"expired": "failed"})
+
+    result, mark = read(seen=None, is_task_needed=False)
+
+    assert result == found
+    assert read(seen=mark, is_task_needed=False) == (None, mark)
+    assert isinstance(read(seen=None, is_task_needed=True)[0], VideoTask)
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b'{"status": "running"}', b'{"id": "u", "status": "running"}'])
+def test_a_response_that_is_not_about_the_task_is_an_error_also_if_the_task_is_not_needed(body: bytes) -> None:
+    with pytest.raises(UnexpectedResponseError):
+        read_poll(answer(body), "t", None, is_task_needed=False)
+
+
+async def test_only_tasks_that_a_listener_needs_are_requested(
+    make_watcher: MakeWatcher, service: FakeService, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listeners, "MOST_KEPT", 2)
+    ids = ["a", "b", "c"]
+    service.script("a", *["queued"] * 4, "running")
+    requested: dict[float, list[str]] = {}
+
+    async def poll(task_id: str, mark: int | None, *, is_task_needed: bool) -> tuple[VideoTask | str | None, int]:
+        if is_task_needed:
+            requested.setdefault(clock.now(), []).append(task_id)
+        return await service.poll_if_changed(task_id, mark, is_task_needed=is_task_needed)
+
+    watcher = Watcher(poll, clock=clock)
+    crowd = asyncio.ensure_future(anext(watcher.as_completed(ids, timeout=None)))
+    await clock.sleep(70.0)
+    changes = watcher.watch("a", timeout=100.0)
+    assert await anext(changes) == VideoTask(id="a", status="queued")
+    await changes.aclose()
+    await clock.sleep(130.0)
+    again = watcher.watch("a", timeout=100.0)
+
+    # What was known when it was watched last is out of date.
+    assert await anext(again) == VideoTask(id="a", status="running")
+    assert requested == {120.0: ["a"], 300.0: ["a"]}
+    await again.aclose()
+    crowd.cancel()
+    await asyncio.gather(crowd, return_exceptions=True)
+    await watcher.aclose()
+
+
 @pytest.mark.parametrize(
     ("interval", "read", "time_limit"), [(60.0, 60.0, 15.0), (1.0, 60.0, 10.0), (60.0, 5.0, 5.0), (600.0, None, 150.0)]
 )
@@ -76,7 +142,7 @@ async def test_the_time_limit_of_a_poll_is_a_quarter_of_the_interval(
 async def test_polls_that_never_wait_do_not_block_the_event_loop() -> None:
     polls = 0
 
-    async def at_once(task_id: str, mark: int | None) -> tuple[VideoTask, None]:
+    async def at_once(task_id: str, mark: int | None, *, is_task_needed: bool) -> tuple[VideoTask, None]:
         nonlocal polls
         polls += 1
         return VideoTask(id=task_id, status="running" if polls < 20_000 else "completed"), None

@@ -130,7 +130,7 @@ async def test_watched_tasks_are_no_objects_for_the_garbage_collector(
 ) -> None:
     count = 1_000
     monkeypatch.setattr(listeners, "MOST_KEPT", count // 2)  # more tasks than a gatherer stores
-    watcher = make_watcher()
+    watcher = make_watcher(concurrency=4)  # pollers are objects
     ids = [f"t{number}" for number in range(count)]
     gc.collect()
     before = len(gc.get_objects())

@@ -160,8 +160,9 @@ class Client:
         interval = _checked_interval(poll_interval, endpoints.base_url)
         polls = evolve(endpoints, timeouts=_poll_timeouts(endpoints.timeouts, interval), is_for_polls=True)
         self._watcher = Watcher(
-            lambda task_id, mark: reads.once(
-                polls.get_video(task_id), partial(read_poll, task_id=task_id, seen=mark, terminal_states=states)
+            lambda task_id, mark, *, is_task_needed: reads.once(
+                polls.get_video(task_id),
+                partial(read_poll, task_id=task_id, seen=mark, is_task_needed=is_task_needed, terminal_states=states),
             ),
             clock=self._clock,
             interval=interval,

@@ -178,6 +178,7 @@ _read_model = _Reader(
 _read_asset = _Reader(ReferenceAsset, identity="id")
 _read_task = _Reader(VideoTask, identity="id")
 _NO_STATES: Mapping[str, str] = MappingProxyType({})
+_ACTIVE = ("queued", "running")
 
 
 # -- answers ---------------------------------------------------------------------------------------------------------
@@ -291,7 +292,7 @@ def read_task(answer: Answer, task_id: str, terminal_states: Mapping[str, str] =
 
 def _read_asked_task(answer: Answer, task_id: str) -> VideoTask:
     data = answer.object()
-    if data.get("id") == task_id and data.get("task_id") in (None, task_id):  # as every poll
+    if _is_of(data, task_id):
         data.pop("task_id", None)
         return _read_task(data)
     ids = {name: _id_or_none(data.get(name)) for name in ("id", "task_id")}
@@ -302,6 +303,11 @@ def _read_asked_task(answer: Answer, task_id: str) -> VideoTask:
     return attrs.evolve(task, extra={**task.extra, **others}) if others else task
 
 
+def _is_of(data: Mapping[str, Any], task_id: str) -> bool:
+    """Whether the answer has the requested id and no other one, as nearly every answer."""
+    return data.get("id") == task_id and data.get("task_id") in (None, task_id)
+
+
 def _id_or_none(value: Any) -> str | None:
     try:
         return _identifier(value)
@@ -310,12 +316,23 @@ def _id_or_none(value: Any) -> str | None:
 
 
 def read_poll(
-    answer: Answer, task_id: str, seen: int | None, terminal_states: Mapping[str, str] = _NO_STATES
-) -> tuple[VideoTask | None, int]:
+    answer: Answer,
+    task_id: str,
+    seen: int | None,
+    *,
+    is_task_needed: bool = True,
+    terminal_states: Mapping[str, str] = _NO_STATES,
+) -> tuple[VideoTask | str | None, int]:
     """GET /videos/{id} for polls: the task, or None if the body equals the last one (its mark is ``seen``); and the
-    mark of this body."""
+    mark of this body. If the task is not needed, and is queued or running, only its state is returned."""
     mark = hash(answer.body)
-    return (None if mark == seen else read_task(answer, task_id, terminal_states)), mark
+    if mark == seen:
+        return None, mark
+    if not is_task_needed:
+        data = answer.object()
+        if (state := data.get("status")) in _ACTIVE and _is_of(data, task_id):
+            return state, mark
+    return read_task(answer, task_id, terminal_states), mark
 
 
 def read_created_id(body: bytes) -> tuple[str | None, dict[str, Any]]:

@@ -52,7 +52,8 @@ class Endpoints:
         return make_headers({"Authorization": f"Bearer {self._api_key}", "Accept": "application/json", **more})
 
     def _url(self, path: str) -> URL:
-        return URL(f"{self.base_url}{path}", encoded=True)
+        # Not parsed as a whole: this is done for each poll.
+        return self.base_url.with_path(self.base_url.raw_path + path, encoded=True)
 
     def _read(self, op: str, path: str) -> Request:
         return Request(

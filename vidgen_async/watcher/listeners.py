@@ -4,7 +4,7 @@ import asyncio
 import copy
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, TypeVar, cast
+from typing import NamedTuple, TypeVar
 
 from attrs import evolve, field, frozen
 
@@ -77,14 +77,12 @@ class Deadlines:
 
     def __init__(self) -> None:
         self._agenda = Agenda()
-        self._listeners: list[Listener | None] = []
+        self._listeners: dict[int, Listener] = {}
         self._free: list[int] = []
+        """Numbers that are used again."""
 
     def put(self, due: float, listener: Listener) -> None:
-        if not self._free:
-            self._free.append(len(self._listeners))
-            self._listeners.append(None)
-        listener.number = self._free.pop()
+        listener.number = self._free.pop() if self._free else len(self._listeners)
         self._listeners[listener.number] = listener
         self._agenda.put(due, listener.number)
 
@@ -93,7 +91,7 @@ class Deadlines:
         number, listener.number = listener.number, None
         if number is not None:
             self._agenda.remove(number)
-            self._listeners[number] = None
+            del self._listeners[number]
             self._free.append(number)
 
     def first_due(self) -> float | None:
@@ -101,7 +99,7 @@ class Deadlines:
 
     def pop(self) -> Listener:
         """Remove and return the first listener; IndexError if there is none."""
-        listener = cast("Listener", self._listeners[self._agenda.pop()])
+        listener = self._listeners[self._agenda.pop()]
         self.remove(listener)
         return listener
 

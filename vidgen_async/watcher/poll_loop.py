@@ -1,4 +1,4 @@
-"""The poll loop: one scheduler that sleeps until a poll is due, and the pollers that it starts."""
+"""The poll loop: one scheduler that sleeps until a poll is due, and the pollers that it notifies."""
 
 import asyncio
 import logging
@@ -13,20 +13,21 @@ from vidgen_async.watcher.listeners import AT_ONCE, Deadlines, Listener
 from vidgen_async.watcher.schedule import Schedule
 from vidgen_async.watcher.task_table import TaskTable
 
-#: The scheduler waits at least this long (seconds) between two turns without a wake-up: thousands of polls per second
-#: are started in small groups.
-_TICK = 0.008
+#: The scheduler waits at least this long (seconds) between two turns without a wake-up, but not for more than a
+#: hundredth of the interval: thousands of polls per second are started in small groups.
+_TICK = 0.016
 #: A sleep that ended too early because of a rounding error is continued for this long.
 _BLINK = 1e-6
 _NEVER = float("inf")
 
 
 class PollLoop:
-    """Calls ``poll(row, poller)`` for the tasks that are due on the schedule, in at most ``concurrency`` workers, and
+    """Calls ``poll(row, poller)`` for the tasks that are due on the schedule, in at most ``concurrency`` pollers, and
     carries out the steps of ``expiring(listener)`` for deadlines.
 
-    It runs while there are ``tasks``, and owns every worker that it starts. ``poll`` puts its row back on the schedule
-    before it returns; if it is cancelled, this is done for it. ``on_failure`` is called with any unexpected error.
+    It runs while there are ``tasks``, and owns every worker that it starts. A poller that has nothing to do is parked
+    until it is used again. ``poll`` puts its row back on the schedule before it returns; if it is cancelled, this is
+    done for it. ``on_failure`` is called with any unexpected error.
     """
 
     def __init__(
@@ -52,6 +53,9 @@ class PollLoop:
         self._logger = logger
         self._workers: set[asyncio.Task[None]] = set()
         self._pollers: dict[asyncio.Task[None], int] = {}
+        """The rows that they poll."""
+        self._parked: dict[asyncio.Task[None], asyncio.Future[int | None]] = {}
+        """Where they get their next row; None ends them."""
         self._scheduler: asyncio.Task[None] | None = None
         self._alarm: asyncio.Task[None] | None = None
         self._alarm_at = _NEVER
@@ -63,9 +67,11 @@ class PollLoop:
     def in_flight(self) -> int:
         return len(self._pollers)
 
-    def wake(self, due: float | None = None) -> None:
-        """Wake the scheduler if its alarm is later than ``due``; None wakes it in any case."""
-        if due is None or due < self._alarm_at:
+    def wake(self) -> None:
+        """Wake the scheduler if there is something to do before its alarm, or nothing any more."""
+        # An alarm as soon as possible saves finding out: there is one while there are many polls.
+        is_late = self._alarm_at > self._rested_at and self._next_turn() < self._alarm_at
+        if is_late or not self._tasks:
             self._wake.set()
         if self._tasks and (self._scheduler is None or self._scheduler.done()):
             self._scheduler = self._spawn(self._run(), "vidgen watcher")
@@ -90,10 +96,13 @@ class PollLoop:
             while self._tasks:
                 self._wake.clear()
                 await in_turns(self._clock, self._expiring_due())
-                self._set_alarm(self._start_due())
+                self._start_due()
+                self._set_alarm(self._next_turn())
                 await self._wake.wait()
         finally:
-            self._set_alarm(None)
+            self._set_alarm(_NEVER)
+            while self._unpark(None) is not None:
+                pass
 
     def _expiring_due(self) -> Iterator[None]:
         number = 0
@@ -106,48 +115,71 @@ class PollLoop:
             if number % AT_ONCE == 0:
                 yield
 
-    def _start_due(self) -> float | None:
-        """Start the polls that are due; return the time of the next turn."""
+    def _start_due(self) -> None:
+        """Start the polls that are due."""
         now = self._clock.now()
-        deadline = self.deadlines.first_due()
-        next_poll = None
-        while len(self._pollers) < self._concurrency:  # otherwise the pollers continue by themselves
-            row = self._take(now)
-            if row is None:
-                next_poll = self._schedule.wake_at()
-                break
-            poller = self._spawn(self._poll_while_due(row), "vidgen poller")
-            self._tasks.pollers[row], self._pollers[poller] = poller, row
-        self._rested_at = now + _TICK
-        return min((due for due in (deadline, next_poll) if due is not None), default=None)
+        while not self._is_full and (row := self._take(now)) is not None:
+            self._assign(self._unpark(row) or self._spawn(self._run_poller(row), "vidgen poller"), row)
+        self._rested_at = now + min(_TICK, self._schedule.interval / 100.0)
 
-    def _set_alarm(self, due: float | None) -> None:
-        """Wake the scheduler at ``due``. An earlier alarm has no effect."""
-        if due is not None:
-            due = max(due, self._rested_at)
-            if self._alarm is not None and not self._alarm.done() and self._alarm_at <= due:
+    def _next_turn(self) -> float:
+        """Return when the scheduler has something to do. While all pollers are busy, they continue by themselves."""
+        dues = self.deadlines.first_due(), None if self._is_full else self._schedule.wake_at()
+        return max(min((due for due in dues if due is not None), default=_NEVER), self._rested_at)
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self._pollers) >= self._concurrency
+
+    def _set_alarm(self, due: float) -> None:
+        """Wake the scheduler at ``due``, or at an earlier alarm if there is one."""
+        if self._alarm is not None:
+            if not self._alarm.done() and self._alarm_at <= due < _NEVER:
                 return
-        alarm, self._alarm, self._alarm_at = self._alarm, None, _NEVER
-        if alarm is not None:
-            alarm.cancel()
-        if due is not None:
+            self._alarm.cancel()
+        self._alarm, self._alarm_at = None, due
+        if due < _NEVER:
             seconds = max(due - self._clock.now(), _BLINK)
             self._alarm = self._spawn(self._clock.sleep(seconds), "vidgen watcher alarm")
-            self._alarm_at = due
 
-    async def _poll_while_due(self, row: int) -> None:
-        """Poll this task, then those that are due by then."""
+    def _assign(self, poller: asyncio.Task[None], row: int) -> None:
+        self._tasks.pollers[row], self._pollers[poller] = poller, row
+
+    async def _run_poller(self, row: int | None) -> None:
+        """Poll this task, then those that the poller is assigned to."""
         poller = cast("asyncio.Task[None]", asyncio.current_task())
-        await self._poll(row, poller)
-        while (due := self._take(self._clock.now())) is not None:
-            self._tasks.pollers[due], self._pollers[poller] = poller, due
-            await asyncio.sleep(0)  # polls that never wait must not block the event loop
-            await self._poll(due, poller)
+        while row is not None:
+            await self._poll(row, poller)
+            row = self._take(self._clock.now()) if self._is_full else None
+            if row is None:
+                row = await self._park(poller)
+            else:
+                self._assign(poller, row)
+                await self._clock.sleep(0)  # polls that never wait must not block the event loop
+
+    async def _park(self, poller: asyncio.Task[None]) -> int | None:
+        """Wait for the next row; None if there is none."""
+        del self._pollers[poller]
+        if self._is_closed or not self._tasks:
+            return None
+        self.wake()
+        next_row: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
+        self._parked[poller] = next_row
+        return await next_row
+
+    def _unpark(self, row: int | None) -> asyncio.Task[None] | None:
+        """Give a parked poller its next row, or None to end it; return the poller, if there was one."""
+        while self._parked:
+            poller, next_row = self._parked.popitem()
+            if not next_row.done():  # it was not cancelled from outside
+                next_row.set_result(row)
+                return poller
+        return None
 
     def _take(self, now: float) -> int | None:
         schedule = self._schedule
         was_behind = schedule.is_behind
-        row = schedule.take(now)
+        row = schedule.take(now, len(self._tasks))
         if schedule.is_behind and not was_behind:
             report(
                 self._logger,
@@ -175,9 +207,7 @@ class PollLoop:
             if self._tasks.pollers.get(row) is worker:  # cancelled from outside during a poll: the task stays watched
                 del self._tasks.pollers[row]
                 self._schedule.reschedule(row, self._clock.now())
-            due = self._schedule.wake_at()
-            if due is not None:
-                self.wake(max(due, self._rested_at))
+            self.wake()
         error = None if worker.cancelled() else worker.exception()
         if error is not None:
             report_failure(self._logger, Event.WATCHER_FAILED, "the watcher failed", error)

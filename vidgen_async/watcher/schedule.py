@@ -1,18 +1,18 @@
 """When to poll which task. Pure functions of the time, which the caller passes in seconds of a monotonic clock.
 
-The schedule has a time of its own, which never runs faster than the clock:
+Each item is due one interval after its last poll began. Whatever delays polls (a blocked event loop, a suspended
+laptop, too little concurrency, slow responses) makes them late. Late polls are made in the order of their due times, at
+a rate that is a tenth higher than usual: there is no burst, and no item is polled sooner than its interval. In a pause
+that the service requests, the time of the schedule stands still, so that all polls are shifted by the same amount.
 
-* in a pause it stands still, and
-* it is never ahead of the first poll that is due and not yet taken by more than a small slack.
-
-So whatever delays polls (a pause that the service requests, a blocked event loop, a suspended laptop, too little
-concurrency, slow responses) shifts all of them by the same amount. They stay evenly spread: there is no burst, and the
-interval of all tasks is longer by the same factor until it recovers. Nothing here scans all items.
+Nothing here traverses all items.
 """
 
 import heapq
 import math
 from array import array
+from bisect import bisect_left, insort
+from collections.abc import Iterator
 
 from vidgen_async.watcher.stats import Lateness, PollRate
 
@@ -22,123 +22,139 @@ LONGEST_PAUSE = 3600.0
 #: Seconds until a poll that confirms a fault.
 SOON = 5.0
 
-_LONGEST_SLACK = 0.1
+#: Late polls are made at so many times the usual rate, but never at less than LEAST_RATE per second.
+CATCH_UP = 1.1
+LEAST_RATE = 32.0
+#: The polls of so many seconds at that rate may start at once; at least those of a second at the least rate.
+_AT_ONCE = 0.1
+
+_BINS_PER_INTERVAL = 1024
+_LONGEST_TIMEOUT = 1e12
 _SPARE = 64
-_MOVED_AT_ONCE = 8
-_OFF = -math.inf
+_NONE = 2**32 - 1
+_NOT_IN_QUEUE = _NONE - 1
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
-# Shifts are whole multiples of this, so that subtracting them from a time is exact in floating point.
+# Pauses are whole multiples of this, so that subtracting them from a time is exact in floating point.
 _GRAIN = 1.0 / 1024.0
 
 
 class Agenda:
-    """A queue of numbers in the order of their due times; of equal ones the smaller comes first. All operations take
-    O(log n).
+    """A queue of numbers in the order of their due times; of equal ones the smaller comes first.
 
     The numbers start at 0 and are dense: arrays store their data without objects for the garbage collector to traverse.
-    A removed number leaves a stale slot in the heap; there are never more stale slots than live ones and a few spare.
-    No call traverses the heap: if there are many stale slots, each call moves a few slots to a new heap.
+    They are in bins by their due times. A bin is a linked list until it is the first one; then it is sorted. The cost
+    of an operation grows with the size of a bin, not with the number of bins.
     """
 
-    __slots__ = ("_dues", "_heap", "_is_moved", "_live", "_old")
+    __slots__ = ("_after", "_before", "_bins", "_bins_per_second", "_order", "_sorted_bins", "dues")
 
-    def __init__(self) -> None:
-        self._heap: list[tuple[float, int]] = []
-        self._old: list[tuple[float, int]] = []
-        """A heap too; it remains one when its last slots are removed."""
-        self._is_moved = bytearray()
-        """For the numbers in the old heap: whether they were moved."""
-        self._dues = array("d")
-        self._live = 0
-
-    def __len__(self) -> int:
-        return self._live
-
-    @property
-    def slots(self) -> int:
-        """The number of slots, live and stale."""
-        return len(self._heap) + len(self._old)
+    def __init__(self, bins_per_second: float = 16.0) -> None:
+        self.dues = array("d")
+        """The due time of each number; of those that are not in the queue, the last one."""
+        self._bins_per_second = bins_per_second
+        self._bins: dict[int, int] = {}
+        """The last number that was added to each bin that is not sorted."""
+        self._sorted_bins: dict[int, list[tuple[float, int]]] = {}
+        """The due times and numbers of each bin that is sorted, negative: the first number is the last in the list."""
+        self._order: list[int] = []
+        """A heap of all bins, and of a limited number that no longer exist."""
+        # For each number its neighbours in its bin.
+        self._before = array("I")
+        self._after = array("I")
 
     def put(self, due: float, number: int) -> None:
         """Add a number that is not in the queue."""
-        while number >= len(self._dues):
-            self._dues.append(_OFF)
-        self._dues[number] = due
-        heapq.heappush(self._heap, (due, number))
-        self._live += 1
-        if self._old:
-            if number < len(self._is_moved):
-                self._is_moved[number] = True
-            self._move()
+        while number >= len(self.dues):
+            self.dues.append(0.0)
+            self._before.append(_NONE)
+            self._after.append(_NOT_IN_QUEUE)
+        self.dues[number] = due
+        place = math.floor(due * self._bins_per_second)
+        after = _NONE
+        if (slots := self._sorted_bins.get(place)) is not None:
+            insort(slots, (-due, -number))
+        else:
+            if (after := self._bins.get(place, _NONE)) == _NONE:
+                heapq.heappush(self._order, place)
+            else:
+                self._before[after] = number
+            self._bins[place] = number
+        self._before[number], self._after[number] = _NONE, after
 
     def remove(self, number: int) -> None:
         """Remove a number; it has no effect if it is not in the queue."""
-        if number >= len(self._dues) or self._dues[number] == _OFF:
+        if number >= len(self.dues) or self._after[number] == _NOT_IN_QUEUE:
             return
-        self._dues[number] = _OFF
-        self._live -= 1
-        if not self._live:
-            self._heap, self._old = [], []
-        elif self._old:
-            self._move()
-        elif len(self._heap) > self._live + self._live // 2 + _SPARE:
-            self._heap, self._old = [], self._heap
-            self._is_moved = bytearray(len(self._dues))
-            self._move()
+        before, after, self._after[number] = self._before[number], self._after[number], _NOT_IN_QUEUE
+        due = self.dues[number]
+        place = math.floor(due * self._bins_per_second)
+        if (slots := self._sorted_bins.get(place)) is not None:
+            del slots[bisect_left(slots, (-due, -number))]
+            return
+        if after != _NONE:
+            self._before[after] = before
+        if before != _NONE:
+            self._after[before] = after
+        elif after != _NONE:
+            self._bins[place] = after
+        else:
+            del self._bins[place]
+            self._limit_order()
 
     def first_due(self) -> float | None:
         """Return the due time of the first number; None if there is none."""
-        heap = self._first_heap()
-        return heap[0][0] if heap else None
+        slots = self._first_bin()
+        return -slots[-1][0] if slots else None
 
     def pop(self) -> int:
         """Remove and return the first number; IndexError if there is none."""
-        _, number = heapq.heappop(self._first_heap())
-        self._dues[number] = _OFF
-        self._live -= 1
+        number = -self._first_bin().pop()[1]
+        self._after[number] = _NOT_IN_QUEUE
         return number
 
-    def _first_heap(self) -> list[tuple[float, int]]:
-        """Return the heap that begins with the first number; an empty one if there is none."""
-        heap, dues = self._heap, self._dues
-        while heap and dues[heap[0][1]] != heap[0][0]:
-            heapq.heappop(heap)
-        old = self._old
-        if not old:
-            return heap
-        while old and dues[old[0][1]] != old[0][0]:
-            heapq.heappop(old)
-        return old if old and (not heap or old[0] < heap[0]) else heap
+    def _first_bin(self) -> list[tuple[float, int]]:
+        """Return the slots of the first bin that has any; an empty list if there is none."""
+        while self._order:
+            place = self._order[0]
+            if slots := self._sorted_bins.get(place):
+                return slots
+            if place in self._bins:
+                self._sorted_bins[place] = sorted(self._pop_bin(place))
+            else:
+                self._sorted_bins.pop(place, None)
+                heapq.heappop(self._order)
+        return []
 
-    def _move(self) -> None:
-        """Move a few live slots. Of two equal slots, for a number that was removed and added again, one is moved."""
-        old, dues = self._old, self._dues
-        for _ in range(min(_MOVED_AT_ONCE, len(old))):
-            due, number = old.pop()
-            if dues[number] == due and not self._is_moved[number]:
-                self._is_moved[number] = True
-                heapq.heappush(self._heap, (due, number))
+    def _pop_bin(self, place: int) -> Iterator[tuple[float, int]]:
+        number = self._bins.pop(place)
+        while number != _NONE:
+            yield -self.dues[number], -number
+            number = self._after[number]
+
+    def _limit_order(self) -> None:
+        if len(self._order) > 2 * (len(self._bins) + len(self._sorted_bins)) + _SPARE:
+            self._order = [*self._bins, *self._sorted_bins]
+            heapq.heapify(self._order)
 
 
 class Allowance:
-    """A token bucket: ``size`` tokens at first, refilled with ``size`` per second."""
+    """Allows ``rate`` events per second, and ``at_once`` at once if there were fewer before."""
 
-    __slots__ = ("_at", "_left", "_size")
+    __slots__ = ("_step", "next_at")
 
-    def __init__(self, size: float) -> None:
-        self._size = size
-        self._left = size
-        self._at = 0.0
+    def __init__(self) -> None:
+        self._step = 0.0
+        self.next_at = -math.inf
+        """The time of the next event that is allowed."""
 
-    def take(self, now: float) -> bool:
-        """Take a token; return whether there was one."""
-        if now > self._at:
-            self._left = min(self._size, self._left + (now - self._at) * self._size)
-            self._at = now
-        if self._left < 1.0:
-            return False
-        self._left -= 1.0
-        return True
+    def use(self, now: float, rate: float, at_once: float) -> None:
+        self._step = 1.0 / rate
+        # The half is for rounding errors: exactly ``at_once`` events are allowed now.
+        self.next_at = max(self.next_at, now - (at_once - 0.5) / rate) + self._step
+
+    def extend(self, events: float) -> None:
+        """Allow some events more."""
+        self.next_at -= events * self._step
 
 
 class Schedule:
@@ -159,18 +175,16 @@ class Schedule:
         self.rate = PollRate(interval)
         self._tolerance = max(1.0, interval / 10.0)
         self._late_at = -math.inf
-        self._slack = min(_LONGEST_SLACK, interval / 10.0)
-        self._agenda = Agenda()
-        # For each item: its earliest next poll, in the schedule's own time, and the time that had been lost when that
-        # poll was planned (time lost since makes it late).
-        self._dues = array("d")
-        self._losses = array("d")
-        self._first_polls = Allowance(first_polls)
+        self._agenda = Agenda(_BINS_PER_INTERVAL / max(interval, 0.001))
+        # The earliest next poll of each item, in the schedule's own time.
+        self._dues = self._agenda.dues
+        self._first_polls = first_polls
+        self._least_rate = max(LEAST_RATE, first_polls)
+        self._added = Allowance()
+        self._polled = Allowance()
         self._slots_given = 0
+        # How far the schedule's own time is behind the clock: all pauses.
         self._paused = 0.0
-        # How far the schedule's own time is behind the clock: pauses, and time lost.
-        self._shift = 0.0
-        self._lost = 0.0
 
     @property
     def interval_now(self) -> float:
@@ -179,59 +193,55 @@ class Schedule:
 
     def add(self, item: int, now: float) -> None:
         """Plan the first poll of a new item."""
-        time = self._advance(now)
-        due = time
-        if not self._first_polls.take(now):
+        due = self._time(now)
+        if self._first_polls >= 1.0 and self._added.next_at <= now:
+            self._added.use(now, self._first_polls, self._first_polls)
+            self._polled.extend(1.0)  # this poll is one more than the usual ones
+            first = self._agenda.first_due()
+            due = due if first is None else min(due, first)  # not after all polls that are late
+        else:
             self._slots_given += 1
+            self._polled.extend(0.5)  # on average, the slot is after half an interval
             # Slots are fixed moments of the interval, in the sequence of the golden ratio: any number of them is spread
             # almost evenly, whether they are assigned at once or over hours.
-            due += (self._slots_given * _GOLDEN % 1.0 * self.interval - time) % self.interval
-        while item >= len(self._dues):
-            self._dues.append(0.0)
-            self._losses.append(0.0)
-        self._plan(item, due)
+            due += (self._slots_given * _GOLDEN % 1.0 * self.interval - due) % self.interval
         self._agenda.put(due, item)
 
     def reschedule(self, item: int, now: float, *, soon: bool = False) -> None:
         """Plan the next poll of an item that is not on the schedule: one interval after the start of its last poll, or
         now if that has passed; with ``soon`` in five seconds, if that is earlier."""
-        if soon:
-            due = self._advance(now) + SOON
-            if self._dues[item] > due:
-                self._plan(item, due)
-        elif self._dues[item] <= max(now, self.paused_until) - self._shift:
-            time = self._advance(now)
-            if self._dues[item] <= time:
-                # Its own poll took longer than the interval; this must not shift the others.
-                self._plan(item, time)
-        self._agenda.put(self._dues[item], item)
+        time = self._time(now)
+        due = max(self._dues[item], time)
+        self._agenda.put(min(due, time + SOON) if soon else due, item)
 
     def is_waiting(self, item: int, now: float) -> bool:
         """Return whether the interval since the last poll of the item has not passed."""
-        return self._dues[item] > self._advance(now)
+        return self._dues[item] > self._time(now)
 
     def remove(self, item: int) -> None:
         """Remove an item; it has no effect if the item is being polled or unknown."""
         self._agenda.remove(item)
 
-    def take(self, now: float) -> int | None:
-        """Return the item to poll now; None if nothing is due."""
+    def take(self, now: float, items: int) -> int | None:
+        """Return the item to poll now; None if nothing is due, or too many polls have just started. ``items`` is the
+        number of all items, which determines the usual rate."""
         if now < self.paused_until:
             return None
+        time = now - self._paused
         due = self._agenda.first_due()
-        if due is None or due > now - self._shift:
+        if due is None or due > time or self._polled.next_at > time:
             return None
-        time = self._advance(now)
         item = self._agenda.pop()
-        late = time - self._dues[item] + (self._lost - self._losses[item])
-        self._note_lateness(max(0.0, late), now - self._paused, now)
-        self._plan(item, _later(time, self.interval))
+        rate = max(self._least_rate, CATCH_UP * items / self.interval)
+        self._polled.use(time, rate, max(self._least_rate, _AT_ONCE * rate))
+        self._note_lateness(time - due, time, now)
+        self._dues[item] = _later(time, self.interval)
         return item
 
     def wake_at(self) -> float | None:
         """Return the clock's time of the next poll; None if none is planned."""
         due = self._agenda.first_due()
-        return None if due is None else max(due + self._shift, self.paused_until)
+        return None if due is None else max(max(due, self._polled.next_at) + self._paused, self.paused_until)
 
     def pause(self, now: float, seconds: float) -> bool:
         """Pause all polls for ``seconds`` (at most an hour). Return whether this extends the current pause."""
@@ -239,51 +249,33 @@ class Schedule:
         until = now + min(seconds, LONGEST_PAUSE)
         if not until > held_until:
             return False
-        self._advance(now)
-        pause = _grains(until - held_until)
-        self._paused += pause
-        self._shift += pause
+        self._paused += math.ceil((until - held_until) / _GRAIN) * _GRAIN
         self.paused_until = until
         return True
 
-    def _advance(self, now: float) -> float:
-        """Return the schedule's own time. If the first due poll is later than the slack, the excess is lost for all."""
-        time = max(now, self.paused_until) - self._shift
-        due = self._agenda.first_due()
-        if due is not None and time - due > self._slack:
-            lost = _grains(time - due - self._slack)
-            self._shift += lost
-            self._lost += lost
-            time -= lost
-        return time
+    def _time(self, now: float) -> float:
+        """Return the schedule's own time."""
+        return max(now, self.paused_until) - self._paused
 
-    def _plan(self, item: int, due: float) -> None:
-        self._dues[item] = due
-        self._losses[item] = self._lost
-
-    def _note_lateness(self, late: float, unpaused: float, now: float) -> None:
+    def _note_lateness(self, late: float, time: float, now: float) -> None:
         self.lateness_last = late
         self.lateness.note(late, now)
         self.rate.note(now)
         if late > self._tolerance:
-            self._late_at = unpaused
+            self._late_at = time
             self.is_behind = True
-        elif self.is_behind and unpaused - self._late_at > self.interval:
+        elif self.is_behind and time - self._late_at > self.interval:
             self.is_behind = False
 
 
 def deadline(now: float, timeout: float | None) -> float | None:
     """Return the time at which a timeout ends; None for never. NaN raises a ValueError."""
-    if timeout is None or timeout == math.inf:
+    if timeout is None or timeout > _LONGEST_TIMEOUT:
         return None
     if math.isnan(timeout):
         message = "a timeout is a number of seconds or None, not NaN"
         raise ValueError(message)
     return now + max(timeout, 0.0)
-
-
-def _grains(seconds: float) -> float:
-    return math.ceil(seconds / _GRAIN) * _GRAIN
 
 
 def _later(time: float, interval: float) -> float:

@@ -38,14 +38,15 @@ class WatcherStats:
     errors: Mapping[str, int]
     """The number of failed polls by the class of the error."""
     lateness_last: float
-    """By how much the last poll started later than scheduled. Pauses that the service requested are not counted."""
+    """By how much the last poll started later than it was due: one interval after the task's poll before it, or in its
+    slot for a first poll. Pauses that the service requested do not count."""
     lateness_p50: float
     """Of the last one to two intervals, at most a tenth too much; so is ``lateness_p99``."""
     lateness_p99: float
     lateness_max: float
     """Since the watcher was made."""
     interval_now: float
-    """The present interval between two polls of one task; it is longer when polls fall behind."""
+    """The present interval between two polls of one task: the interval, and the lateness of the last poll."""
     paused_until: float | None
     """The clock's time at which a pause after a 429 ends; None without one."""
 

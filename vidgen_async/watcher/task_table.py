@@ -144,8 +144,10 @@ class TaskTable:
 
     def keeps_task(self, row: int) -> bool:
         """Return whether a listener needs the task that was seen last."""
-        first = self.firsts[row]
-        return (first is not None and first.keeps_tasks) or any(one.keeps_tasks for one in self.listeners(row))
+        first, details = self.firsts[row], self.details.get(row)
+        if first is not None and first.keeps_tasks:
+            return True
+        return details is not None and any(one.keeps_tasks for one in details.listeners)
 
     # -- polls -------------------------------------------------------------------------------------------------------
 

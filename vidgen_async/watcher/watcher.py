@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Itera
 from functools import partial
 from itertools import chain, count
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import Protocol
 
 from vidgen_async.clock import Clock, all_in_turns
 from vidgen_async.errors import ClientStateError, ConfigurationError, ServiceError
@@ -35,9 +35,15 @@ from vidgen_async.watcher.task_table import TaskTable
 
 ONE_DAY = 86400.0
 
-#: One GET for a task id: returns the task and a mark of the response. If the response has the mark that is passed, it
-#: returns None for the task.
-Poll: TypeAlias = Callable[[str, int | None], Awaitable[tuple[VideoTask | None, int | None]]]
+
+class Poll(Protocol):
+    """One GET for a task id: returns the task and a mark of the response. If the response has the mark that is passed,
+    it returns None for the task. If the task is not needed and is not terminal, it may return its state instead."""
+
+    def __call__(
+        self, task_id: str, mark: int | None, *, is_task_needed: bool
+    ) -> Awaitable[tuple[VideoTask | str | None, int | None]]: ...
+
 
 #: The number of ids that are collected in one turn of the event loop.
 _IDS_AT_ONCE = 4096
@@ -51,10 +57,12 @@ class Watcher:
     401, 404 or 410, which a poll five seconds later must confirm), never twice at once (section 8 recommends 60 s).
 
     The first ``first_polls`` new tasks per second are polled immediately, the others spread evenly over one interval.
-    Whatever delays polls (a pause, a blocked event loop, too little concurrency) shifts all of them by the same amount:
-    there is no burst. When polls fall behind by more than a tenth of the interval, one warning is logged.
+    Whatever delays polls (a blocked event loop, a suspended laptop, too little concurrency), there is no burst: late
+    polls are made in the order in which they were due, at most 1.1 times as many per second as usual, or 32. First
+    polls of new tasks are not delayed. When polls are later than a tenth of the interval, one warning is logged.
 
-    A 429 with Retry-After pauses the whole watcher for that time, at most an hour; one without affects only its task.
+    A 429 with Retry-After pauses the whole watcher for that time, at most an hour, which shifts all polls by the same
+    amount; one without affects only its task.
     The table of :mod:`vidgen_async.watcher.poll_rules` states which faults end a watch.
 
     ``on_update`` is called with every change of any watched task, including the terminal one; it may be async. Its
@@ -167,11 +175,11 @@ class Watcher:
         the first ``anext`` and ends like :meth:`watch`. ``accepted_at``: as for :meth:`wait`, by task id.
         """
         distinct: dict[str, None] = {}
-        for number, task_id in enumerate(list(task_ids), 1):
+        for number, task_id in enumerate(tuple(task_ids), 1):
             distinct[task_id] = None
             if number % _IDS_AT_ONCE == 0:
                 await self._clock.sleep(0)
-        gatherer = Gatherer(list(distinct), timeout)
+        gatherer = Gatherer(tuple(distinct), timeout)  # the collector does not traverse a tuple of strings
         receipts = accepted_at or {}
         del task_ids, distinct, accepted_at  # they may be large, and need not live as long as the watch
         self._join(gatherer)
@@ -237,7 +245,7 @@ class Watcher:
         self._waiting += 1
         if due is not None:
             self._poll_loop.deadlines.put(due, listener)
-            self._poll_loop.wake(due)
+            self._poll_loop.wake()
 
     def _attach(self, task_id: str, listener: Listener, accepted_at: float | None) -> None:
         if self._is_closed:
@@ -268,7 +276,7 @@ class Watcher:
         else:
             self._tasks.come_back(row)
             self._schedule.reschedule(row, now)
-        self._poll_loop.wake(self._schedule.wake_at())
+        self._poll_loop.wake()
         return row
 
     def _leave(self, listener: Listener) -> None:
@@ -353,22 +361,29 @@ class Watcher:
             seconds, self._paused_at = now - self._paused_at, None
             message = "polls resume after a pause of %(seconds)g s"
             self._report(logging.INFO, Event.WATCHER_RESUMED, message, seconds=seconds)
+        is_task_needed = self._keeps(row)
+        last = None if is_task_needed and row not in tasks.tasks else tasks.marks[row] or None
+        found: VideoTask | str | Exception | None
         try:
-            is_known = row in tasks.tasks or not self._keeps(row)
-            task, mark = await self._poll(tasks.task_ids[row], (tasks.marks[row] or None) if is_known else None)
+            found, mark = await self._poll(tasks.task_ids[row], last, is_task_needed=is_task_needed)
         except Exception as error:  # noqa: BLE001 - the table of faults decides about each
-            if tasks.pollers.get(row) is poller:  # else the last listener has gone
-                await all_in_turns(self._clock, self._handle_failure(row, error))
-        else:
-            if tasks.pollers.get(row) is poller:
-                self._has_polled = True
-                del tasks.pollers[row]
-                tasks.clear_fault(row, self._clock.now())
-                tasks.marks[row] = mark or 0
-                if task is None:
-                    self._schedule.reschedule(row, self._clock.now())
-                else:
-                    await all_in_turns(self._clock, self._handle_task(row, task))
+            found = error
+        if tasks.pollers.get(row) is not poller:
+            return  # the last listener has gone
+        del tasks.pollers[row]
+        if isinstance(found, Exception):
+            await all_in_turns(self._clock, self._handle_failure(row, found))
+            return
+        self._has_polled = True
+        tasks.clear_fault(row, self._clock.now())
+        tasks.marks[row] = mark or 0
+        if isinstance(found, VideoTask):
+            await all_in_turns(self._clock, self._handle_task(row, found))
+            return
+        if found is not None:
+            tasks.tasks.pop(row, None)  # it is older
+            self._note_state(row, found)
+        self._schedule.reschedule(row, self._clock.now())
 
     def _keeps(self, row: int) -> bool:
         return self._hooks is not None or self._tasks.keeps_task(row)
@@ -399,7 +414,6 @@ class Watcher:
     def _handle_failure(self, row: int, error: Exception) -> Iterator[None]:
         """Handle a failed poll, likewise."""
         task_id, now = self._tasks.task_ids[row], self._clock.now()
-        del self._tasks.pollers[row]
         trouble = type(error).__name__
         self._errors[trouble] = self._errors.get(trouble, 0) + 1
         fault = fault_of(error)
