@@ -13,7 +13,7 @@ from tests.transports.raw_service import OK, Certificate, Connection, raw_servic
 from tests.transports.sending import create, read, swallowed
 from vidgen_async import Client
 from vidgen_async.errors import ConnectError, ConnectionLostError
-from vidgen_async.transports.direct.pending_send import GuardedConnector
+from vidgen_async.transports.direct.connections import GuardedConnector
 from vidgen_async.transports.direct.transport import DirectTransport
 from vidgen_async.types.http import Delivery, Probe
 

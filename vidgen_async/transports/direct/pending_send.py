@@ -1,32 +1,29 @@
-"""One send: the arguments for aiohttp, the connection, the gate with the evidence of what was sent, and the abort.
+"""One send: the arguments for aiohttp, the gate with the evidence of what was sent, and the abort.
 
 aiohttp's exception classes do not show whether bytes were sent; its trace signals do. ``on_request_headers_sent`` is
 awaited when the connection is ready and before the first byte is even assembled: waiting there holds the request back,
 and raising there closes the connection with nothing sent. *Not sent* is concluded only from a signal of the connect
 phase of the same call; a patched session that sends no signals proves nothing.
-
-The connections depend on private names of aiohttp; a test fails where a version of aiohttp has other names.
 """
 
 import asyncio
 import re
-import select
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from contextvars import ContextVar
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
-from aiohttp.client_proto import ResponseHandler
 
 from vidgen_async.errors import ConnectionLostError, TransportError
 from vidgen_async.redaction.messages import hide_secrets
 from vidgen_async.transports.direct import failures
 from vidgen_async.transports.direct.bodies import StreamedBody
 from vidgen_async.types.http import CHUNK, Body, Delivery, Phase, Probe, Request
+
+if TYPE_CHECKING:
+    from vidgen_async.transports.direct.connections import GuardedProtocol
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _NOT_IN_HEADER = re.compile(r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
@@ -45,9 +42,6 @@ _CONNECT_SIGNALS = {
     "on_dns_resolvehost_end": Phase.CONNECT,
     "on_connection_create_end": Phase.CONNECT,
 }
-
-#: The send for which connections are opened.
-CURRENT_SEND: ContextVar["PendingSend | None"] = ContextVar("current_send", default=None)
 
 
 class _CarriedError(Exception):
@@ -275,72 +269,3 @@ async def _on_headers(session: object, context: SimpleNamespace, params: object)
 
 async def _on_chunk(session: object, context: SimpleNamespace, params: aiohttp.TraceRequestChunkSentParams) -> None:
     context.trace_request_ctx.write(len(params.chunk))
-
-
-# -- the connection ----------------------------------------------------------------------------------------------------
-
-
-class GuardedProtocol(ResponseHandler):
-    """A connection that is closed when data is received without a request."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(loop)
-        self.has_request = False
-        """A request uses the connection."""
-        self.has_received = False
-        """Data was received since that request uses the connection."""
-        if (pending := CURRENT_SEND.get()) is not None:
-            pending.connection = self
-
-    def set_response_params(self, **params: Any) -> None:
-        """A request starts to use the connection."""
-        self.has_request, self.has_received = True, False
-        super().set_response_params(**params)
-
-    def data_received(self, data: bytes) -> None:
-        """Data was received; it is empty where aiohttp continues with data that was received before."""
-        if data and not self.has_request:
-            self.close()
-            return
-        self.has_received |= bool(data)
-        super().data_received(data)
-
-    @property
-    def is_unusable(self) -> bool:
-        """More than the last response was received, or the service has closed the connection."""
-        transport = self.transport
-        return transport is None or self.should_close or _has_unread(transport.get_extra_info("socket"))
-
-
-class GuardedConnector(aiohttp.TCPConnector):
-    """A pool that returns only connections on which nothing was received after their last response.
-
-    aiohttp keeps data that it receives on an idle connection of its pool, and returns it as the response to the next
-    request: a late second response, or the 408 with which load balancers close idle connections.
-    """
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self._factory: Any = partial(GuardedProtocol, loop=self._loop)
-
-    async def _get(self, *args: Any) -> Any:
-        while (connection := await super()._get(*args)) is not None:
-            protocol = connection.protocol
-            if not isinstance(protocol, GuardedProtocol) or not protocol.is_unusable:
-                return connection
-            connection.close()
-        return None
-
-    def _release(self, key: Any, protocol: Any, **options: Any) -> None:
-        protocol.has_request = False
-        super()._release(key, protocol, **options)
-
-
-def _has_unread(connected: Any) -> bool:
-    """Whether reading the socket would not wait: data or its end was received."""
-    # Not a selector of the standard library: it takes four times as long, and this is done before each read.
-    if sys.platform == "win32":
-        return bool(select.select([connected], [], [], 0)[0])
-    poll = select.poll()
-    poll.register(connected, select.POLLIN)
-    return bool(poll.poll(0))

@@ -1,7 +1,6 @@
 """The network, by aiohttp: with evidence of what was sent, and without its own retries."""
 
 import asyncio
-import inspect
 import os
 import ssl as tls
 from collections.abc import Mapping
@@ -16,10 +15,9 @@ from yarl import URL
 from vidgen_async.errors import ClientStateError, ConfigurationError, TransportError
 from vidgen_async.transports.direct import failures
 from vidgen_async.transports.direct.bodies import DirectResponse
+from vidgen_async.transports.direct.connections import CURRENT_SEND, HEADER_LIMITS, GuardedConnector
 from vidgen_async.transports.direct.pending_send import (
-    CURRENT_SEND,
     GateError,
-    GuardedConnector,
     NoRetryError,
     PendingSend,
     RequestOptions,
@@ -34,14 +32,6 @@ from vidgen_async.types.http import Delivery, Phase, Probe, Request
 
 #: Seconds for which aborted sends are awaited: the gate of a caller may not end when it is cancelled.
 _ABORT_TIMEOUT = 5.0
-
-#: Limits for the headers of a response, in bytes and in number: a receipt must not be lost because of a header. Not
-#: every supported version of aiohttp has each of them.
-_HEADER_LIMITS: dict[str, Any] = {
-    name: value
-    for name, value in (("max_line_size", 65_536), ("max_field_size", 1 << 20), ("max_headers", 10_000))
-    if name in inspect.signature(aiohttp.ClientSession).parameters
-}
 
 
 class DirectTransport:
@@ -281,6 +271,6 @@ class DirectTransport:
                 cookie_jar=aiohttp.DummyCookieJar(),
                 trace_configs=[make_trace()] if name == "creates" else None,
                 middlewares=(send_only_once,),
-                **_HEADER_LIMITS,
+                **HEADER_LIMITS,
             )
         return self._pools[key]
