@@ -17,6 +17,8 @@ from vidgen_async.transports.direct.connections import GuardedConnector
 from vidgen_async.transports.direct.transport import DirectTransport
 from vidgen_async.types.http import Delivery, Probe
 
+pytestmark = pytest.mark.usefixtures("each_path")
+
 UNASKED = OK.replace(b"ok", b"no")
 TIMEOUT = b"HTTP/1.0 408 Request Time-out\r\nConnection: close\r\n\r\n"
 

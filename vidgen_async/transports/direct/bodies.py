@@ -13,6 +13,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from vidgen_async.errors import BodyError
 from vidgen_async.redaction.messages import excerpt
 from vidgen_async.transports.base import BaseResponse, Chunks
+from vidgen_async.transports.direct.connections import PlainResponse
 from vidgen_async.transports.direct.failures import showable, where, within
 from vidgen_async.types.http import CHUNK, Body, Request
 
@@ -74,7 +75,12 @@ class StreamedBody:
 class DirectResponse(BaseResponse):
     """A response from the network. ``received`` of its BodyErrors counts the bytes that were returned to the reader."""
 
-    def __init__(self, answer: aiohttp.ClientResponse, request: Request, upload: StreamedBody | None = None) -> None:
+    def __init__(
+        self,
+        answer: aiohttp.ClientResponse | PlainResponse,
+        request: Request,
+        upload: StreamedBody | None = None,
+    ) -> None:
         super().__init__(answer.status, answer.headers, request.url)
         self._answer = answer
         self._request = request
@@ -97,6 +103,7 @@ class DirectResponse(BaseResponse):
             # The whole body has been received: no read timeout, no chunks.
             self._body = content.read_nowait()
             self._received = len(self._body)
+            return self._body
         return await super().read()
 
     def _open(self, size: int) -> AsyncIterator[bytes]:

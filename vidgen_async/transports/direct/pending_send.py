@@ -15,8 +15,9 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
+from yarl import URL
 
-from vidgen_async.errors import ConnectionLostError, TransportError
+from vidgen_async.errors import TransportError
 from vidgen_async.redaction.messages import hide_secrets
 from vidgen_async.transports.direct import failures
 from vidgen_async.transports.direct.bodies import StreamedBody
@@ -63,15 +64,20 @@ class NoRetryError(_CarriedError):
 # -- the arguments for aiohttp -----------------------------------------------------------------------------------------
 
 
+def is_path_valid(url: URL) -> bool:
+    """Whether the part of a URL after its host can be sent."""
+    return not _NOT_IN_URL.search(url.raw_path_qs) and not url.raw_fragment
+
+
 def check_target(request: Request) -> None:
     """TransportError for a URL or method that cannot be sent; aiohttp checks some of this only when bytes may have been
     sent."""
     url = request.url
-    if url.scheme not in ("http", "https") or not url.host:
+    if url.scheme not in ("http", "https") or not url.raw_host:
         problem = f"{hide_secrets(str(url))!r} is not a URL that starts with http:// or https:// and names a host"
     elif _NOT_IN_URL.search(str(url)):
         problem = "the URL contains a space or a control character"
-    elif url.user is not None or url.password is not None:
+    elif "@" in url.raw_authority:
         problem = "the URL contains a user name or password, which is never sent"
     elif not _TOKEN.fullmatch(request.method):
         problem = f"{request.method!r} is not an HTTP method"
@@ -84,7 +90,7 @@ class RequestOptions:
     """The arguments for aiohttp that all requests with these headers and time limits share, as the polls of a client
     do: they are checked and computed once."""
 
-    __slots__ = ("headers", "options", "timeouts")
+    __slots__ = ("are_plain", "headers", "options", "timeouts")
 
     def __init__(self, request: Request) -> None:
         for name, value in request.headers.items():
@@ -101,11 +107,17 @@ class RequestOptions:
             "allow_redirects": False,
             "raise_for_status": False,
         }
+        self.are_plain = not {"accept-encoding", "expect"} & {name.lower() for name in request.headers}
         if "Accept-Encoding" in request.headers:
             # A caller that asks for an encoding gets the bytes as received: lengths and ranges count those.
             self.options["auto_decompress"] = False
         elif "json" not in request.headers.get("Accept", ""):
             self.options["skip_auto_headers"] = ("Accept-Encoding",)
+
+    def may_be_plain(self, request: Request) -> bool:
+        """Whether a :class:`PlainReads` may send it: nothing changes how its response is received."""
+        is_plain = self.are_plain and request.method == "GET" and request.body is None
+        return is_plain and request.pool != "streams" and not request.needs_new_connection
 
 
 async def send_exact_headers(
@@ -183,11 +195,8 @@ class PendingSend:
             return failures.upload_stalled(self.request, self.probe, error)
         if self.upload is not None and self.upload.error is not None:
             return failures.body_failed(self.upload.error, self.request, self.probe)
-        explained = failures.explain(error, self.request, self.probe)
-        if isinstance(explained, ConnectionLostError) and self.is_pooled and self.connection is None:
-            # Where a part of a response was received, aiohttp's message is what it had parsed of it.
-            explained.is_reused = isinstance(getattr(error, "message", ""), str)
-        return explained
+        is_reused = self.is_pooled and self.connection is None
+        return failures.explain(error, self.request, self.probe, is_connection_reused=is_reused)
 
     def abort(self) -> None:
         self.is_aborted = True

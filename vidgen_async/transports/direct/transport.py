@@ -15,7 +15,13 @@ from yarl import URL
 from vidgen_async.errors import ClientStateError, ConfigurationError, TransportError
 from vidgen_async.transports.direct import failures
 from vidgen_async.transports.direct.bodies import DirectResponse
-from vidgen_async.transports.direct.connections import CURRENT_SEND, HEADER_LIMITS, GuardedConnector
+from vidgen_async.transports.direct.connections import (
+    CURRENT_SEND,
+    HEADER_LIMITS,
+    GuardedConnector,
+    PlainReads,
+    may_bypass,
+)
 from vidgen_async.transports.direct.pending_send import (
     GateError,
     NoRetryError,
@@ -23,6 +29,7 @@ from vidgen_async.transports.direct.pending_send import (
     RequestOptions,
     SendEvidence,
     check_target,
+    is_path_valid,
     make_trace,
     send_exact_headers,
     send_only_once,
@@ -89,7 +96,11 @@ class DirectTransport:
         self._owner: tuple[int, asyncio.AbstractEventLoop] | None = None
         self._is_closed = False
         self._options: RequestOptions | None = None
+        self._plain_reads: dict[str, PlainReads] = {}
+        """Those that were sent last, by their pool."""
         self._pending: set[PendingSend] = set()
+        self._plain_workers: dict[asyncio.Task[Any], bool] = {}
+        """The tasks that are sending a plain read, and whether they were aborted."""
         self._responses: WeakSet[DirectResponse] = WeakSet()
         self._idle = asyncio.Event()
 
@@ -106,10 +117,13 @@ class DirectTransport:
         """
         try:
             self._check_state(request, probe)
-            pending = PendingSend(request, probe, self._options_of(request))
+            if (reads := self._plain_reads_of(request, probe)) is None:
+                pending = PendingSend(request, probe, self._options_of(request))
         except Exception:
             (probe or Probe()).record_not_sent(Phase.BUILD)
             raise
+        if reads is not None:
+            return await self._read_plainly(request, reads)
         self._pending.add(pending)
         outcome: DirectResponse | Exception | None = None
         try:
@@ -118,8 +132,7 @@ class DirectTransport:
             if pending.upload is not None and not isinstance(outcome, DirectResponse):
                 await pending.upload.aclose()
             self._pending.discard(pending)
-            if not self._pending:
-                self._idle.set()
+            self._check_idle()
         if isinstance(outcome, DirectResponse):
             return outcome
         try:
@@ -144,14 +157,21 @@ class DirectTransport:
         if not loop.is_closed():
             for pending in self._pending:
                 pending.abort()
+            for worker in self._plain_workers:
+                self._plain_workers[worker] = True
+                worker.cancel()
             for response in list(self._responses):
                 response.abort()
             await self._wait_for_sends()
         for pool in list(self._pools.values()):
             await pool.close()
 
+    def _check_idle(self) -> None:
+        if self._is_closed and not self._pending and not self._plain_workers:
+            self._idle.set()
+
     async def _wait_for_sends(self) -> None:
-        if self._pending:
+        if self._pending or self._plain_workers:
             self._idle.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(_ABORT_TIMEOUT):
@@ -247,6 +267,52 @@ class DirectTransport:
             raise
         probe.learn(Delivery.ANSWERED, Phase.BODY)
         return answer
+
+    # -- reads without a session -------------------------------------------------------------------------------------
+
+    def _plain_reads_of(self, request: Request, probe: Probe | None) -> PlainReads | None:
+        """Those to which ``request`` belongs, or None where a session sends it."""
+        if probe is not None or self._session is not None:
+            return None
+        reads = self._plain_reads.get(request.pool)
+        if reads is None or not reads.include(request) or not is_path_valid(request.url):
+            options = self._options_of(request)
+            if not options.may_be_plain(request):
+                return None
+            pool = self._pool(request.pool, needs_new_connection=False)
+            reads = self._plain_reads[request.pool] = PlainReads(pool, request, options.options)
+        return reads if may_bypass(reads.session) and not self._route(request) else None
+
+    async def _read_plainly(self, request: Request, reads: PlainReads) -> DirectResponse:
+        worker: Any = asyncio.current_task()
+        cancels = worker.cancelling()
+        failure: TransportError | None = None
+        is_reused = False
+        self._plain_workers[worker] = False
+        try:
+            deadline = reads.deadline()
+            connection = await reads.connect()
+            is_reused = connection.protocol.is_reused
+            answer = await reads.get(connection, request.url, deadline)
+        except asyncio.CancelledError:
+            if not self._plain_workers[worker] or worker.uncancel() > cancels:
+                raise
+            failure = failures.closed(request, None)
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            failure = failures.explain(error, request, None, is_connection_reused=is_reused)
+        finally:
+            del self._plain_workers[worker]
+            self._check_idle()
+        if failure is not None:
+            try:
+                # Outside of any except block, so that aiohttp's exception is not its context.
+                raise failure
+            finally:
+                del failure
+        response = DirectResponse(answer, request)
+        if not answer.closed:
+            self._responses.add(response)
+        return response
 
     def _route(self, request: Request) -> Mapping[str, Any]:
         proxy = self._proxy
