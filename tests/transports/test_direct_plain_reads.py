@@ -268,6 +268,23 @@ async def test_a_response_that_is_dropped_closes_its_connection(transport: Direc
         await service.quiet()
 
 
+# -- connections that are kept alive -----------------------------------------------------------------------------------
+
+
+async def test_the_connections_of_polls_are_kept_for_longer_than_a_polling_interval(transport, monkeypatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr("aiohttp.connector.monotonic", lambda: now)
+    async with raw_service(raw.answers) as service:
+        poll = evolve(read(service.url()), pool="polls")
+        for seconds in (0, 62, 62):
+            now += seconds
+            assert await is_plain(transport, poll)
+        assert len(service.connections) == 1
+        now += 200
+        assert await is_plain(transport, poll)
+        assert len(service.connections) == 2
+
+
 # -- the timer of a connection -----------------------------------------------------------------------------------------
 
 

@@ -37,6 +37,10 @@ from vidgen_async.transports.direct.pending_send import (
 from vidgen_async.transports.direct.proxies import EnvironmentProxies, proxy_url
 from vidgen_async.types.http import Delivery, Phase, Probe, Request
 
+#: Seconds for which an idle connection of the pool of polls is kept: longer than the polling interval, since a new TLS
+#: connection takes ten times the CPU time of a poll. A poll whose connection the service had closed is sent once more.
+_POLLS_KEPT_ALIVE = 90.0
+
 #: Seconds for which aborted sends are awaited: the gate of a caller may not end when it is cancelled.
 _ABORT_TIMEOUT = 5.0
 
@@ -332,6 +336,8 @@ class DirectTransport:
             if name == "creates":
                 # Without the cache, a DNS query belongs to one send: it is traced and cancelled with it.
                 options = {"limit": 0, "use_dns_cache": False}
+            elif name == "polls" and not needs_new_connection:
+                options["keepalive_timeout"] = _POLLS_KEPT_ALIVE
             self._pools[key] = aiohttp.ClientSession(
                 connector=GuardedConnector(ssl=self._ssl, force_close=needs_new_connection, **options),
                 cookie_jar=aiohttp.DummyCookieJar(),
