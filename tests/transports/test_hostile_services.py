@@ -172,9 +172,11 @@ async def test_a_shorter_limit_holds_on_a_connection_that_had_a_longer_one(trans
         await connection.rest()
 
     async with serve(once, tls) as service:
-        await swallowed(transport, read(service.url(), timeouts=LONG))
+        request = read(service.url(), timeouts=LONG)
+        await swallowed(transport, request)
         with pytest.raises(ResponseTimeoutError):
-            await swallowed(transport, read(service.url(), timeouts=SHORT))
+            async with asyncio.timeout(LONG.read / 2):
+                await swallowed(transport, evolve(request, timeouts=SHORT))
         assert len(service.connections) == 1
 
 
