@@ -16,7 +16,7 @@ from tests.transports.raw_service import OK, Certificate, raw_service
 from tests.transports.sending import create, read, swallowed, until
 from vidgen_async.errors import BodyError, ConnectError, TransportClosedError
 from vidgen_async.transports.direct import connections
-from vidgen_async.transports.direct.connections import GuardedProtocol, PlainResponse, find_missing
+from vidgen_async.transports.direct.connections import GuardedProtocol, PlainReads, PlainResponse, find_missing
 from vidgen_async.transports.direct.transport import DirectTransport
 from vidgen_async.types.http import Probe, Request
 
@@ -103,15 +103,17 @@ def test_this_version_of_aiohttp_has_everything() -> None:
 
 
 @pytest.mark.parametrize(("owner", "name"), [(owner, name) for owner, name, _ in connections._NEEDED])
-def test_a_name_that_aiohttp_no_longer_has_is_found(owner: type, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(owner, name, lambda: None)
-    assert find_missing() == (f"{owner.__name__}.{name}",)
+def test_a_method_that_aiohttp_no_longer_has_is_found(owner: type, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for other in (None, lambda: None, dict.update):
+        monkeypatch.setattr(owner, name, other)
+        assert find_missing() == (f"{owner.__name__}.{name}",)
 
 
 async def test_where_a_name_is_missing_sessions_send_the_reads_and_one_record_tells_why(
     transport: DirectTransport, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(connections, "MISSING", ("ResponseHandler.read",))
+    monkeypatch.setattr(PlainReads, "__init__", pytest.fail)
     connections._is_supported.cache_clear()
     with caplog.at_level(logging.INFO, "vidgen_async"):
         async with raw_service(raw.answers) as service:
@@ -222,7 +224,7 @@ async def test_closing_ends_reads_in_each_phase(monkeypatch: pytest.MonkeyPatch)
         await asked.wait()
         await until(lambda: service.requests_begun == 1)
         async with asyncio.timeout(2):
-            await transport.aclose()
+            await asyncio.gather(transport.aclose(), transport.aclose())
         assert all(send.done() for send in sends)
         ends = await asyncio.gather(*sends, return_exceptions=True)
         assert {type(end) for end in ends} == {TransportClosedError}

@@ -37,8 +37,11 @@ class _Send(Protocol):
 CURRENT_SEND: ContextVar[_Send | None] = ContextVar("current_send", default=None)
 
 
-def _parameters_of(function: Callable[..., Any] | None) -> frozenset[str]:
-    return frozenset() if function is None else frozenset(inspect.signature(function).parameters)
+def _parameters_of(function: Any) -> frozenset[str]:
+    try:
+        return frozenset(inspect.signature(function).parameters)
+    except (TypeError, ValueError):  # there is no such function, or it is compiled
+        return frozenset()
 
 
 #: Limits for the headers of a response, in bytes and in number: a receipt must not be lost because of a header. Not
@@ -287,7 +290,6 @@ class PlainReads:
     """
 
     def __init__(self, session: aiohttp.ClientSession, request: Request, options: Mapping[str, Any]) -> None:
-        self.session = session
         self._connector: Any = session.connector
         self._headers, self._timeouts = request.headers, request.timeouts
         self._origin = (request.url.scheme, request.url.raw_authority)

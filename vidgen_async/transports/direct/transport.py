@@ -161,9 +161,10 @@ class DirectTransport:
         if not loop.is_closed():
             for pending in self._pending:
                 pending.abort()
-            for worker in self._plain_workers:
-                self._plain_workers[worker] = True
-                worker.cancel()
+            for worker, is_aborted in self._plain_workers.items():
+                if not is_aborted:
+                    self._plain_workers[worker] = True
+                    worker.cancel()
             for response in list(self._responses):
                 response.abort()
             await self._wait_for_sends()
@@ -278,14 +279,17 @@ class DirectTransport:
         """Those to which ``request`` belongs, or None where a session sends it."""
         if probe is not None or self._session is not None:
             return None
-        reads = self._plain_reads.get(request.pool)
+        reads, options = self._plain_reads.get(request.pool), None
         if reads is None or not reads.include(request) or not is_path_valid(request.url):
             options = self._options_of(request)
             if not options.may_be_plain(request):
                 return None
-            pool = self._pool(request.pool, needs_new_connection=False)
-            reads = self._plain_reads[request.pool] = PlainReads(pool, request, options.options)
-        return reads if may_bypass(reads.session) and not self._route(request) else None
+        session = self._pool(request.pool, needs_new_connection=False)
+        if not may_bypass(session) or self._route(request):
+            return None
+        if options is not None:
+            reads = self._plain_reads[request.pool] = PlainReads(session, request, options.options)
+        return reads
 
     async def _read_plainly(self, request: Request, reads: PlainReads) -> DirectResponse:
         worker: Any = asyncio.current_task()
