@@ -231,6 +231,7 @@ def test_files_are_replaced_also_without_locks(module, target, monkeypatch):
 def test_a_replaced_file_can_keep_its_mode(mode, target):
     target.chmod(mode)
     with AtomicFile(target, keep_mode=True) as new:
+        assert new.path.stat().st_mode & 0o777 == mode | 0o600  # the next one must be able to open and lock it
         new.commit()
     assert target.stat().st_mode & 0o7777 == mode
     target.unlink()

@@ -38,9 +38,11 @@ class AtomicFile:
         self._is_closed = False
         self.path, descriptor = _create_locked(target, mode)
         self.file: BinaryIO = os.fdopen(descriptor, "w+b", buffering=0)
+        self._final_mode: int | None = None
         if keep_mode:
             with suppress(OSError):  # a new target, or a file system without permissions
-                self.path.chmod(stat.S_IMODE(target.stat().st_mode))
+                self._final_mode = stat.S_IMODE(target.stat().st_mode)
+                self.path.chmod(self._final_mode | stat.S_IRUSR | stat.S_IWUSR)
 
     def __enter__(self) -> Self:
         return self
@@ -68,6 +70,8 @@ class AtomicFile:
         Raises:
             OSError: The target is unchanged.
         """
+        if self._final_mode is not None:
+            self.path.chmod(self._final_mode)
         if self._is_durable:
             os.fsync(self.file.fileno())
         if fcntl is None:

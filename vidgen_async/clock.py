@@ -6,8 +6,9 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import count
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
 
@@ -135,6 +136,22 @@ def hold_of(clock: Clock) -> Callable[[], AbstractContextManager[None]]:
     """Return the context manager that stops virtual time while a thread works; it has no effect on real time."""
     hold: Callable[[], AbstractContextManager[None]] = getattr(clock, "hold", nullcontext)
     return hold
+
+
+async def run_in_thread(call: Callable[..., T], *arguments: Any) -> T:
+    """Run ``call(*arguments)`` in a thread. If it is cancelled, CancelledError is raised only after the thread has
+    ended, so that no file is closed while a thread still writes to it."""
+    work = asyncio.get_running_loop().run_in_executor(None, partial(call, *arguments))
+    cancelled: asyncio.CancelledError | None = None
+    while not work.done():
+        try:
+            await asyncio.wait({work})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is None:
+        return work.result()
+    work.exception()  # retrieved, so that asyncio does not log it as never retrieved
+    raise cancelled
 
 
 async def in_turns(clock: Clock, steps: Iterable[object]) -> None:

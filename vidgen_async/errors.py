@@ -1,8 +1,8 @@
-"""All errors of the SDK, in one tree that answers the caller's first question.
+"""All errors of the SDK.
 
-For a create the question is *did it arrive?*: :class:`NotSentError` (no), :class:`RejectedError` (yes, and it was
-refused), :class:`UncertainCreateError` (unknown). All errors can be pickled and copied; none shows a key, a token, a
-prompt or image data.
+The first question about a create is *did it arrive?*: :class:`NotSentError` (no), :class:`RejectedError` (yes, and it
+was rejected), :class:`UncertainCreateError` (unknown). All errors can be pickled and copied; none shows a key, a token,
+a prompt or image data.
 """
 
 from collections.abc import Sequence
@@ -298,11 +298,11 @@ class RejectedUnexpectedResponseError(RejectedError, UnexpectedResponseError):
 class JournalError(VidgenError):
     """The journal could not be read or written. No POST was made, unless it is a :class:`ReceiptNotStoredError`."""
 
-    def __init__(self, message: str = "", *, advice: str = "", may_pass: bool = False) -> None:
+    def __init__(self, message: str = "", *, advice: str = "", may_be_temporary: bool = False) -> None:
         super().__init__(message, advice=advice)
         #: Whether the cause may be temporary or can be fixed without another path, such as a full disk or another
         #: writer. False: the file is not a journal, or cannot be one.
-        self.may_pass = may_pass
+        self.may_be_temporary = may_be_temporary
 
 
 class ReceiptNotStoredError(JournalError):
@@ -358,8 +358,8 @@ class WaitTimeoutError(VidgenError, TimeoutError):
 class DownloadError(VidgenError):
     """The video was not saved; a file that existed at the target is unchanged."""
 
-    def __init__(self, message: str = "", *, task_id: str = "", received: int = 0) -> None:
-        super().__init__(message)
+    def __init__(self, message: str = "", *, task_id: str = "", received: int = 0, advice: str = "") -> None:
+        super().__init__(message, advice=advice)
         self.task_id = task_id
         #: Number of bytes of the video that were received.
         self.received = received

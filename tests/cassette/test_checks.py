@@ -129,6 +129,14 @@ def test_a_blob_that_cannot_be_read_is_damaged(cassette):
     assert problems(cassette) == [("blob-damaged", "/interactions/4/response/body")]
 
 
+def test_a_blob_that_is_a_git_lfs_pointer_is_reported_as_one(cassette):
+    (cassette.parent / "blobs" / BLOB).write_bytes(
+        b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
+    )
+    [problem] = check_cassette(cassette, now=RECORDED_AT)
+    assert (problem.kind.value, "git lfs pull" in problem.message) == ("blob-damaged", True)
+
+
 def test_a_blob_of_both_ends_is_verified_by_its_own_digest(tmp_path):
     kept = b"begin" + b"end"
     name = f"sha256-{hashlib.sha256(kept).hexdigest()}.mp4"

@@ -404,13 +404,55 @@ async def test_of_an_uploaded_image_only_a_digest_is_on_the_cassette(path, lengt
     assert not (path.parent / "blobs").exists()
 
 
-async def test_a_truncated_blob_is_an_error_and_no_shorter_video(path):
-    await record(path, in_turn(lambda: video(noise(200_000))), [ask()])
-    [blob] = (path.parent / "blobs").iterdir()
-    blob.write_bytes(blob.read_bytes()[:1000])
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 200000\n"
+BLOB_DAMAGES = {
+    "truncated": (lambda data: data[:1000], "is not what was recorded"),
+    "empty": (lambda data: b"", "is not what was recorded"),
+    "longer": (lambda data: data + b"\0", "is not what was recorded"),
+    "another file of its length": (lambda data: data[:-1] + b"\0", "is not what was recorded"),
+    "a pointer": (lambda data: POINTER, "is a Git LFS pointer"),
+    "a pointer with line breaks of Windows": (lambda data: POINTER.replace(b"\n", b"\r\n"), "is a Git LFS pointer"),
+    "missing": (None, "cannot be read: No such file"),
+}
 
-    with pytest.raises(CassetteInvalidError, match="missing or damaged"):
-        await played(path)
+
+@pytest.mark.parametrize("largest", [1 << 20, 200_000], ids=["the whole body", "both ends"])
+@pytest.mark.parametrize(("damage", "problem"), BLOB_DAMAGES.values(), ids=BLOB_DAMAGES)
+async def test_no_byte_of_a_blob_that_is_not_the_recorded_one_is_replayed(path, damage, problem, largest):
+    cassette = Cassette(path, largest_blob=largest)
+    await record(cassette, in_turn(lambda: video(noise(300_000))), [ask()])
+    [blob] = (path.parent / "blobs").iterdir()
+    data = blob.read_bytes()
+    blob.unlink()
+    if damage is not None:
+        blob.write_bytes(damage(data))
+
+    replay = ReplayTransport(cassette)
+    received = b""
+    async with await replay.send(ask()) as response:
+        chunks = response.chunks()
+        with pytest.raises(CassetteInvalidError, match=f"its blob {blob.name} {problem}") as caught:
+            received = await anext(chunks)
+    assert (received, caught.value.pointer) == (b"", "/interactions/0/response/body/blob")
+    with pytest.raises(CassetteInvalidError):
+        replay.check()
+
+
+async def test_a_recording_replaces_a_damaged_blob(path):
+    data = noise(200_000)
+    blob = path.parent / "blobs" / f"sha256-{hashlib.sha256(data).hexdigest()}.mp4"
+    blob.parent.mkdir(parents=True)
+    blob.write_bytes(POINTER)
+    await record(path, in_turn(lambda: video(data)), [ask()])
+
+    assert await played(path) == data
+
+
+def test_a_cassette_that_is_a_git_lfs_pointer_says_so(path):
+    path.parent.mkdir()
+    path.write_bytes(POINTER)
+    with pytest.raises(CassetteInvalidError, match=r"is a Git LFS pointer, .* git lfs pull"):
+        ReplayTransport(path)
 
 
 async def test_a_text_that_is_too_long_is_replayed_with_its_length(path):

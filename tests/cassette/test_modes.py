@@ -27,6 +27,8 @@ from tests.cassette.recording_harness import (
     value,
     video,
 )
+from tests.transports import raw_service as raw
+from tests.transports.raw_service import raw_service
 from vidgen_async.cassette import Cassette, Mode, load, recover
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import (
@@ -177,6 +179,15 @@ async def test_a_replay_never_creates_the_live_transport(path, mode):
     transport = on_cassette(path, mode, live=lambda: pytest.fail("made"))
 
     assert await where_from(transport, ask()) == "1"
+
+
+async def test_a_recording_uses_the_proxy_of_the_environment(path, monkeypatch):
+    async with raw_service(raw.answers) as proxy:
+        monkeypatch.setenv("VIDGEN_PROXY", f"127.0.0.1:{proxy.port}")
+        transport = on_cassette(path, "record")
+        await read(transport, ask("http://service.test/openapi/v1/account"))
+        await transport.aclose()
+    assert proxy.received[0].startswith(b"GET http://service.test/openapi/v1/account HTTP/1.1\r\n")
 
 
 @pytest.mark.parametrize("name", ["once", "", "REPLAY", "none"])

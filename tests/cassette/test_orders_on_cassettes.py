@@ -71,7 +71,7 @@ async def test_a_wrapped_replay_writes_no_order_to_a_durable_journal(service, tm
     path, journal = tmp_path / "one.json", f"sqlite:///{tmp_path}/orders.db"
     await create(service, RecordingTransport(DirectTransport(), path), "order-1")
 
-    with pytest.raises(CassetteError, match="would count as made"):
+    with pytest.raises(CassetteError, match="would count as sent"):
         await create(service, wrap(ReplayTransport(path)), "order-2", journal=journal)
 
     async with Client(service.api_key, base_url=service.base_url, journal=journal) as client:
@@ -84,7 +84,7 @@ async def test_a_wrapped_replay_writes_no_order_to_a_durable_journal(service, tm
 async def test_a_recording_of_a_replay_is_a_replay(tmp_path):
     recording = RecordingTransport(Played(DirectTransport()), tmp_path / "two.json")
     journal = f"sqlite:///{tmp_path}/orders.db"
-    with pytest.raises(ConfigurationError, match="must not write into a journal that lasts"):
+    with pytest.raises(ConfigurationError, match="must not write into a durable journal"):
         Client(KEY, base_url="https://service.test/openapi/v1", transport=recording, journal=journal)
 
 

@@ -1,12 +1,22 @@
 """No secret is written to disk, logs or errors, wherever it is planted and however it is encoded."""
 
 import asyncio
+import base64
+import bz2
+import gzip
+import io
+import itertools
 import json
+import lzma
+import re
 import tempfile
+import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from itertools import cycle, product
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given, settings
@@ -29,6 +39,7 @@ from tests.cassette.planted_secrets import (
     sent,
     text_of_error,
 )
+from tests.cassette.recording_harness import noise
 from vidgen_async.cassette import Cassette, recover, scan
 from vidgen_async.errors import CassetteError
 from vidgen_async.transports import ReplayTransport
@@ -327,3 +338,106 @@ def test_an_unpublished_recording_contains_no_secret(tmp_path):
     recovered = recover(part)
     assert len(recovered.document.interactions) == len(PLACES) + 1
     assert not leaks({"published": recovered.publish().read_bytes()}, SECRET)
+
+
+# -- compressed data -------------------------------------------------------------------------------------------------
+
+
+def raw_deflate(data: bytes) -> bytes:
+    deflate = zlib.compressobj(9, wbits=-15)
+    return deflate.compress(data) + deflate.flush()
+
+
+COMPRESSED: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": gzip.compress,
+    "deflate, lines": lambda data: raw_deflate(data.replace(b", ", b",\n  ")),
+    "gzip, stored": lambda data: gzip.compress(data, 0),
+    "zlib": zlib.compress,
+    "zlib, fast": lambda data: zlib.compress(data, 1),
+    "zlib, best": lambda data: zlib.compress(data, 9),
+    "zlib, stored": lambda data: zlib.compress(data, 0),
+    "deflate": raw_deflate,
+    "bzip2": bz2.compress,
+    "xz": lzma.compress,
+    "gzip after four bytes": lambda data: b"\0\0\1\0" + gzip.compress(data),
+    "gzip in gzip": lambda data: gzip.compress(gzip.compress(data)),
+}
+
+
+def zipped(data: bytes) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.json", data)
+    return file.getvalue()
+
+
+COMPRESSED["a ZIP archive"] = zipped
+
+ENCODED: dict[str, Callable[[bytes], str]] = {
+    "Base64": lambda data: base64.b64encode(data).decode(),
+    "Base64 for URLs, without padding": lambda data: base64.urlsafe_b64encode(data).decode().rstrip("="),
+    "lines of Base64": lambda data: base64.encodebytes(data).decode(),
+    "hexadecimal": bytes.hex,
+    "capitals": lambda data: data.hex().upper(),
+    "Base64 in percent": lambda data: quote(base64.b64encode(data).decode(), safe=""),
+    "Base64, twice": lambda data: base64.b64encode(base64.b64encode(data)).decode(),
+    "Base64 of JSON": lambda data: base64.b64encode(b'{"a": "%s"}' % base64.b64encode(data)).decode(),
+    "a data URI": lambda data: f"data:application/gzip;base64,{base64.b64encode(data).decode()}",
+}
+CONTAINERS: dict[str, Callable[[str], Exchange]] = {
+    "JSON": lambda text: said({"data": {"payload": text}}),
+    "a sentence": lambda text: said({"message": f"the request was {text} and failed"}),
+    "JSON in JSON": lambda text: said({"a": json.dumps({"b": text})}),
+    "JSON that is sent": lambda text: sent({"extra": {"state": text}}),
+    "a page": lambda text: Exchange(asked(), answered(f"<p>{text}</p>", status=502, kind="text/html")),
+    "a query": lambda text: Exchange(asked(f"/models?x={quote(text)}"), answered()),
+    "a path": lambda text: Exchange(asked(f"/models/{quote(text, safe='')}"), answered()),
+    "an address": lambda text: said({"url": f"{ELSEWHERE}/{quote(text, safe='')}?a={quote(text, safe='')}"}),
+    "a header": lambda text: Exchange(asked(), answered(headers=[("ETag", quote(text))])),
+}
+
+
+@pytest.mark.parametrize("compress", COMPRESSED.values(), ids=COMPRESSED)
+def test_compressed_data_in_a_text_is_never_recorded(compress):
+    data = compress(json.dumps({"session": MARKED, "note": "some words beside it"}).encode())
+    pairs = [(encode, "JSON") for encode in ENCODED] + [("Base64", container) for container in CONTAINERS]
+    pairs += zip(ENCODED, CONTAINERS, strict=True)
+    for encode, container in pairs:
+        encoded = ENCODED[encode](data)
+        longest = max(re.findall(r"[A-Za-z0-9_-]+", encoded), key=len)
+        written = recorded([CONTAINERS[container](encoded)])
+        assert [name for name, text in written.items() if longest.encode() in text] == [], (encode, container)
+
+
+@pytest.mark.parametrize(
+    "encoded", [bytes.hex(gzip.compress(b"a secret", mtime=0)), base64.b64encode(zlib.compress(b"a secret")).decode()]
+)
+def test_compressed_data_after_a_word_is_never_recorded(encoded):
+    written = recorded([said({"state": f"v1-{encoded}"})])
+    assert [name for name, data in written.items() if encoded.encode() in data] == []
+
+
+@pytest.mark.parametrize("how", sorted(COMPRESSED.keys() - {"gzip after four bytes", "deflate, lines"}))
+def test_a_compressed_body_is_never_recorded(how):
+    kinds = ["application/gzip", "application/octet-stream", "text/plain", ""]
+    kinds += ["video/mp4"] if how != "deflate" else []  # no media data begins like deflate data
+    for kind, padding in itertools.product(kinds, (0, 5000)):
+        data = COMPRESSED[how](f"{MARKED}-0123456789".encode() * 3 + noise(padding).hex().encode())
+        written = recorded([Exchange(asked(), answered(data, kind=kind))])
+        hits = [name for name, text in written.items() if data in text or base64.b64encode(data) in text]
+        assert hits == [], (kind, padding)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0123456789abcdef0123456789abcdef",
+        "c2a1f5b8-6e0d-4c3e-9a57-1b2c3d4e5f60",
+        "task-eJwabcdefghijklmnopqrstuvwxyz",
+        "/openapi/v1/videos/vt-0123456789abcdef/content",
+        base64.b64encode(bytes(range(64))).decode(),
+        "a boat sails at dawn towards the lighthouse",
+    ],
+)
+def test_other_texts_are_recorded_as_they_are(text):
+    assert text in recorded([said({"id": text})])["a.cassette.json"].decode()

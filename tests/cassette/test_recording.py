@@ -14,6 +14,7 @@ from attrs import define, evolve
 from tests.cassette.recording_harness import (
     FIELDS,
     Pieces,
+    Timed,
     ask,
     body_of,
     client_on,
@@ -30,12 +31,13 @@ from tests.cassette.recording_harness import (
     value,
     video,
 )
+from tests.loop_holds import Passes
 from tests.media.sites import KEY, Says, site, to
 from tests.media.sites import video as mp4
 from tests.orders.conftest import accepted
 from tests.transports import raw_service as raw
 from tests.transports.raw_service import raw_service
-from vidgen_async.cassette import Cassette, load
+from vidgen_async.cassette import Cassette, load, recover
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import CassetteError, ConnectError, CreateError, JournalError
 from vidgen_async.transports import (
@@ -481,3 +483,82 @@ async def test_the_key_the_signature_and_the_idempotency_key_are_hidden(path, ca
     assert json.loads(path.read_text("utf-8"))["interactions"][0]["response"]["body"]["json"]["video_url"].startswith(
         "https://cdn.test/1.mp4?sig=REDACTED-"
     )
+
+
+# -- long responses --------------------------------------------------------------------------------------------------
+
+
+def long_catalog(models: int = 3000) -> BufferedResponse:
+    """Each entry takes a part of a millisecond to redact."""
+    return says({"models": [{"code": f"model-{n}", "name": f"a model with number {n}"} for n in range(models)]})
+
+
+async def test_a_long_response_is_redacted_without_holding_the_event_loop(path):
+    long_text = "a boat sails at dawn " * 2500
+    transport = RecordingTransport(in_turn(long_catalog(5_000), says({})), path, auto_publish=False)
+    passes = Passes()
+    async with passes.measured():
+        await read(transport, ask("/models"))
+        await read(transport, post({"prompt": [long_text[n:] for n in range(2)]}))
+    await transport.aclose()
+
+    assert passes.longest < 0.05
+    assert len(recover(transport.part).document.interactions) == 2
+
+
+async def test_a_late_secret_is_removed_without_holding_the_event_loop(path):
+    secret = "abcdefgh-12345678"
+    answers = (long_catalog(5_000), says({"message": secret}), says({"token": secret}))
+    transport = RecordingTransport(in_turn(*answers), path, auto_publish=False)
+    await read(transport, ask("/models"))
+    await read(transport, ask("/account"))
+    passes = Passes()
+    async with passes.measured():
+        await read(transport, ask("/account"))
+    await transport.aclose()
+
+    assert passes.longest < 0.05
+    assert secret not in transport.part.read_text()
+
+
+async def test_virtual_time_does_not_advance_while_a_response_is_redacted(path):
+    clock = VirtualClock()
+    transport = RecordingTransport(Timed(in_turn(long_catalog()), clock), path, auto_publish=False)
+    sleeper = asyncio.create_task(clock.sleep(3600))
+    await read(transport, ask("/models"))
+
+    assert clock.now() == 0
+    sleeper.cancel()
+    await transport.aclose()
+
+
+async def test_requests_beside_a_long_response_are_recorded_in_their_order(path):
+    async def handle(request):
+        return long_catalog() if request.op == "models.list" else says({"path": request.url.path})
+
+    transport = RecordingTransport(FakeTransport(handle), path)
+    requests = [ask("/models"), *(ask(f"/videos/{n}") for n in range(5)), ask("/models"), ask("/account")]
+    bodies = await asyncio.gather(*(read(transport, request) for request in requests))
+    await transport.aclose()
+
+    made = interactions_of(path)
+    assert [one["request"]["url"] for one in made] == [str(request.url) for request in requests]
+    replay = ReplayTransport(path)
+    assert [await read(replay, request) for request in requests] == bodies
+
+
+@pytest.mark.parametrize("passes", [1, 2, 5, 20])
+async def test_a_reader_that_is_cancelled_while_its_response_is_recorded_loses_nothing(path, passes):
+    transport = RecordingTransport(in_turn(long_catalog(), says({})), path)
+    reading = asyncio.create_task(read(transport, ask("/models")))
+    for _ in range(passes):
+        await asyncio.sleep(0)
+    other = asyncio.create_task(read(transport, ask("/account")))
+    await asyncio.sleep(0)
+    reading.cancel()
+    await asyncio.gather(reading, other, return_exceptions=True)
+    await transport.aclose()
+
+    made = interactions_of(path)
+    assert {"response", "error"} & made[0].keys()
+    assert [one["op"] for one in made] == ["models.list", "account.get"]

@@ -162,7 +162,7 @@ def test_a_replay_declares_its_capabilities(path):
 async def test_a_transport_that_replays_creates_refuses_a_durable_journal(path, tmp_path, kind):
     await record(path, counting(), [post({"prompt": "a boat"})])
 
-    with pytest.raises(ConfigurationError, match="must not write into a journal that lasts"):
+    with pytest.raises(ConfigurationError, match="must not write into a durable journal"):
         Client(KEY, base_url="https://h/openapi/v1", transport=kind(path), journal=f"sqlite:///{tmp_path}/orders.db")
 
     assert not (tmp_path / "orders.db").exists()
@@ -402,6 +402,25 @@ async def test_the_work_for_a_response_is_a_few_dozen_calls(path):
     long_cassette(path, 50)
 
     assert await work_of(ReplayTransport(path), ask(), 50) < 50 * 70
+
+
+async def test_an_equal_poll_is_recorded_with_few_calls(path):
+    transport = RecordingTransport(FakeTransport(completed), path)
+    request = ask()
+    await read(transport, request)
+    with Work() as work:
+        for _ in range(50):
+            await read(transport, request)
+    await transport.aclose()
+
+    assert work.calls < 50 * 150
+    assert len(interactions_of(path)) == 51
+
+
+async def completed(_: Request) -> BufferedResponse:
+    return task(
+        "completed", video_url="https://cdn.test/1.mp4?exp=1798761600&sig=abcdefgh12345678", failure_reason=None
+    )
 
 
 @pytest.mark.needs_dev

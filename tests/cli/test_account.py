@@ -1,6 +1,8 @@
 """``vidgen models``, ``account`` and ``upload``."""
 
 import json
+import re
+from datetime import UTC, datetime, timedelta
 
 from vidgen_async.sandbox import Fault
 
@@ -141,6 +143,29 @@ def test_an_upload_prints_only_the_ids_in_the_order_given(here, service):
     assert len(ids) == 2
     assert set(ids) <= set(service.asset_ids())
     assert "token" not in out + err
+
+
+def test_an_upload_shows_when_it_was_stored_and_until_when(here, service):
+    day = timedelta(days=1)
+    begin = datetime.now(UTC).replace(microsecond=0)
+    _, out, err = here("upload", PICTURE, "--json")
+    document = json.loads(out)
+    uploaded, expires = (datetime.fromisoformat(document[name]) for name in ("uploaded_at", "expires_at"))
+    assert begin <= uploaded < begin + day
+    assert expires == uploaded + 3 * day
+    _, out, err = here("upload", PICTURE)
+    (line,) = [line for line in err.splitlines() if line.startswith("uploaded: ")]
+    days = [f"{when:%Y-%m-%d}" for when in (uploaded, expires)]
+    assert re.fullmatch(rf"uploaded: {PICTURE}: {days[0]} [\d:]{{8}} UTC, stored until {days[1]} [\d:]{{8}} UTC", line)
+
+
+def test_an_asset_that_was_uploaded_before_has_no_known_end_and_its_token_is_not_shown(here):
+    url = json.loads(here("upload", PICTURE, "--json")[1])["url"]
+    _, out, err = here("upload", url, "--json")
+    assert [json.loads(out)[name] for name in ("uploaded_at", "expires_at")] == [None, None]
+    _, out, err = here("upload", url)
+    assert "uploaded before; until when the service stores it is unknown" in err
+    assert url.partition("token=")[2] not in err
 
 
 def test_an_upload_prints_the_url_only_on_request(here):

@@ -29,8 +29,8 @@ def test_a_prompt_and_an_image_become_a_video_in_the_sandbox(here, monkeypatch, 
     with av.open(str(tmp_path / "boat.mp4")) as film:
         assert film.duration / av.time_base == pytest.approx(5, abs=0.2)
         assert film.streams.video[0].codec_context.height == 768
-    assert out.startswith("saved boat.mp4: ")
-    assert out.endswith("15 sandbox points (nothing is charged)\n")
+    assert out.startswith("saved boat.mp4 (")
+    assert out.endswith("15 sandbox points, nothing is charged)\n")
     assert "no key is used and nothing is charged" in err.splitlines()[0]
     assert "model: vendorh3" in err
 
@@ -39,8 +39,8 @@ def test_a_video_is_created_once_and_its_cost_is_shown(here, service, tmp_path):
     code, out, err = here(*BOAT, "--order-id", "order-1187", "-o", "boat.mp4")
     assert code == 0, err
     assert "order: order-1187" in err
-    assert out.startswith("saved boat.mp4: ")
-    assert "the task cost 20 points" in out
+    assert out.startswith("saved boat.mp4 (")
+    assert "20 points" in out
     assert (tmp_path / "boat.mp4").stat().st_size > 10_000
     assert len(service.creates) == 1
 
@@ -55,7 +55,7 @@ def test_a_task_can_be_shown_awaited_and_saved_later(here, service, tmp_path):
     assert f"task:    {task_id}\nstate:   completed\nmodel:   gen-2.0\npoints:  20\n" in out
     assert f"video:   {service.base_url}/videos/{task_id}/content\n" in out
 
-    assert here("wait", task_id)[:2] == (0, f"{task_id}: completed, the task cost 20 points\n")
+    assert here("wait", task_id)[:2] == (0, f"{task_id}: completed, 20 points\n")
 
     code, _, err = here("wait", task_id, "-o", "boat.mp4")
     assert code == 2
@@ -73,6 +73,27 @@ def test_a_failed_task_is_exit_code_1_with_its_reason(here):
     assert "vidgen: the task failed: too dark; check the refund in the credit ledger" in err
 
 
+@pytest.mark.parametrize(
+    ("key", "problem"),
+    [
+        ("", "is blank"),
+        ("'not-the-right-key'", "has quotes around it"),
+        ("YOUR_API_KEY", "is a placeholder"),
+        ("not-the-right-...", "is shortened"),
+        ("not-the\nright-key", "has control characters"),
+    ],
+)
+def test_a_value_that_is_no_key_is_one_paragraph_and_exit_code_2(here, service, key, problem, monkeypatch):
+    monkeypatch.setenv("VIDGEN_API_KEY", key)
+    for command in (("models",), ("account",), ("get", "x"), ("watch", "--journal"), ("orders", "ls"), BOAT):
+        code, out, err = here(*command, *(("-o", "boat.mp4") if command == BOAT else ()))
+        assert (code, out) == (2, "")
+        (line,) = err.splitlines()
+        assert line.startswith(f"vidgen: VIDGEN_API_KEY {problem}")
+        assert "right-key" not in err
+    assert service.creates == []
+
+
 def test_a_wrong_key_is_exit_code_4_and_is_not_shown(here, monkeypatch):
     monkeypatch.setenv("VIDGEN_API_KEY", "not-the-right-key")
     code, _, err = here("generate", "x", "-o", "boat.mp4")
@@ -87,19 +108,19 @@ def test_a_refused_connection_is_exit_code_3(here, service):
     code, _, err = here(*BOAT, "-o", "boat.mp4", "--base-url", "http://127.0.0.1:9/openapi/v1")
     assert code == 3
     assert "was not sent" in err
-    assert "without --order-id would create another order" in err
+    assert "would create another order, because it has no --order-id" in err
 
 
 def test_the_response_to_the_create_decides_the_exit_code(here, service):
     service.add_fault("videos.create", Fault.status(402))
     code, _, err = here(*BOAT, "-o", "boat.mp4")
     assert (code, len(service.creates)) == (4, 1)
-    assert "nothing is charged" in err
+    assert "nothing was charged" in err
 
     service.add_fault("videos.create", Fault.status(503))
     code, _, err = here(*BOAT, "-o", "boat.mp4")
     assert (code, len(service.creates)) == (5, 2)
-    assert "Check the service's own console, then decide" in err
+    assert "Look for the task in the service's own console" in err
 
 
 def test_a_wait_that_times_out_is_exit_code_6_and_shows_how_to_resume(here, service):
@@ -107,7 +128,7 @@ def test_a_wait_that_times_out_is_exit_code_6_and_shows_how_to_resume(here, serv
     code, _, err = here(*BOAT, "--timeout", "0.2", "-o", "boat.mp4")
     assert code == 6
     task_id = service.creates[0].task_id
-    assert f"task {task_id} (last state queued) still runs at the service and is charged" in err
+    assert f"task {task_id} (last state queued) is still running at the service and is charged" in err
     order_id = err.partition("order: ")[2].split()[0]
     assert err.splitlines()[-1] == f"  vidgen generate --resume {order_id} -o boat.mp4 --poll-interval 0.05"
 
@@ -135,7 +156,7 @@ def test_a_missing_setting_is_named(here, monkeypatch):
     monkeypatch.delenv("VIDGEN_API_KEY")
     code, _, err = here("generate", "x", "-o", "a.mp4")
     assert code == 2
-    assert "set VIDGEN_API_KEY (it is never an option), or try generate with --sandbox" in err
+    assert "set the variable VIDGEN_API_KEY, or try generate with --sandbox, which needs none" in err
 
 
 def test_a_base_url_without_the_prefix_is_a_warning_of_one_line(here, service):

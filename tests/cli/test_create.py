@@ -68,25 +68,32 @@ def test_an_image_is_uploaded_and_its_id_is_sent_after_the_given_ids(here, servi
     assert second in service.asset_ids()
 
 
-def test_a_prompt_can_be_read_from_stdin(here, service):
-    code, _, err = here("create", "-", *BOAT[2:], stdin="Ein Boot\nim Nebel, früh\n")
-    assert code == 0, err
-    assert [create.body["prompt"] for create in service.creates] == ["Ein Boot\nim Nebel, früh"]
-    assert "Nebel" not in err
+def test_a_prompt_can_be_read_from_stdin_or_a_file(here, service, tmp_path):
+    (tmp_path / "prompt.txt").write_text("Ein Boot\nim Nebel, früh\n", "utf-8")
+    for source in (("-",), ("--prompt-file", "prompt.txt"), ("--prompt-file", "-")):
+        code, _, err = here("create", *source, *BOAT[2:], stdin="Ein Boot\nim Nebel, früh\n")
+        assert code == 0, err
+        assert service.creates[-1].body["prompt"] == "Ein Boot\nim Nebel, früh"
+        assert "Nebel" not in err
+    assert len(service.creates) == 3
 
 
 def test_a_prompt_that_cannot_be_decoded_is_exit_code_2(run_here, in_service, service):
     stdin, stderr = io.TextIOWrapper(io.BytesIO(b"\xff"), encoding="utf-8"), Stream({})
     assert run_here("create", "-", *BOAT[2:], stdin=stdin, stdout=Stream({}), stderr=stderr) == 2
-    assert "cannot read the prompt from stdin: it is not utf-8 text" in stderr.text
+    assert "cannot read the prompt from stdin: it is not UTF-8 text" in stderr.text
     assert service.creates == []
 
 
 def test_invalid_options_are_exit_code_2_and_nothing_is_sent(here, service):
     for words, arguments in {
         "Missing argument 'PROMPT'": (),
+        "cannot be combined": ("x", "--prompt-file", "p.txt"),
+        "--prompt-file: must not be empty": ("--prompt-file", ""),
+        "cannot read the prompt from p.txt: No such file": ("--prompt-file", "p.txt"),
+        "it is not UTF-8 text": ("--prompt-file", PICTURE),
         "NAME=JSON": ("x", "--field", "seed"),
-        "the field seed is not JSON": ("x", "--field", "seed=x"),
+        "the value of field seed is not valid JSON": ("x", "--field", "seed=x"),
         "the field duration has its own option: --duration": ("x", "--field", "duration=5"),
         "--duration": ("x", "--duration", "0"),
         "sqlite:///": ("x", "--journal", "mysql://u:not-for-others@h/d"),
@@ -101,7 +108,7 @@ def test_invalid_options_are_exit_code_2_and_nothing_is_sent(here, service):
 
 def test_a_request_that_the_catalog_excludes_is_refused_before_any_upload(here, service):
     for words, arguments in {
-        "duration: 7 is none of the durations of gen-2.0: 5, 10, 15": ("--model", "gen-2.0", "--duration", "7"),
+        "duration: gen-2.0 supports 5, 10, 15 seconds, not 7": ("--model", "gen-2.0", "--duration", "7"),
         "model: 'gen-2.5' is in maintenance": ("--model", "gen-2.5"),
         "vendorh3 needs at least 1 image": ("--model", "vendorh3"),
         "image_ids[0]": ("--model", "gen-2.0", "--image-id", "<your image id>"),
@@ -139,7 +146,7 @@ def test_check_lists_all_problems(here, service):
     assert code == 2
     assert out.startswith("request:")
     assert "invalid" in out.splitlines()[0]
-    for words in ("duration: 4", "at least 1 image", "takes no reference videos"):
+    for words in ("seconds, not 4", "at least 1 image", "takes no reference videos"):
         assert words in err
 
     code, out, err = here(*arguments, "--check", "--json")
@@ -190,7 +197,7 @@ def test_another_request_with_the_same_order_id_is_exit_code_2(here, service):
     assert here(*BOAT, "--order-id", "order-1187")[0] == 0
     code, out, err = here("create", "Another boat", *BOAT[2:], "--order-id", "order-1187")
     assert (code, out) == (2, "")
-    assert "stands for a different request" in err
+    assert "used for a different request" in err
     assert err.splitlines()[-1] == "  vidgen orders resume order-1187"
     assert len(service.creates) == 1
 
@@ -232,7 +239,7 @@ def test_an_accepted_order_is_not_reported_as_sent_again(here, service):
     assert here(*BOAT, "--order-id", "order-1187")[0] == 0
     code, _, err = here(*BOAT, "--order-id", "order-1187")
     assert code == 0
-    assert "order order-1187 was already accepted: nothing is sent" in err
+    assert "order order-1187 was already accepted; it is not sent again" in err
     assert "sending the order" not in err
 
 

@@ -60,7 +60,7 @@ def test_an_interruption_before_the_order_reports_that_nothing_was_charged():
 def test_an_interruption_of_a_wait_reports_that_the_task_runs_and_is_charged_and_how_to_resume():
     report = interrupt_report(make_state(Charge.TASK_EXISTS, Stage.WAIT, status="running"), "Interrupted")
     assert "while waiting for the task" in report.text
-    assert "task_1 still runs at the service and is charged" in report.text
+    assert "task_1 is still running at the service and is charged" in report.text
     assert report.commands == ("vidgen wait task_1 -o hero.mp4",)
 
 
@@ -117,7 +117,7 @@ def test_an_order_with_a_generated_id_has_one_next_command():
     run_state = make_state(Charge.NOTHING_ORDERED, Stage.CREATE, is_durable=True, has_given_order_id=False)
     report = error_report(errors.NotSentError("order 'x' was not sent: refused."), run_state)
     assert "again is safe" not in report.text
-    assert "without --order-id would create another order" in report.text
+    assert "would create another order, because it has no --order-id" in report.text
     assert report.commands == (f"vidgen generate --resume {ORDER} -o hero.mp4",)
 
 
@@ -151,7 +151,7 @@ def test_an_order_that_counts_as_being_sent_is_awaited_first_and_decided_after_i
     attempt = Attempt(n=1, sent_at=until, deadline_at=until)
     run_state = make_state(Charge.UNCERTAIN, Stage.CREATE, attempts=(attempt,), **DURABLE)
     report = interrupt_report(run_state, "Interrupted")
-    assert "Until 10:38:21 UTC it counts as being sent." in report.text
+    assert "Until 10:38:21 UTC it is treated as still being sent." in report.text
     assert report.commands[0] == f"vidgen generate --resume {ORDER} -o hero.mp4"
     assert [note for note in report.notes if note.startswith("From 10:38:21 UTC on")] == list(report.notes[-2:])
 
@@ -159,14 +159,14 @@ def test_an_order_that_counts_as_being_sent_is_awaited_first_and_decided_after_i
 def test_a_task_of_unknown_state_is_not_reported_as_running_or_charged():
     error = errors.WaitTimeoutError("x", task_id="task_1")
     text = error_report(error, make_state(Charge.TASK_EXISTS, Stage.WAIT, last_poll_error="ConnectError")).text
-    assert "the state of task task_1 is unknown; the last poll failed with ConnectError" in text
+    assert "the state of task task_1 is unknown; the last poll failed: ConnectError" in text
     assert "charged" not in text
 
 
 def test_a_corrected_request_needs_another_order_id():
     error = errors.RejectedBadRequestError("x", status=400)
     text = error_report(error, make_state(Charge.NOTHING_ORDERED, Stage.CREATE, **DURABLE)).text
-    assert "A corrected request needs another --order-id." in text
+    assert "To send a corrected request, use a new --order-id." in text
 
 
 def test_after_an_order_that_was_not_sent_the_command_can_be_run_again():
@@ -286,6 +286,11 @@ def test_an_interruption_after_all_tasks_finished_has_no_next_command():
     assert report.text == "Interrupted while watching the tasks. All tasks were finished."
 
 
+def test_an_interrupted_wait_for_several_tasks_does_not_stop_them():
+    report = interrupt_report(RunState(stage=Stage.WATCH), "Interrupted")
+    assert report.text == "Interrupted while watching the tasks. An interruption does not stop the tasks."
+
+
 def test_a_task_is_reported_as_running_only_if_its_last_poll_showed_that():
     running, unknown = VideoTask(id="task_1", status="running"), VideoTask(id="task_1", status="expired")
     texts = [
@@ -296,5 +301,5 @@ def test_a_task_is_reported_as_running_only_if_its_last_poll_showed_that():
             errors.WaitTimeoutError(task=running), make_state(Charge.TASK_EXISTS, Stage.WAIT, last_poll_error="a 502")
         ).text,
     ]
-    assert ["still runs at the service and is charged" in text for text in texts] == [False, True, False, False]
+    assert ["is still running at the service and is charged" in text for text in texts] == [False, True, False, False]
     assert ["may still be running" in text for text in texts] == [True, False, True, True]

@@ -26,7 +26,7 @@ def test_these_are_the_commands():
     assert set(map(" ".join, COMMANDS)) == {
         "", "generate", "create", "get", "wait", "watch", "download", "models", "account", "upload", "sandbox",
         "completion", "orders", "orders ls", "orders show", "orders resume", "orders resend", "orders adopt",
-        "orders abandon", "orders withdraw", "cassette", "cassette ls", "cassette show",
+        "orders abandon", "orders withdraw", "orders export", "cassette", "cassette ls", "cassette show",
         "cassette check", "cassette recover",
     }  # fmt: skip
 
@@ -97,7 +97,7 @@ def test_a_key_given_as_an_option_is_refused_without_showing_it(here, service):
     for argument in ("--api-key=not-for-others", "--key=not-for-others"):
         code, out, err = here("account", argument)
         assert (code, out) == (2, "")
-        assert "The key is never an option" in err
+        assert "The key cannot be passed as an option" in err
         assert "VIDGEN_API_KEY" in err
         assert "not-for-others" not in err
     assert service.count_requests("account.get") == 0

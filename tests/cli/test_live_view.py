@@ -86,7 +86,7 @@ def test_a_task_whose_watch_ends_with_an_error_counts_as_failed_with_the_exit_co
 def test_an_outcome_without_an_earlier_update_is_recorded():
     progress = make_progress("running")
     progress.record(Outcome.of(VideoTask(id="0", status="failed", failure_reason="no good")), NOW)
-    assert [row.detail for row in progress.failed.values()] == ["no good"]
+    assert [row.detail for row in progress.failed.values()] == ["no good; check the refund in the credit ledger"]
 
 
 # -- the live view ---------------------------------------------------------------------------------------------------
@@ -125,9 +125,9 @@ def test_a_row_shows_the_state_the_time_of_the_change_and_the_reason_or_the_cost
     record(progress, "2", "completed", 60 * 24 * 9, points=20)
     at = [f"{(NOW - timedelta(minutes=minutes)).astimezone():%H:%M:%S}" for minutes in (3, 2)]
     day = f"{(NOW - timedelta(days=9)).astimezone():%Y-%m-%d}"
-    assert [row.split(maxsplit=3) for row in table_rows(progress)] == [
+    assert [row.split(maxsplit=3) for row in table_rows(progress, width=120)] == [
         ["0", "running", at[0]],
-        ["1", "failed", at[1], "too dark"],
+        ["1", "failed", at[1], "too dark; check the refund in the credit ledger"],
         ["2", "completed", day, "20 points"],
         ["3", "not", "polled", "yet"],
     ]
@@ -137,10 +137,11 @@ def test_order_ids_are_shown_where_they_are_known_and_cut_where_room_is_short():
     progress = WatchProgress.of({"task_9bb34ae375b1": "3fa85f64-5717-4562-b3fc-2c963f66afa6"})
     record(progress, "task_9bb34ae375b1", "failed")
     at = f"{NOW.astimezone():%H:%M:%S}"
-    assert table_rows(progress, width=110)[0].split(maxsplit=4) == [
-        "task_9bb34ae375b1", "3fa85f64-5717-4562-b3fc-2c963f66afa6", "failed", at, "too dark",
+    assert table_rows(progress, width=140)[0].split(maxsplit=4) == [
+        "task_9bb34ae375b1", "3fa85f64-5717-4562-b3fc-2c963f66afa6", "failed", at,
+        "too dark; check the refund in the credit ledger",
     ]  # fmt: skip
-    assert table_rows(progress, width=80)[0].split(maxsplit=4)[1:] == ["3fa85f64-5717-4562-…", "failed", at, "too dark"]
+    assert table_rows(progress, width=80)[0].split(maxsplit=4)[1:-1] == ["3fa85f64-5717-4562-…", "failed", at]
 
 
 @pytest.mark.parametrize("count", [0, 1, 3, 20, 1000])
@@ -158,7 +159,7 @@ def test_the_first_lines_show_how_many_tasks_are_finished_and_in_which_states():
     lines = view(make_progress(*["completed"] * 30, *["failed"] * 10, *["running"] * 40))
     assert lines[0].startswith("40 of 80 finished ━")
     assert lines[0].endswith(" 50%")
-    assert lines[1] == "30 completed · 10 failed · 40 running"
+    assert lines[1] == "30 completed · 10 failed · 40 running · check the refund in the credit ledger"
 
 
 def test_only_all_tasks_are_a_hundred_percent():
@@ -203,7 +204,7 @@ def test_the_summary_lists_failed_tasks_with_their_whole_reasons():
     reason = "too dark " * 30
     record(progress, "1", "failed", failure_reason=reason)
     table = summary(progress, 1.0)
-    assert table.rows == (("1", "order-1", "failed", reason.strip()),)
+    assert table.rows == (("1", "order-1", "failed", f"{reason.strip()}; check the refund in the credit ledger"),)
     assert table.notes == ("2 tasks: 1 completed, 1 failed; watched for 1.0 s",)
 
 

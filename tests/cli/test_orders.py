@@ -1,5 +1,7 @@
 """``vidgen orders``: the orders in the journal, and the operator's decisions."""
 
+import csv
+import io
 import json
 import re
 import sqlite3
@@ -54,9 +56,7 @@ def test_the_list_can_be_filtered_by_state(here, mixed):
     out = here("orders", "ls", "--state", "uncertain", "--state", "rejected", "--json")[1]
     assert [document["order_id"] for document in documents(out)] == ["order-1187", "refused"]
     nothing = here("orders", "ls", "--state", "queued")[1]
-    assert nothing.startswith(
-        f"there is no such order in the journal {journal_file()} for account 'default' at http://"
-    )
+    assert nothing.startswith(f"no orders in the journal {journal_file()} for account 'default' at http://")
     assert here("orders", "ls", "--state", "lost")[0] == 2
 
 
@@ -195,7 +195,7 @@ def test_a_response_without_a_task_id_is_shown_with_the_request(here, service):
 
 def test_an_empty_list_names_the_journal_and_the_account(here, uncertain):
     out = " ".join(here("orders", "ls", "--account", "shop")[1].split())
-    assert "there is no such order in the journal" in out
+    assert "no orders in the journal" in out
     assert "for account 'shop' at" in out
 
 
@@ -267,6 +267,30 @@ def test_an_accepted_order_cannot_be_abandoned_or_withdrawn(here, service):
         assert "it is accepted" in err
 
 
+def test_all_orders_can_be_exported(here, service, mixed):
+    exported = documents(here("orders", "export")[1])
+    assert [document["state"] for document in exported] == ["uncertain", "accepted", "rejected"]
+    assert "request" not in exported[0]
+    assert documents(here("orders", "export", "--with-request")[1])[0]["request"]["prompt"] == "A secret boat"
+
+    rows = list(csv.DictReader(io.StringIO(here("orders", "export", "--format", "csv")[1])))
+    assert [row["order_id"] for row in rows] == ["order-1187", "good", "refused"]
+    assert rows[1]["task_ids"] == service.creates[1].task_id
+    assert here("orders", "export", "--format", "csv", "--json")[0] == 2
+
+
+def test_exported_cells_keep_their_spaces(here):
+    assert here("create", "x", "--model", "gen-2.0", "--order-id", "two  spaces")[0] == 0
+    (row,) = csv.DictReader(io.StringIO(here("orders", "export", "--format", "csv")[1]))
+    assert row["order_id"] == "two  spaces"
+
+
+def test_exported_cells_are_no_formulas_for_a_spreadsheet(here):
+    assert here("create", "x", "--model", "gen-2.0", "--order-id", "=1+1")[0] == 0
+    (row,) = csv.DictReader(io.StringIO(here("orders", "export", "--format", "csv")[1]))
+    assert row["order_id"] == "'=1+1"
+
+
 def test_a_file_that_is_not_a_journal_is_exit_code_2_and_nothing_is_sent(here, service, tmp_path):
     (tmp_path / "bad.db").write_bytes(b"this is not a database, whatever its name says")
     for command in (("orders", "ls"), ("orders", "resume", "o"), (*BOAT, "o")):
@@ -280,11 +304,11 @@ def test_a_file_that_is_not_a_journal_is_exit_code_2_and_nothing_is_sent(here, s
 
 
 def test_commands_about_existing_orders_create_no_journal(here, tmp_path, data_home):
-    for command in (("ls",), ("show", "o"), ("resume", "o"), ("abandon", "o", *WHY)):
+    for command in (("ls",), ("export",), ("show", "o"), ("resume", "o"), ("abandon", "o", *WHY)):
         code, out, err = here("orders", *command, "--journal", "sqlite:///mine.db")
         assert (code, out) == (2, "")
         assert f"there is no journal at {tmp_path / 'mine.db'}" in err
-        is_listing = command[0] == "ls"
+        is_listing = command[0] in ("ls", "export")
         code, _, err = here("orders", *command)
         assert code == (0 if is_listing else 2)
         assert is_listing or "there is no order 'o' in the journal" in err

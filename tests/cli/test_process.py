@@ -98,7 +98,7 @@ def test_the_sandbox_prints_its_variables_logs_requests_and_stops_cleanly(vidgen
 
     code, out, err = vidgen(*BOAT, **exported).end()
     assert code == 0, err
-    assert re.fullmatch(r"saved boat\.mp4: [\d.]+ kB, took [\d.]+ s, the task cost 20 points\n", out)
+    assert re.fullmatch(r"saved boat\.mp4 \([\d.]+ kB, [\d.]+ s, 20 points\)\n", out)
     assert "\x1b" not in err
     assert "\r" not in err
     line = sandbox.until("create 1")

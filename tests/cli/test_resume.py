@@ -84,7 +84,7 @@ def test_resume_completes_an_interrupted_wait(here, service, saved, which, how):
     code, _, err = here(*BOAT, "--order-id", ORDER, when={"queued": partial(interrupt, which)})
     assert code == 128 + which
     assert f"{how} while waiting for the task." in err
-    assert "still runs at the service and is charged" in err
+    assert "is still running at the service and is charged" in err
     saved(err)
 
 
@@ -149,7 +149,7 @@ def test_an_interrupted_send_reports_until_when_it_counts_as_being_sent_and_resu
     service.on_task = interrupt
     code, _, err = here(*BOAT, "--order-id", ORDER)
     assert code == 130
-    assert re.search(r"Until \d\d:\d\d:\d\d UTC it counts as being sent\.", err)
+    assert re.search(r"Until \d\d:\d\d:\d\d UTC it is treated as still being sent\.", err)
     commands = [line.strip() for line in err.splitlines() if line.startswith("  vidgen ")]
     assert commands[0].startswith(f"vidgen generate --resume {ORDER} -o boat.mp4")
 

@@ -144,6 +144,16 @@ def request_json(url: str, key: str = "", **body: object) -> tuple[int, dict]:
             return error.code, json.load(error)
 
 
+def test_text_of_a_client_cannot_control_the_terminal(served):
+    model = "a\x1b[2Jb\x9b2Jc\x07d\u202ee\u200bf\nINJECTED"
+    _, code, out, err = served(
+        lambda box: request_json(f"{box.base_url}/videos", box.api_key, model=model, prompt="p"), "--account", "b=5"
+    )
+    assert code == 0
+    assert "create 1: model a�[2Jb�2Jc�d�e�f INJECTED, status 400" in err
+    assert all(char.isprintable() or char == "\n" for char in out + err)
+
+
 def test_stdout_can_be_evaluated_by_a_shell_and_has_additional_accounts_as_comments(served, monkeypatch):
     monkeypatch.setenv("VIDGEN_SANDBOX_KEY", "key-of-mine")
     _, code, out, err = served(lambda _: None, "--account", "b=500", "--account", "c")
@@ -210,6 +220,8 @@ def test_a_wrong_option_is_reported_in_one_sentence(here):
         "fault: must be one of": ["--fault", "a=stall", "--fault", "*=edit"],
         "code: must be a whole number of 200 to 999, not 1": ["--fault", "*=status,code=1"],
         "'b=x': the credits must be a whole number": ["--account", "b=x"],
+        "--public-url must be like http://localhost:8080, without a path, not 'sandbox'": ["--public-url", "sandbox"],
+        "--public-links-url must be like http://localhost:8080": ["--public-links-url", "http://a/b"],
         "the same account name is given twice": ["--account", "b", "--account", "b=3"],
         "there is already an account 'account-1'": ["--account", "account-1"],
         "the state /nowhere/at/all/x.db cannot be read or written: No such file": ["--state", "/nowhere/at/all/x.db"],
@@ -226,6 +238,12 @@ def test_a_bad_key_is_named_by_its_variable_and_not_shown(here, monkeypatch):
     assert code == 2
     assert "VIDGEN_SANDBOX_KEY: must be 8 to 200 visible ASCII characters" in err
     assert "with blanks" not in err
+    for key, problem in {"'hush-hush'": "has quotes around it", "YOUR_API_KEY": "is a placeholder"}.items():
+        monkeypatch.setenv("VIDGEN_SANDBOX_KEY", key)
+        code, out, err = here("sandbox")
+        assert (code, out) == (2, "")
+        assert f"VIDGEN_SANDBOX_KEY {problem}" in err
+        assert key not in err
 
 
 def test_listening_on_a_public_address_causes_a_warning(here):
@@ -233,6 +251,22 @@ def test_listening_on_a_public_address_causes_a_warning(here):
         code, _, err = here("sandbox", "--host", host, when={"Ctrl-C": interrupt})
         assert code == 0
         assert ("every client sees the keys" in err) == is_warned, host
+
+
+def test_public_urls_are_printed_instead_of_the_address_it_listens_at(here):
+    options = ("--host", "0.0.0.0", "--public-url", "https://sandbox.test/", "--public-links-url", "https://v.test")  # noqa: S104
+    code, out, _ = here("sandbox", *options, "--json", when={"Ctrl-C": interrupt})
+    shown = json.loads(out)
+
+    assert code == 0
+    assert (shown["base_url"], shown["links_url"]) == ("https://sandbox.test/openapi/v1", "https://v.test")
+    assert shown["console"] == "https://sandbox.test/"
+
+
+def test_the_addresses_of_a_sandbox_that_listens_everywhere_work_on_this_machine(here):
+    _, out, _ = here("sandbox", "--host", "0.0.0.0", when={"Ctrl-C": interrupt})  # noqa: S104
+
+    assert "export VIDGEN_BASE_URL=http://127.0.0.1:" in out
 
 
 def test_a_links_port_in_use_is_named(here, service):

@@ -95,11 +95,14 @@ def test_the_result_of_a_command_counts_even_if_it_cannot_be_printed(failing, he
     assert failing("orders", "resume", "a", error=FULL) == 0
     assert failing("wait", task_id, "--poll-interval", "0.05", error=FULL) == 0
     assert failing("download", task_id, "-o", "one.mp4", error=GONE) == 0
-    assert {path.name for path in tmp_path.rglob("*.mp4")} == {"one.mp4"}
+    other = here("create", "y", "--model", "gen-2.0")[1].strip()
+    (tmp_path / "films").mkdir()
+    assert failing("wait", task_id, other, "-o", "films", "--poll-interval", "0.05", error=GONE) == 0
+    assert {path.name for path in tmp_path.rglob("*.mp4")} == {"one.mp4", f"{task_id}.mp4", f"{other}.mp4"}
     service.add_fault("videos.create", Fault.close_after_body())
     assert failing("create", "z", "--model", "gen-2.0", "--order-id", "lost", error=FULL) == 5
     assert failing("orders", "abandon", "lost", "--reason", "none", error=GONE) == 0
-    assert states(here) == ["accepted", "abandoned"]
+    assert states(here) == ["accepted", "accepted", "abandoned"]
 
 
 def test_a_result_that_cannot_be_printed_is_a_warning(run_here, in_service):
@@ -121,6 +124,7 @@ def test_a_command_that_only_prints_fails_if_the_output_fails(run_here, in_servi
         ("account", "--json"): 1,
         ("orders", "ls"): 1,
         ("orders", "ls", "--json"): 0,  # nothing to print
+        ("orders", "export"): 0,  # nothing to print
         ("--help",): 1,
         ("completion", "bash"): 1,
     }.items():
@@ -138,7 +142,7 @@ def test_characters_that_the_encoding_does_not_have_are_escaped(run_here, in_ser
     arguments = [argument.replace("boat.mp4", "łódź….mp4") for argument in BOAT]
     assert run_here(*arguments, stdin=io.StringIO(), stdout=streams[0], stderr=streams[1]) == 0
     assert (tmp_path / "łódź….mp4").stat().st_size > 10_000
-    assert streams[0].buffer.getvalue().startswith(rb"saved \u0142" + "ód".encode("latin-1") + rb"\u017a\u2026.mp4: ")
+    assert streams[0].buffer.getvalue().startswith(rb"saved \u0142" + "ód".encode("latin-1") + rb"\u017a\u2026.mp4 (")
 
 
 def test_a_guarded_stream_raises_only_if_it_is_strict():

@@ -2,11 +2,14 @@
 
 import json
 import re
+import shlex
 from functools import partial
 
 import pytest
 
+from tests.media.sites import video
 from tests.signals import interrupt
+from vidgen_async.cli.commands.tasks import file_name
 from vidgen_async.sandbox import Fault
 
 from .conftest import text_of
@@ -55,12 +58,53 @@ def test_a_wait_as_json_has_the_path_of_the_video(here, order, tmp_path):
     assert all(json.loads(line) for line in err.splitlines())
 
 
+def test_several_tasks_are_saved_into_a_directory_and_failures_are_reported(here, order, tmp_path):
+    good, bad = order(), order("x [fail: too dark]")
+    (tmp_path / "films").mkdir()
+    code, out, err = here("wait", good, bad, good, "-o", "films", *FAST)
+    assert code == 1
+    assert [file.name for file in (tmp_path / "films").iterdir()] == [f"{good}.mp4"]
+    assert f"saved films/{good}.mp4" in out
+    assert f"{bad}: too dark; check the refund" in out
+    assert "1 of 2 tasks failed" in err
+
+
+def test_several_tasks_as_json_are_one_per_line(here, order):
+    good, bad = order(), order("x [fail: too dark]")
+    code, out, _ = here("wait", good, bad, "--json", *FAST)
+    documents = {document["task_id"]: document for document in map(json.loads, out.splitlines())}
+    assert code == 1
+    assert documents[good]["status"] == "completed"
+    assert documents[bad]["error"]["kind"] == "task_failed"
+
+
+def test_several_tasks_that_fail_alike_have_their_common_exit_code(here, service, order):
+    service.set_speed(0)
+    first, second = order(), order()
+    code, _, err = here("wait", first, second, "--timeout", "0.2", *FAST)
+    assert code == 6
+    assert "2 of 2 tasks failed" in err
+
+
+def test_a_missing_directory_for_several_tasks_is_exit_code_2_before_the_wait(here, service, order):
+    first, second = order(), order()
+    code, out, err = here("wait", first, second, "-o", "missing", *FAST)
+    assert (code, out) == (2, "")
+    assert "missing" in err
+    assert service.count_requests("videos.get") == 0
+
+
+def test_a_task_id_as_file_name_cannot_leave_the_directory():
+    names = {"task_1-a.b": "task_1-a.b", "../../x": "_.._x", "a/b": "a_b", "..": "_"}
+    assert {task_id: file_name(task_id) for task_id in names} == names
+
+
 def test_a_watch_prints_a_line_for_each_change_until_all_are_finished(here, service, order):
     good, bad = order(), order("x [fail: too dark]")
     code, out, err = here("watch", good, bad, *FAST)
     assert code == 1
     assert re.search(rf"^\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\dZ {good} completed 20 points$", out, re.MULTILINE)
-    assert re.search(rf" {bad} failed too dark$", out, re.MULTILINE)
+    assert re.search(rf" {bad} failed too dark; check the refund in the credit ledger$", out, re.MULTILINE)
     assert "1 of 2 tasks did not complete" in err
     assert len(service.creates) == 2
 
@@ -157,7 +201,7 @@ def test_on_a_terminal_a_watch_is_a_live_view_and_a_summary(terminal, service, o
         assert all(task_id in view for task_id in (good, bad))
         lines = text_of(after)
         assert max(map(len, lines)) <= width
-        assert f"{bad}  failed  too dark" in lines
+        assert any(line.startswith(f"{bad}  failed  too dark; check the refund") for line in lines)
         assert any(line.startswith("2 tasks: 1 completed, 1 failed; watched for ") for line in lines)
         assert "vidgen: 1 of 2 tasks did not complete." in lines
         assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l"), "the cursor is restored"
@@ -183,6 +227,62 @@ def test_a_download_saves_the_video_of_a_completed_task(here, order, tmp_path):
     assert code == 2
     assert "--force replaces it" in err
     assert here("download", task_id, "-o", "boat.mp4", "--force", "--json")[0] == 0
+
+
+LEDGER = "check the refund in the credit ledger"
+
+
+def test_every_view_of_a_failed_task_points_to_the_credit_ledger(here, terminal, order):
+    task_id = order("x [fail: too dark]", "--order-id", "order-1187")
+    for command in (
+        ("get", task_id),
+        ("wait", task_id, *FAST),
+        ("wait", task_id, order(), *FAST),
+        ("watch", task_id, *FAST),
+        ("download", task_id, "-o", "boat.mp4"),
+        ("generate", "--resume", "order-1187", "-o", "boat.mp4", *FAST),
+        ("orders", "show", "order-1187"),
+    ):
+        for flags in ((), ("--json",)):
+            code, out, err = here(*command, *flags)
+            assert code == (0 if command[0] in ("get", "orders") else 1)
+            assert f"too dark; {LEDGER}" in out + err or f'"advice": "{LEDGER}"' in out, (command, flags)
+        assert LEDGER in " ".join(" ".join(text_of(terminal(*command)[1])).split()), command
+
+
+def test_a_failed_task_without_a_reason_points_to_the_ledger_and_other_tasks_do_not(here, service, order):
+    task_id = order()
+    here("wait", task_id, *FAST)
+    assert LEDGER not in here("get", task_id)[1]
+    assert json.loads(here("get", task_id, "--json")[1])["advice"] is None
+    service.add_fault("videos.get", Fault.rewrite(body=json.dumps({"id": task_id, "status": "failed"}).encode()))
+    assert f"failure: no failure reason was given; {LEDGER}" in here("get", task_id)[1]
+
+
+def test_a_video_that_cannot_be_verified_is_saved_by_the_proposed_command(here, service, order, tmp_path):
+    film = video()
+    at = film.index(b"mdat") - 4
+    film = film[:at] + bytes(4) + film[at + 4 :]  # a box without a length
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: video/mp4\r\nConnection: close\r\n\r\n"
+    service.add_fault("videos.content", Fault.not_http(head + film), times=None)
+    task_id, other = order("x", "--order-id", "order-1187"), order()
+    (tmp_path / "films").mkdir()
+    for command, file in (
+        (("wait", task_id, "-o", "a b.mp4", *FAST), "a b.mp4"),
+        (("download", task_id, "-o", "c.mp4"), "c.mp4"),
+        (("generate", "--resume", "order-1187", "-o", "d.mp4", *FAST), "d.mp4"),
+    ):
+        code, _, err = here(*command)
+        assert code == 7
+        assert "To save it anyway:" in err
+        assert "accept_unverified" not in err
+        proposed = shlex.split(err.splitlines()[-1])
+        assert proposed == ["vidgen", "download", task_id, "-o", file, "--accept-unverified"]
+        assert here(*proposed[1:])[0] == 0
+        assert (tmp_path / file).read_bytes() == film
+    code, out, _ = here("wait", task_id, other, "-o", "films", *FAST, "--force")
+    assert code == 7
+    assert f"To save it anyway: vidgen download {other} -o films/{other}.mp4 --force --accept-unverified" in out
 
 
 def test_a_download_of_a_running_task_is_exit_code_1_and_shows_how_to_wait(here, service, order, tmp_path):

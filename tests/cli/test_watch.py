@@ -116,7 +116,7 @@ async def test_every_change_of_a_task_is_a_line_in_their_order():
     with pytest.raises(TasksFailedError):
         await setup.watch(10)
     lines = [line.split(" ", 2)[2] for line in setup.screen.lines if " task_9 " in line]
-    assert lines == ["task_9 queued", "task_9 running", "task_9 failed too dark"]
+    assert lines == ["task_9 queued", "task_9 running", "task_9 failed too dark; check the refund in the credit ledger"]
     statuses = [document["status"] for document in setup.screen.documents if document["task_id"] == "task_0"]
     assert statuses == ["queued", "running", "completed"]
 
@@ -180,8 +180,8 @@ async def test_after_the_live_view_the_count_and_the_failures_stay(capsys):
     assert file.getvalue().rstrip().endswith("\x1b[?25h\x1b[?1049l"), "the terminal as it was"
     out = capsys.readouterr().out
     assert "40 tasks: 36 completed, 4 failed; watched for" in out
-    assert [line.split() for line in out.splitlines() if "too dark" in line] == [
-        [f"task_{n}", "failed", "too", "dark"] for n in (9, 19, 29, 39)
+    assert [line.split(maxsplit=2) for line in map(str.rstrip, out.splitlines()) if "too dark" in line] == [
+        [f"task_{n}", "failed", "too dark; check the refund in the credit ledger"] for n in (9, 19, 29, 39)
     ]
 
 

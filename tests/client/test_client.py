@@ -226,7 +226,7 @@ def test_an_impossible_interval_is_refused(interval):
 
 @pytest.mark.rule("8 limit polling", side="sdk")
 def test_an_interval_below_the_recommended_one_is_warned_about_except_on_this_machine():
-    with pytest.warns(UserWarning, match="section 8"):
+    with pytest.warns(UserWarning, match="recommends 60 s"):
         fake_client(poll_interval=5)
     Client("key", base_url="http://127.0.0.1:1/openapi/v1", poll_interval=5)
 

@@ -200,7 +200,7 @@ async def test_an_overdue_send_is_uncertain_for_the_next_process_and_is_not_sent
         assert (await client.orders.get("stuck")).state is OrderState.SENDING
     async with restarted(clock=Later()) as client:
         assert [order.order_id for order in await client.orders.list(["uncertain"])] == ["stuck"]
-        with pytest.raises(UncertainCreateError, match="ended or hangs"):
+        with pytest.raises(UncertainCreateError, match="exited or is stuck"):
             await client.videos.create(**FIELDS, order_id="stuck")
     assert len(service.creates) == 1
 
@@ -218,7 +218,7 @@ async def test_a_replay_writes_into_no_journal_that_lasts(monkeypatch, tmp_path)
     def make(**options: object) -> Client:
         return Client("key", base_url="https://h/openapi/v1", transport=Replay(answer), **options)
 
-    with pytest.raises(ConfigurationError, match="replay must not write into a journal that lasts"):
+    with pytest.raises(ConfigurationError, match="replay must not write into a durable journal"):
         make(journal=named)
     monkeypatch.setenv("VIDGEN_JOURNAL", named)
     for options in ({}, {"journal": MemoryJournal()}, {"journal": "memory:"}):

@@ -33,6 +33,9 @@ def test_harmless_wrapping_of_a_key_is_trimmed(given):
         ("`sk-secret`", "quotes around it"),
         ('Bearer "sk-secret"', "quotes around it"),
         ('"sk-secret', "quotes around it"),
+        ("VIDGEN_API_KEY=secret", "begins with a name"),
+        ("export VIDGEN_API_KEY=secret", "begins with a name"),
+        ("api-key: secret", "begins with a name"),
         ("sk-secret...", "shortened"),
         ("sk-secret..last", "shortened"),
         ("sk-secret****", "shortened"),
@@ -65,6 +68,19 @@ def test_harmless_wrapping_of_a_key_is_trimmed(given):
                 "undefined",
                 "your_secret_token",
                 "[key]",
+                "<API_KEY",
+                "API_KEY>",
+                "put-your-key-here",
+                "your-key-goes-here",
+                "api_key_here",
+                "add-key-here",
+                "REPLACE_WITH_KEY",
+                "replace-with-your-key",
+                "placeholder",
+                "sk-placeholder",
+                "vg-changeme",
+                "sk-REPLACE",
+                "your-service-key",
             )
         ),
     ],
@@ -95,6 +111,11 @@ def test_a_bad_key_is_refused_with_the_reason_and_never_shown(given, said):
         "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U",
         "a/b+c==",
         "k$1",
+        "$1a2b3c4d",
+        "<7f3a9d2e",
+        "api_key_here_7f3a",
+        "placeholder-7f3a",
+        "abc=",
         "apikey1",
     ],
 )
@@ -148,7 +169,12 @@ def test_a_bad_base_url_is_refused_with_the_reason(given, said):
 
 
 @pytest.mark.parametrize(
-    ("host", "here"), [("127.0.0.1", True), ("[::1]", True), ("localhost", True), ("example.com", False)]
+    ("host", "here"),
+    [
+        *((host, True) for host in ("127.0.0.1", "127.1", "2130706433", "0.0.0.0", "[::1]", "[::]")),  # noqa: S104
+        *((host, True) for host in ("[::ffff:127.0.0.1]", "localhost", "localhost.", "api.localhost.")),
+        *((host, False) for host in ("example.com", "10.1", "[::ffff:10.0.0.1]", "[2001:db8::1]", "mylocalhost")),
+    ],
 )
 def test_loopback_hosts_are_on_this_machine(host, here):
     assert is_on_this_machine(URL(f"http://{host}:80/openapi/v1")) is here
@@ -190,7 +216,18 @@ def test_a_key_that_would_be_sent_unencrypted_to_another_machine_is_warned_about
 
 
 @pytest.mark.parametrize(
-    "given", ["http://127.0.0.1:8080", "http://localhost", "http://[::1]:1", "http://api.localhost", "https://h"]
+    "given",
+    [
+        "http://127.0.0.1:8080",
+        "http://127.1",
+        "http://0.0.0.0:1",
+        "http://localhost",
+        "http://localhost.:1",
+        "http://[::1]:1",
+        "http://[::ffff:127.0.0.1]:1",
+        "http://api.localhost",
+        "https://h",
+    ],
 )
 def test_a_key_that_stays_on_this_machine_or_is_encrypted_needs_no_warning(given):
     checked_base_url(f"{given}/openapi/v1")

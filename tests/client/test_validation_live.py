@@ -4,7 +4,10 @@ import asyncio
 import logging
 
 import pytest
+from attrs import evolve
+from yarl import URL
 
+from tests.media.test_upload import PNG
 from vidgen_async import Client, InvalidRequestError, RejectedError
 from vidgen_async.clock import VirtualClock
 from vidgen_async.errors import CassetteError, ConnectError
@@ -44,10 +47,22 @@ async def test_all_problems_come_at_once_and_nothing_is_sent(client, service):
 
 
 async def test_a_model_that_is_not_usable_is_refused_before_anything_is_sent(client, service):
-    with pytest.raises(InvalidRequestError, match=r"'gen-2\.5' is in maintenance; usable are: .*gen-2\.0"):
+    with pytest.raises(InvalidRequestError, match=r"'gen-2\.5' is in maintenance; available models: .*gen-2\.0"):
         await client.videos.create(**GOOD | {"model": "gen-2.5", "duration": 10})
     assert service.creates == []
     assert catalogs(service) == 1  # it was read for this request: it is not read again
+
+
+@pytest.mark.rule("2.3 field url", side="sdk")
+async def test_an_asset_whose_url_is_a_path_can_be_used_in_every_field(client, service):
+    asset = await client.files.upload(PNG)
+    path = evolve(asset, url=str(URL(asset.url).relative()))
+    again = await client.files.upload(path)
+    await client.videos.create(**GOOD, image_urls=[path], reference_images=[path, {"url": path.url}], image_ids=[again])
+    assert (await client.videos.check(**GOOD, image_urls=[path])).problems == ()
+    [create] = service.creates
+    assert create.body["image_urls"] == [asset.url]
+    assert create.body["reference_images"] == [{"url": asset.url}] * 2
 
 
 async def test_many_creates_read_the_catalog_once(client, service):
@@ -142,7 +157,7 @@ class TestCheck:
         check = await client.videos.check(**GOOD | {"duration": 7})
 
         assert not check.is_ok
-        assert check.problems == ("duration: 7 is none of the durations of gen-2.0: 5, 10, 15 (seconds)",)
+        assert check.problems == ("duration: gen-2.0 supports 5, 10, 15 seconds, not 7",)
         assert service.creates == []
 
     @pytest.mark.rule("2.1 note own-price", side="sdk")

@@ -146,7 +146,7 @@ async def test_an_operation_on_a_locked_file_times_out_and_can_be_retried(open_f
     await journal.intend(order_of("a"))
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute("BEGIN IMMEDIATE")
-        await fails(journal, "locked", "end that program's transaction")
+        await fails(journal, "locked", "close that program")
         db.execute("ROLLBACK")
     await journal.intend(order_of())
     assert len(await journal.list(SERVICE, ACCOUNT, NOW)) == 2

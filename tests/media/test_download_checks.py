@@ -212,7 +212,7 @@ async def test_the_boxes_must_be_complete_with_any_framing_of_the_body(body, kin
             await downloads_of(service).download("task-1", target.path)
     assert target.is_untouched()
     if framing == "length":
-        assert len(service.requests) == 1, "what was announced came: it will not be better the next time"
+        assert service.targets.count(CONTENT) == 1, "what was announced came: it will not be better the next time"
 
 
 @pytest.mark.parametrize("framing", ["length", "chunked", "close"])
@@ -322,9 +322,74 @@ async def test_a_video_whose_end_nothing_shows_is_saved_only_if_that_is_accepted
         assert target.is_untouched()
         assert caught.value.received == len(body)
         assert "accept_unverified=True" in str(caught.value)
-        assert len(service.requests) == 1
+        assert service.targets.count(CONTENT) == 1
         await downloads_of(service).download("task-1", target.path, accept_unverified=True)
     assert target.path.read_bytes() == body
+
+
+@pytest.mark.parametrize("coding", ["identity", "gzip", "chunked, identity"])
+async def test_a_transfer_coding_without_chunks_marks_no_end(coding, downloads_of, target):
+    answer = Says(body=FRAGMENTED, framing="close", headers={"Transfer-Encoding": coding})
+    async with site(answer) as service:
+        with pytest.raises((UnverifiedVideoError, TransportError, UnexpectedResponseError)):
+            await downloads_of(service, retry_for=5).download("task-1", target.path)
+    assert target.is_untouched()
+
+
+def with_index(*offsets: int, media: bytes) -> bytes:
+    table = bytes(4) + len(offsets).to_bytes(4, "big") + b"".join(offset.to_bytes(4, "big") for offset in offsets)
+    for kind in (b"stco", b"stbl", b"minf", b"mdia", b"trak", b"moov"):
+        table = box(kind, table)
+    return box(b"ftyp", b"isom") + table + media
+
+
+@pytest.mark.parametrize("framing", ["length", "chunked", "close"])
+@pytest.mark.parametrize(
+    "media", [box(b"mdat", bytes(100)), b"\0\0\0\0mdat" + bytes(100)], ids=["a box is missing", "an open box is cut"]
+)
+async def test_an_index_that_names_later_bytes_contradicts_the_announced_end(media, framing, downloads_of, target):
+    body = with_index(150, 9000, media=media)
+    async with site(Says(body=body, framing=framing)) as service:
+        with pytest.raises(UnverifiedVideoError, match="its index names data at byte 9000"):
+            await downloads_of(service).download("task-1", target.path)
+        assert target.is_untouched()
+        await downloads_of(service).download("task-1", target.path, accept_unverified=True)
+    assert target.path.read_bytes() == body
+
+
+@pytest.mark.parametrize(
+    "first", [b"uuid", b"pdin", b"meta", b"udta", b"junk", b"prft", b"skip"], ids=lambda kind: kind.decode()
+)
+async def test_a_video_can_begin_with_any_box_that_players_accept(first, downloads_of, target):
+    body = box(first, bytes(16)) + VIDEO
+    async with site(Says(body=body)) as service:
+        await downloads_of(service).download("task-1", target.path)
+    assert target.path.read_bytes() == body
+
+
+@pytest.mark.parametrize("brand", [b"msf1", b"avis", b"hevc"])
+async def test_a_sequence_of_images_with_a_track_is_a_video(brand, downloads_of, target):
+    body = box(b"ftyp", brand + bytes(4)) + VIDEO[MOOV:]
+    async with site(Says(body=body)) as service:
+        await downloads_of(service).download("task-1", target.path)
+    assert target.path.read_bytes() == body
+
+
+@pytest.mark.parametrize("status", [200, 201, 203])
+@pytest.mark.parametrize("content_range", [None, "bytes=0-99999/100000", "bytes 0-100000/100000"])
+async def test_a_complete_video_is_saved_whatever_its_2xx_and_its_unasked_range_say(
+    status, content_range, downloads_of, target
+):
+    headers = {} if content_range is None else {"Content-Range": content_range}
+    async with site(Says(status=206 if content_range else status, body=VIDEO, headers=headers)) as service:
+        await downloads_of(service).download("task-1", target.path)
+    assert target.path.read_bytes() == VIDEO
+
+
+async def test_the_target_can_be_given_as_bytes(downloads_of, target):
+    async with site(Says(body=VIDEO)) as service:
+        assert await downloads_of(service).download("task-1", bytes(target.path)) == target.path
+    assert target.path.read_bytes() == VIDEO
 
 
 async def test_a_page_after_fragments_is_the_end_of_a_failed_proxy(downloads_of, target):

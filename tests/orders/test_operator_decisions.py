@@ -239,7 +239,7 @@ async def test_a_late_receipt_after_abandoning_and_adopting_is_kept_too(uncertai
 @pytest.mark.parametrize(
     ("task", "why"),
     [
-        (VideoTask(id="t", model="another"), "it is of model 'another', the order of 'vendorh3'"),
+        (VideoTask(id="t", model="another"), "it uses model 'another', but the order asked for 'vendorh3'"),
         (
             VideoTask(id="t", created_at=datetime(2029, 12, 31, 22, tzinfo=UTC)),
             "2029-12-31 22:00:00 UTC, before the order",
@@ -269,7 +269,7 @@ async def test_a_task_of_another_order_is_not_adopted(uncertain, service):
     service.answers(lambda: accepted("taken"))
     await uncertain.create(REQUEST, order_id="another")
     service.tasks.add("taken")
-    with pytest.raises(OrderStateError, match="receipt of order 'another'"):
+    with pytest.raises(OrderStateError, match="belongs to order 'another'"):
         await uncertain.adopt("o", "taken")
     assert (await uncertain.get("o")).state is OrderState.UNCERTAIN
 
@@ -301,7 +301,7 @@ async def test_an_order_that_is_being_sent_says_until_when_nobody_can_decide_abo
     service.script[:] = [slow]
     caller = asyncio.ensure_future(orders.create(REQUEST, order_id="o"))
     await clock.sleep(10)
-    with pytest.raises(OrderStateError, match=r"it is sending, and counts as being sent until 2030-01-01 00:02:10 UTC"):
+    with pytest.raises(OrderStateError, match="treated as still being sent until 2030-01-01 00:02:10 UTC"):
         await orders.abandon("o", "given up")
     await caller
 

@@ -56,7 +56,7 @@ async def test_a_refusal_is_the_outcome_for_both_and_nothing_is_bought_behind_an
     outcomes = await both(make_orders, clock)
 
     assert [isinstance(outcome, RejectedError) and isinstance(outcome, kind) for outcome in outcomes] == [True, True]
-    assert "refused when another process sent it, nothing is charged" in str(outcomes[1])
+    assert "rejected when another process sent it, and nothing was charged" in str(outcomes[1])
     assert outcomes[1].order_id == "o"
     assert len(service.posts) == 1
 

@@ -75,7 +75,7 @@ async def test_an_order_whose_sender_is_gone_is_told_as_such_however_late_it_is_
 
     error = await told(make_orders())
 
-    assert "the process that sent it has ended or hangs" in error.summary
+    assert "the process that sent it has exited or is stuck" in error.summary
     assert "86" not in error.summary
     assert len(service.posts) == 1
     assert [attempt.outcome for attempt in error.attempts] == [AttemptOutcome.UNCERTAIN]

@@ -240,7 +240,7 @@ AT_OPENING = (
     Trouble(no_directory, ("no directory", "create it first")),
     Trouble(directory_not_writable, UNWRITABLE),
     Trouble(not_writable, UNWRITABLE),
-    Trouble(locked, ("locked", "end that program")),
+    Trouble(locked, ("locked", "close that program")),
     Trouble(damaged, DAMAGED),
     Trouble(without_head, ("not a journal", "give the path")),
     Trouble(truncated, DAMAGED),
@@ -253,7 +253,7 @@ IN_USE = (
     Trouble(deleted, GONE),
     Trouble(replaced, GONE),
     Trouble(rollback_file_not_writable, ()),  # SQLite takes it for a disk that fails, then for a file that is not there
-    Trouble(locked, ("locked", "end that program")),
+    Trouble(locked, ("locked", "close that program")),
     Trouble(damaged, DAMAGED),
     Trouble(without_head, ("not a journal", "give the path")),
     Trouble(truncated, DAMAGED),

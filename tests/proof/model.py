@@ -108,10 +108,10 @@ class Design:
 
     def state(self, order: Order) -> str:
         if order not in self._states:
-            self._states[order] = self.fold(order)
+            self._states[order] = self.state_of(order)
         return self._states[order]
 
-    def fold(self, order: Order) -> str:
+    def state_of(self, order: Order) -> str:
         """The most dangerous thing that may be true; a person's word where it leaves room for one."""
         seen = outcomes(order)
         stronger = {"accepted", "sending"} if order.closing == "abandoned" else {"accepted", "sending", "uncertain"}

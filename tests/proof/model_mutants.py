@@ -89,8 +89,8 @@ class LastAttemptWins(Design):
 
     dies_by = "I6"
 
-    def fold(self, order: Order) -> str:
-        return super().fold(order._replace(attempts=order.attempts[-1:]))
+    def state_of(self, order: Order) -> str:
+        return super().state_of(order._replace(attempts=order.attempts[-1:]))
 
 
 class LatestNewsWin(Design):
@@ -130,8 +130,8 @@ class AbandonHidesReceipt(Design):
 
     dies_by = "I3"
 
-    def fold(self, order: Order) -> str:
-        return order.closing or super().fold(order)
+    def state_of(self, order: Order) -> str:
+        return order.closing or super().state_of(order)
 
 
 class AdoptDropsLateReceipt(Design):
@@ -188,8 +188,8 @@ class WithdrawnHidesUncertain(Design):
 
     dies_by = "I4"
 
-    def fold(self, order: Order) -> str:
-        state = super().fold(order)
+    def state_of(self, order: Order) -> str:
+        state = super().state_of(order)
         return order.closing if order.closing and state == "uncertain" else state
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from vidgen_async.cassette import load, recover
 
-from .conftest import FAST_SANDBOX
+from .conftest import AUTO, FAST_SANDBOX
 
 RECORD = "--vidgen-mode=record"
 FROM_THE_SANDBOX = "--vidgen-record-from=sandbox"
@@ -167,6 +167,22 @@ def test_recording_from_the_service_names_the_missing_settings(project):
 
 #: What is in the environment, and what else is needed.
 NEEDED = [({}, "VIDGEN_API_KEY and VIDGEN_BASE_URL"), ({"VIDGEN_API_KEY": "vg-key-1"}, "VIDGEN_BASE_URL")]
+
+
+def test_a_proxy_that_cannot_be_used_is_reported_without_its_password(project):
+    project.tests(READS_ACCOUNT)
+    facts = {"VIDGEN_API_KEY": "vg-key-1", "VIDGEN_BASE_URL": "https://service.test/openapi/v1"}
+    ran = project.pytest(RECORD, VIDGEN_PROXY="socks5://user:hush-hush@h:1", **facts)
+    assert ran.outcomes == {"test_one": {"ERROR"}}
+    assert "test_shop.py::test_one: VIDGEN_PROXY must begin with http:// or https://" in ran.text
+    assert "hush-hush" not in ran.text
+
+
+def test_the_ini_file_may_name_the_source_of_recordings(project, record, service):
+    project.ini(f"{AUTO}\nvidgen_record_from = sandbox")
+    project.tests(READS_ACCOUNT)
+    assert record(RECORD).outcomes == {"test_one": {"PASSED"}}
+    assert service.requests == []
 
 
 # -- auto --------------------------------------------------------------------------------------------------------------

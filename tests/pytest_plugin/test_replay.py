@@ -195,13 +195,16 @@ def test_the_command_is_quoted_and_relative_to_the_working_directory(project):
     assert f"there is no cassette at {path}. Record it: {command} (or, for no points, with" in ran.text
 
 
-def test_one_directory_may_hold_the_cassettes_of_all_tests(project):
+@pytest.mark.parametrize("by", ["option", "ini"])
+def test_one_directory_may_hold_the_cassettes_of_all_tests(project, by):
     for file in ("a/test_shop.py", "b/test_shop.py"):
         project.tests("def test_one(vidgen_cassette): pass", file)
         project.cassette(f"{file.removesuffix('.py')}/test_one")
     (project.home / "cassettes").rename(project.home / "tapes")
+    if by == "ini":
+        project.ini(f"{AUTO}\nvidgen_cassettes = tapes")
 
-    ran = project.pytest("--import-mode=importlib", "--vidgen-cassettes=tapes")
+    ran = project.pytest("--import-mode=importlib", *(["--vidgen-cassettes=tapes"] if by == "option" else []))
 
     assert "2 passed" in ran.text
 

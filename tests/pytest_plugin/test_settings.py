@@ -2,6 +2,8 @@
 
 import pytest
 
+from .conftest import AUTO
+
 RAISES_THE_MODE = """
     import pytest
 
@@ -16,16 +18,18 @@ KEY = {"VIDGEN_API_KEY": "vg-key-1", "VIDGEN_BASE_URL": "http://127.0.0.1:9/open
 
 
 @pytest.mark.parametrize(
-    ("option", "variable", "plain", "marked"),
+    ("option", "variable", "ini", "plain", "marked"),
     [
-        ((), "", "replay", "append"),
-        ((), "record", "record", "record"),
-        (("--vidgen-mode=auto",), "record", "replay", "replay"),
+        ((), "", "", "replay", "append"),
+        ((), "", "vidgen_mode = record", "record", "append"),
+        ((), "record", "vidgen_mode = append", "record", "record"),
+        (("--vidgen-mode=auto",), "record", "vidgen_mode = record", "replay", "replay"),
     ],
 )
-def test_the_option_takes_precedence_over_the_environment_and_that_over_the_marker(
-    project, option, variable, plain, marked
+def test_the_option_takes_precedence_over_the_environment_that_over_the_marker_and_that_over_the_ini_file(
+    project, option, variable, ini, plain, marked
 ):
+    project.ini(f"{AUTO}\n{ini}")
     project.tests(RAISES_THE_MODE)
     project.cassette("test_shop/test_plain")
     project.cassette("test_shop/test_marked")
@@ -37,14 +41,17 @@ def test_the_option_takes_precedence_over_the_environment_and_that_over_the_mark
 
 
 @pytest.mark.parametrize(
-    ("option", "variable", "message"),
+    ("option", "variable", "ini", "message"),
     [
-        ((), "once", "VIDGEN_CASSETTE_MODE is 'once': it must be replay, record, append or auto"),
-        (("--vidgen-mode=once",), "", "argument --vidgen-mode: invalid choice: 'once'"),
-        (("--vidgen-record-from=moon",), "", "argument --vidgen-record-from: invalid choice: 'moon'"),
+        ((), "once", "", "VIDGEN_CASSETTE_MODE is 'once': it must be replay, record, append or auto"),
+        ((), "", "vidgen_mode = once", "vidgen_mode is 'once': it must be replay, record, append or auto"),
+        ((), "", "vidgen_record_from = moon", "vidgen_record_from is 'moon': it must be service or sandbox"),
+        (("--vidgen-mode=once",), "", "", "argument --vidgen-mode: invalid choice: 'once'"),
+        (("--vidgen-record-from=moon",), "", "", "argument --vidgen-record-from: invalid choice: 'moon'"),
     ],
 )
-def test_an_unknown_value_is_a_usage_error(project, option, variable, message):
+def test_an_unknown_value_is_a_usage_error(project, option, variable, ini, message):
+    project.ini(f"{AUTO}\n{ini}")
     project.tests("def test_nothing(): pass")
 
     ran = project.pytest(*option, VIDGEN_CASSETTE_MODE=variable)
@@ -55,15 +62,22 @@ def test_an_unknown_value_is_a_usage_error(project, option, variable, message):
 
 #: Arguments of the marker, and the message about each.
 WRONG = {
-    "nmae='one'": "the marker vidgen_cassette has no argument 'nmae'; it has name, mode, exhausted, prompts, ignore, "
-    "secrets, allow_unused",
-    "'one'": "the marker vidgen_cassette takes arguments by name only, such as name=…; it was given ('one',)",
-    "name='../one'": "the marker vidgen_cassette takes as 'name' a relative path of plain words, such as "
-    "\"orders/one\", not '../one'",
-    "mode='once', secrets=['hush-hush']": "unknown cassette mode 'once': it is one of replay, record, append, auto",
-    "exhausted='first'": "Cassette(exhausted=…) is 'error' or 'repeat-last', not 'first'",
-    "prompts='hide'": "Cassette(prompts=…) is 'keep' or 'pseudonym', not 'hide'",
-    "ignore=['prompt']": "Cassette(ignore=…) holds JSON pointers like '/prompt', not 'prompt'",
+    "nmae='one'": "has no argument 'nmae'; it has name, mode, exhausted, prompts, ignore, secrets, allow_unused",
+    "'one'": "takes arguments by name only, such as name=…; it was given ('one',)",
+    "name='../one'": "takes as 'name' a relative path of plain words, such as \"orders/one\", not '../one'",
+    "name=None": "takes as 'name' a relative path of plain words, such as \"orders/one\", not None",
+    "mode='once', secrets=['hush-hush']": "takes as 'mode' replay, record, append or auto, not 'once'",
+    "mode=None": "takes as 'mode' replay, record, append or auto, not None",
+    "exhausted='first'": "takes as 'exhausted' error or repeat-last, not 'first'",
+    "exhausted=[]": "takes as 'exhausted' error or repeat-last, not []",
+    "prompts='hide'": "takes as 'prompts' keep or pseudonym, not 'hide'",
+    "ignore='/prompt'": "takes as 'ignore' a list of JSON pointers, such as [\"/prompt\"], not '/prompt'",
+    "ignore=['prompt']": "takes as 'ignore' a list of JSON pointers, such as [\"/prompt\"], not ['prompt']",
+    "ignore=5": "takes as 'ignore' a list of JSON pointers, such as [\"/prompt\"], not 5",
+    "allow_unused=1": "takes as 'allow_unused' True or False, not 1",
+    "secrets='hush-hush'": "takes as 'secrets' a list of texts",
+    "secrets=['hush-hush', 1]": "takes as 'secrets' a list of texts",
+    "secrets=5": "takes as 'secrets' a list of texts",
 }
 
 
@@ -81,7 +95,7 @@ def test_an_invalid_argument_of_the_marker_is_named_and_no_secret_is_shown(proje
     ran = project.pytest("--tb=line", "-rE")
 
     for number, message in enumerate(WRONG.values()):
-        assert f"test_shop.py::test_{number}: {message}\n" in ran.text
+        assert f"test_shop.py::test_{number}: the marker vidgen_cassette {message}\n" in ran.text
     assert ran.outcomes == {f"test_{number}": {"ERROR"} for number in range(len(WRONG))}
     assert "hush-hush" not in ran.text
 

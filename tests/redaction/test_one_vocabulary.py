@@ -114,6 +114,36 @@ def test_an_ordinary_word_in_a_sentence_is_shown(text):
     assert hide_secrets(text) == text
 
 
+@pytest.mark.parametrize(
+    "shape",
+    [
+        '{name}: "{value}"',
+        "{name}='{value}'",
+        "{name} = '{value}'",
+        'the {name}: "{value}", as always',
+        '{{"{name}": "{value}"',
+        '{{\\"{name}\\": \\"{value}\\"}}',
+        "[{name}] ({name}=('{value}'))",
+        "&quot;{name}&quot;: &quot;{value}&quot;",
+        "{name}[0]='{value}'",
+        "prompt: \"a boat with {name}: '{value}'\"",
+    ],
+)
+@pytest.mark.parametrize("value", ["two words9 here", "it's-9 ours, is it", "correct horse battery staple", "a9;b c,d"])
+@pytest.mark.parametrize("name", ["password", "passphrase", "client_secret", "api_key", "sessionToken"])
+def test_a_pass_phrase_in_quotes_is_hidden_in_messages_and_on_cassettes(name, value, shape):
+    if "'" in value:
+        shape = shape.replace("'", '"')
+    text = shape.format(name=name, value=value)
+    for shown in (hide_secrets(text), Redactor().text(text), Redactor().json({"message": text})["message"]):
+        assert not any(part in shown for part in (value, value[:6], value[-5:]))
+    redactor = Redactor()
+    redacted = redactor.text(text)
+    assert Redactor(is_numbered=False).text(redacted) == redacted
+    if "words9" in value:
+        assert "words9" not in redactor.text(f"again: {value}")
+
+
 @pytest.mark.parametrize("name", ["password", "token", "api_key", "privateKey", "pwd"])
 def test_an_ordinary_word_may_be_a_password(name):
     assert "violence" not in hide_secrets(f"the {name}: violence")

@@ -95,7 +95,7 @@ async def test_a_display_name_is_not_a_parameter(client, service):
 
     with pytest.raises(KeyError):
         catalog[name]
-    with pytest.raises(InvalidRequestError, match="not in the catalog"):
+    with pytest.raises(InvalidRequestError, match="not available with this API key"):
         await client.videos.create(model=name, prompt="x")
     assert service.creates == []
 

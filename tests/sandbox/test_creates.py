@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import time
 
 import pytest
 
@@ -193,6 +194,13 @@ async def test_an_upload_that_is_expired_deleted_foreign_or_lacks_its_token_is_r
     replies.append(await api.create(image_urls=[url]))
 
     assert {(reply.status, reply.code) for reply in replies} == {(400, "REFERENCE_ASSET_EXPIRED")}
+
+
+async def test_a_signed_link_to_another_host_expires_in_real_time_although_the_sandbox_is_faster(service, api):
+    link = f"https://pics.test/a.png?exp={int(time.time()) + 3600}&sig=s"
+    service.clock.advance(7200)
+
+    assert (await api.create(image_urls=[link])).status == 202
 
 
 @pytest.mark.rule("4.4 response 429", "7 error 429", "8 limit submissions", side="sandbox")

@@ -4,11 +4,13 @@ import base64
 import io
 import json
 import os
+from urllib.parse import quote
 
 import pytest
-from PIL import Image
+from PIL import Image, features
 
 from tests.sandbox.conftest import picture
+from vidgen_async.sandbox import assets
 
 
 def b64(content: bytes) -> str:
@@ -26,6 +28,139 @@ async def test_the_format_is_detected_from_the_content_not_from_the_data_uri(api
     ]
 
     assert [(reply.status, reply.json["mime"]) for reply in replies] == [(200, mime)] * 2
+
+
+@pytest.mark.rule("2.3 field mime", "4.3 note format", side="sandbox")
+@pytest.mark.parametrize(
+    ("kind", "options", "mime", "suffix"),
+    [
+        ("MPO", {"save_all": True}, "image/jpeg", "jpeg"),  # cameras and phones: a JPEG with several pictures
+        ("PNG", {"save_all": True}, "image/png", "png"),  # animated
+        ("GIF", {"save_all": True}, "image/gif", "gif"),
+        ("WEBP", {"save_all": True}, "image/webp", "webp"),
+        ("TIFF", {"save_all": True}, "image/tiff", "tiff"),
+        ("TIFF", {"big_tiff": True}, "image/tiff", "tiff"),
+        ("BMP", {}, "image/bmp", "bmp"),
+        ("AVIF", {}, "image/avif", "avif"),
+    ],
+)
+async def test_an_image_has_its_registered_media_type_whatever_pillow_names_it(
+    service, api, kind, options, mime, suffix
+):
+    if kind == "AVIF" and not features.check("avif"):
+        pytest.skip("this build of Pillow cannot write AVIF")
+    file, others = (
+        io.BytesIO(),
+        {"append_images": [Image.new("RGB", (64, 48), "navy")]} if "save_all" in options else {},
+    )
+    Image.new("RGB", (64, 48), "crimson").save(file, kind, **options, **others)
+
+    asset = (await api.upload(file.getvalue())).json
+    served = await api.get(service.base_url.removesuffix("/openapi/v1") + asset["url"], bare=True)
+
+    assert (asset["mime"], asset["name"].rpartition(".")[2]) == (mime, suffix)
+    assert (served.headers["content-type"], served.body) == (mime, file.getvalue())
+
+
+async def test_a_jpeg_of_a_camera_without_its_other_pictures_is_accepted_and_shown(service, api):
+    file = io.BytesIO()
+    Image.new("RGB", (64, 48), "crimson").save(
+        file, "MPO", save_all=True, append_images=[Image.new("RGB", (64, 48), "navy")]
+    )
+    content = file.getvalue().replace(b"MPF\0II*\0\x08", b"MPF\0II*\0\xff")
+
+    asset = (await api.upload(content)).json
+    task = (await api.create(image_ids=[asset["image_id"]])).json["id"]
+
+    assert asset["mime"] == "image/jpeg"
+    assert (await service.video(task))[4:8] == b"ftyp"
+
+
+def ftyp(major: bytes, *brands: bytes) -> bytes:
+    """Return the beginning of an image in an ISO container."""
+    box = b"ftyp" + major + bytes(4) + b"".join(brands)
+    return (len(box) + 4).to_bytes(4, "big") + box + b"\0\0\0\x08meta" * 20
+
+
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [
+        (ftyp(b"heic", b"mif1", b"heic"), "HEIC"),
+        (ftyp(b"heix", b"mif1", b"heix"), "HEIC"),
+        (ftyp(b"hevc", b"msf1", b"hevc"), "HEIC"),
+        (ftyp(b"mif1", b"mif1", b"miaf", b"MiHE", b"heic"), "HEIC"),
+        (ftyp(b"mif1", b"mif1"), "HEIF"),
+        (ftyp(b"msf1", b"iso8"), "HEIF"),
+        (b"\xff\x0a\xfa\x1f", "JPEG XL"),
+        (b"\0\0\0\x0cJXL \r\n\x87\n" + ftyp(b"jxl ", b"jxl "), "JPEG XL"),
+        (picture(kind="JPEG2000"), "JPEG 2000"),
+        (b"\xff\x4f\xff\x51\0\x2f", "JPEG 2000"),
+        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "SVG"),
+        (b"\xef\xbb\xbf<?xml version='1.0'?>\n<!-- drawn -->\n<svg/>", "SVG"),
+        (b"8BPS\0\1" + bytes(40), "PSD"),
+        (picture(kind="ICO"), "ICO"),
+    ],
+)
+async def test_a_format_that_the_sandbox_cannot_decode_is_refused_for_that_reason(service, api, content, name):
+    reply = await api.upload(content)
+
+    assert (reply.status, reply.code, len(service.assets)) == (400, "INVALID_REFERENCE_IMAGE", 0)
+    assert reply.json["error"]["message"] == f"the sandbox cannot decode {name} images; the service may accept them"
+
+
+@pytest.mark.parametrize(("kind", "content"), [("AVIF", ftyp(b"avif", b"mif1")), ("WEBP", b"RIFF\x1a\0\0\0WEBPVP8L")])
+async def test_damaged_data_is_refused_as_such_only_where_its_format_can_be_decoded(api, monkeypatch, kind, content):
+    damaged = await api.upload(content)
+    monkeypatch.setattr(assets.features, "check", lambda name: name != kind.lower())
+    assets._formats.cache_clear()
+    unsupported = await api.upload(content)
+    monkeypatch.undo()
+    assets._formats.cache_clear()
+
+    assert {damaged.code, unsupported.code} == {"INVALID_REFERENCE_IMAGE"}
+    assert "cannot decode" not in damaged.json["error"]["message"]
+    assert f"the sandbox cannot decode {kind} images;" in unsupported.json["error"]["message"]
+
+
+PNG_B64 = b64(picture())
+SHORT = picture(size=(9, 9))
+
+
+@pytest.mark.rule("4.3 body image_b64", side="sandbox")
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"data:image/png;base64,{PNG_B64}",
+        f"data:;base64,{PNG_B64}",
+        f"DATA:image/png;BASE64,{PNG_B64}",
+        f"data:image/png;name=hero.png;charset=utf-8;base64,{PNG_B64}",
+        f"data:image/png;base64,{quote(PNG_B64, safe='')}",
+        f"data:image/png;base64,{PNG_B64[:40]}\r\n{PNG_B64[40:]}\n",
+        f"data:image/png,{quote(picture())}",
+        f"data:,{quote(picture())}",
+        f" \n{PNG_B64[:40]}\n{PNG_B64[40:]}\n",
+        PNG_B64,
+    ],
+)
+async def test_a_complete_data_uri_and_plain_base64_are_accepted(service, api, text):
+    assert (await api.post("/files", {"image_b64": text})).status == 200
+    assert [asset.content for asset in service.assets] == [picture()]
+
+
+@pytest.mark.parametrize("start", ["", "data:image/png;base64,"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        base64.urlsafe_b64encode(bytes([0xFB, 0xFF, 0xBF]) * 4).decode(),
+        b64(SHORT + bytes(-len(SHORT) % 3 + 1)).rstrip("="),
+        PNG_B64 + "\ud800",
+    ],
+)
+async def test_base64_is_the_standard_one_with_padding(api, start, text):
+    reply = await api.post("/files", {"image_b64": start + text})
+
+    assert (reply.status, reply.code) == (400, "INVALID_REFERENCE_IMAGE")
+    assert "not valid Base64 (the standard alphabet, with padding)" in reply.json["error"]["message"]
 
 
 @pytest.mark.rule(

@@ -1,8 +1,13 @@
 """What a model's catalog entry says decides (2.1, 2.4 rule 5); what it does not say refuses nothing."""
 
-import pytest
+import json
 
+import pytest
+from yarl import URL
+
+from vidgen_async.service.codec import Answer, read_catalog
 from vidgen_async.service.validation import problem_of_model, problems_with_model
+from vidgen_async.types.http import make_headers
 from vidgen_async.types.resources import Catalog, CatalogModel, VideoRequest
 
 FULL = CatalogModel(
@@ -19,6 +24,8 @@ CATALOG = Catalog(
         FULL,
         CatalogModel(code="gone", enabled=False),
         CatalogModel(code="away", enabled=True, maintenance=True),
+        CatalogModel(code="unstated"),
+        CatalogModel(code="unstated-away", maintenance=True),
     )
 )
 A, B, C = (f"https://pics.net/{name}" for name in "abc")
@@ -53,9 +60,9 @@ def test_what_the_entry_allows_is_no_problem(fields):
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
-        ({"duration": 7}, "duration: 7 is none of the durations of full: 5, 10 (seconds)"),
-        ({"seconds": 7}, "seconds: 7 is none of the durations of full: 5, 10 (seconds)"),
-        ({"resolution": "2K"}, "resolution: '2K' is none of the resolutions of full: 720p, 768p"),
+        ({"duration": 7}, "duration: full supports 5, 10 seconds, not 7"),
+        ({"seconds": 7}, "seconds: full supports 5, 10 seconds, not 7"),
+        ({"resolution": "2K"}, "resolution: full supports 720p, 768p, not '2K'"),
         ({"image_ids": ["a"] * 3}, "image_ids: 3 given; full takes at most 2 reference images"),
         (
             {"image_ids": ["a"], "image_urls": [A], "reference_images": [{"url": B}]},
@@ -102,14 +109,38 @@ def test_vendorh3_needs_an_image_from_any_field_that_may_hold_one():
     ("code", "problem"),
     [
         ("full", None),
-        ("gone", "model: 'gone' is not enabled; usable are: full"),
-        ("away", "model: 'away' is in maintenance; usable are: full"),
-        ("ful", "model: 'ful' is not in the catalog of this key (did you mean 'full'?); usable are: full"),
-        ("zzz", "model: 'zzz' is not in the catalog of this key; usable are: full"),
+        ("unstated", None),
+        ("unstated-away", "model: 'unstated-away' is in maintenance; available models: full"),
+        ("gone", "model: 'gone' is not enabled; available models: full"),
+        ("away", "model: 'away' is in maintenance; available models: full"),
+        ("ful", "model: 'ful' is not available with this API key (did you mean 'full'?); available models: full"),
+        ("zzz", "model: 'zzz' is not available with this API key; available models: full"),
     ],
 )
 def test_a_model_is_usable_when_it_is_enabled_and_not_in_maintenance(code, problem):
     assert problem_of_model(code, CATALOG) == problem
+
+
+@pytest.mark.parametrize(
+    ("entry", "is_refused"),
+    [
+        ({}, False),
+        ({"enabled": None}, False),
+        ({"enabled": "perhaps"}, False),
+        ({"enabled": None, "maintenance": "perhaps"}, False),
+        ({"enabled": True, "maintenance": None}, False),
+        ({"enabled": False}, True),
+        ({"enabled": "false", "maintenance": "perhaps"}, True),
+        ({"enabled": None, "maintenance": True}, True),
+        ({"enabled": "perhaps", "maintenance": 1}, True),
+    ],
+    ids=str,
+)
+def test_only_what_a_catalog_states_refuses_a_model(entry, is_refused):
+    body = json.dumps({"models": [{"code": "m", **entry}]}).encode()
+    catalog = read_catalog(Answer("models.list", 200, make_headers({}), body, url=URL("https://h/")))
+    assert (problem_of_model("m", catalog) is not None) is is_refused
+    assert catalog["m"].is_usable is (entry.get("enabled") is True)
 
 
 def test_a_request_with_fields_of_wrong_types_can_be_looked_at_all_the_same():

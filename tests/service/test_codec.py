@@ -298,6 +298,13 @@ def test_every_row_of_section_7_has_its_error(status, kind):
         lambda code: f"{code}\n".encode(),
         lambda code: f"<html><body>Bad request: {code}.</body></html>".encode(),
         lambda code: f'cut short {{"code":"{code}"'.encode(),
+        # Escapes of JSON end in letters and digits.
+        lambda code: {"message": f"bad request\n{code}"},
+        lambda code: {"message": f"\u65e0\u6548{code}\uff0c\u56fe\u7247"},
+        lambda code: json.dumps({"message": f"\u65e0\u6548{code}\t1"}, ensure_ascii=False).encode(),
+        lambda code: {"detail": json.dumps({"message": f"\u6548{code}\n1"})},
+        lambda code: b'cut short {"message":"\\u6548\\n' + code.encode() + b"\\",
+        lambda code: json.loads("[" * 900 + json.dumps(code) + "]" * 900),
     ],
 )
 def test_the_four_codes_of_a_400_have_their_errors(code, kind, shape):
@@ -331,12 +338,22 @@ def test_another_word_is_none_of_the_four_codes(word):
         ({"why": "REFERENCE_ASSET_EXPIRED", "got": "Title: EMPTY_REFERENCE_ASSET \u00fc"}, "REFERENCE_ASSET_EXPIRED"),
         ({"got": "Title: EMPTY_REFERENCE_ASSET \u00fc", "why": "EMPTY_REFERENCE_ASSET: m"}, "EMPTY_REFERENCE_ASSET"),
         ({"code": "EMPTY_REFERENCE_ASSET", "message": "m"}, "EMPTY_REFERENCE_ASSET"),
+        ({"errors": [{"name": "EMPTY_REFERENCE_ASSET"}]}, "EMPTY_REFERENCE_ASSET"),
+        # Quotes that are shortened, escaped, or have other white space.
+        ({"message": "too long: Title: EMPTY_REFERENCE_ASSET\u2026"}, None),
+        ({"message": "EMPTY_REFERENCE_ASSET \u00fc"}, None),
+        ({"message": "bad: Title:  EMPTY_REFERENCE_ASSET\n\u00fc"}, None),
+        ({"message": "bad: Title: EMPTY_REFERENCE_ASSET &uuml;"}, None),
+        (b"<p>bad: <b>Title:</b> EMPTY_REFERENCE_ASSET &uuml;</p>", None),
+        (b'cut short {"got": "Title: EMPTY_REFERENCE_ASSET \\u00f', None),
+        ({"got": "UNSUPPORTED_REFERENCE_URL is the ti\u2026"}, None),
     ],
 )
 def test_a_code_in_text_that_the_request_sent_is_not_the_services(body, code):
     sent = {
         "prompt": "Title: EMPTY_REFERENCE_ASSET \u00fc",
         "image_urls": ["https://pics.net/INVALID_REFERENCE_IMAGE.png"],
+        "mode": " UNSUPPORTED_REFERENCE_URL is the title",
     }
     raw = answer(body, 400)
     raw.sent = json.dumps(sent).encode()

@@ -6,6 +6,7 @@ import pytest
 from yarl import URL
 
 from vidgen_async.errors import InvalidRequestError
+from vidgen_async.service.endpoints import Endpoints
 from vidgen_async.service.validation import make_request, problems_of, refuse
 from vidgen_async.types.resources import ReferenceAsset, VideoRequest
 
@@ -64,6 +65,7 @@ def test_a_good_request_has_no_problems(fields):
         ({"image_urls": ["data:image/png;base64,AAAA"]}, "image_urls[0]"),
         ({"video_urls": [7]}, "video_urls[0]"),
         ({"audio_urls": ["http://"]}, "audio_urls[0]"),
+        ({"audio_urls": ["https://][@/a.mp3"]}, "audio_urls[0]"),
         ({"reference_images": [{"uri": "x"}]}, "reference_images[0]"),
         ({"reference_audios": ["https://a.net/1"]}, "reference_audios[0]"),
         ({"reference_videos": [{"url": "x"}]}, "reference_videos[0].url"),
@@ -97,6 +99,25 @@ def test_assets_stand_for_their_ids_and_urls():
     assert problems_of(request) == []
     assert found(image_ids=asset) == ("image_ids: must be a list, not ReferenceAsset",)
     assert len(found(image_urls=[ReferenceAsset(id="a", image_id="i")])) == 1
+
+
+def test_the_url_of_an_asset_becomes_absolute_where_the_client_knows_its_origin():
+    path = "/api/reference-assets/a-1/content/a.png?token=t%2Bo"
+    asset = ReferenceAsset(id="a-1", image_id="a-1", url=path)
+    fields = {"model": "m", "prompt": "p", "image_urls": [asset, "/home/a.png", None, 7]}
+    fields["reference_images"] = [asset, {"url": path, "role": "first"}, {"url": None}, "x", {}]
+    given = VideoRequest(**fields)
+    absolute = Endpoints(SERVICE, "key").absolute_asset
+    for request in (make_request(None, fields, absolute), make_request(given, {}, absolute)):
+        assert request.image_urls == (f"https://service.net{path}", *given.image_urls[1:])
+        assert request.reference_images[:2] == (
+            {"url": f"https://service.net{path}"},
+            {"url": f"https://service.net{path}", "role": "first"},
+        )
+        assert request.reference_images[2:] == given.reference_images[2:]
+    assert given.image_urls[0] == path
+    other = VideoRequest(model="m", prompt="p", image_urls=["https://pics.net/a.png"])
+    assert make_request(other, {}, absolute) is other
 
 
 @pytest.mark.parametrize(("given", "sent"), [(8.0, 8), (8, 8), (8.5, 8.5), (True, True), ("8", "8"), (None, None)])
@@ -147,18 +168,15 @@ class TestReferences:
             "https://pics.net/a.png?token=<token>",
             "https://pics.net/a.png?sig=xxxx&exp=1",
             "https://pics.net/path/to/your/image.jpg",
-            "https://pics.net/path/to/image.png",
             "https://pics.net/path/to/your_video.mp4?x=1",
-            "https://pics.net/path/to/my/files/a.png",
-            "https://pics.net/uploads/your-image.jpg",
-            "https://pics.net/your_reference_image.png",
             "https://domain.com/a.png",
             "https://www.domain.com/a.png",
-            "https://mydomain.com/a.png",
-            "https://cdn.some-domain.org/a.png",
             "https://pics.net/api/reference-assets/asset-xxxxxxxx/content/a.png",
             "https://pics.net/files/xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx.png",
             "https://pics.net/a.png?id=asset_XXXXXXXX",
+            "https://pics.net/api/reference-assets/asset_id/content/file_name",
+            "https://pics.net/a.png?token=abc...",
+            "https://pics.net/a.png?token=%24%7BTOKEN%7D",
         ],
     )
     def test_a_placeholder_is_no_file(self, url):
@@ -247,6 +265,19 @@ class TestReferences:
             "https://8.8.8.8/a.png",
             "https://exampleshop.com/a.png",
             "https://cdn.mysite.com/a.png",
+            "https://www123.your-server.de/a.png",
+            "https://static.1.clients.your-server.de/a.png",
+            "https://cdn.yourserver.com/a.png",
+            "https://images.yoursite.com/a.png",
+            "https://pics.net/path/to/image.png",
+            "https://pics.net/path/to/my/files/a.png",
+            "https://pics.net/uploads/your-image.jpg",
+            "https://pics.net/your_reference_image.png",
+            "https://mydomain.com/a.png",
+            "https://cdn.some-domain.org/a.png",
+            "https://pics.net/your-photo.jpg",
+            "https://pics.net/shirt-xxxx.png",
+            "https://pics.net/%7Bfoo%7D.png",
             "https://my-bucket.s3.amazonaws.com/uploads/my-photo.png",
             "https://0xbad.cafe/a.png",
             "https://pics.net/%7B0F8FAD5B-D9CB-469F-A165-70867728950E%7D.png",
@@ -290,6 +321,16 @@ class TestReferences:
             "img_XXXX",
             "ref-img-xxx",
             "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx",
+            "${id}",
+            "{{image_id}}",
+            "$IMAGE_ID",
+            "%ID%",
+            "img_…",
+            "img_...",
+            "image_id_here",
+            "my_image_id",
+            "null",
+            "undefined",
         ],
     )
     def test_an_illustrative_id_is_no_upload(self, value):
@@ -297,7 +338,22 @@ class TestReferences:
         assert problem == f"image_ids[0]: a placeholder, not the image_id of an upload: {value!r}"
 
     @pytest.mark.parametrize(
-        "value", ["asset-7f3axxxx", "xx", "asset-xx", "img-1", "taxxxi", "0197f3c2-xxxx-4a3b", "asset-000000000001"]
+        "value",
+        [
+            "asset-7f3axxxx",
+            "xx",
+            "asset-xx",
+            "img-1",
+            "taxxxi",
+            "0197f3c2-xxxx-4a3b",
+            "asset-000000000001",
+            "my-photo-1",
+            "{7d1f-aa}",
+            "nullable",
+            "7f3a$b",
+            "50%a%",
+            "here",
+        ],
     )
     def test_an_id_that_may_be_real_is_let_through(self, value):
         assert found(image_ids=[value]) == ()

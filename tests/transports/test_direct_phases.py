@@ -183,7 +183,7 @@ ROWS = [
         **UNSENT | {"raises": asyncio.CancelledError},
     ),
     # 8: proxy
-    Row(name="proxy refuses connections", url=NAMED, proxy=DEAD_PROXY, **UNSENT, message="the proxy on the way to"),
+    Row(name="proxy refuses connections", url=NAMED, proxy=DEAD_PROXY, **UNSENT, message="on the way to service.test"),
     Row(name="proxy refuses connections (https)", url=THROUGH, proxy=DEAD_PROXY, **UNSENT),
     Row(
         name="proxy answers CONNECT with 407",

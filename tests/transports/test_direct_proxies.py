@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 
+import aiohttp
 import pytest
 from yarl import URL
 
@@ -21,7 +22,26 @@ BAD = {
     "a port that is no number": "http://user:pass-secret@127.0.0.1:port",
     "a port too large": "http://user:pass-secret@127.0.0.1:70000",
     "another scheme": "socks5://user:pass-secret@127.0.0.1:9",
+    "another scheme, in the user's place": "pass-secret://user:x@127.0.0.1:9",
     "no host": "http://",
+    "no host but a path": "http:///user:pass-secret@127.0.0.1:9",
+    "no slashes": "http:user:pass-secret@127.0.0.1:9",
+    "only slashes": "//user:pass-secret@127.0.0.1:9",
+    "quotes": '"http://user:pass-secret@127.0.0.1:9"',
+    "a # in the password": "http://user:pass#secret@127.0.0.1:9",
+    "a # after digits": "http://user:12#secret@127.0.0.1:9",
+    "a / after digits": "http://user:12/secret@127.0.0.1:9",
+    "a ? after digits": "http://user:12?secret@127.0.0.1:9",
+    "a path": "http://user:pass-secret@127.0.0.1:9/path",
+    "a line break": "http://user:pass-secret\n@127.0.0.1:9",
+    "a space in the host": "http://user:pass-secret@pro xy:9",
+    "a host of a dot": "http://user:pass-secret@.:9",
+    "an empty label": "http://user:pass-secret@a..b:9",
+    "a long label": f"http://user:pass-secret@{'a' * 64}.test:9",
+    "port 0": "http://user:pass-secret@127.0.0.1:0",
+    "a password that is not Latin-1": "http://user:pass-secret%E5%AF%86@127.0.0.1:9",
+    "a user name that is not Latin-1": "http://us密er:pass-secret@127.0.0.1:9",
+    "a colon in the user name": "http://us%3Aer:pass-secret@127.0.0.1:9",
 }
 BAD_PROXIES = pytest.mark.parametrize("proxy", BAD.values(), ids=BAD)
 
@@ -33,7 +53,7 @@ def request(method: str = "POST") -> Request:
     )
 
 
-VARIABLES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY", "VIDGEN_PROXY", "REQUEST_METHOD")
+VARIABLES = ("HTTPS_PROXY", "Https_Proxy", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY", "VIDGEN_PROXY", "REQUEST_METHOD")
 
 
 @pytest.fixture(autouse=True)
@@ -46,10 +66,20 @@ def environment(monkeypatch):
 
 @BAD_PROXIES
 def test_a_proxy_that_cannot_be_used_is_an_error_when_the_transport_is_made(proxy):
-    with pytest.raises(ConfigurationError, match="proxy") as caught:
+    with pytest.raises(ConfigurationError, match=r"^proxy ") as caught:
         DirectTransport(proxy=proxy)
     assert "secret" not in str(caught.value)
-    assert caught.value.__cause__ is None
+    assert (caught.value.__cause__, caught.value.__context__) == (None, None)
+
+
+@BAD_PROXIES
+@pytest.mark.parametrize("variable", ["VIDGEN_PROXY", "HTTPS_PROXY", "https_proxy", "Https_Proxy", "ALL_PROXY"])
+def test_a_variable_that_cannot_be_used_is_named_when_the_client_is_made(variable, proxy, monkeypatch):
+    monkeypatch.setenv(variable, proxy)
+    with pytest.raises(ConfigurationError, match=rf"(^| ){variable} ") as caught:
+        Client("key", base_url=SERVICE)
+    assert "secret" not in str(caught.value)
+    assert (caught.value.__cause__, caught.value.__context__) == (None, None)
 
 
 @BAD_PROXIES
@@ -108,6 +138,11 @@ def proxy_for(url: str) -> str | None:
         ({"ALL_PROXY": "http://p:1", "HTTPS_PROXY": "http://q:2"}, "https://a.test/", "http://q:2"),
         ({"HTTPS_PROXY": ""}, "https://a.test/", None),
         ({"HTTPS_PROXY": " "}, "https://a.test/", None),
+        ({"HTTPS_PROXY": "[2001:db8::1]:3128"}, "https://a.test/", "http://[2001:db8::1]:3128"),
+        ({"HTTPS_PROXY": "u:w@p.corp:1"}, "https://a.test/", "http://u:w@p.corp:1"),
+        ({"VIDGEN_PROXY": "u:w@p.corp:1", "HTTPS_PROXY": "http://q:2"}, "https://a.test/", "http://u:w@p.corp:1"),
+        ({"VIDGEN_PROXY": " p:1\n", "NO_PROXY": "*"}, "http://a.test/", "http://p:1"),
+        ({"VIDGEN_PROXY": " ", "HTTPS_PROXY": "http://q:2"}, "https://a.test/", "http://q:2"),
         ({}, "https://a.test/", None),
     ],
 )
@@ -157,7 +192,49 @@ def test_no_proxy_excludes_hosts_in_all_its_forms(no_proxy, url, is_direct, monk
     assert (proxy_for(url) is None) is is_direct
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.10", "[::1]", "localhost", "api.localhost", "LOCALHOST"])
+@pytest.mark.parametrize(
+    "value", ["p.corp:3128", "u:w@p.corp:3128", "http://p.corp:3128/", "https://p_1", "http://u:@p", "127.1"]
+)
+def test_a_proxy_may_be_named_as_in_the_variables(value, monkeypatch):
+    DirectTransport(proxy=value)
+    Client("key", base_url=SERVICE, proxy=value)
+    monkeypatch.setenv("VIDGEN_PROXY", value)
+    Client("key", base_url=SERVICE)
+
+
+@pytest.mark.parametrize(
+    ("variables", "named"),
+    [
+        ({"https_proxy": "socks4://p:1", "HTTPS_PROXY": "socks5://p:1"}, "https_proxy"),
+        ({"https_proxy": "", "HTTPS_PROXY": "socks4://p:1", "ALL_PROXY": "socks5://p:1"}, "ALL_PROXY"),
+        ({"Https_Proxy": "socks5://p:1", "ALL_PROXY": "http://p:1"}, "Https_Proxy"),
+        ({"HTTPS_PROXY": "http://p:1", "VIDGEN_PROXY": "socks5://p:1"}, "VIDGEN_PROXY"),
+    ],
+)
+def test_the_variable_that_was_used_is_named(variables, named, monkeypatch):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigurationError, match=rf"(^| ){named} "):
+        Client("key", base_url=SERVICE)
+
+
+def test_the_proxies_of_the_environment_are_shown_without_passwords(monkeypatch):
+    monkeypatch.setenv("HTTPS_PROXY", "http://user:pass-secret@p:1")
+    assert "secret" not in repr(EnvironmentProxies.read())
+
+
+def test_variables_that_cannot_be_used_stop_no_client_of_this_machine(monkeypatch):
+    for name in ("HTTP_PROXY", "VIDGEN_PROXY"):
+        monkeypatch.setenv(name, "socks5://p:1")
+    Client("key", base_url="http://127.0.0.1:8080/openapi/v1")
+    with pytest.raises(ConfigurationError, match=r"^proxy must begin"):
+        Client("key", base_url="http://127.0.0.1:8080/openapi/v1", proxy="socks5://p:1")
+
+
+HERE = ["127.0.0.1", "127.8.9.10", "127.1", "[::1]", "[::ffff:127.0.0.1]", "0.0.0.0", "[::]"]  # noqa: S104
+
+
+@pytest.mark.parametrize("host", [*HERE, "localhost", "localhost.", "api.localhost", "LOCALHOST"])
 async def test_this_machine_is_always_reached_directly(host, monkeypatch):
     for name in ("HTTP_PROXY", "ALL_PROXY", "VIDGEN_PROXY"):
         monkeypatch.setenv(name, f"http://127.0.0.1:{raw.dead_port()}")
@@ -262,3 +339,39 @@ async def test_a_refused_connect_proves_that_nothing_was_sent(status, monkeypatc
     assert str(status) in str(caught.value)
     assert {request.split(b" ")[0] for request in proxy.received} == {b"CONNECT"}
     assert not any(b"uthorization" in request for request in proxy.received)
+
+
+@pytest.mark.parametrize("is_through_proxy", [False, True])
+async def test_an_error_without_secrets_is_the_cause(is_through_proxy):
+    dead = f"http://127.0.0.1:{raw.dead_port()}"
+    transport = DirectTransport(proxy=dead if is_through_proxy else None)
+    with pytest.raises(ConnectError) as caught:
+        await transport.send(create(URL(SERVICE if is_through_proxy else dead)))
+    await transport.aclose()
+    assert isinstance(caught.value.__cause__, aiohttp.ClientConnectorError)
+
+
+@pytest.mark.parametrize("probe", [None, Probe()], ids=["read", "create"])
+@pytest.mark.parametrize(
+    ("handler", "host", "named"),
+    [
+        (None, "127.0.0.1", "the proxy 127.0.0.1:{port} on the way to api.service.test:443 refused"),
+        (None, "no-such-proxy.invalid", "the name no-such-proxy.invalid of the proxy was not resolved"),
+        (raw.responds(b"HTTP/1.1 200 OK\r\n\r\nno TLS"), "127.0.0.1", "connection to api.service.test:443 failed"),
+        (raw.responds(b"HTTP/1.1 407 No\r\n\r\n"), "127.0.0.1", "refused (407 No)"),
+        (raw.closes_at_once, "127.0.0.1", "api.service.test:443"),
+    ],
+    ids=["refused", "not resolved", "no TLS", "407", "closed"],
+)
+async def test_a_failure_of_a_proxy_names_its_host_and_nothing_shows_its_password(probe, handler, host, named):
+    async with raw_service(handler or raw.answers) as proxy:
+        port = proxy.port if handler else raw.dead_port()
+        transport = DirectTransport(proxy=f"http://user:pass-secret@{host}:{port}")
+        with pytest.raises(TransportError) as caught:
+            await transport.send(create(URL(f"{SERVICE}/x")), probe=probe)
+        await transport.aclose()
+    assert named.format(port=port) in str(caught.value)
+    error: BaseException | None = caught.value
+    while error is not None:
+        assert "secret" not in f"{error} {error!r} {error.args!r} {vars(error)}"
+        error = error.__cause__ or error.__context__

@@ -109,10 +109,10 @@ class Log:
     def on_chunk(self, chunk: bytes) -> None:
         self.lines.append(chunk.decode())
 
-    def on_end(self, error: BaseException | None) -> None:
+    async def on_end(self, error: BaseException | None) -> None:
         self.lines.append("end" if error is None else type(error).__name__)
 
-    def on_close(self) -> None:
+    async def on_close(self) -> None:
         self.lines.append("close")
 
 

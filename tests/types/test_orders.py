@@ -1,4 +1,4 @@
-"""An order is a fold over its attempts, and knowledge about them is only added."""
+"""The state of an order follows from its attempts, and information about them is only added."""
 
 from datetime import UTC, datetime, timedelta
 from itertools import combinations_with_replacement, permutations, product
@@ -14,9 +14,9 @@ from vidgen_async.types.orders import (
     Order,
     OrderRef,
     OrderState,
-    fold,
     idempotency_key,
     may_become,
+    state_of,
 )
 
 NOW = datetime(2026, 11, 28, tzinfo=UTC)
@@ -53,12 +53,12 @@ def order(*outcomes: AttemptOutcome, closing: Closing | None = None) -> Order:
     ],
 )
 def test_the_state_is_the_most_dangerous_thing_that_may_be_true(outcomes, state):
-    assert fold(outcomes) is state
+    assert state_of(outcomes) is state
 
 
 def test_the_state_does_not_depend_on_the_sequence_of_attempts():
     states = {
-        outcomes: {fold(permuted) for permuted in permutations(outcomes)}
+        outcomes: {state_of(permuted) for permuted in permutations(outcomes)}
         for outcomes in combinations_with_replacement(AttemptOutcome, 3)
     }
     assert {outcomes: found for outcomes, found in states.items() if len(found) > 1} == {}

@@ -5,11 +5,12 @@ is None.
 """
 
 import base64
+import hashlib
 import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, BinaryIO, TypeAlias
 
 from vidgen_async.types.http import CHUNK
 
@@ -25,6 +26,10 @@ STYLES: dict[str, dict[str, Any]] = {
     "spaced": {},
     "spaced-utf8": {"ensure_ascii": False},
 }
+
+#: How a file begins that stands for one that Git LFS has not fetched.
+LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+LFS_ADVICE = "is a Git LFS pointer, not the file itself: fetch it with git lfs pull"
 
 _BLOB_NAME = re.compile(r"sha256-[0-9a-f]{64}\.\w+")
 
@@ -94,24 +99,53 @@ def body_length(body: RecordedBody | None) -> int:
 
 
 def stream_body(body: RecordedBody, blobs: Path) -> Iterator[bytes]:
-    """A long body in chunks: from its blob what was recorded, and zeros in place of the rest."""
+    """A long body in chunks: from its blob what was recorded, and zeros in place of the rest. Empty chunks come first,
+    while the blob is verified.
+
+    Raises:
+        ValueError: The blob is damaged; the message is the predicate of a sentence.
+        OSError: It cannot be read.
+    """
     left = int(body["bytes"])
     ends = _ends(body) if "blob" in body else None
     if ends is None:
         yield from _zeros(left)
         return
     with (blobs / body["blob"]).open("rb") as file:
-        yield from _chunks(file.read, ends[0])
+        for _ in verify_blob(body, file):
+            yield b""
+        file.seek(0)
+        yield from _chunks(file, ends[0])
         yield from _zeros(left - sum(ends))
-        yield from _chunks(file.read, ends[1])
+        yield from _chunks(file, ends[1])
 
 
-def _chunks(read: Any, left: int) -> Iterator[bytes]:
+def verify_blob(body: RecordedBody, file: BinaryIO) -> Iterator[None]:
+    """Compare a blob with its name and with the cassette, in short steps. ValueError where it is not what was recorded;
+    the message is the predicate of a sentence."""
+    digest = hashlib.sha256()
+    beginning = b""
+    while chunk := file.read(CHUNK):
+        beginning = beginning or chunk
+        digest.update(chunk)
+        yield
+    if beginning.startswith(LFS_POINTER):
+        raise ValueError(LFS_ADVICE)
+    is_whole = body.get("stored") != "all" or body.get("sha256") == digest.hexdigest()
+    ends = _ends(body)
+    if not (
+        is_whole and ends and sum(ends) == file.tell() and body["blob"].startswith(f"sha256-{digest.hexdigest()}.")
+    ):
+        message = "is not what was recorded"
+        raise ValueError(message)
+
+
+def _chunks(file: BinaryIO, left: int) -> Iterator[bytes]:
     while left > 0:
-        chunk = read(min(CHUNK, left))
+        chunk = file.read(min(CHUNK, left))
         if not chunk:
-            message = "the blob is shorter than its length in the cassette"
-            raise EOFError(message)
+            message = "was changed while it was replayed"
+            raise ValueError(message)
         left -= len(chunk)
         yield chunk
 

@@ -4,16 +4,16 @@ and a digest."""
 import base64
 import hashlib
 import json
-import zlib
 from typing import Any
 
 from attrs import field, frozen, mutable
 
 from vidgen_async.cassette.body_decoding import STYLES, RecordedBody
 from vidgen_async.cassette.redactor import Redactor
+from vidgen_async.redaction.compression import is_compressed
 from vidgen_async.redaction.pseudonyms import printable_text
 from vidgen_async.redaction.secret_names import find_secret_form
-from vidgen_async.types.http import CHUNK, LONGEST_ANSWER, Body, Headers
+from vidgen_async.types.http import CHUNK, Body, Headers
 
 #: Of longer request bodies (uploads) only the digest is recorded.
 LONGEST_REQUEST = CHUNK
@@ -21,9 +21,6 @@ LONGEST_REQUEST = CHUNK
 LONGEST_INLINE = 2048
 #: Bytes that are recorded of each end of a body that is too long.
 END = CHUNK
-
-#: The second byte of zlib data.
-_ZLIB_LEVELS = frozenset({b"\x01", b"\x5e", b"\x9c", b"\xda"})
 
 _SUFFIXES = {"video/mp4": ".mp4", "image/png": ".png", "image/jpeg": ".jpg", "image/webp": ".webp", "image/gif": ".gif"}
 
@@ -120,7 +117,6 @@ def answer_body(capture: BodyCapture, headers: Headers, redactor: Redactor) -> t
     for part in parts:
         # It may turn out to contain a secret later.
         redactor.secrets.note_written(printable_text(part))
-        redactor.secrets.note_written(printable_text(_decompress(part) or b""))
     if capture.is_whole and capture.length <= LONGEST_INLINE:
         return {"b64": base64.b64encode(parts[0]).decode()}, None
     data = b"".join(parts)
@@ -188,27 +184,6 @@ def hides_a_secret(data: bytes, redactor: Redactor, *, is_media: bool = False) -
     """Whether binary data contains a secret, or cannot be searched for one."""
     if redactor.secrets.is_in_bytes(data) or find_secret_form(printable_text(data), is_binary=True) is not None:
         return True
-    if is_media:
-        return False
-    inner = _decompress(data)
-    if inner is None:
+    if is_compressed(data, is_media=is_media):
         return True
-    text = printable_text(inner or data)
-    return redactor.secrets.is_in_bytes(inner) or redactor.text(text) != text
-
-
-def _decompress(data: bytes) -> bytes | None:
-    """All members of gzip or zlib data; nothing for other data, None for data that cannot be decompressed."""
-    if data[:2] != b"\x1f\x8b" and not (data[:1] == b"\x78" and data[1:2] in _ZLIB_LEVELS):
-        return b""
-    whole, rest = b"", data
-    try:
-        while rest:
-            member = zlib.decompressobj(47)
-            whole += member.decompress(rest, LONGEST_ANSWER)
-            if not member.eof or len(whole) > LONGEST_ANSWER:
-                return None
-            rest = member.unused_data
-    except zlib.error:
-        return None
-    return whole
+    return not is_media and redactor.text(text := printable_text(data)) != text

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from yarl import URL
 
-from vidgen_async.cassette.body_decoding import problem_of
+from vidgen_async.cassette.body_decoding import LFS_ADVICE, LFS_POINTER, problem_of
 from vidgen_async.cassette.document import FORMAT, VERSION, Document, Failure, Interaction, Meta, RecordedRequest
 from vidgen_async.errors import CassetteInvalidError, CassetteNotFoundError, CassetteVersionError
 from vidgen_async.types.http import Delivery, Phase
@@ -41,6 +41,9 @@ def load(path: str | os.PathLike[str]) -> Document:
         reason = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else error.strerror or error
         message = f"the cassette {place} cannot be read: {reason}"
         raise CassetteInvalidError(message, path=str(place)) from error
+    if text.startswith(LFS_POINTER.decode()):
+        message = f"the cassette {place} {LFS_ADVICE}"
+        raise CassetteInvalidError(message, path=str(place))
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -1,11 +1,12 @@
 """One recording: numbers the interactions in the order in which they begin, and writes each when it ends."""
 
+import asyncio
 import logging
 import re
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from vidgen_async.cassette.body_encoding import BodyCapture, answer_body
 from vidgen_async.cassette.document import Document, Meta, RecordedRequest
@@ -15,7 +16,7 @@ from vidgen_async.cassette.secret_scan import drop_secret_bytes, map_line
 from vidgen_async.cassette.settings import Cassette
 from vidgen_async.cassette.storage import publish, store
 from vidgen_async.cassette.writer import interaction_form, request_form, to_text
-from vidgen_async.clock import Clock
+from vidgen_async.clock import Clock, hold_of, run_in_thread
 from vidgen_async.errors import CassetteError
 from vidgen_async.events import Event, report
 from vidgen_async.types.http import Headers, Request
@@ -33,6 +34,15 @@ _ENDPOINTS = {
 }
 
 
+#: The number of redacted requests and bodies that are remembered, and the longest body in bytes.
+_MOST_REMEMBERED = 4096
+_LONGEST_REMEMBERED = 4096
+#: In bytes; these are redacted in some ten milliseconds.
+_LONGEST_IN_TURN = 1 << 13
+
+T = TypeVar("T")
+
+
 class Recorder:
     """Writes the file of a recording and makes a cassette of it. The file is opened for the first request."""
 
@@ -42,6 +52,8 @@ class Recorder:
         self.clock = clock
         self.redactor = Redactor(prompts=cassette.prompts, secrets=cassette.secrets)
         self.part = PartialRecording(cassette.part)
+        #: Held by whatever uses the redactor or writes: long texts are redacted in a thread.
+        self.lock: asyncio.Lock = asyncio.Lock()
         self._before = before
         recorded = () if before is None else before.interactions
         self._count = max((one.n for one in recorded), default=0)
@@ -49,6 +61,9 @@ class Recorder:
         self._began: float | None = None
         self._broken: Exception | None = None
         self._is_over = False
+        #: Redacted requests and bodies, while no further secret is known: polls repeat both.
+        self._remembered: dict[object, Any] = {}
+        self._version = 0
         #: The blobs that it references, and whether it created them.
         self._blobs: dict[str, bool] = {}
         self._has_base_url = before is not None and before.meta.base_url is not None
@@ -79,22 +94,53 @@ class Recorder:
         """Seconds since the recording began."""
         return self._offset + self.clock.now() - (self._began or 0.0)
 
+    async def run(self, call: Callable[[], T], size: float) -> T:
+        """Return ``call()``, which redacts or writes ``size`` bytes. Long ones take seconds: in a thread, during which
+        virtual time does not advance."""
+        if size <= _LONGEST_IN_TURN and not self.redactor.secrets.late:
+            return call()
+        with hold_of(self.clock)():
+            return await run_in_thread(call)
+
     def write_request(self, n: int, request: Request, body: dict[str, Any] | None) -> None:
         """Write a request to the part file."""
-        recorded = RecordedRequest(
-            request.method, self.redactor.url(str(request.url)), self.redactor.headers(request.headers), body
+        url = str(request.url)
+        form = self._remember(
+            (request.method, url, *request.headers.items()),
+            lambda: request_form(
+                RecordedRequest(request.method, self.redactor.url(url), self.redactor.headers(request.headers))
+            ),
         )
-        self._write_before(request, {"e": "open", "n": n, "op": request.op, "request": request_form(recorded)})
+        form = form if body is None else {**form, "body": body}
+        self._write_before(request, {"e": "open", "n": n, "op": request.op, "request": form})
 
-    def write_outcome(self, make_line: Callable[[], dict[str, Any]]) -> None:
+    def _remember(self, key: object, make: Callable[[], T]) -> T:
+        """What ``make`` returned for this key, while no further secret has become known."""
+        if self._version != self.redactor.secrets.version or len(self._remembered) >= _MOST_REMEMBERED:
+            self._version = self.redactor.secrets.version
+            self._remembered.clear()
+        if key not in self._remembered:
+            self._remembered[key] = make()
+        made: T = self._remembered[key]
+        return made
+
+    async def write_outcome(self, make_line: Callable[[], dict[str, Any]], size: int = 0) -> None:
         """Write an outcome to the part file, unless the recording is over. A failure is raised by :meth:`publish`: the
         caller's response is never lost because of it."""
         if self._is_over:
             return
+        # One call in a thread: if the caller is cancelled, it is completed all the same.
+        if size > _LONGEST_IN_TURN:
+            await self.run(lambda: self._attempt(lambda: self._write(make_line())), size)
+        elif (line := self._attempt(make_line)) is not None:
+            await self.run(lambda: self._attempt(lambda: self._write(line)), 0)
+
+    def _attempt(self, call: Callable[[], T]) -> T | None:
         try:
-            self._write(make_line())
+            return call()
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller's response must not be lost because of it
             self._record_failure(error)
+            return None
 
     def _write_before(self, request: Request, line: dict[str, Any]) -> None:
         """Before the request is sent: CassetteError when it cannot be written."""
@@ -117,6 +163,12 @@ class Recorder:
 
     def encode_body(self, capture: BodyCapture, headers: Headers) -> dict[str, Any] | None:
         """Return a response's recorded body."""
+        if capture.length <= _LONGEST_REMEMBERED:
+            key = (headers.get("Content-Type"), headers.get("Content-Encoding"), capture.parts[0])
+            return self._remember(key, lambda: self._encode_body(capture, headers))
+        return self._encode_body(capture, headers)
+
+    def _encode_body(self, capture: BodyCapture, headers: Headers) -> dict[str, Any] | None:
         body, blob = answer_body(capture, headers, self.redactor)
         if blob is not None:
             # It may turn out later that the blob contains a secret.

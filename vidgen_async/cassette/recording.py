@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from attrs import field, mutable
+from attrs import evolve, field, mutable
 
 from vidgen_async import errors
 from vidgen_async.cassette.body_decoding import body_length
@@ -70,15 +70,16 @@ class RecordingTransport(WrappingTransport):
         """
         interaction = None
         try:
-            self._check_open(request)
-            n = self._recorder.begin(request)
+            async with self._recorder.lock:
+                self._check_open(request)
+                n = self._recorder.begin(request)
             interaction = InteractionRecorder(self._recorder, self._active, n, self._recorder.elapsed)
             await interaction.record_request(request)
         except BaseException:
             if probe is not None:
                 probe.record_not_sent(Phase.BUILD)
             if interaction is not None:
-                interaction.discard()
+                await interaction.discard()
             raise
         try:
             if probe is not None and not self._inner_honours_gate:
@@ -87,16 +88,16 @@ class RecordingTransport(WrappingTransport):
             response = await self.inner.send(request, probe=probe)
         except TransportError as error:
             if self._is_closed and isinstance(error, TransportClosedError):
-                interaction.finish(Failure(CANCELLED, error.delivery, error.phase))
+                await interaction.finish(Failure(CANCELLED, error.delivery, error.phase))
             else:
-                interaction.record_error(error, probe)
+                await interaction.record_error(error, probe)
             raise
         except asyncio.CancelledError:
             delivery, phase = (Delivery.MAYBE_SENT, Phase.BUILD) if probe is None else (probe.delivery, probe.phase)
-            interaction.finish(Failure(CANCELLED, delivery, phase))
+            await interaction.finish(Failure(CANCELLED, delivery, phase))
             raise
         except BaseException:
-            interaction.discard()
+            await interaction.discard()
             raise
         interaction.record_status(response.status, response.headers)
         return ObservedResponse(response, interaction)
@@ -129,14 +130,15 @@ class RecordingTransport(WrappingTransport):
         self._is_closed = True
         await self.inner.aclose()
         for interaction in sorted(self._active, key=lambda one: one.n):
-            interaction.record_close()
+            await interaction.record_close()
         if self._is_over or not self._auto_publish or not self._recorder.is_begun:
             return
         if is_failing:
             self.give_up()
             return
-        with hold_of(self._recorder.clock)():
-            await asyncio.to_thread(self.publish)
+        async with self._recorder.lock:
+            with hold_of(self._recorder.clock)():
+                await asyncio.to_thread(self.publish)
 
     def _check_open(self, request: Request) -> None:
         if self._is_closed or self._is_over:
@@ -167,9 +169,14 @@ class InteractionRecorder:
             sent = None if request.body is None else await read_through(request.body)
         except Exception:  # noqa: BLE001 - it is the caller's own; the inner transport raises it, too, with its evidence
             sent = None
-        recorded = None if sent is None else request_body(sent, self.recorder.redactor)
-        self.recorder.write_request(self.n, request, recorded)
-        self._is_written = True
+
+        def write() -> None:
+            recorded = None if sent is None else request_body(sent, self.recorder.redactor)
+            self.recorder.write_request(self.n, request, recorded)
+            self._is_written = True
+
+        async with self.recorder.lock:
+            await self.recorder.run(write, 0 if sent is None or sent.short is None else sent.length)
 
     def record_status(self, status: int, headers: Headers) -> None:
         """The status line and the headers were received."""
@@ -182,60 +189,69 @@ class InteractionRecorder:
         if not self._is_over:
             self._capture.add(chunk)
 
-    def on_end(self, error: BaseException | None) -> None:
+    async def on_end(self, error: BaseException | None) -> None:
         match error:
             case None:
-                self.finish(None)
+                await self.finish(None)
             case BodyError():
-                self.record_error(error)
+                await self.record_error(error)
             case asyncio.CancelledError():
-                self.finish(None, "cancelled")
+                await self.finish(None, "cancelled")
 
-    def on_close(self) -> None:
+    async def on_close(self) -> None:
         is_complete = self._headers.get("Content-Length") == str(self._capture.length)
-        self.finish(None, None if is_complete else "closed early")
+        await self.finish(None, None if is_complete else "closed early")
 
-    def record_error(self, error: TransportError, probe: Probe | None = None) -> None:
+    async def record_error(self, error: TransportError, probe: Probe | None = None) -> None:
         """No complete response was received. The evidence of the send's probe counts as well."""
         evidence = Probe()
         evidence.learn(error.delivery)
         if probe is not None:
             evidence.learn(probe.delivery)
-        self.finish(
+        await self.finish(
             Failure(
                 _class_name(error),
                 evidence.delivery,
                 error.phase,
-                self.recorder.redactor.text(error.message),
+                error.message,
                 getattr(error, "received", 0),
                 isinstance(error, ConnectionLostError) and error.is_reused,
             )
         )
 
-    def record_close(self) -> None:
+    async def record_close(self) -> None:
         """The transport was closed before the interaction had an outcome."""
         if self._status is None:
-            self.finish(Failure(CANCELLED, Delivery.MAYBE_SENT, Phase.WAIT))
+            await self.finish(Failure(CANCELLED, Delivery.MAYBE_SENT, Phase.WAIT))
         else:
-            self.finish(None, "cancelled")
+            await self.finish(None, "cancelled")
 
-    def discard(self) -> None:
+    async def discard(self) -> None:
         """It never became a request: it could not be written, or its gate did not open."""
         self.active.discard(self)
         if self._is_written and not self._is_over:
             self._is_over = True
-            self.recorder.write_outcome(lambda: {"e": "drop", "n": self.n})
+            async with self.recorder.lock:
+                await self.recorder.write_outcome(lambda: {"e": "drop", "n": self.n})
 
-    def finish(self, failure: Failure | None, how: str | None = None) -> None:
+    async def finish(self, failure: Failure | None, how: str | None = None) -> None:
         """Record the outcome. ``how`` a body that is incomplete without an error ended: closed early, or cancelled."""
-        self.active.discard(self)
-        if self._is_over or not self._is_written:
-            return
-        self._is_over = True
         times = times_form(self.started, self.answered, self.recorder.elapsed)
-        self.recorder.write_outcome(lambda: {"e": "done", "n": self.n, "t": times, **self._outcome(failure, how)})
+        if self._is_over or not self._is_written:
+            self.active.discard(self)
+            return
+        async with self.recorder.lock:
+            self.active.discard(self)
+            if self._is_over:
+                return
+            self._is_over = True
+            await self.recorder.write_outcome(
+                lambda: {"e": "done", "n": self.n, "t": times, **self._outcome(failure, how)}, self._capture.length
+            )
 
     def _outcome(self, failure: Failure | None, how: str | None) -> dict[str, Any]:
+        if failure is not None:
+            failure = evolve(failure, message=self.recorder.redactor.text(failure.message))
         if self._status is None:
             return outcome_form(None, (), None, failure)
         body = self.recorder.encode_body(self._capture, self._headers)

@@ -14,10 +14,11 @@ from typing import Any, Literal, TypeAlias
 
 from yarl import URL
 
+from vidgen_async.redaction.compression import find_compressed
 from vidgen_async.redaction.messages import hide_secrets
+from vidgen_async.redaction.named_values import hide_named_values
 from vidgen_async.redaction.pseudonyms import PSEUDONYM, Secrets, unescape
 from vidgen_async.redaction.secret_names import (
-    PAIR,
     SECRET_FORMS,
     HeaderKind,
     Kind,
@@ -44,6 +45,8 @@ _URL = re.compile(r"(?<![a-z0-9+.-])[a-z][a-z0-9+.-]{0,20}:\\?/\\?/[^\s\"'<>`]+"
 _ABSOLUTE = re.compile(r"[a-z][a-z0-9+.-]{0,20}://[^\s\"'<>]*", re.IGNORECASE)
 _RELATIVE = re.compile(r"/[^\s\"'<>]*\?[^\s\"'<>]*")
 _HOOK = re.compile(r"hook|callback|notify", re.IGNORECASE)
+_PART = re.compile(r"[^\s,;#{}()\[\]\"'\\]+")
+_NAME = re.compile(r"[\w.-]+")
 _RANDOM = re.compile(r"[A-Za-z0-9_~=+-]{32,}")
 _DATA = re.compile(
     r"data:([\w.+-]+/[\w.+-]+)?[^,\s\"']{0,80};base64,[A-Za-z0-9+/=_%\s-]*|[A-Za-z0-9+/_-]{200,}={0,2}", re.IGNORECASE
@@ -76,13 +79,17 @@ class Redactor:
         #: The redacted texts and URLs, while no further secret is known.
         self._cache: dict[tuple[str, bool], str] = {}
         self._version = 0
+        self._learned: Headers | None = None
         for value in secrets:
             self.secrets.hide(value, "given")
 
     # -- requests and headers ----------------------------------------------------------------------------------------
 
     def learn(self, request: Request) -> None:
-        """Learn the secrets and the service's origin from the headers of a request."""
+        """Learn the secrets and the service's origin from the headers of a request, which polls share."""
+        if request.headers is self._learned:
+            return
+        self._learned = request.headers
         if self.origin is None and "Authorization" in request.headers:
             self.origin = str(request.url.origin())
         self.headers(request.headers)
@@ -137,10 +144,16 @@ class Redactor:
             elif path:
                 path = self._foreign_path(host, path)
             address = f"{scheme}://{host}{slash}{path}"
+        address = re.sub(r"[^/]{16,}", lambda segment: self._segment(segment[0]), address)
         query = re.sub(r"[^&;]+", lambda pair: self._pair(pair[0], is_own=is_own), query)
         if "=" in fragment:
             fragment = re.sub(r"[^&;]+", lambda pair: self._pair(pair[0], is_own=False), fragment)
         return self.secrets.replace(f"{self._hide_secret_forms(address)}{question_mark}{query}{hash_mark}{fragment}")
+
+    def _segment(self, segment: str) -> str:
+        return (
+            self.secrets.hide(segment, "compressed", is_secret=False) if find_compressed(unescape(segment)) else segment
+        )
 
     def _foreign_path(self, host: str, path: str) -> str:
         """Hide secrets in the path on another host: all of a webhook's, and random segments that are not ids."""
@@ -283,6 +296,9 @@ class Redactor:
     def _text(self, text: str) -> str:
         if _ABSOLUTE.fullmatch(text) or _RELATIVE.fullmatch(text):
             return self.url(text)
+        plain = unescape(text)
+        if plain != text and find_compressed(plain):
+            return self.secrets.hide(text, "compressed", is_secret=False)
         text = self.secrets.replace(self._plain_text(text))
         plain = unescape(text)
         if (plain != text and self._plain_text(plain) != plain) or self._quotes_a_prompt(text):
@@ -290,30 +306,20 @@ class Redactor:
         return text
 
     def _plain_text(self, text: str) -> str:
-        return self._hide_secret_forms(self._hide_pairs(_URL.sub(lambda match: self._url_in_text(match[0]), text)))
+        text = _URL.sub(lambda match: self._url_in_text(match[0]), text)
+        return self._hide_secret_forms(hide_named_values(text, self._hide_named_value, with_prompts=False))
 
-    def _hide_pairs(self, text: str) -> str:
-        """Hide the values of secret names. A value that is not hidden is searched for further names."""
-        parts: list[str] = []
-        at = 0
-        while match := PAIR.search(text, at):
-            parts.append(text[at : match.start("value")])
-            at = match.start("value")
-            shown = self._replacement_of(match)
-            if shown is not None:
-                parts.append(shown)
-                at = match.end("value")
-        return "".join([*parts, text[at:]])
-
-    def _replacement_of(self, match: re.Match[str]) -> str | None:
-        """What replaces the value of a pair; None when it is not hidden."""
-        name, value = match["name"], match["value"]
-        if PSEUDONYM.fullmatch(value) or value == str(FOREVER) or is_word(value):
-            return None
-        if kind_of(name) is Kind.EXPIRY and match["equals"]:
-            return str(_forever(value)) if value.isdigit() else self._hide(value, name)
-        in_query = bool(match["before"] and match["equals"])
-        return self._hide(value, name) if names_a_secret(name, value, is_in_query=in_query) else None
+    def _hide_named_value(self, name: str, value: str) -> str:
+        """What replaces the value of a secret name in a text."""
+        if PSEUDONYM.match(value) or value.startswith((str(FOREVER), FOREVER_DATE)) or is_word(value):
+            return value
+        if PSEUDONYM.search(value) and all(map(is_word, _NAME.findall(PSEUDONYM.sub("", value)))):
+            return value  # a list or an object in which everything is hidden
+        if kind_of(name) is Kind.EXPIRY:
+            return self._until(value, name)
+        if (part := _PART.match(value)) is not None and part[0] != value:
+            self._hide(part[0], name)  # the rest may not belong to it
+        return self._hide(value, name)
 
     def _quotes_a_prompt(self, text: str) -> bool:
         """Whether the text contains a part of a hidden prompt; a whole one was replaced before."""
@@ -327,6 +333,8 @@ class Redactor:
         return found if redacted == plain else redacted
 
     def _hide_secret_forms(self, text: str) -> str:
+        for start, end in reversed(find_compressed(text)):
+            text = text[:start] + self.secrets.hide(text[start:end], "compressed", is_secret=False) + text[end:]
         for kind, pattern in SECRET_FORMS:
             text = pattern.sub(
                 lambda match, kind=kind: match[0] if is_word(match[0]) else self.secrets.hide(match[0], kind),  # type: ignore[misc]

@@ -181,9 +181,10 @@ class Player:
                     raise _closed_within_body(request)
                 if chunk:
                     yield chunk
-        except (OSError, EOFError) as error:
+        except (OSError, ValueError) as error:
             path = str(self.cassette.path)
-            message = f"the cassette {path} cannot be replayed: its blob {body.get('blob')} is missing or damaged"
+            problem = f"cannot be read: {error.strerror or error}" if isinstance(error, OSError) else error
+            message = f"the cassette {path} cannot be replayed: its blob {body.get('blob')} {problem}"
             pointer = f"/interactions/{self._document.interactions.index(interaction)}/response/body/blob"
             raise self._record(CassetteInvalidError(message, path=path, pointer=pointer)) from error
         if failure is not None:

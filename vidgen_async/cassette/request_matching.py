@@ -114,7 +114,7 @@ class RequestMatcher:
         text = None if data is None or len(data) > LONGEST_REQUEST else decode_text(data)
         if text is None:
             return request.method, url, f"sha256:{sha256 or hashlib.sha256(data or b'').hexdigest()}"
-        value = _json(text)
+        value = _json(text) if text else None
         if value is None:
             return request.method, url, self._redactor.text(text)
         plain = self._canonical(value)

@@ -1,5 +1,6 @@
 """A complete cassette is stored atomically, or not at all."""
 
+from contextlib import suppress
 from pathlib import Path
 
 from vidgen_async.atomic_file import AtomicFile
@@ -30,10 +31,11 @@ def publish(document: Document, target: Path, redactor: Redactor | None = None) 
 
 
 def store(blob: Blob, directory: Path) -> bool:
-    """Write a blob, unless it exists already: it is named after its content. Return whether it was new."""
+    """Write a blob, unless it exists already, undamaged. Return whether it was written."""
     target = directory / blob.name
-    if target.exists():
-        return False
+    with suppress(OSError):
+        if target.read_bytes() == blob.data:
+            return False
     write_atomically(target, blob.data, is_durable=False)
     return True
 

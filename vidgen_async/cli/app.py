@@ -1,5 +1,6 @@
 """The command group, and the exit of the process."""
 
+import io
 import sys
 
 import click
@@ -12,6 +13,7 @@ from vidgen_async.cli.commands.orders import orders
 from vidgen_async.cli.commands.sandbox import run_sandbox
 from vidgen_async.cli.options import OrderedGroup
 from vidgen_async.cli.terminal.exit_reports import EXIT_CODES, Exit, Report
+from vidgen_async.cli.terminal.formatting import clean_lines
 from vidgen_async.cli.terminal.standard_streams import OutputError
 from vidgen_async.cli.terminal.status_display import JsonScreen
 
@@ -34,12 +36,14 @@ def run_app() -> int:
 
 def _show(error: click.ClickException) -> None:
     if isinstance(error, click.NoSuchOption) and "key" in error.option_name:
-        message = "The key is never an option, which other users could see: set VIDGEN_API_KEY."
+        message = "The key cannot be passed as an option, which other users could see: set VIDGEN_API_KEY."
         error = click.UsageError(message, error.ctx)
     if "--json" in sys.argv:
         JsonScreen().show_error(Report(error.format_message(), kind="usage"), error.exit_code)
     else:
-        error.show()
+        text = io.StringIO()
+        error.show(text)
+        click.echo(clean_lines(text.getvalue()), err=True, nl=False)
 
 
 @click.group(cls=OrderedGroup, epilog=EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"]})

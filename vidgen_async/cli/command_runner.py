@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 import time
-import traceback
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
@@ -16,6 +15,7 @@ from vidgen_async.cli.operations import CommandRun
 from vidgen_async.cli.run_state import RunState, Stage
 from vidgen_async.cli.service_connection import Access, Settings, open_client
 from vidgen_async.cli.terminal.exit_reports import Exit, error_report, exit_code, interrupt_report
+from vidgen_async.cli.terminal.formatting import traceback_of
 from vidgen_async.cli.terminal.standard_streams import drop_lost_output, lost_output
 from vidgen_async.cli.terminal.status_display import Screen, make_screen
 from vidgen_async.client.videos import OnUpdate
@@ -70,9 +70,15 @@ def run_command(work: Coroutine[Any, Any, None], run_state: RunState, screen: Sc
     sent, up to the client's grace period. A second signal exits at once. SIGHUP does not count: closing a terminal
     sends it more than once, and then SIGTERM.
     """
-    level = logging.INFO if is_debug else logging.WARNING
+    shown = _ScreenHandler(screen, logging.INFO if is_debug else logging.WARNING)
+    # While the command reads the catalog, it warns or fails with the error itself.
+    shown.addFilter(
+        lambda record: (
+            run_state.stage is not Stage.CATALOG or getattr(record, "event_name", None) != Event.CATALOG_FETCH_FAILED
+        )
+    )
     with (
-        _handle_logs(logging.getLogger(), _ScreenHandler(screen, level)),
+        _handle_logs(logging.getLogger(), shown),
         _handle_logs(logging.getLogger("vidgen_async.watcher"), _FailedPollHandler(screen, run_state)),
     ):
         return _run_on_loop(_supervise(work, run_state, screen, is_debug=is_debug))
@@ -106,7 +112,7 @@ async def _supervise(work: Coroutine[Any, Any, None], run_state: RunState, scree
             screen.warn(f"done, but some output could not be written to stdout: {lost}")
         return Exit.OK
     if is_debug:
-        sys.stderr.write("".join(traceback.format_exception(error)))
+        sys.stderr.write(traceback_of(error))
     ended_with = exit_code(error, run_state.stage)
     screen.show_error(error_report(error, run_state), ended_with)
     return ended_with

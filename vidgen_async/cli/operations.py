@@ -12,7 +12,7 @@ from attrs import evolve, frozen
 
 from vidgen_async.cli.request_options import RequestOptions, choose_model
 from vidgen_async.cli.run_state import RunState, Stage
-from vidgen_async.cli.terminal.formatting import clean, moment, seconds, size
+from vidgen_async.cli.terminal.formatting import moment, seconds, size
 from vidgen_async.cli.terminal.json_documents import task_document
 from vidgen_async.cli.terminal.status_display import Screen
 from vidgen_async.client import Client
@@ -25,7 +25,7 @@ from vidgen_async.service.request_body import create_body, read_request
 from vidgen_async.service.validation import refuse
 from vidgen_async.types.orders import SENDABLE, Order, OrderState
 from vidgen_async.types.resources import Receipt, TaskLike, VideoTask
-from vidgen_async.watcher import Outcome
+from vidgen_async.watcher import Outcome, failure_text
 
 
 @frozen(kw_only=True)
@@ -71,8 +71,11 @@ class CommandRun:
             result = await self.check(request_options, model)
             if isinstance(result.catalog_error, AuthenticationError):
                 raise result.catalog_error
-            if not result.catalog_error:
+            if result.catalog_error is None:
                 self.state.stage = Stage.CHECK
+            else:
+                reason = result.catalog_error.summary
+                self.screen.warn(f"could not fetch the catalog; the request is not validated against it: {reason}")
             refuse(result.problems)
         uploaded = await self._upload(request_options.files)
         self.screen.print_fact("order", order_id)
@@ -132,20 +135,20 @@ class CommandRun:
         else:
             await self.save(done, target)
 
-    async def save(self, task: VideoTask, target: Target) -> None:
+    async def save(self, task: VideoTask, target: Target, *, accept_unverified: bool = False) -> None:
         """Download the video of a completed task."""
-        length = await self._download(task, target)
+        length = await self._download(task, target, accept_unverified)
         took = seconds(time.monotonic() - self.started_at)
         document = {**self._document(task), "path": str(target.path), "bytes": length}
-        self.screen.show(f"saved {target.path}: {size(length)}, took {took}, {self.points(task)}", document)
+        self.screen.show(f"saved {target.path} ({size(length)}, {took}, {self.points(task)})", document)
 
     def points(self, task: VideoTask) -> str:
         """The cost of the task as text."""
         if task.points is None:
             return "cost unknown"
         if self.state.is_sandbox:
-            return f"{task.points} sandbox points (nothing is charged)"
-        return f"the task cost {task.points} points"
+            return f"{task.points} sandbox points, nothing is charged"
+        return f"{task.points} points"
 
     async def get_model(self, request_options: RequestOptions) -> str:
         """Return the model of the request; if none is given, the one that fits."""
@@ -218,11 +221,13 @@ class CommandRun:
                 self.screen.show_state(seen.status or "no state")
         return Outcome.of(seen).unwrap()
 
-    async def _download(self, task: TaskLike, target: Target) -> int:
+    async def _download(self, task: TaskLike, target: Target, accept_unverified: bool) -> int:
         self.state.stage = Stage.DOWNLOAD
         target.check_free()
         self.screen.start_step(f"downloading to {target.path}")
-        path = await self.client.videos.download(task, target.path, on_progress=self.screen.show_received)
+        path = await self.client.videos.download(
+            task, target.path, on_progress=self.screen.show_received, accept_unverified=accept_unverified
+        )
         return path.stat().st_size
 
     def _document(self, task: VideoTask) -> dict[str, Any]:
@@ -238,7 +243,7 @@ def task_lines(task: VideoTask) -> list[tuple[str, object]]:
         ("points", task.points),
         ("created", task.created_at and task.created_at.isoformat()),
         ("updated", task.updated_at and task.updated_at.isoformat()),
-        ("failure", task.failure_reason and clean(task.failure_reason)),
+        ("failure", failure_text(task.failure_reason) if task.status == "failed" else task.failure_reason),
         ("video", task.video_url),
     ]
 
@@ -248,7 +253,7 @@ def _step_text(order: Order | None, otherwise: str) -> str:
     if order is None:
         return otherwise
     if order.receipt is not None:
-        return f"order {order.order_id} was already accepted: nothing is sent"
+        return f"order {order.order_id} was already accepted; it is not sent again"
     if order.state is OrderState.SENDING and (until := order.sending_until) is not None:
         return f"an earlier run was sending the order; waiting for its outcome until {moment(until)} at the latest"
     return otherwise if order.state in SENDABLE else "resuming the order"

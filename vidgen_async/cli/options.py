@@ -3,7 +3,6 @@
 import asyncio
 import functools
 import sys
-import warnings
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,9 +12,8 @@ import click
 from attrs import fields_dict
 
 from vidgen_async.cli.request_options import RequestOptions, is_url, read_field
-from vidgen_async.cli.service_connection import DEFAULT_ACCOUNT, Access, Settings, open_journal
+from vidgen_async.cli.service_connection import DEFAULT_ACCOUNT, Access, Settings, open_journal, parse_base_url
 from vidgen_async.client import ONE_DAY
-from vidgen_async.client.settings import checked_base_url
 from vidgen_async.errors import VidgenError
 from vidgen_async.journal import Journal
 from vidgen_async.service.validation import RATIOS
@@ -29,8 +27,23 @@ MAX_OFFERED = 50
 
 JSON_HELP = "Print results as JSON on stdout, and errors as JSON objects on stderr."
 
+
+def refuse_empty(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Refuse an empty value, such as an unset variable of a script: it does not mean that the option is missing."""
+    if value is not None and not value.strip():
+        raise click.UsageError(f"{param.opts[0]}: must not be empty", ctx)
+    return value
+
+
 _CONNECTION: Sequence[Option[Any]] = (
     click.option("--base-url", metavar="URL", help="Base URL of the service.  [env var: VIDGEN_BASE_URL]"),
+    click.option(
+        "--proxy",
+        metavar="URL",
+        callback=refuse_empty,
+        help="Proxy for all requests. Default: HTTPS_PROXY and its like; NO_PROXY='*' ignores them.  "
+        "[env var: VIDGEN_PROXY]",
+    ),
     click.option("--json", "is_json", is_flag=True, help=JSON_HELP),
     click.option("--debug", "is_debug", envvar="VIDGEN_DEBUG", is_flag=True, help="Show log records and tracebacks."),
 )
@@ -101,11 +114,10 @@ def connection_options(*, orders: bool = False, stored_tasks: bool = False, poll
 
 
 def order_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """The newest orders in the journal whose id begins with ``incomplete``; none if it cannot be read."""
+    """The newest orders in the journal whose id begins with ``incomplete``; none if it cannot be read. A shell could
+    not insert an id that is not printable."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            service = str(checked_base_url(ctx.params.get("base_url")).origin())
+        service = str(parse_base_url(ctx.params.get("base_url")).origin())
         journal, _ = open_journal(ctx.params.get("journal"), Access.EXISTING)
         return asyncio.run(_list_ids(journal, service, ctx.params.get("account") or DEFAULT_ACCOUNT, incomplete))
     except VidgenError:
@@ -117,14 +129,8 @@ async def _list_ids(journal: Journal, service: str, account: str, beginning: str
         orders = await journal.list(service, account, datetime.now(UTC))
     finally:
         await journal.aclose()
-    return [order.order_id for order in reversed(orders) if order.order_id.startswith(beginning)][:MAX_OFFERED]
-
-
-def refuse_empty(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """Refuse an empty value, such as an unset variable of a script: it does not mean that the option is missing."""
-    if value is not None and not value.strip():
-        raise click.UsageError(f"{param.opts[0]}: must not be empty", ctx)
-    return value
+    ids = [order.order_id for order in reversed(orders) if order.order_id.startswith(beginning)]
+    return [order_id for order_id in ids if order_id.isprintable()][:MAX_OFFERED]
 
 
 class OrderedGroup(click.Group):
@@ -152,6 +158,12 @@ def repeatable_option(*names: str, help: str, **more: Any) -> Option[Any]:  # no
 
 _REQUEST: Sequence[Option[Any]] = (
     click.argument("prompt", required=False),
+    click.option(
+        "--prompt-file",
+        metavar="FILE",
+        callback=refuse_empty,
+        help="Read the prompt from FILE; - reads stdin, also as PROMPT.",
+    ),
     repeatable_option(
         "--image", "images", type=check_image, metavar="FILE|URL", help="A reference image to upload, or a public URL."
     ),
@@ -171,7 +183,7 @@ _REQUEST: Sequence[Option[Any]] = (
         "--field", "fields", type=read_field, metavar="NAME=JSON", help="A request field that has no option."
     ),
 )
-REQUEST_NAMES = tuple(fields_dict(RequestOptions))
+REQUEST_NAMES = ("prompt_file", *fields_dict(RequestOptions))
 
 
 def request_arguments(function: F) -> F:
@@ -187,15 +199,29 @@ def request_arguments(function: F) -> F:
     return _decorate(_REQUEST, cast("F", with_request_options))
 
 
-def _request_options(prompt: str | None, fields: tuple[tuple[str, object], ...], **more: Any) -> RequestOptions:
+def _request_options(
+    prompt: str | None, prompt_file: str | None, fields: tuple[tuple[str, object], ...], **more: Any
+) -> RequestOptions:
+    if prompt is not None and prompt_file is not None:
+        raise click.UsageError("PROMPT and --prompt-file cannot be combined.")
+    source = "-" if prompt == "-" else prompt_file
+    if source is not None:
+        prompt = _read(source)
     if prompt is None:
         raise click.UsageError("Missing argument 'PROMPT': a description of the video, or - to read it from stdin.")
-    if prompt == "-":
-        try:
-            prompt = sys.stdin.read()
-        except UnicodeDecodeError as error:
-            raise click.UsageError(f"cannot read the prompt from stdin: it is not {error.encoding} text") from error
     return RequestOptions(prompt=prompt.removesuffix("\n").removesuffix("\r"), fields=dict(fields), **more)
+
+
+def _read(source: str) -> str:
+    """The text of a file, or of stdin for ``-``."""
+    place = "stdin" if source == "-" else source
+    try:
+        return sys.stdin.read() if source == "-" else Path(source).read_text("utf-8")
+    except UnicodeDecodeError as error:
+        problem = f"it is not {error.encoding.upper()} text"
+    except (OSError, ValueError) as error:  # a ValueError: a name with a null character
+        problem = getattr(error, "strerror", None) or str(error)
+    raise click.UsageError(f"cannot read the prompt from {place}: {problem}")
 
 
 def _decorate(options: Sequence[Option[F]], function: F) -> F:

@@ -87,10 +87,10 @@ def choose_model(catalog: Catalog, options: RequestOptions, *, is_free: bool) ->
     problem = None
     if not fitting:
         usable = "; ".join(map(describe, catalog.usable)) or "none"
-        problem = f"no model of the catalog fits the request; usable models: {usable}"
+        problem = f"no available model supports this request; available models: {usable}"
     elif len(fitting) > 1 and not is_free:
         models = "; ".join(map(describe, fitting))
-        problem = f"several models fit; choose one with --model (vidgen models shows your prices): {models}"
+        problem = f"several models support this request; choose one with --model (vidgen models shows prices): {models}"
     if problem is not None:
         raise InvalidRequestError(problem, problems=[problem])
 
@@ -148,5 +148,5 @@ def read_field(text: str) -> tuple[str, object]:
         return name, json.loads(value)
     except ValueError as error:
         raise click.BadParameter(
-            f"the field {name} is not JSON: a string needs double quotes inside the shell's quotes, '\"like this\"'"
+            f"the value of field {name} is not valid JSON. Quote a string twice: --field '{name}=\"text\"'"
         ) from error

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +14,9 @@ import click
 from attrs import define, field
 
 from vidgen_async.cli.run_state import RunState, Stage
+from vidgen_async.cli.terminal.formatting import clean
 from vidgen_async.cli.terminal.status_display import Screen
+from vidgen_async.client.settings import checked_key
 from vidgen_async.errors import ConfigurationError
 from vidgen_async.redaction.messages import hide_secrets
 from vidgen_async.sandbox import ReceivedCreate, ReceivedRequest, Sandbox, StateError
@@ -48,6 +51,7 @@ async def _open_sandbox(
     """Start the sandbox; ConfigurationError for a wrong option."""
     try:
         sandbox = Sandbox(api_key=os.environ.get(KEY_VARIABLE) or None, on_request=log.handle_request, **options)
+        checked_key(sandbox.api_key)  # a client would refuse quotes and placeholders
         _plan_faults(sandbox, faults)
         return await stack.enter_async_context(sandbox)
     except OSError as error:
@@ -55,7 +59,8 @@ async def _open_sandbox(
     except StateError as error:
         raise ConfigurationError(str(error)) from error
     except ValueError as error:
-        raise ConfigurationError(str(error).replace("api_key", KEY_VARIABLE)) from error
+        problem = re.sub(r"^public_(links_)?url", lambda name: f"--{name[0].replace('_', '-')}", str(error))
+        raise ConfigurationError(problem.replace("api_key", KEY_VARIABLE)) from error
 
 
 def _plan_faults(sandbox: Sandbox, faults: Sequence[str]) -> None:
@@ -84,7 +89,7 @@ def _print_addresses(sandbox: Sandbox, *, is_json: bool) -> None:
     click.echo(f"export VIDGEN_BASE_URL={shlex.quote(sandbox.base_url)}")
     click.echo(f"export VIDGEN_API_KEY={shlex.quote(sandbox.api_key)}")
     for account in accounts[1:]:
-        click.echo(f"# account {account.name}: export VIDGEN_API_KEY={shlex.quote(account.api_key)}")
+        click.echo(f"# account {clean(account.name)}: export VIDGEN_API_KEY={shlex.quote(account.api_key)}")
 
 
 def _print_notes(sandbox: Sandbox, options: Mapping[str, Any], screen: Screen) -> None:

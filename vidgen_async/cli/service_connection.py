@@ -1,6 +1,7 @@
 """The service that a command connects to: that of the environment, or a sandbox for the duration of the command."""
 
 import os
+import re
 import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from attrs import frozen
 from platformdirs import user_data_path
+from yarl import URL
 
 from vidgen_async.cli.run_state import RunState
 from vidgen_async.cli.terminal.status_display import Screen
@@ -31,6 +33,8 @@ SANDBOX_TIMES = (0.5, 1.0)
 
 DEFAULT_ACCOUNT = "default"
 
+_CREDENTIALS = re.compile(r"^(\w+://)?.*@")
+
 
 class Access(Enum):
     """What a command does with the journal."""
@@ -47,6 +51,7 @@ class Settings:
     """How to reach the service and what to show. The key is not among them: it is read from VIDGEN_API_KEY only."""
 
     base_url: str | None = None
+    proxy: str | None = None
     account: str = DEFAULT_ACCOUNT
     journal: str | None = None
     poll_interval: float | None = None
@@ -54,12 +59,20 @@ class Settings:
     is_sandbox: bool = False
     is_debug: bool = False
     is_json: bool = False
+    shows_warnings: bool = True
+    """Warn about the base URL and the proxy."""
 
     @property
     def connection(self) -> tuple[str, ...]:
-        """The options that later commands for the same orders have to repeat."""
+        """The options that later commands for the same orders have to repeat; no password is shown."""
+        proxy = None if self.proxy is None else _CREDENTIALS.sub(r"\1USER:PASSWORD@", self.proxy)
         account = None if self.account == DEFAULT_ACCOUNT else self.account
-        options = {"--base-url": self.base_url, "--account": account, "--journal": self.journal}
+        options = {
+            "--base-url": self.base_url,
+            "--proxy": proxy,
+            "--account": account,
+            "--journal": self.journal,
+        }
         return tuple(word for name, value in options.items() if value is not None for word in (name, value))
 
     @property
@@ -80,7 +93,7 @@ async def open_client(
         run_state.is_durable = journal.durable
         async with _client(settings, journal, screen, on_update) as client:
             if place:
-                origin = checked_base_url(settings.base_url).origin()
+                origin = parse_base_url(settings.base_url).origin()
                 run_state.journal_place = f"in the journal {place} for account {settings.account!r} at {origin}"
             if journal.durable:
                 await _check_usable(client)
@@ -99,6 +112,13 @@ async def open_client(
         )
         async with made as client:
             yield client
+
+
+def parse_base_url(text: str | None) -> URL:
+    """The base URL, by default that of VIDGEN_BASE_URL, without its warnings: the client gives them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return checked_base_url(text)
 
 
 def sandbox_class() -> "type[Sandbox]":
@@ -151,14 +171,14 @@ async def _check_usable(client: Client) -> None:
     try:
         await client.orders.get("-")
     except JournalError as error:
-        if error.may_pass:
+        if error.may_be_temporary:
             raise
         raise ConfigurationError(error.message) from error
 
 
 def _check_environment(settings: Settings) -> None:
     if os.environ.get("VIDGEN_API_KEY") is None:
-        message = "no API key: set VIDGEN_API_KEY (it is never an option), or try generate with --sandbox"
+        message = "no API key: set the variable VIDGEN_API_KEY, or try generate with --sandbox, which needs none"
         raise ConfigurationError(message)
     if settings.base_url is None and not os.environ.get("VIDGEN_BASE_URL"):
         raise ConfigurationError("no base URL: set VIDGEN_BASE_URL or use --base-url; it ends in /openapi/v1")
@@ -167,14 +187,15 @@ def _check_environment(settings: Settings) -> None:
 def _client(settings: Settings, journal: Journal, screen: Screen, on_update: OnUpdate | None) -> Client:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        usual = LOCAL_INTERVAL if is_on_this_machine(checked_base_url(settings.base_url)) else RECOMMENDED_INTERVAL
+        usual = LOCAL_INTERVAL if is_on_this_machine(parse_base_url(settings.base_url)) else RECOMMENDED_INTERVAL
         client = Client(
             base_url=settings.base_url,
+            proxy=settings.proxy,
             account=settings.account,
             journal=journal,
             poll_interval=settings.poll_interval or usual,
             on_update=on_update,
         )
-    for text in dict.fromkeys(str(warning.message) for warning in caught):
+    for text in dict.fromkeys(str(warning.message) for warning in caught if settings.shows_warnings):
         screen.warn(text)
     return client

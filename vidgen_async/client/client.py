@@ -266,7 +266,7 @@ def _checked_interval(seconds: float, base_url: URL) -> float:
         raise ConfigurationError(message)
     if seconds < RECOMMENDED_INTERVAL and not is_on_this_machine(base_url):
         warnings.warn(
-            f"poll_interval is {seconds:g} s; the service recommends {RECOMMENDED_INTERVAL:g} s (section 8)",
+            f"poll_interval is {seconds:g} s; the service recommends {RECOMMENDED_INTERVAL:g} s",
             UserWarning,
             stacklevel=3,
         )

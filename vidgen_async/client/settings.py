@@ -27,12 +27,15 @@ _QUOTES = "\"'`"
 _SHORTENED_KEY = re.compile(r"\.{2,}|\*{3,}|(?<![A-Za-z0-9])x{4,}$|x{8,}$", re.IGNORECASE)
 #: What was to be replaced by a key.
 _PLACEHOLDER_KEY = re.compile(
-    r"<.*>|\$?\{.*\}|\[.*\]|\$\w+|%\w+%|"
-    r"(?:(?:sk|vg|vidgen)[-_])?(?:(?:your|my|the|insert|enter|paste|replace)[-_]?)+"
-    r"(?:(?:vidgen|secret|real|actual|own|complete)[-_]?)*(?:api[-_]?)?(?:key|token|secret)(?:[-_]?here)?|"
-    r"(?:(?:vidgen[-_])?api[-_]?key|key[-_]here|change[-_]?me|replace[-_]?me|todo|tbd|none|null|undefined)",
+    r"<.*>|\$?\{.*\}|\[.*\]|\$[a-z_]+|%\w+%|[<{\[]*(?:(?:sk|vg|vidgen)[-_])?(?:"
+    r"(?:(?:your|my|the|put|add|insert|enter|paste|replace|with)[-_]?)+"
+    r"(?:(?:vidgen|service|secret|real|actual|own|complete)[-_]?)*"
+    r"(?:api[-_]?)?(?:key|token|secret)(?:[-_]?(?:goes[-_]?)?here)?|"
+    r"(?:vidgen[-_])?api[-_]?key(?:[-_]?here)?|key[-_]here|change[-_]?me|replace(?:[-_]?me)?|placeholder|todo|tbd|"
+    r"none|null|undefined)[>}\]]*",
     re.IGNORECASE,
 )
+_NAME_OF_KEY = re.compile(r"(?:export\s+)?(?:vidgen[-_])?api[-_]?key\s*[=:]", re.IGNORECASE)
 
 
 def checked_key(given: str | None) -> str:
@@ -42,7 +45,7 @@ def checked_key(given: str | None) -> str:
         source = "VIDGEN_API_KEY"
         given = os.environ.get(source)
     if given is None:
-        message = "no API key: give Client(api_key=…) or set VIDGEN_API_KEY"
+        message = "no API key: set VIDGEN_API_KEY, or pass Client(api_key=…)"
         raise ConfigurationError(message)
     if not isinstance(given, str):
         message = f"{source} must be a string, not {type(given).__name__}"
@@ -67,10 +70,12 @@ def _problem_of_key(key: str) -> str | None:
         return "has control characters inside: is a line break in it?"
     if key[0] in _QUOTES or key[-1] in _QUOTES:
         return "has quotes around it, which are not part of a key (docker --env-file keeps them)"
+    if _NAME_OF_KEY.match(key):
+        return "begins with a name and = or :, which are not part of a key"
     if " " in key:
         return "has white space inside: is it two keys, or more than the key?"
     if _SHORTENED_KEY.search(key):
-        return "is shortened: the prefix in a list of keys is not the complete key (section 5)"
+        return "is shortened: the prefix in a list of keys is not the complete key"
     return "is a placeholder, not a key" if _PLACEHOLDER_KEY.fullmatch(key) else None
 
 
@@ -81,7 +86,7 @@ def checked_base_url(given: str | URL | None) -> URL:
         source = "VIDGEN_BASE_URL"
         given = os.environ.get(source)
     if given is None or not str(given).strip():
-        message = f"no base URL: give Client(base_url=…) or set VIDGEN_BASE_URL; it ends in {PREFIX}"
+        message = f"no base URL: set VIDGEN_BASE_URL, or pass Client(base_url=…), for example https://HOST{PREFIX}"
         raise ConfigurationError(message)
     text = str(given).strip().rstrip("/")
     url = _parsed(text)
@@ -98,7 +103,7 @@ def checked_base_url(given: str | URL | None) -> URL:
         )
     if not url.path.endswith(PREFIX):
         warnings.warn(
-            f"{source} {hide_secrets(text)!r} does not end in {PREFIX} (section 9 of the service description): "
+            f"{source} {hide_secrets(text)!r} does not end in {PREFIX}: "
             "every call will be answered with 404, unless a proxy adds the prefix",
             UserWarning,
             stacklevel=3,
@@ -154,19 +159,15 @@ def _problem_of(url: URL, text: str) -> str | None:
     return None
 
 
-def make_transport(base_url: URL, *, proxy: str | URL | None, trust_env: bool, max_connections: int) -> DirectTransport:
+def make_transport(
+    base_url: URL, *, proxy: str | URL | None = None, trust_env: bool = True, max_connections: int = 100
+) -> DirectTransport:
     """The network, through the proxy that is given, else that of VIDGEN_PROXY, else those of the environment. A base
     URL on this machine is always reached directly."""
-    source = "VIDGEN_PROXY" if proxy is None else "proxy"
-    proxy = proxy or os.environ.get("VIDGEN_PROXY") or None
-    try:
-        named = None if proxy is None else proxy_url(proxy)
-    except ValueError as error:
-        message = f"{source} {error}"
-        raise ConfigurationError(message) from None
+    named = proxy_url(proxy, "proxy") if proxy else None
     if is_on_this_machine(base_url):
         named = None
-    used = named or (EnvironmentProxies.read().proxy_for(base_url) if trust_env else None)
+    used = named or EnvironmentProxies.read(trust_env=trust_env).proxy_for(base_url)
     if used is not None and base_url.scheme == "http":
         warnings.warn(
             "base_url is http://, and a proxy is used: the proxy can read the API key, and may repeat a create",

@@ -64,7 +64,7 @@ class Videos:
                 too, has the ``task_id`` of an order that was accepted.
         """
         self._context.lifetime.check()
-        checked = make_request(request, fields)
+        checked = make_request(request, fields, self._context.endpoints.absolute_asset)
         return await self._orders.create(checked, order_id=order_id, on_receipt=on_receipt, validate=validate)
 
     async def check(self, request: VideoRequest | None = None, /, **fields: Unpack[VideoFields]) -> RequestCheck:
@@ -81,7 +81,9 @@ class Videos:
             InvalidRequestError: A field does not exist or is missing.
         """
         self._context.lifetime.check()
-        return await self._context.live_catalog.check(make_request(request, fields))
+        return await self._context.live_catalog.check(
+            make_request(request, fields, self._context.endpoints.absolute_asset)
+        )
 
     async def get(self, task: TaskLike) -> VideoTask:
         """The task as it is now (2.5, 4.5), with its latest ``video_url``, whose query must be kept complete. A failed

@@ -85,13 +85,14 @@ class Content:
         self._reads = reads
         self._endpoints = endpoints
         self._has_failed_link = False
+        self._prefers_link = False
 
     async def open(self, *, byte_range: str | None = None, validator: str | None = None) -> ContentResponse:
         """Request the content, and return the response with the bytes: 200, 206, or 416 if a range was requested.
 
         A body that starts at byte 0 begins like a video. Each request is sent once. If a link is refused, the task is
         queried, which refreshes it (4.5, 5.7), and the content is requested again, and finally the task's video_url. If
-        the content endpoint itself fails, the video_url is used instead, until it fails too.
+        the content endpoint or a redirect from it fails otherwise, the video_url is used instead.
 
         Args:
             byte_range: The value of the Range header.
@@ -105,23 +106,36 @@ class Content:
             TransportError: There was no response.
         """
         start = self._endpoints.get_content(self.task_id, byte_range=byte_range, validator=validator)
-        first = await self._fetch(start)
+        preferred = await self._read_latest_link(start) if self._prefers_link else None
+        first = await self._fetch(preferred or start)
         if isinstance(first, ContentResponse):
             return first
+        if preferred is not None:
+            raise self._refused_link(first) if first.is_refused_link else first.error
         if first.is_bad_link:
             return await self._renew(start, first)
-        if not first.has_key or first.status == HTTPStatus.UNAUTHORIZED or self._has_failed_link:
+        is_key_refused = first.has_key and first.status == HTTPStatus.UNAUTHORIZED
+        self._has_failed_link |= is_key_refused
+        if self._has_failed_link:
             raise first.error
         link = await self._read_latest_link(start)
-        second = None if link is None else await self._fetch_link(link)
+        if link is None or link.url == first.url:
+            self._has_failed_link = True
+            raise first.error
+        second = await self._fetch(link)
         if isinstance(second, ContentResponse):
             return second
         self._has_failed_link = True
-        if second is None:
-            raise first.error
         message = "task %(task_id)r: the content endpoint failed, and so did the task's video_url: %(error)s"
         report(logger, logging.WARNING, Event.DOWNLOAD_LINK_FAILED, message, task_id=self.task_id, error=second.error)
         raise first.error from (self._refused_link(second) if second.is_refused_link else second.error)
+
+    async def prefer_link(self) -> bool:
+        """Use the task's video_url from now on. Return False if that was tried, or is impossible."""
+        if self._prefers_link or self._has_failed_link:
+            return False
+        self._prefers_link = await self._read_latest_link(self._endpoints.get_content(self.task_id)) is not None
+        return self._prefers_link
 
     async def _renew(self, start: Request, refused: _Failure) -> ContentResponse:
         """Request the content again after a refused link, and then the task's video_url."""
@@ -129,9 +143,10 @@ class Content:
         second = await self._fetch(start)
         if isinstance(second, _Failure) and second.is_bad_link:
             is_new = latest is not None and latest.url not in (refused.url, second.url)
-            second = await self._fetch_link(latest) if latest is not None and is_new else second
+            second = await self._fetch(latest) if latest is not None and is_new else second
         if isinstance(second, ContentResponse):
             return second
+        self._has_failed_link = True
         if not second.is_refused_link:
             raise second.error
         raise self._refused_link(second, refused) from second.error
@@ -169,29 +184,27 @@ class Content:
                         return result
                     request = self._redirect(request, response)
             raise self._make_error(f"more than {MAX_REDIRECTS} redirects")
-        except (ServiceError, DownloadError) as error:
+        except (ServiceError, DownloadError, TransportError) as error:
             return _Failure(error, request.url, "Authorization" in request.headers)
-
-    async def _fetch_link(self, link: Request) -> ContentResponse | _Failure:
-        try:
-            return await self._fetch(link)
-        except TransportError as error:
-            return _Failure(error, link.url, has_key=False)
 
     async def _check(self, result: ContentResponse) -> ContentResponse:
         status, headers, asked = result.response.status, result.response.headers, result.request.headers
         if status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE and "Range" in asked:
             return result
-        if status not in (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT):
+        if not 200 <= status < 300:
             raise await self.make_not_video_error(result, f"has status {status}")
-        if status == HTTPStatus.PARTIAL_CONTENT:
-            span = mp4.content_range(headers)
-            if span is None or span.start != 0 or span.end is None or span.end + 1 < mp4.SIGNATURE_SIZE:
-                # The bytes prove nothing. After If-Range they belong to the file that was checked.
-                problem = "" if "If-Range" in asked else mp4.problem_of_labels(headers)
-                if problem:
-                    raise await self.make_not_video_error(result, problem)
-                return result
+        span = mp4.content_range(headers)
+        is_range = status == HTTPStatus.PARTIAL_CONTENT and ("Range" in asked or span is not None)
+        if is_range and not (span is not None and span.start == 0 and (span.end or 0) + 1 >= mp4.SIGNATURE_SIZE):
+            # The bytes prove nothing. After If-Range they belong to the file that was checked.
+            problem = (
+                ""
+                if "If-Range" in asked
+                else mp4.problem_of_labels(headers, self._reads.known, is_range=span is not None)
+            )
+            if problem:
+                raise await self.make_not_video_error(result, problem)
+            return result
         return evolve(result, head=await self._read_head(result))
 
     async def _read_head(self, result: ContentResponse) -> bytes:
@@ -205,7 +218,7 @@ class Content:
             head += chunk
             if len(head) >= _HEAD_SIZE:
                 break
-        image = image_type(head[:_HEAD_SIZE])
+        image = None if head[8:12] in mp4.SEQUENCE_BRANDS else image_type(head[:_HEAD_SIZE])
         if image is None and mp4.begins_like_mp4(head):
             return head
         if image is not None:
@@ -213,16 +226,17 @@ class Content:
         elif not head:
             problem = "is empty"
         else:
-            problem = mp4.problem_of_labels(result.response.headers) or "does not begin like an MP4"
+            problem = mp4.problem_of_labels(result.response.headers, self._reads.known) or "does not begin like an MP4"
         raise await self.make_not_video_error(result, problem, head)
 
     def _refused_link(self, last: _Failure, first: _Failure | None = None) -> LinkExpiredError:
         """Return the error for a refused link; it states who refused it (5.7)."""
         source = refuser(last.url, self._endpoints.origin)
-        problem = f"({last.status} from {last.url.host}); download the video again later"
+        problem = f"({last.status} from {last.url.host}). Try again later"
         if first is not None:
-            problem = f"({first.status} from {first.url.host}), and so was a fresh one {problem}"
-        message = f"the {source} to the video of task {self.task_id!r} was refused {problem}"
+            problem = f"({first.status} from {first.url.host}), and a new one too {problem}"
+        what = "signed link" if source == "signed link" else "link to another host (upstream)"
+        message = f"the {what} to the video of task {self.task_id!r} was refused {problem}"
         return LinkExpiredError(message, task_id=self.task_id, status=last.status, source=source)
 
     # -- redirects ---------------------------------------------------------------------------------------------------
@@ -247,19 +261,20 @@ class Content:
         Raises:
             DownloadError: The URL is invalid, or it is not safe to follow it.
         """
-        shown = excerpt(location)
+        location = location.strip()
+        shown = excerpt(location, self._reads.known)
         if _CONTROL.search(location):
             raise self._make_error(f"a redirect to a URL with control characters: {shown}")
         try:
-            target = _encode_location(location.strip())
+            target = _encode_location(location)
             url = URL(target if _ABSOLUTE.match(target) else urljoin(str(base), target), encoded=True)
             if url.raw_path and target.partition("#")[0].endswith("?") and not url.raw_query_string:
                 url = URL.build(  # a URL object drops an empty query, which may be part of what was signed
                     scheme=url.scheme, authority=url.raw_authority, path=f"{url.raw_path}?", encoded=True
                 )
             is_complete = url.scheme in ("http", "https") and bool(url.host) and bool(url.port)
-        except ValueError as error:
-            raise self._make_error(f"a redirect to an invalid URL: {shown}") from error
+        except ValueError:
+            raise self._make_error(f"a redirect to an invalid URL: {shown}") from None
         if not is_complete:
             raise self._make_error(f"a redirect to a URL that is neither http:// nor https://: {shown}")
         if url.raw_user is not None or url.raw_password is not None:

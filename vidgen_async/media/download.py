@@ -107,15 +107,15 @@ class Downloads:
         except TimeoutError as error:
             if timeout is None:
                 raise
-            reason = f": {transfer.problem}" if transfer.problem else ""
+            reason = transfer.problem or "the transfer was still in progress"
             message = (
                 f"the video of task {content.task_id!r} was not saved within {timeout:g} s; "
-                f"{transfer.furthest} bytes were received{reason}"
+                f"{transfer.received} bytes were received: {reason}"
             )
-            raise DownloadError(message, task_id=content.task_id, received=transfer.furthest) from (
+            raise DownloadError(message, task_id=content.task_id, received=transfer.received) from (
                 transfer.last_error or error
             )
-        return Path(to)
+        return Path(os.fsdecode(to))
 
     @asynccontextmanager
     async def stream(

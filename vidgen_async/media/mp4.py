@@ -1,6 +1,7 @@
 """Checks of headers and bytes: whether a response may be a video, and whether an MP4 is complete."""
 
 import re
+from collections.abc import Iterable
 from typing import BinaryIO
 
 from attrs import frozen
@@ -18,7 +19,12 @@ _CONTENT_RANGE = re.compile(r"bytes\s+(?:(\d+)-(\d+)|\*)/(\d+|\*)", re.IGNORECAS
 _STRONG_ETAG = re.compile(r'"[\x21\x23-\x7e]*"')
 
 #: The boxes that an MP4 or QuickTime file may begin with.
-_FIRST_BOXES = frozenset({b"ftyp", b"styp", b"moov", b"moof", b"mdat", b"sidx", b"free", b"skip", b"wide", b"pnot"})
+_FIRST_BOXES = frozenset(
+    {b"ftyp", b"styp", b"moov", b"moof", b"mdat", b"sidx", b"free", b"skip", b"wide", b"pnot", b"PICT"}
+    | {b"uuid", b"meta", b"pdin", b"udta", b"junk", b"prft", b"emsg"}
+)
+#: The brands of image formats that contain sequences of images, which players play.
+SEQUENCE_BRANDS = frozenset({b"avis", b"msf1", b"hevc", b"hevx"})
 #: The boxes without which frames are missing: a file that ends inside one is incomplete.
 _REQUIRED_BOXES = frozenset({b"ftyp", b"moov", b"moof", b"mdat"})
 #: The boxes on the way from moov to the tables of chunk offsets, and the size in bytes of an entry of each table.
@@ -65,9 +71,7 @@ class BoxStructure:
     @property
     def proves_its_end(self) -> bool:
         """Whether the boxes themselves show that nothing is missing after the last of them."""
-        if self.is_fragmented:
-            return self.has_fragment_index
-        return not self.is_open and self.last_chunk <= self.end
+        return self.has_fragment_index if self.is_fragmented else not self.is_open
 
 
 def media_type(headers: Headers) -> str:
@@ -75,16 +79,17 @@ def media_type(headers: Headers) -> str:
     return headers.get("Content-Type", "").partition(";")[0].strip().lower()
 
 
-def problem_of_labels(headers: Headers) -> str:
+def problem_of_labels(headers: Headers, known: Iterable[str] = (), *, is_range: bool = False) -> str:
     """Return what the headers say against a video, as the predicate of a sentence; empty if nothing. Only for bytes
-    that cannot be recognised: a complete video is one whatever its labels say."""
+    that cannot be recognised: a complete video is one whatever its labels say. The media type says nothing about a
+    range of a file."""
     media = media_type(headers)
     main, _, sub = media.partition("/")
-    if main in _OTHER_TYPES or _TEXT_SUBTYPE.fullmatch(sub):
-        return "" if media == "multipart/byteranges" else f"has the media type {excerpt(media, limit=60)}"
+    if not is_range and (main in _OTHER_TYPES or _TEXT_SUBTYPE.fullmatch(sub)):
+        return "" if media == "multipart/byteranges" else f"has the media type {excerpt(media, known, limit=60)}"
     encoding = headers.get("Content-Encoding", "")
     if _COMPRESSION.search(encoding):
-        return f"is compressed ({excerpt(encoding, limit=40)}), which was not requested"
+        return f"is compressed ({excerpt(encoding, known, limit=40)}), which was not requested"
     return ""
 
 
@@ -94,6 +99,12 @@ def content_length(headers: Headers) -> int | None:
     if "Transfer-Encoding" in headers or not (value.isascii() and value.isdigit()):
         return None
     return int(value)
+
+
+def is_delimited(headers: Headers) -> bool:
+    """Return whether the end of the body is marked: by its length, or by chunks."""
+    coding = headers.get("Transfer-Encoding", "").rpartition(",")[2].strip().lower()
+    return coding == "chunked" or content_length(headers) is not None
 
 
 def content_range(headers: Headers) -> ContentRange | None:

@@ -1,34 +1,17 @@
 """The file of a download: it appears at its target only when it is complete."""
 
-import asyncio
 import os
 import stat
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Self, TypeVar
 
 from vidgen_async.atomic_file import AtomicFile
+from vidgen_async.clock import run_in_thread
 from vidgen_async.errors import DownloadError
 
 T = TypeVar("T")
-
-
-async def run_in_thread(call: Callable[..., T], *arguments: Any) -> T:
-    """Run ``call(*arguments)`` in a thread. If it is cancelled, CancelledError is raised only after the thread has
-    ended, so that no file is closed while a thread still writes to it."""
-    work = asyncio.get_running_loop().run_in_executor(None, partial(call, *arguments))
-    cancelled: asyncio.CancelledError | None = None
-    while not work.done():
-        try:
-            await asyncio.wait({work})
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is None:
-        return work.result()
-    work.exception()  # retrieved, so that asyncio does not log it as never retrieved
-    raise cancelled
 
 
 class PartialFile:

@@ -9,6 +9,7 @@ from typing import BinaryIO, NoReturn, TypeAlias
 from vidgen_async.clock import Clock, backoff
 from vidgen_async.errors import (
     BodyError,
+    DownloadError,
     NotVideoError,
     ServiceError,
     TransportError,
@@ -76,8 +77,26 @@ class Transfer:
         self._is_delimited = False
         self._overlap = _OVERLAP
 
+    @property
+    def received(self) -> int:
+        """Number of bytes of the video that were received, also if they are not in the file yet."""
+        return max(self.furthest, self._file.length + len(self._buffer))
+
     async def run(self) -> None:
-        """Return when the video is complete."""
+        """Return when the video is complete. Before it fails, the link of the completed task is used once."""
+        try:
+            await self._run()
+        except (ServiceError, TransportError, DownloadError) as failure:
+            if not await self._content.prefer_link():
+                raise
+            await self._restart(str(failure))
+            self._last_progress_at = self._clock.now()
+            try:
+                await self._run()
+            except (ServiceError, TransportError, DownloadError) as error:
+                raise failure from error
+
+    async def _run(self) -> None:
         failures = 0
         while True:
             furthest, error = self.furthest, None
@@ -131,8 +150,8 @@ class Transfer:
         span = None
         async with result.response as response:
             if response.status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-                return await self._restart("the service has none of the requested bytes (416)")
-            if response.status == HTTPStatus.PARTIAL_CONTENT:
+                return await self._restart("the service states that the requested range does not exist (416)")
+            if response.status == HTTPStatus.PARTIAL_CONTENT and (resume or mp4.content_range(response.headers)):
                 span = self._read_continuation(response.headers, start)
                 if span is None:
                     return await self._restart("the service sent a range that was not requested")
@@ -140,9 +159,9 @@ class Transfer:
                 tail = b""
                 await file.truncate()
                 self._total, self._etag = mp4.content_length(response.headers), mp4.strong_etag(response.headers)
-            self._is_delimited = self._total is not None or "Transfer-Encoding" in response.headers
+            self._is_delimited = self._total is not None or mp4.is_delimited(response.headers)
             if not await self._write_body(result, tail):
-                return await self._restart("the service sent other bytes than before for the same ETag")
+                return await self._restart("the service sent different bytes for the same ETag")
         if span is not None and span.end is not None and file.length != span.end + 1:
             return await self._restart("the number of received bytes differs from the Content-Range")
         return await self._is_complete()
@@ -234,11 +253,11 @@ class Transfer:
             return False
         if not (self._is_verified(structure) or self._accept_unverified):
             message = (
-                f"it cannot be verified that the video of task {self._content.task_id!r} is complete: the service did "
-                f"not announce its length, and the {length} received bytes do not show where it ends. Nothing was "
-                "saved; download it again, or with accept_unverified=True"
+                f"it cannot be verified that the video of task {self._content.task_id!r} is complete: "
+                f"{self._why_unverified(structure)}. Nothing was saved."
             )
-            raise UnverifiedVideoError(message, task_id=self._content.task_id, received=length)
+            advice = "Download it again; to save it anyway, pass accept_unverified=True."
+            raise UnverifiedVideoError(message, task_id=self._content.task_id, received=length, advice=advice)
         return True
 
     def _find_problem(self, structure: mp4.BoxStructure) -> str:
@@ -252,9 +271,17 @@ class Transfer:
 
     def _is_verified(self, structure: mp4.BoxStructure) -> bool:
         """Whether the end of the file is known: it was announced, or the body was delimited (and no page of a failed
-        proxy follows the fragments), or the boxes show it."""
+        proxy follows the fragments), or the boxes show it. An index that names later bytes contradicts."""
+        if structure.last_chunk > self._file.length:
+            return False
         is_delimited = self._is_delimited and not (structure.is_fragmented and structure.has_trailer)
         return self._total is not None or is_delimited or structure.proves_its_end
+
+    def _why_unverified(self, structure: mp4.BoxStructure) -> str:
+        length = self._file.length
+        if structure.last_chunk > length:
+            return f"its index names data at byte {structure.last_chunk}, but {length} bytes were received"
+        return f"the service did not send its length, and the {length} received bytes do not show where it ends"
 
     def _give_up(self, error: TransportError | ServiceError | None) -> NoReturn:
         """Raise ``error`` if it explains the failure, else a TruncatedError."""
@@ -265,7 +292,7 @@ class Transfer:
         total = "an unknown number of" if self._total is None else self._total
         message = (
             f"the video of task {self._content.task_id!r} is incomplete: {self.furthest} of {total} bytes were "
-            f"received, and {self.problem}. Nothing was saved; download it again"
+            f"received, and {self.problem}. Nothing was saved. Download it again"
         )
         raise TruncatedError(message, task_id=self._content.task_id, received=self.furthest) from error
 

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import stat
+import string
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
@@ -25,9 +26,6 @@ from vidgen_async.service.retries import Reads
 from vidgen_async.types.http import CHUNK, Body, BytesBody
 from vidgen_async.types.resources import ReferenceAsset
 
-#: The path of the service's own assets (2.3).
-_ASSETS_PATH = "/api/reference-assets/"
-
 #: Number of bytes that are encoded as one chunk of the body. The interpreter lock is held for one chunk at a time.
 _RAW_CHUNK_SIZE = CHUNK // 4 * 3
 
@@ -35,6 +33,12 @@ _RAW_CHUNK_SIZE = CHUNK // 4 * 3
 _MIN_BASE64_LENGTH = 32
 #: Number of Base64 characters that identify the type of an image.
 _BASE64_SIGNATURE_LENGTH = 64
+
+#: What may be around a data URI that was copied, and how much of a text shows that it is one, or Base64.
+_AROUND = string.whitespace + "\ufeff\"'"
+_TEXT_HEAD = 300
+
+_TYPES = "PNG, JPEG, GIF, WebP, BMP, TIFF, HEIC, AVIF"
 
 #: Names like this are more likely to be data than files, and are not shown.
 _LIKE_DATA = re.compile(r"[\w+/=~\s-]{64,}", re.ASCII)
@@ -64,15 +68,21 @@ class Uploads:
         Args:
             image: A path; the bytes of the image; a binary file, which is read from its current position and not
                 closed; a data URI; the image in Base64 (padded or not, also URL-safe), if no file has that name; an
-                asset of the service, or its URL. The type is determined from the bytes, and the service receives one
-                form: a data URI with that type.
+                asset of the service, or its URL. Bytes and files may contain a data URI or Base64 too. The type is
+                determined from the bytes, and the service receives one form: a data URI with that type.
 
         Raises:
             InvalidRequestError: The image is missing, empty or not an image, or the URL is of another origin. Nothing
                 was sent.
         """
         asset = image if isinstance(image, ReferenceAsset) else None
-        url = _url_of(asset) if asset is not None else self._own_url(image) if isinstance(image, str) else None
+        url = (
+            self._endpoints.absolute_asset(_url_of(asset))
+            if asset is not None
+            else self._own_url(image)
+            if isinstance(image, str)
+            else None
+        )
         if url is not None:
             body: Body = BytesBody(json.dumps({"image_url": self._checked_url(url)}).encode())
         else:
@@ -90,7 +100,7 @@ class Uploads:
 
     def _own_url(self, text: str) -> str | None:
         """Return the absolute URL that ``text`` is; None if it is none."""
-        url = self._endpoints.absolute(text.strip()) if text.startswith(_ASSETS_PATH) else text.strip()
+        url = self._endpoints.absolute_asset(text.strip())
         return url if _WEB.match(url) else None
 
     def _checked_url(self, url: str) -> str:
@@ -132,22 +142,19 @@ def _image_body(image: Any) -> Body:
     Raises:
         InvalidRequestError: It is not an image, or cannot be read.
     """
-    if isinstance(image, bytes) and image[:5].lower() == b"data:":
-        image = image.decode("latin-1")
-    if isinstance(image, str) and image.lstrip()[:5].lower() == "data:":
-        return _data_uri_body(image.strip())
+    if isinstance(image, str) and _is_data_uri(image[:_TEXT_HEAD]):
+        return _text_body(image, "the data URI")
     if isinstance(image, str | os.PathLike):
         file = _read_path(image)
         if not isinstance(file, InvalidRequestError):
-            return _encode_image(*file)
-        body = _base64_body(image)
-        if body is None:
+            return _bytes_body(*file)
+        if not isinstance(image, str) or not _is_base64(image[:_TEXT_HEAD]):
             raise file
-        return body
+        return _text_body(image, "the Base64 text")
     if isinstance(image, bytes):
-        return _encode_image(image, "the image")
+        return _bytes_body(image, "the image")
     if hasattr(image, "read"):
-        return _encode_image(*_read_file(image))
+        return _bytes_body(*_read_file(image))
     message = f"an image is a path, bytes, a binary file, a data URI, an asset or its URL, not {type(image).__name__}"
     raise TypeError(message)
 
@@ -169,38 +176,63 @@ def _read_path(path: str | os.PathLike[str]) -> tuple[bytes, str] | InvalidReque
             raise _make_error(f"{name} is not a regular file")
         with Path(path).open("rb") as file:
             head = file.read(SIGNATURE_SIZE)
-            _check_type(head, name)  # before reading the rest, which may be large
+            if not _is_text(head):
+                _check_type(head, name)  # before reading the rest, which may be large
             return head + file.read(), name
     except InvalidRequestError:
         raise
     except FileNotFoundError:
-        return _make_error(f"{name} does not exist")
+        hint = f", but {excerpt(text.strip())!r} does, without white space around it" if _is_padded_path(text) else ""
+        return _make_error(f"{name} does not exist{hint}")
     except (OSError, ValueError) as error:
         return _make_error(f"{name} cannot be read: {_reason(error)}")
 
 
-def _base64_body(image: str | os.PathLike[str]) -> Body | None:
-    """Return the body for an image in Base64; None if the text does not begin like one."""
-    if not isinstance(image, str):
-        return None
-    text = "".join(image.split())
-    head = text[:_BASE64_SIGNATURE_LENGTH] if len(text) >= _MIN_BASE64_LENGTH else ""
-    if image_type(_decode_base64(_standard_base64(head)) or b"") is None:
-        return None
-    return _encode_image(_decode_text(text, "the Base64 text"), "the Base64 text")
+def _is_padded_path(text: str) -> bool:
+    return text != text.strip() and os.path.isfile(text.strip())  # noqa: PTH113 - raises nothing
+
+
+def _is_data_uri(head: str) -> bool:
+    return head.lstrip(_AROUND)[:5].lower() == "data:"
+
+
+def _is_base64(head: str) -> bool:
+    """Whether a text with this beginning may be an image in Base64."""
+    text = "".join(unquote(head.lstrip(_AROUND)).split())[:_BASE64_SIGNATURE_LENGTH]
+    return len(text) >= _MIN_BASE64_LENGTH and image_type(_decode_base64(_standard_base64(text)) or b"") is not None
+
+
+def _is_text(head: bytes) -> bool:
+    """Whether this is the beginning of an image as text, not of its bytes."""
+    text = head[:_TEXT_HEAD].decode("utf-8-sig", "replace")
+    return _is_data_uri(text) or _is_base64(text)
+
+
+def _bytes_body(data: bytes, name: str) -> Body:
+    """Return the body for the bytes of an image, or of a text that contains one."""
+    if not _is_text(data[:_TEXT_HEAD]):
+        return _encode_image(data, name)
+    return _text_body(data.decode("utf-8-sig", "replace"), f"the text in {name}")
+
+
+def _text_body(text: str, name: str) -> Body:
+    """Return the body for a data URI, or for Base64."""
+    text = text.strip(_AROUND)
+    return _data_uri_body(text, name) if _is_data_uri(text[:5]) else _encode_image(_decode_text(text, name), name)
 
 
 def _read_file(file: Any) -> tuple[bytes, str]:
     given = getattr(file, "name", None)
     name = f"the file {excerpt(given)!r}" if isinstance(given, str) else "the file"
+    position = _position(file)
     try:
         data = file.read()
     except (OSError, ValueError) as error:
         raise _make_error(f"{name} cannot be read: {_reason(error)}") from error
     if isinstance(data, bytes | bytearray | memoryview):
-        if not len(data) and (position := _position(file)):
+        if not len(data) and position:
             raise _make_error(f"{name} is at its end (position {position}): call seek(0) before the upload")
-        return bytes(data), name
+        return bytes(data), f"{name}, from its position {position}," if position else name
     close = getattr(data, "close", None)
     if close is not None:
         close()  # it is a coroutine that is never awaited
@@ -221,9 +253,10 @@ def _check_type(head: bytes, name: str) -> str:
         raise _make_error(f"{name} is empty")
     mime = image_type(head)
     if mime is None:
-        raise _make_error(
-            f"{name} is not an image (PNG, JPEG, GIF, WebP, BMP, TIFF, HEIC, AVIF): it is {describe_type(head)}"
-        )
+        kind = describe_type(head)
+        if kind.endswith(" image"):
+            raise _make_error(f"{name} is {kind}, which is none of {_TYPES}: convert it first")
+        raise _make_error(f"{name} is not an image ({_TYPES}): it is {kind}")
     return mime
 
 
@@ -238,22 +271,22 @@ def _encode_image(data: bytes, name: str) -> Body:
     return _body([*chunks, b'"}'])
 
 
-def _data_uri_body(uri: str) -> Body:
+def _data_uri_body(uri: str, name: str) -> Body:
     """Return the body for a data URI (RFC 2397): its data is Base64, or else percent-encoded."""
     mark = _BASE64_MARK.search(uri, 0, _LONGEST_DATA_URI_HEADER)
     if mark is not None:
-        text = uri[mark.end() :]
-        data = _decode_text(unquote(text) if "%" in text[:_LONGEST_DATA_URI_HEADER] else text, "the data URI")
+        data = _decode_text(uri[mark.end() :], name)
     else:
         _, comma, text = uri.partition(",")
         if not comma:
-            raise _make_error("the data URI has no comma: it must be like data:image/png;base64,…")
+            raise _make_error(f"{name} has no comma: it must be like data:image/png;base64,…")
         data = unquote_to_bytes(text)
-    return _encode_image(data, "the data URI")
+    return _encode_image(data, name)
 
 
 def _decode_text(text: str, name: str) -> bytes:
-    """Decode Base64, standard or URL-safe, with or without white space and padding."""
+    """Decode Base64, standard or URL-safe, with or without white space and padding, also percent-encoded."""
+    text = unquote(text) if "%" in text else text
     text = _standard_base64("".join(text.split())).rstrip("=")
     if "=" in text:
         raise _make_error(f"{name} continues after its padding, at character {text.index('=') + 1} of its data")
@@ -286,7 +319,7 @@ def _body(chunks: list[bytes]) -> Body:
 def _url_of(asset: ReferenceAsset) -> str:
     if asset.url is None:
         raise _make_error(f"the asset {excerpt(asset.id)!r} has no URL")
-    return asset.url
+    return asset.url.strip()
 
 
 def _reason(error: Exception) -> str:

@@ -62,12 +62,12 @@ class Confirmation:
             try:
                 order = await self.journal.confirm(order.ref, attempt.n, evidence)
             except Exception as error:  # noqa: BLE001 - whatever a journal raises: the create is not called off by it
-                message = "order %(order_id)r: task %(task_id)s is its receipt, which could not be written: %(error)s"
+                message = "order %(order_id)r: its task %(task_id)s could not be written to the journal: %(error)s"
                 fields = {"order_id": order.order_id, "task_id": task.id, "error": type(error).__name__}
                 report(logger, logging.ERROR, Event.ORDER_WRITE_FAILED, message, **fields)
                 break
             if order.receipt is not None:
-                message = "order %(order_id)r: task %(task_id)s was confirmed as its receipt"
+                message = "order %(order_id)r: the service confirmed task %(task_id)s as its task"
                 fields = {"order_id": order.order_id, "task_id": task.id}
                 report(logger, logging.INFO, Event.ORDER_CONFIRMED, message, **fields)
                 break

@@ -13,7 +13,7 @@ from vidgen_async.errors import (
     OrderStateError,
     UncertainCreateError,
 )
-from vidgen_async.types.orders import SET_BACK, Attempt, Order, OrderState, fold
+from vidgen_async.types.orders import SET_BACK, Attempt, Order, OrderState, state_of
 from vidgen_async.types.resources import VideoRequest, VideoTask
 
 #: By how much the service's clock and this one may differ.
@@ -39,8 +39,8 @@ def uncertain(order: Order) -> UncertainCreateError:
         )
     known = "; ".join(map(_what_is_known, order.unclear))
     message = (
-        f"order {order.order_id!r}: it is unknown whether the service accepted it. Known: {known}. The service may "
-        "have created, and charged, a task. It was not sent again."
+        f"it is unknown whether the service accepted order {order.order_id!r}. Known: {known}. A task may exist and be "
+        "charged. The order was not sent again."
     )
     return UncertainCreateError(message, **facts(order), advice=WHAT_TO_DO)
 
@@ -69,22 +69,21 @@ def not_sent(order: Order, failure: Exception | None) -> Exception:
         cause = "the create's time limit passed before a connection was ready"
     if is_unaccounted(order):
         message = (
-            f"order {order.order_id!r} was not sent again: {cause}. What became of an earlier attempt is still not "
-            "known: it may have created, and charged, a task."
+            f"order {order.order_id!r} was not sent again: {cause}. The outcome of an earlier attempt is still "
+            "unknown; it may have created a task, which is charged."
         )
         return UncertainCreateError(message, **facts(order), advice=WHAT_TO_DO)
     return NotSentError(f"order {order.order_id!r} was not sent: {cause}.", **facts(order), advice=CALL_AGAIN)
 
 
 def not_recorded(order: Order, task_id: str | None, cause: str) -> UncertainCreateError:
-    """A send may have left, and the journal could not be written."""
+    """A create may have been sent, and the journal could not be written."""
     named = f" The answer named task {task_id!r}." if task_id is not None else ""
     message = (
-        f"order {order.order_id!r}: the transport may have sent it without waiting for the journal, which could not be "
-        f"written ({cause}).{named} The service may have created, and charged, a task. It is not sent again while this "
-        "client is open; the journal does not know of it."
+        f"order {order.order_id!r} may have been sent, but this could not be stored in the journal ({cause}).{named} "
+        "A task may exist and be charged. This client will not send the order again, but a new client would."
     )
-    return UncertainCreateError(message, **facts(order))
+    return UncertainCreateError(message, **facts(order), advice="Check the account before you use another client.")
 
 
 def interrupted(
@@ -94,8 +93,8 @@ def interrupted(
     known = {"order_id": order_id} if order is None else facts(order)
     if may_have_been_sent:
         message = (
-            f"order {order_id!r}: the client was closed while it waited for the answer; the service may have "
-            "created, and charged, a task. It is never sent again automatically."
+            f"order {order_id!r}: the client was closed before the answer was received. A task may exist and be "
+            "charged. The order is never sent again automatically."
         )
         return UncertainCreateError(message, **known, advice=WHAT_TO_DO)
     if refusal is not None:
@@ -106,12 +105,12 @@ def interrupted(
 
 def is_unaccounted(order: Order) -> bool:
     """Whether the service may have accepted an attempt whose outcome is unknown."""
-    return fold(attempt.outcome for attempt in order.attempts) in (OrderState.SENDING, OrderState.UNCERTAIN)
+    return state_of(attempt.outcome for attempt in order.attempts) in (OrderState.SENDING, OrderState.UNCERTAIN)
 
 
 def conflict(order_id: str, why: str) -> OrderConflictError:
     """The order id cannot be used for this; nothing was sent."""
-    message = f"order id {order_id!r} {why}; nothing was sent. A new video needs a new order id."
+    message = f"order id {order_id!r} {why}; nothing was sent. To order another video, use a new order id."
     return OrderConflictError(message, order_id=order_id)
 
 
@@ -119,16 +118,15 @@ def wrong_state(order: Order, done: str) -> OrderStateError:
     """The order is not in a state in which it can be ``done``, e.g. "resent"."""
     message = f"order {order.order_id!r} cannot be {done}: it is {order.state}"
     if order.state is OrderState.SENDING and order.sending_until is not None:
-        message += f", and counts as being sent until {order.sending_until:%Y-%m-%d %H:%M:%S} UTC"
+        message += f", and is treated as still being sent until {order.sending_until:%Y-%m-%d %H:%M:%S} UTC"
     return OrderStateError(message, order_id=order.order_id, state=order.state)
 
 
 def taken_by_another(order: Order, other: Order, task_id: str) -> OrderStateError:
     """The task cannot be adopted: it is the receipt of the other order."""
     whose = "" if other.ref.account == order.ref.account else f" of account {other.ref.account!r}"
-    message = (
-        f"task {task_id!r} is the receipt of order {other.order_id!r}{whose}; {order.order_id!r} needs one of its own"
-    )
+    taken = f"task {task_id!r} already belongs to order {other.order_id!r}{whose}"
+    message = f"{taken}; order {order.order_id!r} cannot adopt it"
     return OrderStateError(message, order_id=order.order_id, state=order.state)
 
 
@@ -136,10 +134,10 @@ def check_adoptable(order: Order, request: VideoRequest, task: VideoTask) -> Non
     """Raise OrderStateError for a task that cannot have come of the order."""
     problem = None
     if task.model and request.model and task.model != request.model:
-        problem = f"it is of model {task.model!r}, the order of {request.model!r}"
+        problem = f"it uses model {task.model!r}, but the order asked for {request.model!r}"
     elif task.created_at is not None and task.created_at < order.created_at - CLOCKS_APART:
         problem = (
-            f"it was made at {task.created_at:%Y-%m-%d %H:%M:%S} UTC, before the order ({order.created_at:%H:%M:%S})"
+            f"it was created at {task.created_at:%Y-%m-%d %H:%M:%S} UTC, before the order ({order.created_at:%H:%M:%S})"
         )
     if problem:
         message = f"task {task.id!r} cannot be that of order {order.order_id!r}: {problem}"
@@ -150,7 +148,7 @@ def check_attempt(order: Order, expected: int) -> None:
     """Raise OrderStateError when the order's last attempt is another than the one that the caller knows of."""
     last = len(order.attempts)
     if last != expected:
-        why = " Another caller may have resent it; read it again." if last > expected else ""
+        why = " Another caller may have resent it: read it again with orders.get(…)." if last > expected else ""
         message = f"order {order.order_id!r} was not resent: its last attempt is {last}, not {expected}.{why}"
         raise OrderStateError(message, order_id=order.order_id, state=order.state)
 
@@ -163,8 +161,8 @@ def check_age(order: Order, now: datetime, key_lifetime: float) -> None:
         so_long_ago = f"{_hours(age.total_seconds())} ago" if age > timedelta(0) else "at a time that has not come yet"
         message = (
             f"order {order.order_id!r} was not resent: its Idempotency-Key was first sent {so_long_ago}, and the "
-            f"service may have forgotten it after {_hours(key_lifetime)}. Then a resend creates, "
-            "and charges, a second task if there is a first."
+            f"service may have forgotten it after {_hours(key_lifetime)}. If the first attempt created a task, a "
+            "resend would then create a second one, which is charged too."
         )
         advice = "Check the account first; accept_duplicate_risk=True sends it anyway (see Client.key_lifetime)."
         raise OrderStateError(message, order_id=order.order_id, state=order.state, advice=advice)

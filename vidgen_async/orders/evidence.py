@@ -10,7 +10,7 @@ from vidgen_async.redaction.messages import excerpt
 from vidgen_async.service.codec import Answer, read_created_id, request_id_of
 from vidgen_async.service.endpoints import is_task_id
 from vidgen_async.service.status_rules import outcome_of_answer, outcome_without_answer
-from vidgen_async.types.http import Delivery
+from vidgen_async.types.http import LONG_ANSWER, Delivery
 from vidgen_async.types.orders import AttemptOutcome, Evidence
 
 
@@ -20,7 +20,9 @@ def evidence_of_answer(answer: Answer, *, is_complete: bool, at: datetime) -> Ev
     if task_id is not None and not is_task_id(task_id):
         task_id = None  # no request could name it
     outcome = outcome_of_answer(answer.status, task_id)
-    request_id = request_id_of(answer.headers)
+    # Long values are prepared in steps, later.
+    known = KnownValues(value for value in answer.known if len(value) <= LONG_ANSWER)
+    request_id = request_id_of(answer.headers, known)
     evidence = Evidence(outcome=outcome, at=at, status=answer.status, answered=True, request_id=request_id)
     if outcome is AttemptOutcome.ACCEPTED:
         return evolve(evidence, task_id=task_id, extra=extra, cause=f"the service answered {answer.status}")

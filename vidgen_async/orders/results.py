@@ -141,7 +141,7 @@ class Results:
         await self._journal.record(self._service, [result for _, result in items])
 
     def _report(self, level: int, items: Items[str, TaskResult], error: Exception) -> None:
-        message = "how %(count)d tasks ended could not be written: %(error)s"
+        message = "the results of %(count)d tasks could not be written to the journal: %(error)s"
         report(
             logger, level, Event.RESULTS_WRITE_FAILED, message, count=len(self._late.unwritten), error=self._why(error)
         )

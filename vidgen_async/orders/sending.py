@@ -237,7 +237,7 @@ class Sender:
         if submission is None:
             submission = self._start(ref, body, lambda submission: self._create(submission, ref, check))
         elif not is_same_request(submission.body, body):
-            raise conflict(ref.order_id, "stands for a different request, which is being sent now")
+            raise conflict(ref.order_id, "is being used for a different request, which is being sent now")
         try:
             return await self._receipt(submission, on_receipt)
         except OrderStateError:  # it joined an operator's resend that another resend had preceded
@@ -312,7 +312,7 @@ class Sender:
             await self.settlement.flush(ref)
         order = submission.order = await self._journal.get(ref, self._clock.wall())
         if order is not None and not is_same_request(order.body, submission.body):
-            raise conflict(ref.order_id, "already stands for a different request")
+            raise conflict(ref.order_id, "was already used for a different request")
         if check is not None and (order is None or order.state in SENDABLE):
             await check()
         if not submission.checked.done():
@@ -324,7 +324,7 @@ class Sender:
             intent = Order(ref=ref, idempotency_key=key, body=submission.body, created_at=self._clock.wall())
             order = await self._journal.intend(intent)
             if not is_same_request(order.body, submission.body):
-                raise conflict(ref.order_id, "already stands for a different request")
+                raise conflict(ref.order_id, "was already used for a different request")
         return await self._send_until_settled(submission, order)
 
     async def _send_until_settled(self, submission: Submission, order: Order, resend: Resend | None = None) -> Receipt:
@@ -520,7 +520,7 @@ class Sender:
             begun = None  # the transport continued although the gate had not opened
         if not isinstance(begun, Attempt) and send.is_handed_over and not probe.is_proven_not_sent:
             probe.learn(Delivery.MAYBE_SENT)
-            message = "order %(order_id)r: the transport may have sent it without waiting for the gate"
+            message = "order %(order_id)r: the transport may have sent it before it was stored in the journal"
             report(logger, logging.ERROR, Event.ORDER_GATE_BYPASSED, message, order_id=send.order.order_id)
             try:
                 begun = await self._begin_after_sending(submission, send)

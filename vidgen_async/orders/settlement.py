@@ -119,7 +119,7 @@ class Settlement:
     async def _write_late(self, items: Items[_Key, Evidence]) -> None:
         for (ref, n), evidence in items:
             await self._journal.settle(ref, n, evidence)
-            message = "order %(order_id)r: its outcome (%(outcome)s, task %(task_id)s) is written after all"
+            message = "order %(order_id)r: its outcome (%(outcome)s, task %(task_id)s) has now been written"
             fields = {"order_id": ref.order_id, "outcome": str(evidence.outcome), "task_id": evidence.task_id}
             report(logger, logging.WARNING, Event.ORDER_WRITTEN_LATE, message, **fields)
             await self._report_other_owner(ref, evidence)
@@ -138,7 +138,7 @@ class Settlement:
         except Exception:  # noqa: BLE001 - the receipt is written, which is what counts
             return
         if owner is not None:
-            message = "order %(order_id)r: its task %(task_id)s is also the receipt of order %(other_order_id)r"
+            message = "order %(order_id)r: its task %(task_id)s also belongs to order %(other_order_id)r"
             fields = {"order_id": ref.order_id, "task_id": evidence.task_id, "other_order_id": owner.order_id}
             report(logger, logging.ERROR, Event.TASK_SHARED, message, **fields)
 
@@ -157,12 +157,12 @@ class Settlement:
     def _not_stored(self, ref: OrderRef, task_id: str, error: Exception) -> ReceiptNotStoredError:
         message = (
             f"order {ref.order_id!r}: the service accepted it as task {task_id!r}, but the journal could not be "
-            f"written ({self.describe(error)}). It is written as soon as the journal accepts it, while this client is "
+            f"written ({self.describe(error)}). The client keeps trying to write it while it is "
             "open."
         )
         return ReceiptNotStoredError(
             message,
             order_id=ref.order_id,
             task_id=task_id,
-            advice="Keep the task id; if the client is closed before, store it with orders.adopt(…).",
+            advice="Store the task id; if the client is closed before, record it with orders.adopt(…).",
         )

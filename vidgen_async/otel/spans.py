@@ -116,10 +116,10 @@ class _TracedRequest:
     def on_chunk(self, chunk: bytes) -> None:
         pass
 
-    def on_end(self, error: BaseException | None) -> None:
+    async def on_end(self, error: BaseException | None) -> None:
         self.end(error)
 
-    def on_close(self) -> None:
+    async def on_close(self) -> None:
         self.end()
 
 

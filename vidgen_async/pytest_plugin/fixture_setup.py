@@ -13,7 +13,7 @@ from yarl import URL
 from vidgen_async.cassette import Cassette, Mode, load
 from vidgen_async.cassette.transport_factory import is_ci, resolve_auto
 from vidgen_async.client import RECOMMENDED_INTERVAL, Client
-from vidgen_async.client.settings import checked_base_url, checked_key
+from vidgen_async.client.settings import checked_base_url, checked_key, make_transport
 from vidgen_async.clock import LoopClock
 from vidgen_async.errors import CassetteBusyError, CassetteError, ConfigurationError
 from vidgen_async.journal import MemoryJournal
@@ -183,7 +183,7 @@ def _recording(cassette: Cassette, mode: Mode, request: pytest.FixtureRequest) -
     return VidgenCassette(
         path=cassette.path,
         mode=mode,
-        transport=on_cassette(cassette, mode, auto_publish=False),
+        transport=on_cassette(cassette, mode, live=lambda: make_transport(URL(base_url)), auto_publish=False),
         base_url=base_url,
         api_key=api_key,
         clock=LoopClock(),

@@ -1,7 +1,8 @@
-"""The settings of the command line, the environment and the markers, in this order of precedence."""
+"""The settings of the command line, the environment, the markers and the ini file, in this order of precedence."""
 
 import os
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass  # attrs would be imported at the start of every run of pytest
 from pathlib import Path
 from typing import Any, Self
@@ -9,11 +10,11 @@ from typing import Any, Self
 import pytest
 
 MODES = ("replay", "record", "append", "auto")
+SOURCES = ("service", "sandbox")
 MODE_VARIABLE = "VIDGEN_CASSETTE_MODE"
 MARKER = "vidgen_cassette"
 SETTINGS: "pytest.StashKey[Settings]" = pytest.StashKey()
 
-_ARGUMENTS = ("name", "mode", "exhausted", "prompts", "ignore", "secrets", "allow_unused")
 _MARKER_HELP = (
     f"{MARKER}(*, name, mode, exhausted, prompts, ignore, secrets, allow_unused=False): how the cassette of this test "
     "is named, recorded and replayed; of several markers, the closest one is used for each argument. name: a "
@@ -24,14 +25,14 @@ _MARKER_HELP = (
 
 
 def add_settings(parser: pytest.Parser) -> None:
-    """The options of this plugin."""
+    """The options and ini values of this plugin."""
     group = parser.getgroup("vidgen", "cassettes of vidgen_async")
     group.addoption(
         "--vidgen-mode",
         choices=MODES,
         help="replay: cassettes only, no network (the default); record: record a new cassette; append: replay, and "
         "record what is missing; auto: record where there is no cassette, but never where CI is set. "
-        f"Takes precedence over {MODE_VARIABLE} and the marker's mode.",
+        f"Takes precedence over {MODE_VARIABLE}, the marker's mode and the ini value vidgen_mode.",
     )
     group.addoption(
         "--vidgen-cassettes",
@@ -40,11 +41,13 @@ def add_settings(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--vidgen-record-from",
-        choices=("service", "sandbox"),
-        default="service",
+        choices=SOURCES,
         help="service: record from VIDGEN_BASE_URL with VIDGEN_API_KEY, where creates are charged (the default); "
         "sandbox: from a sandbox on this machine, which costs nothing",
     )
+    parser.addini("vidgen_mode", "as --vidgen-mode, where nothing else sets it", default="")
+    parser.addini("vidgen_cassettes", "as --vidgen-cassettes, relative to the directory of the ini file", default="")
+    parser.addini("vidgen_record_from", "as --vidgen-record-from", default="")
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,8 @@ class Settings:
 
     override: str | None
     """The mode of the command line or of the environment, which takes precedence over the markers."""
+    default: str
+    """The mode where nothing else sets it."""
     together: Path | None
     """The directory for all cassettes."""
     source: str
@@ -60,25 +65,45 @@ class Settings:
     @classmethod
     def of(cls, config: pytest.Config) -> Self:
         config.addinivalue_line("markers", _MARKER_HELP)
-        variable = os.environ.get(MODE_VARIABLE) or None
-        if variable not in (None, *MODES):
-            raise pytest.UsageError(
-                f"{MODE_VARIABLE} is {variable!r}: it must be {', '.join(MODES[:-1])} or {MODES[-1]}"
-            )
-        together = config.getoption("vidgen_cassettes")
+        variable = _check_choice(MODE_VARIABLE, os.environ.get(MODE_VARIABLE), MODES)
         return cls(
             override=config.getoption("vidgen_mode") or variable,
-            together=Path(config.invocation_params.dir, together) if together else None,
-            source=config.getoption("vidgen_record_from"),
+            default=_ini_choice(config, "vidgen_mode", MODES) or "replay",
+            together=_directory(config),
+            source=config.getoption("vidgen_record_from")
+            or _ini_choice(config, "vidgen_record_from", SOURCES)
+            or "service",
         )
 
     def mode(self, marker_mode: str | None = None) -> str:
         """The mode of a test; ``marker_mode`` is that of its markers."""
-        return self.override or marker_mode or "replay"
+        return self.override or marker_mode or self.default
+
+
+def _ini_choice(config: pytest.Config, name: str, known: tuple[str, ...]) -> str:
+    return _check_choice(name, config.getini(name), known)
+
+
+def _check_choice(setting: str, value: str | None, known: tuple[str, ...]) -> str:
+    """The value, empty if there is none; UsageError for an unknown one."""
+    if value and value not in known:
+        raise pytest.UsageError(f"{setting} is {value!r}: it must be {_one_of(known)}")
+    return value or ""
+
+
+def _directory(config: pytest.Config) -> Path | None:
+    option, ini = config.getoption("vidgen_cassettes"), config.getini("vidgen_cassettes")
+    if option:
+        return Path(config.invocation_params.dir, option)
+    return Path(config.inipath.parent if config.inipath else config.rootpath, ini) if ini else None
+
+
+def _one_of(words: tuple[str, ...]) -> str:
+    return f"{', '.join(words[:-1])} or {words[-1]}"
 
 
 def marker_arguments(item: pytest.Item) -> dict[str, Any]:
-    """The arguments of the markers of a test; UsageError names one that is unknown. Cassette checks its own."""
+    """The arguments of the markers of a test; UsageError names one that is invalid, and shows no secret."""
     given: dict[str, Any] = {}
     for marker in reversed(list(item.iter_markers(MARKER))):
         if marker.args:
@@ -86,14 +111,13 @@ def marker_arguments(item: pytest.Item) -> dict[str, Any]:
                 f"the marker {MARKER} takes arguments by name only, such as name=…; it was given {marker.args!r}"
             )
         given |= marker.kwargs
-    for argument in given:
+    for argument, value in given.items():
         if argument not in _ARGUMENTS:
             raise pytest.UsageError(f"the marker {MARKER} has no argument {argument!r}; it has {', '.join(_ARGUMENTS)}")
-    if "name" in given and not is_name(given["name"]):
-        raise pytest.UsageError(
-            f"the marker {MARKER} takes as 'name' a relative path of plain words, such as \"orders/one\", not "
-            f"{given['name']!r}"
-        )
+        is_valid, description = _ARGUMENTS[argument]
+        if not is_valid(value):
+            shown = "" if argument == "secrets" else f", not {value!r}"
+            raise pytest.UsageError(f"the marker {MARKER} takes as {argument!r} {description}{shown}")
     return given
 
 
@@ -101,3 +125,21 @@ def is_name(name: object) -> bool:
     """Whether it is a valid name of a cassette: a relative path of plain words."""
     words = name.split("/") if isinstance(name, str) else [""]
     return all(re.fullmatch(r"[\w.,=+@()\[\]-]+", word) and word.strip(".") for word in words)
+
+
+def _are_texts(value: object, start: str = "") -> bool:
+    return isinstance(value, list | tuple) and all(
+        isinstance(text, str) and text and text.startswith(start) for text in value
+    )
+
+
+#: For each argument of the marker: whether a value is valid, and a description of valid values.
+_ARGUMENTS: Mapping[str, tuple[Callable[[object], bool], str]] = {
+    "name": (is_name, 'a relative path of plain words, such as "orders/one"'),
+    "mode": (lambda value: value in MODES, _one_of(MODES)),
+    "exhausted": (lambda value: value in ("error", "repeat-last"), "error or repeat-last"),
+    "prompts": (lambda value: value in ("keep", "pseudonym"), "keep or pseudonym"),
+    "ignore": (lambda value: _are_texts(value, "/"), 'a list of JSON pointers, such as ["/prompt"]'),
+    "secrets": (_are_texts, "a list of texts"),
+    "allow_unused": (lambda value: isinstance(value, bool), "True or False"),
+}

@@ -61,7 +61,7 @@ def hide_secrets(text: str, known: Iterable[str] = ()) -> str:
     for may_be_in, pattern, replacement in _PLACES:
         if may_be_in(text):
             text = pattern.sub(replacement, text)
-    return hide_named_values(text, HIDDEN) if "=" in text or ":" in text else text
+    return hide_named_values(text, lambda *_: HIDDEN) if "=" in text or ":" in text else text
 
 
 def excerpt(text: str | bytes, known: Iterable[str] = (), *, limit: int = 200) -> str:

@@ -1,7 +1,7 @@
 """The values of secret names in a text: assignments, JSON, query strings, however they are escaped."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from vidgen_async.redaction.pseudonyms import unescape
 from vidgen_async.redaction.secret_names import Kind, is_credential, is_word, kind_of, names_a_secret
@@ -27,26 +27,30 @@ _LONGEST_NAME = 256
 _PUNCTUATION = ",;)]}"
 
 
-def find_named_values(text: str) -> Iterator[tuple[int, int]]:
-    """Where the values of secret names begin and end, in order. Takes time in proportion to the text."""
+def find_named_values(text: str, *, with_prompts: bool = True) -> Iterator[tuple[str, int, int]]:
+    """The secret names in a text, and where their values begin and end, in order. Takes time in proportion to the text.
+
+    ``with_prompts``: prompts count as secrets; otherwise they are searched for secrets like the rest of the text.
+    """
     at = 0
     while match := _PAIR.search(text, at):
         start = match.end()
-        end = _end_of_value(text, match) if _may_be_secret(match) else start
+        is_searched = with_prompts or kind_of(_name_of(match)) is not Kind.PROMPT
+        end = _end_of_value(text, match) if is_searched and _may_be_secret(match) else start
         if end > start and _is_secret(match, text[start:end]):
-            yield start, end
+            yield _name_of(match), start, end
             at = end
         else:
             # The value may be the next name.
             at = match.start("mark") + 1
 
 
-def hide_named_values(text: str, hidden: str) -> str:
-    """The text with ``hidden`` in place of each value of a secret name."""
+def hide_named_values(text: str, hide: Callable[[str, str], str], *, with_prompts: bool = True) -> str:
+    """The text with ``hide(name, value)`` in place of each value of a secret name."""
     parts: list[str] = []
     shown_to = 0
-    for start, end in find_named_values(text):
-        parts += [text[shown_to:start], hidden]
+    for name, start, end in find_named_values(text, with_prompts=with_prompts):
+        parts += [text[shown_to:start], hide(name, text[start:end])]
         shown_to = end
     return "".join([*parts, text[shown_to:]])
 

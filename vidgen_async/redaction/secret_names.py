@@ -103,14 +103,6 @@ def names_a_secret(name: str, value: str, *, is_in_query: bool = False) -> bool:
     return kind is Kind.SECRET or (is_in_query and _IN_QUERY.fullmatch(name.lower()) is not None)
 
 
-#: ``name=value`` and ``name: value`` in a text, however the quotes are escaped.
-PAIR = re.compile(
-    r"(?P<before>^|[?&;]|(?<=[^\w.-]))(?P<name>[\w.-]{1,64})"
-    r"(?:\\{0,8}[\"'])?\s{0,3}(?:(?P<equals>=)|:)[\[{(\s\\\"']{0,8}(?:(?:bearer|basic|digest|token)\s{1,3})?"
-    r"(?P<value>[^\s&;#\"'<>\\,{}()\[\]]{2,})",
-    re.IGNORECASE,
-)
-
 #: The forms of secrets, whatever their names: the kind, and a pattern.
 SECRET_FORMS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("privatekey", re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*KEY-----|\Z)", re.DOTALL)),

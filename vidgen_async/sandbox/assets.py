@@ -1,18 +1,19 @@
 """Reference assets: uploaded images, which are decoded and stored for 72 hours (2.3, 4.3)."""
 
 import base64
-import binascii
 import io
 import re
 import secrets
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, unquote_to_bytes, urlsplit
 
 from attrs import define, field, frozen
-from PIL import Image
+from PIL import Image, UnidentifiedImageError, features
+from PIL.JpegImagePlugin import JpegImageFile
 
+from vidgen_async.sandbox.addresses import PublicAddresses
 from vidgen_async.sandbox.ledger import Account
 from vidgen_async.sandbox.responses import Refusal
 from vidgen_async.sandbox.signed_links import LinkSigner
@@ -20,6 +21,18 @@ from vidgen_async.sandbox.signed_links import LinkSigner
 RETENTION = 72 * 3600.0
 #: The formats that Pillow decodes itself; for some others it would start an external program.
 FORMATS = frozenset({"PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "AVIF"})
+#: How images begin that the sandbox cannot decode; WEBP and AVIF only where Pillow was built without them.
+OTHER_FORMATS = {
+    "WEBP": rb"RIFF.{4}WEBP",
+    "AVIF": rb".{4}ftyp(?:.{4}){0,16}?avi[fs]",
+    "HEIC": rb".{4}ftyp(?:.{4}){0,16}?he(?:i[cmsx]|v[cx])",
+    "HEIF": rb".{4}ftypm(?:if|sf)1",
+    "JPEG XL": rb"\xff\x0a|\0\0\0\x0cJXL ",
+    "JPEG 2000": rb"\0\0\0\x0cjP  |\xff\x4f\xff\x51",
+    "SVG": rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml.{0,400}?|<!--.{0,400}?)?<svg\b",
+    "PSD": rb"8BPS",
+    "ICO": rb"\0\0[\1\2]\0",
+}
 #: The sandbox's own limit: the description sets none.
 MOST_PIXELS = 50_000_000
 ASSET_PATH = re.compile(r"/api/reference-assets/([^/?]+)/content/([^/?]+)")
@@ -53,17 +66,21 @@ class DecodedImage:
 def decode_image(text: str) -> DecodedImage:
     """Return the image in a data URI or in plain Base64. Its format is detected from the content, not from the URI.
 
-    An image of more than 50 megapixels is refused before it is decoded, even if its file is small.
+    Base64 is the standard one with padding (RFC 4648, section 4); white space in it is ignored. An image of more than
+    50 megapixels is refused before it is decoded, even if its file is small.
     """
-    payload = text
-    if text[:5].lower() == "data:":
-        head, comma, payload = text.partition(",")
-        if not comma or not head.lower().endswith(";base64"):
-            raise Refusal(400, "INVALID_REFERENCE_IMAGE", "image_b64 is a data URI without base64 data")
+    text = text.strip()
+    head, comma, payload = text.partition(",") if text[:5].lower() == "data:" else (";base64", ",", text)
+    if not comma:
+        raise Refusal(400, "INVALID_REFERENCE_IMAGE", "image_b64 is a data URI without data")
     try:
-        content = base64.b64decode("".join(payload.split()), validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise Refusal(400, "INVALID_REFERENCE_IMAGE", f"image_b64 is not valid Base64: {error}") from error
+        if head.lower().endswith(";base64"):
+            content = base64.b64decode("".join(unquote(payload).split()), validate=True)
+        else:
+            content = unquote_to_bytes(payload)
+    except ValueError as error:
+        message = f"image_b64 is not valid Base64 (the standard alphabet, with padding): {error}"
+        raise Refusal(400, "INVALID_REFERENCE_IMAGE", message) from error
     if not content:
         raise Refusal(400, "EMPTY_REFERENCE_ASSET", "the uploaded content is empty; upload the original file again")
     return _verify(content)
@@ -71,25 +88,43 @@ def decode_image(text: str) -> DecodedImage:
 
 def _verify(content: bytes) -> DecodedImage:
     try:
-        with Image.open(io.BytesIO(content), formats=_formats()) as image:
+        with _open_image(content) as image:
             if image.width * image.height > MOST_PIXELS:
                 raise _too_large()
             image.load()
-            mime, kind = image.get_format_mimetype(), image.format or "image"
+            kind = str(image.format)
     except Refusal:
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise _too_large() from None
+    except UnidentifiedImageError as error:
+        raise Refusal(400, "INVALID_REFERENCE_IMAGE", _why_unidentified(content)) from error
     except Exception as error:  # Pillow's decoders raise errors of many types
         raise Refusal(400, "INVALID_REFERENCE_IMAGE", f"the image cannot be decoded: {type(error).__name__}") from error
-    return DecodedImage(content, mime or f"image/{kind.lower()}", kind.lower())
+    # Not that of the image: of an animated PNG it is another one.
+    return DecodedImage(content, Image.MIME[kind], kind.lower())
+
+
+def _open_image(content: bytes) -> Image.Image:
+    """A JPEG with several pictures, as cameras store them, is a JPEG; Image.open names it MPO, and warns of some."""
+    if content.startswith(b"\xff\xd8\xff"):
+        return JpegImageFile(io.BytesIO(content))
+    return Image.open(io.BytesIO(content), formats=_formats())
+
+
+def _why_unidentified(content: bytes) -> str:
+    for name, beginning in OTHER_FORMATS.items():
+        if name not in _formats() and re.match(beginning, content, re.DOTALL | re.IGNORECASE):
+            return f"the sandbox cannot decode {name} images; the service may accept them"
+    return "the content is not an image, or damaged, or of a kind that the sandbox does not support"
 
 
 @cache
 def _formats() -> tuple[str, ...]:
     """Return those of the formats that this build of Pillow can decode."""
     Image.init()
-    return tuple(FORMATS.intersection(Image.OPEN))
+    optional = {"WEBP", "AVIF"} & Image.OPEN.keys()
+    return tuple(FORMATS.intersection(Image.OPEN) - {name for name in optional if not features.check(name.lower())})
 
 
 def _too_large() -> Refusal:
@@ -99,9 +134,9 @@ def _too_large() -> Refusal:
 
 @define
 class AssetStore:
-    """The uploads of all accounts. ``base`` is the origin of their full URLs."""
+    """The uploads of all accounts. ``addresses`` has the origins of their full URLs."""
 
-    base: str
+    addresses: PublicAddresses
     signer: LinkSigner
     retention: float = RETENTION
     #: How often assets were deleted.
@@ -151,18 +186,14 @@ class AssetStore:
             )
         return asset
 
-    def is_own_url(self, url: str) -> bool:
-        """Return whether ``url`` is the full URL of an asset of this service. Scheme and host are case-insensitive."""
-        try:
-            parts = urlsplit(url)
-        except ValueError:
-            return False
-        return f"{parts.scheme}://{parts.netloc.lower()}" == self.base.lower() and bool(
-            ASSET_PATH.fullmatch(parts.path)
-        )
+    def is_own_url(self, url: str, host: str | None) -> bool:
+        """Return whether ``url`` is the full URL of an asset of this service, for the client of a request with this
+        Host. Scheme and host are case-insensitive; the scheme may be that of a proxy."""
+        found = re.match(r"https?://([^/?#]*)([^?#]*)", url, re.IGNORECASE)
+        return bool(found and found[1].lower() in self.addresses.own_hosts(host) and ASSET_PATH.fullmatch(found[2]))
 
     def by_url(self, account: Account, url: str, now: float) -> Asset:
-        """Return the asset at a full URL of this service; the URL must have its complete token."""
+        """Return the asset at a full URL of this service, or a path of it, which must have its complete token."""
         parts = urlsplit(url)
         found = ASSET_PATH.fullmatch(parts.path)
         asset = self.owned(account, found[1] if found else "", now)

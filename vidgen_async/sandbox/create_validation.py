@@ -3,44 +3,32 @@
 The field names are repeated here on purpose: the sandbox takes nothing from the SDK, so that it can find its errors.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any, Required, TypedDict
-from urllib.parse import urlsplit
 
 from attrs import frozen
 
 from vidgen_async.sandbox.catalog import CatalogEntry
-from vidgen_async.sandbox.input_rules import OBJECT, InvalidInputError, Rule, one_of, string, structure
+from vidgen_async.sandbox.input_rules import OBJECT, InvalidInputError, Rule, one_of, show, string, structure
 from vidgen_async.sandbox.media.video_content import DEFAULT_RATIO, RATIOS
 
 UPSTREAM_FIELDS = {"images": "image_urls or image_ids", "audios": "audio_urls", "videos": "video_urls"}
-#: Reserved hosts (rule 2: placeholders must not be submitted).
-EXAMPLE_DOMAINS = ("example.com", "example.org", "example.net", "example")
+URL_ARRAYS = ("image_urls", "video_urls", "audio_urls")
+REFERENCE_ARRAYS = ("reference_images", "reference_videos", "reference_audios")
+#: Returns why a URL, or what is in its place, is refused.
+CheckURL = Callable[[object], str | None]
 
-
-def _is_public_url(value: object) -> bool:
-    try:
-        parts = urlsplit(value if isinstance(value, str) else "")
-        host = parts.hostname or ""
-    except ValueError:
-        return False
-    is_example = any(f".{host}".endswith(f".{domain}") for domain in EXAMPLE_DOMAINS)
-    return parts.scheme in ("http", "https") and bool(host) and not is_example
-
-
-URL = Rule("a public http or https URL and no placeholder", _is_public_url)
-REFERENCE = Rule(
-    "an object whose url is a public http or https URL and no placeholder",
-    lambda value: type(value) is dict and _is_public_url(value.get("url")),
-)
 #: In JSON 5.0 is an integer too.
 SECONDS = Rule("an integer of seconds", lambda value: type(value) in (int, float) and value == value // 1)
+REFERENCE = Rule("an object with a url", lambda value: type(value) is dict and "url" in value)
 ARRAY = Rule("an array", lambda value: type(value) is list)
 NOT_EMPTY = string(r".+", "a string of at least one character")
+NOT_BLANK = string(r".*\S.*", "a string of more than white space")
 
 Seconds = Annotated[float, SECONDS]
 Ratio = Annotated[str, one_of(RATIOS)]
-Urls = Annotated[list[Annotated[str, URL]], ARRAY]
+#: The URLs in both are checked by a CheckURL.
+Urls = Annotated[list[Any], ARRAY]
 References = Annotated[list[Annotated[Any, REFERENCE]], ARRAY]
 
 
@@ -58,7 +46,7 @@ class CreateFields(TypedDict, total=False):
     attachments: Annotated[list[Annotated[Any, OBJECT]], ARRAY]
     reference_images: References
     image_urls: Urls
-    image_ids: Annotated[list[Annotated[str, NOT_EMPTY]], ARRAY]
+    image_ids: Annotated[list[Annotated[str, NOT_BLANK]], ARRAY]
     reference_videos: References
     video_urls: Urls
     reference_audios: References
@@ -77,17 +65,33 @@ class CreateRequest:
     image_urls: tuple[str, ...]
     audios: int
     videos: int
+    attachments: int
 
 
-def read_fields(body: object, *, allow_unknown_fields: bool = False) -> CreateFields:
+def read_fields(body: object, problem_of_url: CheckURL, *, allow_unknown_fields: bool = False) -> CreateFields:
     """Return the body's fields; raise an InvalidInputError that names every field that is wrong for every model."""
     if not isinstance(body, dict):
         raise InvalidInputError("the body must be a JSON object")
     problems = [
         f"{name}: an upstream field name; use {UPSTREAM_FIELDS[name]}" for name in UPSTREAM_FIELDS.keys() & body
     ]
+    problems += _problems_of_urls(body, problem_of_url)
     ignored = {*UPSTREAM_FIELDS} | (body.keys() - CreateFields.__annotations__ if allow_unknown_fields else set())
     return structure({name: body[name] for name in body if name not in ignored}, CreateFields, problems)
+
+
+def _problems_of_urls(body: dict[str, Any], problem_of_url: CheckURL) -> Iterator[str]:
+    urls = {f"{name}[{at}]": item for name in URL_ARRAYS for at, item in _items(body, name)}
+    for name in REFERENCE_ARRAYS:
+        urls |= {f"{name}[{at}].url": item["url"] for at, item in _items(body, name) if REFERENCE.allows(item)}
+    for path, url in urls.items():
+        if problem := problem_of_url(url):
+            yield f"{path}: {problem}, not {show(url)}"
+
+
+def _items(body: dict[str, Any], name: str) -> Iterable[tuple[int, Any]]:
+    items = body.get(name)
+    return enumerate(items if isinstance(items, list) else ())
 
 
 def read_request(fields: CreateFields, entry: CatalogEntry) -> CreateRequest:
@@ -103,6 +107,7 @@ def read_request(fields: CreateFields, entry: CatalogEntry) -> CreateRequest:
         image_urls=(*fields.get("image_urls", ()), *(item["url"] for item in fields.get("reference_images", ()))),
         audios=audios,
         videos=videos,
+        attachments=len(fields.get("attachments", ())),
     )
     if problems := [*_problems_of_aliases(fields), *_problems_with_model(request, entry)]:
         raise InvalidInputError("; ".join(problems))
@@ -129,5 +134,6 @@ def _problems_with_model(request: CreateRequest, entry: CatalogEntry) -> Iterato
     ):
         if limit is not None and number > limit:
             yield f"{entry.code} takes at most {limit} reference {kind}s" if limit else f"{entry.code} takes no {kind}s"
-    if images < entry.min_reference_images:
+    # What an attachment contains is not documented: it could be the image.
+    if images < entry.min_reference_images and not request.attachments:
         yield f"{entry.code} needs at least {entry.min_reference_images} reference image"

@@ -14,6 +14,7 @@ from vidgen_async.sandbox.create_validation import CreateRequest, read_fields, r
 from vidgen_async.sandbox.input_rules import InvalidInputError
 from vidgen_async.sandbox.ledger import Account
 from vidgen_async.sandbox.media.video_content import Film, Picture, size_of
+from vidgen_async.sandbox.reference_urls import problem_of_url
 from vidgen_async.sandbox.request_log import ReceivedCreate
 from vidgen_async.sandbox.responses import Answer, Refusal, media_type_of, not_json
 from vidgen_async.sandbox.tasks import Failure, Outcome, Refunds, SandboxTask, outcome_by_prompt
@@ -82,9 +83,16 @@ class CreateHandler:
         return task
 
     def _create_task(self, account: Account, create: ReceivedCreate, now: float) -> SandboxTask:
-        fields = read_fields(create.body, allow_unknown_fields=self.allow_unknown_fields)
+        host = create.headers.get("Host")
+
+        def problem_of(url: object) -> str | None:
+            """An own asset is looked up later."""
+            is_own = isinstance(url, str) and self.assets.is_own_url(url, host)
+            return None if is_own else problem_of_url(url, now)
+
+        fields = read_fields(create.body, problem_of, allow_unknown_fields=self.allow_unknown_fields)
         entry = self._usable_model(fields["model"])
-        film = self._film(account, entry, read_request(fields, entry), now)
+        film = self._film(account, entry, read_request(fields, entry), host, now)
         if account.balance < entry.points:
             message = f"not enough credits: {entry.points} needed, {account.balance} left"
             raise Refusal(402, "INSUFFICIENT_CREDITS", message)
@@ -122,20 +130,22 @@ class CreateHandler:
             raise Refusal(503, "MODEL_UNAVAILABLE", f"the model {code} is {why}")
         return entry
 
-    def _film(self, account: Account, entry: CatalogEntry, request: CreateRequest, now: float) -> Film:
+    def _film(
+        self, account: Account, entry: CatalogEntry, request: CreateRequest, host: str | None, now: float
+    ) -> Film:
         width, height = size_of(request.resolution, request.ratio)
         notes = [entry.code, request.resolution, request.ratio, f"{request.seconds} s"]
         notes += [f"{n} {kind}" for kind, n in (("audio", request.audios), ("video", request.videos)) if n]
-        pictures = tuple(self._pictures(account, request, now))
+        pictures = tuple(self._pictures(account, request, host, now))
         return Film(request.prompt, request.seconds, width, height, pictures, tuple(notes))
 
-    def _pictures(self, account: Account, request: CreateRequest, now: float) -> Iterator[Picture]:
+    def _pictures(self, account: Account, request: CreateRequest, host: str | None, now: float) -> Iterator[Picture]:
         """Return own assets by id or URL, and images on other hosts, which are accepted and never fetched."""
         for image_id in request.image_ids:
             asset = self.assets.owned(account, image_id, now)
             yield Picture(asset.name, asset.content)
         for url in request.image_urls:
-            if self.assets.is_own_url(url):
+            if self.assets.is_own_url(url, host):
                 asset = self.assets.by_url(account, url, now)
                 yield Picture(asset.name, asset.content)
             else:

@@ -40,22 +40,21 @@ class UploadFields(TypedDict, total=False):
 
 @define(kw_only=True)
 class Endpoints:
-    """All operations of the service. ``service_url`` and ``links_url`` are its two origins."""
+    """All operations of the service."""
 
     clock: SandboxClock
     accounts: Accounts
     create_handler: CreateHandler
     signer: LinkSigner
     render_cache: RenderCache
-    service_url: str = ""
-    links_url: str = ""
 
     @property
     def assets(self) -> AssetStore:
         return self.create_handler.assets
 
-    def link(self, task: SandboxTask, now: float, lifetime: float | None = None) -> str:
-        return self.links_url + self.signer.sign(f"{LINKS}{task.upstream_task_id}.mp4", now, lifetime)
+    def signed_path(self, task: SandboxTask, now: float, lifetime: float | None = None) -> str:
+        """Return the signed link to a task's video, without its origin."""
+        return self.signer.sign(f"{LINKS}{task.upstream_task_id}.mp4", now, lifetime)
 
     async def handle(self, call: Call) -> Answer:
         """Return the answer to a call, after booking the refunds that are due."""
@@ -80,21 +79,21 @@ class Endpoints:
         account = self._account(call)
         if media_type_of(call.headers) != "application/json":
             raise not_json()
-        upload = await self.render_cache.run(self._read_upload, account, call.body)
+        upload = await self.render_cache.run(self._read_upload, account, call)
         asset = upload if isinstance(upload, Asset) else self.assets.add(account, upload, self.clock.now())
         return Answer.json(200, self.assets.as_json(asset))
 
-    def _read_upload(self, account: Account, raw: bytes) -> Asset | DecodedImage:
+    def _read_upload(self, account: Account, call: Call) -> Asset | DecodedImage:
         """Runs in a thread, because an upload may be large. The URL of an own asset returns that asset (4.3)."""
-        fields = _read_upload_fields(raw)
+        fields = _read_upload_fields(call.body)
         text, url = fields.get("image_b64"), fields.get("image_url")
         if text is not None:
             if ASSET_PATH.fullmatch(text.partition("?")[0]):
-                text = self.assets.base + text
+                return self.assets.by_url(account, text, self.clock.now())
             if not re.match(r"https?://", text, re.IGNORECASE):
                 return decode_image(text)
             url = text
-        if url is None or not self.assets.is_own_url(url):
+        if url is None or not self.assets.is_own_url(url, call.headers.get("Host")):
             message = "only the full URL of an asset of this account can be reused; external URLs belong in image_urls"
             raise Refusal(400, "UNSUPPORTED_REFERENCE_URL", message)
         return self.assets.by_url(account, url, self.clock.now())
@@ -108,7 +107,7 @@ class Endpoints:
     async def get_video(self, call: Call) -> Answer:
         task = self._task(call)
         now = self.clock.now()
-        return Answer.json(200, task.as_json(now, self._video_url(task, now)))
+        return Answer.json(200, task.as_json(now, self._video_url(call, task, now)))
 
     async def get_content(self, call: Call) -> Answer:
         task, now = self._task(call), self.clock.now()
@@ -118,7 +117,7 @@ class Endpoints:
             raise Refusal(409, "VIDEO_NOT_AVAILABLE", message)
         delivery = self._delivery(task)
         if delivery == "signed link":
-            return Answer(307, b"", {"Location": self._video_url(task, now)})
+            return Answer(307, b"", {"Location": self._video_url(call, task, now)})
         video = await self.render_cache.video(task.film)
         if delivery == "no ranges":
             return Answer(200, video.content, {"Content-Type": "video/mp4"})
@@ -162,10 +161,11 @@ class Endpoints:
         entry = self.create_handler.models.get(task.model)
         return entry.delivery if entry else "ranges"
 
-    def _video_url(self, task: SandboxTask, now: float) -> str:
+    def _video_url(self, call: Call, task: SandboxTask, now: float) -> str:
+        addresses = self.assets.addresses.for_host(call.headers.get("Host"))
         if self._delivery(task) == "signed link":
-            return self.link(task, now)
-        return f"{self.service_url}{PREFIX}videos/{task.id}/content"
+            return addresses.links + self.signed_path(task, now)
+        return f"{addresses.base_url}/videos/{task.id}/content"
 
 
 def _read_upload_fields(raw: bytes) -> UploadFields:

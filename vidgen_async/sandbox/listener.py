@@ -12,6 +12,8 @@ from aiohttp.web_protocol import RequestHandler
 from vidgen_async.sandbox.request_log import OriginName
 
 BACKLOG = 1024
+#: For addresses that stand for all of the machine, one at which a client reaches it.
+LOOPBACK = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - it is not bound here
 #: Called with the origin at which a request arrived, and the request.
 Handler = Callable[["Origin", web.BaseRequest], Awaitable[web.StreamResponse]]
 
@@ -52,7 +54,9 @@ class Origin:
 
     @property
     def url(self) -> str:
-        return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
+        """A URL that works on this machine."""
+        host = LOOPBACK.get(self.host, self.host)
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
 
     async def open(self) -> None:
         """Start listening. If the address is in use, nothing stays open."""

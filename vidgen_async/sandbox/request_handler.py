@@ -17,7 +17,7 @@ from vidgen_async.sandbox.responses import Answer, Refusal
 from vidgen_async.sandbox.routes import Route, find_route
 from vidgen_async.sandbox.store.state_file import StateError
 from vidgen_async.sandbox.web import access_control
-from vidgen_async.sandbox.web.pages import FoundPage, Pages
+from vidgen_async.sandbox.web.pages import FoundPage, PageCall, Pages
 from vidgen_async.sandbox.wire import close_connection, read_body, send
 
 NO_FAULT = Fault(name="none")
@@ -36,6 +36,8 @@ class RequestDispatcher:
     endpoints: Endpoints
     faults: FaultPlan
     pages: Pages
+    #: The address at which the sandbox listens, as it was given.
+    host: str
     #: Called before each answer is sent; raises StateError if the changes could not be stored.
     save: Callable[[], None]
     on_request: OnRequest
@@ -88,12 +90,15 @@ class RequestDispatcher:
         return answer
 
     async def _answer_page(self, request: web.BaseRequest, found: FoundPage, query: str) -> web.StreamResponse:
+        methods, names = found
+        addresses = self.endpoints.assets.addresses
         try:
-            access_control.check(request.method, request.headers, self.pages.host)
+            access_control.check(request.method, request.headers, self.host, addresses.public_url)
             raw = await read_body(request, BODY_LIMIT)
             if raw is None:
                 return close_connection(request)
-            answer = await self.pages.answer(found, request.method, query, raw)
+            call = PageCall(query, raw, names, addresses.for_host(request.headers.get("Host")))
+            answer = await self.pages.answer(methods, request.method, call)
         except Refusal as refusal:
             answer = refusal.answer
         return await send(request, access_control.with_page_headers(self._store(answer)), NO_FAULT)

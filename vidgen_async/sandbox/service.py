@@ -7,6 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from vidgen_async.sandbox.addresses import Addresses, PublicAddresses
 from vidgen_async.sandbox.assets import RETENTION, AssetStore
 from vidgen_async.sandbox.catalog import SNAPSHOT
 from vidgen_async.sandbox.clock import SandboxClock
@@ -42,6 +43,10 @@ class Sandbox(SandboxState):
         host: The address to listen on.
         port: The port of the service; 0 is a free port.
         links_port: The port of the signed links; 0 is a free port.
+        public_url: The URL of the service for its clients, without a path, if it is behind a proxy. By default the
+            links in an answer have the name and port in the Host of the request. ``X-Forwarded-*`` is ignored.
+        public_links_url: The URL of the signed links, if its port or host differs. By default the links have the name
+            of the service and ``links_port``.
         clock: The clock to use; by default a new one with ``speed``.
         speed: Seconds of the sandbox's time per second of real time; 0 stops the clock.
         queued_for: Seconds for which a task is queued. This and the next times are in the sandbox's time.
@@ -77,6 +82,8 @@ class Sandbox(SandboxState):
         host: str = "127.0.0.1",
         port: int = 0,
         links_port: int = 0,
+        public_url: str | None = None,
+        public_links_url: str | None = None,
         clock: SandboxClock | None = None,
         speed: float = 1.0,
         queued_for: float = 1.0,
@@ -90,11 +97,12 @@ class Sandbox(SandboxState):
         state: str | os.PathLike[str] | None = None,
         on_request: OnRequest | None = None,
     ) -> None:
+        addresses = PublicAddresses(public_url=public_url, public_links_url=public_links_url)
         clock = clock or SandboxClock(speed)
         signer = LinkSigner(link_lifetime)
         creates = CreateHandler(
             models={entry.code: entry for entry in SNAPSHOT},
-            assets=AssetStore("", signer, retention),
+            assets=AssetStore(addresses, signer, retention),
             tasks={},
             refunds=Refunds(),
             queued_for=queued_for,
@@ -117,6 +125,7 @@ class Sandbox(SandboxState):
             endpoints=endpoints,
             faults=self.faults,
             pages=self._pages(),
+            host=host,
             save=self._persistence.save if self._persistence else (lambda: None),
             on_request=on_request or (lambda _: None),
             log=self._log,
@@ -140,8 +149,7 @@ class Sandbox(SandboxState):
                 await origin.open()
                 stack.push_async_callback(origin.aclose)
             self._stack = stack.pop_all()
-        self._endpoints.links_url = self._links.url
-        self._endpoints.service_url = self.assets.base = self._service.url
+        self.assets.addresses.listening = Addresses(self._service.url, self._links.url)
         return self
 
     async def __aexit__(
@@ -172,5 +180,5 @@ class Sandbox(SandboxState):
             await self.accept()
 
     def _pages(self) -> Pages:
-        openapi = {"GET": lambda _: Answer.json(200, describe(self.base_url))}
-        return Pages({**console_pages(self), "/openapi.json": openapi, **control_pages(self)}, self.host)
+        openapi = {"GET": lambda call: Answer.json(200, describe(call.addresses.base_url))}
+        return Pages({**console_pages(self), "/openapi.json": openapi, **control_pages(self)})

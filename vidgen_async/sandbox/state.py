@@ -4,6 +4,7 @@ from typing import Any
 
 from attrs import evolve
 
+from vidgen_async.sandbox.addresses import Addresses
 from vidgen_async.sandbox.assets import AssetStore
 from vidgen_async.sandbox.catalog import CatalogEntry
 from vidgen_async.sandbox.clock import SandboxClock
@@ -11,7 +12,6 @@ from vidgen_async.sandbox.endpoints import Endpoints
 from vidgen_async.sandbox.faults import FaultPlan
 from vidgen_async.sandbox.ledger import DEFAULT_BALANCE, Account, Accounts, LedgerEntry
 from vidgen_async.sandbox.request_log import ReceivedCreate, ReceivedRequest, RequestLog
-from vidgen_async.sandbox.routes import PREFIX
 from vidgen_async.sandbox.tasks import DEFAULT_REASON, Failure, SandboxTask
 
 
@@ -31,17 +31,21 @@ class SandboxState:
     @property
     def base_url(self) -> str:
         """The URL of the six endpoints; ends in ``/openapi/v1``."""
-        return self._endpoints.service_url + PREFIX.rstrip("/")
+        return self.addresses_for(None).base_url
 
     @property
     def links_url(self) -> str:
         """The second origin, to which signed links lead."""
-        return self._endpoints.links_url
+        return self.addresses_for(None).links
 
     @property
     def console_url(self) -> str:
         """The URL of the web console; the control paths are below ``/sandbox/`` on the same origin."""
-        return self._endpoints.service_url + "/"
+        return self.addresses_for(None).service + "/"
+
+    def addresses_for(self, host: str | None) -> Addresses:
+        """Return the two origins for the client of a request with this Host; None if there is no request."""
+        return self.assets.addresses.for_host(host)
 
     @property
     def api_key(self) -> str:
@@ -136,9 +140,12 @@ class SandboxState:
         for account in self.accounts.values():
             account.reset(self.clock.now())
 
-    def new_link(self, task_id: str, *, lifetime: float | None = None) -> str:
-        """Return a signed link to a task's video. A negative ``lifetime`` makes an expired link."""
-        return self._endpoints.link(self.tasks[task_id], self.clock.now(), lifetime)
+    def new_link(self, task_id: str, *, lifetime: float | None = None, links_url: str | None = None) -> str:
+        """Return a signed link to a task's video, by default at :attr:`links_url`. A negative ``lifetime`` makes an
+        expired link."""
+        return (links_url or self.links_url) + self._endpoints.signed_path(
+            self.tasks[task_id], self.clock.now(), lifetime
+        )
 
     async def video(self, task_id: str) -> bytes:
         """Return the MP4 of a task in any state; it is rendered once. KeyError if there is no such task."""

@@ -1,6 +1,6 @@
 """The one place where JSON becomes values (cattrs).
 
-Answers are read as far as possible. A field that cannot be read as its type is left out and kept, as received, in
+Responses are parsed leniently. A field that cannot be read as its type is left out and kept, as received, in
 ``extra`` under its wire name; only what a value cannot be without (an id) is an UnexpectedResponseError.
 """
 
@@ -66,6 +66,10 @@ def _truth(value: Any, _: Any = None) -> bool:
     return named
 
 
+def _truth_or_none(value: Any, _: Any = None) -> bool | None:
+    return None if value is None else _truth(value)
+
+
 def _moment(value: Any, _: Any = None) -> datetime:
     """Timestamps are in seconds (2.5)."""
     return datetime.fromtimestamp(_integer(value), UTC)
@@ -101,6 +105,7 @@ def _as_it_came(value: Any, _: Any = None) -> Any:
 _HOOKS: dict[Any, Callable[[Any, Any], Any]] = {
     bool: _truth,
     str: _text,
+    bool | None: _truth_or_none,
     str | None: _text_or_none,
     int | None: _integer_or_none,
     datetime | None: _moment_or_none,
@@ -145,7 +150,7 @@ class _Reader(Generic[T]):
         extra = {name: value for name, value in data.items() if name not in known}
         try:
             return self._read({**data, "extra": extra}, self._cls)
-        except Exception:  # noqa: BLE001 - generated code raises whatever the odd value provokes; read it slowly
+        except Exception:  # noqa: BLE001 - a malformed value can raise anything here; read field by field
             return self._field_by_field(data, extra)
 
     def _field_by_field(self, data: Mapping[str, Any], extra: dict[str, Any]) -> T:
@@ -230,7 +235,7 @@ class Answer:
         request = shown_request_id(self.headers, self.known)
         message = f"{self.op}: the answer ({self.status}) {what}: {quoted or 'it is empty'}{request}"
         return UnexpectedResponseError(
-            message, status=self.status, body=self.body, request_id=request_id_of(self.headers)
+            message, status=self.status, body=self.body, request_id=request_id_of(self.headers, self.known)
         )
 
 
@@ -259,7 +264,7 @@ def read_account(answer: Answer) -> Account:
 
 
 def read_asset(answer: Answer, absolute: Callable[[str], str]) -> ReferenceAsset:
-    """POST /files (4.3). ``image_id`` and ``id`` stand for each other; ``absolute`` puts the host before a path."""
+    """POST /files (4.3). ``image_id`` and ``id`` are interchangeable; ``absolute`` puts the host before a path."""
     data = answer.object()
     ids = {name: text for name in ("id", "image_id") if (text := _id_or_none(data.get(name))) is not None}
     if not ids:
@@ -314,7 +319,7 @@ def read_poll(
 
 
 def read_created_id(body: bytes) -> tuple[str | None, dict[str, Any]]:
-    """The task id in the answer to a create (4.4), and what else the answer held.
+    """The task id in the answer to a create (4.4), and the other fields of the response.
 
     ``id``, else ``task_id``; a non-empty string or an integer. None when there is none: nothing else stands for it
     (an ``upstream_task_id`` does not).
@@ -336,16 +341,18 @@ def read_created_id(body: bytes) -> tuple[str | None, dict[str, Any]]:
 
 
 def is_json_object(body: bytes) -> bool:
-    """Whether an error's body has the form of the service's own: all its bodies are JSON (section 1)."""
+    """Whether the body of an error looks like the service's own format: all its bodies are JSON (section 1)."""
     try:
         return isinstance(json.loads(body), dict)
     except (ValueError, RecursionError):
         return False
 
 
-def request_id_of(headers: Headers) -> str | None:
-    """The service's, or its gateway's, own id of the request; no header for it is documented."""
-    return next((value for name in _REQUEST_IDS if (value := headers.get(name))), None)
+def request_id_of(headers: Headers, known: KnownValues | None = None) -> str | None:
+    """The service's, or its gateway's, own id of the request; no header for it is documented. ``known`` values are
+    hidden in it: it is logged."""
+    request_id = next((value for name in _REQUEST_IDS if (value := headers.get(name))), None)
+    return request_id if request_id is None or known is None else known.hide(request_id)
 
 
 def shown_request_id(headers: Headers, known: KnownValues) -> str:

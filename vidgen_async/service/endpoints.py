@@ -9,7 +9,7 @@ from yarl import URL
 
 from vidgen_async.errors import InvalidRequestError
 from vidgen_async.types.http import Body, Headers, Request, Timeouts, make_headers
-from vidgen_async.types.resources import TaskLike, task_id_of
+from vidgen_async.types.resources import ASSETS_PATH, TaskLike, task_id_of
 
 #: A task id that is its own path segment.
 _PLAIN_ID = re.compile(r"[A-Za-z0-9_~-][A-Za-z0-9_.~-]*")
@@ -114,6 +114,10 @@ class Endpoints:
     def absolute(self, url: str) -> str:
         """2.3: an address that starts with ``/`` gets the service's host; nothing else of it changes."""
         return f"{self.origin}{url}" if url.startswith("/") and not url.startswith("//") else url
+
+    def absolute_asset(self, url: str) -> str:
+        """The same for the address of an asset only: another one that starts with ``/`` may be a local path."""
+        return self.absolute(url) if url.startswith(ASSETS_PATH) else url
 
 
 def checked_task_id(task: TaskLike) -> str:

@@ -56,7 +56,7 @@ class Reads:
         self._transport = transport
         self._clock = clock
         self._origin = origin
-        self._known = KnownValues(known)
+        self.known: KnownValues = KnownValues(known)
         self._retry_for = retry_for
         self.has_answer = False
         """The service has answered a read in its own form."""
@@ -96,7 +96,7 @@ class Reads:
             await self._clock.sleep(0)  # to parse it is long enough for one turn of the event loop
         sent = request.body.data if isinstance(request.body, BytesBody) else b""
         answer = Answer(
-            request.op, response.status, response.headers, body, url=request.url, known=self._known, sent=sent
+            request.op, response.status, response.headers, body, url=request.url, known=self.known, sent=sent
         )
         if not 200 <= response.status < 300:
             raise service_error(answer, origin=self._origin, wall=self._clock.wall())

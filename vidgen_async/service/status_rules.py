@@ -47,10 +47,10 @@ class StatusRule:
 
 
 _REJECTED, _UNCERTAIN = AttemptOutcome.REJECTED, AttemptOutcome.UNCERTAIN
-_MISSING = "the path or task does not exist or is not yours; check the /openapi/v1 prefix and the id"
+_MISSING = "it was not found in this account; check the task id, and that the base URL ends in /openapi/v1"
 _NO_CREDITS = "not enough credits"
-_NOT_READY = "the video is not completed or not available"
-_BUSY = "the submission frequency or a channel's capacity limit is reached"
+_NOT_READY = "the video is not ready, or not available"
+_BUSY = "rate limit reached: too many submissions, or a channel is at capacity"
 _UNAVAILABLE = "model in maintenance, or channel temporarily unavailable"
 _GATEWAY = "gateway or upstream fault; query the original task, do not create a duplicate"
 
@@ -100,7 +100,7 @@ _BY_CODE = {
         ("REFERENCE_ASSET_EXPIRED", errors.ReferenceAssetExpiredError,
          "the asset is deleted, expired or not owned by this account; upload it again"),
         ("UNSUPPORTED_REFERENCE_URL", errors.UnsupportedReferenceURLError,
-         "only the account's own assets are reused; other URLs belong into image_urls"),
+         "only your own uploaded assets can be used here; pass other URLs in image_urls"),
     )
 }
 # fmt: on

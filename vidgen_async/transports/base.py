@@ -247,11 +247,11 @@ class BodyObserver(Protocol):
         """A part of the body is about to be returned to the reader."""
         ...
 
-    def on_end(self, error: BaseException | None) -> None:
+    async def on_end(self, error: BaseException | None) -> None:
         """The body is complete, or reading it raised ``error``."""
         ...
 
-    def on_close(self) -> None:
+    async def on_close(self) -> None:
         """The response was closed, whether or not its body was read."""
         ...
 
@@ -271,10 +271,10 @@ class ObservedResponse(BaseResponse):
         try:
             chunk = await anext(chunks, None)
         except BaseException as error:
-            self._observer.on_end(error)
+            await self._observer.on_end(error)
             raise
         if chunk is None:
-            self._observer.on_end(None)
+            await self._observer.on_end(None)
         else:
             self._observer.on_chunk(chunk)
         return chunk
@@ -283,4 +283,4 @@ class ObservedResponse(BaseResponse):
         try:
             await self._inner.aclose()
         finally:
-            self._observer.on_close()
+            await self._observer.on_close()

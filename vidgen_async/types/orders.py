@@ -1,6 +1,6 @@
-"""An order is a fold over its attempts.
+"""An order and its attempts.
 
-An attempt is one permission to send one POST. Knowledge about it is only added::
+An attempt is one permission to send one POST. Information about it is only added::
 
     sending ──► not sent | uncertain | rejected | accepted
     uncertain ──► uncertain, with a response | not sent | rejected | accepted     (a late receipt has precedence)
@@ -33,7 +33,7 @@ class AttemptOutcome(StrEnum):
 
 
 class OrderState(StrEnum):
-    """The state of an order: see :func:`fold`."""
+    """The state of an order: see :func:`state_of`."""
 
     QUEUED = "queued"
     """In the journal; no byte has been sent."""
@@ -66,8 +66,8 @@ def may_become(known: AttemptOutcome, update: AttemptOutcome) -> bool:
     return update in _NEXT_OUTCOMES.get(known, ())
 
 
-def fold(outcomes: Iterable[AttemptOutcome]) -> OrderState:
-    """Return the most dangerous state that may be true of an order whose attempts have these outcomes."""
+def state_of(outcomes: Iterable[AttemptOutcome]) -> OrderState:
+    """Return the worst state in which an order whose attempts have these outcomes may be."""
     present = set(outcomes)
     for state in (OrderState.ACCEPTED, OrderState.SENDING, OrderState.UNCERTAIN, OrderState.REJECTED):
         if AttemptOutcome(state) in present:
@@ -172,7 +172,7 @@ class Attempt:
 
     def with_evidence(self, evidence: Evidence) -> "Attempt":
         """Return this attempt with the evidence if it adds knowledge, else this attempt unchanged. A response and a
-        balance add knowledge to an uncertain attempt, also if it remains uncertain."""
+        balance add knowledge to an uncertain attempt, even if it stays uncertain."""
         if may_become(self.outcome, evidence.outcome):
             return evolve(self, evidence=evidence)
         known = self.evidence
@@ -265,9 +265,9 @@ class Order:
 
     @property
     def state(self) -> OrderState:
-        """The fold over its attempts, or an operator's decision unless it is accepted or being sent. (A transport that
+        """The state of its attempts, or an operator's decision unless it is accepted or being sent. (A transport that
         did not wait for the gate may have sent an order that was withdrawn meanwhile.)"""
-        state = fold(attempt.outcome for attempt in self.attempts)
+        state = state_of(attempt.outcome for attempt in self.attempts)
         if self.closing is None or state in (OrderState.ACCEPTED, OrderState.SENDING):
             return state
         if self.closing.state is OrderState.WITHDRAWN and state is OrderState.UNCERTAIN:
@@ -351,13 +351,13 @@ class Order:
 
     def as_of(self, now: datetime) -> "Order":
         """Return this order as it is at ``now``: a *sending* attempt after its deadline is *uncertain*. So is one whose
-        send lies in the future, because the time since then is unknown."""
+        ``sent_at`` is in the future, because the time since then is unknown."""
         order = self
         for attempt in self.attempts:
             if attempt.outcome is not AttemptOutcome.SENDING:
                 continue
             if now > attempt.deadline_at:
-                cause = "no outcome was recorded before the deadline: the process that sent it has ended or hangs"
+                cause = "no outcome was recorded before the deadline: the process that sent it has exited or is stuck"
             elif now < attempt.sent_at - SET_BACK:
                 cause = "the clock was set back since it was sent, and no outcome was recorded"
             else:

@@ -56,7 +56,8 @@ class CatalogModel:
     code: str
     """The model ID, the value for ``model`` of a create."""
     name: str = ""
-    enabled: bool = False
+    enabled: bool | None = None
+    """None if the catalog does not state it."""
     maintenance: bool = False
     durations: tuple[int, ...] = ()
     """Allowed durations in seconds."""
@@ -70,7 +71,7 @@ class CatalogModel:
     @property
     def is_usable(self) -> bool:
         """Whether it is enabled and not under maintenance (section 3)."""
-        return self.enabled and not self.maintenance
+        return self.enabled is True and not self.maintenance
 
 
 @frozen(kw_only=True)
@@ -154,6 +155,8 @@ def _numbers_in(value: object, path: str) -> Iterator[tuple[str, float]]:
             yield from _numbers_in(inner, f"{path}.{name}" if path else str(name))
 
 
+#: The path of the service's own assets (2.3).
+ASSETS_PATH = "/api/reference-assets/"
 #: For how long the service stores an ordinary asset (2.3, section 8).
 ASSET_RETENTION = timedelta(hours=72)
 

@@ -15,6 +15,9 @@ from vidgen_async.watcher.schedule import Agenda
 
 #: The maximum length of a failure reason in a message.
 LONGEST_REASON = 1000
+NO_REASON = "no failure reason was given"
+#: Section 7, rule 2: nothing else shows whether a failed task was refunded.
+CHECK_REFUND = "check the refund in the credit ledger"
 
 #: A gatherer of more tasks stores only the states of those that are not terminal: a task is far larger than everything
 #: else that is stored for it.
@@ -245,12 +248,17 @@ def _now_of(of: LastState) -> str:
     return "It still runs and is charged."
 
 
+def failure_text(reason: str | None) -> str:
+    """Why a task failed, and what to check (section 7, rules 1 and 2)."""
+    return f"{(reason or '').strip() or NO_REASON}; {CHECK_REFUND}"
+
+
 def failed_error(task: VideoTask) -> TaskFailedError:
-    """Return the error of a failed task (section 7, rules 1 and 2)."""
-    reason = excerpt(task.failure_reason or "", limit=LONGEST_REASON) or "no failure reason was given"
+    """Return the error of a failed task."""
+    reason = excerpt(task.failure_reason or "", limit=LONGEST_REASON) or NO_REASON
     if "status" in task.extra:
         reason += f" (the service's state was {excerpt(str(task.extra['status']))!r})"
-    return TaskFailedError(f"{reason}; check the refund in the credit ledger (task {task.id!r})", task=task)
+    return TaskFailedError(f"{failure_text(reason)} (task {task.id!r})", task=task)
 
 
 def copy_error(error: E) -> E:

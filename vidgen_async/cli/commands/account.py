@@ -11,12 +11,13 @@ from vidgen_async.cli.options import check_image, connection_options
 from vidgen_async.cli.run_state import RunState, Stage
 from vidgen_async.cli.service_connection import Settings
 from vidgen_async.cli.terminal.exit_reports import EXIT_CODES
-from vidgen_async.cli.terminal.formatting import limit, span
+from vidgen_async.cli.terminal.formatting import limit, moment, span
 from vidgen_async.cli.terminal.json_documents import account_document, asset_document, model_document
 from vidgen_async.cli.terminal.result_output import Facts, Table, facts_of
 from vidgen_async.errors import InvalidRequestError
+from vidgen_async.redaction.messages import hide_secrets
 from vidgen_async.service.validation import MIN_IMAGES, problem_of_model
-from vidgen_async.types.resources import Catalog, CatalogModel
+from vidgen_async.types.resources import Catalog, CatalogModel, ReferenceAsset
 
 
 @click.command(epilog=EXIT_CODES)
@@ -74,8 +75,9 @@ def account(settings: Settings) -> int:
 def upload(settings: Settings, files: tuple[str, ...], with_url: bool) -> int:
     """Upload images and print the id of each.
 
-    One id per line, in the order given. An id is valid for 72 hours, for --image-id of create and generate. FILE may
-    also be the service's own URL of an image that you uploaded before.
+    One id per line, in the order given; stderr shows until when the service stores each, which is 72 hours. An id is
+    the value of --image-id of create and generate. FILE may also be the service's own URL of an image that you uploaded
+    before.
 
     \b
       vidgen upload hero.png
@@ -84,12 +86,21 @@ def upload(settings: Settings, files: tuple[str, ...], with_url: bool) -> int:
 
     async def work(run: CommandRun) -> None:
         for file in files:
-            run.screen.start_step(f"uploading {file}")
+            shown = hide_secrets(file)
+            run.screen.start_step(f"uploading {shown}")
             asset = await run.client.files.upload(file)
+            run.screen.print_fact("uploaded", _storage(asset, shown))
             line = f"{asset.image_id}  {asset.url}" if with_url else asset.image_id
             run.screen.show(line, asset_document(asset, file))
 
     return run_with_client(settings, RunState(stage=Stage.UPLOAD), work, only_prints=True)
+
+
+def _storage(asset: ReferenceAsset, file: str) -> str:
+    """When it was uploaded, and until when the service stores it (section 8)."""
+    if asset.uploaded_at is None or asset.expires_at is None:
+        return f"{file}: uploaded before; until when the service stores it is unknown"
+    return f"{file}: {moment(asset.uploaded_at)}, stored until {moment(asset.expires_at)}"
 
 
 def models_table(models: Sequence[CatalogModel], hidden: int, *, with_all: bool) -> Table:
@@ -134,7 +145,9 @@ def usability(model: CatalogModel) -> str:
     """Whether the model is available now, else why not (section 3)."""
     if model.is_usable:
         return "yes"
-    return "maintenance" if model.maintenance else "disabled"
+    if model.maintenance:
+        return "maintenance"
+    return "unknown" if model.enabled is None else "disabled"
 
 
 def _named(catalog: Catalog, code: str) -> CatalogModel:

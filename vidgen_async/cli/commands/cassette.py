@@ -1,9 +1,8 @@
-"""``vidgen cassette``: what cassettes contain, whether they may be committed, and how to recover a killed recording.
+"""``vidgen cassette``: what cassettes contain, whether they may be committed, and how to recover a recording.
 Nothing here connects to the service."""
 
 import re
 import sys
-import traceback
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum
@@ -33,7 +32,7 @@ from vidgen_async.cli.terminal.cassette_views import (
     recovered_facts,
 )
 from vidgen_async.cli.terminal.exit_reports import error_report
-from vidgen_async.cli.terminal.formatting import clean
+from vidgen_async.cli.terminal.formatting import clean_lines, traceback_of
 from vidgen_async.cli.terminal.standard_streams import drop_lost_output
 from vidgen_async.cli.terminal.status_display import Screen, make_screen
 from vidgen_async.errors import CassetteError
@@ -170,7 +169,7 @@ def check(paths: tuple[Path, ...], with_orphans: bool, max_age: timedelta | None
 
     Each must be readable by this release, have all its blobs unchanged, and contain nothing that looks like a secret.
     A secret is reported by its place and kind, never by its value. PATH is a cassette, or a directory, which is
-    searched recursively. No cassette at all is an error, so that a check of nothing does not pass.
+    searched recursively. Finding no cassette is an error.
 
     \b
       vidgen cassette check tests --orphans --max-age 90d
@@ -202,7 +201,7 @@ def check(paths: tuple[Path, ...], with_orphans: bool, max_age: timedelta | None
 @click.option("--force", is_flag=True, help="Replace a cassette that has other interactions.")
 @_common
 def recover(part: Path, output: Path | None, force: bool, is_json: bool, is_debug: bool) -> int:
-    """Create a cassette from a killed recording.
+    """Create a cassette from an interrupted recording.
 
     PART is the file that the recording left; its name ends in .part, and it is not changed. Finished interactions are
     written to the cassette; unfinished requests are listed.
@@ -236,8 +235,8 @@ def recover(part: Path, output: Path | None, force: bool, is_json: bool, is_debu
 def _show_bodies(screen: Screen, one: Interaction) -> None:
     for name, text in body_texts(one):
         screen.show(f"{name}:")
-        for line in text.splitlines():
-            click.echo(f"  {' ' * (len(line) - len(line.lstrip(' ')))}{clean(line)}")
+        for line in clean_lines(text).splitlines():
+            click.echo(f"  {line}")
 
 
 def _run(work: Callable[[Screen], CassetteExit], *, is_json: bool, is_debug: bool) -> int:
@@ -249,7 +248,7 @@ def _run(work: Callable[[Screen], CassetteExit], *, is_json: bool, is_debug: boo
         raise  # the reader closed the pipe: click exits silently
     except Exception as error:  # noqa: BLE001 - bugs are reported like any other error
         if is_debug:
-            sys.stderr.write("".join(traceback.format_exception(error)))
+            sys.stderr.write(traceback_of(error))
         return _show_errors(screen, [error])
     finally:
         screen.close()

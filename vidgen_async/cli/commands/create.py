@@ -43,8 +43,8 @@ def create(
 ) -> int:
     """Order a video for PROMPT and print its task id.
 
-    PROMPT - reads stdin. Only the task id is printed to stdout; the order id is shown before. The same order id again
-    is the same order: nothing is sent twice, and the same task id is printed.
+    Use - as PROMPT to read it from stdin. Only the task id is printed to stdout; the order id is shown before, on
+    stderr. Running it again with the same order id sends nothing and prints the same task id.
 
     \b
       vidgen create "A paper boat sails at dawn" --model gen-2.0 --duration 5
@@ -89,12 +89,12 @@ def generate(
 ) -> int:
     """Create a video for PROMPT and save it.
 
-    Uploads the images, orders the video, waits for it and downloads it. PROMPT - reads stdin. The order id and the task
-    id are shown before the wait. After Ctrl-C a report shows what still runs and is charged, and the command that
-    resumes.
+    Uploads the images, orders the video, waits for it and downloads it. Use - as PROMPT to read it from stdin. The
+    order id and the task id are shown before the wait. After Ctrl-C it shows what is still running and charged, and
+    how to resume.
 
-    --resume performs the remaining steps of an order. The journal has its request, so PROMPT and the request options
-    are not given again. It never creates a second order.
+    --resume continues an interrupted order. Its request is read from the journal, so do not repeat PROMPT and the
+    request options. It never creates a second order.
 
     \b
       vidgen generate "A paper boat" --image boat.png --sandbox -o boat.mp4

@@ -1,12 +1,14 @@
 """``vidgen orders``: the orders in the journal, and the operator's decisions about uncertain ones."""
 
 import getpass
+import json
 import sys
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from typing import Any
 
 import click
+from attrs import evolve
 
 from vidgen_async.cli.command_runner import Work, run_with_client
 from vidgen_async.cli.operations import CommandRun
@@ -14,14 +16,15 @@ from vidgen_async.cli.options import OrderedGroup, connection_options, no_valida
 from vidgen_async.cli.run_state import RunState, Stage
 from vidgen_async.cli.service_connection import Access, Settings
 from vidgen_async.cli.terminal.exit_reports import EXIT_CODES
-from vidgen_async.cli.terminal.json_documents import order_document, receipt_document
+from vidgen_async.cli.terminal.formatting import clean
+from vidgen_async.cli.terminal.json_documents import order_document, orders_csv, receipt_document
 from vidgen_async.cli.terminal.order_views import order_facts, orders_table
 from vidgen_async.types.orders import Order, OrderState
 
 
 @click.group(cls=OrderedGroup, epilog=EXIT_CODES)
 def orders() -> None:
-    """List and show orders; decide uncertain ones.
+    """List and show orders; resolve uncertain ones.
 
     Every create is an order, which is stored in the journal before it is sent. An order is "uncertain" if it is unknown
     whether the service accepted it. It is never retried automatically: check the account, then adopt, abandon or resend
@@ -44,10 +47,16 @@ def _login_name() -> str:
 
 _order = click.argument("order_id", metavar="ORDER", shell_complete=order_ids)
 _by = click.option(
-    "--by", metavar="NAME", default=_login_name, help="Who decides, for the journal. Default: your login name."
+    "--by",
+    metavar="NAME",
+    default=_login_name,
+    help="Name of the person who decides, recorded in the journal. Default: your login name.",
 )
-_required_reason = click.option("--reason", metavar="TEXT", required=True, help="The reason, for the journal.")
-_reason = click.option("--reason", metavar="TEXT", default="", help="The reason, for the journal.")
+_required_reason = click.option("--reason", metavar="TEXT", required=True, help="The reason, recorded in the journal.")
+_with_request = click.option(
+    "--with-request", is_flag=True, help="Include the Idempotency-Key, and the request with prompt and URLs."
+)
+_reason = click.option("--reason", metavar="TEXT", default="", help="The reason, recorded in the journal.")
 
 
 @orders.command(epilog=EXIT_CODES)
@@ -76,7 +85,7 @@ def ls(settings: Settings, states: tuple[str, ...]) -> int:
 
 @orders.command(epilog=EXIT_CODES)
 @_order
-@click.option("--with-request", is_flag=True, help="Include the Idempotency-Key, and the request with prompt and URLs.")
+@_with_request
 @connection_options(orders=True)
 def show(settings: Settings, order_id: str, with_request: bool) -> int:
     """Show everything that is stored about ORDER.
@@ -150,6 +159,7 @@ def resend(settings: Settings, order_id: str, by: str, is_sure: bool, **decision
         if code:
             return code
         _ask(f"The service may have accepted order {order_id} already: a resend may be charged twice. Resend it?")
+        settings = evolve(settings, shows_warnings=False)  # it was shown before the question
     return _run(settings, work, order_id)
 
 
@@ -206,6 +216,34 @@ def withdraw(settings: Settings, order_id: str, reason: str, by: str) -> int:
     return _close_order(settings, order_id, lambda run: run.client.orders.withdraw(order_id, reason, by=by))
 
 
+@orders.command(epilog=EXIT_CODES)
+@click.option(
+    "--format", "kind", type=click.Choice(["jsonl", "csv"]), default="jsonl", help="Output format.", show_default=True
+)
+@_with_request
+@connection_options(orders=True)
+def export(settings: Settings, kind: str, with_request: bool) -> int:
+    """Print all orders in the journal.
+
+    JSON lines include all attempts; CSV has one row per order.
+
+    \b
+      vidgen orders export > orders.jsonl
+      vidgen orders export --format csv > orders.csv
+    """
+    if kind == "csv" and (with_request or settings.is_json):
+        raise click.UsageError("--format csv cannot be combined with --with-request or --json.")
+
+    async def work(run: CommandRun) -> None:
+        found = await run.client.orders.list()
+        if kind == "csv":
+            click.echo(orders_csv(found), nl=False)
+        for order in found if kind == "jsonl" else ():
+            click.echo(json.dumps(order_document(order, with_request=with_request)))
+
+    return _run(settings, work, only_prints=True)
+
+
 def _run(settings: Settings, work: Work, order_id: str | None = None, *, only_prints: bool = False) -> int:
     run_state = RunState(stage=Stage.JOURNAL, order_id=order_id)
     return run_with_client(settings, run_state, work, orders=Access.EXISTING, only_prints=only_prints)
@@ -223,5 +261,5 @@ def _close_order(settings: Settings, order_id: str, close: Callable[[CommandRun]
 def _ask(question: str) -> None:
     if not sys.stdin.isatty():
         raise click.UsageError(f"{question} stdin is not a terminal: confirm with --yes.")
-    if not click.confirm(question, err=True):
+    if not click.confirm(clean(question), err=True):
         raise click.UsageError("the order was not resent")

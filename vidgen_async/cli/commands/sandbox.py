@@ -31,6 +31,16 @@ def read_account(text: str) -> tuple[str, int]:
 @click.option("--port", type=PORT, default=0, help="Port of the service. Default: a free one.")
 @click.option("--links-port", type=PORT, default=0, help="Port of signed links. Default: a free one.")
 @click.option(
+    "--public-url",
+    metavar="URL",
+    help="URL of the service for its clients, behind a proxy. Default: the name and port that each client uses.",
+)
+@click.option(
+    "--public-links-url",
+    metavar="URL",
+    help="URL of signed links for their clients. Default: the name of the service, with --links-port.",
+)
+@click.option(
     "--speed", type=SECONDS, default=1.0, help="Sandbox seconds per real second. Default: 1; 0 stops the clock."
 )
 @click.option(

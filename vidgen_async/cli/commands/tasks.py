@@ -2,6 +2,8 @@
 
 import asyncio
 import sys
+from collections.abc import Sequence
+from contextlib import aclosing
 from pathlib import Path
 
 import click
@@ -12,14 +14,16 @@ from vidgen_async.cli.operations import CommandRun, Target, task_lines
 from vidgen_async.cli.options import connection_options, force_option
 from vidgen_async.cli.run_state import Charge, RunState, Stage
 from vidgen_async.cli.service_connection import Access, Settings
-from vidgen_async.cli.terminal.exit_reports import EXIT_CODES
-from vidgen_async.cli.terminal.json_documents import task_document
+from vidgen_async.cli.terminal.exit_reports import EXIT_CODES, Exit, TasksFailedError, download_unverified, exit_code
+from vidgen_async.cli.terminal.json_documents import kind_of, task_document
 from vidgen_async.cli.terminal.result_output import facts_of
 from vidgen_async.cli.terminal.standard_streams import is_terminal
 from vidgen_async.cli.watch.display import Updates
 from vidgen_async.cli.watch.display import watch as watch_all
+from vidgen_async.errors import UnverifiedVideoError, VidgenError
 from vidgen_async.service.endpoints import checked_task_id
 from vidgen_async.types.orders import OrderState
+from vidgen_async.watcher import Outcome
 
 
 @click.command(epilog=EXIT_CODES)
@@ -43,20 +47,31 @@ def get(settings: Settings, task_id: str) -> int:
 
 
 @click.command(epilog=EXIT_CODES)
-@click.argument("task_id", metavar="TASK")
-@click.option("-o", "--output", metavar="FILE", help="Where to save the video (MP4).")
+@click.argument("task_ids", metavar="TASK…", nargs=-1, required=True)
+@click.option(
+    "-o", "--output", metavar="FILE", help="Save the video as FILE; with several tasks, in the directory FILE."
+)
 @force_option
 @connection_options(polling=True)
-def wait(settings: Settings, task_id: str, output: str | None, force: bool) -> int:
+def wait(settings: Settings, task_ids: tuple[str, ...], output: str | None, force: bool) -> int:
     """Wait until TASK is completed, and save its video.
 
-    Nothing is ordered, so nothing is charged again; without -o nothing is saved.
+    Nothing is ordered, so nothing is charged again; without -o nothing is saved. With several tasks, each is shown when
+    it finishes (with --json: one object per line) and saved as TASK.mp4; the exit code is that of the failed ones if it
+    is the same for all, else 1.
 
     \b
       vidgen wait task_9bb34ae375b1 -o hero.mp4
+      vidgen wait task_9bb34ae375b1 task_52f06a8e77c0 -o films/
     """
-    target = None if output is None else Target(path=Path(output), may_replace=force)
     options = ("--force",) if force else ()
+    task_id, *others = dict.fromkeys(task_ids)
+    if others:
+        folder, run_state = None if output is None else Path(output), RunState(options=options)
+        return run_with_client(
+            settings, run_state, lambda run: _wait_for_all(run, [task_id, *others], folder, may_replace=force)
+        )
+    target = None if output is None else Target(path=Path(output), may_replace=force)
     run_state = RunState(charge=Charge.TASK_EXISTS, task_id=task_id, output=output, options=options)
 
     async def work(run: CommandRun) -> None:
@@ -115,8 +130,11 @@ def watch(settings: Settings, task_ids: tuple[str, ...]) -> int:
 @click.argument("task_id", metavar="TASK")
 @click.option("-o", "--output", metavar="FILE", required=True, help="Where to save the video (MP4).")
 @force_option
+@click.option(
+    "--accept-unverified", is_flag=True, help="Save a video also if nothing shows whether its end is missing."
+)
 @connection_options()
-def download(settings: Settings, task_id: str, output: str, force: bool) -> int:
+def download(settings: Settings, task_id: str, output: str, force: bool, accept_unverified: bool) -> int:
     """Save the video of the completed task TASK, without waiting.
 
     FILE is replaced atomically by a complete video. An interrupted transfer is resumed if the service supports it.
@@ -133,7 +151,9 @@ def download(settings: Settings, task_id: str, output: str, force: bool) -> int:
         run.state.stage = Stage.QUERY
         task = await run.client.videos.get(task_id)
         run_state.status = task.status
-        await run.save(task, target)
+        if task.status == "failed":
+            Outcome.of(task).unwrap()
+        await run.save(task, target, accept_unverified=accept_unverified)
 
     return run_with_client(settings, run_state, work)
 
@@ -145,3 +165,46 @@ async def _unfinished_tasks(run: CommandRun) -> dict[str, str | None]:
     if unclear := await run.client.orders.list([OrderState.UNCERTAIN, OrderState.SENDING]):
         run.screen.print_fact("orders", f"{len(unclear)} uncertain or being sent; vidgen orders ls lists them")
     return tasks
+
+
+async def _wait_for_all(run: CommandRun, task_ids: Sequence[str], folder: Path | None, *, may_replace: bool) -> None:
+    """Show each task when it finishes, and save its video if there is a directory; TasksFailedError if some failed."""
+    targets: dict[str, Target] = {}
+    for task_id in task_ids if folder is not None else ():
+        targets[task_id] = Target(path=(folder or Path()) / f"{file_name(task_id)}.mp4", may_replace=may_replace)
+        await targets[task_id].check()
+    codes: list[Exit] = []
+    run.state.stage = Stage.WATCH
+    async with aclosing(run.client.videos.as_completed(task_ids, timeout=run.timeout)) as outcomes:
+        async for outcome in outcomes:
+            code = await _finish(run, outcome, targets.get(outcome.task_id))
+            run.state.stage = Stage.WATCH
+            codes += [] if code is Exit.OK else [code]
+    if codes:
+        message = f"{len(codes)} of {len(task_ids)} tasks failed"
+        raise TasksFailedError(message, code=codes[0] if len(set(codes)) == 1 else Exit.FAILED)
+
+
+async def _finish(run: CommandRun, outcome: Outcome, target: Target | None) -> Exit:
+    """Show how one task finished, and save its video if there is a target."""
+    stage = Stage.WAIT
+    try:
+        task = outcome.unwrap()
+        if target is None:
+            run.screen.show(f"{task.id}: {task.status}, {run.points(task)}", task_document(task))
+        else:
+            stage = Stage.DOWNLOAD
+            await run.save(task, target)
+    except VidgenError as error:
+        message = error.summary
+        if isinstance(error, UnverifiedVideoError) and target is not None:
+            message += f" To save it anyway: {download_unverified(outcome.task_id, str(target.path), run.state)}"
+        document = {"kind": kind_of(error), "message": message, "task_id": outcome.task_id}
+        run.screen.show(f"{outcome.task_id}: {message}", {"task_id": outcome.task_id, "error": document})
+        return exit_code(error, stage)
+    return Exit.OK
+
+
+def file_name(task_id: str) -> str:
+    """The task id as a file name, which cannot leave the directory."""
+    return "".join(char if char.isalnum() or char in "-_." else "_" for char in task_id).lstrip(".") or "_"

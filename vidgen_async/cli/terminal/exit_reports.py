@@ -8,10 +8,11 @@ from itertools import chain
 from attrs import evolve, frozen
 
 from vidgen_async import errors
-from vidgen_async.cli.run_state import Charge, RunState, Stage, WatchResult
+from vidgen_async.cli.run_state import Charge, RunState, Stage
 from vidgen_async.cli.terminal.json_documents import kind_of
 from vidgen_async.cli.terminal.standard_streams import OutputError
 from vidgen_async.types.resources import KNOWN_STATES
+from vidgen_async.watcher import CHECK_REFUND
 
 
 class Exit(IntEnum):
@@ -32,7 +33,7 @@ Exit codes:
   0    done
   1    the task failed, or another error
   2    usage, configuration or an invalid request; nothing was ordered
-  3    not sent: nothing was ordered; the message says how to resume
+  3    not sent: nothing was sent or ordered, or the journal failed
   4    rejected by the service: nothing was created or charged
   5    uncertain: the order may have arrived and be charged; check first
   6    the wait timed out; the task may still be running
@@ -71,9 +72,9 @@ MAX_PASTED_IDS = 10
 CHECK_FIRST = (
     "Check the service's own console before you run this again: a second run is a second order, and may be charged too."
 )
-DECIDE = "Check the service's own console, then decide; the journal records each decision:"
-NEW_ORDER = "Running the same command again without --order-id would create another order."
-CHECK_THE_KEY = "Check VIDGEN_API_KEY: it must hold the complete key, not the prefix that a key list shows."
+DECIDE = "Look for the task in the service's own console, then run one of these commands:"
+NEW_ORDER = "Running the same command again would create another order, because it has no --order-id."
+CHECK_THE_KEY = "Check VIDGEN_API_KEY: it must be the complete key, not the prefix that a list of keys shows."
 SANDBOX_ENDED = "This was a sandbox, which ends with this command together with its tasks: nothing was charged."
 
 
@@ -139,6 +140,8 @@ def _explain_error(error: BaseException, run_state: RunState) -> Report:
     text = " ".join((_sentence(_message(error, run_state)), *_advice(error, run_state)))
     if run_state.is_sandbox:
         return Report(text if run_state.charge is Charge.NOTHING_ORDERED else f"{text} {SANDBOX_ENDED}")
+    if isinstance(error, errors.UnverifiedVideoError) and run_state.output is not None:
+        return Report(text, (download_unverified(error.task_id, run_state.output, run_state),), "To save it anyway:")
     if run_state.charge is Charge.TASK_EXISTS:
         is_final = run_state.stage is Stage.CHECK or isinstance(error, errors.TaskFailedError | errors.NotFoundError)
         return Report(text) if is_final else Report(text, (_resume_run(run_state),), "To resume:")
@@ -171,7 +174,9 @@ def _explain_interrupt(run_state: RunState) -> Report:
 
 
 def _explain_watch(run_state: RunState) -> Report:
-    watched = run_state.watch_result or WatchResult(0, 0, ())
+    watched = run_state.watch_result
+    if watched is None:
+        return Report("An interruption does not stop the tasks.")
     unfinished = watched.total - watched.finished
     if not unfinished:
         return Report("All tasks were finished.")
@@ -196,44 +201,47 @@ def _advice(error: BaseException, run_state: RunState) -> tuple[str, ...]:
         is_another = run_state.is_durable and not run_state.has_given_order_id
         return (NEW_ORDER if is_another else "Running this command again is safe.",)
     if isinstance(error, errors.RejectedBadRequestError) and run_state.is_durable:
-        return ("A corrected request needs another --order-id.",)
+        return ("To send a corrected request, use a new --order-id.",)
     if isinstance(error, errors.ReceiptNotStoredError) and run_state.order_id is not None:
         adopt = _command("orders", "adopt", arguments=(run_state.order_id, error.task_id), options=run_state.connection)
-        return (f"Keep the task id, and record it: {adopt}",)
+        return (f"Note the task id, and record it: {adopt}",)
     return ()
 
 
 def _decisions(text: str, run_state: RunState, attempts: int) -> Report:
     """What the user can do about an uncertain order."""
     if not run_state.is_durable or run_state.order_id is None:
-        note = "If the console shows its task"
+        note = "If the console shows the task"
         return Report(f"{text} {CHECK_FIRST}", (_wait_command("TASK_ID", run_state),), notes=(note,))
     order_id = run_state.order_id
 
     def decision(verb: str, *options: str, task: tuple[str, ...] = ()) -> str:
         return _command("orders", verb, arguments=(order_id, *task), options=(*options, *run_state.connection))
 
-    adopt = ("If the console shows its task", decision("adopt", task=("TASK_ID",)))
+    adopt = ("If the console shows the task, record it", decision("adopt", task=("TASK_ID",)))
     if run_state.is_abandoned:
         return Report(text, (adopt[1],), notes=(adopt[0],))
     last = str(attempts or len(run_state.attempts) or 1)
     resume = _resume_order(run_state)
-    until, to = run_state.sending_until, "To"
+    until, when = run_state.sending_until, "If it does not"
     steps = [
-        ("To show what is known, with the number of the last attempt", decision("show")),
+        ("To show the details", decision("show")),
         adopt,
-        ("Then, to resume with that task", resume),
+        ("Then continue with that task", resume),
     ]
     lead = DECIDE
     if until is not None or run_state.is_creating:
         limit = f"{until:%H:%M:%S} UTC" if until else "the time limit of the create"
-        text = f"{text} Until {limit} it counts as being sent."
-        lead = "Resume with the first command, which waits for the outcome; the others are decisions of an operator:"
-        steps = [("To wait for its outcome, and resume", resume), *steps[:2]]
-        to = f"From {limit} on, to"
+        text = f"{text} Until {limit} it is treated as still being sent."
+        lead = "The first command waits for the outcome; use the others only to settle the order by hand:"
+        steps = [("To wait for the outcome, and continue", resume), *steps[:2]]
+        when = f"From {limit} on, if it does not"
     steps += [
-        (f"{to} abandon it; it may still be charged", decision("abandon", "--reason", "WHY")),
-        (f"{to} resend it; it may be charged twice", decision("resend", "--expect-attempt", last, "--reason", "WHY")),
+        (f"{when}, abandon the order (it may still be charged)", decision("abandon", "--reason", "WHY")),
+        (
+            f"{when}, or send it again (it may be charged twice)",
+            decision("resend", "--expect-attempt", last, "--reason", "WHY"),
+        ),
     ]
     notes, commands = zip(*steps, strict=True)
     return Report(text, commands, lead, notes)
@@ -268,13 +276,20 @@ def _wait_command(task_id: str, run_state: RunState) -> str:
     return _command("wait", arguments=(task_id,), options=(*output, *run_state.options))
 
 
+def download_unverified(task_id: str, output: str, run_state: RunState) -> str:
+    """The command that saves the video of a task though it cannot be verified that it is complete."""
+    force = ("--force",) if "--force" in run_state.options else ()
+    options = ("-o", output, *force, "--accept-unverified", *run_state.connection)
+    return _command("download", arguments=(task_id,), options=options)
+
+
 def _task_status(run_state: RunState) -> str:
     if run_state.status == "completed":
         return f"Task {run_state.task_id} is completed and charged; its video is still at the service."
     if run_state.status == "failed":
-        return f"Task {run_state.task_id} failed; check the refund in the credit ledger."
+        return f"Task {run_state.task_id} failed; {CHECK_REFUND}."
     if run_state.status in KNOWN_STATES:
-        return f"Task {run_state.task_id} still runs at the service and is charged."
+        return f"Task {run_state.task_id} is still running at the service and is charged."
     known = "was accepted and is charged" if run_state.status is None and run_state.order_id else "may still be running"
     return f"Task {run_state.task_id} {known}; an interruption does not stop it."
 
@@ -288,11 +303,11 @@ def _uncertain(run_state: RunState) -> str:
 
 def _message(error: BaseException, run_state: RunState) -> str:
     if isinstance(error, errors.WaitTimeoutError):
-        failed = f"; the last poll failed with {run_state.last_poll_error}" if run_state.last_poll_error else ""
+        failed = f"; the last poll failed: {run_state.last_poll_error}" if run_state.last_poll_error else ""
         if error.task is None:
             return f"the wait timed out: the state of task {error.task_id} is unknown{failed}"
         is_running = not failed and error.task.status in KNOWN_STATES
-        now = "still runs at the service and is charged" if is_running else "may still be running"
+        now = "is still running at the service and is charged" if is_running else "may still be running"
         return f"the wait timed out: task {error.task_id} (last state {error.task.status}{failed}) {now}"
     if isinstance(error, errors.TaskFailedError):
         return f"the task failed: {error.message}"

@@ -1,5 +1,6 @@
 """Values formatted for people."""
 
+import traceback
 from collections.abc import Iterable
 from datetime import datetime
 
@@ -8,7 +9,22 @@ from rich.filesize import decimal
 
 def clean(text: str) -> str:
     """The text as one line without control characters."""
-    return "".join(char if char.isprintable() else "�" for char in " ".join(text.split()))
+    return printable(" ".join(text.split()))
+
+
+def printable(text: str) -> str:
+    """The text with a replacement for each character that is not printable."""
+    return "".join(char if char.isprintable() else "�" for char in text)
+
+
+def clean_lines(text: str) -> str:
+    """The text without control characters. Its lines stay, and their indentation."""
+    return "".join(f"{' ' * (len(line) - len(line.lstrip(' ')))}{clean(line)}\n" for line in text.splitlines())
+
+
+def traceback_of(error: BaseException) -> str:
+    """The traceback as lines without control characters: messages quote the service."""
+    return clean_lines("".join(traceback.format_exception(error)))
 
 
 def size(count: int) -> str:

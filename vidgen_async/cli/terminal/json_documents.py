@@ -1,16 +1,20 @@
 """The JSON documents of ``--json``: stable names in snake_case; nothing secret unless requested."""
 
+import csv
+import io
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from attrs import asdict, has
 
+from vidgen_async.cli.terminal.formatting import printable
 from vidgen_async.cli.terminal.result_output import Document
 from vidgen_async.types.orders import Attempt, Evidence, Order, TaskResult
 from vidgen_async.types.resources import Account, CatalogModel, Receipt, ReferenceAsset, VideoTask
+from vidgen_async.watcher import CHECK_REFUND
 
 
 def pick(value: object, names: str) -> dict[str, Any]:
@@ -41,7 +45,7 @@ def account_document(account: Account) -> Document:
 
 def asset_document(asset: ReferenceAsset, file: str) -> Document:
     """An upload. The token in its URL gives access to the image without a key."""
-    return {"file": file, **pick(asset, "image_id url mime name extra")}
+    return {"file": file, **pick(asset, "image_id url mime name uploaded_at expires_at extra")}
 
 
 def receipt_document(receipt: Receipt) -> Document:
@@ -49,9 +53,10 @@ def receipt_document(receipt: Receipt) -> Document:
 
 
 def task_document(task: VideoTask) -> Document:
-    """A task (2.5). The signature in ``video_url`` gives access to the video without a key."""
+    """A task (2.5). The signature in ``video_url`` gives access to the video without a key. ``advice`` is what to check
+    about a failed one."""
     known = "status model points video_url failure_reason created_at updated_at upstream_task_id provider extra"
-    return {"task_id": task.id, **pick(task, known)}
+    return {"task_id": task.id, **pick(task, known), "advice": _advice(task.status)}
 
 
 def change_document(task: VideoTask, seen_at: datetime, order_id: str | None) -> Document:
@@ -78,8 +83,44 @@ def order_document(order: Order, *, with_request: bool = False) -> Document:
     return document
 
 
+#: The columns of ``orders export --format csv``.
+ORDER_COLUMNS = (
+    *("order_id", "account", "service", "state", "task_ids", "created_at", "model", "body_sha256", "attempts"),
+    *("last_sent_at", "last_outcome", "last_cause", "closed_by", "closed_reason"),
+)
+
+
+def orders_csv(orders: Sequence[Order]) -> str:
+    """The orders as CSV with a header; task ids are separated by spaces."""
+    file = io.StringIO()
+    writer = csv.DictWriter(file, ORDER_COLUMNS, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    for document in map(order_document, orders):
+        last, closing = (document["attempts"] or [{}])[-1], document["closing"] or {}
+        row = {
+            **document,
+            "task_ids": " ".join(document["task_ids"]),
+            "attempts": len(document["attempts"]),
+            **{f"last_{name}": last.get(name) for name in ("sent_at", "outcome", "cause")},
+            **{f"closed_{name}": closing.get(name) for name in ("by", "reason")},
+        }
+        writer.writerow({name: _cell(row[name]) for name in ORDER_COLUMNS})
+    return file.getvalue()
+
+
+def _cell(value: object) -> object:
+    """The value without control characters, quoted where a spreadsheet would take it for a formula."""
+    text = printable(value) if isinstance(value, str) else ""
+    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text or value
+
+
 def _result_document(result: TaskResult) -> Document:
-    return {**pick(result, "task_id status points failure_reason"), "seen_at": result.at.isoformat()}
+    known = pick(result, "task_id status points failure_reason")
+    return {**known, "advice": _advice(result.status), "seen_at": result.at.isoformat()}
+
+
+def _advice(status: str | None) -> str | None:
+    return CHECK_REFUND if status == "failed" else None
 
 
 def _attempt_document(attempt: Attempt, *, with_body: bool) -> Document:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from vidgen_async.cli.terminal.formatting import age, moment
 from vidgen_async.cli.terminal.result_output import Facts, Table, facts_of
 from vidgen_async.types.orders import Attempt, Evidence, Order, OrderState, TaskResult
+from vidgen_async.watcher import failure_text
 
 
 def orders_table(found: Sequence[Order], now: datetime, journal_place: str) -> Table:
@@ -26,7 +27,7 @@ def orders_table(found: Sequence[Order], now: datetime, journal_place: str) -> T
             )
             for order in found
         ),
-        empty=f"there is no such order {journal_place}",
+        empty=f"no orders {journal_place}",
     )
 
 
@@ -90,7 +91,7 @@ def _balance(evidence: Evidence | None) -> str:
 
 def _result(result: TaskResult) -> str:
     cost = "" if result.points is None else f", {result.points} points"
-    why = "" if result.failure_reason is None else f": {result.failure_reason}"
+    why = f": {failure_text(result.failure_reason)}" if result.status == "failed" else ""
     return f"{result.task_id} {result.status}{cost}, seen {moment(result.at)}{why}"
 
 

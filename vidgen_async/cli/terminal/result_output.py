@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import click
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 from rich.console import Console, Group, JustifyMethod, RenderableType
 from rich.padding import Padding
 from rich.table import Table as RichTable
@@ -30,28 +30,36 @@ _STYLES = {
 }
 
 
+def _clean_all(texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(map(clean, texts))
+
+
+def _clean_rows(rows: Iterable[Iterable[str]]) -> tuple[tuple[str, ...], ...]:
+    return tuple(map(_clean_all, rows))
+
+
 @frozen(kw_only=True)
 class Table:
     """Rows of text below the names of their columns. ``empty`` is printed if there are no rows; ``notes`` are printed
-    below, on a terminal."""
+    below, on a terminal. All of it is cleaned here: also names come from the service."""
 
-    names: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    numbers: Sequence[str] = ()
+    names: tuple[str, ...] = field(converter=_clean_all)
+    rows: tuple[tuple[str, ...], ...] = field(converter=_clean_rows)
+    numbers: Sequence[str] = field(default=(), converter=_clean_all)
     """The columns of numbers."""
-    long: Sequence[str] = ()
+    long: Sequence[str] = field(default=(), converter=_clean_all)
     """The columns that may be wrapped."""
-    optional: Sequence[str] = ()
+    optional: Sequence[str] = field(default=(), converter=_clean_all)
     """The columns that are omitted if the terminal is too narrow for all."""
-    empty: str = "none"
-    notes: tuple[str, ...] = ()
+    empty: str = field(default="none", converter=clean)
+    notes: tuple[str, ...] = field(default=(), converter=_clean_all)
 
 
 @frozen
 class Facts:
-    """Names with their values, one per line."""
+    """Names with their values, one per line, cleaned."""
 
-    pairs: tuple[tuple[str, str], ...]
+    pairs: Sequence[tuple[str, ...]] = field(converter=_clean_rows)
 
 
 View: TypeAlias = str | Facts | Table
@@ -72,14 +80,14 @@ def show_on_terminal(view: View, console: Console | None = None) -> None:
         width = _label_width(view)
         for name, value in view.pairs:
             # Not wrapped, so that URLs can be copied.
-            line = Text.assemble((f"{clean(name):<{width}}", "dim"), styled(value))
+            line = Text.assemble((f"{name:<{width}}", "dim"), styled(value))
             console.print(line, soft_wrap=True)
     elif view.rows:
         console.print(table_for(view, console.width))
         for note in view.notes:
-            console.print(Text(clean(note), style="dim"))
+            console.print(Text(note, style="dim"))
     else:
-        console.print(Text(clean(view.empty)))
+        console.print(Text(view.empty))
 
 
 def plain_lines(view: View) -> list[str]:
@@ -88,10 +96,10 @@ def plain_lines(view: View) -> list[str]:
         return [clean(view)]
     if isinstance(view, Facts):
         width = _label_width(view)
-        return [f"{clean(name) + ':':<{width}}{clean(value)}".rstrip() for name, value in view.pairs]
+        return [f"{name + ':':<{width}}{value}".rstrip() for name, value in view.pairs]
     if not view.rows:
-        return [clean(view.empty)]
-    rows = [view.names, *(tuple(map(clean, row)) for row in view.rows)]
+        return [view.empty]
+    rows = [view.names, *view.rows]
     widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
     return [
         "  ".join(
@@ -123,7 +131,7 @@ def _width(table: Table, heads: Sequence[str], space: int) -> int:
     """The minimum width of the table."""
     total = -space
     for name, head, *cells in zip(table.names, heads, *table.rows, strict=True):
-        longest = max((len(clean(cell)) for cell in cells), default=0)
+        longest = max(map(len, cells), default=0)
         width = min(longest, MIN_WRAPPED_WIDTH) if name in table.long else longest
         total += max(width, *map(len, head.split("\n"))) + space
     return total
@@ -143,7 +151,7 @@ def _stacked(table: Table) -> RenderableType:
     """Each row as a paragraph below its first cell."""
     paragraphs: list[RenderableType] = []
     for row in table.rows:
-        paragraphs.append(Text(clean(row[0]), style="bold"))
+        paragraphs.append(Text(row[0], style="bold"))
         facts = [
             Text.assemble((name and f"{name}\u00a0", "dim"), styled(cell))
             for name, cell in zip(table.names[1:], row[1:], strict=True)
@@ -155,8 +163,7 @@ def _stacked(table: Table) -> RenderableType:
 
 def styled(value: str) -> Text:
     """The value, in the colour of a state if it is one."""
-    text = clean(value)
-    return Text(text, style=style_of(text))
+    return Text(value, style=style_of(value))
 
 
 def style_of(state: str) -> str:
@@ -170,4 +177,4 @@ def facts_of(pairs: Iterable[tuple[str, object]]) -> Facts:
 
 
 def _label_width(facts: Facts) -> int:
-    return max((len(clean(name)) for name, _ in facts.pairs), default=0) + 2
+    return max((len(name) for name, _ in facts.pairs), default=0) + 2

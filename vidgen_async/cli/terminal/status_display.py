@@ -148,7 +148,7 @@ class RichScreen(Screen):
         self._is_state = False
 
     def print_fact(self, label: str, text: str) -> None:
-        self._print(Text.assemble((f"{label:<8} ", "dim"), clean(text)), is_whole=True)
+        self._print(Text.assemble((f"{clean(label):<8} ", "dim"), clean(text)), is_whole=True)
 
     def warn(self, text: str) -> None:
         self._print(Text.assemble(("warning  ", "yellow"), clean(text)))

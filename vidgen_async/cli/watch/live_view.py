@@ -13,7 +13,7 @@ from vidgen_async.cli.terminal import result_output
 from vidgen_async.cli.terminal.formatting import clean, seconds
 from vidgen_async.cli.terminal.result_output import View, style_of
 from vidgen_async.cli.watch.progress import NOT_POLLED, TaskRow, WatchProgress
-from vidgen_async.watcher import WatcherStats
+from vidgen_async.watcher import CHECK_REFUND, WatcherStats
 
 #: The summary lists at most this many of the tasks that failed.
 MAX_LISTED = 20
@@ -48,6 +48,8 @@ def _progress_line(progress: WatchProgress) -> Table:
 
 def _counts_line(progress: WatchProgress) -> Text:
     counts = [Text(f"{number:,} {state}", style=_style(state)) for state, number in progress.counts()]
+    if progress.states["failed"]:  # the reasons in the table may be cut
+        counts.append(Text(CHECK_REFUND, style=_style("failed")))
     return _line(Text(" · ").join(counts))
 
 

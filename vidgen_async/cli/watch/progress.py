@@ -12,7 +12,7 @@ from vidgen_async.cli.terminal.formatting import clean
 from vidgen_async.cli.terminal.json_documents import kind_of
 from vidgen_async.errors import TaskFailedError
 from vidgen_async.types.resources import VideoTask
-from vidgen_async.watcher import Outcome
+from vidgen_async.watcher import Outcome, failure_text
 
 NOT_POLLED = "not polled yet"
 #: The service may return any string as a state.
@@ -96,6 +96,8 @@ def task_of(update: VideoTask | Outcome) -> VideoTask | None:
 
 
 def _detail(task: VideoTask) -> str:
+    if task.status == "failed":
+        return clean(failure_text(task.failure_reason))
     if task.failure_reason:
         return clean(task.failure_reason)
     return f"{task.points} points" if task.is_terminal and task.points is not None else ""

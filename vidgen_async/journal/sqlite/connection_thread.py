@@ -98,7 +98,7 @@ class ConnectionThread:
         an operation succeeds again."""
         if not self._is_locked:
             self._is_locked = True
-            message = "journal %(path)s: locked by another program; the waiting operations fail"
+            message = "journal %(path)s: still locked by another program; giving up"
             report(logger, logging.WARNING, Event.JOURNAL_LOCKED, message, path=str(self._file.path))
         for _ in range(self._queue.qsize()):
             item = self._queue.get()

@@ -36,7 +36,7 @@ _DAMAGED = (
     "missing in that file would be sent again"
 )
 _MEANINGS = {
-    sqlite3.SQLITE_BUSY: "another program locked it for too long; end that program's transaction, then retry",
+    sqlite3.SQLITE_BUSY: "another program has locked it; close that program, or wait until it has finished, then retry",
     sqlite3.SQLITE_READONLY: _NOT_WRITABLE,
     sqlite3.SQLITE_PERM: _NOT_WRITABLE,
     sqlite3.SQLITE_CANTOPEN: (
@@ -169,11 +169,11 @@ class JournalFile:
         else:
             meaning, reason = _DAMAGED, type(error).__name__
         problem = f"{meaning} ({reason})" if meaning else reason
-        return self.make_error(problem, may_pass=code not in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN))
+        return self.make_error(problem, may_be_temporary=code not in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN))
 
-    def make_error(self, problem: str, *, may_pass: bool = False) -> JournalError:
+    def make_error(self, problem: str, *, may_be_temporary: bool = False) -> JournalError:
         message = f"the journal {self.path} could not be used: {problem}. Nothing was written."
-        return JournalError(message, may_pass=may_pass)
+        return JournalError(message, may_be_temporary=may_be_temporary)
 
     def _read_identity(self) -> tuple[int, int]:
         status = self.path.stat()

@@ -122,7 +122,7 @@ def open_picture(picture: Picture, size: tuple[int, int]) -> Image.Image | None:
             source.draft(None, (math.ceil(source.width * share), math.ceil(source.height * share)))
             ImageOps.exif_transpose(source, in_place=True)
             upright = _shrink(source, room).convert("RGBA")
-    except (OSError, ValueError, SyntaxError):  # invalid metadata in a picture that could be decoded
+    except (OSError, ValueError, SyntaxError, Warning):  # invalid metadata in a picture that could be decoded
         return None
     return Image.alpha_composite(Image.new("RGBA", upright.size, "white"), upright).convert("RGB")
 

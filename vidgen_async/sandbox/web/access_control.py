@@ -5,9 +5,10 @@ found the sandbox. The owner of another name can point it to this machine; that 
 """
 
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from urllib.parse import urlsplit
 
+from vidgen_async.sandbox.addresses import name_in
 from vidgen_async.sandbox.responses import Answer, Refusal, media_type_of
 
 READS = ("GET", "HEAD", "OPTIONS")
@@ -24,18 +25,20 @@ def with_page_headers(answer: Answer) -> Answer:
     return answer.with_headers(HEADERS | dict(answer.headers))
 
 
-def check(method: str, headers: Mapping[str, str], host: str) -> None:
+def check(method: str, headers: Mapping[str, str], host: str, public_url: str | None) -> None:
     """Raise a Refusal if a request for a page may come from another site. ``host`` is the sandbox's own.
 
     It needs the head of the request only.
     """
     name = headers.get("Host", "")
-    if not _is_ours(name, host):
-        raise Refusal(403, "FOREIGN_HOST", f"Host: must be an IP address, localhost or {host}, not {name[:200]!r}")
+    names = (host.lower(), urlsplit(public_url or "").hostname or "")
+    if not _is_ours(name, names):
+        ours = " or ".join(filter(None, names))
+        raise Refusal(403, "FOREIGN_HOST", f"Host: must be an IP address, localhost or {ours}, not {name[:200]!r}")
     if method in READS:
         return
     origin = headers.get("Origin")
-    if origin is not None and origin.lower() != f"http://{name.lower()}":
+    if origin is not None and origin.lower() not in (f"http://{name.lower()}", public_url):
         raise Refusal(403, "FOREIGN_ORIGIN", f"Origin: must be http://{name}, or absent, not {origin[:200]!r}")
     media_type = media_type_of(headers)
     if media_type != "application/json" and (method != "DELETE" or _has_body(headers)):
@@ -54,12 +57,9 @@ def is_loopback(host: str) -> bool:
         return host.lower() == "localhost"
 
 
-def _is_ours(name: str, host: str) -> bool:
-    try:
-        found = (urlsplit(f"//{name}").hostname or "").lower()
-    except ValueError:
-        return False
-    if found in ("localhost", host.lower()):
+def _is_ours(name: str, names: Iterable[str]) -> bool:
+    found = name_in(name) or ""
+    if found in ("localhost", *names):
         return bool(found)
     try:
         ipaddress.ip_address(found)

@@ -24,18 +24,18 @@ _TYPES = {
 
 def console_pages(sandbox: SandboxState) -> Mapping[str, Mapping[str, Page]]:
     return {
-        "/": {"GET": partial(_page, sandbox)},
-        "/sandbox/console/{file}": {"GET": partial(_file, sandbox)},
+        "/": {"GET": _page},
+        "/sandbox/console/{file}": {"GET": _file},
         "/sandbox/console/videos/{task}": {"GET": partial(_video, sandbox)},
     }
 
 
-def _page(sandbox: SandboxState, _: PageCall) -> Answer:
-    return _answer(sandbox, PAGE)
+def _page(call: PageCall) -> Answer:
+    return _answer(PAGE, call)
 
 
-def _file(sandbox: SandboxState, call: PageCall) -> Answer:
-    return _answer(sandbox, call.names["file"])
+def _file(call: PageCall) -> Answer:
+    return _answer(call.names["file"], call)
 
 
 async def _video(sandbox: SandboxState, call: PageCall) -> Answer:
@@ -48,12 +48,12 @@ async def _video(sandbox: SandboxState, call: PageCall) -> Answer:
     return Answer(200, content, {"Content-Type": "video/mp4", **name})
 
 
-def _answer(sandbox: SandboxState, name: str) -> Answer:
+def _answer(name: str, call: PageCall) -> Answer:
     if name not in _files():
         raise Refusal(404, "NOT_FOUND", f"the console has no file {name!r}")
     headers = {
         "Content-Type": _TYPES[PurePath(name).suffix],
-        "Content-Security-Policy": _policy(sandbox.links_url),
+        "Content-Security-Policy": _policy(call.addresses.links),
         "Referrer-Policy": "no-referrer",
     }
     return Answer(200, _files()[name], headers)

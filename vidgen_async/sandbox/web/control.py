@@ -105,7 +105,7 @@ class _Control:
 
     def show_state(self, call: PageCall) -> Answer:
         query = structure(_query(call), StateQuery)
-        return Answer.json(200, state_of(self.sandbox, int(query.get("limit", DEFAULT_LIMIT))))
+        return Answer.json(200, state_of(self.sandbox, int(query.get("limit", DEFAULT_LIMIT)), call.addresses))
 
     def show_ledger(self, call: PageCall) -> Answer:
         query = structure(_query(call), LedgerQuery)

@@ -6,6 +6,7 @@ from typing import Any
 
 from attrs import asdict
 
+from vidgen_async.sandbox.addresses import Addresses
 from vidgen_async.sandbox.ledger import Account, LedgerEntry
 from vidgen_async.sandbox.request_log import ReceivedCreate, ReceivedRequest
 from vidgen_async.sandbox.state import SandboxState
@@ -15,24 +16,24 @@ from vidgen_async.sandbox.web.fault_input import planned_as_json
 HIDDEN_HEADERS = ("authorization", "proxy-authorization", "cookie")
 
 
-def state_of(sandbox: SandboxState, limit: int) -> dict[str, Any]:
+def state_of(sandbox: SandboxState, limit: int, addresses: Addresses) -> dict[str, Any]:
     """Return everything; of long lists the newest ``limit`` members, with the number of all of them in ``counts``.
 
-    Times are seconds since 1970 on the sandbox's clock.
+    ``addresses`` are those of the client. Times are seconds since 1970 on the sandbox's clock.
     """
     sandbox.settle()
     now = sandbox.clock.now()
     tasks = list(islice(reversed(sandbox.tasks), limit))[::-1]
     return {
-        "base_url": sandbox.base_url,
-        "links_url": sandbox.links_url,
+        "base_url": addresses.base_url,
+        "links_url": addresses.links,
         "now": now,
         "speed": sandbox.clock.speed,
         "rendered": sandbox.rendered,
         "counts": counts_of(sandbox),
         "accounts": [account_view(account) for account in sandbox.accounts.values()],
         "models": [entry.as_json() for entry in sandbox.models.values()],
-        "tasks": [_task(sandbox, task_id, now) for task_id in tasks],
+        "tasks": [_task(sandbox, task_id, now, addresses.links) for task_id in tasks],
         "ledger": ledger_view(sandbox, limit=limit),
         "assets": [
             {
@@ -95,11 +96,11 @@ def request_view(request: ReceivedRequest) -> dict[str, Any]:
     }
 
 
-def _task(sandbox: SandboxState, task_id: str, now: float) -> dict[str, Any]:
+def _task(sandbox: SandboxState, task_id: str, now: float, links_url: str) -> dict[str, Any]:
     """Return a task as GET /videos/{id} shows it, with a link that needs no key, and with more fields."""
     task = sandbox.tasks[task_id]
     return {
-        **task.as_json(now, sandbox.new_link(task_id)),
+        **task.as_json(now, sandbox.new_link(task_id, links_url=links_url)),
         "account": task.account.name,
         "prompt": task.prompt,
         "duration": task.film.seconds,

@@ -16,10 +16,12 @@ from vidgen_async.redaction.messages import excerpt
 
 UPLOAD = "upload a local image with files.upload"
 
-#: Nobody's hosts: reserved for examples and for names that are meant to lead nowhere.
+#: Nobody's hosts: reserved for examples and for names that are meant to lead nowhere. Others are owned by somebody
+#: (your-server.de is a hosting company): a real file that is refused is worse than a placeholder that is not.
 _EXAMPLE_HOST = re.compile(
     r"(?:^|\.)(?:example(?:\.(?:com|org|net|edu))?|invalid|placeholder\.(?:com|co)|placehold\.(?:co|it)|"
-    r"(?:(?:my|some)[-_]?)?domain\.(?:com|org|net|tld)|your[-_]?(?:host|domain|site|server|bucket|cdn)(?:\.\w+)*)$",
+    r"(?:your[-_]?)?domain\.(?:com|org|net|tld))$|"
+    r"^your[-_]?(?:host|domain|site|server|bucket|cdn)$|^your[-_]bucket(?:[-_]name)?\.",
     re.IGNORECASE,
 )
 #: Names that only a machine or a private network knows.
@@ -30,14 +32,16 @@ _PRIVATE_HOST = re.compile(
 #: Other ways to write an IPv4 address: their last part is a number.
 _NUMBER = re.compile(r"\d+|0x[\da-f]*", re.IGNORECASE)
 #: What was to be filled in. A GUID in braces has digits and is none.
-_BLANK = r"<[^<>]*>|\{[a-z_ -]*\}|\[[a-z_ -]*\]|\.{3,}|…|x{3,}|\*{3,}|todo|tbd|changeme|replace[-_ ]?me|placeholder"
+_BLANK = (
+    r"<[^<>]*>|\$\w+|\$?\{+[a-z_. -]*\}+|%[a-z_]+%|\[[a-z_ -]*\]|.*(?:\.{3}|…)|x{3,}|\*{3,}|"
+    r"todo|tbd|changeme|replace[-_ ]?me|placeholder|null|none|undefined"
+)
 #: An id whose characters were replaced: ``asset-xxxxxxxx``, ``xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx``.
 _MASKED = r"(?:[a-z]{2,12}[-_])*x{3,}(?:[-_]x+)*"
-_MASKED_ID = r"(?<=[/=])(?:(?:[a-z]{2,12}[-_])+x{4,}|x{8,})(?:[-_]x+)*(?=[/?&#.]|$)"
 _NO_SECRET = re.compile(rf"{_BLANK}|{_MASKED}|your[-_ ].*|token|signature|sig|string|secret", re.IGNORECASE)
 _NO_ID = re.compile(
-    rf"{_BLANK}|{_MASKED}|(?:your|my)[-_ ].*|"
-    r"(?:(?:example|dummy|sample)[-_ ])?(?:asset|image|img|file|reference)[-_]?(?:id|name)s?|"
+    rf"{_BLANK}|{_MASKED}|your[-_ ].*|.*[-_ ]here|"
+    r"(?:(?:my|the|an?|example|dummy|sample)[-_ ])?(?:asset|image|img|file|reference)[-_ ]?(?:id|name)s?|"
     r"(?:example|dummy|sample)(?:[-_ ](?:id|asset|image))?|id|string|foo|bar",
     re.IGNORECASE,
 )
@@ -45,12 +49,11 @@ _NO_ID = re.compile(
 _EXPIRY_NAMES = {"exp", "expires", "expire", "expiry", "expires_at", "expiresat", "expiration"}
 #: Parameters that give access: in an illustration they hold no real value.
 _ACCESS = re.compile(r"(?:.*[-_.])?(?:token|sig|signature)", re.IGNORECASE)
-_FILE = r"(?:(?:reference|source|input|hero)[-_ ]?)?(?:image|img|picture|photo|file|video|audio|clip|asset)[-_ ]?\d?"
-#: Parts of a path that were to be filled in.
+#: Parts of a URL that were to be filled in. Braces that are encoded may be those of a file's name.
 _UNFILLED = re.compile(
-    r"<[a-z_ -]*>|\{[a-z_ -]*\}|%3C[a-z_ -]*%3E|%7B[a-z_ -]*%7D|"
-    rf"/path/to/(?:(?:your|my|the|some)[-_/ ]?)?{_FILE}(?:\.\w+)?(?=[?#]|$)|/path/to/(?:your|my)/|"
-    rf"/your[-_ ]?{_FILE}(?:\.\w+)?(?=[?#]|$)|{_MASKED_ID}",
+    r"<[^<>/]*>|\{[a-z_. -]*\}|%3C[a-z_ -]*%3E|%24%7B[a-z_. -]*%7D|/path/to/your[-_/ ]|/(?:\.{3}|…)(?=[/?#]|$)|"
+    r"/reference-assets/(?:\$?(?:asset|image)[-_]?id/|[^/]*/content/file[-_]?name(?=[?#]|$))|"
+    r"(?<=[/=])(?:(?:[a-z]{2,12}[-_])+x{8,}|x{8}(?:-x{4}){3}-x{12})(?=[/?&#.]|$)",
     re.IGNORECASE,
 )
 
@@ -70,7 +73,7 @@ def problem_of_url(value: object, service: URL | None = None, now: datetime | No
     try:
         url = URL(value)
         is_http = url.scheme in ("http", "https") and bool(url.host)
-    except ValueError:
+    except (ValueError, IndexError):  # yarl raises an IndexError for some hosts with brackets
         is_http = False
     if not is_http or value != value.strip():
         return f"must be a public http or https URL ({UPLOAD}): {excerpt(value)!r}"

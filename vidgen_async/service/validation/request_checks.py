@@ -6,6 +6,7 @@ from datetime import datetime
 from difflib import get_close_matches
 from typing import Any
 
+from attrs import evolve
 from yarl import URL
 
 from vidgen_async.errors import InvalidRequestError
@@ -61,15 +62,18 @@ def refuse(problems: Sequence[str]) -> None:
         raise InvalidRequestError(f"the request was not sent: {'; '.join(problems)}", problems=problems)
 
 
-def make_request(request: VideoRequest | None, fields: Mapping[str, Any]) -> VideoRequest:
-    """The request that was given as an object or as its fields; not both. Unknown fields are named."""
+def make_request(
+    request: VideoRequest | None, fields: Mapping[str, Any], absolute: Callable[[str], str] = str
+) -> VideoRequest:
+    """The request that was given as an object or as its fields; not both. Unknown fields are named. ``absolute``
+    completes the URLs of the service's own assets."""
     if request is not None:
         if fields:
-            problem = f"give a VideoRequest or its fields, not both: {', '.join(sorted(fields))}"
+            problem = f"pass either a VideoRequest or its fields, not both: {', '.join(sorted(fields))}"
             raise InvalidRequestError(problem, problems=[problem])
-        return request
+        return _with_absolute_urls(request, absolute)
     problems = [
-        f"{name}: no such field; {UPSTREAM_NAMES.get(name, 'an undocumented one goes into extra={…}')}"
+        f"{name}: no such field; {UPSTREAM_NAMES.get(name, 'pass undocumented fields in extra={…}')}"
         if name not in UPSTREAM_NAMES
         else f"{name}: not a field of this service; use {UPSTREAM_NAMES[name]}"
         for name in fields
@@ -77,7 +81,21 @@ def make_request(request: VideoRequest | None, fields: Mapping[str, Any]) -> Vid
     ]
     problems += [f"{name}: required" for name in ("model", "prompt") if name not in fields]
     refuse(problems)
-    return VideoRequest(**fields)
+    return _with_absolute_urls(VideoRequest(**fields), absolute)
+
+
+def _with_absolute_urls(request: VideoRequest, absolute: Callable[[str], str]) -> VideoRequest:
+    def complete(item: Any) -> Any:
+        if isinstance(item, Mapping) and "url" in item:
+            return {**item, "url": complete(item["url"])}
+        return absolute(item) if isinstance(item, str) else item
+
+    changes: dict[str, Any] = {}
+    for name in ("image_urls", "reference_images"):
+        items = tuple(complete(item) for _, item in _items(request, name))
+        if items and items != getattr(request, name):
+            changes[name] = items
+    return evolve(request, **changes) if changes else request
 
 
 def _check_texts(request: VideoRequest) -> Iterator[str]:
@@ -99,7 +117,8 @@ def _check_duration(request: VideoRequest) -> Iterator[str]:
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
             yield f"{name}: must be a whole number of seconds, 1 or more: {show_value(value)}"
     if None not in (request.duration, request.seconds) and request.duration != request.seconds:
-        yield f"seconds: the alias of duration, but {show_value(request.seconds)} is not {show_value(request.duration)}"
+        values = f"{show_value(request.duration)} and {show_value(request.seconds)}"
+        yield f"seconds: an alias of duration, but they differ ({values}); pass only one"
 
 
 def _check_ratio(request: VideoRequest) -> Iterator[str]:
@@ -108,8 +127,8 @@ def _check_ratio(request: VideoRequest) -> Iterator[str]:
         if value is not None and value not in RATIOS:
             yield f"{name}: must be one of {', '.join(RATIOS)}: {show_value(value)}"
     if None not in (request.ratio, request.aspect_ratio) and request.ratio != request.aspect_ratio:
-        alias, value = show_value(request.aspect_ratio), show_value(request.ratio)
-        yield f"aspect_ratio: the alias of ratio, but {alias} is not {value}"
+        values = f"{show_value(request.ratio)} and {show_value(request.aspect_ratio)}"
+        yield f"aspect_ratio: an alias of ratio, but they differ ({values}); pass only one"
 
 
 def _urls(request: VideoRequest) -> Iterator[tuple[str, object]]:
@@ -154,7 +173,7 @@ def _check_extra(request: VideoRequest) -> Iterator[str]:
         elif name in UPSTREAM_NAMES:
             yield f"extra[{name!r}]: not a field of this service; use {UPSTREAM_NAMES[name]}"
         elif name in VideoRequest.field_names():
-            yield f"extra[{name!r}]: a documented field; give it as {name}=…"
+            yield f"extra[{name!r}]: a regular field; pass it as {name}=…"
 
 
 _CHECKS: tuple[Callable[[VideoRequest], Iterator[str]], ...] = (
@@ -181,19 +200,21 @@ def field_of(problem: str) -> str:
 
 
 def problem_of_model(code: str, catalog: Catalog) -> str | None:
-    """Why this model cannot be used now (section 3); None if it can. A catalog or an entry that cannot be read refuses
-    nothing."""
+    """Why this model cannot be used now (section 3); None if it can. What the catalog does not state, or what of it
+    cannot be read, refuses nothing."""
     model = catalog.get(code)
     if model is None:
         if "unreadable" in catalog.extra:
             return None
         near = get_close_matches(code, [model.code for model in catalog.models[:MOST_COMPARED]], n=1)
         hint = f" (did you mean {near[0]!r}?)" if near else ""
-        return f"model: {show_value(code)} is not in the catalog of this key{hint}; usable are: {_usable(catalog)}"
-    if model.is_usable or {"enabled", "maintenance"} & model.extra.keys():
+        return (
+            f"model: {show_value(code)} is not available with this API key{hint}; available models: {_usable(catalog)}"
+        )
+    if not model.maintenance and model.enabled is not False:
         return None
     why = "in maintenance" if model.maintenance else "not enabled"
-    return f"model: {show_value(code)} is {why}; usable are: {_usable(catalog)}"
+    return f"model: {show_value(code)} is {why}; available models: {_usable(catalog)}"
 
 
 def problems_with_model(request: VideoRequest, model: CatalogModel) -> list[str]:
@@ -207,14 +228,14 @@ def _check_model_duration(request: VideoRequest, model: CatalogModel) -> Iterato
         value = getattr(request, name)
         if value is not None and model.durations and value not in model.durations:
             allowed = ", ".join(map(str, model.durations))
-            yield f"{name}: {show_value(value)} is none of the durations of {model.code}: {allowed} (seconds)"
+            yield f"{name}: {model.code} supports {allowed} seconds, not {show_value(value)}"
 
 
 def _check_model_resolution(request: VideoRequest, model: CatalogModel) -> Iterator[str]:
     value = request.resolution
     if value is not None and model.resolutions and value not in model.resolutions:
         allowed = ", ".join(model.resolutions)
-        yield f"resolution: {show_value(value)} is none of the resolutions of {model.code}: {allowed}"
+        yield f"resolution: {model.code} supports {allowed}, not {show_value(value)}"
 
 
 def _check_references(request: VideoRequest, model: CatalogModel) -> Iterator[str]:

@@ -9,12 +9,12 @@ from typing import Self
 
 import aiohttp
 from aiohttp.http_exceptions import HttpProcessingError
+from yarl import URL
 
 from vidgen_async.errors import BodyError
-from vidgen_async.redaction.messages import excerpt
 from vidgen_async.transports.base import BaseResponse, Chunks
 from vidgen_async.transports.direct.connections import PlainResponse
-from vidgen_async.transports.direct.failures import showable, where, within
+from vidgen_async.transports.direct.failures import reason, secrets_of, showable, where, within
 from vidgen_async.types.http import CHUNK, Body, Request
 
 
@@ -80,11 +80,13 @@ class DirectResponse(BaseResponse):
         answer: aiohttp.ClientResponse | PlainResponse,
         request: Request,
         upload: StreamedBody | None = None,
+        proxy: URL | None = None,
     ) -> None:
         super().__init__(answer.status, answer.headers, request.url)
         self._answer = answer
         self._request = request
         self._upload = upload
+        self._proxy = proxy
         self._received = 0
         self._reader: object = None
         """Identifies the iterator that reads the body as chunks."""
@@ -118,9 +120,14 @@ class DirectResponse(BaseResponse):
         except (aiohttp.ClientError, OSError, HttpProcessingError) as error:
             self._answer.close()
             _drop_tracebacks(error)
-            raise self._body_error(self._problem_of(error)) from showable(error)
-        self._received += len(chunk)
-        return chunk or None
+            failure = self._failure_of(error)
+        else:
+            self._received += len(chunk)
+            return chunk or None
+        try:
+            raise failure  # outside of the except block: aiohttp's error is not its context
+        finally:
+            del failure  # its traceback references this frame
 
     async def _read(self, size: int) -> bytes:
         content = self._answer.content
@@ -130,13 +137,18 @@ class DirectResponse(BaseResponse):
         async with asyncio.timeout(self._request.timeouts.read):
             return await content.read(size)
 
-    def _problem_of(self, error: Exception) -> str:
+    def _failure_of(self, error: Exception) -> BodyError:
+        known = secrets_of(self._request, self._proxy)
         if self._is_aborted:
-            return "the transport was closed before the whole body was received"
-        if isinstance(error, TimeoutError):
+            what = "the transport was closed before the whole body was received"
+        elif isinstance(error, TimeoutError):
             limit = self._request.timeouts.read
-            return f"{where(self._request)} sent no more of the body {within(limit)}"
-        return f"the connection was lost within the body ({excerpt(str(error))})"
+            what = f"{where(self._request)} sent no more of the body {within(limit)}"
+        else:
+            what = f"the connection was lost within the body ({reason(error, known)})"
+        failure = self._body_error(what)
+        failure.__cause__ = showable(error, known)
+        return failure
 
     def _body_error(self, what: str) -> BodyError:
         message = f"{self._request.op}: {what}; {self._received} bytes were received"

@@ -290,6 +290,7 @@ class PlainReads:
     """
 
     def __init__(self, session: aiohttp.ClientSession, request: Request, options: Mapping[str, Any]) -> None:
+        self.session = session
         self._connector: Any = session.connector
         self._headers, self._timeouts = request.headers, request.timeouts
         self._origin = (request.url.scheme, request.url.raw_authority)

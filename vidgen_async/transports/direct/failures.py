@@ -1,8 +1,12 @@
 """Errors of the network as one sentence each. The evidence is that of the probe, never guessed from a class."""
 
 import errno
+import json
+from collections.abc import Iterator
+from contextlib import suppress
 
 import aiohttp
+from yarl import URL
 
 from vidgen_async.errors import (
     ConnectError,
@@ -12,14 +16,42 @@ from vidgen_async.errors import (
     TransportClosedError,
     TransportError,
 )
+from vidgen_async.redaction.known_values import KnownValues
 from vidgen_async.redaction.messages import excerpt, hide_secrets
-from vidgen_async.types.http import Delivery, Phase, Probe, Request
+from vidgen_async.redaction.secret_names import HeaderKind, Kind, kind_of, kind_of_header, names_a_secret
+from vidgen_async.types.http import CHUNK, BytesBody, Delivery, Phase, Probe, Request
 
 _DELIVERY_TEXT = {
     Delivery.NOT_SENT: "no byte of the request was sent",
     Delivery.MAYBE_SENT: "the service may have received the request",
     Delivery.ANSWERED: "the service had begun its response",
 }
+
+
+def secrets_of(request: Request, proxy: URL | None = None) -> KnownValues | None:
+    """The secrets that the other side received and may return: of the headers, the query, the body, and the proxy. None
+    if the body is too long to be searched: then no text of the other side is shown."""
+    if request.body is not None and (not isinstance(request.body, BytesBody) or request.body.length > CHUNK):
+        return None
+    return KnownValues(_secrets_of(request, proxy))
+
+
+def _secrets_of(request: Request, proxy: URL | None) -> Iterator[str]:
+    for name, value in request.headers.items():
+        if kind_of_header(name) is HeaderKind.SECRET:
+            yield value
+            yield value.partition(" ")[2]
+    for name, value in request.url.query.items():
+        if names_a_secret(name, value, is_in_query=True):
+            yield value
+    if isinstance(request.body, BytesBody):
+        with suppress(ValueError, RecursionError, AttributeError):
+            for name, value in json.loads(request.body.data).items():
+                if isinstance(value, str) and kind_of(name) in (Kind.PROMPT, Kind.SECRET):
+                    yield value
+    if proxy is not None and proxy.password:
+        yield proxy.password
+        yield f"{proxy.user or ''}:{proxy.password}"
 
 
 def where(request: Request) -> str:
@@ -29,29 +61,37 @@ def where(request: Request) -> str:
 
 def unsendable(request: Request, problem: str, error: Exception | None = None) -> TransportError:
     """The request cannot be made; it never reached the network."""
-    return _make_error(TransportError, f"the request cannot be sent: {problem}", request, Probe(), Phase.BUILD, error)
+    cause = showable(error, KnownValues())
+    return _make_error(TransportError, f"the request cannot be sent: {problem}", request, Probe(), Phase.BUILD, cause)
 
 
 def explain(
-    error: Exception, request: Request, probe: Probe | None, *, is_connection_reused: bool = False
+    error: Exception,
+    request: Request,
+    probe: Probe | None,
+    proxy: URL | None = None,
+    *,
+    is_connection_reused: bool = False,
 ) -> TransportError:
     """The TransportError for what aiohttp raised. Without a probe (a read) nothing is claimed about delivery."""
-    explained = _explain(error, request, probe)
+    explained = _explain(error, request, probe, proxy)
     if is_connection_reused and isinstance(explained, ConnectionLostError):
         # Where a part of a response was received, aiohttp's message is what it had parsed of it.
         explained.is_reused = isinstance(getattr(error, "message", ""), str)
     return explained
 
 
-def _explain(error: Exception, request: Request, probe: Probe | None) -> TransportError:
-    if (what := _connect_failure(error, request)) is not None:
+def _explain(error: Exception, request: Request, probe: Probe | None, proxy: URL | None) -> TransportError:
+    known = secrets_of(request, proxy)
+    cause = showable(error, known)
+    if (what := _connect_failure(error, request, known)) is not None:
         phase = Phase.DNS if isinstance(error, aiohttp.ClientConnectorDNSError) else Phase.CONNECT
-        return _make_error(ConnectError, what, request, probe, phase, error)
+        return _make_error(ConnectError, what, request, probe, phase, cause)
     host = where(request)
     if probe is not None and probe.delivery is Delivery.NOT_SENT:
         # A proxy that closed the connection or sent no HTTP, a socket that failed in the TLS handshake …
-        what = f"connection to {host} failed ({_reason(error)})"
-        return _make_error(ConnectError, what, request, probe, Phase.CONNECT, error)
+        what = f"connection to {host} failed ({reason(error, known)})"
+        return _make_error(ConnectError, what, request, probe, Phase.CONNECT, cause)
     kind: type[TransportError] = ConnectionLostError
     phase = Phase.WAIT
     match error:
@@ -59,20 +99,20 @@ def _explain(error: Exception, request: Request, probe: Probe | None) -> Transpo
             kind, what = ResponseTimeoutError, f"no response from {host} {within(request.timeouts.read)}"
         case aiohttp.ClientResponseError():
             # Its status (400) is aiohttp's for a response that cannot be parsed, not the service's.
-            kind, what = ProtocolError, f"the response of {host} is not HTTP ({excerpt(error.message)})"
+            kind, what = ProtocolError, f"the response of {host} is not HTTP ({reason(error, known)})"
         case aiohttp.InvalidURL():
             kind, phase, what = TransportError, Phase.BUILD, "the URL was not accepted"
         case aiohttp.ServerDisconnectedError():
             what = f"{host} closed the connection without a response"
         case _:
-            what = f"the connection to {host} was lost before a response was received ({_reason(error)})"
-    return _make_error(kind, what, request, probe, phase, error)
+            what = f"the connection to {host} was lost before a response was received ({reason(error, known)})"
+    return _make_error(kind, what, request, probe, phase, cause)
 
 
 def body_failed(error: Exception, request: Request, probe: Probe | None) -> TransportError:
     """The request's own body raised ``error`` while it was being sent."""
-    what = f"the body of the request could not be read ({_reason(error)})"
-    return _make_error(TransportError, what, request, probe, Phase.SEND, error)
+    what = f"the body of the request could not be read ({excerpt(str(error)) or type(error).__name__})"
+    return _make_error(TransportError, what, request, probe, Phase.SEND, showable(error, KnownValues()))
 
 
 def closed(
@@ -83,23 +123,47 @@ def closed(
     what: str = "the transport was closed",
 ) -> TransportError:
     """The transport (or the session that it was given) was closed before or during the request."""
-    return _make_error(TransportClosedError, what, request, probe, Phase.WAIT, error)
+    return _make_error(TransportClosedError, what, request, probe, Phase.WAIT, showable(error, secrets_of(request)))
 
 
 def upload_stalled(request: Request, probe: Probe | None, error: Exception) -> TransportError:
     """The service stopped reading the body."""
     what = f"{where(request)} read no more of the body {within(request.timeouts.read)}"
-    return _make_error(ResponseTimeoutError, what, request, probe, Phase.SEND, error)
+    return _make_error(ResponseTimeoutError, what, request, probe, Phase.SEND, showable(error, secrets_of(request)))
 
 
-def showable(error: BaseException | None) -> BaseException | None:
-    """``error`` if its message may be shown (aiohttp quotes whole URLs, signed ones too), else its cause."""
-    while error is not None and (
-        # Its request_info, which is part of its repr, has all headers, the API key among them.
-        isinstance(error, aiohttp.ClientResponseError) or hide_secrets(str(error)) != str(error)
-    ):
+def showable(error: BaseException | None, known: KnownValues | None) -> BaseException | None:
+    """``error`` if it may be shown, with all its causes and contexts (aiohttp quotes responses and whole URLs, signed
+    ones too), else the first of its causes that may."""
+    while error is not None and not all(_is_showable(one, known) for one in _chain_of(error)):
         error = error.__cause__
     return error
+
+
+def _chain_of(error: BaseException) -> Iterator[BaseException]:
+    """The error with its causes and contexts, each once."""
+    chain = [error]
+    for one in chain:
+        yield one
+        chain += [more for more in (one.__cause__, one.__context__) if more is not None and more not in chain]
+
+
+def _is_showable(error: BaseException, known: KnownValues | None) -> bool:
+    # The request_info of a ClientResponseError, which is part of its repr, has all headers, the API key among them.
+    if isinstance(error, aiohttp.ClientResponseError) or (known is None and not _is_of_system(error)):
+        return False
+    return all(hide_secrets(text, known or ()) == text for text in _texts_of(error))
+
+
+def _is_of_system(error: BaseException) -> bool:
+    return isinstance(error, TimeoutError) or (isinstance(error, OSError) and error.errno is not None)
+
+
+def _texts_of(error: BaseException) -> Iterator[str]:
+    """The message and what the repr shows beside it, such as the URL of a proxy in the key of a connection."""
+    yield str(error)
+    for arg in error.args:
+        yield from map(str, arg if isinstance(arg, tuple) else (arg,))
 
 
 def _make_error(
@@ -108,35 +172,39 @@ def _make_error(
     request: Request,
     probe: Probe | None,
     phase: Phase,
-    error: BaseException | None,
+    cause: BaseException | None,
 ) -> TransportError:
     delivery = Delivery.MAYBE_SENT if probe is None else probe.delivery
     fate = "" if probe is None else f"; {_DELIVERY_TEXT[delivery]}"
     failure = kind(
         f"{request.op}: {what}{fate}", delivery=delivery, phase=phase if probe is None else probe.phase, op=request.op
     )
-    failure.__cause__ = showable(error)
+    failure.__cause__ = cause
     return failure
 
 
-def _connect_failure(error: Exception, request: Request) -> str | None:
+def _connect_failure(error: Exception, request: Request, known: KnownValues | None) -> str | None:
     """What happened, if aiohttp's exception is one of the connect phase."""
     host = where(request)
+    name = f"name {request.url.host}"
+    if isinstance(error, aiohttp.ClientConnectorError) and error.host != request.url.raw_host:
+        name, host = f"name {error.host} of the proxy", f"the proxy {error.host}:{error.port} on the way to {host}"
     match error:
         case aiohttp.ConnectionTimeoutError():
             return f"no connection to {host} {within(request.timeouts.connect)}"
         case aiohttp.ClientConnectorDNSError():
-            return f"the name {request.url.host} was not resolved ({_reason(error.os_error)})"
+            return f"the {name} was not resolved ({reason(error.os_error, known)})"
         case aiohttp.ClientConnectorCertificateError():
-            return f"the certificate of {host} was not accepted ({_reason(error.certificate_error)})"
+            return f"the certificate of {host} was not accepted ({reason(error.certificate_error, known)})"
         case aiohttp.ServerFingerprintMismatch():
             return f"the certificate of {host} has another fingerprint than the pinned one"
         case aiohttp.ClientProxyConnectionError():
-            return f"the proxy on the way to {host} {_outcome_of(error.os_error)}"
+            proxy = f"the proxy {error.host}:{error.port} on the way to {where(request)}"
+            return f"{proxy} {_outcome_of(error.os_error, known)}"
         case aiohttp.ClientHttpProxyError():
-            return f"the proxy on the way to {host} refused ({error.status} {excerpt(error.message)})"
+            return f"the proxy on the way to {host} refused ({error.status} {reason(error, known)})"
         case aiohttp.ClientConnectorError():
-            return f"connection to {host} {_outcome_of(error.os_error)}"
+            return f"connection to {host} {_outcome_of(error.os_error, known)}"
     return None
 
 
@@ -144,9 +212,13 @@ def within(limit: float | None) -> str:
     return "in time" if limit is None else f"within {limit:g} s"
 
 
-def _outcome_of(error: OSError) -> str:
-    return "refused" if error.errno == errno.ECONNREFUSED else f"failed ({_reason(error)})"
+def _outcome_of(error: OSError, known: KnownValues | None) -> str:
+    return "refused" if error.errno == errno.ECONNREFUSED else f"failed ({reason(error, known)})"
 
 
-def _reason(error: BaseException) -> str:
-    return excerpt(str(error)) or type(error).__name__
+def reason(error: BaseException, known: KnownValues | None) -> str:
+    """The message of an error, which may quote the other side."""
+    text = error.message if isinstance(error, aiohttp.ClientResponseError) else str(error)
+    if known is None and not _is_of_system(error):
+        text = ""
+    return excerpt(text, known or ()) or type(error).__name__

@@ -146,9 +146,10 @@ async def send_only_once(request: aiohttp.ClientRequest, handler: aiohttp.Client
 class PendingSend:
     """A send in progress: its body, its connection, and how it is aborted."""
 
-    def __init__(self, request: Request, probe: Probe | None, options: RequestOptions) -> None:
+    def __init__(self, request: Request, probe: Probe | None, options: RequestOptions, proxy: URL | None) -> None:
         self.request = request
         self.probe = probe
+        self.proxy = proxy
         self._options = options
         self.stop = asyncio.timeout(None)
         self.is_aborted = False
@@ -196,7 +197,7 @@ class PendingSend:
         if self.upload is not None and self.upload.error is not None:
             return failures.body_failed(self.upload.error, self.request, self.probe)
         is_reused = self.is_pooled and self.connection is None
-        return failures.explain(error, self.request, self.probe, is_connection_reused=is_reused)
+        return failures.explain(error, self.request, self.probe, self.proxy, is_connection_reused=is_reused)
 
     def abort(self) -> None:
         self.is_aborted = True

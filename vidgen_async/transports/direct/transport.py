@@ -3,7 +3,7 @@
 import asyncio
 import os
 import ssl as tls
-from collections.abc import Mapping
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -45,6 +45,13 @@ _POLLS_KEPT_ALIVE = 90.0
 _ABORT_TIMEOUT = 5.0
 
 
+class _NoCookies(aiohttp.DummyCookieJar):
+    """Does not parse cookies either: aiohttp logs those that are malformed, with whatever they quote."""
+
+    def update_cookies_from_headers(self, headers: Sequence[str], response_url: URL) -> None:
+        pass
+
+
 class DirectTransport:
     """Sends requests over the network. Nothing is opened before the first send.
 
@@ -62,7 +69,7 @@ class DirectTransport:
         max_streams: The size of the pool of videos (downloads and streams).
         trust_env: Use the proxies of ``HTTPS_PROXY``, ``HTTP_PROXY`` and ``ALL_PROXY``, except for this machine and the
             hosts of ``NO_PROXY``; they are read when the transport is made. ``netrc`` is never read.
-        proxy: The URL of a proxy for all requests, instead.
+        proxy: The URL of a proxy for all requests, instead. Default: VIDGEN_PROXY, except for this machine.
         ssl: An ``SSLContext``, an ``aiohttp.Fingerprint``, or False to disable the verification of certificates.
     """
 
@@ -85,15 +92,11 @@ class DirectTransport:
             if not isinstance(limit, int) or limit < 1:
                 message = f"{name} must be a whole number above 0: {limit!r}"
                 raise ConfigurationError(message)
-        try:
-            self._proxy = None if proxy is None else proxy_url(proxy)
-        except ValueError as error:
-            message = f"proxy {error}"
-            raise ConfigurationError(message) from None
+        self._proxy = None if proxy is None else proxy_url(proxy, "proxy")
         self._session = session
         self._max_connections = max_connections
         self._max_streams = max_streams
-        self._environment = EnvironmentProxies.read() if trust_env and proxy is None else None
+        self._environment = EnvironmentProxies.read(trust_env=trust_env) if proxy is None else None
         self._ssl = ssl
         self._pools: dict[tuple[str, bool], aiohttp.ClientSession] = {}
         """By the pool that a request names (or ``creates``), and by whether it needs a new connection."""
@@ -122,7 +125,7 @@ class DirectTransport:
         try:
             self._check_state(request, probe)
             if (reads := self._plain_reads_of(request, probe)) is None:
-                pending = PendingSend(request, probe, self._options_of(request))
+                pending = PendingSend(request, probe, self._options_of(request), self._proxy_of(request, probe))
         except Exception:
             (probe or Probe()).record_not_sent(Phase.BUILD)
             raise
@@ -233,7 +236,7 @@ class DirectTransport:
             CURRENT_SEND.reset(current)
         if pending.upload is not None:
             pending.upload.limit = None  # the response has begun: the rest of the body has no time limit of its own
-        response = DirectResponse(answer, request, pending.upload)
+        response = DirectResponse(answer, request, pending.upload, pending.proxy)
         if pending.is_aborted:
             response.abort()
         elif not answer.closed:
@@ -247,7 +250,7 @@ class DirectTransport:
         if self._session is None:
             pending.is_pooled = True
             pool = self._pool(request.pool, needs_new_connection=request.needs_new_connection)
-            return await pool.request(request.method, request.url, **options, **self._route(request))
+            return await pool.request(request.method, request.url, **options, proxy=pending.proxy)
         headers = options["headers"]
         headers = headers if isinstance(headers, list) else list(headers.items())
         # aiohttp refuses an Authorization header beside credentials of the session or of a netrc file.
@@ -259,7 +262,7 @@ class DirectTransport:
         """Send with evidence and a gate."""
         request = pending.request
         try:
-            options = {**await pending.options(), **self._route(request)}
+            options = {**await pending.options(), "proxy": pending.proxy}
             session = self._pool("creates", needs_new_connection=True)
         except BaseException:
             probe.record_not_sent(Phase.BUILD)
@@ -279,16 +282,16 @@ class DirectTransport:
         """Those to which ``request`` belongs, or None where a session sends it."""
         if probe is not None or self._session is not None:
             return None
-        reads, options = self._plain_reads.get(request.pool), None
-        if reads is None or not reads.include(request) or not is_path_valid(request.url):
-            options = self._options_of(request)
-            if not options.may_be_plain(request):
-                return None
-        session = self._pool(request.pool, needs_new_connection=False)
-        if not may_bypass(session) or self._route(request):
+        reads = self._plain_reads.get(request.pool)
+        if reads is not None and reads.include(request) and is_path_valid(request.url):
+            return reads if may_bypass(reads.session) else None
+        options = self._options_of(request)
+        if not options.may_be_plain(request) or self._proxy_of(request, probe) is not None:
             return None
-        if options is not None:
-            reads = self._plain_reads[request.pool] = PlainReads(session, request, options.options)
+        session = self._pool(request.pool, needs_new_connection=False)
+        if not may_bypass(session):
+            return None
+        reads = self._plain_reads[request.pool] = PlainReads(session, request, options.options)
         return reads
 
     async def _read_plainly(self, request: Request, reads: PlainReads) -> DirectResponse:
@@ -322,14 +325,13 @@ class DirectTransport:
             self._responses.add(response)
         return response
 
-    def _route(self, request: Request) -> Mapping[str, Any]:
-        proxy = self._proxy
-        if self._environment is not None:
-            try:
-                proxy = self._environment.proxy_for(request.url)
-            except ConfigurationError as error:
-                raise failures.unsendable(request, str(error)) from None
-        return {} if proxy is None else {"proxy": proxy}
+    def _proxy_of(self, request: Request, probe: Probe | None) -> URL | None:
+        if self._environment is None or (self._session is not None and probe is None):
+            return self._proxy
+        try:
+            return self._environment.proxy_for(request.url)
+        except ConfigurationError as error:
+            raise failures.unsendable(request, str(error)) from None
 
     # -- sessions ----------------------------------------------------------------------------------------------------
 
@@ -344,7 +346,7 @@ class DirectTransport:
                 options["keepalive_timeout"] = _POLLS_KEPT_ALIVE
             self._pools[key] = aiohttp.ClientSession(
                 connector=GuardedConnector(ssl=self._ssl, force_close=needs_new_connection, **options),
-                cookie_jar=aiohttp.DummyCookieJar(),
+                cookie_jar=_NoCookies(),
                 trace_configs=[make_trace()] if name == "creates" else None,
                 middlewares=(send_only_once,),
                 **HEADER_LIMITS,
