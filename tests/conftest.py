@@ -1,5 +1,6 @@
 """Fixtures for all tests, and the environment in which they run."""
 
+import inspect
 import os
 from types import SimpleNamespace
 
@@ -30,4 +31,5 @@ def stream_writer(monkeypatch: pytest.MonkeyPatch) -> None:
         def __init__(self, *args, **facts):
             super().__init__(*args, **{"stream_writer": SimpleNamespace(output_size=0)} | facts)
 
-    monkeypatch.setattr(aioresponses.core, "ClientResponse", Answer)
+    if "stream_writer" in inspect.signature(aiohttp.ClientResponse).parameters:
+        monkeypatch.setattr(aioresponses.core, "ClientResponse", Answer)

@@ -79,6 +79,8 @@ class Event(StrEnum):
     """INFO: polls are on time again. ``interval``"""
     WATCHER_FAILED = "watcher.failed"
     """ERROR: the scheduler failed; every wait ends with its error."""
+    PLAIN_READS_MISSING = "plain_reads.missing"
+    """INFO, once: reads use aiohttp's session and take more CPU, since this version of aiohttp lacks ``names``."""
     TELEMETRY_FAILED = "telemetry.failed"
     """WARNING, once for each transport or meter provider: telemetry raised; only telemetry is lost. ``error``"""
     CASSETTE_WRITE_FAILED = "cassette.write_failed"

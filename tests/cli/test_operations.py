@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import signal
+import sys
 import time
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -332,6 +333,7 @@ def test_an_interruption_works_on_a_loop_without_signal_handlers(target, monkeyp
     def not_here(*_):
         raise NotImplementedError
 
+    monkeypatch.setitem(sys.modules, "uvloop", None)
     monkeypatch.setattr(asyncio.SelectorEventLoop, "add_signal_handler", not_here)
     monkeypatch.setattr(asyncio.SelectorEventLoop, "remove_signal_handler", not_here)
     setup = CommandSetup("running")
@@ -393,6 +395,20 @@ def test_failed_polls_cause_one_warning_after_the_second_and_are_in_the_final_re
 def report_failed_poll(task_id: str) -> None:
     logger = logging.getLogger("vidgen_async.watcher")
     logger.info("", extra={"event_name": Event.POLL_FAILED, "task_id": task_id, "error": "ConnectError"})
+
+
+@pytest.mark.parametrize("is_installed", [True, False])
+def test_a_command_runs_on_uvloop_where_it_is_installed(setup, monkeypatch, is_installed):
+    class Loop(asyncio.SelectorEventLoop):
+        pass
+
+    async def work():
+        loops.append(isinstance(asyncio.get_running_loop(), Loop))
+
+    loops = []
+    monkeypatch.setitem(sys.modules, "uvloop", SimpleNamespace(new_event_loop=Loop) if is_installed else None)
+    assert run_command(work(), setup.state, setup.screen, is_debug=False) == 0
+    assert loops == [is_installed]
 
 
 def test_failed_polls_of_many_tasks_cause_one_warning(setup):

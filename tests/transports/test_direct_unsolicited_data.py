@@ -13,9 +13,11 @@ from tests.transports.raw_service import OK, Certificate, Connection, raw_servic
 from tests.transports.sending import create, read, swallowed
 from vidgen_async import Client
 from vidgen_async.errors import ConnectError, ConnectionLostError
-from vidgen_async.transports.direct.pending_send import GuardedConnector
+from vidgen_async.transports.direct.connections import GuardedConnector
 from vidgen_async.transports.direct.transport import DirectTransport
 from vidgen_async.types.http import Delivery, Probe
+
+pytestmark = pytest.mark.usefixtures("each_path")
 
 UNASKED = OK.replace(b"ok", b"no")
 TIMEOUT = b"HTTP/1.0 408 Request Time-out\r\nConnection: close\r\n\r\n"

@@ -37,6 +37,7 @@ class LoggingTransport(WrappingTransport):
         return response
 
 
+@pytest.mark.usefixtures("each_path")
 class TestDirect(TransportContract):
     def make_transport(self) -> Transport:
         return DirectTransport()

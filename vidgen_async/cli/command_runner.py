@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from typing import Any, TypeAlias
 
 from vidgen_async.cli.operations import CommandRun
@@ -80,7 +81,16 @@ def run_command(work: Coroutine[Any, Any, None], run_state: RunState, screen: Sc
         _handle_logs(logging.getLogger(), shown),
         _handle_logs(logging.getLogger("vidgen_async.watcher"), _FailedPollHandler(screen, run_state)),
     ):
-        return asyncio.run(_supervise(work, run_state, screen, is_debug=is_debug))
+        return _run_on_loop(_supervise(work, run_state, screen, is_debug=is_debug))
+
+
+def _run_on_loop(work: Coroutine[Any, Any, int]) -> int:
+    """Like ``asyncio.run``, but on uvloop where the extra ``speed`` is installed."""
+    make_loop: Callable[[], asyncio.AbstractEventLoop] | None = None
+    with suppress(ImportError):
+        make_loop = import_module("uvloop").new_event_loop
+    with asyncio.Runner(loop_factory=make_loop) as runner:
+        return runner.run(work)
 
 
 async def _supervise(work: Coroutine[Any, Any, None], run_state: RunState, screen: Screen, *, is_debug: bool) -> int:

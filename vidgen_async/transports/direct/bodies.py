@@ -13,6 +13,7 @@ from yarl import URL
 
 from vidgen_async.errors import BodyError
 from vidgen_async.transports.base import BaseResponse, Chunks
+from vidgen_async.transports.direct.connections import PlainResponse
 from vidgen_async.transports.direct.failures import reason, secrets_of, showable, where, within
 from vidgen_async.types.http import CHUNK, Body, Request
 
@@ -76,7 +77,7 @@ class DirectResponse(BaseResponse):
 
     def __init__(
         self,
-        answer: aiohttp.ClientResponse,
+        answer: aiohttp.ClientResponse | PlainResponse,
         request: Request,
         upload: StreamedBody | None = None,
         proxy: URL | None = None,
@@ -104,6 +105,7 @@ class DirectResponse(BaseResponse):
             # The whole body has been received: no read timeout, no chunks.
             self._body = content.read_nowait()
             self._received = len(self._body)
+            return self._body
         return await super().read()
 
     def _open(self, size: int) -> AsyncIterator[bytes]:

@@ -65,8 +65,23 @@ def unsendable(request: Request, problem: str, error: Exception | None = None) -
     return _make_error(TransportError, f"the request cannot be sent: {problem}", request, Probe(), Phase.BUILD, cause)
 
 
-def explain(error: Exception, request: Request, probe: Probe | None, proxy: URL | None = None) -> TransportError:
+def explain(
+    error: Exception,
+    request: Request,
+    probe: Probe | None,
+    proxy: URL | None = None,
+    *,
+    is_connection_reused: bool = False,
+) -> TransportError:
     """The TransportError for what aiohttp raised. Without a probe (a read) nothing is claimed about delivery."""
+    explained = _explain(error, request, probe, proxy)
+    if is_connection_reused and isinstance(explained, ConnectionLostError):
+        # Where a part of a response was received, aiohttp's message is what it had parsed of it.
+        explained.is_reused = isinstance(getattr(error, "message", ""), str)
+    return explained
+
+
+def _explain(error: Exception, request: Request, probe: Probe | None, proxy: URL | None) -> TransportError:
     known = secrets_of(request, proxy)
     cause = showable(error, known)
     if (what := _connect_failure(error, request, known)) is not None:

@@ -1,33 +1,30 @@
-"""One send: the arguments for aiohttp, the connection, the gate with the evidence of what was sent, and the abort.
+"""One send: the arguments for aiohttp, the gate with the evidence of what was sent, and the abort.
 
 aiohttp's exception classes do not show whether bytes were sent; its trace signals do. ``on_request_headers_sent`` is
 awaited when the connection is ready and before the first byte is even assembled: waiting there holds the request back,
 and raising there closes the connection with nothing sent. *Not sent* is concluded only from a signal of the connect
 phase of the same call; a patched session that sends no signals proves nothing.
-
-The connections depend on private names of aiohttp; a test fails where a version of aiohttp has other names.
 """
 
 import asyncio
 import re
-import select
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from contextvars import ContextVar
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
-from aiohttp.client_proto import ResponseHandler
 from yarl import URL
 
-from vidgen_async.errors import ConnectionLostError, TransportError
+from vidgen_async.errors import TransportError
 from vidgen_async.redaction.messages import hide_secrets
 from vidgen_async.transports.direct import failures
 from vidgen_async.transports.direct.bodies import StreamedBody
 from vidgen_async.types.http import CHUNK, Body, Delivery, Phase, Probe, Request
+
+if TYPE_CHECKING:
+    from vidgen_async.transports.direct.connections import GuardedProtocol
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _NOT_IN_HEADER = re.compile(r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
@@ -46,9 +43,6 @@ _CONNECT_SIGNALS = {
     "on_dns_resolvehost_end": Phase.CONNECT,
     "on_connection_create_end": Phase.CONNECT,
 }
-
-#: The send for which connections are opened.
-CURRENT_SEND: ContextVar["PendingSend | None"] = ContextVar("current_send", default=None)
 
 
 class _CarriedError(Exception):
@@ -70,15 +64,20 @@ class NoRetryError(_CarriedError):
 # -- the arguments for aiohttp -----------------------------------------------------------------------------------------
 
 
+def is_path_valid(url: URL) -> bool:
+    """Whether the part of a URL after its host can be sent."""
+    return not _NOT_IN_URL.search(url.raw_path_qs) and not url.raw_fragment
+
+
 def check_target(request: Request) -> None:
     """TransportError for a URL or method that cannot be sent; aiohttp checks some of this only when bytes may have been
     sent."""
     url = request.url
-    if url.scheme not in ("http", "https") or not url.host:
+    if url.scheme not in ("http", "https") or not url.raw_host:
         problem = f"{hide_secrets(str(url))!r} is not a URL that starts with http:// or https:// and names a host"
     elif _NOT_IN_URL.search(str(url)):
         problem = "the URL contains a space or a control character"
-    elif url.user is not None or url.password is not None:
+    elif "@" in url.raw_authority:
         problem = "the URL contains a user name or password, which is never sent"
     elif not _TOKEN.fullmatch(request.method):
         problem = f"{request.method!r} is not an HTTP method"
@@ -91,7 +90,7 @@ class RequestOptions:
     """The arguments for aiohttp that all requests with these headers and time limits share, as the polls of a client
     do: they are checked and computed once."""
 
-    __slots__ = ("headers", "options", "timeouts")
+    __slots__ = ("are_plain", "headers", "options", "timeouts")
 
     def __init__(self, request: Request) -> None:
         for name, value in request.headers.items():
@@ -108,11 +107,17 @@ class RequestOptions:
             "allow_redirects": False,
             "raise_for_status": False,
         }
+        self.are_plain = not {"accept-encoding", "expect"} & {name.lower() for name in request.headers}
         if "Accept-Encoding" in request.headers:
             # A caller that asks for an encoding gets the bytes as received: lengths and ranges count those.
             self.options["auto_decompress"] = False
         elif "json" not in request.headers.get("Accept", ""):
             self.options["skip_auto_headers"] = ("Accept-Encoding",)
+
+    def may_be_plain(self, request: Request) -> bool:
+        """Whether a :class:`PlainReads` may send it: nothing changes how its response is received."""
+        is_plain = self.are_plain and request.method == "GET" and request.body is None
+        return is_plain and request.pool != "streams" and not request.needs_new_connection
 
 
 async def send_exact_headers(
@@ -191,11 +196,8 @@ class PendingSend:
             return failures.upload_stalled(self.request, self.probe, error)
         if self.upload is not None and self.upload.error is not None:
             return failures.body_failed(self.upload.error, self.request, self.probe)
-        explained = failures.explain(error, self.request, self.probe, self.proxy)
-        if isinstance(explained, ConnectionLostError) and self.is_pooled and self.connection is None:
-            # Where a part of a response was received, aiohttp's message is what it had parsed of it.
-            explained.is_reused = isinstance(getattr(error, "message", ""), str)
-        return explained
+        is_reused = self.is_pooled and self.connection is None
+        return failures.explain(error, self.request, self.probe, self.proxy, is_connection_reused=is_reused)
 
     def abort(self) -> None:
         self.is_aborted = True
@@ -277,72 +279,3 @@ async def _on_headers(session: object, context: SimpleNamespace, params: object)
 
 async def _on_chunk(session: object, context: SimpleNamespace, params: aiohttp.TraceRequestChunkSentParams) -> None:
     context.trace_request_ctx.write(len(params.chunk))
-
-
-# -- the connection ----------------------------------------------------------------------------------------------------
-
-
-class GuardedProtocol(ResponseHandler):
-    """A connection that is closed when data is received without a request."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(loop)
-        self.has_request = False
-        """A request uses the connection."""
-        self.has_received = False
-        """Data was received since that request uses the connection."""
-        if (pending := CURRENT_SEND.get()) is not None:
-            pending.connection = self
-
-    def set_response_params(self, **params: Any) -> None:
-        """A request starts to use the connection."""
-        self.has_request, self.has_received = True, False
-        super().set_response_params(**params)
-
-    def data_received(self, data: bytes) -> None:
-        """Data was received; it is empty where aiohttp continues with data that was received before."""
-        if data and not self.has_request:
-            self.close()
-            return
-        self.has_received |= bool(data)
-        super().data_received(data)
-
-    @property
-    def is_unusable(self) -> bool:
-        """More than the last response was received, or the service has closed the connection."""
-        transport = self.transport
-        return transport is None or self.should_close or _has_unread(transport.get_extra_info("socket"))
-
-
-class GuardedConnector(aiohttp.TCPConnector):
-    """A pool that returns only connections on which nothing was received after their last response.
-
-    aiohttp keeps data that it receives on an idle connection of its pool, and returns it as the response to the next
-    request: a late second response, or the 408 with which load balancers close idle connections.
-    """
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self._factory: Any = partial(GuardedProtocol, loop=self._loop)
-
-    async def _get(self, *args: Any) -> Any:
-        while (connection := await super()._get(*args)) is not None:
-            protocol = connection.protocol
-            if not isinstance(protocol, GuardedProtocol) or not protocol.is_unusable:
-                return connection
-            connection.close()
-        return None
-
-    def _release(self, key: Any, protocol: Any, **options: Any) -> None:
-        protocol.has_request = False
-        super()._release(key, protocol, **options)
-
-
-def _has_unread(connected: Any) -> bool:
-    """Whether reading the socket would not wait: data or its end was received."""
-    # Not a selector of the standard library: it takes four times as long, and this is done before each read.
-    if sys.platform == "win32":
-        return bool(select.select([connected], [], [], 0)[0])
-    poll = select.poll()
-    poll.register(connected, select.POLLIN)
-    return bool(poll.poll(0))

@@ -1,7 +1,6 @@
 """The network, by aiohttp: with evidence of what was sent, and without its own retries."""
 
 import asyncio
-import inspect
 import os
 import ssl as tls
 from collections.abc import Sequence
@@ -16,15 +15,21 @@ from yarl import URL
 from vidgen_async.errors import ClientStateError, ConfigurationError, TransportError
 from vidgen_async.transports.direct import failures
 from vidgen_async.transports.direct.bodies import DirectResponse
-from vidgen_async.transports.direct.pending_send import (
+from vidgen_async.transports.direct.connections import (
     CURRENT_SEND,
-    GateError,
+    HEADER_LIMITS,
     GuardedConnector,
+    PlainReads,
+    may_bypass,
+)
+from vidgen_async.transports.direct.pending_send import (
+    GateError,
     NoRetryError,
     PendingSend,
     RequestOptions,
     SendEvidence,
     check_target,
+    is_path_valid,
     make_trace,
     send_exact_headers,
     send_only_once,
@@ -32,16 +37,12 @@ from vidgen_async.transports.direct.pending_send import (
 from vidgen_async.transports.direct.proxies import EnvironmentProxies, proxy_url
 from vidgen_async.types.http import Delivery, Phase, Probe, Request
 
+#: Seconds for which an idle connection of the pool of polls is kept: longer than the polling interval, since a new TLS
+#: connection takes ten times the CPU time of a poll. A poll whose connection the service had closed is sent once more.
+_POLLS_KEPT_ALIVE = 90.0
+
 #: Seconds for which aborted sends are awaited: the gate of a caller may not end when it is cancelled.
 _ABORT_TIMEOUT = 5.0
-
-#: Limits for the headers of a response, in bytes and in number: a receipt must not be lost because of a header. Not
-#: every supported version of aiohttp has each of them.
-_HEADER_LIMITS: dict[str, Any] = {
-    name: value
-    for name, value in (("max_line_size", 65_536), ("max_field_size", 1 << 20), ("max_headers", 10_000))
-    if name in inspect.signature(aiohttp.ClientSession).parameters
-}
 
 
 class _NoCookies(aiohttp.DummyCookieJar):
@@ -102,7 +103,11 @@ class DirectTransport:
         self._owner: tuple[int, asyncio.AbstractEventLoop] | None = None
         self._is_closed = False
         self._options: RequestOptions | None = None
+        self._plain_reads: dict[str, PlainReads] = {}
+        """Those that were sent last, by their pool."""
         self._pending: set[PendingSend] = set()
+        self._plain_workers: dict[asyncio.Task[Any], bool] = {}
+        """The tasks that are sending a plain read, and whether they were aborted."""
         self._responses: WeakSet[DirectResponse] = WeakSet()
         self._idle = asyncio.Event()
 
@@ -119,10 +124,13 @@ class DirectTransport:
         """
         try:
             self._check_state(request, probe)
-            pending = PendingSend(request, probe, self._options_of(request), self._proxy_of(request, probe))
+            if (reads := self._plain_reads_of(request, probe)) is None:
+                pending = PendingSend(request, probe, self._options_of(request), self._proxy_of(request, probe))
         except Exception:
             (probe or Probe()).record_not_sent(Phase.BUILD)
             raise
+        if reads is not None:
+            return await self._read_plainly(request, reads)
         self._pending.add(pending)
         outcome: DirectResponse | Exception | None = None
         try:
@@ -131,8 +139,7 @@ class DirectTransport:
             if pending.upload is not None and not isinstance(outcome, DirectResponse):
                 await pending.upload.aclose()
             self._pending.discard(pending)
-            if not self._pending:
-                self._idle.set()
+            self._check_idle()
         if isinstance(outcome, DirectResponse):
             return outcome
         try:
@@ -157,14 +164,22 @@ class DirectTransport:
         if not loop.is_closed():
             for pending in self._pending:
                 pending.abort()
+            for worker, is_aborted in self._plain_workers.items():
+                if not is_aborted:
+                    self._plain_workers[worker] = True
+                    worker.cancel()
             for response in list(self._responses):
                 response.abort()
             await self._wait_for_sends()
         for pool in list(self._pools.values()):
             await pool.close()
 
+    def _check_idle(self) -> None:
+        if self._is_closed and not self._pending and not self._plain_workers:
+            self._idle.set()
+
     async def _wait_for_sends(self) -> None:
-        if self._pending:
+        if self._pending or self._plain_workers:
             self._idle.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(_ABORT_TIMEOUT):
@@ -261,6 +276,55 @@ class DirectTransport:
         probe.learn(Delivery.ANSWERED, Phase.BODY)
         return answer
 
+    # -- reads without a session -------------------------------------------------------------------------------------
+
+    def _plain_reads_of(self, request: Request, probe: Probe | None) -> PlainReads | None:
+        """Those to which ``request`` belongs, or None where a session sends it."""
+        if probe is not None or self._session is not None:
+            return None
+        reads = self._plain_reads.get(request.pool)
+        if reads is not None and reads.include(request) and is_path_valid(request.url):
+            return reads if may_bypass(reads.session) else None
+        options = self._options_of(request)
+        if not options.may_be_plain(request) or self._proxy_of(request, probe) is not None:
+            return None
+        session = self._pool(request.pool, needs_new_connection=False)
+        if not may_bypass(session):
+            return None
+        reads = self._plain_reads[request.pool] = PlainReads(session, request, options.options)
+        return reads
+
+    async def _read_plainly(self, request: Request, reads: PlainReads) -> DirectResponse:
+        worker: Any = asyncio.current_task()
+        cancels = worker.cancelling()
+        failure: TransportError | None = None
+        is_reused = False
+        self._plain_workers[worker] = False
+        try:
+            deadline = reads.deadline()
+            connection = await reads.connect()
+            is_reused = connection.protocol.is_reused
+            answer = await reads.get(connection, request.url, deadline)
+        except asyncio.CancelledError:
+            if not self._plain_workers[worker] or worker.uncancel() > cancels:
+                raise
+            failure = failures.closed(request, None)
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            failure = failures.explain(error, request, None, is_connection_reused=is_reused)
+        finally:
+            del self._plain_workers[worker]
+            self._check_idle()
+        if failure is not None:
+            try:
+                # Outside of any except block, so that aiohttp's exception is not its context.
+                raise failure
+            finally:
+                del failure
+        response = DirectResponse(answer, request)
+        if not answer.closed:
+            self._responses.add(response)
+        return response
+
     def _proxy_of(self, request: Request, probe: Probe | None) -> URL | None:
         if self._environment is None or (self._session is not None and probe is None):
             return self._proxy
@@ -278,11 +342,13 @@ class DirectTransport:
             if name == "creates":
                 # Without the cache, a DNS query belongs to one send: it is traced and cancelled with it.
                 options = {"limit": 0, "use_dns_cache": False}
+            elif name == "polls" and not needs_new_connection:
+                options["keepalive_timeout"] = _POLLS_KEPT_ALIVE
             self._pools[key] = aiohttp.ClientSession(
                 connector=GuardedConnector(ssl=self._ssl, force_close=needs_new_connection, **options),
                 cookie_jar=_NoCookies(),
                 trace_configs=[make_trace()] if name == "creates" else None,
                 middlewares=(send_only_once,),
-                **_HEADER_LIMITS,
+                **HEADER_LIMITS,
             )
         return self._pools[key]

@@ -1,0 +1,363 @@
+"""The connections: aiohttp's own, with a guard against data that was not requested, and reads without its session.
+
+For a small read, a ``ClientSession`` takes more CPU time than all else: cookies, redirects, signals, a writer and two
+timers. :class:`PlainReads` uses the same pool, connections and parser of aiohttp without it.
+
+This is the only module that depends on names of aiohttp that are not documented. Those that only plain reads need are
+checked when it is imported: where one is missing, sessions send the reads, too.
+"""
+
+import asyncio
+import inspect
+import logging
+import math
+import select
+import sys
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from functools import cache, partial
+from typing import Any, Protocol
+
+import aiohttp
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.http_exceptions import HttpProcessingError
+from yarl import URL
+
+from vidgen_async.events import Event, report
+from vidgen_async.types.http import Request
+
+_logger = logging.getLogger(__name__)
+
+
+class _Send(Protocol):
+    connection: "GuardedProtocol | None"
+
+
+#: The send for which connections are opened.
+CURRENT_SEND: ContextVar[_Send | None] = ContextVar("current_send", default=None)
+
+
+def _parameters_of(function: Any) -> frozenset[str]:
+    try:
+        return frozenset(inspect.signature(function).parameters)
+    except (TypeError, ValueError):  # there is no such function, or it is compiled
+        return frozenset()
+
+
+#: Limits for the headers of a response, in bytes and in number: a receipt must not be lost because of a header. Not
+#: every supported version of aiohttp has each of them.
+HEADER_LIMITS: Mapping[str, Any] = {
+    name: value
+    for name, value in (("max_line_size", 65_536), ("max_field_size", 1 << 20), ("max_headers", 10_000))
+    if name in _parameters_of(aiohttp.ClientSession)
+}
+
+#: Methods of aiohttp that plain reads call, and the parameters that they pass.
+_NEEDED = (
+    (aiohttp.TCPConnector, "connect", {"req", "traces", "timeout"}),
+    (aiohttp.ClientRequest, "__init__", {"method", "url", "headers", "skip_auto_headers", "loop"}),
+    (ResponseHandler, "set_response_params", {"read_until_eof", "read_timeout", *HEADER_LIMITS}),
+    (ResponseHandler, "start_timeout", {"self"}),
+    (ResponseHandler, "read", {"self"}),
+    (ResponseHandler, "_reschedule_timeout", {"self"}),
+    (ResponseHandler, "_drop_timeout", {"self"}),
+    (ResponseHandler, "_on_read_timeout", {"self"}),
+)
+
+
+def find_missing() -> tuple[str, ...]:
+    """What plain reads need and this version of aiohttp does not have."""
+    return tuple(
+        f"{owner.__name__}.{name}"
+        for owner, name, parameters in _NEEDED
+        if not parameters <= _parameters_of(getattr(owner, name, None))
+    )
+
+
+MISSING = find_missing()
+
+_SESSION = aiohttp.ClientSession
+_METHODS = _SESSION.__init__, _SESSION.request, _SESSION._request  # noqa: SLF001 - fakes of services replace it
+_IS_AIOHTTP = all(getattr(method, "__globals__", None) is vars(aiohttp.client) for method in _METHODS)
+
+
+@cache
+def _is_supported() -> bool:
+    if MISSING:
+        what = "this version of aiohttp lacks %(names)s: reads are sent by its session, which takes more CPU"
+        report(_logger, logging.INFO, Event.PLAIN_READS_MISSING, what, names=", ".join(MISSING))
+    return not MISSING
+
+
+def may_bypass(session: aiohttp.ClientSession) -> bool:
+    """Whether plain reads can take the place of this session: nobody has replaced its class or the methods that send
+    requests (fakes of services and recorders do), or listens to its signals (telemetry does)."""
+    current = aiohttp.ClientSession
+    return (
+        _is_supported()
+        and _IS_AIOHTTP
+        and current is _SESSION
+        and (current.__init__, current.request, current._request) == _METHODS  # noqa: SLF001 - as above
+        and type(session) is _SESSION
+        and not session.trace_configs
+    )
+
+
+# -- connections -------------------------------------------------------------------------------------------------------
+
+
+class GuardedProtocol(ResponseHandler):
+    """A connection that is closed when data is received without a request.
+
+    It has one timer, which is set again only when it has expired, or for an earlier time; aiohttp sets a new one
+    whenever data is received.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(loop)
+        self.has_request = False
+        """A request uses the connection."""
+        self.has_received = False
+        """Data was received since that request uses the connection."""
+        self.is_reused = False
+        """A request has used the connection before."""
+        self._has_unread: Callable[[], bool] | None = None
+        self._silent_at = math.inf
+        """When the time limit between two reads is over."""
+        self._total_at = math.inf
+        """When the time limit for the whole response is over."""
+        self._timer_at = math.inf
+        self._timer_handle: asyncio.TimerHandle | None = None
+        if (pending := CURRENT_SEND.get()) is not None:
+            pending.connection = self
+
+    def set_response_params(self, **params: Any) -> None:
+        """A request starts to use the connection."""
+        self.has_request, self.has_received = True, False
+        super().set_response_params(**params)
+
+    def end_request(self) -> None:
+        """The response was received, or the connection is about to be closed."""
+        self.has_request, self.is_reused = False, True
+        self._total_at = math.inf
+
+    def data_received(self, data: bytes) -> None:
+        """Data was received; it is empty where aiohttp continues with data that was received before."""
+        if data and not self.has_request:
+            self.close()
+            return
+        self.has_received |= bool(data)
+        super().data_received(data)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        super().connection_lost(exc)
+        self._drop_timeout()
+
+    @property
+    def is_unusable(self) -> bool:
+        """More than the last response was received, or the service has closed the connection."""
+        transport = self.transport
+        if transport is None or self.should_close:
+            return True
+        if self._has_unread is None:
+            self._has_unread = _readiness_of(transport.get_extra_info("socket"))
+        return self._has_unread()
+
+    # -- time limits ---------------------------------------------------------------------------------------------------
+
+    def set_total_timeout(self, total_at: float) -> None:
+        """From this time of the event loop on, waiting for the response raises TimeoutError."""
+        self._total_at = total_at
+        self._set_timer()
+
+    def _reschedule_timeout(self) -> None:
+        if limit := self._read_timeout:
+            self._silent_at = self._loop.time() + limit
+            self._set_timer()
+        else:
+            self._silent_at = math.inf
+
+    def _drop_timeout(self) -> None:
+        self._silent_at = math.inf
+        if self.transport is None and self._timer_handle is not None:
+            self._timer_handle.cancel()
+            self._timer_handle, self._timer_at = None, math.inf
+
+    def _set_timer(self) -> None:
+        expires_at = min(self._silent_at, self._total_at)
+        if expires_at < self._timer_at:
+            if self._timer_handle is not None:
+                self._timer_handle.cancel()
+            self._timer_at = expires_at
+            self._timer_handle = self._loop.call_at(expires_at, self._expire)
+
+    def _expire(self) -> None:
+        self._timer_handle, self._timer_at = None, math.inf
+        now = self._loop.time()
+        if self._silent_at <= now:
+            self._on_read_timeout()
+        elif self._total_at <= now:
+            error = TimeoutError()
+            self.set_exception(error)
+            if self._payload is not None:
+                self._payload.set_exception(error)
+        else:
+            self._set_timer()
+
+
+class GuardedConnector(aiohttp.TCPConnector):
+    """A pool that returns only connections on which nothing was received after their last response.
+
+    aiohttp keeps data that it receives on an idle connection of its pool, and returns it as the response to the next
+    request: a late second response, or the 408 with which load balancers close idle connections.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._factory: Any = partial(GuardedProtocol, loop=self._loop)
+
+    async def _get(self, *args: Any) -> Any:
+        while (connection := await super()._get(*args)) is not None:
+            protocol = connection.protocol
+            if not isinstance(protocol, GuardedProtocol) or not protocol.is_unusable:
+                return connection
+            connection.close()
+        return None
+
+    def _release(self, key: Any, protocol: Any, **options: Any) -> None:
+        if isinstance(protocol, GuardedProtocol):
+            protocol.end_request()
+        super()._release(key, protocol, **options)
+
+
+def _readiness_of(connected: Any) -> Callable[[], bool]:
+    """Returns whether reading the socket would not wait: data or its end was received."""
+    # Not a selector of the standard library: it takes four times as long, and this is asked before each read.
+    if sys.platform == "win32":
+        return lambda: bool(select.select([connected], [], [], 0)[0])
+    poll = select.poll()
+    poll.register(connected, select.POLLIN)
+    return lambda: bool(poll.poll(0))
+
+
+# -- reads without a session -------------------------------------------------------------------------------------------
+
+
+class PlainResponse:
+    """A response without a session: what is used here of aiohttp's ``ClientResponse``."""
+
+    __slots__ = ("_connection", "content", "headers", "status")
+
+    def __init__(self, connection: Any, message: Any, content: aiohttp.StreamReader) -> None:
+        self._connection = connection
+        self.status: int = message.code
+        self.headers = message.headers
+        self.content = content
+        content.on_eof(self._on_eof)
+
+    @property
+    def closed(self) -> bool:
+        """Whether the whole body was received, or it was closed."""
+        return self._connection is None
+
+    def _on_eof(self) -> None:
+        connection = self._connection
+        if connection is not None and not connection.protocol.upgraded:
+            self._connection = None
+            connection.release()
+
+    def close(self) -> None:
+        """Close the connection, unless the whole body was received. The body can no longer be read."""
+        if self.content.exception() is None:
+            self.content.set_exception(aiohttp.ClientConnectionError("Connection closed"))
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    release = close
+
+    async def wait_for_close(self) -> None:
+        """Return at once: nothing is being sent."""
+
+
+class PlainReads:
+    """The GET requests that have the same headers and time limits, and go to one origin, without a session.
+
+    Args:
+        session: Its connections are used.
+        request: One of them.
+        options: The arguments for ``session.request`` with which aiohttp sends the same bytes.
+    """
+
+    def __init__(self, session: aiohttp.ClientSession, request: Request, options: Mapping[str, Any]) -> None:
+        self.session = session
+        self._connector: Any = session.connector
+        self._headers, self._timeouts = request.headers, request.timeouts
+        self._origin = (request.url.scheme, request.url.raw_authority)
+        self._loop = asyncio.get_running_loop()
+        self._example = aiohttp.ClientRequest(
+            "GET",
+            request.url.origin(),
+            headers=request.headers,
+            skip_auto_headers=options.get("skip_auto_headers"),
+            loop=self._loop,
+        )
+        lines = "".join(f"{name}: {value}\r\n" for name, value in self._example.headers.items())
+        self._rest_of_head = f" HTTP/1.1\r\n{lines}\r\n".encode()
+        timeout: aiohttp.ClientTimeout = options["timeout"]
+        self._read_timeout = timeout.sock_read
+        self._total = math.inf if timeout.total is None else timeout.total
+        self._is_total_first = self._total < (math.inf if timeout.connect is None else timeout.connect)
+        if self._is_total_first:
+            timeout = aiohttp.ClientTimeout(connect=timeout.total, sock_connect=timeout.total)
+        self._connect_timeout = timeout
+
+    def include(self, request: Request) -> bool:
+        """Whether ``request`` is one of them, so that only its path has to be checked."""
+        url = request.url
+        return (
+            request.headers is self._headers
+            and request.timeouts is self._timeouts
+            and request.method == "GET"
+            and request.body is None
+            and not request.needs_new_connection
+            and (url.scheme, url.raw_authority) == self._origin
+        )
+
+    def deadline(self) -> float:
+        """The end of the time limit for a whole response that is requested now."""
+        return self._loop.time() + self._total
+
+    async def connect(self) -> Any:
+        """A connection from the pool, or a new one. Raises what ``ClientSession.request`` raises."""
+        try:
+            return await self._connector.connect(self._example, [], self._connect_timeout)
+        except TimeoutError as error:
+            if self._is_total_first:
+                raise
+            raise aiohttp.ConnectionTimeoutError from error
+
+    async def get(self, connection: Any, url: URL, deadline: float) -> PlainResponse:
+        """Send one request. Raises what ``ClientSession.request`` raises; then the connection is closed."""
+        protocol = connection.protocol
+        try:
+            protocol.set_response_params(read_until_eof=True, read_timeout=self._read_timeout, **HEADER_LIMITS)
+            transport = protocol.transport
+            if transport is None or transport.is_closing():
+                message = "Cannot write to closing transport"
+                raise aiohttp.ClientConnectionResetError(message)
+            transport.write(b"GET " + url.raw_path_qs.encode() + self._rest_of_head)
+            protocol.start_timeout()
+            protocol.set_total_timeout(deadline)
+            while True:
+                message, content = await protocol.read()
+                if not 100 <= message.code <= 199 or message.code == 101:
+                    return PlainResponse(connection, message, content)
+        except HttpProcessingError as error:
+            connection.close()
+            raise aiohttp.ClientResponseError(
+                self._example.request_info, (), status=error.code, message=error.message, headers=error.headers
+            ) from error
+        except BaseException:
+            connection.close()
+            raise
