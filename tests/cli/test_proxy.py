@@ -165,8 +165,7 @@ UNENCRYPTED = "is http://: the API key is sent unencrypted"
 NO_PREFIX = "does not end in /openapi/v1"
 
 
-@pytest.mark.parametrize("source", ["option", "environment"])
-@pytest.mark.parametrize("flags", [("--json",), ("--debug",)])
+@pytest.mark.parametrize(("source", "flags"), [("option", ("--json",)), ("environment", ("--debug",))])
 def test_a_warning_about_the_base_url_is_shown_once(here, service, source, flags, monkeypatch):
     service.add_fault("videos.create", Fault.close_after_body())
     assert here(*BOAT)[0] == 5
