@@ -63,6 +63,10 @@ def test_an_sqlite_journal_is_durable(path):
     assert repr(journal) == f"SqliteJournal({str(path)!r})"
 
 
+def test_a_journal_that_could_not_be_made_can_be_shown():
+    assert repr(SqliteJournal.__new__(SqliteJournal)) == "SqliteJournal('')"
+
+
 async def test_all_orders_are_available_after_the_file_was_closed_and_reopened(journal, open_file):
     word = await journal.namespace("word")
     await sending(journal, "a")

@@ -45,6 +45,7 @@ class SqliteJournal:
     """
 
     durable = True
+    _name = ""  # so that repr() works if __init__ failed
 
     def __init__(
         self,
@@ -58,13 +59,14 @@ class SqliteJournal:
             message = f"a journal needs the path of a file, not {name!r}; for orders in memory use a MemoryJournal"
             raise ConfigurationError(message)
         self._file = JournalFile(name, busy_timeout=busy_timeout, allow_network_file_system=allow_network_file_system)
+        self._name = str(self.path)
         self._thread: ConnectionThread | None = None
         self._lock = threading.Lock()
         self._closings = 0
         """Number of calls of :meth:`aclose`."""
 
     def __repr__(self) -> str:
-        return f"SqliteJournal({str(self.path)!r})"
+        return f"SqliteJournal({self._name!r})"
 
     @property
     def path(self) -> Path:
