@@ -73,7 +73,7 @@ async def test_a_wait_that_is_given_up_goes_on_by_the_same_order_id_without_a_se
         Sandbox(queued_for=1000) as service,
         Client(service.api_key, base_url=service.base_url, poll_interval=0.05) as client,
     ):
-        with pytest.raises(WaitTimeoutError, match="still runs and is charged"):
+        with pytest.raises(WaitTimeoutError, match="is still running and is charged"):
             await client.videos.generate(**FIELDS, order_id="o", timeout=0.2)
         service.clock.advance(2000)
         task = await client.videos.generate(**FIELDS, order_id="o", to=tmp_path / "x.mp4")

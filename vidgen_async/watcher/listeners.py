@@ -243,7 +243,7 @@ def _now_of(of: LastState) -> str:
         return "Section 3 of the service's description has no such state: it is not known whether the task has ended."
     if of.trouble:
         return "Its present state is not known."
-    return "It still runs and is charged."
+    return "It is still running and is charged."
 
 
 def failure_text(reason: str | None) -> str:

@@ -129,7 +129,7 @@ def error_report(error: BaseException, run_state: RunState) -> Report:
 
 
 def interrupt_report(run_state: RunState, how: str) -> Report:
-    """At which stage the run was interrupted, what still runs and is charged, and how to resume. ``how`` it was:
+    """At which stage the run was interrupted, what is still running and is charged, and how to resume. ``how`` it was:
     Interrupted, Terminated, Hangup or Quit."""
     report = _explain_interrupt(run_state)
     text = f"{how} while {run_state.stage}. {report.text}"
