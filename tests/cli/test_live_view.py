@@ -181,7 +181,7 @@ def test_the_view_shows_rates_lateness_a_pause_and_failed_polls():
     assert view(make_progress("running"), pause=30.0, errors=errors, **stats)[2:6] == [
         "166.7 polls/s · each task every 75 s · lateness (p99): 12.0 s",
         f"polling paused until {until} (30.0 s left): the service answered 429",
-        "polls fall behind: the polling interval of 60 s is stretched",
+        "polls are behind schedule: tasks are polled less often than every 60 s",
         "failed polls: RateLimitError 1,200, ConnectError 7",
     ]
     assert view(make_progress("running"))[2:4] == [

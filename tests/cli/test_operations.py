@@ -387,7 +387,7 @@ def test_failed_polls_cause_one_warning_after_the_second_and_are_in_the_final_re
     setup.service.videos_get = no_connection
     assert setup.run(RequestOptions(prompt="p", model="m"), target) == 6
     warnings = [line for line in setup.screen.lines if "polls of task" in line]
-    assert warnings == ["warning: polls of task task_1 fail (ConnectError); polling continues"]
+    assert warnings == ["warning: polls of task task_1 fail (ConnectError); it will be polled again"]
     assert "the state of task task_1 is unknown; the last poll failed: ConnectError" in setup.screen.report.text
     assert setup.ops.count("videos.get") > 2
 
@@ -418,7 +418,7 @@ def test_failed_polls_of_many_tasks_cause_one_warning(setup):
             report_failed_poll(f"task_{n}")
 
     run_command(work(), setup.state, setup.screen, is_debug=False)
-    assert setup.screen.lines == ["warning: polls of task task_0 fail (ConnectError); polling continues"]
+    assert setup.screen.lines == ["warning: polls of task task_0 fail (ConnectError); it will be polled again"]
 
 
 def test_failed_polls_cause_no_warnings_beside_the_live_view(setup):

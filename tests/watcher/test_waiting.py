@@ -203,7 +203,7 @@ class TestLeaving:
                 worker.cancel()
 
         if kind == "vidgen watcher":
-            with pytest.raises(ClientStateError, match="stopped from outside"):
+            with pytest.raises(ClientStateError, match="watcher was cancelled"):
                 await wait
         else:
             assert (await wait).status == "completed"
@@ -252,7 +252,7 @@ class TestDeadlines:
             await watcher.wait("t", timeout=90.0)
 
         assert caught.value.message == (
-            "task 't' was not terminal after 90 s (the last state seen was 'running', the last poll failed with "
+            "task 't' did not finish within 90 s (the last state seen was 'running', the last poll failed with "
             'ConnectError). Its present state is not known. Go on waiting with client.videos.wait("t").'
         )
         assert caught.value.task_id == "t"
@@ -540,7 +540,7 @@ class TestClosing:
         await watcher.aclose()
         await watcher.aclose()
 
-        with pytest.raises(ClientStateError, match="closed, which stops no task; wait again for task 't'"):
+        with pytest.raises(ClientStateError, match="closed, but tasks continue; wait for task 't'"):
             await wait
         with pytest.raises(ClientStateError):
             await following

@@ -215,7 +215,7 @@ class _FailedPollHandler(logging.Handler):
             if count == 2 and not self._has_warned and not self._run_state.shows_failed_polls:
                 self._has_warned = True
                 self._screen.warn(
-                    f"polls of task {task_id} fail ({self._run_state.last_poll_error}); polling continues"
+                    f"polls of task {task_id} fail ({self._run_state.last_poll_error}); it will be polled again"
                 )
 
 

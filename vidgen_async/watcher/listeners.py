@@ -228,7 +228,7 @@ def timeout_error(of: LastState, timeout: float | None) -> WaitTimeoutError:
     """Return the error of a wait that exceeded its time limit."""
     seen = "no poll has succeeded yet" if of.state is None else f"the last state seen was {of.state!r}"
     trouble = f", the last poll failed with {of.trouble}" if of.trouble else ""
-    message = f"task {of.task_id!r} was not terminal after {timeout or 0.0:g} s ({seen}{trouble}). {_now_of(of)}"
+    message = f"task {of.task_id!r} did not finish within {timeout or 0.0:g} s ({seen}{trouble}). {_now_of(of)}"
     advice = f'Go on waiting with client.videos.wait("{of.task_id}").'
     if of.state is not None and of.state not in KNOWN_STATES:
         advice += f' If that state is terminal, set Client(terminal_states={{"{of.state}": "failed"}}) or "completed".'

@@ -219,4 +219,4 @@ class PollLoop:
 
 
 def _stopped() -> ClientStateError:
-    return ClientStateError("the watcher was stopped from outside, which stops no task; wait again by id")
+    return ClientStateError("the watcher was cancelled, but tasks continue; wait for them again by their ids")

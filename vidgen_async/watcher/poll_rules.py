@@ -87,7 +87,7 @@ def final_error(error: Exception, fault: PollFailure, task_id: str) -> Exception
             error = converted
     if fault is PollFailure.FOREIGN:
         error.add_note(
-            "the responses are not the service's own: check base_url, which must end in /openapi/v1 (section 9)"
+            "the responses do not come from the service: check that base_url names its host and ends in /openapi/v1"
         )
-    error.add_note(f'while waiting for task {task_id!r}; client.videos.wait("{task_id}") waits again')
+    error.add_note(f'raised while waiting for task {task_id!r}; to wait again, call client.videos.wait("{task_id}")')
     return error

@@ -421,10 +421,10 @@ class Watcher:
         is_outage = lasting < LONGEST_OUTAGE and (self._is_origin_known() or self._has_polled)
         is_new = self._tasks.is_new(row, now)
         if ends_watch(fault, in_a_row, is_new=is_new, is_outage=is_outage):
-            message = "task %(task_id)s: the watch ends with %(error)s"
+            message = "task %(task_id)s: stopped watching it: %(error)s"
             self._report(logging.INFO, Event.WATCH_FAILED, message, task_id=task_id, error=trouble)
             return self._end(row, final_error(error, fault, task_id))
-        message = "task %(task_id)s: %(error)s (%(fault)s), polling again"
+        message = "task %(task_id)s: a poll failed with %(error)s (%(fault)s); it will be polled again"
         facts = {"task_id": task_id, "error": trouble, "fault": str(fault)}
         if isinstance(error, ServiceError) and error.request_id:
             message += " (request %(request_id)s)"
@@ -446,7 +446,7 @@ class Watcher:
         self._tasks.states[row] = state
         if status not in KNOWN_STATES and state not in self._tasks.make_details(row).warned:
             self._tasks.make_details(row).warned += (state,)
-            message = "task %(task_id)s: state %(state)r is unknown; polling continues"
+            message = "task %(task_id)s: the state %(state)r is unknown; it will be polled again"
             task_id = self._tasks.task_ids[row]
             self._report(logging.WARNING, Event.TASK_UNKNOWN_STATE, message, task_id=task_id, state=state)
 
@@ -469,5 +469,5 @@ def _show_state(status: str) -> str:
 
 def _closed_error(task_ids: Sequence[str]) -> ClientStateError:
     named = f"task {task_ids[0]!r}" if len(task_ids) == 1 else "the tasks"
-    message = f"the client was closed, which stops no task; wait again for {named} with another client"
+    message = f"the client was closed, but tasks continue; wait for {named} with another client"
     return ClientStateError(message)

@@ -61,7 +61,7 @@ def _polling_lines(stats: WatcherStats, interval: float, pause: float, now: date
         until = (now + timedelta(seconds=pause)).astimezone()
         yield f"polling paused until {until:%H:%M:%S} ({seconds(pause)} left): the service answered 429", "yellow"
     if stats.interval_now > interval * 1.1:
-        yield f"polls fall behind: the polling interval of {interval:.3g} s is stretched", "yellow"
+        yield f"polls are behind schedule: tasks are polled less often than every {interval:.3g} s", "yellow"
     if stats.errors:
         errors = sorted(stats.errors.items(), key=lambda error: -error[1])
         yield f"failed polls: {', '.join(f'{clean(name)} {count:,}' for name, count in errors)}", "dim"
