@@ -16,6 +16,7 @@ from vidgen_async.errors import (
     NotReadyError,
     NotVideoError,
     ServiceUnavailableError,
+    TruncatedError,
 )
 from vidgen_async.media.download import Downloads
 from vidgen_async.service.retries import Reads
@@ -472,6 +473,17 @@ async def test_the_tasks_link_is_used_before_a_download_fails_for_any_other_reas
     assert target.path.read_bytes() == VIDEO
     assert len(cdn.requests) == 1
     assert is_bare(cdn.requests[0])
+
+
+async def test_a_link_that_the_endpoint_redirects_to_is_not_tried_again_as_the_tasks_link(downloads_of, target, clock):
+    async with site(Says(body=VIDEO, cut=500)) as cdn:
+        link = cdn.url("/v?exp=1&sig=2")
+        async with site(lambda seen: to(link) if seen.target == CONTENT else task_json(link)) as service:
+            with pytest.raises(TruncatedError):
+                await downloads_of(service).download("task-1", target.path)
+    assert len(cdn.requests) == service.targets.count(CONTENT)
+    assert clock.now() <= 120
+    assert target.is_untouched()
 
 
 async def test_a_link_that_breaks_off_in_its_body_is_resumed_while_the_endpoint_fails(downloads_of, target):

@@ -91,6 +91,8 @@ class Content:
         self._chunk_size = chunk_size
         self._has_failed_link = False
         self._prefers_link = False
+        self._last_url: URL | None = None
+        """Where the last accepted response came from."""
 
     async def open(self, *, byte_range: str | None = None, validator: str | None = None) -> ContentResponse:
         """Request the content, and return the response with the bytes: 200, 206, or 416 if a range was requested.
@@ -139,7 +141,8 @@ class Content:
         """Use the task's video_url from now on. Return False if that was tried, or is impossible."""
         if self._prefers_link or self._has_failed_link:
             return False
-        self._prefers_link = await self._read_latest_link(self._endpoints.get_content(self.task_id)) is not None
+        link = await self._read_latest_link(self._endpoints.get_content(self.task_id))
+        self._prefers_link = link is not None and link.url != self._last_url
         return self._prefers_link
 
     async def _renew(self, start: Request, refused: _Failure) -> ContentResponse:
@@ -184,10 +187,10 @@ class Content:
                 async with AsyncExitStack() as stack:
                     response = await stack.enter_async_context(await self._reads.send(request))
                     if response.status not in REDIRECTS:
-                        result = await self._check(
-                            ContentResponse(request, response, response.chunks(self._chunk_size))
-                        )
+                        chunks = response.chunks(self._chunk_size)
+                        result = await self._check(ContentResponse(request, response, chunks))
                         stack.pop_all()
+                        self._last_url = request.url
                         return result
                     request = self._redirect(request, response)
             raise self._make_error(f"more than {MAX_REDIRECTS} redirects")
@@ -204,12 +207,8 @@ class Content:
         is_range = status == HTTPStatus.PARTIAL_CONTENT and ("Range" in asked or span is not None)
         if is_range and not (span is not None and span.start == 0 and (span.end or 0) + 1 >= mp4.SIGNATURE_SIZE):
             # The bytes prove nothing. After If-Range they belong to the file that was checked.
-            problem = (
-                ""
-                if "If-Range" in asked
-                else mp4.problem_of_labels(headers, self._reads.known, is_range=span is not None)
-            )
-            if problem:
+            problem = mp4.problem_of_labels(headers, self._reads.known, is_range=span is not None)
+            if problem and "If-Range" not in asked:
                 raise await self.make_not_video_error(result, problem)
             return result
         return evolve(result, head=await self._read_head(result))
