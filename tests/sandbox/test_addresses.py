@@ -18,7 +18,7 @@ EVERYWHERE = "0.0.0.0"  # noqa: S104
 
 
 @asynccontextmanager
-async def opened(session: aiohttp.ClientSession, **options) -> AsyncIterator[tuple[Sandbox, Caller]]:
+async def open_sandbox(session: aiohttp.ClientSession, **options) -> AsyncIterator[tuple[Sandbox, Caller]]:
     """A sandbox whose models make videos of one second, and a caller of it."""
     async with Sandbox(speed=0, **options) as sandbox:
         for code in ("gen-2.0", "vendorh3"):
@@ -55,7 +55,7 @@ SERVICE_LINKS = {"content", "openapi", "state"}
 
 @pytest.mark.parametrize("host", ["localhost:9000", "localhost", "LOCALHOST:80", "10.1.2.3:9000", "[::1]:9000"])
 async def test_every_link_has_the_host_of_the_request(session, host):
-    async with opened(session, host=EVERYWHERE) as (sandbox, api):
+    async with open_sandbox(session, host=EVERYWHERE) as (sandbox, api):
         links = await links_for(sandbox, api, {"Host": host})
         name = host[: host.rindex(":")] if ":" in host.rpartition("]")[2] else host
 
@@ -67,7 +67,7 @@ async def test_every_link_has_the_host_of_the_request(session, host):
 
 @pytest.mark.parametrize("host", ["sandbox:9000", "vidgen_sandbox:9000", "sandbox.internal.test:9000"])
 async def test_the_links_of_the_service_follow_any_name_and_its_pages_only_answer_to_their_own(session, host):
-    async with opened(session, host=EVERYWHERE) as (sandbox, api):
+    async with open_sandbox(session, host=EVERYWHERE) as (sandbox, api):
         links = await links_for(sandbox, api, {"Host": host})
 
         name = host.partition(":")[0]
@@ -101,7 +101,7 @@ async def test_the_links_of_the_service_follow_any_name_and_its_pages_only_answe
     ],
 )
 async def test_a_host_that_is_none_changes_no_link(session, host):
-    async with opened(session, host=EVERYWHERE) as (sandbox, api):
+    async with open_sandbox(session, host=EVERYWHERE) as (sandbox, api):
         links = await links_for(sandbox, api, {"Host": host})
 
         listening = f"http://127.0.0.1:{sandbox._service.port}"
@@ -111,7 +111,7 @@ async def test_a_host_that_is_none_changes_no_link(session, host):
 
 async def test_x_forwarded_headers_are_ignored(session):
     headers = {"X-Forwarded-Host": "evil.test", "X-Forwarded-Proto": "https", "Forwarded": "host=evil.test;proto=https"}
-    async with opened(session) as (sandbox, api):
+    async with open_sandbox(session) as (sandbox, api):
         links = await links_for(sandbox, api, headers)
 
         assert "evil.test" not in "".join(links.values())
@@ -119,7 +119,7 @@ async def test_x_forwarded_headers_are_ignored(session):
 
 
 async def test_a_request_without_a_host_gets_links_to_where_the_sandbox_listens(session):
-    async with opened(session, host=EVERYWHERE) as (sandbox, api):
+    async with open_sandbox(session, host=EVERYWHERE) as (sandbox, api):
         task = (await api.create()).json["id"]
         sandbox.clock.advance(10)
         reader, writer = await asyncio.open_connection("127.0.0.1", sandbox._service.port)
@@ -131,7 +131,7 @@ async def test_a_request_without_a_host_gets_links_to_where_the_sandbox_listens(
 
 
 async def test_a_signature_does_not_depend_on_the_host(session):
-    async with opened(session) as (sandbox, api):
+    async with open_sandbox(session) as (sandbox, api):
         task = (await api.create(model="vendorh3")).json["id"]
         sandbox.clock.advance(10)
         link = (await api.get(f"/videos/{task}", headers={"Host": "evil.test"})).json["video_url"]
@@ -148,7 +148,7 @@ async def test_a_signature_does_not_depend_on_the_host(session):
 @pytest.mark.parametrize("scheme", ["http", "https"])  # behind a proxy with TLS
 async def test_an_asset_is_reused_by_its_url_at_the_host_of_the_client(session, scheme):
     headers = {"Host": "sandbox:9000"}
-    async with opened(session, host=EVERYWHERE) as (sandbox, api):
+    async with open_sandbox(session, host=EVERYWHERE) as (sandbox, api):
         asset = (await api.upload(picture())).json
         url = f"{scheme}://sandbox:9000{asset['url']}"
 
@@ -188,7 +188,7 @@ def free_port() -> int:
 async def test_the_sdk_works_through_mapped_ports(session, tmp_path):
     port, links_port = free_port(), free_port()
     async with (
-        opened(session, host=EVERYWHERE, public_links_url=f"http://localhost:{links_port}") as (sandbox, _),
+        open_sandbox(session, host=EVERYWHERE, public_links_url=f"http://localhost:{links_port}") as (sandbox, _),
         forwarded(port, sandbox._service.port),
         forwarded(links_port, sandbox._links.port),
         Client(sandbox.api_key, base_url=f"http://localhost:{port}/openapi/v1", poll_interval=1) as client,
@@ -208,7 +208,7 @@ async def test_the_sdk_works_through_mapped_ports(session, tmp_path):
 
 
 async def test_an_asset_is_reused_by_its_url_at_the_public_url_also_if_a_proxy_changes_the_host(session):
-    async with opened(session, public_url="https://Sandbox.test:443/") as (_, api):
+    async with open_sandbox(session, public_url="https://Sandbox.test:443/") as (_, api):
         asset = (await api.upload(picture())).json
 
         reply = await api.post("/files", {"image_url": f"https://sandbox.test{asset['url']}"})
@@ -231,7 +231,7 @@ async def test_an_asset_is_reused_by_its_url_at_the_public_url_also_if_a_proxy_c
     ],
 )
 async def test_configured_addresses_are_used_whatever_the_host(session, host, options, service, links):
-    async with opened(session, host=EVERYWHERE, **options) as (sandbox, api):
+    async with open_sandbox(session, host=EVERYWHERE, **options) as (sandbox, api):
         found = await links_for(sandbox, api, {"Host": host})
 
         links = links.format(port=sandbox._links.port)
@@ -267,7 +267,7 @@ def test_a_public_url_that_is_no_origin_is_refused(name, url):
 
 
 async def test_the_pages_answer_to_the_name_and_the_origin_of_the_public_url(session):
-    async with opened(session, host=EVERYWHERE, public_url="https://sandbox.test") as (_, api):
+    async with open_sandbox(session, host=EVERYWHERE, public_url="https://sandbox.test") as (_, api):
         url = api.base_url.removesuffix("/openapi/v1") + "/sandbox/reset"
         statuses = {}
         for host in ("sandbox.test", "127.0.0.1:1", "evil.test"):

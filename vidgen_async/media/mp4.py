@@ -81,7 +81,7 @@ def media_type(headers: Headers) -> str:
 
 def problem_of_labels(headers: Headers, known: Iterable[str] = (), *, is_range: bool = False) -> str:
     """Return what the headers say against a video, as the predicate of a sentence; empty if nothing. Only for bytes
-    that cannot be recognised: a complete video is one whatever its labels say. The media type says nothing about a
+    that cannot be recognised: labels are ignored where the bytes are those of a video, and so is the media type of a
     range of a file."""
     media = media_type(headers)
     main, _, sub = media.partition("/")

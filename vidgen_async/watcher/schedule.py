@@ -25,7 +25,7 @@ SOON = 5.0
 #: Late polls are made at so many times the usual rate, but never at less than LEAST_RATE per second.
 CATCH_UP = 1.1
 LEAST_RATE = 32.0
-#: The polls of so many seconds at that rate may start at once; at least those of a second at the least rate.
+#: Seconds: as many late polls may start at once as this rate allows in this time, but at least LEAST_RATE.
 _AT_ONCE = 0.1
 
 _BINS_PER_INTERVAL = 1024

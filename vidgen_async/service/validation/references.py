@@ -16,8 +16,8 @@ from vidgen_async.redaction.messages import excerpt
 
 UPLOAD = "upload a local image with files.upload"
 
-#: Nobody's hosts: reserved for examples and for names that are meant to lead nowhere. Others are owned by somebody
-#: (your-server.de is a hosting company): a real file that is refused is worse than a placeholder that is not.
+#: Hosts that are reserved for examples, or that stand for one to be filled in. Similar ones exist (your-server.de is a
+#: hosting company): to refuse a real file is worse than to accept a placeholder.
 _EXAMPLE_HOST = re.compile(
     r"(?:^|\.)(?:example(?:\.(?:com|org|net|edu))?|invalid|placeholder\.(?:com|co)|placehold\.(?:co|it)|"
     r"(?:your[-_]?)?domain\.(?:com|org|net|tld))$|"
