@@ -1,6 +1,7 @@
 """Fixtures for all tests, and the environment in which they run."""
 
 import inspect
+import logging
 import os
 from types import SimpleNamespace
 
@@ -21,6 +22,12 @@ def pytest_sessionstart() -> None:
         if name in NOT_FOR_TESTS or (name.startswith("VIDGEN_") and name != "VIDGEN_CHROMIUM"):
             del os.environ[name]
     os.environ["TERM"] = "xterm-256color"
+    logging.getLogger("asyncio").addFilter(is_about_more_than_time)
+
+
+def is_about_more_than_time(record: logging.LogRecord) -> bool:
+    """In debug mode asyncio warns of every step that takes 0.1 s, which depends on how busy the machine is."""
+    return record.msg != "Executing %s took %.3f seconds"
 
 
 @pytest.fixture
