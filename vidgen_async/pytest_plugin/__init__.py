@@ -60,8 +60,9 @@ def vidgen_client(request: pytest.FixtureRequest, vidgen_cassette: VidgenCassett
 def vidgen_sandbox(request: pytest.FixtureRequest) -> "Sandbox":
     """A running vidgen_async.sandbox.Sandbox of this test: base_url, api_key, faults, creates, clock and more.
 
-    For async tests of pytest-asyncio and anyio; needs the extra ``sandbox``. ``--vidgen-record-from=sandbox`` records
-    from it; a fixture of your own with this name can replace it.
+    For async tests of pytest-asyncio and anyio; needs the extra ``sandbox``, and the extra ``video`` only if its videos
+    must have the requested duration and size. ``--vidgen-record-from=sandbox`` records from it; a fixture of your own
+    with this name can replace it.
     """
     __tracebackhide__ = True
     try:
