@@ -26,9 +26,9 @@ def without_pyav() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "av", None)
         patch.delitem(sys.modules, "vidgen_async.sandbox.media.renderer")
-        render_cache._renderer.cache_clear()
+        render_cache.find_renderer.cache_clear()
         yield
-    render_cache._renderer.cache_clear()
+    render_cache.find_renderer.cache_clear()
 
 
 def decode(video: bytes) -> tuple[int, int, int]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from vidgen_async.pytest_plugin.aioresponses_fix import vidgen_aioresponses_fix
 from vidgen_async.pytest_plugin.cassette_handle import VidgenCassette
 from vidgen_async.pytest_plugin.event_loops import get_on_loop, register_fixtures
 from vidgen_async.pytest_plugin.reports import Reporter, explain, summarize
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from vidgen_async.pytest_plugin.fixture_setup import Session
     from vidgen_async.sandbox import Sandbox
 
-__all__ = ["VidgenCassette"]
+__all__ = ["VidgenCassette", "vidgen_aioresponses_fix"]
 
 _SESSION: "pytest.StashKey[Session]" = pytest.StashKey()
 

@@ -87,12 +87,12 @@ class RenderCache:
 
 def _make(film: Film, is_stopped: Callable[[], bool]) -> bytes:
     with _IMPORT_LOCK:
-        make = _renderer()
+        make = find_renderer()
     return make(film, is_stopped)
 
 
 @cache
-def _renderer() -> Renderer:
+def find_renderer() -> Renderer:
     """Return what makes the videos. It is imported for the first of them: many tests need none. Without PyAV it is the
     placeholders, which is logged."""
     try:
