@@ -11,7 +11,7 @@ from vidgen_async.sandbox.request_log import LOGGED_BODY
 
 
 @pytest.fixture
-def shown(service, api):
+def read_log(service, api):
     """Returns requests as the control path shows them."""
 
     async def get(path: str = "", **query: object):
@@ -21,15 +21,15 @@ def shown(service, api):
     return get
 
 
-async def numbers(shown, **query: object) -> list[int]:
-    return [request["n"] for request in (await shown(**query))["requests"]]
+async def numbers(read_log, **query: object) -> list[int]:
+    return [request["n"] for request in (await read_log(**query))["requests"]]
 
 
-async def test_a_request_is_logged_with_its_answer_its_time_and_its_body(service, api, shown):
+async def test_a_request_is_logged_with_its_answer_its_time_and_its_body(service, api, read_log):
     reply = await api.create("key-of-order", prompt="A paper boat")
 
-    (request,) = (await shown())["requests"]
-    detail = await shown("/1")
+    (request,) = (await read_log())["requests"]
+    detail = await read_log("/1")
 
     for found in (request, detail):
         assert (found["n"], found["method"], found["path"]) == (1, "POST", "/openapi/v1/videos")
@@ -42,38 +42,38 @@ async def test_a_request_is_logged_with_its_answer_its_time_and_its_body(service
     assert detail["sha256"] == service.creates[0].sha256
 
 
-async def test_a_request_without_an_answer_has_no_request_id(service, session, api, shown):
+async def test_a_request_without_an_answer_has_no_request_id(service, session, api, read_log):
     service.faults.add("videos.create", Fault.close_before_body())
     with pytest.raises(Exception, match="disconnected"):
         await api.create()
 
-    (request,) = (await shown())["requests"]
+    (request,) = (await read_log())["requests"]
 
     assert (request["status"], request["request_id"], request["is_over"]) == (None, None, True)
 
 
-async def test_the_requests_of_one_task_have_its_id(api, shown):
+async def test_the_requests_of_one_task_have_its_id(api, read_log):
     task_id = (await api.create()).json["id"]
     await api.get(f"/videos/{task_id}")
     await api.get(f"/videos/{task_id}/content")
     await api.get("/account")
 
-    assert [request["task_id"] for request in (await shown())["requests"]] == [task_id, task_id, task_id, None]
+    assert [request["task_id"] for request in (await read_log())["requests"]] == [task_id, task_id, task_id, None]
 
 
-async def test_the_log_is_read_in_pages(api, shown):
+async def test_the_log_is_read_in_pages(api, read_log):
     for _ in range(5):
         await api.get("/account")
 
-    newest, older, oldest = [await shown(limit=2, **more) for more in ({}, {"before": 4}, {"before": 2})]
+    newest, older, oldest = [await read_log(limit=2, **more) for more in ({}, {"before": 4}, {"before": 2})]
 
     assert [[request["n"] for request in page["requests"]] for page in (newest, older, oldest)] == [[4, 5], [2, 3], [1]]
     assert [page["has_older"] for page in (newest, older, oldest)] == [True, True, False]
-    assert (await shown(limit=5))["has_older"] is False
-    assert await numbers(shown) == [1, 2, 3, 4, 5]
+    assert (await read_log(limit=5))["has_older"] is False
+    assert await numbers(read_log) == [1, 2, 3, 4, 5]
 
 
-async def test_the_log_is_filtered(service, api, stranger, shown):
+async def test_the_log_is_filtered(service, api, stranger, read_log):
     created = (await api.create("key-of-order", prompt="A Paper boat")).json["id"]
     missing = await api.get("/videos/task_unknown")
     await stranger.get("/account")
@@ -97,22 +97,22 @@ async def test_the_log_is_filtered(service, api, stranger, shown):
         ({"search": "nothing has this"}, []),
         ({"search": "task_unknown", "status": "2xx"}, []),
     ):
-        assert await numbers(shown, **query) == expected, query
-    assert lost in await numbers(shown, status="none")
+        assert await numbers(read_log, **query) == expected, query
+    assert lost in await numbers(read_log, status="none")
 
 
-async def test_a_filter_that_does_not_exist_is_400(shown):
+async def test_a_filter_that_does_not_exist_is_400(read_log):
     for query in ({"status": "6xx"}, {"op": "*"}, {"before": "x"}, {"limit": "-1"}, {"page": "2"}):
-        answer = await shown(**query)
+        answer = await read_log(**query)
         assert answer["error"]["code"] == "INVALID_PARAMETER", query
 
 
-async def test_a_request_that_is_not_in_the_log_is_404(shown):
+async def test_a_request_that_is_not_in_the_log_is_404(read_log):
     for number in ("1", "x", "0"):
-        assert (await shown(f"/{number}"))["error"]["code"] == "NOT_FOUND"
+        assert (await read_log(f"/{number}"))["error"]["code"] == "NOT_FOUND"
 
 
-async def test_no_secret_of_a_request_is_shown(service, api, shown):
+async def test_no_secret_of_a_request_is_shown(service, api, read_log):
     body = {
         "model": "gen-2.0",
         "prompt": f"the key is {service.api_key}",
@@ -127,9 +127,9 @@ async def test_no_secret_of_a_request_is_shown(service, api, shown):
     headers = {"X-Api-Key": "planted-8", "Cookie": "a=planted-9", "X-Note": "Basic planted-10"}
     await api.post("/videos?token=planted-11&sig=planted-12&design=shown", body, headers=headers)
 
-    detail = await shown("/1")
+    detail = await read_log("/1")
 
-    text = json.dumps([detail, await shown()])
+    text = json.dumps([detail, await read_log()])
     assert "planted" not in text
     assert service.api_key not in text
     assert json.loads(detail["body"])["image_urls"][0].endswith("&width=64")
@@ -138,11 +138,11 @@ async def test_no_secret_of_a_request_is_shown(service, api, shown):
     assert "the key is …" in detail["body"]
 
 
-async def test_of_a_large_body_the_beginning_is_stored_and_of_an_image_the_beginning_is_shown(service, api, shown):
+async def test_of_a_large_body_the_beginning_is_stored_and_of_an_image_the_beginning_is_shown(service, api, read_log):
     await api.upload(picture(size=(900, 700)))
     await api.create(prompt="boat " * 4000)
 
-    upload, create = await shown("/1"), await shown("/2")
+    upload, create = await read_log("/1"), await read_log("/2")
 
     assert upload["body"].startswith('{"image_b64": "iVBOR')
     assert len(upload["body"]) < 100
@@ -153,16 +153,16 @@ async def test_of_a_large_body_the_beginning_is_stored_and_of_an_image_the_begin
 @pytest.mark.parametrize(
     "body", [b'"key' * 4000, b'"' + b"key" * 4000, b"a.key=" * 2000, b"://" * 4000, b"Basic " * 2000]
 )
-async def test_no_body_makes_the_search_for_secrets_slow(api, shown, body):
+async def test_no_body_makes_the_search_for_secrets_slow(api, read_log, body):
     """Otherwise it takes minutes, and the test ends with its time limit."""
     await api.send("POST", "/videos", data=body, headers={"Content-Type": "application/json"})
 
-    assert (await shown("/1"))["size"] == len(body)
+    assert (await read_log("/1"))["size"] == len(body)
 
 
-async def test_a_reset_clears_the_log_and_its_numbers(service, api, shown):
+async def test_a_reset_clears_the_log_and_its_numbers(service, api, read_log):
     await api.get("/account")
     service.reset()
     await api.get("/models")
 
-    assert [(request["n"], request["op"]) for request in (await shown())["requests"]] == [(1, "models.list")]
+    assert [(request["n"], request["op"]) for request in (await read_log())["requests"]] == [(1, "models.list")]

@@ -24,7 +24,6 @@ export class Clock {
   show({ now, speed }) {
     this.read = { now, speed, at: performance.now() };
     if (this.select !== document.activeElement || !this.select.options.length) this.#showSpeed(speed);
-    setText(find("#speed-shown"), `speed: ${nameOf(speed)}`);
   }
 
   /** The sandbox's time in seconds, also between two polls. */

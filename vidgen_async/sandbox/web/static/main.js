@@ -29,7 +29,7 @@ let limit = LIMITS[0];
 let state = null;
 let unreachableSince = null;
 let linksUrl = null;
-let hasControls = null;
+let areOperationsKnown = false;
 let target = "";
 let wake = () => {};
 
@@ -72,7 +72,7 @@ async function poll() {
   // Another sandbox has this address: this page is not allowed to load videos from its links.
   if (linksUrl !== null && found.links_url !== linksUrl) return location.reload();
   linksUrl = found.links_url;
-  if (hasControls === null || unreachableSince) await loadControls();
+  if (!areOperationsKnown || unreachableSince) await loadOperations();
   state = found;
   clock.show(state);
   showReachable();
@@ -81,18 +81,12 @@ async function poll() {
   showTarget();
 }
 
-/** Hides the forms if the sandbox has no control paths. */
-async function loadControls() {
-  try {
-    const available = await ask("GET", "/sandbox/faults");
-    faults.setAvailable(available);
-    requests.setOperations(available.ops);
-    hasControls = true;
-  } catch (error) {
-    if (error.status !== 404) throw error;
-    hasControls = false;
-  }
-  document.body.classList.toggle("has-controls", hasControls);
+/** Loads the operations and faults to select. */
+async function loadOperations() {
+  const available = await ask("GET", "/sandbox/faults");
+  faults.setAvailable(available);
+  requests.setOperations(available.ops);
+  areOperationsKnown = true;
 }
 
 function showReachable() {

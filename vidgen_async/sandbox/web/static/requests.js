@@ -6,7 +6,7 @@ import { bytes, moment, number, pretty, quoted } from "./format.js";
 
 const PAGE = 50;
 const STATUSES = ["2xx", "3xx", "4xx", "5xx", "none"];
-// Headers that curl sets itself, or that say nothing of the request.
+// Headers that curl sets itself, or that only the first client needed.
 const OWN_HEADERS = /^(host|connection|content-length|transfer-encoding|accept|accept-encoding|user-agent|origin|referer|dnt|sec-.*|expect)$/i;
 
 export class Requests {
