@@ -283,6 +283,7 @@ async def test_requests_are_shown_in_pages(api, console):
         if count == 50:
             await older.click()
     await expect(older).to_be_disabled()
+    await expect(newer).to_be_focused()
     await api.get("/account")
     await console.wait_for_polls()
     await expect(rows).to_have_count(20)

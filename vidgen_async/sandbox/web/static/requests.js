@@ -15,7 +15,6 @@ export class Requests {
     this.refresh = refresh;
     /** The numbers before which the shown page and the pages before it begin; the newest page has none. */
     this.pages = [];
-    this.hasOlder = false;
     this.rows = new Rows(find("#requests table"), ({ request }) => `${request.n} ${request.at}`, (item) => new RequestRow(item, announce));
     const { status } = this.form.elements;
     setOptions(status, [["", "all"], ...STATUSES.map((each) => [each, each === "none" ? "no answer" : each])]);
@@ -46,14 +45,18 @@ export class Requests {
   /** Shows an answer to the path, unless another page was turned to meanwhile. */
   show({ requests, has_older: hasOlder }, path, account, view) {
     if (path !== this.path(account)) return;
-    this.hasOlder = hasOlder;
     this.oldest = requests[0]?.n;
     this.rows.show(requests.toReversed().map((request) => ({ request, ...view })), hasOlder && !this.pages.length);
     const isEmpty = requests.length === 0;
     find("#requests table").hidden = isEmpty;
     find("#requests .empty").hidden = !isEmpty;
-    find("#newer").disabled = !this.pages.length;
-    find("#older").disabled = !hasOlder;
+    const [newer, older] = [find("#newer"), find("#older")];
+    const focused = document.activeElement;
+    newer.disabled = !this.pages.length;
+    older.disabled = !hasOlder;
+    // A button that is disabled loses the focus.
+    if (focused === newer && newer.disabled) older.focus();
+    if (focused === older && older.disabled) newer.focus();
     find("#request-pages").hidden = !this.pages.length && !hasOlder;
     setText(find("#request-range"), isEmpty ? "" : `No. ${number(requests.at(-1).n)} to ${number(requests[0].n)}`);
   }
