@@ -1,13 +1,7 @@
 """Fixtures for all tests, and the environment in which they run."""
 
-import inspect
 import logging
 import os
-from types import SimpleNamespace
-
-import aiohttp
-import aioresponses.core
-import pytest
 
 #: What the caller has set for terminals, and proxies, are not for tests.
 NOT_FOR_TESTS = (
@@ -28,15 +22,3 @@ def pytest_sessionstart() -> None:
 def is_about_more_than_time(record: logging.LogRecord) -> bool:
     """In debug mode asyncio warns of every step that takes 0.1 s, which depends on how busy the machine is."""
     return record.msg != "Executing %s took %.3f seconds"
-
-
-@pytest.fixture
-def stream_writer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """aioresponses 0.7.9 does not hand aiohttp >= 3.14 the ``stream_writer`` that its responses ask for."""
-
-    class Answer(aiohttp.ClientResponse):
-        def __init__(self, *args, **facts):
-            super().__init__(*args, **{"stream_writer": SimpleNamespace(output_size=0)} | facts)
-
-    if "stream_writer" in inspect.signature(aiohttp.ClientResponse).parameters:
-        monkeypatch.setattr(aioresponses.core, "ClientResponse", Answer)

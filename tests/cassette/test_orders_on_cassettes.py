@@ -102,6 +102,7 @@ async def test_an_order_whose_create_could_not_be_recorded_is_not_uncertain(serv
     assert service.creates == []
 
 
+@pytest.mark.filterwarnings("ignore:this client belongs to a sandbox")
 async def test_appending_to_a_cassette_without_creates_stores_orders_in_the_journal(service, tmp_path, monkeypatch):
     monkeypatch.setenv("VIDGEN_JOURNAL", f"sqlite:///{tmp_path}/orders.db")
     path = tmp_path / "one.json"

@@ -142,7 +142,7 @@ def shared_service() -> Iterator[Service]:
 
     thread = threading.Thread(target=asyncio.run, args=(serve(),), name="sandbox", daemon=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(render_cache, "render", render_small)
+        patch.setattr(render_cache, "find_renderer", lambda: render_small)
         thread.start()
         assert ready.wait(20)
         yield made[0]

@@ -20,7 +20,7 @@ BOAT = ("generate", "A paper boat", "--model", "gen-2.0", "--duration", "5", "--
 
 @pytest.mark.slow
 def test_a_prompt_and_an_image_become_a_video_in_the_sandbox(here, monkeypatch, tmp_path):
-    monkeypatch.setattr(render_cache, "render", render)
+    monkeypatch.setattr(render_cache, "find_renderer", lambda: render)
     monkeypatch.setattr(vidgen_async.cli.service_connection, "SANDBOX_TIMES", (0.0, 0.1))
     monkeypatch.delenv("VIDGEN_API_KEY")
     monkeypatch.delenv("VIDGEN_BASE_URL")

@@ -22,12 +22,12 @@ def small_videos(monkeypatch: pytest.MonkeyPatch) -> None:
     def render_small(film: Film, stopped: Callable[[], bool]) -> bytes:
         return render(evolve(film, seconds=1, width=64, height=64), stopped)
 
-    monkeypatch.setattr(render_cache, "render", render_small)
+    monkeypatch.setattr(render_cache, "find_renderer", lambda: render_small)
 
 
 @pytest.fixture
 def full_size_videos(small_videos: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(render_cache, "render", render)
+    monkeypatch.setattr(render_cache, "find_renderer", lambda: render)
 
 
 @pytest.fixture

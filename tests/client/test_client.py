@@ -238,6 +238,7 @@ def test_a_journal_that_is_not_known_is_refused_without_its_password(given):
     assert "hush" not in str(caught.value)
 
 
+@pytest.mark.filterwarnings("ignore:this client belongs to a sandbox")
 async def test_a_named_journal_outlives_the_client(service, tmp_path, monkeypatch):
     monkeypatch.setenv("VIDGEN_JOURNAL", f"sqlite:///{tmp_path}/orders.db")
     receipts = []
@@ -247,6 +248,35 @@ async def test_a_named_journal_outlives_the_client(service, tmp_path, monkeypatc
 
     assert receipts[0] == receipts[1]
     assert len(service.creates) == 1
+
+
+async def test_a_client_of_a_sandbox_in_this_process_warns_once_that_the_environment_names_its_journal(
+    service, tmp_path, monkeypatch
+):
+    named = f"sqlite:///{tmp_path}/orders.db"
+    monkeypatch.setenv("VIDGEN_JOURNAL", named)
+
+    for host in ("127.0.0.1", "localhost"):
+        with pytest.warns(UserWarning, match="this client belongs to a sandbox of this process") as caught:
+            Client(service.api_key, base_url=service.base_url.replace("127.0.0.1", host))
+        (warning,) = caught
+        assert f"in the journal {named}. " in str(warning.message)
+        assert warning.filename == __file__
+
+
+async def test_no_other_client_warns_of_the_journal_of_the_environment(service, tmp_path, monkeypatch):
+    monkeypatch.setenv("VIDGEN_JOURNAL", f"sqlite:///{tmp_path}/orders.db")
+    async with Sandbox() as closed:
+        pass
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Client(service.api_key, base_url=service.base_url, journal=f"sqlite:///{tmp_path}/own.db")
+        Client(service.api_key, base_url=service.base_url, journal="memory:")
+        Client(closed.api_key, base_url=closed.base_url)
+        Client("key-1", base_url=f"https://service.test:{URL(service.base_url).port}/openapi/v1")
+        monkeypatch.setenv("VIDGEN_JOURNAL", "memory:")
+        Client(service.api_key, base_url=service.base_url)
 
 
 async def test_the_clock_of_the_transport_is_used_unless_another_is_given():

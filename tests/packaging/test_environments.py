@@ -22,14 +22,18 @@ def asked_for(*extras: str) -> dict[str, str]:
     project = PYPROJECT["project"]
     lines = [line for extra in extras for line in project["optional-dependencies"][extra]]
     wanted = [Requirement(line) for line in (lines if extras else project["dependencies"])]
-    return {found.name: next(limit.version for limit in found.specifier if limit.operator == ">=") for found in wanted}
+    return {
+        found.name: next(limit.version for limit in found.specifier if limit.operator == ">=")
+        for found in wanted
+        if found.name != project["name"]
+    }
 
 
 def test_alone_it_brings_none_of_what_the_extras_need(bare, tmp_path):
     look = "from importlib.metadata import distributions as all; print(*(found.name.lower() for found in all()))"
     installed = set(bare.strictly("-c", look, cwd=tmp_path).stdout.split())
     assert {"vidgen-async", *asked_for()} <= installed
-    assert installed.isdisjoint(asked_for("cli", "sandbox"))
+    assert installed.isdisjoint(asked_for("cli", "sandbox", "video"))
 
 
 def test_alone_it_imports_without_a_warning(bare, tmp_path):
@@ -70,8 +74,8 @@ async def test_alone_it_makes_a_video_with_one_create(bare, tmp_path):
     reason=f"the oldest releases allowed were built for Python {OLDEST_PYTHON}",
 )
 def test_on_the_oldest_releases_that_it_allows_the_command_makes_a_video(distributions, install, tmp_path):
-    pins = [f"{name}=={release}" for name, release in (asked_for() | asked_for("cli", "sandbox")).items()]
-    oldest = install(f"{distributions.wheel}[cli,sandbox]", *pins)
+    pins = [f"{name}=={release}" for name, release in (asked_for() | asked_for("cli", "sandbox", "video")).items()]
+    oldest = install(f"{distributions.wheel}[cli,video]", *pins)
     boat = ROOT / "examples" / "boat.png"
     command = ("generate", "A paper boat", "--image", boat, "--sandbox", "-o", "boat.mp4")
 

@@ -34,6 +34,11 @@ def test_the_last_command_replays_what_the_first_one_recorded(project):
     assert (project.home / "tests" / "cassettes" / "test_boats" / "test_a_boat_is_made.json").is_file()
 
 
+def test_the_test_with_aioresponses_passes(project):
+    project.tests(find_program("vidgen_aioresponses_fix").text)
+    assert "1 passed" in project.pytest().text
+
+
 def test_the_page_names_each_fixture():
-    fixtures = ("vidgen_sandbox", "vidgen_client", "vidgen_cassette")
+    fixtures = ("vidgen_sandbox", "vidgen_client", "vidgen_cassette", "vidgen_aioresponses_fix")
     assert [name for name in fixtures if f"`{name}`" not in PAGES[PAGE]] == []

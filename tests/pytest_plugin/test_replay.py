@@ -12,7 +12,7 @@ READS_ONCE = "assert (await vidgen_client.account.get()).balance == 500"
 @pytest.mark.slow
 def test_the_default_is_a_replay_without_a_key_and_without_the_extra_of_the_sandbox(project):
     """In a process of its own, which imports all that it needs and finds the plugin by its entry point."""
-    (project.home / "av.py").write_text("raise ModuleNotFoundError(\"No module named 'av'\", name='av')")
+    (project.home / "PIL.py").write_text("raise ModuleNotFoundError(\"No module named 'PIL'\", name='PIL')")
     project.tests(f"""
         async def test_one(vidgen_cassette, vidgen_client):
             assert vidgen_cassette.mode == "replay"
@@ -36,7 +36,7 @@ def test_the_default_is_a_replay_without_a_key_and_without_the_extra_of_the_sand
     ran = project.pytest_process()
 
     assert ran.outcomes == {"test_one": {"PASSED"}, "TestShop::test_two": {"PASSED"}, "test_three": {"ERROR"}}
-    message = "test_shop.py::test_three: the sandbox needs av: pip install 'vidgen-async[sandbox]'"
+    message = "test_shop.py::test_three: the sandbox needs PIL: pip install 'vidgen-async[sandbox]'"
     assert f"\n{message}\n" in ran.text
     assert "Traceback" not in ran.text
     assert "vidgen cassettes" not in ran.text
@@ -320,3 +320,23 @@ def test_a_failing_test_has_no_second_error_and_its_report_shows_the_miss(projec
     assert sections == 1, "beside the first failure alone: the second is the miss itself"
     assert f"vidgen cassette {'-' * 3}" in ran.text.split("test_two ___")[0]
     assert f"test_one.json has no interaction for GET {BASE_URL}/models" in ran.text
+
+
+@pytest.mark.slow
+def test_the_sandbox_needs_no_pyav(project):
+    """In a process of its own, which has not imported it."""
+    (project.home / "av.py").write_text("raise ModuleNotFoundError(\"No module named 'av'\", name='av')")
+    project.tests("""
+        from vidgen_async import Client
+
+        async def test_one(vidgen_sandbox, tmp_path):
+            vidgen_sandbox.clock.speed = 1000
+            key, url = vidgen_sandbox.api_key, vidgen_sandbox.base_url
+            async with Client(key, base_url=url, poll_interval=0.01) as client:
+                await client.videos.generate(model="gen-2.0", prompt="a boat", to=tmp_path / "boat.mp4")
+    """)
+
+    ran = project.pytest_process()
+
+    assert ran.outcomes == {"test_one": {"PASSED"}}
+    assert "PyAV is not installed" in ran.text

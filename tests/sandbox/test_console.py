@@ -21,7 +21,7 @@ import pytest_asyncio
 from attrs import define, evolve, field
 
 from tests.sandbox.conftest import picture
-from vidgen_async.sandbox import Fault, Sandbox
+from vidgen_async.sandbox import Fault, ReceivedRequest, Sandbox
 
 #: One event loop, one browser and one page for all tests, because they are slow to start.
 pytestmark = [pytest.mark.needs_dev, pytest.mark.asyncio(loop_scope="module")]
@@ -113,8 +113,9 @@ async def open_console(service, browser_page) -> AsyncIterator[Callable[..., Any
     origin = service.base_url.removesuffix("/openapi/v1")
     console = Console(browser_page, {origin, service.links_url})
 
-    async def open_page() -> Console:
-        await browser_page.goto(f"{origin}/")
+    async def open_page(fragment: str = "") -> Console:
+        await browser_page.goto("about:blank")  # otherwise another fragment would not load the page again
+        await browser_page.goto(f"{origin}/{fragment}")
         await expect(browser_page.locator("#link-state")).to_have_text("live")
         return console
 
@@ -200,38 +201,212 @@ async def test_an_upload_shows_its_picture_and_when_it_expires(service, api, con
     await expect(row).to_contain_text("expired")
 
 
-async def test_received_creates_show_their_answers_and_tasks(service, api, console):
-    task_id = (await api.create("key-of-the-first")).json["id"]
+async def test_each_request_has_a_row_with_its_answer_and_a_link_to_its_task(service, api, console):
+    first = await api.create("key-of-the-first")
+    task_id = first.json["id"]
     await api.create("key-of-the-first")
-    await api.create(model="gen-2.5")
+    refused = await api.create(model="gen-2.5")
     service.faults.add("videos.create", Fault.status(503, made=True))
     await api.create("key-of-the-fourth")
+    await api.get(f"/videos/{task_id}?token=planted")
 
     for number, *shown in (
-        (1, "key-of-the-first", "202", task_id),
-        (2, "key-of-the-first", "202", "replayed", task_id),
-        (3, "none", "503"),
+        (1, "POST /openapi/v1/videos", "key-of-the-first", "202", first.headers["x-request-id"], task_id),
+        (2, "POST /openapi/v1/videos", "key-of-the-first", "202", "replayed", task_id),
+        (3, "POST /openapi/v1/videos", "503", refused.headers["x-request-id"]),
         (4, "key-of-the-fourth", "503", "fault: status 503", [*service.tasks][1]),
+        (5, f"GET /openapi/v1/videos/{task_id}?token=…", "200", task_id),
     ):
-        row = console.page.locator("#creates [data-row]").nth(4 - number)
-        await expect(row.locator("td").first).to_have_text(str(number))
+        row = console.page.locator("#requests [data-row]").nth(5 - number)
         for text in shown:
             await expect(row).to_contain_text(text)
-    await console.page.get_by_role("button", name="Details of create 1").click()
-    body = await console.page.locator("#creates [data-row]").last.locator("pre").inner_text()
-    assert json.loads(body) == service.creates[0].body
+        await expect(row.locator("td.number")).to_have_text(re.compile(r"[0-9.,]+"))
+    await console.page.get_by_role("button", name="Details of request 1").click()
+    detail = console.page.locator("#requests [data-row]").last
+    await expect(detail.get_by_label("Body", exact=True)).to_contain_text("paper boat")
+    assert json.loads(await detail.get_by_label("Body", exact=True).inner_text()) == service.creates[0].body
+    await expect(detail.get_by_label("Headers")).to_contain_text("Idempotency-Key: key-of-the-first")
+    await expect(console.page.locator("#requests")).not_to_contain_text(service.api_key)
+    await detail.get_by_role("link", name=task_id).click()
+    assert await console.page.evaluate("document.querySelector(':target').id") == task_id
 
 
-async def test_a_create_without_an_answer_is_shown_as_such(service, session, api, console):
+async def test_a_request_without_an_answer_is_shown_as_such(service, session, api, console):
     service.faults.add("videos.create", Fault.close_before_body())
 
     with pytest.raises(Exception, match="disconnected"):
         await api.create("a-key-without-answer")
 
     for shown in ("no answer", "fault: close before body", "a-key-without-answer"):
-        await expect(console.row("creates")).to_contain_text(shown)
-    await console.row("creates").get_by_role("button").click()
-    await expect(console.row("creates")).to_contain_text("The body did not arrive")
+        await expect(console.row("requests")).to_contain_text(shown)
+    await console.row("requests").get_by_role("button").click()
+    await expect(console.row("requests")).to_contain_text("The body did not arrive")
+
+
+async def test_requests_are_searched_and_filtered(api, console):
+    await api.create(prompt="A boat of paper")
+    await api.get("/account")
+    await api.get("/videos/task_unknown")
+    rows, form = console.row("requests"), console.page.locator("#request-filter")
+    await expect(rows).to_have_count(3)
+
+    await form.get_by_label("Search").fill("OF PAPER")
+    await expect(rows).to_have_count(1)
+    await expect(rows).to_contain_text("POST")
+    await form.get_by_label("Search").fill("")
+    await form.get_by_label("Answer").select_option("4xx")
+    await expect(rows).to_have_count(1)
+    await expect(rows).to_contain_text("task_unknown")
+    await form.get_by_label("Operation").select_option("account.get")
+    await expect(rows).to_have_count(0)
+    await expect(console.page.locator("#requests .empty")).to_be_visible()
+    await form.get_by_label("Answer").select_option("all")
+    await expect(rows).to_contain_text("/account")
+
+
+async def test_requests_are_shown_in_pages(api, console):
+    for n in range(120):
+        await api.get(f"/videos/task_{n:03}")
+    rows, extent = console.row("requests"), console.page.locator("#request-range")
+    newer, older = (console.page.get_by_role("button", name=name) for name in ("Newer", "Older"))
+    await expect(rows.first).to_contain_text("task_119")
+    await expect(newer).to_be_disabled()
+
+    for count, shown, last in (
+        (50, "No. 120 to 71", "task_070"),
+        (50, "No. 70 to 21", "task_020"),
+        (20, "No. 20 to 1", "task_000"),
+    ):
+        await expect(extent).to_have_text(shown)
+        await expect(rows).to_have_count(count)
+        await expect(rows.last).to_contain_text(last)
+        if count == 50:
+            await older.click()
+    await expect(older).to_be_disabled()
+    await expect(newer).to_be_focused()
+    await api.get("/account")
+    await console.wait_for_polls()
+    await expect(rows).to_have_count(20)
+    await newer.click()
+    await expect(extent).to_have_text("No. 70 to 21")
+    await newer.click()
+    await expect(extent).to_have_text("No. 121 to 72")
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    ["A paper boat", 'it\'s "quoted" $(touch x) `touch x` !! \\', "@/etc/passwd \u202e\u2028 \x1b[201~; touch x\n"],
+)
+async def test_a_request_is_copied_as_a_curl_command_that_sends_it_again(service, api, console, prompt, tmp_path):
+    body = json.dumps({"model": "gen-2.0", "prompt": prompt}, ensure_ascii=False)
+    headers = {"Content-Type": "application/json", "Idempotency-Key": "it's-a-key"}
+    await api.send("POST", "/videos?a='b", data=body.encode(), headers=headers)
+    await console.row("requests").get_by_role("button").click()
+    await console.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    await console.page.get_by_role("button", name="Copy as curl").click()
+    await expect(console.page.get_by_role("button", name="Copied")).to_be_visible()
+
+    command = await console.page.evaluate("navigator.clipboard.readText()")
+    arguments = await run_in_bash(f"curl() {{ printf '%s\\0' \"$@\"; }}\n{command}", service.api_key, tmp_path)
+
+    assert service.api_key not in command
+    assert re.search(r"[\x00-\x09\x0b-\x1f\u202e\u2028]", command) is None
+    assert arguments == [
+        "-i",
+        f"{service.base_url}/videos?a='b",
+        *("-H", f"Authorization: Bearer {service.api_key}"),
+        *("-H", "Content-Type: application/json"),
+        *("-H", "Idempotency-Key: it's-a-key"),
+        *("--data-raw", body),
+    ]
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_the_curl_command_of_a_path_that_looks_like_another_host_goes_to_the_sandbox(service, console):
+    headers = {"Authorization": "Bearer x"}
+    service._log.add(ReceivedRequest("service", "unknown", "GET", "@evil.test/x", service.clock.now(), headers))
+
+    await console.row("requests").get_by_role("button").click()
+
+    url = f"{service.console_url}@evil.test/x"
+    await expect(console.row("requests").get_by_label("curl command")).to_contain_text(url)
+
+
+async def run_in_bash(script: str, key: str, directory: Path) -> list[str]:
+    """Return what a script printed, which ends with NUL characters."""
+    environment = {"VIDGEN_API_KEY": key, "LC_ALL": "C.UTF-8", "PATH": os.environ["PATH"]}
+    process = await asyncio.create_subprocess_exec(
+        "bash", "-c", script, env=environment, cwd=directory, stdout=asyncio.subprocess.PIPE
+    )
+    printed, _ = await process.communicate()
+    assert process.returncode == 0
+    return printed.decode().removesuffix("\0").split("\0")
+
+
+async def test_a_create_is_sent_with_the_form(service, api, console):
+    asset = (await api.upload(picture())).json
+    form = console.page.locator("#create")
+
+    await form.get_by_label("Prompt").fill("A boat from the form")
+    await form.get_by_label("Model").select_option("vendorh3")
+    await form.get_by_label("Duration").select_option("6")
+    await form.locator("[name=ratio]").select_option("9:16")
+    await form.get_by_label("Images").fill(f"{asset['image_id']} https://pics.test/a.png")
+    await form.get_by_label("Idempotency-Key").fill("key-of-the-form")
+    await form.get_by_role("button", name="Create").press("Enter")
+
+    await expect(form.get_by_role("status")).to_have_text(re.compile("Created: task_"))
+    (task_id,) = service.tasks
+    assert service.creates[0].idempotency_key == "key-of-the-form"
+    assert service.creates[0].body == {
+        "model": "vendorh3",
+        "prompt": "A boat from the form",
+        "duration": 6,
+        "ratio": "9:16",
+        "image_ids": [asset["image_id"]],
+        "image_urls": ["https://pics.test/a.png"],
+    }
+    await form.get_by_role("link", name=task_id).click()
+    await expect(console.row("tasks").locator(".detail")).to_be_visible()
+
+
+async def test_a_refused_create_of_the_form_shows_why(service, console):
+    form = console.page.locator("#create")
+
+    await form.get_by_label("Prompt").fill("A boat")
+    await form.get_by_label("Model").select_option("gen-2.5")
+    await form.get_by_role("button", name="Create").click()
+
+    await expect(form.get_by_role("alert")).to_have_text("The model gen-2.5 is in maintenance")
+    await expect(form.get_by_role("status")).to_have_text("")
+    await expect(console.row("requests")).to_contain_text("503")
+    console.messages.clear()
+
+
+async def test_the_link_to_a_task_opens_it_also_when_it_is_not_among_the_newest(service, api, open_console):
+    linked = service.tasks[(await api.create(prompt="The linked one")).json["id"]]
+    service.tasks.update({f"task_{at:05}": evolve(linked, id=f"task_{at:05}") for at in range(200)})
+    console = await open_console(f"#{linked.id}")
+
+    await expect(console.page.locator(f"[id={linked.id}] .detail")).to_be_visible()
+    await expect(console.page.locator(f"[id={linked.id}]")).to_be_in_viewport()
+    assert await console.page.evaluate("document.querySelector(':target').id") == linked.id
+
+
+async def test_an_address_with_an_unknown_task_is_ignored(api, open_console):
+    await api.create()
+
+    for fragment in ("#task_unknown", "#%", "#tasks"):
+        console = await open_console(fragment)
+        await console.wait_for_polls()
+        await expect(console.row("tasks").locator(".detail")).to_be_hidden()
+
+
+async def test_the_page_links_to_the_openapi_document(service, console):
+    await console.page.get_by_role("link", name="OpenAPI").click()
+
+    assert json.loads(await console.page.locator("body").inner_text())["servers"] == [{"url": service.base_url}]
+    console.messages.clear()  # the browser looks for an icon of the document
 
 
 async def test_planned_faults_are_listed_and_can_be_removed(service, console):
@@ -341,9 +516,10 @@ async def test_markup_in_requests_is_shown_as_text_and_has_no_effect(service, ap
     await expect(row.locator(".prompt")).to_have_text(f"{HOSTILE}[fail: {HOSTILE}]")
     await expect(row.locator(".reason")).to_have_text(HOSTILE)
     await row.get_by_role("button", name="Details of task").click()
-    await console.row("creates").get_by_role("button").click()
+    await console.row("requests").get_by_role("button").click()
     await expect(row.locator("dd.text")).to_have_text(f"{HOSTILE}[fail: {HOSTILE}]")
-    await expect(console.row("creates").locator("pre")).to_contain_text("<script>document.title=2</script>")
+    body = console.row("requests").get_by_label("Body", exact=True)
+    await expect(body).to_contain_text("<script>document.title=2</script>")
     assert await console.page.locator("[data-row] :is(script, img[src=x])").count() == 0
     assert await console.page.title() == "vidgen sandbox"
 
@@ -410,7 +586,7 @@ async def test_an_upload_is_deleted_and_the_whole_sandbox_reset(service, api, co
     await console.page.get_by_role("button", name="Reset", exact=True).click()
 
     await expect(console.row("tasks")).to_have_count(0)
-    await expect(console.row("creates")).to_have_count(0)
+    await expect(console.row("requests")).to_have_count(0)
     assert service.tasks == {}
 
 
@@ -425,7 +601,7 @@ async def test_one_of_several_accounts_can_be_selected(service, api, stranger, c
     await expect(console.row("tasks")).to_have_count(1)
     await expect(console.row("tasks")).to_contain_text("Of the second account")
     await expect(console.row("ledger")).to_have_count(2)
-    await expect(console.row("creates")).to_have_count(2)
+    await expect(console.row("requests")).to_have_count(2)
     await expect(console.page.locator("#exports")).to_contain_text(f"VIDGEN_API_KEY={stranger.key}")
 
 
@@ -433,7 +609,7 @@ async def test_the_two_lines_to_export_are_copied_for_a_shell(service, open_cons
     console = await open_console()
     await console.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
 
-    await console.page.get_by_role("button", name="Copy").click()
+    await console.page.get_by_role("button", name="Copy", exact=True).click()
 
     await expect(console.page.get_by_role("button", name="Copied")).to_be_visible()
     assert await console.page.evaluate("navigator.clipboard.readText()") == (
@@ -520,7 +696,7 @@ async def test_every_element_has_a_name_for_screen_readers(service, api, console
     unnamed = await console.page.evaluate(
         """() => [
             ...[...document.querySelectorAll("table")].filter(each => !each.caption?.textContent),
-            ...[...document.querySelectorAll("input, select")].filter(each => !each.labels.length),
+            ...[...document.querySelectorAll("input, select, textarea")].filter(each => !each.labels.length),
             ...[...document.querySelectorAll("button")].filter(each => !(each.ariaLabel || each.textContent.trim())),
             ...[...document.querySelectorAll("th")].filter(each => !each.scope || !each.textContent.trim()),
             ...[...document.querySelectorAll("section")].filter(each => !each.getAttribute("aria-labelledby")),

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.transports.raw_service import Certificate, make_certificate
+from vidgen_async.pytest_plugin import vidgen_aioresponses_fix  # noqa: F401 - a fixture
 from vidgen_async.transports.direct.transport import DirectTransport
 
 

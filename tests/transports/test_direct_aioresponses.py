@@ -12,7 +12,7 @@ from vidgen_async.types.http import Delivery, Probe
 
 LINK = URL("http://service.test/openapi/v1/videos")
 
-pytestmark = pytest.mark.usefixtures("stream_writer")
+pytestmark = pytest.mark.usefixtures("vidgen_aioresponses_fix")
 
 
 @pytest.fixture

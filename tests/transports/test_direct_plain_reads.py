@@ -126,7 +126,7 @@ async def test_where_a_name_is_missing_sessions_send_the_reads_and_one_record_te
     assert "ResponseHandler.read" in record.getMessage()
 
 
-@pytest.mark.usefixtures("stream_writer")
+@pytest.mark.usefixtures("vidgen_aioresponses_fix")
 async def test_a_fake_service_is_asked_also_when_it_comes_late(transport: DirectTransport) -> None:
     async with raw_service(raw.answers) as service:
         request = read(service.url())

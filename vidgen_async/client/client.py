@@ -1,6 +1,7 @@
 """The client: its configuration, its resources, and its end."""
 
 import os
+import sys
 import warnings
 from collections.abc import Mapping
 from functools import partial
@@ -58,7 +59,8 @@ class Client:
         base_url: Default: VIDGEN_BASE_URL. It ends in ``/openapi/v1``.
         transport: Carries the requests (default: the network). The client closes it.
         journal: Where orders are stored before they are sent: an object, ``"sqlite:///orders.db"``, or VIDGEN_JOURNAL;
-            otherwise they are kept in memory, for this process only. The client closes it.
+            otherwise they are kept in memory, for this process only. The client closes it. With a sandbox of the same
+            process, orders in the journal of VIDGEN_JOURNAL are warned about.
         clock: Used for all waiting. Default: the transport's own, else the event loop's.
         poll_interval: Seconds between two polls of a task (section 8 recommends 60). A poll waits for its answer for a
             quarter of that, but at least 10 and at most ``timeouts.read`` seconds: a service that does not answer must
@@ -119,7 +121,7 @@ class Client:
             endpoints.base_url, proxy=proxy, trust_env=trust_env, max_connections=max_connections
         )
         capabilities = capabilities_of(self._transport)
-        self._journal = _journal(journal, capabilities)
+        self._journal = _journal(journal, capabilities, endpoints.base_url)
         self._clock: Clock = clock or capabilities.clock or LoopClock()
         self._lifetime = Lifetime()
         reads = Reads(self._transport, self._clock, origin=endpoints.origin, known=(key,), retry_for=retry_reads_for)
@@ -230,7 +232,7 @@ class Client:
                     await self._journal.aclose()
 
 
-def _journal(given: Journal | str | None, capabilities: Capabilities) -> Journal:
+def _journal(given: Journal | str | None, capabilities: Capabilities, base_url: URL) -> Journal:
     named = given
     if named is None and (not capabilities.is_replay or capabilities.goes_out):
         named = os.environ.get("VIDGEN_JOURNAL") or None
@@ -243,7 +245,20 @@ def _journal(given: Journal | str | None, capabilities: Capabilities) -> Journal
             "give no journal (and no VIDGEN_JOURNAL if creates may also be sent), or a MemoryJournal"
         )
         raise ConfigurationError(message)
+    if given is None and journal.durable and _is_sandbox_here(base_url):
+        warnings.warn(
+            "this client belongs to a sandbox of this process, and VIDGEN_JOURNAL is set: its orders are stored in the "
+            f'journal {named}. Make it with Client(journal="memory:"), or with a journal of its own',
+            UserWarning,
+            stacklevel=3,
+        )
     return journal
+
+
+def _is_sandbox_here(base_url: URL) -> bool:
+    """Whether a sandbox of this process listens there. Neither package imports the other."""
+    listener = sys.modules.get("vidgen_async.sandbox.listener")
+    return listener is not None and is_on_this_machine(base_url) and base_url.port in listener.open_ports()
 
 
 def _checked_lifetime(seconds: float) -> float:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from vidgen_async.pytest_plugin.aioresponses_fix import vidgen_aioresponses_fix
 from vidgen_async.pytest_plugin.cassette_handle import VidgenCassette
 from vidgen_async.pytest_plugin.event_loops import get_on_loop, register_fixtures
 from vidgen_async.pytest_plugin.reports import Reporter, explain, summarize
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from vidgen_async.pytest_plugin.fixture_setup import Session
     from vidgen_async.sandbox import Sandbox
 
-__all__ = ["VidgenCassette"]
+__all__ = ["VidgenCassette", "vidgen_aioresponses_fix"]
 
 _SESSION: "pytest.StashKey[Session]" = pytest.StashKey()
 
@@ -60,8 +61,9 @@ def vidgen_client(request: pytest.FixtureRequest, vidgen_cassette: VidgenCassett
 def vidgen_sandbox(request: pytest.FixtureRequest) -> "Sandbox":
     """A running vidgen_async.sandbox.Sandbox of this test: base_url, api_key, faults, creates, clock and more.
 
-    For async tests of pytest-asyncio and anyio; needs the extra ``sandbox``. ``--vidgen-record-from=sandbox`` records
-    from it; a fixture of your own with this name can replace it.
+    For async tests of pytest-asyncio and anyio; needs the extra ``sandbox``, and the extra ``video`` only if its videos
+    must have the requested duration and size. ``--vidgen-record-from=sandbox`` records from it; a fixture of your own
+    with this name can replace it.
     """
     __tracebackhide__ = True
     try:

@@ -144,8 +144,7 @@ class Endpoints:
 
     def _account(self, call: Call) -> Account:
         """Return the account of the API key. Only the header is read: a key in a URL is never accepted (5.4)."""
-        match = re.fullmatch(r"Bearer +(\S+)", call.headers.get("Authorization", ""), re.IGNORECASE)
-        account = self.accounts.get(match[1]) if match else None
+        account = self.accounts.by_header(call.headers.get("Authorization", ""))
         if account is None:
             raise Refusal(401, "INVALID_API_KEY", "the API key is missing or invalid", {"WWW-Authenticate": "Bearer"})
         return account

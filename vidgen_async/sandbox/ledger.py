@@ -88,6 +88,11 @@ class Accounts(dict[str, Account]):
                     raise ValueError("; ".join(problems))
                 self[account.api_key] = account
 
+    def by_header(self, authorization: str) -> Account | None:
+        """Return the account whose key is in the value of an Authorization header."""
+        match = re.fullmatch(r"Bearer +(\S+)", authorization, re.IGNORECASE)
+        return self.get(match[1]) if match else None
+
     def by_name(self, name: str) -> Account:
         """Return the account of this name; a LookupError lists the names that exist."""
         for account in self.values():

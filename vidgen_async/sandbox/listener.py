@@ -22,6 +22,14 @@ SETTLING_PASSES = 3
 #: Seconds in which a cancelled handler must end.
 SHUTDOWN_TIMEOUT = 0.1
 
+_open: "set[Origin]" = set()
+
+
+def open_ports() -> set[int]:
+    """Return the ports of the sandboxes that are open in this process. The client looks this up, without an import, to
+    warn of a journal that was not meant for a sandbox."""
+    return {origin.port for origin in tuple(_open)}
+
 
 class _Connections(web.Server):
     """aiohttp's server, with a way to wait until a connection is closed."""
@@ -63,6 +71,7 @@ class Origin:
         self._connections = _Connections(self._run)
         self._placeholder = self._bind()
         self.port = self._placeholder.getsockname()[1]
+        _open.add(self)
         await self.accept()
 
     async def accept(self) -> None:
@@ -84,6 +93,7 @@ class Origin:
 
     async def aclose(self) -> None:
         """Stop listening, cancel every handler, and close every connection."""
+        _open.discard(self)
         await self._stop_listening()
         if self._placeholder is not None:
             self._placeholder.close()

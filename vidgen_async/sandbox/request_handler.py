@@ -1,5 +1,7 @@
 """Handles one request from its head to its end: log it, read it, answer it, and apply its fault."""
 
+import secrets
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,7 +14,7 @@ from vidgen_async.sandbox.clock import SandboxClock
 from vidgen_async.sandbox.endpoints import Call, Endpoints
 from vidgen_async.sandbox.faults import Fault, FaultPlan, made_up_answer
 from vidgen_async.sandbox.listener import Origin
-from vidgen_async.sandbox.request_log import OnRequest, ReceivedRequest, RequestLog
+from vidgen_async.sandbox.request_log import LOGGED_BODY, OnRequest, ReceivedRequest, RequestLog
 from vidgen_async.sandbox.responses import Answer, Refusal
 from vidgen_async.sandbox.routes import Route, find_route
 from vidgen_async.sandbox.store.state_file import StateError
@@ -48,6 +50,7 @@ class RequestDispatcher:
         path, _, query = request.raw_path.partition("?")
         if origin.name == "service" and (found := self.pages.find(path)) is not None:
             return await self._answer_page(request, found, query)
+        started = time.monotonic()
         route = find_route(origin.name, request.method, path)
         received = ReceivedRequest(
             origin.name, route.op, request.method, request.raw_path, self.clock.now(), request.headers
@@ -58,6 +61,7 @@ class RequestDispatcher:
         try:
             return await self._serve(origin, request, received, route, fault)
         finally:
+            received.milliseconds = (time.monotonic() - started) * 1000
             received.is_over = True
             self.on_request(received)
 
@@ -71,6 +75,7 @@ class RequestDispatcher:
             return await self._respond(origin, request, received, refusal.answer, fault)
         if raw is None:
             return close_connection(request)
+        received.body, received.size = raw[:LOGGED_BODY], len(raw)
         if create and fault.reads:
             create.raw, create.body, create.body_arrived = raw, _parse(raw), True
         if fault.poisons:
@@ -101,7 +106,8 @@ class RequestDispatcher:
             answer = await self.pages.answer(methods, request.method, call)
         except Refusal as refusal:
             answer = refusal.answer
-        return await send(request, access_control.with_page_headers(self._store(answer)), NO_FAULT)
+        answer = access_control.with_page_headers(self._store(answer))
+        return await send(request, _with_request_id(answer, _new_request_id()), NO_FAULT)
 
     def _take_fault(self, request: web.BaseRequest, received: ReceivedRequest) -> Fault:
         """Return the fault of a request, and log its name."""
@@ -125,10 +131,19 @@ class RequestDispatcher:
             return close_connection(request, reset=fault.ends == "reset")
         answer = fault.changes(answer)
         if fault.raw is None and request.transport is not None:
-            received.status = answer.status
+            received.status, received.request_id = answer.status, _new_request_id()
+            answer = _with_request_id(answer, received.request_id)
             if received.create:
                 received.create.status = answer.status
         return await send(request, answer, fault)
+
+
+def _new_request_id() -> str:
+    return f"req_{secrets.token_hex(8)}"
+
+
+def _with_request_id(answer: Answer, request_id: str) -> Answer:
+    return answer.with_headers({"x-request-id": request_id})
 
 
 def _parse(raw: bytes) -> Any:

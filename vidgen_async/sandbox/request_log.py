@@ -7,16 +7,19 @@ from typing import Any, Literal
 from attrs import define, field
 
 OriginName = Literal["service", "links"]
-#: The log holds at least this many of the latest requests.
+#: The log holds at least this many of the latest requests, each with at most this many bytes of its body.
 LOGGED_REQUESTS = 20_000
+LOGGED_BODY = 10_000
 
 
 @define(eq=False)
 class ReceivedRequest:
-    """A request whose head arrived. ``path`` is as received, with its query; ``origin`` "links" is the second origin.
+    """A request whose head arrived. ``path`` is as received, with its query; ``origin`` "links" is the second origin;
+    ``n`` counts from 1.
 
-    The rest is set later: ``create`` for a POST /videos, ``fault`` the name of its fault, ``status`` the status of the
-    answer (None: no answer), and ``is_over`` when the request has been handled.
+    The rest is set later: ``create`` for a POST /videos, ``fault`` the name of its fault, ``body`` its first 10,000
+    bytes and ``size`` that of all of it, ``status`` and ``request_id`` of the answer (None: no answer), and
+    ``is_over`` when the request has been handled, which took ``milliseconds`` of real time.
     """
 
     origin: OriginName
@@ -25,9 +28,14 @@ class ReceivedRequest:
     path: str
     at: float
     headers: Mapping[str, str] = field(repr=False)
+    n: int = 0
     create: "ReceivedCreate | None" = None
     fault: str | None = None
+    body: bytes = field(default=b"", repr=False)
+    size: int = 0
     status: int | None = None
+    request_id: str | None = None
+    milliseconds: float | None = None
     is_over: bool = False
 
     @property
@@ -69,11 +77,14 @@ class RequestLog:
 
     creates: list[ReceivedCreate] = field(factory=list)
     requests: list[ReceivedRequest] = field(factory=list)
+    _received: int = 0
 
     def add(self, request: ReceivedRequest) -> None:
         """Add a request whose head has arrived, with a record of its create if it is one."""
         if len(self.requests) >= 2 * LOGGED_REQUESTS:
             del self.requests[:LOGGED_REQUESTS]
+        self._received += 1
+        request.n = self._received
         self.requests.append(request)
         if request.op == "videos.create":
             key = request.headers.get("Idempotency-Key")
@@ -81,6 +92,7 @@ class RequestLog:
             self.creates.append(request.create)
 
     def clear(self) -> None:
+        self._received = 0
         self.creates.clear()
         self.requests.clear()
 

@@ -37,6 +37,9 @@ class Sandbox(SandboxState):
     are on a second origin, ``service.links_url``. Leaving the block cancels every handler and leaves no socket, thread
     or worker open. A sandbox can be opened once.
 
+    Its videos have the requested duration and size if PyAV is installed (the extra ``video``). Without it they are
+    placeholders of one second in the requested aspect ratio, and the first one logs a warning.
+
     Args:
         api_key: The key of the first account; a random one by default.
         balance: The credits of the first account.

@@ -73,7 +73,7 @@ class SandboxState:
 
     @property
     def rendered(self) -> int:
-        """How many videos were rendered."""
+        """How many videos were rendered, or read from the package where PyAV is not installed."""
         return self._endpoints.render_cache.rendered
 
     @property

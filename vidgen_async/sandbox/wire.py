@@ -1,7 +1,6 @@
 """Reads requests from connections and sends answers, also with faults."""
 
 import asyncio
-import secrets
 import socket
 import struct
 from http import HTTPStatus
@@ -57,7 +56,6 @@ def close_connection(request: web.BaseRequest, *, reset: bool = False) -> web.Re
 
 async def send(request: web.BaseRequest, answer: Answer, fault: Fault) -> web.StreamResponse:
     """Send ``answer``, cut off, slowly or replaced by raw bytes if the fault requires it."""
-    answer = answer.with_headers({"x-request-id": f"req_{secrets.token_hex(8)}"})
     if fault.raw is not None:
         return await _write(request, fault.raw)
     if fault.cuts is None and fault.rate is None and "content-length" not in map(str.lower, answer.headers):

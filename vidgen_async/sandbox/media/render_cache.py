@@ -1,20 +1,28 @@
-"""Renders films in threads, each film once, and caches the videos."""
+"""Renders films in threads, each film once, and caches the videos. Without PyAV they are placeholders."""
 
 import asyncio
 import hashlib
+import logging
 import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import Self, TypeVar
 
 from attrs import field, frozen
 
-from vidgen_async.sandbox.media.renderer import render
+from vidgen_async.sandbox.media.placeholder_video import placeholder
 from vidgen_async.sandbox.media.video_content import Film
 
+logger = logging.getLogger(__name__)
+#: Several threads may need the renderer first; a missing one is logged once.
+_IMPORT_LOCK = threading.Lock()
+
 T = TypeVar("T")
+#: Returns a film as an MP4; raises an exception soon after the given function returns True.
+Renderer = Callable[[Film, Callable[[], bool]], bytes]
 
 #: Bytes of the videos in the cache.
 CACHE_SIZE = 256 << 20
@@ -67,7 +75,7 @@ class RenderCache:
 
     async def _render(self, film: Film) -> RenderedVideo:
         try:
-            video = RenderedVideo.of(await self.run(render, film, self._stop.is_set))
+            video = RenderedVideo.of(await self.run(_make, film, self._stop.is_set))
         finally:
             del self._renderings[film]
         self.rendered += 1
@@ -75,3 +83,26 @@ class RenderCache:
         while len(self._videos) > 1 and sum(len(each.content) for each in self._videos.values()) > self._size:
             self._videos.popitem(last=False)
         return video
+
+
+def _make(film: Film, is_stopped: Callable[[], bool]) -> bytes:
+    with _IMPORT_LOCK:
+        make = find_renderer()
+    return make(film, is_stopped)
+
+
+@cache
+def find_renderer() -> Renderer:
+    """Return what makes the videos. It is imported for the first of them: many tests need none. Without PyAV it is the
+    placeholders, which is logged."""
+    try:
+        from vidgen_async.sandbox.media.renderer import render  # noqa: PLC0415 - see above
+    except ModuleNotFoundError as error:
+        if error.name != "av":
+            raise
+        logger.warning(
+            "PyAV is not installed: the videos of the sandbox are short placeholders of the requested aspect ratio, "
+            "not of the requested duration and size. To render them: pip install 'vidgen-async[video]'"
+        )
+        return lambda film, _: placeholder(film)
+    return render

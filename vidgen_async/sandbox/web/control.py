@@ -15,6 +15,7 @@ from vidgen_async.sandbox.input_rules import (
     InvalidInputError,
     Rule,
     number,
+    one_of,
     read_body,
     show,
     string,
@@ -28,16 +29,18 @@ from vidgen_async.sandbox.tasks import DEFAULT_REASON
 from vidgen_async.sandbox.web.catalog_input import changed_entry, new_entry
 from vidgen_async.sandbox.web.fault_input import FORMS, plan, planned_as_json
 from vidgen_async.sandbox.web.pages import Page, PageCall
+from vidgen_async.sandbox.web.request_view import RequestFilter, detail_of, list_requests
 from vidgen_async.sandbox.web.state_view import (
     account_view,
     counts_of,
     create_view,
     ledger_view,
-    request_view,
     state_of,
 )
 
 DEFAULT_LIMIT = 200
+#: The operations of requests in the log.
+LOGGED_OPS = tuple(op for op in OPS if op != "*")
 Balance = Annotated[int, whole_number(0, 1_000_000_000_000)]
 
 
@@ -46,6 +49,15 @@ class StateQuery(TypedDict, total=False):
 
 
 class LedgerQuery(TypedDict, total=False):
+    account: str
+
+
+class RequestsQuery(TypedDict, total=False):
+    limit: Annotated[str, string(r"[0-9]{1,6}", "a whole number of 0 to 999999")]
+    before: Annotated[str, string(r"[0-9]{1,15}", "a number of a request")]
+    search: str
+    op: Annotated[str, one_of(LOGGED_OPS)]
+    status: Annotated[str, string(r"[1-5]xx|[1-5][0-9]{2}|none", "a status, 1xx to 5xx, or none")]
     account: str
 
 
@@ -80,6 +92,7 @@ def control_pages(sandbox: SandboxState) -> Mapping[str, Mapping[str, Page]]:
         "/sandbox/ledger": {"GET": control.show_ledger},
         "/sandbox/creates": {"GET": control.show_creates},
         "/sandbox/requests": {"GET": control.show_requests},
+        "/sandbox/requests/{n}": {"GET": control.show_request},
         "/sandbox/faults": {
             "GET": control.show_faults,
             "POST": control.plan_fault,
@@ -118,8 +131,18 @@ class _Control:
     def show_creates(self, _: PageCall) -> Answer:
         return Answer.json(200, {"creates": [create_view(create) for create in self.sandbox.creates]})
 
-    def show_requests(self, _: PageCall) -> Answer:
-        return Answer.json(200, {"requests": [request_view(request) for request in self.sandbox.requests]})
+    def show_requests(self, call: PageCall) -> Answer:
+        query = structure(_query(call), RequestsQuery)
+        limit, before = (int(query[name]) if name in query else None for name in ("limit", "before"))
+        wanted = RequestFilter(**{name: query[name] for name in ("search", "op", "status", "account") if name in query})
+        return Answer.json(200, list_requests(self.sandbox, wanted, before=before, limit=limit))
+
+    def show_request(self, call: PageCall) -> Answer:
+        """Return one request with its body."""
+        for request in self.sandbox.requests:
+            if str(request.n) == call.names["n"]:
+                return Answer.json(200, detail_of(self.sandbox, request))
+        raise Refusal(404, "NOT_FOUND", f"there is no request {show(call.names['n'])}, or none any more")
 
     def show_faults(self, _: PageCall) -> Answer:
         available = [form.as_json() for form in FORMS.values()]

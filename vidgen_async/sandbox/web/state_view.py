@@ -8,12 +8,9 @@ from attrs import asdict
 
 from vidgen_async.sandbox.addresses import Addresses
 from vidgen_async.sandbox.ledger import Account, LedgerEntry
-from vidgen_async.sandbox.request_log import ReceivedCreate, ReceivedRequest
+from vidgen_async.sandbox.request_log import ReceivedCreate
 from vidgen_async.sandbox.state import SandboxState
 from vidgen_async.sandbox.web.fault_input import planned_as_json
-
-#: Headers with secret values.
-HIDDEN_HEADERS = ("authorization", "proxy-authorization", "cookie")
 
 
 def state_of(sandbox: SandboxState, limit: int, addresses: Addresses) -> dict[str, Any]:
@@ -85,15 +82,6 @@ def create_view(create: ReceivedCreate) -> dict[str, Any]:
     names = ("n", "received_at", "idempotency_key", "body", "status", "task_id", "replayed", "fault")
     shown = {name: getattr(create, name) for name in names}
     return shown | {"sha256": create.sha256 if create.body_arrived else None}
-
-
-def request_view(request: ReceivedRequest) -> dict[str, Any]:
-    """Return a request without the headers that have keys."""
-    names = ("at", "origin", "op", "method", "path", "has_key", "fault", "status", "is_over")
-    return {name: getattr(request, name) for name in names} | {
-        "headers": {name: text for name, text in request.headers.items() if name.lower() not in HIDDEN_HEADERS},
-        "create": request.create.n if request.create else None,
-    }
 
 
 def _task(sandbox: SandboxState, task_id: str, now: float, links_url: str) -> dict[str, Any]:

@@ -20,6 +20,31 @@ export function setAttribute(element, name, value) {
   if (element.getAttribute(name) !== value) element.setAttribute(name, value);
 }
 
+/** Makes an anchor a link to a task's row. */
+export function linkTo(anchor, taskId) {
+  anchor.hidden = !taskId;
+  setText(anchor, taskId);
+  setAttribute(anchor, "title", taskId ?? "");
+  setAttribute(anchor, "href", `#${taskId ?? ""}`);
+}
+
+/** Lets a button copy the text of a block. Without access to the clipboard it selects it, for the user to copy. */
+export function enableCopy(button, block, announce) {
+  const label = button.textContent;
+  button.addEventListener("click", async () => {
+    let result = "Copied";
+    try {
+      await navigator.clipboard.writeText(`${block.textContent}\n`);
+    } catch {
+      getSelection().selectAllChildren(block);
+      result = "Press Ctrl+C";
+    }
+    setText(button, result);
+    announce(result);
+    setTimeout(() => setText(button, label), 2000);
+  });
+}
+
 export function setTime(element, { text, iso, title }) {
   setText(element, text);
   setAttribute(element, "datetime", iso);

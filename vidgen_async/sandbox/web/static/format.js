@@ -42,14 +42,25 @@ export function bytes(size) {
 
 export const shortened = (text, limit) => (text.length > limit ? `${text.slice(0, limit)}…` : text);
 
-/** Indented JSON; very long strings, such as image data, are cut off. */
-export function pretty(value) {
-  const cut = (_, part) =>
-    typeof part === "string" && part.length > 4000
-      ? `${part.slice(0, 200)}… (${number(part.length)} characters)`
-      : part;
-  return JSON.stringify(value, cut, 2);
+/** JSON with indentation; any other text as it is. */
+export function pretty(text) {
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return text;
+  }
 }
 
-/** A word quoted for a shell. */
-export const quoted = (word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'"'"'`)}'`);
+// Control characters, and those that change the direction of text: a terminal may obey them when they are pasted.
+const UNSAFE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
+const escaped = (letter) => {
+  const code = letter.codePointAt(0);
+  return code < 0x10000 ? `\\u${code.toString(16).padStart(4, "0")}` : `\\U${code.toString(16).padStart(8, "0")}`;
+};
+
+/** A word quoted for a shell; for bash and zsh if it has such characters. */
+export function quoted(word) {
+  if (/^[\w@%+=:,./-]+$/.test(word)) return word;
+  if (word.search(UNSAFE) < 0) return `'${word.replaceAll("'", `'"'"'`)}'`;
+  return `$'${word.replaceAll("\\", "\\\\").replaceAll("'", "\\'").replaceAll(UNSAFE, escaped)}'`;
+}

@@ -1,6 +1,6 @@
 // The clock, the lines to export, and the accounts.
 
-import { Rows, copyOf, find, setOptions, setText, setTime } from "./dom.js";
+import { Rows, copyOf, enableCopy, find, setOptions, setText, setTime } from "./dom.js";
 import { ask, carryOut } from "./service.js";
 import { number, quoted, wholeMoment } from "./format.js";
 
@@ -24,7 +24,6 @@ export class Clock {
   show({ now, speed }) {
     this.read = { now, speed, at: performance.now() };
     if (this.select !== document.activeElement || !this.select.options.length) this.#showSpeed(speed);
-    setText(find("#speed-shown"), `speed: ${nameOf(speed)}`);
   }
 
   /** The sandbox's time in seconds, also between two polls. */
@@ -50,29 +49,13 @@ export class Clock {
 export class Exports {
   constructor(announce) {
     this.block = find("#exports");
-    find("#copy").addEventListener("click", async ({ currentTarget }) => {
-      const text = await copy(this.block);
-      setText(currentTarget, text);
-      announce(text);
-      setTimeout(() => setText(currentTarget, "Copy"), 2000);
-    });
+    enableCopy(find("#copy"), this.block, announce);
   }
 
   show({ base_url: baseUrl }, account) {
     const lines = [`export VIDGEN_BASE_URL=${quoted(baseUrl)}`, `export VIDGEN_API_KEY=${quoted(account.api_key)}`];
     setText(this.block, lines.join("\n"));
     setText(find("#exports-of"), `as ${account.name}`);
-  }
-}
-
-/** Copies the lines and returns a message. Without access to the clipboard it selects them, for the user to copy. */
-async function copy(block) {
-  try {
-    await navigator.clipboard.writeText(`${block.textContent}\n`);
-    return "Copied";
-  } catch {
-    getSelection().selectAllChildren(block);
-    return "Press Ctrl+C";
   }
 }
 

@@ -1,38 +1,49 @@
 // Polls the state of the sandbox once a second and shows it.
 
+import { CreateForm } from "./create.js";
 import { find, setOptions, setText } from "./dom.js";
 import { Faults } from "./faults.js";
 import { Accounts, Clock, Exports } from "./header.js";
+import { Requests } from "./requests.js";
 import { Problem, ask, carryOut } from "./service.js";
 import { Tasks } from "./tasks.js";
-import { Creates, Ledger, Uploads } from "./tables.js";
+import { Ledger, Uploads } from "./tables.js";
 import { number } from "./format.js";
 
 const POLL_INTERVAL = 1000;
 const TICK_INTERVAL = 250;
 const LIMITS = [100, 300, 1000];
-const LISTS = { tasks: "#tasks", creates: "#creates", ledger: "#ledger", assets: "#uploads", faults: "#faults" };
+const LISTS = { tasks: "#tasks", ledger: "#ledger", assets: "#uploads", faults: "#faults" };
 
 const announce = (text) => setText(find("#announcements"), text);
 const filter = find("#filter");
 const clock = new Clock(refresh);
 const faults = new Faults(refresh);
 const exportLines = new Exports(announce);
-const sections = [new Tasks(announce), new Creates(), new Ledger(), new Uploads(refresh), new Accounts(refresh), faults];
+const tasks = new Tasks(announce);
+const requests = new Requests(announce, refresh);
+const sections = [tasks, new CreateForm(refresh), new Ledger(), new Uploads(refresh), new Accounts(refresh), faults];
 
+let isAskedFor = false;
 let limit = LIMITS[0];
 let state = null;
 let unreachableSince = null;
 let linksUrl = null;
-let hasControls = null;
+let areOperationsKnown = false;
+let target = "";
 let wake = () => {};
 
-/** Polls immediately instead of at the end of the interval. */
+/** Polls immediately instead of at the end of the interval, or once more if a poll is in progress. */
 function refresh() {
+  isAskedFor = true;
   wake();
 }
 
-const pause = () => new Promise((resolve) => { wake = resolve; setTimeout(resolve, POLL_INTERVAL); });
+const pause = () =>
+  new Promise((resolve) => {
+    wake = resolve;
+    setTimeout(resolve, isAskedFor ? 0 : POLL_INTERVAL);
+  });
 
 const untilVisible = () =>
   new Promise((resolve) => {
@@ -43,6 +54,7 @@ const untilVisible = () =>
 async function follow() {
   for (;;) {
     await untilVisible();
+    isAskedFor = false;
     try {
       await poll();
     } catch (error) {
@@ -54,28 +66,27 @@ async function follow() {
 }
 
 async function poll() {
-  const found = await ask("GET", `/sandbox/state?limit=${limit}`);
+  const path = requests.path(filter.value);
+  const [found, log] = await Promise.all([ask("GET", `/sandbox/state?limit=${limit}`), ask("GET", path)]);
   if (!Array.isArray(found?.tasks)) throw new Problem("this address is not a sandbox any more", 0);
   // Another sandbox has this address: this page is not allowed to load videos from its links.
   if (linksUrl !== null && found.links_url !== linksUrl) return location.reload();
   linksUrl = found.links_url;
-  if (hasControls === null || unreachableSince) await loadControls();
+  if (!areOperationsKnown || unreachableSince) await loadOperations();
   state = found;
   clock.show(state);
   showReachable();
   show();
+  requests.show(log, path, filter.value, viewOf(state));
+  showTarget();
 }
 
-/** Hides the forms if the sandbox has no control paths. */
-async function loadControls() {
-  try {
-    faults.setAvailable(await ask("GET", "/sandbox/faults"));
-    hasControls = true;
-  } catch (error) {
-    if (error.status !== 404) throw error;
-    hasControls = false;
-  }
-  document.body.classList.toggle("has-controls", hasControls);
+/** Loads the operations and faults to select. */
+async function loadOperations() {
+  const available = await ask("GET", "/sandbox/faults");
+  faults.setAvailable(available);
+  requests.setOperations(available.ops);
+  areOperationsKnown = true;
 }
 
 function showReachable() {
@@ -103,7 +114,8 @@ function show() {
   showFilter();
   const view = viewOf(state);
   for (const section of sections) section.show(view);
-  exportLines.show(state, state.accounts.find(({ name }) => name === filter.value) ?? state.accounts[0]);
+  exportLines.show(state, view.account);
+  setText(find("[data-count=requests]"), number(state.counts.requests));
   for (const [name, place] of Object.entries(LISTS)) showExtent(name, find(place), view);
   tick();
 }
@@ -115,22 +127,22 @@ function showFilter() {
   find("#filter-field").hidden = names.length < 2;
 }
 
-/** Returns the state of the selected account, newest first. Creates without a task are shown for every account. */
-function viewOf({ tasks, creates, ledger, assets, faults: planned, accounts, now, counts }) {
+/** Returns the state of the selected account, newest first. */
+function viewOf({ tasks, ledger, assets, faults: planned, accounts, models, now, counts, base_url: baseUrl, links_url: links }) {
   const isMine = ({ account }) => !filter.value || account === filter.value;
-  const owners = new Map(tasks.map((task) => [task.id, task]));
   return {
     now,
     accounts,
+    models,
+    account: accounts.find(({ name }) => name === filter.value) ?? accounts[0],
+    origins: { service: baseUrl.replace(/\/openapi\/v1$/, ""), links },
     faults: planned,
     tasks: tasks.filter(isMine).toReversed(),
-    creates: creates.filter(({ task_id: id }) => !owners.has(id) || isMine(owners.get(id))).toReversed(),
     ledger: ledger.filter(isMine).toReversed(),
     assets: assets.filter(isMine).toReversed(),
     refunds: new Map(ledger.filter(({ kind }) => kind === "refund").map((entry) => [entry.task_id, entry.points])),
     isOneAccount: accounts.length < 2,
     isShort: (counts?.tasks ?? 0) > tasks.length,
-    isCut: (counts?.creates ?? 0) > creates.length,
   };
 }
 
@@ -165,6 +177,20 @@ function showRest(rest, known, all) {
   button.hidden = more === undefined;
 }
 
+/** Opens the task that the fragment of the address names, once, also if it was not shown when the page was opened. */
+function showTarget() {
+  const taskId = location.hash.slice(1);
+  if (taskId === target) return;
+  const hasMore = (state.counts?.tasks ?? 0) > state.tasks.length;
+  if (taskId.startsWith("task_") && !tasks.open(taskId) && hasMore && limit < LIMITS.at(-1)) {
+    limit = LIMITS.at(-1);
+    return refresh();
+  }
+  target = taskId;
+  // Scrolls to it, and highlights it.
+  if (document.getElementById(taskId)) location.replace(location.hash);
+}
+
 function tick() {
   clock.tick();
   for (const section of sections) section.tick?.(clock.now());
@@ -192,6 +218,10 @@ function enableReset() {
 
 setTableRoles();
 enableReset();
-filter.addEventListener("change", () => state && show());
+filter.addEventListener("change", () => {
+  if (state) show();
+  requests.restart();
+});
+addEventListener("hashchange", () => state && showTarget());
 setInterval(() => state && !unreachableSince && !document.hidden && tick(), TICK_INTERVAL);
 follow();

@@ -11,10 +11,10 @@ export class Problem extends Error {
 const TIMEOUT = 10_000;
 
 /** Returns the JSON of an answer, or throws a Problem. */
-export async function ask(method, path, body) {
-  const options = { method, cache: "no-store", redirect: "error", signal: AbortSignal.timeout(TIMEOUT) };
+export async function ask(method, path, body, headers = {}) {
+  const options = { method, headers, cache: "no-store", redirect: "error", signal: AbortSignal.timeout(TIMEOUT) };
   if (body !== undefined) {
-    options.headers = { "Content-Type": "application/json" };
+    options.headers = { "Content-Type": "application/json", ...headers };
     options.body = JSON.stringify(body);
   }
   let answer;

@@ -1,16 +1,8 @@
-// Ledger, uploads and received creates.
+// Ledger and uploads.
 
-import { Detail, Rows, copyOf, find, setAttribute, setText, setTime } from "./dom.js";
+import { Rows, copyOf, find, linkTo, setAttribute, setText, setTime } from "./dom.js";
 import { ask, carryOut } from "./service.js";
-import { bytes, moment, number, pretty, signed, span } from "./format.js";
-
-/** Makes an anchor a link to a task's row. */
-function linkTo(anchor, taskId) {
-  anchor.hidden = !taskId;
-  setText(anchor, taskId);
-  setAttribute(anchor, "title", taskId ?? "");
-  setAttribute(anchor, "href", `#${taskId ?? ""}`);
-}
+import { bytes, moment, number, signed, span } from "./format.js";
 
 export class Ledger {
   constructor() {
@@ -84,49 +76,5 @@ class UploadRow {
     refs.expires.classList.toggle("bad", asset.is_expired);
     refs.expires.parentElement.classList.toggle("expired", asset.is_expired);
     setTime(refs.at, moment(asset.expires_at, now));
-  }
-}
-
-export class Creates {
-  constructor() {
-    this.rows = new Rows(find("#creates table"), ({ create }) => `${create.n} ${create.received_at}`, (item) => new CreateRow(item));
-  }
-
-  show({ creates, now, isCut }) {
-    this.rows.show(creates.map((create) => ({ create, now })), isCut);
-  }
-}
-
-class CreateRow {
-  constructor({ create }) {
-    Object.assign(this, copyOf("create-row"));
-    this.detail = new Detail(this.refs, `create ${create.n}`, (isOpen) => isOpen && this.#showDetail());
-    setText(this.refs.n, create.n);
-  }
-
-  isHeld() {
-    return this.detail.isOpen;
-  }
-
-  show({ create, now }) {
-    const { refs } = this;
-    this.create = create;
-    setTime(refs.received, moment(create.received_at, now));
-    setText(refs.key, create.idempotency_key ?? "none");
-    setText(refs.answer, create.status ?? "no answer");
-    refs.answer.className = `answer ${create.status === null ? "none" : create.status < 300 ? "good" : "bad"}`;
-    refs.replayed.hidden = !create.replayed;
-    refs.fault.hidden = !create.fault;
-    setText(refs.fault, create.fault ? `fault: ${create.fault}` : "");
-    linkTo(refs.task, create.task_id);
-    refs.noTask.hidden = Boolean(create.task_id);
-    if (this.detail.isOpen) this.#showDetail();
-  }
-
-  #showDetail() {
-    const { body, sha256 } = this.create;
-    const missing = sha256 === null ? "The body did not arrive, or was not read." : "The body is not JSON.";
-    setText(this.refs.body, body === null ? missing : pretty(body));
-    setText(this.refs.sha, sha256 === null ? "" : `SHA-256 of the body: ${sha256}`);
   }
 }

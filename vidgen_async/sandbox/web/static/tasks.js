@@ -1,6 +1,6 @@
 // The tasks: their states and videos.
 
-import { Detail, Rows, copyOf, find, setAttribute, setText, setTime } from "./dom.js";
+import { Detail, Rows, copyOf, find, linkTo, setAttribute, setText, setTime } from "./dom.js";
 import { Player } from "./player.js";
 import { count, moment, number, shortened, signed, span } from "./format.js";
 
@@ -23,6 +23,13 @@ export class Tasks {
 
   tick(now) {
     this.rows.tick(now);
+  }
+
+  /** Opens the details of a task; returns whether it is shown. */
+  open(taskId) {
+    const row = this.rows.rows.get(taskId);
+    row?.open();
+    return Boolean(row);
   }
 
   /** Announces to screen readers which tasks have ended since the last poll. */
@@ -52,13 +59,18 @@ class TaskRow {
       if (isOpen) this.#showDetail();
       else this.player.close();
     });
-    setText(refs.id, task.id);
+    linkTo(refs.id, task.id);
     setText(refs.model, task.model);
     setText(refs.prompt, shortened(task.prompt, SHOWN_PROMPT));
   }
 
   isHeld() {
     return this.detail.isOpen;
+  }
+
+  open() {
+    this.detail.set(true);
+    this.#showDetail();
   }
 
   show({ task, now, refund, isOneAccount }) {
