@@ -62,6 +62,9 @@ class Agenda:
         self._before = array("I")
         self._after = array("I")
 
+    def __contains__(self, number: int) -> bool:
+        return number < len(self.dues) and self._after[number] != _NOT_IN_QUEUE
+
     def put(self, due: float, number: int) -> None:
         """Add a number that is not in the queue."""
         while number >= len(self.dues):
@@ -83,7 +86,7 @@ class Agenda:
 
     def remove(self, number: int) -> None:
         """Remove a number; it has no effect if it is not in the queue."""
-        if number >= len(self.dues) or self._after[number] == _NOT_IN_QUEUE:
+        if number not in self:
             return
         before, after, self._after[number] = self._before[number], self._after[number], _NOT_IN_QUEUE
         due = self.dues[number]
@@ -191,14 +194,15 @@ class Schedule:
         """The present interval between two polls of one task in seconds, without pauses."""
         return self.interval + self.lateness_last
 
-    def add(self, item: int, now: float) -> None:
-        """Plan the first poll of a new item."""
-        due = self._time(now)
+    def add(self, item: int, now: float, after: float = 0.0) -> None:
+        """Plan the first poll of a new item, no sooner than in ``after`` seconds."""
+        due = self._time(now) + after
         if self._first_polls >= 1.0 and self._added.next_at <= now:
             self._added.use(now, self._first_polls, self._first_polls)
-            self._polled.extend(1.0)  # this poll is one more than the usual ones
-            first = self._agenda.first_due()
-            due = due if first is None else min(due, first)  # not after all polls that are late
+            if not after:
+                self._polled.extend(1.0)  # this poll is one more than the usual ones
+                first = self._agenda.first_due()
+                due = due if first is None else min(due, first)  # not after all polls that are late
         else:
             self._slots_given += 1
             self._polled.extend(0.5)  # on average, the slot is after half an interval
@@ -207,12 +211,20 @@ class Schedule:
             due += (self._slots_given * _GOLDEN % 1.0 * self.interval - due) % self.interval
         self._agenda.put(due, item)
 
-    def reschedule(self, item: int, now: float, *, soon: bool = False) -> None:
+    def reschedule(self, item: int, now: float, *, soon: bool = False, after: float = 0.0) -> None:
         """Plan the next poll of an item that is not on the schedule: one interval after the start of its last poll, or
-        now if that has passed; with ``soon`` in five seconds, if that is earlier."""
+        in ``after`` seconds if that is later; with ``soon`` in five seconds, if that is earlier."""
         time = self._time(now)
-        due = max(self._dues[item], time)
+        due = max(self._dues[item], time + after)
         self._agenda.put(min(due, time + SOON) if soon else due, item)
+
+    def bring_forward(self, item: int, now: float, after: float) -> None:
+        """Plan the next poll of an item in ``after`` seconds, if that is earlier than planned; it has no effect if the
+        item is being polled."""
+        due = self._time(now) + after
+        if item in self._agenda and due < self._dues[item]:
+            self._agenda.remove(item)
+            self._agenda.put(due, item)
 
     def is_waiting(self, item: int, now: float) -> bool:
         """Return whether the interval since the last poll of the item has not passed."""

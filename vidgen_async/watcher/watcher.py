@@ -2,8 +2,10 @@
 
 import asyncio
 import logging
+import math
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextvars import Context, copy_context
 from functools import partial
 from itertools import chain, count
 from types import MappingProxyType
@@ -50,6 +52,8 @@ _IDS_AT_ONCE = 4096
 _STATE = "task %(task_id)s: %(state)s"
 #: The number of tasks without listeners whose last poll is remembered for one interval.
 _MOST_LEFT = 1024
+#: Seconds for which calls of a wait's ``on_update`` are awaited at least when the wait has ended.
+_HOOK_GRACE = 5.0
 
 
 class Watcher:
@@ -94,12 +98,15 @@ class Watcher:
         self._clock = clock
         self._logger = logger or logging.getLogger("vidgen_async.watcher")
         self._report = partial(report, self._logger)
-        self._hooks = None if on_update is None else UpdateHooks(on_update, limit=concurrency, logger=self._logger)
+        self._concurrency = concurrency
+        self._hooks = self._make_hooks(on_update, Context())
         self._on_terminal = on_terminal
         self._schedule = Schedule(interval, first_polls=first_polls)
         self._tasks = TaskTable()
         self._left: dict[str, int] = {}
         """The rows of tasks without listeners whose last poll is remembered."""
+        self._delayed: set[int] = set()
+        """The rows whose next poll waits for a ``first_poll_after``."""
         self._poll_loop = PollLoop(
             self._tasks,
             clock,
@@ -122,21 +129,36 @@ class Watcher:
     # -- waiting -----------------------------------------------------------------------------------------------------
 
     async def wait(
-        self, task_id: str, *, timeout: float | None = ONE_DAY, accepted_at: float | None = None
+        self,
+        task_id: str,
+        *,
+        timeout: float | None = ONE_DAY,
+        accepted_at: float | None = None,
+        on_update: UpdateHook | None = None,
+        first_poll_after: float = 0.0,
     ) -> VideoTask:
         """Return the completed task, or raise its error. Any number of waits for one task share its polls; cancelling
         ends only this one.
 
-        ``timeout`` limits everything, including a poll in progress; with zero or less no poll is made. ``accepted_at``
-        is the clock's time of the receipt, if it is known; for two minutes from then a 404 proves nothing.
+        Args:
+            task_id: The task.
+            timeout: Seconds for everything, including a poll in progress; with zero or less no poll is made.
+            accepted_at: The clock's time of the receipt, if it is known; for two minutes from then a 404 proves
+                nothing.
+            on_update: Called with every change that this wait sees, the terminal one included, as the watcher's own.
+                When the wait ends, it waits for calls until its ``timeout``, at least five seconds; when it is
+                cancelled, they are cancelled.
+            first_poll_after: Seconds in which the task is not polled, unless another listener needs it.
         """
-        waiter = Waiter(task_id, timeout)
-        self._join(waiter)
+        waiter = Waiter(task_id, timeout, self._make_hooks(on_update))
+        until = self._join(waiter, first_poll_after)
         try:
-            self._attach(task_id, waiter, accepted_at)
+            self._attach(task_id, waiter, accepted_at, first_poll_after)
             end = await waiter.end
         finally:
             self._leave(waiter)
+            if waiter.hooks is not None:
+                await self._end_hooks(waiter, waiter.hooks, until)
         if isinstance(end, Exception):
             raise copy_error(end)
         if end.status == "failed":
@@ -144,22 +166,30 @@ class Watcher:
         return end
 
     async def watch(
-        self, task_id: str, *, timeout: float | None = ONE_DAY, accepted_at: float | None = None
+        self,
+        task_id: str,
+        *,
+        timeout: float | None = ONE_DAY,
+        accepted_at: float | None = None,
+        on_update: UpdateHook | None = None,
+        first_poll_after: float = 0.0,
     ) -> AsyncGenerator[VideoTask, None]:
         """Yield every change of the task (of any field); the terminal one, also of a failed task, is the last.
 
         What is known already is yielded first, without a poll. A slow reader gets the latest change instead of each,
-        and always the terminal one. Errors are those of :meth:`wait`, raised after the last change. The watch and its
-        ``timeout`` begin with the first ``anext``; they end with the iterator's ``aclose``.
+        and always the terminal one. Arguments and errors are those of :meth:`wait`; an error is raised after the last
+        change. The watch and its ``timeout`` begin with the first ``anext``; they end with the iterator's ``aclose``.
         """
-        follower = Follower(task_id, timeout)
-        self._join(follower)
+        follower = Follower(task_id, timeout, self._make_hooks(on_update))
+        until = self._join(follower, first_poll_after)
         try:
-            self._attach(task_id, follower, accepted_at)
+            self._attach(task_id, follower, accepted_at, first_poll_after)
             while (task := await follower.next()) is not None:
                 yield task
         finally:
             self._leave(follower)
+            if follower.hooks is not None:
+                await self._end_hooks(follower, follower.hooks, until)
 
     async def as_completed(
         self,
@@ -167,26 +197,30 @@ class Watcher:
         *,
         timeout: float | None = ONE_DAY,
         accepted_at: Mapping[str, float] | None = None,
+        on_update: UpdateHook | None = None,
+        first_poll_after: float = 0.0,
     ) -> AsyncGenerator[Outcome, None]:
         """Yield one outcome for each distinct task, in the order in which they end; for up to hundreds of thousands.
 
         Nothing is raised for a single task: after ``timeout`` seconds, and when the watcher is closed, the remaining
-        tasks have their errors as outcomes; with more than 10,000 tasks these errors have no ``.task``. It begins with
-        the first ``anext`` and ends like :meth:`watch`. ``accepted_at``: as for :meth:`wait`, by task id.
+        tasks have their errors as outcomes; with more than 10,000 tasks, and no ``on_update``, these errors have no
+        ``.task``. It begins with the first ``anext`` and ends like :meth:`watch`. The arguments are those of
+        :meth:`wait`; ``accepted_at`` by task id.
         """
         distinct: dict[str, None] = {}
         for number, task_id in enumerate(tuple(task_ids), 1):
             distinct[task_id] = None
             if number % _IDS_AT_ONCE == 0:
                 await self._clock.sleep(0)
-        gatherer = Gatherer(tuple(distinct), timeout)  # the collector does not traverse a tuple of strings
+        ids = tuple(distinct)  # the collector does not traverse a tuple of strings
+        gatherer = Gatherer(ids, timeout, self._make_hooks(on_update))
         receipts = accepted_at or {}
         del task_ids, distinct, accepted_at  # they may be large, and need not live as long as the watch
-        self._join(gatherer)
+        until = self._join(gatherer, first_poll_after)
         try:
             for start in range(0, len(gatherer.ids), AT_ONCE):
                 for task_id in gatherer.ids[start : start + AT_ONCE]:
-                    self._attach(task_id, gatherer, receipts.get(task_id))
+                    self._attach(task_id, gatherer, receipts.get(task_id), first_poll_after)
                 await self._clock.sleep(0)
             del receipts
             for number in count(1):
@@ -198,6 +232,8 @@ class Watcher:
                     await self._clock.sleep(0)
         finally:
             await all_in_turns(self._clock, chain(self._leaving(gatherer), gatherer.dropping()))
+            if gatherer.hooks is not None:
+                await self._end_hooks(gatherer, gatherer.hooks, until)
 
     @property
     def stats(self) -> WatcherStats:
@@ -238,7 +274,26 @@ class Watcher:
 
     # -- listeners ---------------------------------------------------------------------------------------------------
 
-    def _join(self, listener: Listener) -> None:
+    def _make_hooks(self, on_update: UpdateHook | None, context: Context | None = None) -> UpdateHooks | None:
+        """Return the calls of ``on_update`` in this context, by default the caller's."""
+        if on_update is None:
+            return None
+        context = copy_context() if context is None else context
+        return UpdateHooks(on_update, limit=self._concurrency, logger=self._logger, context=context)
+
+    async def _end_hooks(self, listener: Listener, hooks: UpdateHooks, until: float | None) -> None:
+        """Wait for the calls of a listener that has ended; cancel those of one that was cancelled or left."""
+        if not listener.has_ended or isinstance(sys.exception(), asyncio.CancelledError):
+            await hooks.cancel(self._clock)
+            return
+        rest = None if until is None else max(until - self._clock.now(), _HOOK_GRACE)
+        await hooks.aclose(self._clock, rest)
+
+    def _join(self, listener: Listener, first_poll_after: float) -> float | None:
+        """Start the time limit of the listener, and return when it ends."""
+        if not 0.0 <= first_poll_after < math.inf:
+            message = f"first_poll_after is a number of seconds, 0 or more: {first_poll_after!r}"
+            raise ValueError(message)
         if self._is_closed:
             raise _closed_error(listener.ids)
         due = deadline(self._clock.now(), listener.timeout)
@@ -246,8 +301,9 @@ class Watcher:
         if due is not None:
             self._poll_loop.deadlines.put(due, listener)
             self._poll_loop.wake()
+        return due
 
-    def _attach(self, task_id: str, listener: Listener, accepted_at: float | None) -> None:
+    def _attach(self, task_id: str, listener: Listener, accepted_at: float | None, after: float) -> None:
         if self._is_closed:
             listener.ended(LastState(task_id), _closed_error((task_id,)))
             return
@@ -256,7 +312,10 @@ class Watcher:
             return
         row = self._tasks.get(task_id)
         if row is None:
-            row = self._enter(task_id)
+            row = self._enter(task_id, after)
+        elif row in self._delayed:
+            self._schedule.bring_forward(row, self._clock.now(), after)
+            self._poll_loop.wake()
         self._tasks.add_listener(row, listener)
         if accepted_at is not None and self._clock.now() < accepted_at + GRACE:
             self._tasks.set_accepted(row, accepted_at)
@@ -264,7 +323,7 @@ class Watcher:
         if task is not None:
             listener.changed(task)
 
-    def _enter(self, task_id: str) -> int:
+    def _enter(self, task_id: str, after: float) -> int:
         now = self._clock.now()
         row = self._left.pop(task_id, None)
         if row is not None and not self._schedule.is_waiting(row, now):
@@ -272,10 +331,12 @@ class Watcher:
             row = None
         if row is None:
             row = self._tasks.add(task_id)
-            self._schedule.add(row, now)
+            self._schedule.add(row, now, after)
         else:
             self._tasks.come_back(row)
-            self._schedule.reschedule(row, now)
+            self._schedule.reschedule(row, now, after=after)
+        if after:
+            self._delayed.add(row)
         self._poll_loop.wake()
         return row
 
@@ -317,6 +378,7 @@ class Watcher:
         """Stop watching a task at once, and cancel its poll."""
         self._tasks.leave(row)
         self._schedule.remove(row)
+        self._delayed.discard(row)
         poller = self._tasks.pollers.pop(row, None)
         if poller is not None and poller is not asyncio.current_task():
             poller.cancel()
@@ -357,6 +419,8 @@ class Watcher:
     async def _poll_row(self, row: int, poller: asyncio.Task[None]) -> None:
         tasks = self._tasks
         self._polls += 1
+        if self._delayed:
+            self._delayed.discard(row)
         if self._paused_at is not None and (now := self._clock.now()) >= self._schedule.paused_until:
             seconds, self._paused_at = now - self._paused_at, None
             message = "polls resume after a pause of %(seconds)g s"
