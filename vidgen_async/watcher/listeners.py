@@ -12,6 +12,7 @@ from vidgen_async.errors import TaskFailedError, VidgenError, WaitTimeoutError
 from vidgen_async.redaction.messages import excerpt
 from vidgen_async.types.resources import KNOWN_STATES, VideoTask
 from vidgen_async.watcher.hooks import UpdateHooks
+from vidgen_async.watcher.polling import Polling
 from vidgen_async.watcher.schedule import Agenda
 
 #: The maximum length of a failure reason in a message.
@@ -26,6 +27,9 @@ MOST_KEPT = 10_000
 
 #: The number of tasks, or listeners, that are processed in one turn of the event loop: a few milliseconds.
 AT_ONCE = 250
+
+#: The watcher's own way to poll.
+OWN = Polling()
 
 E = TypeVar("E", bound=Exception)
 
@@ -45,14 +49,17 @@ class LastState(NamedTuple):
 class Listener:
     """Is notified by the watcher, which never waits for it. It may have many tasks."""
 
-    __slots__ = ("hooks", "ids", "is_over", "number", "timeout")
+    __slots__ = ("hooks", "ids", "is_over", "number", "polling", "timeout")
 
     keeps_tasks = True
     """Whether it needs the tasks as they were seen last."""
 
-    def __init__(self, ids: Sequence[str], timeout: float | None, hooks: UpdateHooks | None = None) -> None:
+    def __init__(
+        self, ids: Sequence[str], timeout: float | None, hooks: UpdateHooks | None = None, polling: Polling = OWN
+    ) -> None:
         self.ids = ids
         self.timeout = timeout
+        self.polling = polling
         self.hooks = hooks
         """Its own ``on_update``."""
         self.is_over = False
@@ -120,8 +127,10 @@ class Waiter(Listener):
 
     __slots__ = ("end",)
 
-    def __init__(self, task_id: str, timeout: float | None, hooks: UpdateHooks | None = None) -> None:
-        super().__init__((task_id,), timeout, hooks)
+    def __init__(
+        self, task_id: str, timeout: float | None, hooks: UpdateHooks | None = None, polling: Polling = OWN
+    ) -> None:
+        super().__init__((task_id,), timeout, hooks, polling)
         self.end: asyncio.Future[VideoTask | Exception] = asyncio.get_running_loop().create_future()
 
     @property
@@ -140,8 +149,10 @@ class Follower(Listener):
 
     __slots__ = ("_end", "_news", "_pending", "_shown")
 
-    def __init__(self, task_id: str, timeout: float | None, hooks: UpdateHooks | None = None) -> None:
-        super().__init__((task_id,), timeout, hooks)
+    def __init__(
+        self, task_id: str, timeout: float | None, hooks: UpdateHooks | None = None, polling: Polling = OWN
+    ) -> None:
+        super().__init__((task_id,), timeout, hooks, polling)
         self._news = asyncio.Event()
         self._pending: VideoTask | None = None
         self._shown: VideoTask | None = None
@@ -211,8 +222,10 @@ class Gatherer(Listener):
 
     __slots__ = ("_news", "_ready", "_remaining", "keeps_tasks")
 
-    def __init__(self, ids: Sequence[str], timeout: float | None, hooks: UpdateHooks | None = None) -> None:
-        super().__init__(ids, timeout, hooks)
+    def __init__(
+        self, ids: Sequence[str], timeout: float | None, hooks: UpdateHooks | None = None, polling: Polling = OWN
+    ) -> None:
+        super().__init__(ids, timeout, hooks, polling)
         self.keeps_tasks = len(ids) <= MOST_KEPT or hooks is not None
         self._remaining = len(ids)
         #: Tasks as they were seen, and their ends; None if the time limit was exceeded.
