@@ -68,6 +68,18 @@ async def test_the_program_with_telemetry_waits_for_a_task(client):
     assert await watch(receipt.task_id) == (await client.videos.get(receipt)).video_url
 
 
+async def test_the_program_for_customers_orders_with_their_keys(client, service):
+    order_for = run_program("async def order_for(")["order_for"]
+    customers = [service.add_account(name=name, balance=100) for name in ("anna", "bert")]
+
+    tasks = [await order_for(client, one.name, one.api_key, "order-1", "a boat") for one in customers]
+
+    assert [task.status for task in tasks] == ["completed", "completed"]
+    assert [create.headers["Authorization"] for create in service.creates] == [
+        f"Bearer {one.api_key}" for one in customers
+    ]
+
+
 @pytest.mark.usefixtures("environment")
 async def test_the_program_with_a_handling_block_saves_the_video_and_makes_one_order(client, service, tmp_path):
     save = run_program("async def save(")["save"]

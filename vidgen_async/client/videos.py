@@ -133,6 +133,7 @@ class Videos:
             accepted_at=self._accepted_at(task),
             on_update=on_update,
             first_poll_after=first_poll_after,
+            polling=self._context.polling,
         )
 
     def watch(
@@ -154,6 +155,7 @@ class Videos:
             accepted_at=self._accepted_at(task),
             on_update=on_update,
             first_poll_after=first_poll_after,
+            polling=self._context.polling,
         )
 
     def as_completed(
@@ -200,7 +202,9 @@ class Videos:
             age = (clock.wall() - task.accepted_at).total_seconds()
             if age < GRACE:  # for older ones it makes no difference
                 accepted_at[task.task_id] = clock.now() - max(age, 0.0)
-        outcomes = self._context.watcher.as_completed(order_ids, timeout=timeout, accepted_at=accepted_at)
+        outcomes = self._context.watcher.as_completed(
+            order_ids, timeout=timeout, accepted_at=accepted_at, polling=self._context.polling
+        )
         results = self._orders.results
         async with results.hold_in_turns(order_ids) as record, aclosing(_with_order_ids(outcomes, order_ids)) as named:
             async for outcome in named:
@@ -224,7 +228,12 @@ class Videos:
             if number % AT_ONCE == 0:
                 await clock.sleep(0)
         outcomes = self._context.watcher.as_completed(
-            ids, timeout=timeout, accepted_at=accepted_at, on_update=on_update, first_poll_after=first_poll_after
+            ids,
+            timeout=timeout,
+            accepted_at=accepted_at,
+            on_update=on_update,
+            first_poll_after=first_poll_after,
+            polling=self._context.polling,
         )
         del tasks, ids, accepted_at  # not held for as long as the watch lasts
         async with aclosing(_with_order_ids(outcomes, order_ids)) as named:

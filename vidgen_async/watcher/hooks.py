@@ -60,7 +60,7 @@ class UpdateHooks:
             await self.cancel(clock, max(grace or 0.0, _LAST_GRACE))
 
     async def cancel(self, clock: Clock, seconds: float = _LAST_GRACE) -> None:
-        """Cancel all calls. One that ignores its cancellation for so many seconds is abandoned."""
+        """Cancel all calls. One that ignores its cancellation for ``seconds`` is abandoned."""
         caller = asyncio.current_task()
         self._is_closed = True
         self._waiting.clear()
