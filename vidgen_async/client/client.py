@@ -8,6 +8,7 @@ from typing import NoReturn, Self
 
 from yarl import URL
 
+from vidgen_async.client.environment_log import follow_environment
 from vidgen_async.client.lifetime import Lifetime
 from vidgen_async.client.resources import AccountInfo, Files, Models
 from vidgen_async.client.settings import (
@@ -117,6 +118,7 @@ class Client:
         default_headers: Mapping[str, str] | None = None,
         app_info: tuple[str, str] | None = None,
     ) -> None:
+        follow_environment()
         keys = checked_keys(api_key)
         self._base_url = base = checked_base_url(base_url)
         interval = _checked_interval(poll_interval, base)

@@ -51,13 +51,14 @@ from vidgen_async.orders.evidence import evidence_of_answer, evidence_without_an
 from vidgen_async.orders.settlement import Settlement
 from vidgen_async.redaction.known_values import KnownValues
 from vidgen_async.redaction.messages import visible_headers
+from vidgen_async.service import request_records
 from vidgen_async.service.body_decoding import decode_body
 from vidgen_async.service.candidates import find_candidates
 from vidgen_async.service.codec import Answer, is_json_object, read_created_id
 from vidgen_async.service.endpoints import Endpoints
 from vidgen_async.service.error_responses import describe_outcome, recorded_refusal, rejected_error, service_error
 from vidgen_async.service.request_body import is_same_request, prompt_of
-from vidgen_async.transports.base import Transport, capabilities_of
+from vidgen_async.transports.base import Response, Transport, capabilities_of
 from vidgen_async.types.http import (
     LONG_ANSWER,
     LONGEST_ANSWER,
@@ -475,7 +476,7 @@ class Sender:
         if not self._honours_gate:
             await probe.pass_gate()
         send.is_handed_over = True
-        async with await self._transport.send(request, probe=probe) as response:
+        async with await self._send_create(request, send.order, probe) as response:
             send.request, send.status, send.headers = request, response.status, response.headers
             if ring is not None and key is not None and response.status == HTTPStatus.UNAUTHORIZED:
                 ring.discard(key)  # for the next create: this one is not repeated
@@ -484,6 +485,12 @@ class Sender:
                 if len(send.body) > LONGEST_ANSWER:
                     return
             send.is_complete = True
+
+    async def _send_create(self, request: Request, order: Order, probe: Probe) -> Response:
+        if not request_records.are_recorded():
+            return await self._transport.send(request, probe=probe)
+        attempt, known = len(order.attempts) + 1, self._secrets_of(order)
+        return await request_records.send_recorded(self._transport, request, self._clock, attempt, known, probe)
 
     async def _open_gate(self, submission: Submission, send: SendProgress, probe: Probe) -> None:
         """Called by the transport when the connection is ready: no byte passes before the attempt is stored."""
@@ -589,8 +596,7 @@ class Sender:
     async def _collect_evidence(self, send: SendProgress, delivery: Delivery) -> Evidence:
         """What the send is evidence of. A long answer is read in several turns of the event loop."""
         order, now = send.order, self._clock.wall()
-        keys = () if self._endpoints.key_ring is None else self._endpoints.key_ring.known
-        known = KnownValues((*self._known, *keys, order.idempotency_key, prompt_of(order.body)))
+        known = KnownValues(self._secrets_of(order))
         await self._yield_to_loop(send)
         if send.request is None or send.status is None:
             async with self._prepared(known):
@@ -618,6 +624,10 @@ class Sender:
         if send.is_complete and 200 <= send.status < 300:
             candidates = find_candidates(answer, order.body, {*known, order.order_id})
         return evolve(evidence, body=body, headers=headers, candidates=candidates)
+
+    def _secrets_of(self, order: Order) -> tuple[str, ...]:
+        keys = () if self._endpoints.key_ring is None else self._endpoints.key_ring.known
+        return (*self._known, *keys, order.idempotency_key, prompt_of(order.body))
 
     @asynccontextmanager
     async def _prepared(self, known: KnownValues) -> AsyncIterator[None]:

@@ -20,6 +20,7 @@ from vidgen_async.errors import (
 )
 from vidgen_async.events import Event, report
 from vidgen_async.redaction.known_values import KnownValues
+from vidgen_async.service import request_records
 from vidgen_async.service.api_keys import AUTHORIZATION, KeyRing
 from vidgen_async.service.codec import Answer
 from vidgen_async.service.error_responses import service_error
@@ -81,7 +82,7 @@ class Reads:
             self._keys, self._known_values = keys, KnownValues((*self._known, *keys))
         return self._known_values
 
-    async def send(self, request: Request) -> Response:
+    async def send(self, request: Request, *, attempt: int = 1) -> Response:
         """Send ``request``, for a caller that streams the body. Redirects and error statuses are returned unchanged.
 
         A GET whose kept-alive connection the service had closed is sent once more at once. So is a request whose key
@@ -89,9 +90,9 @@ class Reads:
         """
         ring = self._key_ring
         if ring is None or AUTHORIZATION not in request.headers:
-            return await self._send(request)
+            return await self._send(request, attempt)
         key = await ring.get()
-        response = await self._send(ring.add_to(request, key))
+        response = await self._send(ring.add_to(request, key), attempt)
         if response.status != HTTPStatus.UNAUTHORIZED:
             return response
         ring.discard(key)
@@ -101,25 +102,30 @@ class Reads:
             if new.value == key.value:
                 stack.pop_all()
                 return response
-        return await self._send(ring.add_to(request, new))
+        return await self._send(ring.add_to(request, new), attempt)
 
-    async def _send(self, request: Request) -> Response:
+    async def _send(self, request: Request, attempt: int) -> Response:
         try:
-            return await self._transport.send(request)
+            return await self._send_once(request, attempt)
         except ConnectionLostError as error:
             if request.method != "GET" or not error.is_reused:
                 raise
         # Services close kept-alive connections at any time; another one of the pool may be closed as well.
-        return await self._transport.send(evolve(request, needs_new_connection=True))
+        return await self._send_once(evolve(request, needs_new_connection=True), attempt)
 
-    async def once(self, request: Request, read: Callable[[Answer], T]) -> T:
+    async def _send_once(self, request: Request, attempt: int) -> Response:
+        if request_records.are_recorded():
+            return await request_records.send_recorded(self._transport, request, self._clock, attempt, self.known)
+        return await self._transport.send(request)
+
+    async def once(self, request: Request, read: Callable[[Answer], T], *, attempt: int = 1) -> T:
         """Send ``request`` once and ``read`` the answer's value.
 
         Raises:
             ServiceError: For any status but 2xx.
             TransportError: There is no complete answer.
         """
-        async with await self.send(request) as response:
+        async with await self.send(request, attempt=attempt) as response:
             value = read(await self.success(request, response))
         self._first.has_answer = True
         return value
@@ -151,7 +157,7 @@ class Reads:
         while True:
             attempts += 1
             try:
-                return await self.once(request, read)
+                return await self.once(request, read, attempt=attempts)
             except (TransportError, ServiceError) as error:
                 pause = None if _is_done(request, error) else retry_delay(error, attempts, self._rng())
                 if pause is None or self._clock.now() + pause > give_up_at:
