@@ -17,7 +17,11 @@ from vidgen_async import UncertainCreateError
 from vidgen_async.sandbox import Fault
 
 #: The modules that run programs, and the calls by which they do.
-RUNNERS = {"tests/docs/test_programs.py": "run_program", "tests/pytest_plugin/test_documentation.py": "find_program"}
+RUNNERS = {
+    "tests/docs/test_programs.py": "run_program",
+    "tests/docs/test_without_an_event_loop.py": "find_program",
+    "tests/pytest_plugin/test_documentation.py": "find_program",
+}
 
 
 @pytest.mark.slow
@@ -174,9 +178,10 @@ async def test_the_program_with_a_cassette_replays_what_it_recorded_without_the_
 @pytest.mark.needs_dev
 def test_every_program_passes_a_strict_type_checker(tmp_path):
     """With the cache of the project's own check, which has read the package already."""
+    imported = {"def make_app(": "shop", "class ClientThread": "blocking"}
     for number, block in enumerate(find_blocks("python")):
-        name = "shop" if "def make_app(" in block.text else f"program_{number}"
-        (tmp_path / f"{name}.py").write_text(block.text)
+        names = [name for marker, name in imported.items() if marker in block.text]
+        (tmp_path / f"{names[0] if names else f'program_{number}'}.py").write_text(block.text)
     command = [sys.executable, "-m", "mypy", "--strict", str(tmp_path)]
     checked = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603 - our own list
     assert checked.returncode == 0, checked.stdout
