@@ -105,6 +105,16 @@ async def test_the_submission_limit_of_one_account_does_not_stop_another(service
     assert len(service.creates) == 2
 
 
+async def test_a_view_with_the_same_key_uses_the_cached_catalog_and_others_do_not(client, service, anna):
+    await client.videos.check(**FIELDS)
+    await client.with_options(timeouts=Timeouts(read=5), account="another").videos.check(**FIELDS)
+    assert len(keys_of(service, "models.list")) == 1
+    view = client.with_options(api_key=anna.api_key, account="anna")
+    await view.videos.check(**FIELDS)
+    await view.with_options(retry_for=1).videos.check(**FIELDS)
+    assert keys_of(service, "models.list") == {f"Bearer {key}": 1 for key in (service.api_key, anna.api_key)}
+
+
 def test_an_api_key_needs_an_account():
     client = Client("key", base_url="https://h/openapi/v1")
     with pytest.raises(ConfigurationError, match="needs account="):

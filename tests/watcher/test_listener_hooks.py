@@ -273,6 +273,20 @@ async def test_a_delay_never_causes_a_poll_within_the_interval(
     assert service.times() == [0.0, 60.0]
 
 
+async def test_a_task_whose_delay_was_cancelled_is_polled_at_once_by_the_next_wait(
+    watcher: Watcher, service: FakeService, clock: VirtualClock
+) -> None:
+    first = asyncio.ensure_future(watcher.wait("t", first_poll_after=500.0))
+    await clock.sleep(10.0)
+    first.cancel()
+    await settle()
+    service.default = "completed"
+
+    await watcher.wait("t")
+
+    assert service.times() == [10.0]
+
+
 async def test_a_wait_may_end_before_its_first_poll(watcher: Watcher, service: FakeService) -> None:
     with pytest.raises(WaitTimeoutError, match="no poll has succeeded"):
         await watcher.wait("t", timeout=10.0, first_poll_after=20.0)

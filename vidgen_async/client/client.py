@@ -8,6 +8,7 @@ from typing import NoReturn, Self
 
 from yarl import URL
 
+from vidgen_async.client.context import ClientContext
 from vidgen_async.client.environment_log import follow_environment
 from vidgen_async.client.lifetime import Lifetime
 from vidgen_async.client.resources import AccountInfo, Files, Models
@@ -22,7 +23,14 @@ from vidgen_async.client.settings import (
     user_agent,
 )
 from vidgen_async.client.videos import OnUpdate, Videos
-from vidgen_async.client.views import Shared, TaskPoll, ViewOptions, make_context, make_orders, make_poll, make_reads
+from vidgen_async.client.views import (
+    Shared,
+    ViewOptions,
+    make_context,
+    make_orders,
+    make_reads,
+    make_view_context,
+)
 from vidgen_async.clock import Clock, LoopClock
 from vidgen_async.errors import ConfigurationError
 from vidgen_async.journal import Journal, MemoryJournal, journal_from
@@ -31,13 +39,12 @@ from vidgen_async.orders.results import Results
 from vidgen_async.orders.sending import OrdersUnderWay
 from vidgen_async.orders.settlement import Settlement
 from vidgen_async.service.api_keys import KeyFunction
-from vidgen_async.service.endpoints import Endpoints
-from vidgen_async.service.retries import Reads
 from vidgen_async.transports.base import Capabilities, Transport, capabilities_of
 from vidgen_async.transports.direct.proxies import is_on_this_machine
 from vidgen_async.types.http import Timeouts, make_headers
 from vidgen_async.types.limits import Pacing
 from vidgen_async.watcher import Watcher
+from vidgen_async.watcher.polling import Polling
 
 #: Section 8: polling once per 60 seconds is recommended.
 RECOMMENDED_INTERVAL = 60.0
@@ -155,9 +162,8 @@ class Client:
             terminal_states=checked_states(terminal_states),
             is_on_cassette=capabilities.is_replay or capabilities.is_recording,
         )
-        endpoints, reads = make_reads(shared, self._options)
+        endpoints, reads, poll = make_reads(shared, self._options)
         self._reads = reads
-        poll = make_poll(shared, self._options, endpoints, reads)
         self._watcher = Watcher(
             poll,
             clock=clock,
@@ -167,10 +173,10 @@ class Client:
             on_terminal=shared.results.record_end,
             is_origin_known=lambda: reads.has_answer or shared.under_way.has_answer,
         )
-        self._make_resources(endpoints, reads, poll)
+        self._use(make_context(shared, endpoints, reads, Polling(poll, interval), self._watcher))
 
-    def _make_resources(self, endpoints: Endpoints, reads: Reads, poll: TaskPoll) -> None:
-        context = make_context(self._shared, self._options, reads, endpoints, poll, self._watcher)
+    def _use(self, context: ClientContext) -> None:
+        self._context = context
         self.orders: Orders = make_orders(self._shared, self._options, context)
         """The orders in the journal, and an operator's decisions about uncertain ones."""
         self.models: Models = Models(context)
@@ -229,8 +235,7 @@ class Client:
             retry_for=old.retry_for if retry_for is None else retry_for,
             account=old.account if account is None else checked_name("account", account),
         )
-        endpoints, reads = make_reads(self._shared, view._options, self._reads)
-        view._make_resources(endpoints, reads, make_poll(self._shared, view._options, endpoints, reads))
+        view._use(make_view_context(self._shared, view._options, self._context, self._reads))
         return view
 
     def __repr__(self) -> str:

@@ -1,6 +1,6 @@
 """What a client and its views share, what each of them has of its own, and how the latter is made."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from functools import partial
 
 from attrs import evolve, field, frozen
@@ -67,9 +67,9 @@ class TaskPoll:
     endpoints: Endpoints = field(eq=False)
     terminal_states: Mapping[str, str] = field(eq=False)
 
-    async def __call__(
+    def __call__(
         self, task_id: str, mark: int | None, *, is_task_needed: bool
-    ) -> tuple[VideoTask | str | None, int | None]:
+    ) -> Awaitable[tuple[VideoTask | str | None, int | None]]:
         read = partial(
             read_poll,
             task_id=task_id,
@@ -77,11 +77,11 @@ class TaskPoll:
             is_task_needed=is_task_needed,
             terminal_states=self.terminal_states,
         )
-        return await self.reads.once(self.endpoints.get_video(task_id), read)
+        return self.reads.once(self.endpoints.get_video(task_id), read)
 
 
-def make_reads(shared: Shared, options: ViewOptions, first: Reads | None = None) -> tuple[Endpoints, Reads]:
-    """The endpoints with the view's key and headers, and its reads. ``first``: those of the client."""
+def make_reads(shared: Shared, options: ViewOptions, first: Reads | None = None) -> tuple[Endpoints, Reads, TaskPoll]:
+    """The endpoints with the view's key and headers, its reads, and its poll. ``first``: the reads of the client."""
     endpoints = Endpoints(
         shared.base_url, options.api_key, options.timeouts, user_headers=options.headers, user_agent=shared.user_agent
     )
@@ -94,20 +94,16 @@ def make_reads(shared: Shared, options: ViewOptions, first: Reads | None = None)
         retry_for=options.retry_for,
         first=first,
     )
-    return endpoints, reads
-
-
-def make_poll(shared: Shared, options: ViewOptions, endpoints: Endpoints, reads: Reads) -> TaskPoll:
-    """The poll of a task with the view's key and headers."""
     timeouts = _poll_timeouts(options.timeouts, options.poll_interval)
     polls = evolve(endpoints, timeouts=timeouts, is_for_polls=True)
-    return TaskPoll((options.api_key, *options.headers.items()), reads, polls, shared.terminal_states)
+    poll = TaskPoll((options.api_key, *options.headers.items()), reads, polls, shared.terminal_states)
+    return endpoints, reads, poll
 
 
 def make_context(
-    shared: Shared, options: ViewOptions, reads: Reads, endpoints: Endpoints, poll: TaskPoll, watcher: Watcher
+    shared: Shared, endpoints: Endpoints, reads: Reads, polling: Polling, watcher: Watcher
 ) -> ClientContext:
-    """What the resources of a view share."""
+    """What the resources of a client share."""
     read_balance = partial(reads.once, endpoints.get_account(), read_account)
     # A cassette holds the requests of the caller, and nothing else.
     balances = Balances(
@@ -119,11 +115,21 @@ def make_context(
         reads=reads,
         clock=shared.clock,
         watcher=watcher,
-        polling=Polling(poll, options.poll_interval),
+        polling=polling,
         balances=balances,
         live_catalog=LiveCatalog(reads, endpoints, shared.clock),
         terminal_states=shared.terminal_states,
     )
+
+
+def make_view_context(shared: Shared, options: ViewOptions, old: ClientContext, first: Reads) -> ClientContext:
+    """The same for a view of the client with the context ``old``, whose cached catalog it has if its key is the same.
+    ``first``: the reads of the client."""
+    endpoints, reads, poll = make_reads(shared, options, first)
+    polling = Polling(poll, options.poll_interval)
+    if poll == old.polling.poll:
+        return evolve(old, endpoints=endpoints, reads=reads, polling=polling)
+    return make_context(shared, endpoints, reads, polling, old.watcher)
 
 
 def make_orders(shared: Shared, options: ViewOptions, context: ClientContext) -> Orders:

@@ -42,7 +42,7 @@ class TaskTable:
 
     __slots__ = (
         "_extra", "_free", "_interval", "_intervals", "_rows",
-        "details", "firsts", "marks", "pollers", "polls", "states", "task_ids", "tasks",
+        "delayed", "details", "firsts", "marks", "pollers", "polls", "states", "task_ids", "tasks",
     )  # fmt: skip
 
     def __init__(self, interval: float = 60.0) -> None:
@@ -64,6 +64,8 @@ class TaskTable:
         self.details = dict[int, TaskDetails]()
         self.polls = dict[int, Poll]()
         """With which it is polled, unless that is the watcher's own."""
+        self.delayed = set[int]()
+        """Those whose next poll waits for a ``first_poll_after``."""
         self._intervals = dict[int, float]()
         """The interval, unless it is the watcher's own."""
         self._extra = 0.0
@@ -120,6 +122,7 @@ class TaskTable:
             self.marks[row] = 0
         for few in (self.tasks, self.pollers, self.details, self.polls):
             few.pop(row, None)
+        self.delayed.discard(row)
         self.set_interval(row, None)
 
     def last_state(self, row: int) -> LastState:

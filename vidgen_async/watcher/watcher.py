@@ -97,8 +97,6 @@ class Watcher:
         self._tasks = TaskTable(interval)
         self._left: dict[TaskKey, int] = {}
         """The rows of tasks without listeners whose last poll is remembered."""
-        self._delayed: set[int] = set()
-        """The rows whose next poll waits for a ``first_poll_after``."""
         self._poll_loop = PollLoop(
             self._tasks,
             clock,
@@ -278,8 +276,10 @@ class Watcher:
         return UpdateHooks(on_update, limit=self._concurrency, logger=self._logger, context=context)
 
     def _without_own(self, polling: Polling) -> Polling:
-        """Return the polling with None for the watcher's own poll."""
-        return Polling(None, polling.interval) if polling.poll == self._poll else polling
+        """Return the polling with None for what is the watcher's own."""
+        poll = None if polling.poll == self._poll else polling.poll
+        interval = None if polling.interval == self._schedule.interval else polling.interval
+        return OWN if poll is None and interval is None else Polling(poll, interval)
 
     async def _end_hooks(self, listener: Listener, hooks: UpdateHooks, until: float | None) -> None:
         """Wait for the calls of a listener that has ended; cancel those of one that was cancelled or left."""
@@ -314,7 +314,7 @@ class Watcher:
         row = self._tasks.get(key_of(task_id, listener.polling.poll))
         if row is None:
             row = self._enter(task_id, listener.polling, after)
-        elif row in self._delayed or interval < self._tasks.interval(row):
+        elif row in self._tasks.delayed or interval < self._tasks.interval(row):
             self._tasks.set_interval(row, min(interval, self._tasks.interval(row)))
             now = self._clock.now()
             self._schedule.bring_forward(row, now, interval=self._tasks.interval(row), after=after)
@@ -339,13 +339,15 @@ class Watcher:
         else:
             self._tasks.come_back(row)
             interval = polling.interval or self._schedule.interval
-            if interval == self._tasks.interval(row):
+            if interval == self._tasks.interval(row) and row not in self._tasks.delayed:
                 self._schedule.resume(row, now, after)
             else:
                 self._tasks.set_interval(row, interval)
                 self._schedule.reschedule(row, now, interval=interval, after=after)
         if after:
-            self._delayed.add(row)
+            self._tasks.delayed.add(row)
+        else:
+            self._tasks.delayed.discard(row)
         self._poll_loop.wake()
         return row
 
@@ -389,7 +391,6 @@ class Watcher:
         """Stop watching a task at once, and cancel its poll."""
         self._tasks.leave(row)
         self._schedule.remove(row)
-        self._delayed.discard(row)
         poller = self._tasks.pollers.pop(row, None)
         if poller is not None and poller is not asyncio.current_task():
             poller.cancel()
@@ -430,8 +431,7 @@ class Watcher:
     async def _poll_row(self, row: int, poller: asyncio.Task[None]) -> None:
         tasks = self._tasks
         self._polls += 1
-        if self._delayed:
-            self._delayed.discard(row)
+        tasks.delayed.discard(row)
         if self._paused_at is not None and (now := self._clock.now()) >= self._schedule.paused_until:
             seconds, self._paused_at = now - self._paused_at, None
             message = "polls resume after a pause of %(seconds)g s"
