@@ -55,6 +55,9 @@ class Event(StrEnum):
     """WARNING: a request could not be checked against the live catalog. ``model``, ``error``"""
     REQUEST_RETRIED = "request.retried"
     """WARNING the first time, then INFO: a read is retried. ``op``, ``error``, ``seconds``, ``request_id``"""
+    REQUEST_ENDED = "request.ended"
+    """DEBUG: a request has its status line, or failed. ``op``, ``method``, ``path``, ``status``, ``milliseconds``,
+    ``request_id``, ``attempt``, ``error``. Reported only where DEBUG is enabled."""
     DOWNLOAD_RETRIED = "download.retried"
     DOWNLOAD_LINK_FAILED = "download.link_failed"
     """INFO: an interrupted download is resumed. ``task_id``, ``seconds``, ``error``"""
@@ -102,7 +105,8 @@ class Event(StrEnum):
 #: The outcomes of attempts at a create.
 OUTCOMES = frozenset({Event.ORDER_ACCEPTED, Event.ORDER_REJECTED, Event.ORDER_UNCERTAIN, Event.ORDER_NOT_SENT})
 
-#: Called with every event and its fields, whether it is logged or not. They must return at once.
+#: Called with every event and its fields, whether it is logged or not (REQUEST_ENDED: if it is). They must return at
+#: once.
 listeners: list[Callable[[Event, Mapping[str, object]], None]] = []
 
 # Nothing that a listener, a log handler or a filter raises propagates from here: it would interrupt a create or a poll.

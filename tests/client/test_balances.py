@@ -136,7 +136,7 @@ async def test_a_cassette_holds_nothing_that_the_caller_did_not_ask_for(service,
 
 async def test_what_was_read_while_an_order_was_under_way_was_not_known_before_it():
     clock = VirtualClock()
-    balances = Balances(None, MemoryJournal(), clock)
+    balances = Balances(None, MemoryJournal(), clock, set())
     for _ in range(3):
         balances.remember(Account(extra={"credits": clock.now()}))
         await clock.sleep(10.0)

@@ -141,6 +141,22 @@ async def test_a_video_can_be_streamed_for_a_proxy(client, service):
     assert client.watcher.stats.polls >= 1
 
 
+async def test_a_stream_may_outlive_the_code_that_opened_it(client, service):
+    receipt = await client.videos.create(**FIELDS)
+    changes = []
+    await client.videos.wait(receipt, timeout=20, on_update=changes.append, first_poll_after=0.01)
+
+    async def open_stream():
+        return await client.videos.open_stream(receipt, range="bytes=0-99")
+
+    video = await open_stream()
+    try:
+        assert (video.status, len(b"".join([piece async for piece in video.chunks()]))) == (206, 100)
+    finally:
+        await video.aclose()
+    assert changes[-1].status == "completed"
+
+
 async def test_what_its_hooks_raise_is_logged_and_the_paid_video_is_saved_all_the_same(client, tmp_path, caplog):
     def broken(receipt_or_task):
         raise BrokenPipeError

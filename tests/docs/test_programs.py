@@ -17,7 +17,11 @@ from vidgen_async import UncertainCreateError
 from vidgen_async.sandbox import Fault
 
 #: The modules that run programs, and the calls by which they do.
-RUNNERS = {"tests/docs/test_programs.py": "run_program", "tests/pytest_plugin/test_documentation.py": "find_program"}
+RUNNERS = {
+    "tests/docs/test_programs.py": "run_program",
+    "tests/docs/test_without_an_event_loop.py": "find_program",
+    "tests/pytest_plugin/test_documentation.py": "find_program",
+}
 
 
 @pytest.mark.slow
@@ -66,6 +70,18 @@ async def test_the_program_with_telemetry_waits_for_a_task(client):
     receipt = await client.videos.create(model="gen-2.0", prompt="a boat", duration=5)
     watch = run_program("async def watch_with_telemetry(")["watch_with_telemetry"]
     assert await watch(receipt.task_id) == (await client.videos.get(receipt)).video_url
+
+
+async def test_the_program_for_customers_orders_with_their_keys(client, service):
+    order_for = run_program("async def order_for(")["order_for"]
+    customers = [service.add_account(name=name, balance=100) for name in ("anna", "bert")]
+
+    tasks = [await order_for(client, one.name, one.api_key, "order-1", "a boat") for one in customers]
+
+    assert [task.status for task in tasks] == ["completed", "completed"]
+    assert [create.headers["Authorization"] for create in service.creates] == [
+        f"Bearer {one.api_key}" for one in customers
+    ]
 
 
 @pytest.mark.usefixtures("environment")
@@ -162,9 +178,10 @@ async def test_the_program_with_a_cassette_replays_what_it_recorded_without_the_
 @pytest.mark.needs_dev
 def test_every_program_passes_a_strict_type_checker(tmp_path):
     """With the cache of the project's own check, which has read the package already."""
+    imported = {"def make_app(": "shop", "class ClientThread": "blocking"}
     for number, block in enumerate(find_blocks("python")):
-        name = "shop" if "def make_app(" in block.text else f"program_{number}"
-        (tmp_path / f"{name}.py").write_text(block.text)
+        names = [name for marker, name in imported.items() if marker in block.text]
+        (tmp_path / f"{names[0] if names else f'program_{number}'}.py").write_text(block.text)
     command = [sys.executable, "-m", "mypy", "--strict", str(tmp_path)]
     checked = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603 - our own list
     assert checked.returncode == 0, checked.stdout

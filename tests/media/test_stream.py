@@ -191,3 +191,37 @@ async def test_a_mislabelled_channel_can_be_sought(media, downloads_of):
 
     async with site(script) as service, downloads_of(service).stream("task-1", range="bytes=100-149") as stream:
         assert b"".join([chunk async for chunk in stream.chunks()]) == VIDEO[100:150]
+
+
+async def test_an_open_stream_is_read_and_closed_by_its_owner(downloads_of):
+    async with site(RangeHost(VIDEO)) as service:
+        stream = await downloads_of(service).open_stream("task-1", range="bytes=0-9")
+        assert (stream.status, await read_all(stream)) == (206, VIDEO[:10])
+        await stream.aclose()
+        await stream.aclose()
+    assert service.ranges == ["bytes=0-9"]
+
+
+async def test_closing_an_open_stream_closes_the_connection_of_an_unread_video(downloads_of):
+    gone = asyncio.Event()
+
+    async def behave(connection):
+        await connection.request()
+        await connection.answer(Says(body=VIDEO, cut=0).wire() + VIDEO[:50_000])
+        await connection.rest()
+        gone.set()
+
+    async with raw_service(behave) as raw:
+        stream = await downloads_of(str(raw.url("/openapi/v1"))).open_stream("task-1")
+        await stream.aclose()
+        async with asyncio.timeout(5):
+            await gone.wait()
+        with pytest.raises(BodyError, match="closed"):
+            await read_all(stream)
+
+
+@pytest.mark.parametrize(("answer", "kind"), [(page(416), UnexpectedResponseError), (page(409), NotReadyError)])
+async def test_a_stream_that_cannot_be_opened_releases_its_connection(answer, kind, downloads_of):
+    async with site(answer) as service:
+        with pytest.raises(kind):
+            await downloads_of(service).open_stream("task-1", range="bytes=0-9")

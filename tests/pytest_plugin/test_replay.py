@@ -101,7 +101,7 @@ def test_client_and_sandbox_run_on_the_loop_of_the_test_with_every_plugin(projec
         @pytest.fixture
         def dependent(vidgen_client):
             yield vidgen_client
-            print("it was", "closed" if vidgen_client._lifetime.is_closed else "open", "for what was set up later")
+            print("it was", "closed" if vidgen_client.is_closed else "open", "for what was set up later")
         """
         + "".join(of_a_class.format(mark=mark, number=number) for number, mark in enumerate(marks))
     )
@@ -122,7 +122,7 @@ def test_the_client_is_closed_after_the_test(project):
             {READS_ONCE}
 
         async def test_two():
-            assert clients[0]._lifetime.is_closed
+            assert clients[0].is_closed
     """)
     project.cassette("test_shop/test_one", 500)
     assert project.pytest().outcomes == {"test_one": {"PASSED"}, "test_two": {"PASSED"}}

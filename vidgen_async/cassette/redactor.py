@@ -22,6 +22,7 @@ from vidgen_async.redaction.secret_names import (
     SECRET_FORMS,
     HeaderKind,
     Kind,
+    is_secret_in_request,
     is_unguessable,
     is_word,
     kind_of,
@@ -92,6 +93,9 @@ class Redactor:
         self._learned = request.headers
         if self.origin is None and "Authorization" in request.headers:
             self.origin = str(request.url.origin())
+        for name, value in request.headers.items():
+            if is_secret_in_request(name) and kind_of(name) is not Kind.SECRET:  # those are learned below
+                self._hide(value.strip(), name)
         self.headers(request.headers)
 
     def headers(self, headers: Headers) -> Pairs:

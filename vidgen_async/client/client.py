@@ -4,40 +4,48 @@ import os
 import sys
 import warnings
 from collections.abc import Mapping
-from functools import partial
 from types import TracebackType
 from typing import NoReturn, Self
 
-from attrs import evolve
 from yarl import URL
 
 from vidgen_async.client.context import ClientContext
+from vidgen_async.client.environment_log import follow_environment
 from vidgen_async.client.lifetime import Lifetime
 from vidgen_async.client.resources import AccountInfo, Files, Models
 from vidgen_async.client.settings import (
+    checked_app_info,
     checked_base_url,
-    checked_key,
+    checked_headers,
+    checked_keys,
     checked_name,
     checked_states,
     make_transport,
+    user_agent,
 )
 from vidgen_async.client.videos import OnUpdate, Videos
+from vidgen_async.client.views import (
+    Shared,
+    ViewOptions,
+    make_context,
+    make_orders,
+    make_reads,
+    make_view_context,
+)
 from vidgen_async.clock import Clock, LoopClock
 from vidgen_async.errors import ConfigurationError
 from vidgen_async.journal import Journal, MemoryJournal, journal_from
-from vidgen_async.orders import KEY_LIFETIME, Orders, Sender
-from vidgen_async.orders.balances import Balances
-from vidgen_async.orders.confirmation import Confirmation
-from vidgen_async.service.catalog import LiveCatalog
-from vidgen_async.service.codec import read_account, read_poll, read_task
-from vidgen_async.service.endpoints import Endpoints
-from vidgen_async.service.retries import Reads
+from vidgen_async.orders import KEY_LIFETIME, Orders
+from vidgen_async.orders.results import Results
+from vidgen_async.orders.sending import OrdersUnderWay
+from vidgen_async.orders.settlement import Settlement
+from vidgen_async.service.api_keys import KeyFunction
 from vidgen_async.transports.base import Capabilities, Transport, capabilities_of
 from vidgen_async.transports.direct.proxies import is_on_this_machine
-from vidgen_async.types.http import Timeouts
+from vidgen_async.types.http import Timeouts, make_headers
 from vidgen_async.types.limits import Pacing
-from vidgen_async.types.resources import VideoTask
 from vidgen_async.watcher import Watcher
+from vidgen_async.watcher.polling import Polling
 
 #: Section 8: polling once per 60 seconds is recommended.
 RECOMMENDED_INTERVAL = 60.0
@@ -55,7 +63,9 @@ class Client:
     numbers, here and in messages, are those of the service's own interface description.
 
     Args:
-        api_key: Default: VIDGEN_API_KEY.
+        api_key: Default: VIDGEN_API_KEY. A function that returns the present key, which may be async and must not
+            block, is called before the first request, and again when a key was refused: a read is then repeated once
+            with the new key, a create never.
         base_url: Default: VIDGEN_BASE_URL. It ends in ``/openapi/v1``.
         transport: Carries the requests (default: the network). The client closes it.
         journal: Where orders are stored before they are sent: an object, ``"sqlite:///orders.db"``, or VIDGEN_JOURNAL;
@@ -83,16 +93,20 @@ class Client:
         retry_reads_for: Seconds for which a failing read is retried.
         key_lifetime: Seconds for which the service is assumed to remember an Idempotency-Key, since the service
             description states no duration: an older order is resent only with ``accept_duplicate_risk=True``.
+        default_headers: Sent with every request to the service itself, never to another origin, nor with its signed
+            links. Their values are treated as secrets. Headers that the SDK sets are refused.
+        app_info: The name and the version of your program, ``("shop", "2.1")``, for the User-Agent header.
 
     Raises:
         ConfigurationError: Names the argument or variable that is wrong, and why.
     """
 
     _base_url: URL | None = None  # so that repr() works if __init__ failed
+    _is_view = False
 
     def __init__(
         self,
-        api_key: str | None = None,
+        api_key: str | KeyFunction | None = None,
         *,
         base_url: str | URL | None = None,
         transport: Transport | None = None,
@@ -110,83 +124,121 @@ class Client:
         pacing: Pacing | None = None,
         retry_reads_for: float = 60.0,
         key_lifetime: float = KEY_LIFETIME,
+        default_headers: Mapping[str, str] | None = None,
+        app_info: tuple[str, str] | None = None,
     ) -> None:
-        key = checked_key(api_key)
-        endpoints = Endpoints(checked_base_url(base_url), key, timeouts or Timeouts())
-        self._base_url = endpoints.base_url
+        follow_environment()
+        keys = checked_keys(api_key)
+        self._base_url = base = checked_base_url(base_url)
+        interval = _checked_interval(poll_interval, base)
+        self._options = ViewOptions(
+            api_key=keys,
+            headers=checked_headers(default_headers, "default_headers"),
+            timeouts=timeouts or Timeouts(),
+            poll_interval=interval,
+            retry_for=retry_reads_for,
+            account=checked_name("account", account),
+        )
         if transport is not None and proxy is not None:
             message = "proxy is a setting of the transport: give it to the DirectTransport"
             raise ConfigurationError(message)
-        self._transport = transport or make_transport(
-            endpoints.base_url, proxy=proxy, trust_env=trust_env, max_connections=max_connections
-        )
-        capabilities = capabilities_of(self._transport)
-        self._journal = _journal(journal, capabilities, endpoints.base_url)
-        self._clock: Clock = clock or capabilities.clock or LoopClock()
-        self._lifetime = Lifetime()
-        reads = Reads(self._transport, self._clock, origin=endpoints.origin, known=(key,), retry_for=retry_reads_for)
-        live_catalog = LiveCatalog(reads, endpoints, self._clock)
+        transport = transport or make_transport(base, proxy=proxy, trust_env=trust_env, max_connections=max_connections)
+        capabilities = capabilities_of(transport)
+        store = _journal(journal, capabilities, base)
+        clock = clock or capabilities.clock or LoopClock()
         word = namespace or os.environ.get("VIDGEN_NAMESPACE") or None
-        read_balance = partial(reads.once, endpoints.get_account(), read_account)
-
-        async def get_task_once(task_id: str) -> VideoTask:
-            return await reads.once(endpoints.get_video(task_id), partial(read_task, task_id=task_id))
-
-        # A cassette holds the requests of the caller, and nothing else.
-        is_on_cassette = capabilities.is_replay or capabilities.is_recording
-        balances = Balances(None if is_on_cassette else read_balance, self._journal, self._clock)
-        sender = Sender(
-            self._transport,
-            endpoints,
-            self._journal,
-            self._clock,
-            pacing=pacing or Pacing(),
-            confirmation=Confirmation(journal=self._journal, clock=self._clock, get_task=get_task_once),
-            namespace=None if word is None else checked_name("namespace", word),
-            balances=balances,
-            known=(key,),
-        )
-        self.orders: Orders = Orders(
-            sender,
-            self._journal,
-            self._clock,
-            service=endpoints.origin,
-            account=checked_name("account", account),
-            check_usable=self._lifetime.check,
-            get_task=lambda task_id: reads.retry(endpoints.get_video(task_id), partial(read_task, task_id=task_id)),
-            check=live_catalog.refuse_invalid,
-            key_lifetime=_checked_lifetime(key_lifetime),
-        )
-        """The orders in the journal, and an operator's decisions about uncertain ones."""
-        states = checked_states(terminal_states)
-        interval = _checked_interval(poll_interval, endpoints.base_url)
-        polls = evolve(endpoints, timeouts=_poll_timeouts(endpoints.timeouts, interval), is_for_polls=True)
-        self._watcher = Watcher(
-            lambda task_id, mark, *, is_task_needed: reads.once(
-                polls.get_video(task_id),
-                partial(read_poll, task_id=task_id, seen=mark, is_task_needed=is_task_needed, terminal_states=states),
+        settlement = Settlement(store, clock, (keys,) if isinstance(keys, str) else ())
+        self._shared = shared = Shared(
+            transport=transport,
+            journal=store,
+            clock=clock,
+            base_url=base,
+            user_agent=user_agent(capabilities.user_agent, checked_app_info(app_info)),
+            lifetime=Lifetime(),
+            under_way=OrdersUnderWay(
+                settlement=settlement, namespace=None if word is None else checked_name("namespace", word)
             ),
-            clock=self._clock,
+            results=Results(store, clock, str(base.origin()), settlement.describe),
+            pacing=pacing or Pacing(),
+            key_lifetime=_checked_lifetime(key_lifetime),
+            terminal_states=checked_states(terminal_states),
+            is_on_cassette=capabilities.is_replay or capabilities.is_recording,
+        )
+        endpoints, reads, poll = make_reads(shared, self._options)
+        self._reads = reads
+        self._watcher = Watcher(
+            poll,
+            clock=clock,
             interval=interval,
             concurrency=max_connections,
             on_update=on_update,
-            on_terminal=self.orders.results.record_end,
-            is_origin_known=lambda: reads.has_answer or sender.has_answer,
+            on_terminal=shared.results.record_end,
+            is_origin_known=lambda: reads.has_answer or shared.under_way.has_answer,
         )
-        context = ClientContext(
-            lifetime=self._lifetime,
-            endpoints=endpoints,
-            reads=reads,
-            clock=self._clock,
-            watcher=self._watcher,
-            balances=balances,
-            live_catalog=live_catalog,
-            terminal_states=states,
-        )
+        self._use(make_context(shared, endpoints, reads, Polling(poll, interval), self._watcher))
+
+    def _use(self, context: ClientContext) -> None:
+        self._context = context
+        self.orders: Orders = make_orders(self._shared, self._options, context)
+        """The orders in the journal, and an operator's decisions about uncertain ones."""
         self.models: Models = Models(context)
         self.account: AccountInfo = AccountInfo(context)
         self.files: Files = Files(context)
         self.videos: Videos = Videos(context, self.orders)
+
+    def with_options(
+        self,
+        *,
+        api_key: str | KeyFunction | None = None,
+        account: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeouts: Timeouts | None = None,
+        poll_interval: float | None = None,
+        retry_for: float | None = None,
+    ) -> Self:
+        """A view of this client with other options: for a call, or for a customer with an API key of their own.
+
+        It shares everything else (connections, journal, scheduler, submission limit of the account, loop), costs a few
+        kilobytes, and is registered nowhere, so it may be made for each request; one that is kept has the cache of its
+        key's catalog. Its :meth:`aclose`, also at the end of ``async with``, does nothing: the client that it comes
+        from waits for its orders, and closes it. A view of a view changes the options of that view.
+
+        Args:
+            api_key: Sends its requests, creates and polls. What is known of a task is never shared between keys.
+            account: Needed with ``api_key``: the orders of each account have order ids and Idempotency-Keys of their
+                own. Pass the client's own (``"default"``) for another key of the same account.
+            headers: Added to ``default_headers``, of which they replace those with the same name.
+            timeouts: For its requests.
+            poll_interval: Seconds. Where several waits share the polls of a task, the shortest counts.
+            retry_for: Seconds for which a failing read is retried.
+
+        Raises:
+            ConfigurationError: Names the argument that is wrong, and why.
+        """
+        old = self._options
+        if api_key is not None and account is None:
+            message = (
+                "with_options(api_key=…) needs account=, your own name for the account of that key: two customers may "
+                f"use the same order id. For another key of the same account pass account={old.account!r}"
+            )
+            raise ConfigurationError(message)
+        added = checked_headers(headers, "headers")
+        kept = [(name, value) for name, value in old.headers.items() if name not in added]
+        view: Self = object.__new__(type(self))
+        vars(view).update(vars(self))
+        view._is_view = True
+        view._options = ViewOptions(
+            api_key=old.api_key if api_key is None else checked_keys(api_key),
+            headers=make_headers([*kept, *added.items()]),
+            timeouts=timeouts or old.timeouts,
+            poll_interval=(
+                old.poll_interval if poll_interval is None else _checked_interval(poll_interval, self._shared.base_url)
+            ),
+            retry_for=old.retry_for if retry_for is None else retry_for,
+            account=old.account if account is None else checked_name("account", account),
+        )
+        view._use(make_view_context(self._shared, view._options, self._context, self._reads))
+        return view
 
     def __repr__(self) -> str:
         return f"Client(base_url={None if self._base_url is None else str(self._base_url)!r})"
@@ -200,8 +252,18 @@ class Client:
         """The scheduler of ``videos.wait``, ``watch`` and ``as_completed``. ``watcher.stats`` is cheap to read."""
         return self._watcher
 
+    @property
+    def base_url(self) -> URL:
+        """The base URL of the service, without a slash at its end."""
+        return self._shared.base_url
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether :meth:`aclose` was called, of a view: of the client that it comes from."""
+        return self._shared.lifetime.is_closed
+
     async def __aenter__(self) -> Self:
-        self._lifetime.check()
+        self._shared.lifetime.check()
         return self
 
     async def __aexit__(
@@ -214,12 +276,16 @@ class Client:
         ``on_update``; then release everything. Calling it twice is fine.
 
         Waits end with ClientStateError, which stops no task. A create without an answer by then stays *sending* in the
-        journal, and its caller gets an UncertainCreateError. A recording transport publishes its cassette now.
+        journal, and its caller gets an UncertainCreateError. A recording transport publishes its cassette now. Of a
+        view (:meth:`with_options`) it does nothing.
 
         Raises:
             CassetteError: The cassette could not be published.
         """
-        self._lifetime.is_closed = True
+        if self._is_view:
+            return
+        shared = self._shared
+        shared.lifetime.is_closed = True
         try:
             await self.orders.aclose(grace)
         finally:
@@ -227,9 +293,9 @@ class Client:
                 await self._watcher.aclose(grace=grace)
             finally:
                 try:
-                    await self._transport.aclose()
+                    await shared.transport.aclose()
                 finally:
-                    await self._journal.aclose()
+                    await shared.journal.aclose()
 
 
 def _journal(given: Journal | str | None, capabilities: Capabilities, base_url: URL) -> Journal:
@@ -266,12 +332,6 @@ def _checked_lifetime(seconds: float) -> float:
         message = f"key_lifetime must be a number of seconds, 0 or more: {seconds!r}"
         raise ConfigurationError(message)
     return seconds
-
-
-def _poll_timeouts(timeouts: Timeouts, interval: float) -> Timeouts:
-    patience = max(interval / 4.0, 10.0)
-    limits = {name: min(getattr(timeouts, name) or patience, patience) for name in ("read", "answer")}
-    return evolve(timeouts, **limits)
 
 
 def _checked_interval(seconds: float, base_url: URL) -> float:

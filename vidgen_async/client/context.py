@@ -11,6 +11,7 @@ from vidgen_async.service.catalog import LiveCatalog
 from vidgen_async.service.endpoints import Endpoints
 from vidgen_async.service.retries import Reads
 from vidgen_async.watcher import Watcher
+from vidgen_async.watcher.polling import Polling
 
 
 @frozen(kw_only=True)
@@ -22,6 +23,7 @@ class ClientContext:
     reads: Reads
     clock: Clock
     watcher: Watcher
+    polling: Polling
     balances: Balances
     live_catalog: LiveCatalog
     terminal_states: Mapping[str, str]

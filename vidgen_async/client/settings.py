@@ -2,16 +2,20 @@
 
 import os
 import re
+import sys
 import warnings
 from collections.abc import Mapping
 from types import MappingProxyType
 
 from yarl import URL
 
+import vidgen_async
 from vidgen_async.errors import ConfigurationError
 from vidgen_async.redaction.messages import hide_secrets
+from vidgen_async.service.api_keys import KeyFunction, KeyRing
 from vidgen_async.transports.direct.proxies import EnvironmentProxies, is_on_this_machine, proxy_url
 from vidgen_async.transports.direct.transport import DirectTransport
+from vidgen_async.types.http import Headers, make_headers
 from vidgen_async.types.resources import KNOWN_STATES, TERMINAL_STATES
 
 #: Section 9: what every base URL of the interface ends in.
@@ -21,6 +25,19 @@ LONGEST_NAME = 200
 #: All of a base URL but its scheme: nothing else looks like this, so it can be shown.
 _WITHOUT_SCHEME = re.compile(rf"[A-Za-z0-9.-]+(:\d+)?{PREFIX}")
 
+
+#: A word in a header (RFC 9110, 5.6.2).
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+#: Headers that say how a request is sent, or what it contains.
+_SDK_HEADER = re.compile(
+    r"content-.*|proxy-.*|if-.*|range|accept|accept-encoding|connection|keep-alive|te|trailer|transfer-encoding|upgrade|"
+    r"expect|host|cookie2?"
+)
+_ADVICE = {
+    "authorization": "give the key as api_key",
+    "idempotency-key": "it is derived from the order id, so that no order is sent twice",
+    "user-agent": "give the name and the version of your program as app_info",
+}
 
 _QUOTES = "\"'`"
 #: What stands for the rest of a key, in a list of keys or in an example.
@@ -38,6 +55,13 @@ _PLACEHOLDER_KEY = re.compile(
 _NAME_OF_KEY = re.compile(r"(?:export\s+)?(?:vidgen[-_])?api[-_]?key\s*[=:]", re.IGNORECASE)
 
 
+def checked_keys(given: str | KeyFunction | None) -> str | KeyRing:
+    """The API key, or where the keys are that a callable returns."""
+    if callable(given):
+        return KeyRing(given, lambda returned: _checked_key(returned, "the key that api_key returned"))
+    return checked_key(given)
+
+
 def checked_key(given: str | None) -> str:
     """The API key (section 5), without white space around it or a "Bearer " before it. No message shows it."""
     source = "api_key"
@@ -47,6 +71,10 @@ def checked_key(given: str | None) -> str:
     if given is None:
         message = "no API key: set VIDGEN_API_KEY, or pass Client(api_key=…)"
         raise ConfigurationError(message)
+    return _checked_key(given, source)
+
+
+def _checked_key(given: object, source: str) -> str:
     if not isinstance(given, str):
         message = f"{source} must be a string, not {type(given).__name__}"
         raise ConfigurationError(message)
@@ -120,6 +148,59 @@ def checked_name(setting: str, given: object) -> str:
         message = f"{setting} must be 1 to {LONGEST_NAME} printable characters, and not blank (it has {len(given)})"
         raise ConfigurationError(message)
     return given
+
+
+def checked_headers(given: Mapping[str, str] | None, setting: str) -> Headers:
+    """Headers that are sent to the service with every request. No message shows a value."""
+    if given is not None and not isinstance(given, Mapping):
+        message = f"{setting} must be a mapping of names to values, not {type(given).__name__}"
+        raise ConfigurationError(message)
+    headers = make_headers(given or {})
+    for name, value in headers.items():
+        problem = _problem_of_header(name, value)
+        if problem:
+            message = f"{setting}: the header {name!r:.80} {problem}"
+            raise ConfigurationError(message)
+    return headers
+
+
+def _problem_of_header(name: object, value: object) -> str | None:
+    """Why this cannot be a header of the user's, as the predicate of a sentence."""
+    if not isinstance(name, str) or not _TOKEN.fullmatch(name):
+        return "has a name that is not valid in HTTP"
+    lower = name.lower()
+    if lower in _ADVICE:
+        return f"cannot be set here: {_ADVICE[lower]}"
+    if _SDK_HEADER.fullmatch(lower):
+        return "cannot be set here: the SDK or its HTTP library sets it where it is needed"
+    if not isinstance(value, str):
+        return f"must have a string as its value, not {type(value).__name__}"
+    if not value or value != value.strip() or not value.isascii() or not value.isprintable():
+        return "has a value that is empty, begins or ends with white space, or holds other than printable ASCII"
+    return None
+
+
+def checked_app_info(given: tuple[str, str] | None) -> str:
+    """The product token of the user's program for the User-Agent header, after a space; empty if there is none."""
+    if given is None:
+        return ""
+    is_pair = isinstance(given, tuple | list) and len(given) == len(("name", "version"))
+    if not is_pair or not all(isinstance(part, str) and _TOKEN.fullmatch(part) for part in given):
+        message = (
+            'app_info must be a name and a version, ("shop", "2.1"), each of letters, digits and !#$%&\'*+-.^_`|~ '
+            f"without spaces: {given!r:.100}"
+        )
+        raise ConfigurationError(message)
+    if any(len(part) > LONGEST_NAME for part in given):
+        message = f"app_info: the name and the version have at most {LONGEST_NAME} characters each"
+        raise ConfigurationError(message)
+    return " " + "/".join(given)
+
+
+def user_agent(library: str, app_info: str) -> str:
+    """The User-Agent header: the SDK, the HTTP library of the transport, Python, and the user's program."""
+    python = f"Python/{sys.version_info.major}.{sys.version_info.minor}"
+    return " ".join(filter(None, (f"vidgen-async/{vidgen_async.__version__}", library, python))) + app_info
 
 
 def checked_states(given: Mapping[str, str] | None) -> Mapping[str, str]:

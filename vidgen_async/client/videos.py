@@ -100,13 +100,26 @@ class Videos:
         read = partial(read_task, task_id=task_id_of(task), terminal_states=self._context.terminal_states)
         return await self._context.reads.retry(self._context.endpoints.get_video(task), read)
 
-    async def wait(self, task: TaskLike, *, timeout: float | None = ONE_DAY) -> VideoTask:
+    async def wait(
+        self,
+        task: TaskLike,
+        *,
+        timeout: float | None = ONE_DAY,
+        on_update: OnUpdate | None = None,
+        first_poll_after: float = 0.0,
+    ) -> VideoTask:
         """The completed task, polled once per interval (section 8); concurrent waits for one task share its polls.
 
         Transient faults of the network and the service are survived. Cancelling stops this wait, not the task.
 
         Args:
             timeout: Seconds for everything; None waits forever.
+            on_update: Called with every change, the terminal one included, in the caller's context; it may be async. It
+                never delays the polls: while a call runs, only the latest change waits. Its errors are logged. The wait
+                ends when the last call has ended; calls that exceed the ``timeout`` by five seconds, and those of a
+                cancelled wait, are cancelled.
+            first_poll_after: Seconds after which the task is polled first: no video is complete at once. A task that
+                another call waits for may be polled sooner.
 
         Raises:
             TaskFailedError: The task ended as failed.
@@ -115,30 +128,56 @@ class Videos:
         """
         self._context.lifetime.check()
         return await self._context.watcher.wait(
-            checked_task_id(task), timeout=timeout, accepted_at=self._accepted_at(task)
+            checked_task_id(task),
+            timeout=timeout,
+            accepted_at=self._accepted_at(task),
+            on_update=on_update,
+            first_poll_after=first_poll_after,
+            polling=self._context.polling,
         )
 
-    def watch(self, task: TaskLike, *, timeout: float | None = ONE_DAY) -> AsyncGenerator[VideoTask, None]:
+    def watch(
+        self,
+        task: TaskLike,
+        *,
+        timeout: float | None = ONE_DAY,
+        on_update: OnUpdate | None = None,
+        first_poll_after: float = 0.0,
+    ) -> AsyncGenerator[VideoTask, None]:
         """Every change of the task that this reader is fast enough to receive, and always the terminal one, which is
-        the last: a failed task is yielded, not raised. The errors are those of :meth:`wait`. Leaving the loop, or being
-        cancelled in it, ends the watch, not the task."""
+        the last: a failed task is yielded, not raised. Arguments and errors are those of :meth:`wait`; ``on_update`` is
+        called while the reader is busy, too. Leaving the loop, or being cancelled in it, ends the watch, not the
+        task."""
         self._context.lifetime.check()
-        return self._context.watcher.watch(checked_task_id(task), timeout=timeout, accepted_at=self._accepted_at(task))
+        return self._context.watcher.watch(
+            checked_task_id(task),
+            timeout=timeout,
+            accepted_at=self._accepted_at(task),
+            on_update=on_update,
+            first_poll_after=first_poll_after,
+            polling=self._context.polling,
+        )
 
     def as_completed(
-        self, tasks: Iterable[TaskLike], *, timeout: float | None = ONE_DAY
+        self,
+        tasks: Iterable[TaskLike],
+        *,
+        timeout: float | None = ONE_DAY,
+        on_update: OnUpdate | None = None,
+        first_poll_after: float = 0.0,
     ) -> AsyncGenerator[Outcome, None]:
         """One Outcome for each distinct task, in the order in which they end.
 
         ``.unwrap()`` returns the task or raises what :meth:`wait` would have raised; ``.order_id`` is that of a
-        receipt. After ``timeout`` seconds the outcomes of the others are WaitTimeoutErrors. Leaving the loop, or being
+        receipt. After ``timeout`` seconds the outcomes of the others are WaitTimeoutErrors. The arguments are those of
+        :meth:`wait`; ``on_update`` is called with every change of any of the tasks. Leaving the loop, or being
         cancelled in it, ends the watch of all, and stops no task.
 
         Raises:
             InvalidRequestError: When the loop starts, for an invalid task id.
         """
         self._context.lifetime.check()
-        return self._outcomes(list(tasks), timeout)
+        return self._outcomes(list(tasks), timeout, on_update, first_poll_after)
 
     async def rewatch(self, *, timeout: float | None = ONE_DAY) -> AsyncGenerator[Outcome, None]:
         """One Outcome, with its ``.order_id``, for the task of each accepted order that is not known to have ended: a
@@ -163,7 +202,9 @@ class Videos:
             age = (clock.wall() - task.accepted_at).total_seconds()
             if age < GRACE:  # for older ones it makes no difference
                 accepted_at[task.task_id] = clock.now() - max(age, 0.0)
-        outcomes = self._context.watcher.as_completed(order_ids, timeout=timeout, accepted_at=accepted_at)
+        outcomes = self._context.watcher.as_completed(
+            order_ids, timeout=timeout, accepted_at=accepted_at, polling=self._context.polling
+        )
         results = self._orders.results
         async with results.hold_in_turns(order_ids) as record, aclosing(_with_order_ids(outcomes, order_ids)) as named:
             async for outcome in named:
@@ -171,7 +212,9 @@ class Videos:
                 if outcome.task is not None:
                     record(outcome.task_id, outcome.task)
 
-    async def _outcomes(self, tasks: list[TaskLike], timeout: float | None) -> AsyncGenerator[Outcome, None]:
+    async def _outcomes(
+        self, tasks: list[TaskLike], timeout: float | None, on_update: OnUpdate | None, first_poll_after: float
+    ) -> AsyncGenerator[Outcome, None]:
         clock = self._context.clock
         ids: dict[str, None] = {}
         order_ids: dict[str, str] = {}
@@ -184,7 +227,14 @@ class Videos:
                 accepted_at[task_id] = self._accepted(task)
             if number % AT_ONCE == 0:
                 await clock.sleep(0)
-        outcomes = self._context.watcher.as_completed(ids, timeout=timeout, accepted_at=accepted_at)
+        outcomes = self._context.watcher.as_completed(
+            ids,
+            timeout=timeout,
+            accepted_at=accepted_at,
+            on_update=on_update,
+            first_poll_after=first_poll_after,
+            polling=self._context.polling,
+        )
         del tasks, ids, accepted_at  # not held for as long as the watch lasts
         async with aclosing(_with_order_ids(outcomes, order_ids)) as named:
             async for outcome in named:
@@ -225,7 +275,7 @@ class Videos:
         """The video without a file, for proxies (4.6): ``async with client.videos.stream(task) as video`` gives
         ``status`` (200, or 206 where the channel supports ranges), ``headers`` fit for a browser, and ``chunks()``. The
         API key is sent to the service alone, never to the target of a 307. Leaving the block, or being cancelled in it,
-        releases the connection.
+        releases the connection. :meth:`open_stream` is the same without a block.
 
         Args:
             range: The value of a Range header, ``"bytes=0-1023"``.
@@ -238,6 +288,13 @@ class Videos:
         """
         self._context.lifetime.check()
         return self._downloads.stream(task, range=range)
+
+    async def open_stream(self, task: TaskLike, *, range: str | None = None) -> "VideoStream":  # noqa: A002 - the header's name
+        """The same as an object, for frameworks whose responses outlive the handler that makes them. Call its
+        ``aclose()`` when the response has ended, however it ended: until then it uses a connection. Arguments and
+        errors are those of :meth:`stream`; being cancelled here releases the connection."""
+        self._context.lifetime.check()
+        return await self._downloads.open_stream(task, range=range)
 
     async def generate(
         self,

@@ -4,9 +4,11 @@ import os
 import random
 import re
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 from vidgen_async.clock import Clock, hold_of, within
 from vidgen_async.errors import DownloadError, InvalidRequestError
@@ -126,8 +128,21 @@ class Downloads:
     ) -> AsyncIterator["VideoStream"]:
         """Stream the video without a file: ``async with downloads.stream(task, range="bytes=0-") as video``.
 
-        Redirects are followed without the key, and a refused link is renewed once; nothing else is retried. Leaving the
-        block, or being cancelled in it, releases the connection.
+        Leaving the block, or being cancelled in it, releases the connection. Arguments and errors are those of
+        :meth:`open_stream`.
+        """
+        async with await self.open_stream(task, range=range) as video:
+            yield video
+
+    async def open_stream(
+        self,
+        task: TaskLike,
+        *,
+        range: str | None = None,  # noqa: A002 - the header's name
+    ) -> "VideoStream":
+        """Return the stream of a video, which the caller closes.
+
+        Redirects are followed without the key, and a refused link is renewed once; nothing else is retried.
 
         Args:
             task: The task, its id or its receipt.
@@ -142,16 +157,19 @@ class Downloads:
             raise InvalidRequestError(problem, problems=[problem])
         content = Content(self._reads, self._endpoints, task)
         result = await content.open(byte_range=range)
-        async with result.response as response:
+        async with AsyncExitStack() as stack:
+            response = await stack.enter_async_context(result.response)
             if response.status == 416:
                 raise await content.make_not_video_error(result, "does not contain the requested range")
-            yield VideoStream(response, result.head, result.chunks)
+            stack.pop_all()
+        return VideoStream(response, result.head, result.chunks)
 
 
 class VideoStream:
-    """A video that is being received."""
+    """A video that is being received. The end of its ``async with`` block closes it, like :meth:`aclose`."""
 
     def __init__(self, response: Response, first: bytes, chunks: AsyncIterator[bytes]) -> None:
+        self._response = response
         self.status: int = response.status
         """200, or 206 for a range."""
         headers = response.headers
@@ -171,6 +189,18 @@ class VideoStream:
             message = f"size must be at least 1: {size}"
             raise ValueError(message)
         return Chunks(partial(self._read, size))
+
+    async def aclose(self) -> None:
+        """Release the connection, however much was read. May be called twice."""
+        await self._response.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
 
     async def _read(self, size: int) -> bytes | None:
         if not self._rest:

@@ -30,14 +30,22 @@ class Balances:
 
     Args:
         read: Sends one GET /account (4.2); None: the account is never read.
+        readers: Where the worker is that reads, as long as it runs; its owner calls :func:`end_readers`.
     """
 
-    def __init__(self, read: Callable[[], Awaitable[Account]] | None, journal: Journal, clock: Clock) -> None:
+    def __init__(
+        self,
+        read: Callable[[], Awaitable[Account]] | None,
+        journal: Journal,
+        clock: Clock,
+        readers: set[asyncio.Task[None]],
+    ) -> None:
         self._read = read
         self._journal = journal
         self._clock = clock
         self._readings: deque[Balance] = deque(maxlen=_KEPT)
         self._waiting: list[tuple[OrderRef, int, Evidence]] = []
+        self._readers = readers
         self._reader: asyncio.Task[None] | None = None
 
     def remember(self, account: Account) -> Balance:
@@ -58,15 +66,8 @@ class Balances:
         self._waiting.append((ref, n, evidence))
         if self._reader is None or self._reader.done():
             self._reader = asyncio.get_running_loop().create_task(self._read_all(self._read), name="balance")
-
-    async def aclose(self, grace: float) -> None:
-        """Wait for a read under way for ``grace`` seconds, at most two; then cancel it."""
-        reader = self._reader
-        if reader is not None and not reader.done():
-            with suppress(TimeoutError):
-                await within(self._clock, min(grace, LAST_PATIENCE), lambda: asyncio.wait({reader}))
-            reader.cancel()
-            await asyncio.wait({reader})
+            self._readers.add(self._reader)
+            self._reader.add_done_callback(self._readers.discard)
 
     async def _read_all(self, read: Callable[[], Awaitable[Account]]) -> None:
         while self._waiting:
@@ -79,3 +80,14 @@ class Balances:
                 message = "the balance after %(count)d uncertain creates could not be recorded: %(error)s"
                 name = type(error).__name__
                 report(logger, logging.INFO, Event.BALANCE_READ_FAILED, message, count=len(waiting), error=name)
+
+
+async def end_readers(readers: set[asyncio.Task[None]], clock: Clock, grace: float) -> None:
+    """Wait for reads under way for ``grace`` seconds, at most two; then cancel them."""
+    if readers:
+        running = set(readers)
+        with suppress(TimeoutError):
+            await within(clock, min(grace, LAST_PATIENCE), lambda: asyncio.wait(running))
+        for reader in running:
+            reader.cancel()
+        await asyncio.wait(running)

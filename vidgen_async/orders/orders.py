@@ -64,10 +64,11 @@ class Orders:
         get_task: Callable[[str], Awaitable[VideoTask]],
         check: Callable[[VideoRequest], Awaitable[object]] | None = None,
         key_lifetime: float = KEY_LIFETIME,
+        results: Results | None = None,
     ) -> None:
         self._sender = sender
         self._settlement = sender.settlement
-        self.results = Results(journal, clock, service, sender.settlement.describe)
+        self.results = results or Results(journal, clock, service, sender.settlement.describe)
         """Records in the journal how tasks ended."""
         self._journal = journal
         self._clock = clock
@@ -225,7 +226,7 @@ class Orders:
         check_attempt(order, expect_attempt)
         if not accept_duplicate_risk:
             check_age(order, self._clock.wall(), self._key_lifetime)
-        if self._sender.find_running(order_id) is not None:
+        if self._sender.find_running(order.ref) is not None:
             raise wrong_state(order, "resent while it is being submitted")
         self._check_usable()  # the client may have been closed while the journal was read
         return await self._sender.resend(order, Resend(expect_attempt=expect_attempt, reason=reason, by=by))

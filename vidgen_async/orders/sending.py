@@ -18,6 +18,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from http import HTTPStatus
 from typing import TypeAlias
 
 from attrs import Factory, evolve, field, frozen, mutable
@@ -34,7 +35,7 @@ from vidgen_async.errors import (
 )
 from vidgen_async.events import Event, contain_hook, report
 from vidgen_async.journal.base import Journal
-from vidgen_async.orders.balances import Balances
+from vidgen_async.orders.balances import Balances, end_readers
 from vidgen_async.orders.confirmation import Confirmation
 from vidgen_async.orders.error_messages import (
     check_attempt,
@@ -50,13 +51,14 @@ from vidgen_async.orders.evidence import evidence_of_answer, evidence_without_an
 from vidgen_async.orders.settlement import Settlement
 from vidgen_async.redaction.known_values import KnownValues
 from vidgen_async.redaction.messages import visible_headers
+from vidgen_async.service import request_records
 from vidgen_async.service.body_decoding import decode_body
 from vidgen_async.service.candidates import find_candidates
 from vidgen_async.service.codec import Answer, is_json_object, read_created_id
 from vidgen_async.service.endpoints import Endpoints
 from vidgen_async.service.error_responses import describe_outcome, recorded_refusal, rejected_error, service_error
 from vidgen_async.service.request_body import is_same_request, prompt_of
-from vidgen_async.transports.base import Transport, capabilities_of
+from vidgen_async.transports.base import Response, Transport, capabilities_of
 from vidgen_async.types.http import (
     LONG_ANSWER,
     LONGEST_ANSWER,
@@ -165,14 +167,44 @@ class HeldBackError(Exception):
     """Raised in the gate: this send must not continue. No byte was sent."""
 
 
+@mutable(eq=False)
+class AccountSlots:
+    """The slots of an account's rolling limit that sends of this client are about to use."""
+
+    lock: asyncio.Lock = Factory(asyncio.Lock)
+    """Held by the first in line."""
+    users: int = 0
+    """How many sends wait for a slot or have one."""
+    reserved: int = 0
+    released: asyncio.Event = Factory(asyncio.Event)
+
+
+@mutable(eq=False, kw_only=True)
+class OrdersUnderWay:
+    """What all senders of one client share, whatever their accounts and keys."""
+
+    settlement: Settlement
+    namespace: str | None
+    submissions: dict[OrderRef, Submission] = Factory(dict)
+    slots: dict[str, AccountSlots] = Factory(dict)
+    """By account; only while there are users."""
+    unrecorded: dict[OrderRef, UncertainCreateError] = Factory(dict)
+    """Orders that may have been sent without being stored as such."""
+    balance_readers: set[asyncio.Task[None]] = Factory(set)
+    hiding_lock: asyncio.Lock = Factory(asyncio.Lock)
+    has_answer: bool = False
+    """The service has answered a create in its own form."""
+
+
 class Sender:
-    """Carries out the orders of one account.
+    """Carries out the orders that are sent with one API key.
 
     Args:
         confirmation: Looks for the receipt of a create whose answer did not name the task where it should.
         namespace: The string from which, with account and order id, each Idempotency-Key is derived; None: the
             journal's own.
         known: Values that no message may show.
+        under_way: Shared with the client's other senders.
     """
 
     def __init__(
@@ -187,6 +219,7 @@ class Sender:
         namespace: str | None = None,
         balances: Balances | None = None,
         known: tuple[str, ...] = (),
+        under_way: OrdersUnderWay | None = None,
     ) -> None:
         self._transport = transport
         self._honours_gate = capabilities_of(transport).honours_gate
@@ -195,20 +228,13 @@ class Sender:
         self._clock = clock
         self._pacing = pacing
         self._confirmation = confirmation
-        self._namespace = namespace
-        self._balances = balances or Balances(None, journal, clock)
+        if under_way is None:
+            under_way = OrdersUnderWay(settlement=Settlement(journal, clock, known), namespace=namespace)
+        self.under_way = under_way
+        self.settlement = under_way.settlement
+        self._balances = balances or Balances(None, journal, clock, under_way.balance_readers)
         self._known = known
         self._time_limit = endpoints.timeouts.create
-        self._submissions: dict[str, Submission] = {}
-        self._slot_lock = asyncio.Lock()
-        self._hiding_lock = asyncio.Lock()
-        self._reserved = 0
-        self._slot_released = asyncio.Event()
-        self._unrecorded: dict[OrderRef, UncertainCreateError] = {}
-        """Orders that may have been sent without being stored as such."""
-        self.settlement = Settlement(journal, clock, known)
-        self.has_answer = False
-        """The service has answered a create in its own form."""
 
     # -- the call ------------------------------------------------------------------------------------------------------
 
@@ -228,7 +254,7 @@ class Sender:
             on_receipt: Called before this returns.
             raise_if_closed: Raises when the client was closed meanwhile.
         """
-        while (submission := self.find_running(ref.order_id)) is not None and not submission.checked.done():
+        while (submission := self.find_running(ref)) is not None and not submission.checked.done():
             if is_same_request(submission.body, body) and check is not None:
                 break
             decided: list[asyncio.Future[object]] = [submission.receipt, submission.checked]  # type: ignore[list-item]
@@ -251,9 +277,9 @@ class Sender:
         submission.checked.set_result(None)
         return await self._receipt(submission, None)
 
-    def find_running(self, order_id: str) -> Submission | None:
+    def find_running(self, ref: OrderRef) -> Submission | None:
         """The submission of this order that still accepts callers."""
-        submission = self._submissions.get(order_id)
+        submission = self.under_way.submissions.get(ref)
         is_over = submission is None or (submission.worker is not None and submission.worker.done())
         return None if is_over else submission
 
@@ -272,7 +298,7 @@ class Sender:
         submission = Submission(ref=ref, body=body, receipt=loop.create_future())
         submission.worker = loop.create_task(self._work(submission, work), name=f"order {ref.order_id}")
         submission.worker.add_done_callback(lambda _: self._end(submission))
-        self._submissions[ref.order_id] = submission
+        self.under_way.submissions[ref] = submission
         return submission
 
     async def _work(self, submission: Submission, work: Callable[[Submission], Awaitable[Receipt]]) -> None:
@@ -289,8 +315,8 @@ class Sender:
     def _end(self, submission: Submission) -> None:
         """The worker and its callers end with the same outcome."""
         order_id = submission.ref.order_id
-        if self._submissions.get(order_id) is submission:
-            del self._submissions[order_id]
+        if self.under_way.submissions.get(submission.ref) is submission:
+            del self.under_way.submissions[submission.ref]
         worker, receipt = submission.worker, submission.receipt
         if worker is None or receipt.done():
             return
@@ -318,9 +344,9 @@ class Sender:
         if not submission.checked.done():
             submission.checked.set_result(None)
         if order is None:
-            if self._namespace is None:
-                self._namespace = await self._journal.namespace(secrets.token_hex(8))
-            key = idempotency_key(self._namespace, ref.account, ref.order_id)
+            if self.under_way.namespace is None:
+                self.under_way.namespace = await self._journal.namespace(secrets.token_hex(8))
+            key = idempotency_key(self.under_way.namespace, ref.account, ref.order_id)
             intent = Order(ref=ref, idempotency_key=key, body=submission.body, created_at=self._clock.wall())
             order = await self._journal.intend(intent)
             if not is_same_request(order.body, submission.body):
@@ -403,7 +429,7 @@ class Sender:
             JournalError: No POST was made.
             ReceiptNotStoredError: It was made and accepted.
         """
-        if (failure := self._unrecorded.get(order.ref)) is not None:
+        if (failure := self.under_way.unrecorded.get(order.ref)) is not None:
             raise failure
         while True:
             await self._reserve_slot(order.ref)
@@ -443,16 +469,28 @@ class Sender:
 
     async def _exchange(self, send: SendProgress, probe: Probe) -> None:
         request = self._endpoints.create_video(BytesBody(send.order.body), send.order.idempotency_key)
+        key = None
+        if (ring := self._endpoints.key_ring) is not None:
+            key = await ring.get()
+            request = ring.add_to(request, key)
         if not self._honours_gate:
             await probe.pass_gate()
         send.is_handed_over = True
-        async with await self._transport.send(request, probe=probe) as response:
+        async with await self._send_create(request, send.order, probe) as response:
             send.request, send.status, send.headers = request, response.status, response.headers
+            if ring is not None and key is not None and response.status == HTTPStatus.UNAUTHORIZED:
+                ring.discard(key)  # for the next create: this one is not repeated
             async for piece in response.chunks():
                 send.body += piece
                 if len(send.body) > LONGEST_ANSWER:
                     return
             send.is_complete = True
+
+    async def _send_create(self, request: Request, order: Order, probe: Probe) -> Response:
+        if not request_records.are_recorded():
+            return await self._transport.send(request, probe=probe)
+        attempt, known = len(order.attempts) + 1, self._secrets_of(order)
+        return await request_records.send_recorded(self._transport, request, self._clock, attempt, known, probe)
 
     async def _open_gate(self, submission: Submission, send: SendProgress, probe: Probe) -> None:
         """Called by the transport when the connection is ready: no byte passes before the attempt is stored."""
@@ -527,7 +565,7 @@ class Sender:
             except Exception as error:
                 task_id, _ = read_created_id(bytes(send.body)) if send.is_complete else (None, {})
                 failure = not_recorded(send.order, task_id, self.settlement.describe(error))
-                self._unrecorded[send.order.ref] = failure
+                self.under_way.unrecorded[send.order.ref] = failure
                 raise failure from error
         return begun
 
@@ -558,7 +596,7 @@ class Sender:
     async def _collect_evidence(self, send: SendProgress, delivery: Delivery) -> Evidence:
         """What the send is evidence of. A long answer is read in several turns of the event loop."""
         order, now = send.order, self._clock.wall()
-        known = KnownValues((*self._known, order.idempotency_key, prompt_of(order.body)))
+        known = KnownValues(self._secrets_of(order))
         await self._yield_to_loop(send)
         if send.request is None or send.status is None:
             async with self._prepared(known):
@@ -569,7 +607,7 @@ class Sender:
             send.request.op, send.status, send.headers, body, url=send.request.url, known=known, sent=order.body
         )
         await self._yield_to_loop(send)
-        self.has_answer |= is_json_object(body)
+        self.under_way.has_answer |= is_json_object(body)
         await self._yield_to_loop(send)
         evidence = evidence_of_answer(answer, is_complete=send.is_complete, at=now)
         if evidence.outcome is AttemptOutcome.ACCEPTED:
@@ -587,11 +625,15 @@ class Sender:
             candidates = find_candidates(answer, order.body, {*known, order.order_id})
         return evolve(evidence, body=body, headers=headers, candidates=candidates)
 
+    def _secrets_of(self, order: Order) -> tuple[str, ...]:
+        keys = () if self._endpoints.key_ring is None else self._endpoints.key_ring.known
+        return (*self._known, *keys, order.idempotency_key, prompt_of(order.body))
+
     @asynccontextmanager
     async def _prepared(self, known: KnownValues) -> AsyncIterator[None]:
         """A block that hides these values. One at a time: to hide a long prompt needs fifty times
         its size of memory meanwhile."""
-        async with self._hiding_lock:
+        async with self.under_way.hiding_lock:
             await in_turns(self._clock, known.prepare())
             yield
 
@@ -604,26 +646,43 @@ class Sender:
 
     async def _reserve_slot(self, ref: OrderRef) -> None:
         """Wait, in line, until the rolling limit has a slot that no other send of this client is about to use."""
-        async with self._slot_lock:
-            while True:
-                self._slot_released.clear()
-                turn = await self._journal.turn(ref.service, ref.account, self._pacing, self._clock.wall())
-                if turn.free > self._reserved:
-                    break
-                if turn.free:
-                    await self._slot_released.wait()
-                else:
-                    message = "order %(order_id)r waits %(seconds).1f s for the submission limit"
-                    report(logger, logging.INFO, Event.ORDER_PACED, message, order_id=ref.order_id, seconds=turn.wait)
-                    await self._clock.sleep(turn.wait)
-            self._reserved += 1
+        slots = self.under_way.slots.setdefault(ref.account, AccountSlots())
+        slots.users += 1
+        try:
+            async with slots.lock:
+                await self._wait_for_slot(ref, slots)
+                slots.reserved += 1
+        except BaseException:
+            self._leave_slots(ref)
+            raise
+
+    async def _wait_for_slot(self, ref: OrderRef, slots: AccountSlots) -> None:
+        while True:
+            slots.released.clear()
+            turn = await self._journal.turn(ref.service, ref.account, self._pacing, self._clock.wall())
+            if turn.free > slots.reserved:
+                return
+            if turn.free:
+                await slots.released.wait()
+            else:
+                message = "order %(order_id)r waits %(seconds).1f s for the submission limit"
+                report(logger, logging.INFO, Event.ORDER_PACED, message, order_id=ref.order_id, seconds=turn.wait)
+                await self._clock.sleep(turn.wait)
 
     def _release_slot(self, send: SendProgress) -> None:
         """The slot is free again, or the stored attempt counts from now on."""
         if send.has_slot:
             send.has_slot = False
-            self._reserved -= 1
-            self._slot_released.set()
+            slots = self.under_way.slots[send.order.ref.account]
+            slots.reserved -= 1
+            slots.released.set()
+            self._leave_slots(send.order.ref)
+
+    def _leave_slots(self, ref: OrderRef) -> None:
+        slots = self.under_way.slots[ref.account]
+        slots.users -= 1
+        if not slots.users:
+            del self.under_way.slots[ref.account]
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
@@ -631,7 +690,7 @@ class Sender:
         """Wait up to ``grace`` seconds for the orders under way, then stop. What was not answered by then stays
         *sending* in the journal, and its callers get an UncertainCreateError."""
         caller = asyncio.current_task()  # an on_receipt may be what closes the client
-        submissions = list(self._submissions.values())
+        submissions = list(self.under_way.submissions.values())
         workers = [each.worker for each in submissions if each.worker is not None and each.worker is not caller]
         try:
             if workers:
@@ -640,7 +699,7 @@ class Sender:
             try:
                 await self.settlement.aclose()
             finally:
-                await self._balances.aclose(grace)
+                await end_readers(self.under_way.balance_readers, self._clock, grace)
 
     async def _finish(self, workers: "list[asyncio.Task[None]]", grace: float) -> None:
         try:
@@ -658,7 +717,7 @@ class Sender:
 
     async def _read_unanswered(self) -> None:
         """Read the orders that are not settled: other processes may have changed them."""
-        for submission in list(self._submissions.values()):
+        for submission in list(self.under_way.submissions.values()):
             try:
                 order = await self._journal.get(submission.ref, self._clock.wall())
             except JournalError as error:

@@ -56,6 +56,18 @@ def kind_of_header(name: str) -> HeaderKind:
     return HeaderKind.DROPPED if name in _HARMLESS_HEADERS else HeaderKind.SECRET
 
 
+#: The headers of requests that the SDK and HTTP libraries set, and that contain no secret.
+_REQUEST_HEADERS = frozenset({
+    "accept", "accept-encoding", "connection", "content-encoding", "content-length", "content-type", "expect", "host",
+    "if-range", "range", "transfer-encoding", "user-agent",
+})  # fmt: skip
+
+
+def is_secret_in_request(name: str) -> bool:
+    """Whether the value of a request header is a secret: those that users add are, whatever their names."""
+    return name.lower() not in _REQUEST_HEADERS
+
+
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 #: Names of credentials: their values are never shown, not even ordinary words.
 _CREDENTIAL = re.compile(

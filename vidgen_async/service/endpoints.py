@@ -8,6 +8,7 @@ from attrs import evolve, field, frozen
 from yarl import URL
 
 from vidgen_async.errors import InvalidRequestError
+from vidgen_async.service.api_keys import KeyRing
 from vidgen_async.types.http import Body, Headers, Request, Timeouts, make_headers
 from vidgen_async.types.resources import ASSETS_PATH, TaskLike, task_id_of
 
@@ -18,12 +19,17 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 @frozen
 class Endpoints:
-    """Builds every request to the service. The key goes into the Authorization header of these requests only."""
+    """Builds every request to the service. The key goes into the Authorization header of these requests only, and so do
+    the headers of the user into theirs."""
 
     base_url: URL
     """Without a trailing slash; ends in ``/openapi/v1`` (section 9)."""
-    _api_key: str = field(repr=False)
+    api_key: str | KeyRing = field(repr=False)
+    """The key; or where the sender of a request gets it, who then calls :meth:`KeyRing.add_to`."""
     timeouts: Timeouts = field(factory=Timeouts)
+    user_headers: Headers = field(factory=make_headers, repr=False)
+    """Are sent to the service with every request."""
+    user_agent: str = ""
     is_for_polls: bool = False
     """Whether its reads are polls, which have connections of their own."""
     _read_headers: Headers = field(init=False, repr=False)
@@ -39,6 +45,17 @@ class Endpoints:
         return evolve(self.timeouts, answer=None)
 
     @property
+    def key_ring(self) -> KeyRing | None:
+        """Where the key is if a callable returns it."""
+        return self.api_key if isinstance(self.api_key, KeyRing) else None
+
+    @property
+    def secret_values(self) -> tuple[str, ...]:
+        """The values that no message may show: the key, and what the user's headers hold."""
+        key = (self.api_key,) if isinstance(self.api_key, str) else ()
+        return (*key, *self.user_headers.values())
+
+    @property
     def origin(self) -> str:
         """``scheme://host[:port]`` of the service."""
         return str(self.base_url.origin())
@@ -49,7 +66,11 @@ class Endpoints:
         return (url.scheme, (url.host or "").lower(), url.port) == (own.scheme, (own.host or "").lower(), own.port)
 
     def _headers(self, more: Mapping[str, str]) -> Headers:
-        return make_headers({"Authorization": f"Bearer {self._api_key}", "Accept": "application/json", **more})
+        key = self.api_key if isinstance(self.api_key, str) else ""
+        own = {"Authorization": f"Bearer {key}", "Accept": "application/json"}
+        if self.user_agent:
+            own["User-Agent"] = self.user_agent
+        return make_headers([*self.user_headers.items(), *{**own, **more}.items()])
 
     def _url(self, path: str) -> URL:
         # Not parsed as a whole: this is done for each poll.

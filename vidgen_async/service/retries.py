@@ -4,6 +4,8 @@ import logging
 import random
 import re
 from collections.abc import Callable
+from contextlib import AsyncExitStack
+from http import HTTPStatus
 from typing import TypeVar
 
 from attrs import evolve
@@ -18,6 +20,8 @@ from vidgen_async.errors import (
 )
 from vidgen_async.events import Event, report
 from vidgen_async.redaction.known_values import KnownValues
+from vidgen_async.service import request_records
+from vidgen_async.service.api_keys import AUTHORIZATION, KeyRing
 from vidgen_async.service.codec import Answer
 from vidgen_async.service.error_responses import service_error
 from vidgen_async.service.status_rules import rule_for
@@ -38,6 +42,8 @@ class Reads:
     Args:
         origin: The service's own.
         known: Values that no message may show.
+        key_ring: Where the key of requests with an Authorization header is; None: it is in that header.
+        first: The reads of the client of which these are a view's.
         retry_for: Seconds: a failing read is retried until the next attempt would start later than that after the
             first. An attempt under way is bounded by the request's own timeouts.
         rng: Returns a random number from 0 to 1, for jitter.
@@ -50,39 +56,78 @@ class Reads:
         *,
         origin: str,
         known: tuple[str, ...] = (),
+        key_ring: KeyRing | None = None,
+        first: "Reads | None" = None,
         retry_for: float = 60.0,
         rng: Callable[[], float] = random.random,
     ) -> None:
         self._transport = transport
         self._clock = clock
         self._origin = origin
-        self.known: KnownValues = KnownValues(known)
+        self._known = known
+        self._key_ring = key_ring
+        self._keys: tuple[str, ...] = ()
+        self._known_values = KnownValues(known)
         self._retry_for = retry_for
+        self._first = first or self
         self.has_answer = False
-        """The service has answered a read in its own form."""
+        """The service has answered a read in its own form, of the client or of a view."""
         self._rng = rng
 
-    async def send(self, request: Request) -> Response:
-        """Send ``request``, for a caller that streams the body. A GET whose kept-alive connection the service had
-        closed is sent once more at once. Redirects and error statuses are returned unchanged."""
+    @property
+    def known(self) -> KnownValues:
+        """The values that no message may show."""
+        keys = () if self._key_ring is None else self._key_ring.known
+        if keys != self._keys:
+            self._keys, self._known_values = keys, KnownValues((*self._known, *keys))
+        return self._known_values
+
+    async def send(self, request: Request, *, attempt: int = 1) -> Response:
+        """Send ``request``, for a caller that streams the body. Redirects and error statuses are returned unchanged.
+
+        A GET whose kept-alive connection the service had closed is sent once more at once. So is a request whose key
+        was refused, if there is another one now.
+        """
+        ring = self._key_ring
+        if ring is None or AUTHORIZATION not in request.headers:
+            return await self._send(request, attempt)
+        key = await ring.get()
+        response = await self._send(ring.add_to(request, key), attempt)
+        if response.status != HTTPStatus.UNAUTHORIZED:
+            return response
+        ring.discard(key)
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(response)
+            new = await ring.get()
+            if new.value == key.value:
+                stack.pop_all()
+                return response
+        return await self._send(ring.add_to(request, new), attempt)
+
+    async def _send(self, request: Request, attempt: int) -> Response:
         try:
-            return await self._transport.send(request)
+            return await self._send_once(request, attempt)
         except ConnectionLostError as error:
             if request.method != "GET" or not error.is_reused:
                 raise
         # Services close kept-alive connections at any time; another one of the pool may be closed as well.
-        return await self._transport.send(evolve(request, needs_new_connection=True))
+        return await self._send_once(evolve(request, needs_new_connection=True), attempt)
 
-    async def once(self, request: Request, read: Callable[[Answer], T]) -> T:
+    async def _send_once(self, request: Request, attempt: int) -> Response:
+        if request_records.are_recorded():
+            return await request_records.send_recorded(self._transport, request, self._clock, attempt, self.known)
+        return await self._transport.send(request)
+
+    async def once(self, request: Request, read: Callable[[Answer], T], *, attempt: int = 1) -> T:
         """Send ``request`` once and ``read`` the answer's value.
 
         Raises:
             ServiceError: For any status but 2xx.
             TransportError: There is no complete answer.
         """
-        async with await self.send(request) as response:
+        async with await self.send(request, attempt=attempt) as response:
             value = read(await self.success(request, response))
-        self.has_answer = True
+        self._first.has_answer = True
         return value
 
     async def success(self, request: Request, response: Response) -> Answer:
@@ -112,7 +157,7 @@ class Reads:
         while True:
             attempts += 1
             try:
-                return await self.once(request, read)
+                return await self.once(request, read, attempt=attempts)
             except (TransportError, ServiceError) as error:
                 pause = None if _is_done(request, error) else retry_delay(error, attempts, self._rng())
                 if pause is None or self._clock.now() + pause > give_up_at:

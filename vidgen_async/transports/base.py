@@ -104,6 +104,8 @@ class Capabilities:
     """It records: the client sends only the requests that its caller asked for."""
     clock: Clock | None = None
     """The clock on which its time passes, which a client then uses, too; None for real time."""
+    user_agent: str = ""
+    """The name and version of its HTTP library, ``"aiohttp/3.13.2"``, which a client sends in its User-Agent."""
 
 
 #: The names of all capabilities.
@@ -126,6 +128,7 @@ class WrappingTransport:
     goes_out: bool
     is_recording: bool
     clock: Clock | None
+    user_agent: str
 
     def __init__(self, inner: Transport) -> None:
         self.inner = inner

@@ -4,6 +4,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
+from contextvars import Context
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -18,11 +19,13 @@ _LAST_GRACE = 1.0
 
 
 class UpdateHooks:
-    """Calls ``on_update`` immediately. While an async call for a task runs, the latest change of that task waits; while
-    ``limit`` calls run, the latest change of every other task waits too. Errors are logged."""
+    """Calls ``on_update`` immediately, each call in a copy of ``context``. While an async call for a task runs, the
+    latest change of that task waits; while ``limit`` calls run, the latest change of every other task waits too. Errors
+    are logged."""
 
-    def __init__(self, hook: UpdateHook, *, limit: int, logger: logging.Logger) -> None:
+    def __init__(self, hook: UpdateHook, *, limit: int, logger: logging.Logger, context: Context) -> None:
         self._hook = hook
+        self._context = context
         self._limit = limit
         self._logger = logger
         self._running: dict[str, asyncio.Task[None]] = {}
@@ -44,9 +47,8 @@ class UpdateHooks:
             message = "%(hook)s: %(count)d calls are running, the maximum; only the latest change of each task waits"
             self._warn(Event.HOOK_BEHIND, message, count=self._limit)
 
-    async def aclose(self, clock: Clock, grace: float) -> None:
-        """Wait up to ``grace`` seconds for running and waiting calls; cancel the rest. A call that ignores its
-        cancellation is abandoned."""
+    async def aclose(self, clock: Clock, grace: float | None) -> None:
+        """Wait up to ``grace`` seconds for running and waiting calls (None: for ever); cancel the rest."""
         caller = asyncio.current_task()  # the hook itself may close the watcher
         try:
             await within(clock, grace, lambda: self._drain(caller))
@@ -55,12 +57,16 @@ class UpdateHooks:
             count = len(self._running) + len(self._waiting)
             self._warn(Event.HOOK_CANCELLED, message, count=count, seconds=grace)
         finally:
-            self._is_closed = True
-            self._waiting.clear()
-            for call in self._running.values():
-                if call is not caller:
-                    call.cancel()
-        seconds = max(grace, _LAST_GRACE)
+            await self.cancel(clock, max(grace or 0.0, _LAST_GRACE))
+
+    async def cancel(self, clock: Clock, seconds: float = _LAST_GRACE) -> None:
+        """Cancel all calls. One that ignores its cancellation for ``seconds`` is abandoned."""
+        caller = asyncio.current_task()
+        self._is_closed = True
+        self._waiting.clear()
+        for call in self._running.values():
+            if call is not caller:
+                call.cancel()
         try:
             await within(clock, seconds, lambda: self._drain(caller))
         except TimeoutError:
@@ -73,10 +79,11 @@ class UpdateHooks:
 
     def _call(self, task: VideoTask) -> None:
         with contain_hook(self._logger, "on_update", task_id=task.id):
-            pending = self._hook(task)
+            context = self._context.copy()
+            pending = context.run(self._hook, task)
             if inspect.isawaitable(pending):
                 run = self._run(task.id, pending)
-                call = asyncio.get_running_loop().create_task(run, name="vidgen on_update")
+                call = asyncio.get_running_loop().create_task(run, name="vidgen on_update", context=context)
                 self._running[task.id] = call
                 call.add_done_callback(partial(self._ended, task.id, pending))
 

@@ -11,6 +11,8 @@ from attrs import evolve, field, frozen
 from vidgen_async.errors import TaskFailedError, VidgenError, WaitTimeoutError
 from vidgen_async.redaction.messages import excerpt
 from vidgen_async.types.resources import KNOWN_STATES, VideoTask
+from vidgen_async.watcher.hooks import UpdateHooks
+from vidgen_async.watcher.polling import Polling
 from vidgen_async.watcher.schedule import Agenda
 
 #: The maximum length of a failure reason in a message.
@@ -25,6 +27,9 @@ MOST_KEPT = 10_000
 
 #: The number of tasks, or listeners, that are processed in one turn of the event loop: a few milliseconds.
 AT_ONCE = 250
+
+#: The watcher's own way to poll.
+OWN = Polling()
 
 E = TypeVar("E", bound=Exception)
 
@@ -44,25 +49,38 @@ class LastState(NamedTuple):
 class Listener:
     """Is notified by the watcher, which never waits for it. It may have many tasks."""
 
-    __slots__ = ("ids", "is_over", "number", "timeout")
+    __slots__ = ("hooks", "ids", "is_over", "number", "polling", "timeout")
 
     keeps_tasks = True
     """Whether it needs the tasks as they were seen last."""
 
-    def __init__(self, ids: Sequence[str], timeout: float | None) -> None:
+    def __init__(
+        self, ids: Sequence[str], timeout: float | None, hooks: UpdateHooks | None = None, polling: Polling = OWN
+    ) -> None:
         self.ids = ids
         self.timeout = timeout
+        self.polling = polling
+        self.hooks = hooks
+        """Its own ``on_update``."""
         self.is_over = False
         """Whether its time limit was exceeded."""
         self.number: int | None = None
         """Its number in :class:`Deadlines`."""
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether all its tasks have ended, or its time limit was exceeded."""
+        raise NotImplementedError
+
     def changed(self, task: VideoTask) -> None:
         """Handle a change of a task that is not terminal."""
+        if self.hooks is not None:
+            self.hooks.notify(task)
 
     def ended(self, seen: LastState, end: VideoTask | Exception) -> None:
         """Handle the end of the watch: a terminal task or an error."""
-        raise NotImplementedError
+        if self.hooks is not None and not isinstance(end, Exception):
+            self.hooks.notify(end)
 
     def expired(self, seen: Sequence[LastState]) -> None:
         """Handle the end of the time limit; the listener is not notified of these tasks any more."""
@@ -109,11 +127,18 @@ class Waiter(Listener):
 
     __slots__ = ("end",)
 
-    def __init__(self, task_id: str, timeout: float | None) -> None:
-        super().__init__((task_id,), timeout)
+    def __init__(
+        self, task_id: str, timeout: float | None, hooks: UpdateHooks | None = None, polling: Polling = OWN
+    ) -> None:
+        super().__init__((task_id,), timeout, hooks, polling)
         self.end: asyncio.Future[VideoTask | Exception] = asyncio.get_running_loop().create_future()
 
+    @property
+    def has_ended(self) -> bool:
+        return self.end.done() and not self.end.cancelled()
+
     def ended(self, seen: LastState, end: VideoTask | Exception) -> None:
+        super().ended(seen, end)
         # An error is stored as a result: asyncio logs an exception that a cancelled waiter never retrieves.
         if not self.end.done():
             self.end.set_result(end)
@@ -124,18 +149,26 @@ class Follower(Listener):
 
     __slots__ = ("_end", "_news", "_pending", "_shown")
 
-    def __init__(self, task_id: str, timeout: float | None) -> None:
-        super().__init__((task_id,), timeout)
+    def __init__(
+        self, task_id: str, timeout: float | None, hooks: UpdateHooks | None = None, polling: Polling = OWN
+    ) -> None:
+        super().__init__((task_id,), timeout, hooks, polling)
         self._news = asyncio.Event()
         self._pending: VideoTask | None = None
         self._shown: VideoTask | None = None
         self._end: VideoTask | Exception | None = None
 
+    @property
+    def has_ended(self) -> bool:
+        return self._end is not None and self._pending is None
+
     def changed(self, task: VideoTask) -> None:
+        super().changed(task)
         self._pending = task
         self._news.set()
 
     def ended(self, seen: LastState, end: VideoTask | Exception) -> None:
+        super().ended(seen, end)
         self._end = end
         if not isinstance(end, Exception):
             self._pending = end
@@ -189,15 +222,22 @@ class Gatherer(Listener):
 
     __slots__ = ("_news", "_ready", "_remaining", "keeps_tasks")
 
-    def __init__(self, ids: Sequence[str], timeout: float | None) -> None:
-        super().__init__(ids, timeout)
-        self.keeps_tasks = len(ids) <= MOST_KEPT
+    def __init__(
+        self, ids: Sequence[str], timeout: float | None, hooks: UpdateHooks | None = None, polling: Polling = OWN
+    ) -> None:
+        super().__init__(ids, timeout, hooks, polling)
+        self.keeps_tasks = len(ids) <= MOST_KEPT or hooks is not None
         self._remaining = len(ids)
         #: Tasks as they were seen, and their ends; None if the time limit was exceeded.
         self._ready: deque[tuple[LastState, VideoTask | Exception | None]] = deque()
         self._news = asyncio.Event()
 
+    @property
+    def has_ended(self) -> bool:
+        return not self._remaining
+
     def ended(self, seen: LastState, end: VideoTask | Exception) -> None:
+        super().ended(seen, end)
         self._ready.append((seen, end))
         self._news.set()
 

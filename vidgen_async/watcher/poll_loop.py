@@ -179,7 +179,7 @@ class PollLoop:
     def _take(self, now: float) -> int | None:
         schedule = self._schedule
         was_behind = schedule.is_behind
-        row = schedule.take(now, len(self._tasks))
+        row = schedule.take(now, self._tasks.polls_per_interval)
         if schedule.is_behind and not was_behind:
             report(
                 self._logger,

@@ -62,6 +62,9 @@ class Agenda:
         self._before = array("I")
         self._after = array("I")
 
+    def __contains__(self, number: int) -> bool:
+        return number < len(self.dues) and self._after[number] != _NOT_IN_QUEUE
+
     def put(self, due: float, number: int) -> None:
         """Add a number that is not in the queue."""
         while number >= len(self.dues):
@@ -83,7 +86,7 @@ class Agenda:
 
     def remove(self, number: int) -> None:
         """Remove a number; it has no effect if it is not in the queue."""
-        if number >= len(self.dues) or self._after[number] == _NOT_IN_QUEUE:
+        if number not in self:
             return
         before, after, self._after[number] = self._before[number], self._after[number], _NOT_IN_QUEUE
         due = self.dues[number]
@@ -176,8 +179,9 @@ class Schedule:
         self._tolerance = max(1.0, interval / 10.0)
         self._late_at = -math.inf
         self._agenda = Agenda(_BINS_PER_INTERVAL / max(interval, 0.001))
-        # The earliest next poll of each item, in the schedule's own time.
+        # In the schedule's own time: the planned poll of each item, and the start of its last one.
         self._dues = self._agenda.dues
+        self._starts = array("d")
         self._first_polls = first_polls
         self._least_rate = max(LEAST_RATE, first_polls)
         self._added = Allowance()
@@ -191,14 +195,18 @@ class Schedule:
         """The present interval between two polls of one task in seconds, without pauses."""
         return self.interval + self.lateness_last
 
-    def add(self, item: int, now: float) -> None:
-        """Plan the first poll of a new item."""
-        due = self._time(now)
+    def add(self, item: int, now: float, after: float = 0.0) -> None:
+        """Plan the first poll of a new item, no sooner than in ``after`` seconds."""
+        due = self._time(now) + after
+        while item >= len(self._starts):
+            self._starts.append(-math.inf)
+        self._starts[item] = -math.inf
         if self._first_polls >= 1.0 and self._added.next_at <= now:
             self._added.use(now, self._first_polls, self._first_polls)
-            self._polled.extend(1.0)  # this poll is one more than the usual ones
-            first = self._agenda.first_due()
-            due = due if first is None else min(due, first)  # not after all polls that are late
+            if not after:
+                self._polled.extend(1.0)  # this poll is one more than the usual ones
+                first = self._agenda.first_due()
+                due = due if first is None else min(due, first)  # not after all polls that are late
         else:
             self._slots_given += 1
             self._polled.extend(0.5)  # on average, the slot is after half an interval
@@ -207,24 +215,41 @@ class Schedule:
             due += (self._slots_given * _GOLDEN % 1.0 * self.interval - due) % self.interval
         self._agenda.put(due, item)
 
-    def reschedule(self, item: int, now: float, *, soon: bool = False) -> None:
-        """Plan the next poll of an item that is not on the schedule: one interval after the start of its last poll, or
-        now if that has passed; with ``soon`` in five seconds, if that is earlier."""
+    def reschedule(
+        self, item: int, now: float, *, interval: float | None = None, soon: bool = False, after: float = 0.0
+    ) -> None:
+        """Plan the next poll of an item that is not on the schedule: one interval (its own, or the usual one) after the
+        start of its last poll, or in ``after`` seconds if that is later; with ``soon`` in five seconds, if that is
+        earlier."""
         time = self._time(now)
-        due = max(self._dues[item], time)
+        due = self._next_due(item, time + after, interval)
         self._agenda.put(min(due, time + SOON) if soon else due, item)
 
+    def resume(self, item: int, now: float, after: float = 0.0) -> None:
+        """Put an item that was removed back on the schedule as it was planned, no sooner than in ``after`` seconds."""
+        self._agenda.put(max(self._dues[item], self._time(now) + after), item)
+
+    def bring_forward(self, item: int, now: float, *, interval: float | None = None, after: float = 0.0) -> None:
+        """Plan the next poll of an item anew, if that makes it earlier. It has no effect while the item is polled."""
+        due = self._next_due(item, self._time(now) + after, interval)
+        if item in self._agenda and due < self._dues[item]:
+            self._agenda.remove(item)
+            self._agenda.put(due, item)
+
+    def _next_due(self, item: int, earliest: float, interval: float | None) -> float:
+        return max(_later(self._starts[item], self.interval if interval is None else interval), earliest)
+
     def is_waiting(self, item: int, now: float) -> bool:
-        """Return whether the interval since the last poll of the item has not passed."""
+        """Return whether the next poll of an item, as it was planned last, is later than now."""
         return self._dues[item] > self._time(now)
 
     def remove(self, item: int) -> None:
         """Remove an item; it has no effect if the item is being polled or unknown."""
         self._agenda.remove(item)
 
-    def take(self, now: float, items: int) -> int | None:
+    def take(self, now: float, items: float) -> int | None:
         """Return the item to poll now; None if nothing is due, or too many polls have just started. ``items`` is the
-        number of all items, which determines the usual rate."""
+        number of polls in an interval, which determines the usual rate."""
         if now < self.paused_until:
             return None
         time = now - self._paused
@@ -235,7 +260,7 @@ class Schedule:
         rate = max(self._least_rate, CATCH_UP * items / self.interval)
         self._polled.use(time, rate, max(self._least_rate, _AT_ONCE * rate))
         self._note_lateness(time - due, time, now)
-        self._dues[item] = _later(time, self.interval)
+        self._starts[item], self._dues[item] = time, _later(time, self.interval)
         return item
 
     def wake_at(self) -> float | None:

@@ -10,6 +10,7 @@ from vidgen_async.service.status_rules import PollFailure
 from vidgen_async.types.resources import VideoTask
 from vidgen_async.watcher.listeners import LastState, Listener
 from vidgen_async.watcher.poll_rules import GRACE
+from vidgen_async.watcher.polling import Poll, TaskKey, key_of
 
 
 @define(eq=False)
@@ -31,17 +32,22 @@ class TaskDetails:
 
 
 class TaskTable:
-    """The watched tasks by their ids, of which there may be hundreds of thousands.
+    """The watched tasks by their ids, of which there may be hundreds of thousands. What one API key may see of a task
+    is separate from what another one may see.
 
     A full pass of the garbage collector goes through every container there is, and delays all polls meanwhile: with an
     object for each task that is a third of a second at 100,000. So each task has a row in a few columns instead. The
     row of a dropped task is used again, so a poll compares the row's poller with its own when it has ended.
     """
 
-    __slots__ = ("_free", "_rows", "details", "firsts", "marks", "pollers", "states", "task_ids", "tasks")
+    __slots__ = (
+        "_extra", "_free", "_interval", "_intervals", "_rows",
+        "delayed", "details", "firsts", "marks", "pollers", "polls", "states", "task_ids", "tasks",
+    )  # fmt: skip
 
-    def __init__(self) -> None:
-        self._rows: dict[str, int] = {}
+    def __init__(self, interval: float = 60.0) -> None:
+        self._interval = interval
+        self._rows: dict[TaskKey, int] = {}
         self._free: list[int] = []
         self.task_ids: list[str] = []
         self.firsts: list[Listener | None] = []
@@ -56,6 +62,14 @@ class TaskTable:
         self.pollers = dict[int, asyncio.Task[None]]()
         """The worker that polls the task now."""
         self.details = dict[int, TaskDetails]()
+        self.polls = dict[int, Poll]()
+        """With which it is polled, unless that is the watcher's own."""
+        self.delayed = set[int]()
+        """Those whose next poll waits for a ``first_poll_after``."""
+        self._intervals = dict[int, float]()
+        """The interval, unless it is the watcher's own."""
+        self._extra = 0.0
+        """How many more polls that makes in one interval of the watcher."""
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -63,12 +77,15 @@ class TaskTable:
     def __iter__(self) -> Iterator[int]:
         """Iterate over the present rows, without those that have left when it is their turn."""
         rows = self._rows
-        return (row for task_id in list(rows) if (row := rows.get(task_id)) is not None)
+        return (row for key in list(rows) if (row := rows.get(key)) is not None)
 
-    def get(self, task_id: str) -> int | None:
-        return self._rows.get(task_id)
+    def get(self, key: TaskKey) -> int | None:
+        return self._rows.get(key)
 
-    def add(self, task_id: str) -> int:
+    def key(self, row: int) -> TaskKey:
+        return key_of(self.task_ids[row], self.polls.get(row))
+
+    def add(self, task_id: str, poll: Poll | None = None) -> int:
         """Add a task, and return its row."""
         if self._free:
             row = self._free.pop()
@@ -79,16 +96,18 @@ class TaskTable:
             self.firsts.append(None)
             self.states.append(None)
             self.marks.append(0)
-        self._rows[task_id] = row
+        self._rows[key_of(task_id, poll)] = row
+        if poll is not None:
+            self.polls[row] = poll
         return row
 
     def leave(self, row: int) -> None:
         """Stop watching the task. What is known of it is kept until it comes back or is dropped."""
-        del self._rows[self.task_ids[row]]
+        del self._rows[self.key(row)]
 
     def come_back(self, row: int) -> None:
         """Watch the task again."""
-        self._rows[self.task_ids[row]] = row
+        self._rows[self.key(row)] = row
 
     def drop(self, row: int) -> None:
         """Forget what is known of a task that has left."""
@@ -101,8 +120,10 @@ class TaskTable:
             self.task_ids[row] = ""
             self.firsts[row] = self.states[row] = None
             self.marks[row] = 0
-        for few in (self.tasks, self.pollers, self.details):
+        for few in (self.tasks, self.pollers, self.details, self.polls):
             few.pop(row, None)
+        self.delayed.discard(row)
+        self.set_interval(row, None)
 
     def last_state(self, row: int) -> LastState:
         details = self.details.get(row)
@@ -150,6 +171,25 @@ class TaskTable:
         return details is not None and any(one.keeps_tasks for one in details.listeners)
 
     # -- polls -------------------------------------------------------------------------------------------------------
+
+    @property
+    def polls_per_interval(self) -> float:
+        return len(self._rows) + self._extra
+
+    def interval(self, row: int) -> float:
+        return self._intervals.get(row, self._interval)
+
+    def set_interval(self, row: int, interval: float | None) -> None:
+        """Set the interval of a task; None is the watcher's own."""
+        if (old := self._intervals.pop(row, None)) is not None:
+            self._extra = self._extra - (self._interval / old - 1.0) if self._intervals else 0.0
+        if interval is not None and interval != self._interval:
+            self._intervals[row] = interval
+            self._extra += self._interval / interval - 1.0
+
+    def shortest_interval(self, row: int) -> float:
+        """Return the shortest interval that a listener wants."""
+        return min((one.polling.interval or self._interval for one in self.listeners(row)), default=self._interval)
 
     def set_accepted(self, row: int, at: float) -> None:
         """Note the clock's time of a receipt for the task; the latest one counts."""

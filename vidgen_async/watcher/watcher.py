@@ -2,12 +2,13 @@
 
 import asyncio
 import logging
+import math
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextvars import Context, copy_context
 from functools import partial
 from itertools import chain, count
 from types import MappingProxyType
-from typing import Protocol
 
 from vidgen_async.clock import Clock, all_in_turns
 from vidgen_async.errors import ClientStateError, ConfigurationError, ServiceError
@@ -18,6 +19,7 @@ from vidgen_async.types.resources import KNOWN_STATES, VideoTask
 from vidgen_async.watcher.hooks import UpdateHook, UpdateHooks
 from vidgen_async.watcher.listeners import (
     AT_ONCE,
+    OWN,
     Follower,
     Gatherer,
     LastState,
@@ -29,20 +31,12 @@ from vidgen_async.watcher.listeners import (
 )
 from vidgen_async.watcher.poll_loop import PollLoop
 from vidgen_async.watcher.poll_rules import CONFIRMED, GRACE, LONGEST_OUTAGE, ends_watch, fault_of, final_error
-from vidgen_async.watcher.schedule import Schedule, deadline
+from vidgen_async.watcher.polling import Poll, Polling, TaskKey, key_of
+from vidgen_async.watcher.schedule import LONGEST_PAUSE, Schedule, deadline
 from vidgen_async.watcher.stats import WatcherStats
 from vidgen_async.watcher.task_table import TaskTable
 
 ONE_DAY = 86400.0
-
-
-class Poll(Protocol):
-    """One GET for a task id: returns the task and a mark of the response. If the response has the mark that is passed,
-    it returns None for the task. If the task is not needed and is not terminal, it may return its state instead."""
-
-    def __call__(
-        self, task_id: str, mark: int | None, *, is_task_needed: bool
-    ) -> Awaitable[tuple[VideoTask | str | None, int | None]]: ...
 
 
 #: The number of ids that are collected in one turn of the event loop.
@@ -50,6 +44,8 @@ _IDS_AT_ONCE = 4096
 _STATE = "task %(task_id)s: %(state)s"
 #: The number of tasks without listeners whose last poll is remembered for one interval.
 _MOST_LEFT = 1024
+#: Seconds for which calls of a wait's ``on_update`` are awaited at least when the wait has ended.
+_HOOK_GRACE = 5.0
 
 
 class Watcher:
@@ -62,7 +58,7 @@ class Watcher:
     polls of new tasks are not delayed. When polls are later than a tenth of the interval, one warning is logged.
 
     A 429 with Retry-After pauses the whole watcher for that time, at most an hour, which shifts all polls by the same
-    amount; one without affects only its task.
+    amount; one without, or one for another API key than the watcher's own, affects only its task.
     The table of :mod:`vidgen_async.watcher.poll_rules` states which faults end a watch.
 
     ``on_update`` is called with every change of any watched task, including the terminal one; it may be async. Its
@@ -94,11 +90,12 @@ class Watcher:
         self._clock = clock
         self._logger = logger or logging.getLogger("vidgen_async.watcher")
         self._report = partial(report, self._logger)
-        self._hooks = None if on_update is None else UpdateHooks(on_update, limit=concurrency, logger=self._logger)
+        self._concurrency = concurrency
+        self._hooks = self._make_hooks(on_update, Context())
         self._on_terminal = on_terminal
         self._schedule = Schedule(interval, first_polls=first_polls)
-        self._tasks = TaskTable()
-        self._left: dict[str, int] = {}
+        self._tasks = TaskTable(interval)
+        self._left: dict[TaskKey, int] = {}
         """The rows of tasks without listeners whose last poll is remembered."""
         self._poll_loop = PollLoop(
             self._tasks,
@@ -122,21 +119,38 @@ class Watcher:
     # -- waiting -----------------------------------------------------------------------------------------------------
 
     async def wait(
-        self, task_id: str, *, timeout: float | None = ONE_DAY, accepted_at: float | None = None
+        self,
+        task_id: str,
+        *,
+        timeout: float | None = ONE_DAY,
+        accepted_at: float | None = None,
+        on_update: UpdateHook | None = None,
+        first_poll_after: float = 0.0,
+        polling: Polling = OWN,
     ) -> VideoTask:
         """Return the completed task, or raise its error. Any number of waits for one task share its polls; cancelling
         ends only this one.
 
-        ``timeout`` limits everything, including a poll in progress; with zero or less no poll is made. ``accepted_at``
-        is the clock's time of the receipt, if it is known; for two minutes from then a 404 proves nothing.
+        Args:
+            task_id: The task.
+            timeout: Seconds for everything, including a poll in progress; with zero or less no poll is made.
+            accepted_at: The clock's time of the receipt, if it is known; for two minutes from then a 404 proves
+                nothing.
+            on_update: Called with every change that this wait sees, the terminal one included, as the watcher's own.
+                When the wait ends, it waits for calls until its ``timeout``, at least five seconds; when it is
+                cancelled, they are cancelled.
+            first_poll_after: Seconds in which the task is not polled, unless another listener needs it.
+            polling: With which API key the task is polled, and how often; of several intervals the shortest counts.
         """
-        waiter = Waiter(task_id, timeout)
-        self._join(waiter)
+        waiter = Waiter(task_id, timeout, self._make_hooks(on_update), self._without_own(polling))
+        until = self._join(waiter, first_poll_after)
         try:
-            self._attach(task_id, waiter, accepted_at)
+            self._attach(task_id, waiter, accepted_at, first_poll_after)
             end = await waiter.end
         finally:
             self._leave(waiter)
+            if waiter.hooks is not None:
+                await self._end_hooks(waiter, waiter.hooks, until)
         if isinstance(end, Exception):
             raise copy_error(end)
         if end.status == "failed":
@@ -144,22 +158,31 @@ class Watcher:
         return end
 
     async def watch(
-        self, task_id: str, *, timeout: float | None = ONE_DAY, accepted_at: float | None = None
+        self,
+        task_id: str,
+        *,
+        timeout: float | None = ONE_DAY,
+        accepted_at: float | None = None,
+        on_update: UpdateHook | None = None,
+        first_poll_after: float = 0.0,
+        polling: Polling = OWN,
     ) -> AsyncGenerator[VideoTask, None]:
         """Yield every change of the task (of any field); the terminal one, also of a failed task, is the last.
 
         What is known already is yielded first, without a poll. A slow reader gets the latest change instead of each,
-        and always the terminal one. Errors are those of :meth:`wait`, raised after the last change. The watch and its
-        ``timeout`` begin with the first ``anext``; they end with the iterator's ``aclose``.
+        and always the terminal one. Arguments and errors are those of :meth:`wait`; an error is raised after the last
+        change. The watch and its ``timeout`` begin with the first ``anext``; they end with the iterator's ``aclose``.
         """
-        follower = Follower(task_id, timeout)
-        self._join(follower)
+        follower = Follower(task_id, timeout, self._make_hooks(on_update), self._without_own(polling))
+        until = self._join(follower, first_poll_after)
         try:
-            self._attach(task_id, follower, accepted_at)
+            self._attach(task_id, follower, accepted_at, first_poll_after)
             while (task := await follower.next()) is not None:
                 yield task
         finally:
             self._leave(follower)
+            if follower.hooks is not None:
+                await self._end_hooks(follower, follower.hooks, until)
 
     async def as_completed(
         self,
@@ -167,26 +190,31 @@ class Watcher:
         *,
         timeout: float | None = ONE_DAY,
         accepted_at: Mapping[str, float] | None = None,
+        on_update: UpdateHook | None = None,
+        first_poll_after: float = 0.0,
+        polling: Polling = OWN,
     ) -> AsyncGenerator[Outcome, None]:
         """Yield one outcome for each distinct task, in the order in which they end; for up to hundreds of thousands.
 
         Nothing is raised for a single task: after ``timeout`` seconds, and when the watcher is closed, the remaining
-        tasks have their errors as outcomes; with more than 10,000 tasks these errors have no ``.task``. It begins with
-        the first ``anext`` and ends like :meth:`watch`. ``accepted_at``: as for :meth:`wait`, by task id.
+        tasks have their errors as outcomes; with more than 10,000 tasks, and no ``on_update``, these errors have no
+        ``.task``. It begins with the first ``anext`` and ends like :meth:`watch`. The arguments are those of
+        :meth:`wait`; ``accepted_at`` by task id.
         """
         distinct: dict[str, None] = {}
         for number, task_id in enumerate(tuple(task_ids), 1):
             distinct[task_id] = None
             if number % _IDS_AT_ONCE == 0:
                 await self._clock.sleep(0)
-        gatherer = Gatherer(tuple(distinct), timeout)  # the collector does not traverse a tuple of strings
+        ids = tuple(distinct)  # the collector does not traverse a tuple of strings
+        gatherer = Gatherer(ids, timeout, self._make_hooks(on_update), self._without_own(polling))
         receipts = accepted_at or {}
         del task_ids, distinct, accepted_at  # they may be large, and need not live as long as the watch
-        self._join(gatherer)
+        until = self._join(gatherer, first_poll_after)
         try:
             for start in range(0, len(gatherer.ids), AT_ONCE):
                 for task_id in gatherer.ids[start : start + AT_ONCE]:
-                    self._attach(task_id, gatherer, receipts.get(task_id))
+                    self._attach(task_id, gatherer, receipts.get(task_id), first_poll_after)
                 await self._clock.sleep(0)
             del receipts
             for number in count(1):
@@ -198,6 +226,8 @@ class Watcher:
                     await self._clock.sleep(0)
         finally:
             await all_in_turns(self._clock, chain(self._leaving(gatherer), gatherer.dropping()))
+            if gatherer.hooks is not None:
+                await self._end_hooks(gatherer, gatherer.hooks, until)
 
     @property
     def stats(self) -> WatcherStats:
@@ -238,7 +268,32 @@ class Watcher:
 
     # -- listeners ---------------------------------------------------------------------------------------------------
 
-    def _join(self, listener: Listener) -> None:
+    def _make_hooks(self, on_update: UpdateHook | None, context: Context | None = None) -> UpdateHooks | None:
+        """Return the calls of ``on_update`` in this context, by default the caller's."""
+        if on_update is None:
+            return None
+        context = copy_context() if context is None else context
+        return UpdateHooks(on_update, limit=self._concurrency, logger=self._logger, context=context)
+
+    def _without_own(self, polling: Polling) -> Polling:
+        """Return the polling with None for what is the watcher's own."""
+        poll = None if polling.poll == self._poll else polling.poll
+        interval = None if polling.interval == self._schedule.interval else polling.interval
+        return OWN if poll is None and interval is None else Polling(poll, interval)
+
+    async def _end_hooks(self, listener: Listener, hooks: UpdateHooks, until: float | None) -> None:
+        """Wait for the calls of a listener that has ended; cancel those of one that was cancelled or left."""
+        if not listener.has_ended or isinstance(sys.exception(), asyncio.CancelledError):
+            await hooks.cancel(self._clock)
+            return
+        rest = None if until is None else max(until - self._clock.now(), _HOOK_GRACE)
+        await hooks.aclose(self._clock, rest)
+
+    def _join(self, listener: Listener, first_poll_after: float) -> float | None:
+        """Start the time limit of the listener, and return when it ends."""
+        if not 0.0 <= first_poll_after < math.inf:
+            message = f"first_poll_after is a number of seconds, 0 or more: {first_poll_after!r}"
+            raise ValueError(message)
         if self._is_closed:
             raise _closed_error(listener.ids)
         due = deadline(self._clock.now(), listener.timeout)
@@ -246,17 +301,24 @@ class Watcher:
         if due is not None:
             self._poll_loop.deadlines.put(due, listener)
             self._poll_loop.wake()
+        return due
 
-    def _attach(self, task_id: str, listener: Listener, accepted_at: float | None) -> None:
+    def _attach(self, task_id: str, listener: Listener, accepted_at: float | None, after: float) -> None:
         if self._is_closed:
             listener.ended(LastState(task_id), _closed_error((task_id,)))
             return
         if listener.is_over:
             listener.expired([LastState(task_id)])
             return
-        row = self._tasks.get(task_id)
+        interval = listener.polling.interval or self._schedule.interval
+        row = self._tasks.get(key_of(task_id, listener.polling.poll))
         if row is None:
-            row = self._enter(task_id)
+            row = self._enter(task_id, listener.polling, after)
+        elif row in self._tasks.delayed or interval < self._tasks.interval(row):
+            self._tasks.set_interval(row, min(interval, self._tasks.interval(row)))
+            now = self._clock.now()
+            self._schedule.bring_forward(row, now, interval=self._tasks.interval(row), after=after)
+            self._poll_loop.wake()
         self._tasks.add_listener(row, listener)
         if accepted_at is not None and self._clock.now() < accepted_at + GRACE:
             self._tasks.set_accepted(row, accepted_at)
@@ -264,18 +326,28 @@ class Watcher:
         if task is not None:
             listener.changed(task)
 
-    def _enter(self, task_id: str) -> int:
+    def _enter(self, task_id: str, polling: Polling, after: float) -> int:
         now = self._clock.now()
-        row = self._left.pop(task_id, None)
+        row = self._left.pop(key_of(task_id, polling.poll), None)
         if row is not None and not self._schedule.is_waiting(row, now):
             self._tasks.drop(row)
             row = None
         if row is None:
-            row = self._tasks.add(task_id)
-            self._schedule.add(row, now)
+            row = self._tasks.add(task_id, polling.poll)
+            self._tasks.set_interval(row, polling.interval)
+            self._schedule.add(row, now, after)
         else:
             self._tasks.come_back(row)
-            self._schedule.reschedule(row, now)
+            interval = polling.interval or self._schedule.interval
+            if interval == self._tasks.interval(row) and row not in self._tasks.delayed:
+                self._schedule.resume(row, now, after)
+            else:
+                self._tasks.set_interval(row, interval)
+                self._schedule.reschedule(row, now, interval=interval, after=after)
+        if after:
+            self._tasks.delayed.add(row)
+        else:
+            self._tasks.delayed.discard(row)
         self._poll_loop.wake()
         return row
 
@@ -301,7 +373,7 @@ class Watcher:
         for start in range(0, len(listener.ids), AT_ONCE):
             seen = []
             for number, task_id in enumerate(listener.ids[start : start + AT_ONCE], start):
-                row = self._tasks.get(task_id)
+                row = self._tasks.get(key_of(task_id, listener.polling.poll))
                 if row is None or not self._tasks.discard_listener(row, listener):
                     continue
                 seen.append(self._tasks.last_state(row))
@@ -310,7 +382,9 @@ class Watcher:
                     if number < remembered_from:
                         self._tasks.drop(row)
                     else:
-                        self._remember(task_id, row)
+                        self._remember(row)
+                elif listener.polling.interval is not None:
+                    self._tasks.set_interval(row, self._tasks.shortest_interval(row))
             yield seen
 
     def _forget(self, row: int) -> None:
@@ -323,11 +397,11 @@ class Watcher:
         if not self._tasks:
             self._poll_loop.wake()
 
-    def _remember(self, task_id: str, row: int) -> None:
+    def _remember(self, row: int) -> None:
         """Remember the last poll for one interval: a new listener must not cause an earlier poll."""
         self._tasks.reset_fault(row)
         now = self._clock.now()
-        self._left[task_id] = row
+        self._left[self._tasks.key(row)] = row
         while self._left:
             oldest = next(iter(self._left))
             if len(self._left) <= _MOST_LEFT and self._schedule.is_waiting(self._left[oldest], now):
@@ -357,6 +431,7 @@ class Watcher:
     async def _poll_row(self, row: int, poller: asyncio.Task[None]) -> None:
         tasks = self._tasks
         self._polls += 1
+        tasks.delayed.discard(row)
         if self._paused_at is not None and (now := self._clock.now()) >= self._schedule.paused_until:
             seconds, self._paused_at = now - self._paused_at, None
             message = "polls resume after a pause of %(seconds)g s"
@@ -365,7 +440,8 @@ class Watcher:
         last = None if is_task_needed and row not in tasks.tasks else tasks.marks[row] or None
         found: VideoTask | str | Exception | None
         try:
-            found, mark = await self._poll(tasks.task_ids[row], last, is_task_needed=is_task_needed)
+            poll = tasks.polls.get(row, self._poll)
+            found, mark = await poll(tasks.task_ids[row], last, is_task_needed=is_task_needed)
         except Exception as error:  # noqa: BLE001 - the table of faults decides about each
             found = error
         if tasks.pollers.get(row) is not poller:
@@ -383,7 +459,7 @@ class Watcher:
         if found is not None:
             tasks.tasks.pop(row, None)  # it is older
             self._note_state(row, found)
-        self._schedule.reschedule(row, self._clock.now())
+        self._reschedule(row)
 
     def _keeps(self, row: int) -> bool:
         return self._hooks is not None or self._tasks.keeps_task(row)
@@ -400,7 +476,7 @@ class Watcher:
             steps = self._end(row, task)
             self._notify(task)
             return steps
-        self._schedule.reschedule(row, self._clock.now())  # first: a KeyboardInterrupt comes out of the hook
+        self._reschedule(row)  # first: a KeyboardInterrupt comes out of the hook
         if not self._keeps(row):
             tasks.tasks.pop(row, None)
         elif task != tasks.tasks.get(row):
@@ -431,15 +507,21 @@ class Watcher:
             facts["request_id"] = error.request_id
         self._report(logging.INFO, Event.POLL_FAILED, message, **facts)
         retry_after = error.retry_after if isinstance(error, ServiceError) and fault is PollFailure.BUSY else None
-        if retry_after is not None:
+        is_own = row not in self._tasks.polls  # the limits of one API key are not those of another
+        if retry_after is not None and is_own:
             was_paused = now < self._schedule.paused_until
             if self._schedule.pause(now, retry_after) and not was_paused:
                 message = "task %(task_id)s: 429, pausing all polls for %(seconds)g s"
                 seconds = self._schedule.paused_until - now
                 self._paused_at = now
                 self._report(logging.WARNING, Event.WATCHER_PAUSED, message, task_id=task_id, seconds=seconds)
-        self._schedule.reschedule(row, now, soon=fault in CONFIRMED and not is_new)
+        after = 0.0 if is_own else min(retry_after or 0.0, LONGEST_PAUSE)
+        self._reschedule(row, soon=fault in CONFIRMED and not is_new, after=after)
         return iter(())
+
+    def _reschedule(self, row: int, *, soon: bool = False, after: float = 0.0) -> None:
+        interval = self._tasks.interval(row)
+        self._schedule.reschedule(row, self._clock.now(), interval=interval, soon=soon, after=after)
 
     def _note_state(self, row: int, status: str | None) -> None:
         state = "missing" if status is None else sys.intern(_show_state(str(status)))

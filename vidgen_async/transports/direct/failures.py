@@ -18,7 +18,7 @@ from vidgen_async.errors import (
 )
 from vidgen_async.redaction.known_values import KnownValues
 from vidgen_async.redaction.messages import excerpt, hide_secrets
-from vidgen_async.redaction.secret_names import HeaderKind, Kind, kind_of, kind_of_header, names_a_secret
+from vidgen_async.redaction.secret_names import Kind, is_secret_in_request, kind_of, names_a_secret
 from vidgen_async.types.http import CHUNK, BytesBody, Delivery, Phase, Probe, Request
 
 _DELIVERY_TEXT = {
@@ -38,7 +38,7 @@ def secrets_of(request: Request, proxy: URL | None = None) -> KnownValues | None
 
 def _secrets_of(request: Request, proxy: URL | None) -> Iterator[str]:
     for name, value in request.headers.items():
-        if kind_of_header(name) is HeaderKind.SECRET:
+        if is_secret_in_request(name):
             yield value
             yield value.partition(" ")[2]
     for name, value in request.url.query.items():

@@ -124,10 +124,11 @@ async def send_exact_headers(
     headers: Sequence[tuple[str, str]], request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
 ) -> aiohttp.ClientResponse:
     """Client middleware for a session of the user's: sends these headers of the request, and none of the session's."""
-    for name in {name.lower() for name in request.headers} - _AUTOMATIC:
+    automatic = _AUTOMATIC - {"user-agent"} if any(name.lower() == "user-agent" for name, _ in headers) else _AUTOMATIC
+    for name in {name.lower() for name in request.headers} - automatic:
         request.headers.popall(name)
     for name, value in headers:
-        if name.lower() not in _AUTOMATIC:
+        if name.lower() not in automatic:
             request.headers.add(name, value)
     return await handler(request)
 

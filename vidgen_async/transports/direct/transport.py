@@ -74,6 +74,7 @@ class DirectTransport:
     """
 
     honours_gate = True
+    user_agent = f"aiohttp/{aiohttp.__version__}"
 
     def __init__(
         self,

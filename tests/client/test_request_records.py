@@ -1,0 +1,182 @@
+"""One DEBUG record for each request, and VIDGEN_LOG."""
+
+import logging
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.client.test_key_functions import use_everything
+from vidgen_async import Client, RejectedError, ServiceError, UncertainCreateError
+from vidgen_async.client.environment_log import EnvironmentHandler
+from vidgen_async.errors import ResponseTimeoutError
+from vidgen_async.events import Event
+from vidgen_async.sandbox import Fault
+from vidgen_async.service import request_records
+from vidgen_async.transports import FakeTransport
+from vidgen_async.types.http import Delivery, Phase
+
+BASE = "https://h/openapi/v1"
+FIELDS = {"model": "gen-2.0", "prompt": "the secret plan of the boat", "duration": 5}
+
+
+@pytest.fixture
+def records(caplog):
+    """The records of requests."""
+    caplog.set_level("DEBUG", "vidgen_async")
+    return lambda: [record for record in caplog.records if record.event_name == Event.REQUEST_ENDED]
+
+
+async def test_every_request_has_one_record_with_its_facts(client, service, records):
+    await use_everything(client)
+
+    assert [(record.method, record.op, record.status) for record in records()] == [
+        (request.method, "videos.content" if request.origin == "links" else request.op, request.status)
+        for request in service.requests
+    ]
+    account = next(record for record in records() if record.op == "account.get")
+    assert (account.path, account.attempt, account.error) == ("/openapi/v1/account", 1, None)
+    assert account.milliseconds > 0
+    assert account.request_id
+    shown = rf"GET /openapi/v1/account: 200 after [\d.]+ ms \(request {account.request_id}, attempt 1\)"
+    assert re.fullmatch(shown, account.getMessage())
+
+
+async def test_attempts_are_counted(client, service, records):
+    service.faults.add("account.get", Fault.status(503))
+    service.faults.add("videos.create", Fault.status(402))
+    await client.account.get()
+    with pytest.raises(RejectedError):
+        await client.videos.create(**FIELDS, order_id="order-1", validate=False)
+    await client.videos.create(**FIELDS, order_id="order-1", validate=False)
+
+    seen = [(record.op, record.status, record.attempt) for record in records()]
+    assert seen == [
+        ("account.get", 503, 1), ("account.get", 200, 2), ("videos.create", 402, 1), ("videos.create", 202, 2),
+    ]  # fmt: skip
+
+
+async def test_a_request_without_a_response_is_recorded_with_its_error(records):
+    async def handle(request):
+        raise ResponseTimeoutError("too slow", op=request.op, delivery=Delivery.MAYBE_SENT, phase=Phase.WAIT)
+
+    async with Client("key", base_url=BASE, transport=FakeTransport(handle), retry_reads_for=0) as client:
+        with pytest.raises(ResponseTimeoutError):
+            await client.account.get()
+        with pytest.raises(UncertainCreateError):
+            await client.videos.create(**FIELDS, validate=False)
+    seen = {(record.op, record.status, record.error) for record in records()}
+    assert seen == {(op, None, "ResponseTimeoutError") for op in ("account.get", "videos.create")}
+    assert "ResponseTimeoutError after" in records()[0].getMessage()
+
+
+async def test_no_record_has_a_secret(client, service, records):
+    await use_everything(client)
+    service.faults.add(
+        "videos.create", Fault.status(500, {}, headers={"X-Request-Id": f"{service.api_key} {FIELDS['prompt']}"})
+    )
+    with pytest.raises(UncertainCreateError):
+        await client.videos.create(**FIELDS, validate=False)
+    service.faults.add("account.get", Fault.status(400, {}, headers={"X-Request-Id": service.api_key}))
+    with pytest.raises(ServiceError):
+        await client.account.get()
+
+    shown = "\n".join(f"{vars(record)} {record.getMessage()}" for record in records())
+    secrets = [service.api_key, FIELDS["prompt"], "sig=", "exp=", *(one.idempotency_key for one in service.creates)]
+    assert not [secret for secret in secrets if secret in shown]
+    links = [record for record in records() if record.path.startswith("//")]
+    assert links
+    assert {record.path for record in links} == {"//127.0.0.1/…"}
+
+
+async def test_without_debug_a_request_makes_no_record(client, service, caplog, monkeypatch):
+    caplog.set_level("INFO", "vidgen_async")
+
+    async def fail(*_):
+        raise AssertionError
+
+    monkeypatch.setattr(request_records, "send_recorded", fail)
+    await use_everything(client)
+
+
+# -- VIDGEN_LOG ------------------------------------------------------------------------------------------------------
+
+
+PROGRAM = """
+import asyncio, logging, sys
+from vidgen_async import Client
+from vidgen_async.transports import BufferedResponse, FakeTransport
+
+async def handle(request):
+    return BufferedResponse(200, b'{"credits": 1}')
+
+async def main():
+    for _ in range(2):
+        async with Client("a-secret-key", base_url="https://h/openapi/v1", transport=FakeTransport(handle)) as client:
+            await client.account.get()
+
+BEFORE
+asyncio.run(main())
+"""
+
+
+def run(level: str, before: str) -> str:
+    """The standard error of a program."""
+    program = PROGRAM.replace("BEFORE", before)
+    environment = {"VIDGEN_LOG": level, "PYTHONPATH": ":".join(sys.path), "PYTHONWARNINGS": "default"}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)  # noqa: S603 - our own
+    return done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("before", ["", "logging.basicConfig(format='%(message)s', level='DEBUG')"])
+def test_vidgen_log_shows_each_record_of_a_program_once(before):
+    shown = [line for line in run("debug", before).splitlines() if "GET" in line]
+    assert len(shown) == 2
+    assert all("GET /openapi/v1/account: 200" in line for line in shown)
+    assert "a-secret-key" not in "".join(shown)
+
+
+@pytest.fixture
+def environment_log():
+    """The logger of the SDK, which is restored afterwards."""
+    logger = logging.getLogger("vidgen_async")
+    level, handlers = logger.level, list(logger.handlers)
+    yield logger
+    logger.setLevel(level)
+    logger.handlers[:] = handlers
+
+
+def test_vidgen_log_shows_records_on_the_present_standard_error(environment_log, monkeypatch, capsys):
+    monkeypatch.setenv("VIDGEN_LOG", "info")
+    with monkeypatch.context() as without_pytest:
+        without_pytest.setattr(logging.getLogger(), "handlers", [])
+        for _ in range(3):
+            Client("key", base_url=BASE)
+        logging.getLogger("vidgen_async.orders").info("one record")
+        logging.getLogger("vidgen_async.orders").debug("no record")
+
+    assert capsys.readouterr().err.count("record") == 1
+    assert [type(handler) for handler in environment_log.handlers] == [EnvironmentHandler]
+
+
+def test_logging_that_is_configured_later_doubles_no_record(environment_log, monkeypatch, capsys):
+    monkeypatch.setenv("VIDGEN_LOG", "debug")
+    with monkeypatch.context() as without_pytest:
+        without_pytest.setattr(logging.getLogger(), "handlers", [])
+        Client("key", base_url=BASE)
+        logging.getLogger().addHandler(logging.StreamHandler())
+        logging.getLogger("vidgen_async.orders").info("one record")
+
+    assert capsys.readouterr().err.count("one record") == 1
+
+
+@pytest.mark.parametrize("value", ["trace", "10", "yes"])
+def test_a_value_of_vidgen_log_that_is_no_level_is_warned_about(value, environment_log, monkeypatch):
+    monkeypatch.setenv("VIDGEN_LOG", value)
+    with pytest.warns(UserWarning, match="VIDGEN_LOG must be info or debug") as seen:
+        Client("key", base_url=BASE)
+    assert [warning.filename for warning in seen] == [__file__]
+    assert environment_log.level == logging.NOTSET

@@ -1,0 +1,314 @@
+"""``on_update`` and ``first_poll_after`` of a single wait, watch or as_completed."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from contextvars import ContextVar
+from typing import Any
+
+import pytest
+
+from vidgen_async.clock import VirtualClock
+from vidgen_async.errors import TaskFailedError, WaitTimeoutError
+from vidgen_async.types.resources import VideoTask
+from vidgen_async.watcher import Watcher, listeners
+
+from .conftest import FakeService, hang, settle
+
+MakeWatcher = Callable[..., Watcher]
+
+
+async def wait(watcher: Watcher, **options: Any) -> None:
+    await watcher.wait("t", **options)
+
+
+async def watch(watcher: Watcher, **options: Any) -> None:
+    async for _ in watcher.watch("t", **options):
+        pass
+
+
+async def as_completed(watcher: Watcher, **options: Any) -> None:
+    async for _ in watcher.as_completed(["t"], **options):
+        pass
+
+
+EACH_CALL = pytest.mark.parametrize("call", [wait, watch, as_completed])
+Call = Callable[..., Awaitable[None]]
+
+
+@EACH_CALL
+async def test_on_update_is_called_with_every_change_of_its_own_tasks(
+    call: Call, watcher: Watcher, service: FakeService
+) -> None:
+    seen: list[tuple[str, str | None]] = []
+    service.script("t", "queued", "queued", "running", "completed")
+    service.script("u", "queued", "completed")
+
+    await asyncio.gather(call(watcher, on_update=lambda task: seen.append((task.id, task.status))), watcher.wait("u"))
+
+    assert seen == [("t", "queued"), ("t", "running"), ("t", "completed")]
+
+
+@EACH_CALL
+async def test_the_call_returns_after_the_last_async_on_update(
+    call: Call, watcher: Watcher, service: FakeService, clock: VirtualClock
+) -> None:
+    written: list[str | None] = []
+
+    async def write(task: VideoTask) -> None:
+        await clock.sleep(30.0)
+        written.append(task.status)
+
+    service.script("t", "queued", "completed")
+    await call(watcher, on_update=write)
+
+    assert written == ["queued", "completed"]
+    assert clock.now() == 90.0
+
+
+@EACH_CALL
+async def test_calls_of_on_update_may_run_until_the_timeout_and_then_are_cancelled(
+    call: Call, watcher: Watcher, service: FakeService, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def stuck(task: VideoTask) -> None:
+        await hang()
+
+    service.script("t", "completed")
+    await call(watcher, on_update=stuck, timeout=300.0)
+
+    assert clock.now() == 300.0
+    assert "1 calls were not over" in caplog.text
+
+
+async def test_after_a_timeout_calls_of_on_update_have_five_more_seconds(
+    watcher: Watcher, service: FakeService, clock: VirtualClock
+) -> None:
+    async def stuck(task: VideoTask) -> None:
+        await hang()
+
+    with pytest.raises(WaitTimeoutError):
+        await watcher.wait("t", on_update=stuck, timeout=100.0)
+
+    assert clock.now() == 105.0
+
+
+@EACH_CALL
+async def test_cancelling_the_call_cancels_its_on_update(
+    call: Call, watcher: Watcher, service: FakeService, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    cancelled: list[str | None] = []
+
+    async def stuck(task: VideoTask) -> None:
+        try:
+            await hang()
+        except asyncio.CancelledError:
+            cancelled.append(task.status)
+            raise
+
+    caller = asyncio.ensure_future(call(watcher, on_update=stuck))
+    await settle()
+    caller.cancel()
+    await asyncio.wait({caller})
+
+    assert caller.cancelled()
+    assert cancelled == ["running"]
+    assert clock.now() == 0.0
+    assert "were not over" not in caplog.text
+
+
+async def test_leaving_the_loop_cancels_its_on_update(watcher: Watcher, service: FakeService) -> None:
+    cancelled: list[str | None] = []
+
+    async def stuck(task: VideoTask) -> None:
+        try:
+            await hang()
+        finally:
+            cancelled.append(task.status)
+
+    changes: AsyncIterator[VideoTask] = watcher.watch("t", on_update=stuck)
+    async with aclosing(changes):  # type: ignore[type-var]
+        await anext(changes)
+        await settle()
+
+    assert cancelled == ["running"]
+
+
+async def test_on_update_is_called_while_the_reader_of_a_watch_is_busy(
+    watcher: Watcher, service: FakeService, clock: VirtualClock
+) -> None:
+    seen: list[str | None] = []
+    service.script("t", "queued", "running", "completed")
+
+    async for _ in watcher.watch("t", on_update=lambda task: seen.append(task.status)):
+        await clock.sleep(500.0)
+        assert seen == ["queued", "running", "completed"]
+
+
+async def test_errors_of_on_update_are_logged_and_change_nothing(
+    watcher: Watcher, service: FakeService, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(task: VideoTask) -> None:
+        raise ValueError(task.status)
+
+    service.script("t", "queued", "completed")
+
+    assert (await watcher.wait("t", on_update=broken)).status == "completed"
+    assert caplog.text.count("on_update failed with ValueError") == 2
+
+
+async def test_a_failed_task_is_passed_to_on_update_before_the_wait_raises(
+    watcher: Watcher, service: FakeService
+) -> None:
+    seen: list[str | None] = []
+    service.script("t", "failed")
+
+    with pytest.raises(TaskFailedError):
+        await watcher.wait("t", on_update=lambda task: seen.append(task.status))
+
+    assert seen == ["failed"]
+
+
+async def test_a_wait_that_joins_another_gets_what_is_known(watcher: Watcher, service: FakeService) -> None:
+    seen: list[str | None] = []
+    service.script("t", "running", "completed")
+    first = asyncio.ensure_future(watcher.wait("t"))
+    await settle()
+
+    await watcher.wait("t", on_update=lambda task: seen.append(task.status))
+
+    assert seen == ["running", "completed"]
+    await first
+
+
+async def test_on_update_sees_the_context_variables_of_its_caller(watcher: Watcher, service: FakeService) -> None:
+    request_id = ContextVar("request_id", default="none")
+    seen: list[str] = []
+
+    async def note(task: VideoTask) -> None:
+        seen.append(request_id.get())
+        request_id.set("changed by another call")
+
+    async def handle(name: str) -> None:
+        request_id.set(name)
+        await watcher.wait("t", on_update=note)
+
+    service.script("t", "queued", "completed")
+    await asyncio.gather(handle("a"), handle("b"))
+
+    assert sorted(seen) == ["a", "a", "b", "b"]
+
+
+async def test_on_update_gets_the_fields_of_very_many_tasks(
+    watcher: Watcher, service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listeners, "MOST_KEPT", 1)
+    seen: list[tuple[str, str | None]] = []
+    service.script("t", "queued", "completed")
+    service.script("u", "running", "completed")
+
+    async for _ in watcher.as_completed("tu", on_update=lambda task: seen.append((task.id, task.status))):
+        pass
+
+    assert seen == [("t", "queued"), ("u", "running"), ("t", "completed"), ("u", "completed")]
+
+
+# -- first_poll_after ------------------------------------------------------------------------------------------------
+
+
+@EACH_CALL
+async def test_the_first_poll_is_made_after_the_delay(call: Call, watcher: Watcher, service: FakeService) -> None:
+    service.script("t", "running", "completed")
+
+    await call(watcher, first_poll_after=200.0)
+
+    assert service.times() == [200.0, 260.0]
+
+
+async def test_another_wait_without_a_delay_is_polled_at_once(
+    watcher: Watcher, service: FakeService, clock: VirtualClock
+) -> None:
+    service.script("t", "running", "running", "completed")
+    first = asyncio.ensure_future(watcher.wait("t", first_poll_after=200.0))
+    await clock.sleep(50.0)
+
+    await watcher.wait("t")
+
+    assert service.times() == [50.0, 110.0, 170.0]
+    await first
+
+
+async def test_the_shortest_delay_counts(watcher: Watcher, service: FakeService, clock: VirtualClock) -> None:
+    service.default = "completed"
+    delays = (200.0, 100.0, 300.0)
+
+    await asyncio.gather(*(watcher.wait("t", first_poll_after=delay) for delay in delays))
+
+    assert service.times() == [100.0]
+
+
+async def test_a_delay_does_not_stop_the_polls_of_another_wait(
+    watcher: Watcher, service: FakeService, clock: VirtualClock
+) -> None:
+    service.complete_at(170.0, "t")
+    first = asyncio.ensure_future(watcher.wait("t"))
+    await clock.sleep(10.0)
+
+    await watcher.wait("t", first_poll_after=1000.0)
+
+    assert service.times() == [0.0, 60.0, 120.0, 180.0]
+    await first
+
+
+async def test_a_delay_never_causes_a_poll_within_the_interval(
+    watcher: Watcher, service: FakeService, clock: VirtualClock
+) -> None:
+    first = asyncio.ensure_future(watcher.wait("t"))
+    await clock.sleep(10.0)
+    first.cancel()
+    await settle()
+    service.default = "completed"
+
+    await watcher.wait("t", first_poll_after=5.0)
+
+    assert service.times() == [0.0, 60.0]
+
+
+async def test_a_task_whose_delay_was_cancelled_is_polled_at_once_by_the_next_wait(
+    watcher: Watcher, service: FakeService, clock: VirtualClock
+) -> None:
+    first = asyncio.ensure_future(watcher.wait("t", first_poll_after=500.0))
+    await clock.sleep(10.0)
+    first.cancel()
+    await settle()
+    service.default = "completed"
+
+    await watcher.wait("t")
+
+    assert service.times() == [10.0]
+
+
+async def test_a_wait_may_end_before_its_first_poll(watcher: Watcher, service: FakeService) -> None:
+    with pytest.raises(WaitTimeoutError, match="no poll has succeeded"):
+        await watcher.wait("t", timeout=10.0, first_poll_after=20.0)
+
+    assert service.times() == []
+
+
+async def test_delayed_first_polls_of_many_tasks_are_no_burst(make_watcher: MakeWatcher, service: FakeService) -> None:
+    watcher = make_watcher(first_polls=10, concurrency=1000)
+    service.default = "completed"
+
+    async for _ in watcher.as_completed([f"t{n}" for n in range(600)], first_poll_after=100.0):
+        pass
+
+    moments = [moment for moment, _ in service.polls]
+    assert min(moments) == 100.0
+    assert max(moments) <= 161.0
+    assert sum(moment < 101.0 for moment in moments) <= 40
+
+
+@pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf")])
+@EACH_CALL
+async def test_a_delay_is_a_number_of_seconds(call: Call, seconds: float, watcher: Watcher) -> None:
+    with pytest.raises(ValueError, match="first_poll_after"):
+        await call(watcher, first_poll_after=seconds)
