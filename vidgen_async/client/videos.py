@@ -18,8 +18,9 @@ from vidgen_async.service.catalog import RequestCheck
 from vidgen_async.service.codec import read_task
 from vidgen_async.service.endpoints import checked_task_id
 from vidgen_async.service.validation import make_request
+from vidgen_async.types.limits import ONE_DAY
 from vidgen_async.types.resources import Receipt, TaskLike, VideoFields, VideoRequest, VideoTask, task_id_of
-from vidgen_async.watcher import ONE_DAY, Outcome
+from vidgen_async.watcher import Outcome
 from vidgen_async.watcher.listeners import AT_ONCE
 from vidgen_async.watcher.poll_rules import GRACE
 

@@ -2,7 +2,6 @@
 
 from vidgen_async.service.validation.request_checks import (
     MIN_IMAGES,
-    RATIOS,
     field_of,
     make_request,
     problem_of_model,
@@ -13,7 +12,6 @@ from vidgen_async.service.validation.request_checks import (
 
 __all__ = [
     "MIN_IMAGES",
-    "RATIOS",
     "field_of",
     "make_request",
     "problem_of_model",

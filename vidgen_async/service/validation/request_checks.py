@@ -13,9 +13,7 @@ from vidgen_async.errors import InvalidRequestError
 from vidgen_async.service.request_body import why_not_json
 from vidgen_async.service.validation.references import is_placeholder, problem_of_url
 from vidgen_async.service.validation.value_repr import show_value
-from vidgen_async.types.resources import Catalog, CatalogModel, VideoRequest
-
-RATIOS = ("9:16", "1:1", "3:4", "4:3", "16:9")
+from vidgen_async.types.resources import RATIOS, Catalog, CatalogModel, VideoRequest
 
 #: Names of an upstream protocol, which the service does not take (2.4, rule 1).
 UPSTREAM_NAMES = {"images": "image_urls, image_ids or reference_images", "audios": "audio_urls or reference_audios"}
