@@ -197,6 +197,15 @@ def field_of(problem: str) -> str:
 # -- against an entry of the catalog ----------------------------------------------------------------------------------
 
 
+def problems_in_catalog(request: VideoRequest, catalog: Catalog) -> list[str]:
+    """Why the model cannot be used now, or everything in the request that it does not take."""
+    problem = problem_of_model(request.model, catalog)
+    if problem is not None:
+        return [problem]
+    model = catalog.get(request.model)
+    return [] if model is None else problems_with_model(request, model)
+
+
 def problem_of_model(code: str, catalog: Catalog) -> str | None:
     """Why this model cannot be used now (section 3); None if it can. What the catalog does not state, or what of it
     cannot be read, refuses nothing."""
