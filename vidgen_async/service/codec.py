@@ -7,15 +7,12 @@ Responses are parsed leniently. A field that cannot be read as its type is left 
 import json
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, cached_property, partial
 from operator import eq
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import attrs
-from cattrs import BaseConverter
-from cattrs.converters import Converter
-from cattrs.gen import make_dict_structure_fn, override
 from yarl import URL
 
 from vidgen_async.errors import UnexpectedResponseError
@@ -23,6 +20,9 @@ from vidgen_async.redaction.known_values import KnownValues, as_known_values
 from vidgen_async.redaction.messages import excerpt
 from vidgen_async.types.http import Headers
 from vidgen_async.types.resources import Account, Catalog, CatalogModel, ReferenceAsset, VideoTask
+
+if TYPE_CHECKING:
+    from cattrs.converters import Converter
 
 T = TypeVar("T")
 
@@ -113,12 +113,18 @@ _HOOKS: dict[Any, Callable[[Any, Any], Any]] = {
     tuple[str, ...]: _items(_text),
 }
 
-_converter: BaseConverter = Converter(detailed_validation=False)
-for _kind, _hook in _HOOKS.items():
-    if isinstance(_kind, type):
-        _converter.register_structure_hook(_kind, _hook)
-    else:
-        _converter.register_structure_hook_func(partial(eq, _kind), _hook)
+
+@cache
+def _converter() -> "Converter":
+    from cattrs.converters import Converter  # noqa: PLC0415 - a client needs it for its first answer
+
+    converter = Converter(detailed_validation=False)
+    for kind, hook in _HOOKS.items():
+        if isinstance(kind, type):
+            converter.register_structure_hook(kind, hook)
+        else:
+            converter.register_structure_hook_func(partial(eq, kind), hook)
+    return converter
 
 
 #: Fields of values that are not fields of the JSON object.
@@ -135,15 +141,22 @@ class _Reader(Generic[T]):
         kinds = {attribute.name: attribute.type for attribute in attrs.fields(shape)}
         own = _NOT_IN_JSON & kinds.keys()
         kinds = {name: kind for name, kind in kinds.items() if name not in own}
-        names = {name: wire.get(name, name) for name in kinds}
-        self._names = names
-        self._known = frozenset(names.values())
-        overrides = {name: override(rename=wire_name) for name, wire_name in names.items()}
-        overrides[identity] = override(rename=names[identity], struct_hook=_identifier)
-        overrides |= {name: override(struct_hook=_as_it_came) for name in own}
-        make: Any = make_dict_structure_fn  # its signature does not allow for fields by name beside its own options
-        self._read: Callable[[Any, Any], T] = make(cls, _converter, _cattrs_detailed_validation=False, **overrides)
+        self._own = own
+        self._names = {name: wire.get(name, name) for name in kinds}
+        self._known = frozenset(self._names.values())
         self._fields = {name: _HOOKS.get(kind, _as_it_came) for name, kind in kinds.items()} | {identity: _identifier}
+
+    @cached_property
+    def _read(self) -> Callable[[Any, Any], T]:
+        """The function that cattrs generates for the class."""
+        from cattrs.gen import make_dict_structure_fn, override  # noqa: PLC0415 - as above
+
+        overrides = {name: override(rename=wire_name) for name, wire_name in self._names.items()}
+        overrides[self._identity] = override(rename=self._names[self._identity], struct_hook=_identifier)
+        overrides |= {name: override(struct_hook=_as_it_came) for name in self._own}
+        make: Any = make_dict_structure_fn  # its signature does not allow for fields by name beside its own options
+        read: Callable[[Any, Any], T] = make(self._cls, _converter(), _cattrs_detailed_validation=False, **overrides)
+        return read
 
     def __call__(self, data: Mapping[str, Any], **own: Any) -> T:
         """Raises KeyError when the identity is missing or unusable. ``own`` are fields that are not in the JSON."""
@@ -153,8 +166,9 @@ class _Reader(Generic[T]):
         named = own.copy()
         for name, value in data.items():
             (named if name in known else extra)[name] = value
+        read = self._read
         try:
-            return self._read(named, self._cls)
+            return read(named, self._cls)
         except Exception:  # noqa: BLE001 - a malformed value can raise anything here; read field by field
             return self._field_by_field(data, own)
 
