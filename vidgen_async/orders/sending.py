@@ -487,7 +487,7 @@ class Sender:
             send.is_complete = True
 
     async def _send_create(self, request: Request, order: Order, probe: Probe) -> Response:
-        if not request_records.are_recorded():
+        if not request_records.logger.isEnabledFor(logging.DEBUG):
             return await self._transport.send(request, probe=probe)
         attempt, known = len(order.attempts) + 1, self._secrets_of(order)
         return await request_records.send_recorded(self._transport, request, self._clock, attempt, known, probe)

@@ -1,4 +1,4 @@
-"""One DEBUG record for each request. Without DEBUG a request only asks whether it is enabled."""
+"""One DEBUG record for each request, if this module's logger is enabled for it; asking that is all that others cost."""
 
 import logging
 from collections.abc import Iterable
@@ -13,11 +13,6 @@ from vidgen_async.transports.base import Response, Transport
 from vidgen_async.types.http import LONG_ANSWER, Probe, Request
 
 logger = logging.getLogger(__name__)
-
-
-def are_recorded() -> bool:
-    """Whether requests are recorded, so that :func:`send_recorded` sends them."""
-    return logger.isEnabledFor(logging.DEBUG)
 
 
 async def send_recorded(

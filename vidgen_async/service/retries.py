@@ -3,7 +3,7 @@
 import logging
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from http import HTTPStatus
 from typing import TypeVar
@@ -21,7 +21,7 @@ from vidgen_async.errors import (
 from vidgen_async.events import Event, report
 from vidgen_async.redaction.known_values import KnownValues
 from vidgen_async.service import request_records
-from vidgen_async.service.api_keys import AUTHORIZATION, KeyRing
+from vidgen_async.service.api_keys import AUTHORIZATION, Key, KeyRing
 from vidgen_async.service.codec import Answer
 from vidgen_async.service.error_responses import service_error
 from vidgen_async.service.status_rules import rule_for
@@ -64,45 +64,46 @@ class Reads:
         self._transport = transport
         self._clock = clock
         self._origin = origin
-        self._known = known
+        self.known: KnownValues = KnownValues(known)
+        self._own_known = known
         self._key_ring = key_ring
         self._keys: tuple[str, ...] = ()
-        self._known_values = KnownValues(known)
+        """Those of the ring that are known values."""
         self._retry_for = retry_for
         self._first = first or self
         self.has_answer = False
         """The service has answered a read in its own form, of the client or of a view."""
         self._rng = rng
 
-    @property
-    def known(self) -> KnownValues:
-        """The values that no message may show."""
-        keys = () if self._key_ring is None else self._key_ring.known
-        if keys != self._keys:
-            self._keys, self._known_values = keys, KnownValues((*self._known, *keys))
-        return self._known_values
-
-    async def send(self, request: Request, *, attempt: int = 1) -> Response:
+    def send(self, request: Request, *, attempt: int = 1) -> Awaitable[Response]:
         """Send ``request``, for a caller that streams the body. Redirects and error statuses are returned unchanged.
 
         A GET whose kept-alive connection the service had closed is sent once more at once. So is a request whose key
         was refused, if there is another one now.
         """
-        ring = self._key_ring
-        if ring is None or AUTHORIZATION not in request.headers:
-            return await self._send(request, attempt)
-        key = await ring.get()
+        if self._key_ring is None or AUTHORIZATION not in request.headers:
+            return self._send(request, attempt)
+        return self._send_with_key(self._key_ring, request, attempt)
+
+    async def _send_with_key(self, ring: KeyRing, request: Request, attempt: int) -> Response:
+        key = await self._get_key(ring)
         response = await self._send(ring.add_to(request, key), attempt)
         if response.status != HTTPStatus.UNAUTHORIZED:
             return response
         ring.discard(key)
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(response)
-            new = await ring.get()
+            new = await self._get_key(ring)
             if new.value == key.value:
                 stack.pop_all()
                 return response
         return await self._send(ring.add_to(request, new), attempt)
+
+    async def _get_key(self, ring: KeyRing) -> Key:
+        key = await ring.get()
+        if ring.known != self._keys:
+            self._keys, self.known = ring.known, KnownValues((*self._own_known, *ring.known))
+        return key
 
     async def _send(self, request: Request, attempt: int) -> Response:
         try:
@@ -113,10 +114,10 @@ class Reads:
         # Services close kept-alive connections at any time; another one of the pool may be closed as well.
         return await self._send_once(evolve(request, needs_new_connection=True), attempt)
 
-    async def _send_once(self, request: Request, attempt: int) -> Response:
-        if request_records.are_recorded():
-            return await request_records.send_recorded(self._transport, request, self._clock, attempt, self.known)
-        return await self._transport.send(request)
+    def _send_once(self, request: Request, attempt: int) -> Awaitable[Response]:
+        if request_records.logger.isEnabledFor(logging.DEBUG):
+            return request_records.send_recorded(self._transport, request, self._clock, attempt, self.known)
+        return self._transport.send(request)
 
     async def once(self, request: Request, read: Callable[[Answer], T], *, attempt: int = 1) -> T:
         """Send ``request`` once and ``read`` the answer's value.

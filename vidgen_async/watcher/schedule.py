@@ -218,26 +218,23 @@ class Schedule:
     def reschedule(
         self, item: int, now: float, *, interval: float | None = None, soon: bool = False, after: float = 0.0
     ) -> None:
-        """Plan the next poll of an item that is not on the schedule: one interval (its own, or the usual one) after the
-        start of its last poll, or in ``after`` seconds if that is later; with ``soon`` in five seconds, if that is
-        earlier."""
+        """Plan the next poll of an item that was taken: one interval (its own, or the usual one) after the start of its
+        last poll, or in ``after`` seconds if that is later; with ``soon`` in five seconds, if that is earlier."""
         time = self._time(now)
-        due = self._next_due(item, time + after, interval)
+        due = self._dues[item] if interval is None else _later(self._starts[item], interval)
+        due = max(due, time + after)
         self._agenda.put(min(due, time + SOON) if soon else due, item)
 
     def resume(self, item: int, now: float, after: float = 0.0) -> None:
         """Put an item that was removed back on the schedule as it was planned, no sooner than in ``after`` seconds."""
         self._agenda.put(max(self._dues[item], self._time(now) + after), item)
 
-    def bring_forward(self, item: int, now: float, *, interval: float | None = None, after: float = 0.0) -> None:
+    def bring_forward(self, item: int, now: float, *, interval: float, after: float = 0.0) -> None:
         """Plan the next poll of an item anew, if that makes it earlier. It has no effect while the item is polled."""
-        due = self._next_due(item, self._time(now) + after, interval)
+        due = max(_later(self._starts[item], interval), self._time(now) + after)
         if item in self._agenda and due < self._dues[item]:
             self._agenda.remove(item)
             self._agenda.put(due, item)
-
-    def _next_due(self, item: int, earliest: float, interval: float | None) -> float:
-        return max(_later(self._starts[item], self.interval if interval is None else interval), earliest)
 
     def is_waiting(self, item: int, now: float) -> bool:
         """Return whether the next poll of an item, as it was planned last, is later than now."""

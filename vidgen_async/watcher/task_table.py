@@ -41,8 +41,8 @@ class TaskTable:
     """
 
     __slots__ = (
-        "_extra", "_free", "_interval", "_intervals", "_rows",
-        "delayed", "details", "firsts", "marks", "pollers", "polls", "states", "task_ids", "tasks",
+        "_extra", "_free", "_interval", "_rows",
+        "delayed", "details", "firsts", "intervals", "marks", "pollers", "polls", "states", "task_ids", "tasks",
     )  # fmt: skip
 
     def __init__(self, interval: float = 60.0) -> None:
@@ -66,7 +66,7 @@ class TaskTable:
         """With which it is polled, unless that is the watcher's own."""
         self.delayed = set[int]()
         """Those whose next poll waits for a ``first_poll_after``."""
-        self._intervals = dict[int, float]()
+        self.intervals = dict[int, float]()
         """The interval, unless it is the watcher's own."""
         self._extra = 0.0
         """How many more polls that makes in one interval of the watcher."""
@@ -177,14 +177,14 @@ class TaskTable:
         return len(self._rows) + self._extra
 
     def interval(self, row: int) -> float:
-        return self._intervals.get(row, self._interval)
+        return self.intervals.get(row, self._interval)
 
     def set_interval(self, row: int, interval: float | None) -> None:
         """Set the interval of a task; None is the watcher's own."""
-        if (old := self._intervals.pop(row, None)) is not None:
-            self._extra = self._extra - (self._interval / old - 1.0) if self._intervals else 0.0
+        if (old := self.intervals.pop(row, None)) is not None:
+            self._extra = self._extra - (self._interval / old - 1.0) if self.intervals else 0.0
         if interval is not None and interval != self._interval:
-            self._intervals[row] = interval
+            self.intervals[row] = interval
             self._extra += self._interval / interval - 1.0
 
     def shortest_interval(self, row: int) -> float:

@@ -518,7 +518,7 @@ class Watcher:
         return iter(())
 
     def _reschedule(self, row: int, *, soon: bool = False, after: float = 0.0) -> None:
-        interval = self._tasks.interval(row)
+        interval = self._tasks.intervals.get(row)
         self._schedule.reschedule(row, self._clock.now(), interval=interval, soon=soon, after=after)
 
     def _note_state(self, row: int, status: str | None) -> None:
