@@ -35,7 +35,7 @@ from vidgen_async.transports.base import Capabilities, Transport, capabilities_o
 from vidgen_async.transports.direct.proxies import is_on_this_machine
 from vidgen_async.types.http import Timeouts
 from vidgen_async.types.limits import Pacing
-from vidgen_async.types.resources import VideoTask
+from vidgen_async.types.resources import TerminalStatus, VideoTask
 from vidgen_async.watcher import Watcher
 
 #: Section 8: polling once per 60 seconds is recommended.
@@ -104,7 +104,7 @@ class Client:
         proxy: str | URL | None = None,
         trust_env: bool = True,
         on_update: OnUpdate | None = None,
-        terminal_states: Mapping[str, str] | None = None,
+        terminal_states: Mapping[str, TerminalStatus] | None = None,
         pacing: Pacing | None = None,
         retry_reads_for: float = 60.0,
         key_lifetime: float = KEY_LIFETIME,

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mappi
 from contextlib import AbstractAsyncContextManager, aclosing
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, Unpack
+from typing import TYPE_CHECKING, TypeAlias, Unpack, overload
 
 from attrs import evolve
 
@@ -44,6 +44,27 @@ class Videos:
 
         return Downloads(self._context.reads, self._context.endpoints, self._context.clock)
 
+    # Type checkers see a request or its fields, of which some are required; not both, and not neither.
+    @overload
+    async def create(
+        self,
+        request: VideoRequest,
+        /,
+        *,
+        order_id: str | None = None,
+        on_receipt: OnReceipt | None = None,
+        validate: bool = True,
+    ) -> Receipt: ...
+    @overload
+    async def create(
+        self,
+        /,
+        *,
+        order_id: str | None = None,
+        on_receipt: OnReceipt | None = None,
+        validate: bool = True,
+        **fields: Unpack[VideoFields],
+    ) -> Receipt: ...
     async def create(
         self,
         request: VideoRequest | None = None,
@@ -52,7 +73,7 @@ class Videos:
         order_id: str | None = None,
         on_receipt: OnReceipt | None = None,
         validate: bool = True,
-        **fields: Unpack[VideoFields],
+        **fields: object,
     ) -> Receipt:
         """Create a task, once (4.4). Cancelling the caller stops nothing: call again with the same order id for the
         outcome.
@@ -75,7 +96,11 @@ class Videos:
         checked = make_request(request, fields, self._context.endpoints.absolute_asset)
         return await self._orders.create(checked, order_id=order_id, on_receipt=on_receipt, validate=validate)
 
-    async def check(self, request: VideoRequest | None = None, /, **fields: Unpack[VideoFields]) -> RequestCheck:
+    @overload
+    async def check(self, request: VideoRequest, /) -> RequestCheck: ...
+    @overload
+    async def check(self, /, **fields: Unpack[VideoFields]) -> RequestCheck: ...
+    async def check(self, request: VideoRequest | None = None, /, **fields: object) -> RequestCheck:
         """Check a request without sending it (2.4): by itself and against the live catalog.
 
         The catalog is cached for five minutes, and fetched again before it refuses anything. If it cannot be fetched
@@ -239,6 +264,32 @@ class Videos:
         self._context.lifetime.check()
         return self._downloads.stream(task, range=range)
 
+    @overload
+    async def generate(
+        self,
+        request: VideoRequest,
+        /,
+        *,
+        to: str | os.PathLike[str] | None = None,
+        order_id: str | None = None,
+        on_receipt: OnReceipt | None = None,
+        on_update: OnUpdate | None = None,
+        timeout: float | None = ONE_DAY,
+        validate: bool = True,
+    ) -> VideoTask: ...
+    @overload
+    async def generate(
+        self,
+        /,
+        *,
+        to: str | os.PathLike[str] | None = None,
+        order_id: str | None = None,
+        on_receipt: OnReceipt | None = None,
+        on_update: OnUpdate | None = None,
+        timeout: float | None = ONE_DAY,
+        validate: bool = True,
+        **fields: Unpack[VideoFields],
+    ) -> VideoTask: ...
     async def generate(
         self,
         request: VideoRequest | None = None,
@@ -250,7 +301,7 @@ class Videos:
         on_update: OnUpdate | None = None,
         timeout: float | None = ONE_DAY,
         validate: bool = True,
-        **fields: Unpack[VideoFields],
+        **fields: object,
     ) -> VideoTask:
         """Create, wait, and (with ``to``) download. The errors are those of the three.
 
@@ -264,7 +315,8 @@ class Videos:
             from vidgen_async.media.download import check_target  # noqa: PLC0415 - as for downloads
 
             await check_target(to)
-        receipt = await self.create(request, order_id=order_id, on_receipt=on_receipt, validate=validate, **fields)
+        checked = make_request(request, fields, self._context.endpoints.absolute_asset)
+        receipt = await self._orders.create(checked, order_id=order_id, on_receipt=on_receipt, validate=validate)
         # Its end is recorded when the video is saved: after a kill, a rewatch must find it.
         with self._orders.results.hold([receipt.task_id]) as record:
             async with aclosing(self.watch(receipt, timeout=timeout)) as changes:

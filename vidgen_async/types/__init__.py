@@ -1,16 +1,29 @@
-"""The values that users of the SDK hold. They are frozen, and contain no JSON and no I/O."""
+"""The classes and types that the signatures of the SDK name.
+
+Values that users hold are frozen. Classes of higher layers, which users only name in annotations, are imported lazily,
+on first access.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from vidgen_async.types.http import Body, BytesBody, Delivery, Headers, Phase, Probe, Request, Timeouts, make_headers
 from vidgen_async.types.limits import Hold, Pacing, Turn
 from vidgen_async.types.orders import (
     Attempt,
+    AttemptKind,
     AttemptOutcome,
+    Balance,
     Closing,
     Decision,
+    DecisionKind,
     Evidence,
     Order,
     OrderRef,
     OrderState,
+    OrderStateName,
+    OrderStates,
+    Permission,
     RunningTask,
     TaskResult,
 )
@@ -18,44 +31,121 @@ from vidgen_async.types.resources import (
     Account,
     Catalog,
     CatalogModel,
+    Extra,
+    Ratio,
     Receipt,
     ReferenceAsset,
+    Resolution,
     TaskLike,
+    TaskStatus,
+    TerminalStatus,
     VideoFields,
     VideoRequest,
     VideoTask,
 )
 
+if TYPE_CHECKING:
+    from vidgen_async.client.resources import AccountInfo, Files, Models
+    from vidgen_async.client.videos import OnUpdate, Videos
+    from vidgen_async.clock import Clock
+    from vidgen_async.errors import AuthenticationSource
+    from vidgen_async.journal.base import Journal, RunningPage
+    from vidgen_async.media.download import VideoStream
+    from vidgen_async.orders import OnReceipt, Orders
+    from vidgen_async.transports.base import Response, Transport
+    from vidgen_async.watcher import Watcher, WatcherStats
+
 __all__ = [
     "Account",
+    "AccountInfo",
     "Attempt",
+    "AttemptKind",
     "AttemptOutcome",
+    "AuthenticationSource",
+    "Balance",
     "Body",
     "BytesBody",
     "Catalog",
     "CatalogModel",
+    "Clock",
     "Closing",
     "Decision",
+    "DecisionKind",
     "Delivery",
     "Evidence",
+    "Extra",
+    "Files",
     "Headers",
     "Hold",
+    "Journal",
+    "Models",
+    "OnReceipt",
+    "OnUpdate",
     "Order",
     "OrderRef",
     "OrderState",
+    "OrderStateName",
+    "OrderStates",
+    "Orders",
     "Pacing",
+    "Permission",
     "Phase",
     "Probe",
+    "Ratio",
     "Receipt",
     "ReferenceAsset",
     "Request",
+    "Resolution",
+    "Response",
+    "RunningPage",
     "RunningTask",
     "TaskLike",
     "TaskResult",
+    "TaskStatus",
+    "TerminalStatus",
     "Timeouts",
+    "Transport",
     "Turn",
     "VideoFields",
     "VideoRequest",
+    "VideoStream",
     "VideoTask",
+    "Videos",
+    "Watcher",
+    "WatcherStats",
     "make_headers",
 ]
+
+#: The modules of the names above that are imported lazily.
+_HOMES = {
+    "AccountInfo": "client.resources",
+    "AuthenticationSource": "errors",
+    "Clock": "clock",
+    "Files": "client.resources",
+    "Journal": "journal.base",
+    "Models": "client.resources",
+    "OnReceipt": "orders",
+    "OnUpdate": "client.videos",
+    "Orders": "orders",
+    "Response": "transports.base",
+    "RunningPage": "journal.base",
+    "Transport": "transports.base",
+    "VideoStream": "media.download",
+    "Videos": "client.videos",
+    "Watcher": "watcher",
+    "WatcherStats": "watcher",
+}
+
+if not TYPE_CHECKING:  # otherwise type checkers would accept every attribute
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HOMES:
+            message = f"module {__name__!r} has no attribute {name!r}"
+            raise AttributeError(message)
+        found = getattr(importlib.import_module(f"vidgen_async.{_HOMES[name]}"), name)
+        globals()[name] = found
+        return found
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

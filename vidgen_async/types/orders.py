@@ -14,11 +14,12 @@ import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Literal, TypeAlias, cast
 
 from attrs import evolve, field, frozen
 
 from vidgen_async.types.limits import Pacing
-from vidgen_async.types.resources import Extra, Receipt
+from vidgen_async.types.resources import Extra, Receipt, TaskStatus
 
 
 class AttemptOutcome(StrEnum):
@@ -46,6 +47,14 @@ class OrderState(StrEnum):
     WITHDRAWN = "withdrawn"
     """An operator withdrew an order that had not been sent."""
 
+
+OrderStateName: TypeAlias = Literal["queued", "sending", "uncertain", "rejected", "accepted", "abandoned", "withdrawn"]
+"""The values of :class:`OrderState`, for calls that accept a state by its name."""
+OrderStates: TypeAlias = OrderState | OrderStateName | Collection[OrderState | OrderStateName]
+"""A state or several, as members or by name."""
+
+AttemptKind: TypeAlias = Literal["create", "resend", "adopt"]
+DecisionKind: TypeAlias = Literal["resend", "adopt", "abandoned", "withdrawn"]
 
 #: A time that is further in the future than this means that the clock was set back.
 SET_BACK = timedelta(minutes=5)
@@ -127,7 +136,7 @@ class Attempt:
     """When it was recorded, just before the first byte."""
     deadline_at: datetime
     """After this time it is uncertain, if it has no outcome."""
-    kind: str = "create"
+    kind: AttemptKind = "create"
     """``create``, or an operator's ``resend`` or ``adopt``."""
     by: str = ""
     """Who requested the resend or adopted the task."""
@@ -209,7 +218,7 @@ class Closing:
 class Decision:
     """An operator's decision about an order, as recorded in the journal."""
 
-    what: str
+    what: DecisionKind
     """``resend``, ``adopt``, ``abandoned`` or ``withdrawn``."""
     at: datetime
     by: str
@@ -221,7 +230,7 @@ class TaskResult:
     """The terminal state of a task, as first observed."""
 
     task_id: str
-    status: str
+    status: TaskStatus
     """``completed`` or ``failed``."""
     at: datetime
     """When it was observed."""
@@ -325,7 +334,8 @@ class Order:
             if attempt.kind != "create"
         ]
         if (closing := self.closing) is not None:
-            decisions.append(Decision(what=closing.state, at=closing.at, by=closing.by, reason=closing.reason))
+            what = cast("DecisionKind", closing.state)
+            decisions.append(Decision(what=what, at=closing.at, by=closing.by, reason=closing.reason))
         return tuple(sorted(decisions, key=lambda decision: decision.at))
 
     @property
@@ -395,7 +405,7 @@ class Permission:
     now: datetime
     deadline_at: datetime
     pacing: Pacing
-    kind: str = "create"
+    kind: AttemptKind = "create"
     by: str = ""
     reason: str = ""
 

@@ -11,13 +11,25 @@ from itertools import islice
 from math import isfinite
 from pathlib import PurePath
 from types import MappingProxyType
-from typing import Any, TypeAlias, TypedDict
+from typing import Any, Literal, Required, TypeAlias, TypedDict, get_args
 
 from attrs import field, fields, frozen
 
 from vidgen_async.redaction.messages import excerpt, hide_secrets
 
 Extra: TypeAlias = Mapping[str, Any]
+"""Fields that the service description does not name, unchanged."""
+
+# The values that the description lists: type checkers propose them, and report others. Nothing is enforced at run time.
+Ratio: TypeAlias = Literal["9:16", "1:1", "3:4", "4:3", "16:9"]
+"""The values of ``ratio`` (2.4)."""
+Resolution: TypeAlias = Literal["720p", "768p", "auto"] | str  # noqa: PYI051 - the first part is for completion
+"""The values of ``resolution`` in the description (2.1), or any other: the live catalog decides."""
+TaskStatus: TypeAlias = Literal["queued", "running", "completed", "failed"]
+"""The states of a task (section 3). Should the service return another one, it is unchanged, although not of this type:
+compare it as ``str(task.status) == "…"``."""
+TerminalStatus: TypeAlias = Literal["completed", "failed"]
+"""The states that never change again (section 3)."""
 
 _NOTHING: Extra = MappingProxyType({})
 
@@ -185,13 +197,13 @@ class ReferenceAsset:
 class VideoFields(TypedDict, total=False):
     """The fields of a create as keyword arguments: ``create(model="vendorh3", prompt="…", duration=8)``."""
 
-    model: str
-    prompt: str
+    model: Required[str]
+    prompt: Required[str]
     duration: int | None
     seconds: int | None
-    aspect_ratio: str | None
-    ratio: str | None
-    resolution: str | None
+    aspect_ratio: Ratio | None
+    ratio: Ratio | None
+    resolution: Resolution | None
     mode: str | None
     attachments: Sequence[Mapping[str, Any]] | None
     reference_images: Sequence[Mapping[str, Any] | ReferenceAsset] | None
@@ -210,19 +222,30 @@ def _tuple(value: Any) -> Any:
     return tuple(value) if is_list else value
 
 
-def _whole(value: Any) -> Any:
+# Of a field with a converter, type checkers use the type of the converter's argument.
+
+
+def _seconds(value: int | None) -> int | None:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _image_ids(value: Any) -> Any:
+def _texts(value: Sequence[str] | None) -> Any:
+    return _tuple(value)
+
+
+def _objects(value: Sequence[Mapping[str, Any]] | None) -> Any:
+    return _tuple(value)
+
+
+def _image_ids(value: Sequence[str | ReferenceAsset] | None) -> Any:
     return _replace_assets(_tuple(value), lambda asset: asset.image_id)
 
 
-def _image_urls(value: Any) -> Any:
+def _image_urls(value: Sequence[str | ReferenceAsset] | None) -> Any:
     return _replace_assets(_tuple(value), lambda asset: asset.url)
 
 
-def _images(value: Any) -> Any:
+def _images(value: Sequence[Mapping[str, Any] | ReferenceAsset] | None) -> Any:
     return _replace_assets(_tuple(value), lambda asset: {"url": asset.url})
 
 
@@ -241,22 +264,22 @@ class VideoRequest:
 
     model: str
     prompt: str = field(repr=lambda prompt: f"<{len(prompt)} characters>" if isinstance(prompt, str) else "<…>")
-    duration: int | None = field(default=None, converter=_whole)
+    duration: int | None = field(default=None, converter=_seconds)
     """Seconds; ``seconds`` is its alias."""
-    seconds: int | None = field(default=None, converter=_whole)
-    aspect_ratio: str | None = None
+    seconds: int | None = field(default=None, converter=_seconds)
+    aspect_ratio: Ratio | None = None
     """The alias of ``ratio``."""
-    ratio: str | None = None
-    resolution: str | None = None
+    ratio: Ratio | None = None
+    resolution: Resolution | None = None
     mode: str | None = None
-    attachments: Sequence[Mapping[str, Any]] | None = field(default=None, converter=_tuple, repr=_show_count)
+    attachments: Sequence[Mapping[str, Any]] | None = field(default=None, converter=_objects, repr=_show_count)
     reference_images: Sequence[Mapping[str, Any]] | None = field(default=None, converter=_images, repr=_show_count)
     image_urls: Sequence[str] | None = field(default=None, converter=_image_urls, repr=_show_count)
     image_ids: Sequence[str] | None = field(default=None, converter=_image_ids)
-    reference_videos: Sequence[Mapping[str, Any]] | None = field(default=None, converter=_tuple, repr=_show_count)
-    video_urls: Sequence[str] | None = field(default=None, converter=_tuple, repr=_show_count)
-    reference_audios: Sequence[Mapping[str, Any]] | None = field(default=None, converter=_tuple, repr=_show_count)
-    audio_urls: Sequence[str] | None = field(default=None, converter=_tuple, repr=_show_count)
+    reference_videos: Sequence[Mapping[str, Any]] | None = field(default=None, converter=_objects, repr=_show_count)
+    video_urls: Sequence[str] | None = field(default=None, converter=_texts, repr=_show_count)
+    reference_audios: Sequence[Mapping[str, Any]] | None = field(default=None, converter=_objects, repr=_show_count)
+    audio_urls: Sequence[str] | None = field(default=None, converter=_texts, repr=_show_count)
     extra: Extra = _extra()
     """Undocumented fields, which are sent unchanged in addition to the others."""
 
@@ -268,9 +291,8 @@ class VideoRequest:
 
 _VIDEO_FIELDS = tuple(attribute.name for attribute in fields(VideoRequest) if attribute.name != "extra")
 
-#: The states that never change again (section 3).
-TERMINAL_STATES = frozenset({"completed", "failed"})
-KNOWN_STATES = TERMINAL_STATES | {"queued", "running"}
+TERMINAL_STATES: frozenset[str] = frozenset(get_args(TerminalStatus))
+KNOWN_STATES: frozenset[str] = frozenset(get_args(TaskStatus))
 
 
 @frozen(kw_only=True)
@@ -278,7 +300,7 @@ class VideoTask:
     """A video task as returned by one response (2.5)."""
 
     id: str
-    status: str | None = field(default=None, repr=_show_text)
+    status: TaskStatus | None = field(default=None, repr=_show_text)
     """``queued``, ``running``, ``completed`` or ``failed``; any other value is unchanged, and not terminal."""
     model: str | None = None
     points: int | None = None

@@ -10,7 +10,7 @@ from attrs import evolve, field, frozen
 
 from vidgen_async.errors import TaskFailedError, VidgenError, WaitTimeoutError
 from vidgen_async.redaction.messages import excerpt
-from vidgen_async.types.resources import KNOWN_STATES, VideoTask
+from vidgen_async.types.resources import KNOWN_STATES, TaskStatus, VideoTask
 from vidgen_async.watcher.schedule import Agenda
 
 #: The maximum length of a failure reason in a message.
@@ -35,7 +35,7 @@ class LastState(NamedTuple):
     task_id: str
     task: VideoTask | None = None
     """As it was seen last, if that was stored."""
-    state: str | None = None
+    state: TaskStatus | None = None
     """The last state seen; None if no poll has succeeded."""
     trouble: str | None = None
     """The error of the last poll."""
@@ -166,7 +166,7 @@ class Outcome:
     error: VidgenError | None = None
     order_id: str | None = None
     """The id of the task's order, if the wait knew it."""
-    state: str | None = field(default=None, eq=False)
+    state: TaskStatus | None = field(default=None, eq=False)
     """The last state seen, also one that section 3 does not name; None if no poll succeeded."""
 
     @classmethod

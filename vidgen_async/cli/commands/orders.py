@@ -19,7 +19,7 @@ from vidgen_async.cli.terminal.exit_reports import EXIT_CODES
 from vidgen_async.cli.terminal.formatting import clean
 from vidgen_async.cli.terminal.json_documents import order_document, orders_csv, receipt_document
 from vidgen_async.cli.terminal.order_views import order_facts, orders_table
-from vidgen_async.types.orders import Order, OrderState
+from vidgen_async.types.orders import Order, OrderState, OrderStateName
 
 
 @click.group(cls=OrderedGroup, epilog=EXIT_CODES)
@@ -68,7 +68,7 @@ _reason = click.option("--reason", metavar="TEXT", default="", help="The reason,
     help="Only orders in this state. May be repeated.",
 )
 @connection_options(orders=True)
-def ls(settings: Settings, states: tuple[str, ...]) -> int:
+def ls(settings: Settings, states: tuple[OrderStateName, ...]) -> int:
     """List the orders in the journal, oldest first.
 
     \b

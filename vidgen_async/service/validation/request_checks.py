@@ -4,7 +4,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, get_args
 
 from attrs import evolve
 from yarl import URL
@@ -13,9 +13,9 @@ from vidgen_async.errors import InvalidRequestError
 from vidgen_async.service.request_body import why_not_json
 from vidgen_async.service.validation.references import is_placeholder, problem_of_url
 from vidgen_async.service.validation.value_repr import show_value
-from vidgen_async.types.resources import Catalog, CatalogModel, VideoRequest
+from vidgen_async.types.resources import Catalog, CatalogModel, Ratio, VideoRequest
 
-RATIOS = ("9:16", "1:1", "3:4", "4:3", "16:9")
+RATIOS: tuple[str, ...] = get_args(Ratio)
 
 #: Names of an upstream protocol, which the service does not take (2.4, rule 1).
 UPSTREAM_NAMES = {"images": "image_urls, image_ids or reference_images", "audios": "audio_urls or reference_audios"}
