@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import math
+from typing import ClassVar
 
 from attrs import frozen
 
@@ -16,6 +17,7 @@ from vidgen_async.service.retries import Reads
 from vidgen_async.service.validation import field_of, problem_of_model, problems_of, problems_with_model, refuse
 from vidgen_async.types.http import Delivery, Phase
 from vidgen_async.types.resources import Catalog, CatalogModel, VideoRequest
+from vidgen_async.types.serialization import Serializable
 
 logger = logging.getLogger(__name__)
 
@@ -29,8 +31,10 @@ PAUSE_AFTER_FAILURE = 5.0
 
 
 @frozen(kw_only=True)
-class RequestCheck:
+class RequestCheck(Serializable):
     """The result of checking a request before it is sent (2.4)."""
+
+    _computed: ClassVar = ("is_ok",)
 
     problems: tuple[str, ...] = ()
     """Each names the field, the value and what is allowed. Empty: no reason to refuse the request."""

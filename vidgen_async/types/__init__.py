@@ -43,6 +43,7 @@ from vidgen_async.types.resources import (
     VideoRequest,
     VideoTask,
 )
+from vidgen_async.types.serialization import Serializable
 
 if TYPE_CHECKING:
     from vidgen_async.client.resources import AccountInfo, Files, Models
@@ -99,6 +100,7 @@ __all__ = [
     "Response",
     "RunningPage",
     "RunningTask",
+    "Serializable",
     "TaskLike",
     "TaskResult",
     "TaskStatus",

@@ -14,12 +14,13 @@ import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Literal, TypeAlias, cast
+from typing import ClassVar, Literal, TypeAlias, cast
 
 from attrs import evolve, field, frozen
 
 from vidgen_async.types.limits import Pacing
 from vidgen_async.types.resources import Extra, Receipt, TaskStatus
+from vidgen_async.types.serialization import MAY_CONTAIN_SECRETS, SECRET, Serializable
 
 
 class AttemptOutcome(StrEnum):
@@ -85,7 +86,7 @@ def state_of(outcomes: Iterable[AttemptOutcome]) -> OrderState:
 
 
 @frozen(kw_only=True)
-class Balance:
+class Balance(Serializable):
     """The balance of the account at one moment: all numbers in a response of GET /account (4.2), by their paths. The
     names of its fields are not documented."""
 
@@ -94,7 +95,7 @@ class Balance:
 
 
 @frozen(kw_only=True)
-class Evidence:
+class Evidence(Serializable):
     """What is known about the outcome of an attempt, recorded as soon as anything is known."""
 
     outcome: AttemptOutcome
@@ -104,9 +105,9 @@ class Evidence:
     task_id: str | None = None
     cause: str = ""
     """One sentence, without secrets."""
-    body: bytes = field(default=b"", repr=False)
+    body: bytes = field(default=b"", repr=False, metadata=SECRET)
     """The received part of the response body, for outcomes that only an operator can judge."""
-    extra: Extra = field(factory=dict, hash=False, repr=False)
+    extra: Extra = field(factory=dict, hash=False, repr=False, metadata=MAY_CONTAIN_SECRETS)
     """The fields of the response other than the task id."""
     answered: bool = False
     """Whether a response was received, so that the service has counted this create."""
@@ -124,11 +125,13 @@ class Evidence:
 
 
 @frozen(kw_only=True)
-class Attempt:
+class Attempt(Serializable):
     """One permission to send the POST of an order once, or an operator's decision that a task belongs to the order.
 
     In the latter case (kind ``adopt``) nothing is sent, and what is known about the sends does not change.
     """
+
+    _computed: ClassVar = ("outcome", "wait_time")
 
     n: int
     """Number of the attempt: 1, 2, 3 …"""
@@ -195,7 +198,7 @@ class Attempt:
 
 
 @frozen(kw_only=True)
-class OrderRef:
+class OrderRef(Serializable):
     """The unique name of an order, which is never reused."""
 
     service: str
@@ -205,7 +208,7 @@ class OrderRef:
 
 
 @frozen(kw_only=True)
-class Closing:
+class Closing(Serializable):
     """An operator's decision that an order is abandoned or withdrawn."""
 
     state: OrderState
@@ -215,7 +218,7 @@ class Closing:
 
 
 @frozen(kw_only=True)
-class Decision:
+class Decision(Serializable):
     """An operator's decision about an order, as recorded in the journal."""
 
     what: DecisionKind
@@ -226,7 +229,7 @@ class Decision:
 
 
 @frozen(kw_only=True)
-class TaskResult:
+class TaskResult(Serializable):
     """The terminal state of a task, as first observed."""
 
     task_id: str
@@ -235,11 +238,11 @@ class TaskResult:
     at: datetime
     """When it was observed."""
     points: int | None = None
-    failure_reason: str | None = field(default=None, repr=False)
+    failure_reason: str | None = field(default=None, repr=False, metadata=MAY_CONTAIN_SECRETS)
 
 
 @frozen(kw_only=True)
-class RunningTask:
+class RunningTask(Serializable):
     """A task of an order whose terminal state has not been observed."""
 
     task_id: str
@@ -249,12 +252,14 @@ class RunningTask:
 
 
 @frozen(kw_only=True)
-class Order:
+class Order(Serializable):
     """One order: one Idempotency-Key and one body, which never change."""
 
+    _computed: ClassVar = ("order_id", "state", "is_terminal", "task_ids", "body_sha256")
+
     ref: OrderRef
-    idempotency_key: str = field(repr=False)
-    body: bytes = field(repr=False)
+    idempotency_key: str = field(repr=False, metadata=SECRET)
+    body: bytes = field(repr=False, metadata=SECRET)
     """The exact bytes of the request body, the same in every send."""
     created_at: datetime
     attempts: tuple[Attempt, ...] = ()

@@ -11,11 +11,12 @@ from itertools import islice
 from math import isfinite
 from pathlib import PurePath
 from types import MappingProxyType
-from typing import Any, Literal, Required, TypeAlias, TypedDict, get_args
+from typing import Any, ClassVar, Literal, Required, TypeAlias, TypedDict, get_args
 
 from attrs import field, fields, frozen
 
 from vidgen_async.redaction.messages import excerpt, hide_secrets
+from vidgen_async.types.serialization import MAY_CONTAIN_SECRETS, SECRET, Serializable
 
 Extra: TypeAlias = Mapping[str, Any]
 """Fields that the service description does not name, unchanged."""
@@ -57,13 +58,15 @@ def _dict(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else value
 
 
-def _extra() -> Any:
-    return field(default=_NOTHING, repr=_show_names, converter=_dict, hash=False)
+def _extra(metadata: Mapping[str, str] = MAY_CONTAIN_SECRETS) -> Any:
+    return field(default=_NOTHING, repr=_show_names, converter=_dict, hash=False, metadata=metadata)
 
 
 @frozen(kw_only=True)
-class CatalogModel:
+class CatalogModel(Serializable):
     """One model of the catalog (2.1). A limit of None is not stated by the catalog; 0 means not supported."""
+
+    _computed: ClassVar = ("is_usable",)
 
     code: str
     """The model ID, the value for ``model`` of a create."""
@@ -87,7 +90,7 @@ class CatalogModel:
 
 
 @frozen(kw_only=True)
-class Catalog:
+class Catalog(Serializable):
     """All models available to the API key, in the service's order.
 
     It supports iteration, ``len(catalog)``, ``catalog["vendorh3"]`` and ``"vendorh3" in catalog``.
@@ -133,8 +136,10 @@ _MAX_NUMBERS = 100
 
 
 @frozen(kw_only=True)
-class Account:
+class Account(Serializable):
     """The account (2.2). The names of its fields are not documented: ``extra`` holds the whole response."""
+
+    _computed: ClassVar = ("balance",)
 
     extra: Extra = _extra()
 
@@ -174,8 +179,10 @@ ASSET_RETENTION = timedelta(hours=72)
 
 
 @frozen(kw_only=True)
-class ReferenceAsset:
+class ReferenceAsset(Serializable):
     """An uploaded image (2.3). The service stores ordinary assets for 72 hours (section 8)."""
+
+    _computed: ClassVar = ("expires_at",)
 
     id: str
     image_id: str
@@ -259,8 +266,11 @@ def _show_count(items: object) -> str:
 
 
 @frozen(kw_only=True)
-class VideoRequest:
-    """The fields of a create (2.4). Fields that are None are not sent. The ``repr`` shows no prompt and no secrets."""
+class VideoRequest(Serializable):
+    """The fields of a create (2.4). Fields that are None are not sent. The ``repr`` shows no prompt and no secrets.
+
+    ``to_dict()`` is complete, so that ``VideoRequest(**request.to_dict())`` is the same request.
+    """
 
     model: str
     prompt: str = field(repr=lambda prompt: f"<{len(prompt)} characters>" if isinstance(prompt, str) else "<…>")
@@ -280,7 +290,7 @@ class VideoRequest:
     video_urls: Sequence[str] | None = field(default=None, converter=_texts, repr=_show_count)
     reference_audios: Sequence[Mapping[str, Any]] | None = field(default=None, converter=_objects, repr=_show_count)
     audio_urls: Sequence[str] | None = field(default=None, converter=_texts, repr=_show_count)
-    extra: Extra = _extra()
+    extra: Extra = _extra(metadata={})
     """Undocumented fields, which are sent unchanged in addition to the others."""
 
     @classmethod
@@ -296,8 +306,10 @@ KNOWN_STATES: frozenset[str] = frozenset(get_args(TaskStatus))
 
 
 @frozen(kw_only=True)
-class VideoTask:
+class VideoTask(Serializable):
     """A video task as returned by one response (2.5)."""
+
+    _computed: ClassVar = ("is_terminal",)
 
     id: str
     status: TaskStatus | None = field(default=None, repr=_show_text)
@@ -307,11 +319,11 @@ class VideoTask:
     """The charged credits."""
     video_url: str | None = field(default=None, repr=_show_url)
     """The complete URL of the video; its ``exp`` and ``sig`` are unchanged."""
-    failure_reason: str | None = field(default=None, repr=_show_text)
+    failure_reason: str | None = field(default=None, repr=_show_text, metadata=MAY_CONTAIN_SECRETS)
     """The service's text; messages and ``repr`` show it shortened, and without secrets."""
     upstream_task_id: str | None = None
     """For diagnosis only, never for queries."""
-    provider: Any = field(default=None, repr=_show_text, hash=False)
+    provider: Any = field(default=None, repr=_show_text, hash=False, metadata=MAY_CONTAIN_SECRETS)
     """Unchanged, because its type is not documented."""
     created_at: datetime | None = None
     updated_at: datetime | None = None
@@ -326,11 +338,11 @@ class VideoTask:
 
 
 @frozen(kw_only=True)
-class Receipt:
+class Receipt(Serializable):
     """Proof that the service accepted an order. It contains the task id."""
 
     order_id: str
-    idempotency_key: str = field(repr=False)
+    idempotency_key: str = field(repr=False, metadata=SECRET)
     task_id: str
     accepted_at: datetime
     request_id: str | None = field(default=None, eq=False)

@@ -11,6 +11,7 @@ from attrs import evolve, field, frozen
 from vidgen_async.errors import TaskFailedError, VidgenError, WaitTimeoutError
 from vidgen_async.redaction.messages import excerpt
 from vidgen_async.types.resources import KNOWN_STATES, TaskStatus, VideoTask
+from vidgen_async.types.serialization import Serializable
 from vidgen_async.watcher.schedule import Agenda
 
 #: The maximum length of a failure reason in a message.
@@ -157,7 +158,7 @@ class Follower(Listener):
 
 
 @frozen
-class Outcome:
+class Outcome(Serializable):
     """The result of one of many waits: what :meth:`Watcher.wait` would have returned or raised."""
 
     task_id: str

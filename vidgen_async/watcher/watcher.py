@@ -6,7 +6,6 @@ import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, count
-from types import MappingProxyType
 from typing import Protocol
 
 from vidgen_async.clock import Clock, all_in_turns
@@ -210,7 +209,7 @@ class Watcher:
             in_flight=self._poll_loop.in_flight,
             polls=self._polls,
             polls_per_second=schedule.rate.per_second(now),
-            errors=MappingProxyType(dict(self._errors)),
+            errors=dict(self._errors),
             lateness_last=schedule.lateness_last,
             lateness_p50=p50,
             lateness_p99=p99,
