@@ -5,6 +5,7 @@ on first access.
 """
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 from vidgen_async.types.http import Body, BytesBody, Delivery, Headers, Phase, Probe, Request, Timeouts, make_headers
@@ -143,7 +144,7 @@ if not TYPE_CHECKING:  # otherwise type checkers would accept every attribute
     def __getattr__(name: str) -> Any:
         if name not in _HOMES:
             message = f"module {__name__!r} has no attribute {name!r}"
-            raise AttributeError(message)
+            raise AttributeError(message, name=name, obj=sys.modules[__name__])
         found = getattr(importlib.import_module(f"vidgen_async.{_HOMES[name]}"), name)
         globals()[name] = found
         return found

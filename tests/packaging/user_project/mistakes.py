@@ -16,7 +16,7 @@ from vidgen_async import (
 )
 from vidgen_async.errors import LostCreateError  # wrong: no such name
 from vidgen_async.journal import MemoryJournal
-from vidgen_async.transports import Probe, Request, Response
+from vidgen_async.transports import Probe, Request, Response, on_cassette
 
 __all__ = ["LostCreateError"]
 
@@ -31,6 +31,7 @@ def clients() -> None:
     Client("key", base="https://h/openapi/v1")  # wrong: no such option
     Client("key", transport=Unclosable())  # wrong: a transport has aclose()
     Client("key", journal=MemoryJournal)  # wrong: the class, not a journal
+    on_cassette("boat.json", "replya")  # wrong: no such mode
     Client("key", timeouts=30)  # wrong: seconds, not Timeouts
     Timeouts(conect=5)  # wrong: no such limit
     Client("key", terminal_states={"expired": "faild"})  # wrong: completed or failed

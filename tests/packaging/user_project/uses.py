@@ -61,6 +61,7 @@ from vidgen_async.transports import (
     Response,
     Transport,
     make_headers,
+    on_cassette,
 )
 from vidgen_async.types import Ratio, Resolution, TaskStatus, Turn
 
@@ -155,6 +156,10 @@ def a_client() -> Client:
         pacing=Pacing(limit=50, max_wait=30),
         retry_reads_for=30,
     )
+
+
+def on_a_cassette() -> Client:
+    return Client("key", base_url="http://127.0.0.1/openapi/v1", transport=on_cassette("boat.json", "record"))
 
 
 def a_client_for_tests() -> Client:
