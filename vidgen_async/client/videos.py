@@ -79,7 +79,7 @@ class Videos:
         outcome.
 
         Args:
-            request: A VideoRequest; or give its fields.
+            request: A VideoRequest; or give its fields, those of VideoFields.
             order_id: Your own permanent name for this video: a second call with it never creates a second task.
             on_receipt: Called (and awaited) with the receipt as soon as there is one, also if the caller was cancelled.
             validate: Check the request as :meth:`check` does before anything is sent; False leaves that to the service.

@@ -55,7 +55,9 @@ OrderStates: TypeAlias = OrderState | OrderStateName | Collection[OrderState | O
 """A state or several, as members or by name."""
 
 AttemptKind: TypeAlias = Literal["create", "resend", "adopt"]
+"""What an attempt is: the first send of an order, or an operator's resend or adoption."""
 DecisionKind: TypeAlias = Literal["resend", "adopt", "abandoned", "withdrawn"]
+"""What an operator decided about an order."""
 
 #: A time that is further in the future than this means that the clock was set back.
 SET_BACK = timedelta(minutes=5)
