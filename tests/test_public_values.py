@@ -6,6 +6,7 @@ import json
 import pickle
 from datetime import UTC, datetime
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -16,7 +17,7 @@ import vidgen_async
 from tests.test_errors import ALL_ERRORS
 from vidgen_async import errors, types
 from vidgen_async.redaction.messages import HIDDEN
-from vidgen_async.types.serialization import SECRET, Serializable
+from vidgen_async.types.serialization import SECRET, Serializable, to_json_value
 
 NOW = datetime(2026, 11, 29, 17, 30, tzinfo=UTC)
 LINK = "https://cdn.example.net/v.mp4?exp=1795973400&sig=c2lnbmF0dXJl"
@@ -201,6 +202,22 @@ def test_what_contains_other_values_is_one_document():
     assert secret["attempts"][0]["evidence"]["body"] == "\\xffno"
     assert check.to_dict()["catalog_error"] == {"kind": "rate_limit", "message": "Wait."}
     assert (check.to_dict()["is_ok"], check.to_dict()["model"]["is_usable"]) == (False, True)
+
+
+def test_every_type_of_a_field_becomes_strict_json():
+    values = [
+        Path("videos") / "boat.mp4",
+        Path("\udcff.mp4"),
+        NOW,
+        types.Phase.BODY,
+        b"\xff",
+        {"b"},
+        -0.5,
+        float("nan"),
+    ]
+    expected = ["videos/boat.mp4", "?.mp4", NOW.isoformat(), "body", "\\xff", ["b"], -0.5, None]
+    assert to_json_value(values) == expected
+    assert type(to_json_value(types.Phase.BODY)) is str
 
 
 def test_a_request_comes_back_from_its_document():

@@ -11,6 +11,7 @@ from collections.abc import Set as AbstractSet
 from datetime import datetime
 from enum import Enum
 from math import isfinite
+from pathlib import PurePath
 from typing import Any, ClassVar
 
 from attrs import fields, has
@@ -67,6 +68,8 @@ def to_json_value(value: Any, *, include_secrets: bool = False) -> Any:
         return value.isoformat()
     if isinstance(value, Enum):
         return value.value
+    if isinstance(value, PurePath):
+        return to_json_value(str(value))  # a name that is not UTF-8 has surrogates
     if isinstance(value, bytes):
         return value.decode(errors="backslashreplace")
     if isinstance(value, BaseException):
