@@ -40,7 +40,7 @@ class Serializable:
         contains the fields that the service description does not name, so that these never replace documented ones.
         Times are in ISO 8601 with their offset. An error has its ``kind`` and ``message``.
 
-        A link to a video or an asset is complete: whoever has it can open it without a key.
+        A link to a video or an asset is complete, and opens without a key.
 
         Args:
             include_secrets: Include Idempotency-Keys and stored bodies, which are left out otherwise, and what looks
