@@ -31,7 +31,7 @@ from vidgen_async.journal import Journal, MemoryJournal, SqliteJournal
 from vidgen_async.transports import BufferedResponse, FakeTransport, RecordingTransport, ReplayTransport, Transport
 from vidgen_async.types.http import Request, make_headers
 from vidgen_async.types.orders import Attempt, AttemptOutcome, Evidence, Order, OrderRef
-from vidgen_async.types.resources import VideoRequest, VideoTask
+from vidgen_async.types.resources import TaskStatus, VideoRequest, VideoTask
 from vidgen_async.watcher import Watcher
 
 BENCHMARK = "longest hold of the event loop"
@@ -215,7 +215,7 @@ class Polls:
     """Every task runs until ``status`` is set."""
 
     def __init__(self) -> None:
-        self.status = "running"
+        self.status: TaskStatus = "running"
 
     async def __call__(self, task_id: str, mark: int | None, *, is_task_needed: bool) -> tuple[VideoTask, None]:
         return VideoTask(id=task_id, status=self.status, created_at=_NOW), None

@@ -76,8 +76,8 @@ async def uses(receipts: list[Receipt]) -> None:
         assert_type(receipt, Receipt)
         assert_type(receipt.accepted_at, datetime)
         await client.videos.create(VideoRequest(model="m", prompt="p", extra={"seed": 7}))
-        await client.videos.create(model="m", prompt="p", duration="8")  # type: ignore[arg-type]
-        await client.videos.create(model="m", promt="p")  # type: ignore[call-arg]
+        await client.videos.create(model="m", prompt="p", duration="8")  # type: ignore[call-overload]
+        await client.videos.create(model="m", promt="p")  # type: ignore[call-overload]
         task = await client.videos.wait(receipt, timeout=None)
         assert_type(task, VideoTask)
         async for change in client.videos.watch("task-1"):

@@ -3,11 +3,9 @@
 Submodules are imported lazily, on first access to a name.
 """
 
-import importlib.util
-import sys
-import typing
+import typing as _typing  # private names: completion shows all others
 
-if typing.TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from vidgen_async.client import Client
     from vidgen_async.errors import (
         AuthenticationError,
@@ -108,9 +106,15 @@ _HOMES = {
     "VideoTask": "types.resources",
 }
 
-if not typing.TYPE_CHECKING:  # otherwise type checkers would accept every attribute
+#: The public modules. All others are private.
+_MODULES = ("clock", "errors", "journal", "otel", "pytest_plugin", "sandbox", "transports", "types")
+
+if not _typing.TYPE_CHECKING:  # otherwise type checkers would accept every attribute
 
     def __getattr__(name):
+        import importlib.util  # noqa: PLC0415 - as above
+        import sys  # noqa: PLC0415
+
         if name in __all__:
             found = getattr(importlib.import_module(f"{__name__}.{_HOMES.get(name, 'errors')}"), name)
         elif importlib.util.find_spec(f"{__name__}.{name}"):
@@ -123,4 +127,4 @@ if not typing.TYPE_CHECKING:  # otherwise type checkers would accept every attri
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*__all__, *_MODULES, "__version__"})

@@ -6,10 +6,14 @@ a prompt or image data.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from vidgen_async.types.http import Delivery, Phase
-from vidgen_async.types.resources import VideoTask
+from vidgen_async.types.orders import OrderState
+from vidgen_async.types.resources import TaskStatus, VideoTask
+
+AuthenticationSource: TypeAlias = Literal["service key", "signed link", "upstream"]
+"""What was refused with a 401, by the failing host (5.7)."""
 
 
 class VidgenError(Exception):
@@ -181,10 +185,10 @@ class UnsupportedReferenceURLError(BadRequestError):
 class AuthenticationError(ServiceError):
     """401: not authorized; ``source`` names what was refused."""
 
-    def __init__(self, message: str = "", *, source: str = "service key", **facts: Any) -> None:
+    def __init__(self, message: str = "", *, source: AuthenticationSource = "service key", **facts: Any) -> None:
         super().__init__(message, **facts)
         #: What was refused, by the failing host (5.7): ``"service key"``, ``"signed link"`` or ``"upstream"``.
-        self.source = source
+        self.source: AuthenticationSource = source
 
 
 class InsufficientCreditsError(ServiceError):
@@ -317,11 +321,13 @@ class ReceiptNotStoredError(JournalError):
 class OrderStateError(VidgenError):
     """The order is not in a state that permits the operation; the message names its state."""
 
-    def __init__(self, message: str = "", *, order_id: str = "", state: str | None = None, advice: str = "") -> None:
+    def __init__(
+        self, message: str = "", *, order_id: str = "", state: OrderState | None = None, advice: str = ""
+    ) -> None:
         super().__init__(message, advice=advice)
         self.order_id = order_id
         #: The state of the order; None if the journal has no such order.
-        self.state = state
+        self.state: OrderState | None = state
 
 
 # -- tasks and videos ------------------------------------------------------------------------------------------------
@@ -344,7 +350,7 @@ class WaitTimeoutError(VidgenError, TimeoutError):
         *,
         task_id: str = "",
         task: VideoTask | None = None,
-        state: str | None = None,
+        state: TaskStatus | None = None,
         advice: str = "",
     ) -> None:
         super().__init__(message, advice=advice)
@@ -352,7 +358,7 @@ class WaitTimeoutError(VidgenError, TimeoutError):
         #: The task as last received, if it is still available.
         self.task = task
         #: The last state, which may be one that section 3 does not name; None if no poll returned one.
-        self.state = state
+        self.state: TaskStatus | None = state
 
 
 class DownloadError(VidgenError):
@@ -388,13 +394,13 @@ class LinkExpiredError(DownloadError):
         task_id: str = "",
         received: int = 0,
         status: int | None = None,
-        source: str | None = None,
+        source: AuthenticationSource | None = None,
     ) -> None:
         super().__init__(message, task_id=task_id, received=received)
         #: The status of the last refusal.
         self.status = status
         #: Who refused, as in :class:`AuthenticationError`: "signed link" or "upstream".
-        self.source = source
+        self.source: AuthenticationSource | None = source
 
 
 # -- cassettes -------------------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ def test_create_as_json_prints_one_document_after_the_order_id(here, service):
     assert code == 0
     document = json.loads(out)
     assert (document["order_id"], document["task_id"]) == ("order-1187", service.creates[0].task_id)
-    assert set(document) == {"order_id", "task_id", "accepted_at"}
+    assert set(document) == {"order_id", "task_id", "accepted_at", "request_id", "extra"}
     assert {"order": "order-1187"} in [json.loads(line) for line in err.splitlines()]
 
 

@@ -189,8 +189,9 @@ def test_a_response_without_a_task_id_is_shown_with_the_request(here, service):
     assert here(*BOAT, "unclear")[0] == 5
     assert "task_hidden" in here("orders", "show", "unclear", "--with-request")[1]
     (attempt,) = json.loads(here("orders", "show", "unclear", "--with-request", "--json")[1])["attempts"]
-    assert attempt["body"] == '{"job": "task_hidden"}'
-    assert "body" not in json.loads(here("orders", "show", "unclear", "--json")[1])["attempts"][0]
+    assert attempt["evidence"]["body"] == '{"job": "task_hidden"}'
+    (attempt,) = json.loads(here("orders", "show", "unclear", "--json")[1])["attempts"]
+    assert "body" not in attempt["evidence"]
 
 
 def test_an_empty_list_names_the_journal_and_the_account(here, uncertain):

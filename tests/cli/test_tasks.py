@@ -11,6 +11,7 @@ from tests.media.sites import video
 from tests.signals import interrupt
 from vidgen_async.cli.actions.tasks import file_name
 from vidgen_async.sandbox import Fault
+from vidgen_async.types import VideoTask
 
 from .conftest import text_of
 
@@ -37,6 +38,7 @@ def test_a_task_as_json_is_one_document_with_its_url(here, service, order):
     document = json.loads(out)
     assert (document["task_id"], document["status"], document["points"]) == (task_id, "completed", 20)
     assert document["video_url"] == f"{service.base_url}/videos/{task_id}/content"
+    assert document.keys() == {"task_id", "advice"} | VideoTask(id=task_id).to_dict().keys()
 
 
 def test_an_unknown_task_is_exit_code_1(here):

@@ -1,9 +1,13 @@
 """What an import brings along, in the environment of the tests, where every extra is installed."""
 
+import ast
 import inspect
 import json
 import pickle
+import re
 import sys
+import textwrap
+from types import ModuleType
 
 import pytest
 
@@ -103,6 +107,55 @@ def test_each_name_of_the_root_is_that_of_its_module():
     pickled = {name: pickle.loads(pickle.dumps(found)) for name, found in classes.items()}  # noqa: S301 - our own
     assert pickled == classes
     assert len(classes) > 30
+
+
+def test_completion_shows_public_names_only():
+    modules = {"clock", "errors", "journal", "otel", "pytest_plugin", "sandbox", "transports", "types"}
+    assert dir(vidgen_async) == sorted({*vidgen_async.__all__, *modules, "__version__"})
+    assert dir(vidgen_async.types) == sorted(vidgen_async.types.__all__)
+    # Some tools read the names of the module itself.
+    names = run_well(sys.executable, "-c", "import vidgen_async; print(*vars(vidgen_async))", cwd=ROOT).split()
+    assert [name for name in names if not name.startswith("_")] == []
+
+
+def _own_names(module: ModuleType) -> set[str]:
+    """The names of classes and types that a module defines, or imports from the package."""
+    tree = ast.parse(inspect.getsource(module))
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    imported = {alias.name for node in imports if str(node.module).startswith("vidgen_async") for alias in node.names}
+    classes = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
+    aliases = {ast.unparse(node.target) for node in tree.body if isinstance(node, ast.AnnAssign)}
+    return imported | classes | aliases
+
+
+def _named(cls: type, *, with_init: bool) -> set[str]:
+    """The names in the annotations of the public methods and attributes of a class."""
+    found: list[ast.AST | None] = []
+    for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(cls)))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            if not node.name.startswith("_") or (with_init and node.name == "__init__"):
+                of = node.args
+                arguments = (*of.posonlyargs, *of.args, *of.kwonlyargs, of.vararg, of.kwarg)
+                found += [node.returns, *(argument.annotation for argument in arguments if argument is not None)]
+        elif isinstance(node, ast.AnnAssign) and not ast.unparse(node.target).removeprefix("self.").startswith("_"):
+            found.append(node.annotation)
+    # An annotation may be quoted.
+    texts = " ".join(ast.unparse(annotation) for annotation in found if annotation is not None)
+    return set(re.findall(r"\w+", texts))
+
+
+def test_all_that_a_signature_names_is_importable_from_the_root_or_from_types():
+    of_root, of_types = set(vidgen_async.__all__), set(vidgen_async.types.__all__)
+    private: dict[str, set[str]] = {}
+    for name in of_root | of_types:
+        cls = getattr(vidgen_async if name in of_root else vidgen_async.types, name)
+        if inspect.isclass(cls) and cls.__module__.startswith("vidgen_async"):
+            # What users do not make themselves may be made of private objects.
+            names = _named(cls, with_init=name in of_root) & _own_names(sys.modules[cls.__module__])
+            private[name] = names - of_root - of_types
+    assert {name: names for name, names in private.items() if names} == {}
+    assert "OnReceipt" in _named(vidgen_async.types.Videos, with_init=False)
+    assert _named(vidgen_async.Client, with_init=True) >= {"Journal", "OnUpdate", "Videos", "Watcher"}
 
 
 def test_a_star_imports_exactly_the_public_names():

@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from vidgen_async.types import OrderState
+
 from .conftest import run, run_well
+from .language_server import language_server
 
 pytestmark = [pytest.mark.needs_dev, pytest.mark.slow]
 
@@ -57,6 +60,29 @@ def test_a_strict_checker_reports_each_mistake_and_nothing_else(checker, project
     assert {number: message for number, message in said.items() if number not in marked} == {}
     assert reported == {}
     assert {"program.py", "uses.py", "under_contract.py"} <= {path.name for path in project.iterdir()}
+
+
+#: Programs to complete at the mark, and what is proposed there.
+COMPLETIONS = {
+    'client.videos.create(model="m", prompt="p", ratio="|")': ["9:16", "1:1", "3:4", "4:3", "16:9"],
+    'client.videos.generate(model="m", prompt="p", resolution="|")': ["720p", "768p", "auto"],
+    'VideoRequest(model="m", prompt="p", aspect_ratio="|")': ["9:16", "1:1", "3:4", "4:3", "16:9"],
+    'client.orders.list("|")': list(OrderState),
+    'client.orders.list(["|"])': list(OrderState),
+    'task.status == "|"': ["queued", "running", "completed", "failed"],
+    'order.state == "|"': list(OrderState),
+    'Client("key", terminal_states={"expired": "|"})': ["completed", "failed"],
+}
+USES = """
+from vidgen_async import Client, Order, VideoRequest, VideoTask
+def use(client: Client, task: VideoTask, order: Order):
+    return """
+
+
+def test_an_editor_completes_inside_the_strings(tmp_path, bare):
+    with language_server(tmp_path, bare.python) as server:
+        proposed = {use: server.complete(USES + use) for use in COMPLETIONS}
+    assert proposed == {use: [f'"{text}"' for text in texts] for use, texts in COMPLETIONS.items()}
 
 
 def test_a_transport_of_their_own_runs_under_the_contract(project, from_sdist):

@@ -40,6 +40,10 @@ class Mode(StrEnum):
             raise ConfigurationError(message) from error
 
 
+ModeName: TypeAlias = Literal["replay", "record", "append", "auto"]
+"""The values of :class:`Mode`, for calls that accept a mode by its name."""
+
+
 def _one_of(*allowed: str) -> Any:
     def check(_: object, attribute: "Attribute[str]", value: object) -> None:
         if value not in allowed:

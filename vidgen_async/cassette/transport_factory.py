@@ -6,7 +6,7 @@ from collections.abc import Callable
 from vidgen_async.cassette.appending import AppendingTransport
 from vidgen_async.cassette.recording import RecordingTransport
 from vidgen_async.cassette.replay import ReplayTransport
-from vidgen_async.cassette.settings import Cassette, Mode, as_cassette
+from vidgen_async.cassette.settings import Cassette, Mode, ModeName, as_cassette
 from vidgen_async.errors import CassetteNotFoundError
 from vidgen_async.transports.base import Transport
 from vidgen_async.transports.direct.transport import DirectTransport
@@ -14,7 +14,7 @@ from vidgen_async.transports.direct.transport import DirectTransport
 
 def on_cassette(
     cassette: Cassette | str | os.PathLike[str],
-    mode: Mode | str = Mode.REPLAY,
+    mode: Mode | ModeName = Mode.REPLAY,
     *,
     live: Callable[[], Transport] = DirectTransport,
     auto_publish: bool = True,

@@ -20,8 +20,8 @@ from vidgen_async.cli.terminal.exit_reports import error_report, exit_code, inte
 from vidgen_async.cli.terminal.formatting import traceback_of
 from vidgen_async.cli.terminal.standard_streams import drop_lost_output, lost_output
 from vidgen_async.cli.terminal.status_display import Screen, make_screen
-from vidgen_async.client.videos import OnUpdate
 from vidgen_async.events import Event
+from vidgen_async.watcher.hooks import OnUpdate
 
 #: The signals that end a run cleanly, and the word for each in reports.
 SIGNALS = {signal.SIGINT: "Interrupted", signal.SIGTERM: "Terminated"}

@@ -10,7 +10,7 @@ from vidgen_async.cli.terminal.formatting import span
 from vidgen_async.errors import InvalidRequestError
 from vidgen_async.media.image_types import SIGNATURE_SIZE, describe_type, image_type
 from vidgen_async.service.validation import MIN_IMAGES
-from vidgen_async.types.resources import Catalog, CatalogModel, VideoRequest
+from vidgen_async.types.resources import Catalog, CatalogModel, Ratio, VideoRequest
 
 
 @frozen(kw_only=True)
@@ -20,7 +20,7 @@ class RequestOptions:
     prompt: str
     model: str | None = None
     duration: int | None = None
-    ratio: str | None = None
+    ratio: Ratio | None = None
     resolution: str | None = None
     mode: str | None = None
     images: tuple[str, ...] = ()

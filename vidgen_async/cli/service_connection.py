@@ -15,10 +15,10 @@ from vidgen_async.cli.settings import Access, Settings
 from vidgen_async.cli.terminal.status_display import Screen
 from vidgen_async.client import RECOMMENDED_INTERVAL, Client
 from vidgen_async.client.settings import checked_base_url
-from vidgen_async.client.videos import OnUpdate
 from vidgen_async.errors import ConfigurationError, JournalError
 from vidgen_async.journal import Journal, MemoryJournal, SqliteJournal, journal_from
 from vidgen_async.transports.direct.proxies import is_on_this_machine
+from vidgen_async.watcher.hooks import OnUpdate
 
 if TYPE_CHECKING:
     from vidgen_async.sandbox import Sandbox

@@ -23,7 +23,7 @@ from vidgen_async.client.settings import (
     make_transport,
     user_agent,
 )
-from vidgen_async.client.videos import OnUpdate, Videos
+from vidgen_async.client.videos import Videos
 from vidgen_async.client.views import (
     Shared,
     ViewOptions,
@@ -44,7 +44,9 @@ from vidgen_async.transports.base import Capabilities, Transport, capabilities_o
 from vidgen_async.transports.direct.proxies import is_on_this_machine
 from vidgen_async.types.http import Timeouts, make_headers
 from vidgen_async.types.limits import Pacing
+from vidgen_async.types.resources import TerminalStatus
 from vidgen_async.watcher import Watcher
+from vidgen_async.watcher.hooks import OnUpdate
 from vidgen_async.watcher.polling import Polling
 
 #: Section 8: polling once per 60 seconds is recommended.
@@ -120,7 +122,7 @@ class Client:
         proxy: str | URL | None = None,
         trust_env: bool = True,
         on_update: OnUpdate | None = None,
-        terminal_states: Mapping[str, str] | None = None,
+        terminal_states: Mapping[str, TerminalStatus] | None = None,
         pacing: Pacing | None = None,
         retry_reads_for: float = 60.0,
         key_lifetime: float = KEY_LIFETIME,

@@ -10,6 +10,7 @@ from vidgen_async.orders.balances import Balances
 from vidgen_async.service.catalog import LiveCatalog
 from vidgen_async.service.endpoints import Endpoints
 from vidgen_async.service.retries import Reads
+from vidgen_async.types.resources import TerminalStatus
 from vidgen_async.watcher import Watcher
 from vidgen_async.watcher.polling import Polling
 
@@ -26,5 +27,5 @@ class ClientContext:
     polling: Polling
     balances: Balances
     live_catalog: LiveCatalog
-    terminal_states: Mapping[str, str]
+    terminal_states: Mapping[str, TerminalStatus]
     """States that section 3 does not name, and the terminal ones that they count as."""

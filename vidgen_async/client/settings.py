@@ -16,7 +16,7 @@ from vidgen_async.service.api_keys import KeyFunction, KeyRing
 from vidgen_async.transports.direct.proxies import EnvironmentProxies, is_on_this_machine, proxy_url
 from vidgen_async.transports.direct.transport import DirectTransport
 from vidgen_async.types.http import Headers, make_headers
-from vidgen_async.types.resources import KNOWN_STATES, TERMINAL_STATES
+from vidgen_async.types.resources import KNOWN_STATES, TERMINAL_STATES, TerminalStatus
 
 #: Section 9: what every base URL of the interface ends in.
 PREFIX = "/openapi/v1"
@@ -203,7 +203,7 @@ def user_agent(library: str, app_info: str) -> str:
     return " ".join(filter(None, (f"vidgen-async/{vidgen_async.__version__}", library, python))) + app_info
 
 
-def checked_states(given: Mapping[str, str] | None) -> Mapping[str, str]:
+def checked_states(given: Mapping[str, TerminalStatus] | None) -> Mapping[str, TerminalStatus]:
     """Validate ``terminal_states``: states that section 3 names cannot be mapped."""
     if given is not None and not isinstance(given, Mapping):
         message = f'terminal_states must be a mapping, {{"expired": "failed"}}, not {type(given).__name__}'

@@ -3,11 +3,11 @@
 import inspect
 import logging
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Unpack, overload
 
 from attrs import evolve
 
@@ -20,6 +20,7 @@ from vidgen_async.service.endpoints import checked_task_id
 from vidgen_async.types.limits import ONE_DAY
 from vidgen_async.types.resources import Receipt, TaskLike, VideoFields, VideoRequest, VideoTask, task_id_of
 from vidgen_async.watcher import Outcome
+from vidgen_async.watcher.hooks import OnUpdate
 from vidgen_async.watcher.listeners import AT_ONCE
 from vidgen_async.watcher.poll_rules import GRACE
 
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from vidgen_async.media.download import Downloads, VideoStream
 
 logger = logging.getLogger(__name__)
-
-OnUpdate: TypeAlias = Callable[[VideoTask], Awaitable[None] | None]
 
 
 class Videos:
@@ -44,6 +43,27 @@ class Videos:
 
         return Downloads(self._context.reads, self._context.endpoints, self._context.clock)
 
+    # Type checkers see a request or its fields, of which some are required; not both, and not neither.
+    @overload
+    async def create(
+        self,
+        request: VideoRequest,
+        /,
+        *,
+        order_id: str | None = None,
+        on_receipt: OnReceipt | None = None,
+        validate: bool = True,
+    ) -> Receipt: ...
+    @overload
+    async def create(
+        self,
+        /,
+        *,
+        order_id: str | None = None,
+        on_receipt: OnReceipt | None = None,
+        validate: bool = True,
+        **fields: Unpack[VideoFields],
+    ) -> Receipt: ...
     async def create(
         self,
         request: VideoRequest | None = None,
@@ -52,13 +72,13 @@ class Videos:
         order_id: str | None = None,
         on_receipt: OnReceipt | None = None,
         validate: bool = True,
-        **fields: Unpack[VideoFields],
+        **fields: object,
     ) -> Receipt:
         """Create a task, once (4.4). Cancelling the caller stops nothing: call again with the same order id for the
         outcome.
 
         Args:
-            request: A VideoRequest; or give its fields.
+            request: A VideoRequest; or give its fields, those of VideoFields.
             order_id: Your own permanent name for this video: a second call with it never creates a second task.
             on_receipt: Called (and awaited) with the receipt as soon as there is one, also if the caller was cancelled.
             validate: Check the request as :meth:`check` does before anything is sent; False leaves that to the service.
@@ -75,7 +95,11 @@ class Videos:
         checked = self._make_request(request, fields)
         return await self._orders.create(checked, order_id=order_id, on_receipt=on_receipt, validate=validate)
 
-    async def check(self, request: VideoRequest | None = None, /, **fields: Unpack[VideoFields]) -> RequestCheck:
+    @overload
+    async def check(self, request: VideoRequest, /) -> RequestCheck: ...
+    @overload
+    async def check(self, /, **fields: Unpack[VideoFields]) -> RequestCheck: ...
+    async def check(self, request: VideoRequest | None = None, /, **fields: object) -> RequestCheck:
         """Check a request without sending it (2.4): by itself and against the live catalog.
 
         The catalog is cached for five minutes, and fetched again before it refuses anything. If it cannot be fetched
@@ -294,6 +318,32 @@ class Videos:
         self._context.lifetime.check()
         return await self._downloads.open_stream(task, range=range)
 
+    @overload
+    async def generate(
+        self,
+        request: VideoRequest,
+        /,
+        *,
+        to: str | os.PathLike[str] | None = None,
+        order_id: str | None = None,
+        on_receipt: OnReceipt | None = None,
+        on_update: OnUpdate | None = None,
+        timeout: float | None = ONE_DAY,
+        validate: bool = True,
+    ) -> VideoTask: ...
+    @overload
+    async def generate(
+        self,
+        /,
+        *,
+        to: str | os.PathLike[str] | None = None,
+        order_id: str | None = None,
+        on_receipt: OnReceipt | None = None,
+        on_update: OnUpdate | None = None,
+        timeout: float | None = ONE_DAY,
+        validate: bool = True,
+        **fields: Unpack[VideoFields],
+    ) -> VideoTask: ...
     async def generate(
         self,
         request: VideoRequest | None = None,
@@ -305,7 +355,7 @@ class Videos:
         on_update: OnUpdate | None = None,
         timeout: float | None = ONE_DAY,
         validate: bool = True,
-        **fields: Unpack[VideoFields],
+        **fields: object,
     ) -> VideoTask:
         """Create, wait, and (with ``to``) download. The errors are those of the three.
 
@@ -319,7 +369,8 @@ class Videos:
             from vidgen_async.media.download import check_target  # noqa: PLC0415 - as for downloads
 
             await check_target(to)
-        receipt = await self.create(request, order_id=order_id, on_receipt=on_receipt, validate=validate, **fields)
+        checked = self._make_request(request, fields)
+        receipt = await self._orders.create(checked, order_id=order_id, on_receipt=on_receipt, validate=validate)
         # Its end is recorded when the video is saved: after a kill, a rewatch must find it.
         with self._orders.results.hold([receipt.task_id]) as record:
             async with aclosing(self.watch(receipt, timeout=timeout)) as changes:
@@ -334,7 +385,7 @@ class Videos:
             record(receipt.task_id, task)
         return Outcome.of(task).unwrap()
 
-    def _make_request(self, request: VideoRequest | None, fields: VideoFields) -> VideoRequest:
+    def _make_request(self, request: VideoRequest | None, fields: Mapping[str, object]) -> VideoRequest:
         from vidgen_async.service.validation import make_request  # noqa: PLC0415 - many programs create nothing
 
         return make_request(request, fields, self._context.endpoints.absolute_asset)

@@ -23,7 +23,7 @@ from vidgen_async.service.retries import Reads
 from vidgen_async.transports.base import Transport
 from vidgen_async.types.http import Headers, Timeouts
 from vidgen_async.types.limits import Pacing
-from vidgen_async.types.resources import VideoTask
+from vidgen_async.types.resources import TerminalStatus, VideoTask
 from vidgen_async.watcher import Watcher
 from vidgen_async.watcher.polling import Polling
 
@@ -54,7 +54,7 @@ class Shared:
     results: Results
     pacing: Pacing
     key_lifetime: float
-    terminal_states: Mapping[str, str]
+    terminal_states: Mapping[str, TerminalStatus]
     is_on_cassette: bool
 
 
@@ -65,7 +65,7 @@ class TaskPoll:
     sender: tuple[object, ...] = field(repr=False)
     reads: Reads = field(eq=False, repr=False)
     endpoints: Endpoints = field(eq=False)
-    terminal_states: Mapping[str, str] = field(eq=False)
+    terminal_states: Mapping[str, TerminalStatus] = field(eq=False)
 
     def __call__(
         self, task_id: str, mark: int | None, *, is_task_needed: bool

@@ -1,6 +1,5 @@
 """The messages of errors about orders: what is known, and what to do next. Pure."""
 
-from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -13,7 +12,7 @@ from vidgen_async.errors import (
     OrderStateError,
     UncertainCreateError,
 )
-from vidgen_async.types.orders import SET_BACK, Attempt, Order, OrderState, state_of
+from vidgen_async.types.orders import SET_BACK, Attempt, Order, OrderState, OrderStates, state_of
 from vidgen_async.types.resources import VideoRequest, VideoTask
 
 #: By how much the service's clock and this one may differ.
@@ -179,7 +178,7 @@ def check_reason(what: str, reason: object) -> None:
         raise InvalidRequestError(message, problems=[message])
 
 
-def wanted_states(states: Collection[OrderState | str] | None) -> frozenset[OrderState]:
+def wanted_states(states: OrderStates | None) -> frozenset[OrderState]:
     """The requested states, or all; InvalidRequestError lists the valid ones."""
     if states is None:
         return frozenset(OrderState)

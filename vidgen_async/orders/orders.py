@@ -6,7 +6,7 @@ This is the public interface: creates, and the decisions of an operator about un
 
 import logging
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractContextManager
 from functools import partial
 
@@ -35,6 +35,7 @@ from vidgen_async.types.orders import (
     Order,
     OrderRef,
     OrderState,
+    OrderStates,
     RunningTask,
 )
 from vidgen_async.types.resources import Receipt, TaskLike, VideoRequest, VideoTask
@@ -122,16 +123,14 @@ class Orders:
         order = await self._journal.get(self._ref(order_id), self._clock.wall())
         return None if order is None else self._settlement.add_unwritten(order)
 
-    async def list(
-        self, states: Collection[OrderState | str] | None = None, *, is_terminal: bool | None = None
-    ) -> list[Order]:
+    async def list(self, states: OrderStates | None = None, *, is_terminal: bool | None = None) -> list[Order]:
         """All orders of this account, oldest first. Nothing is sent.
 
         An attempt whose deadline has passed without an outcome, since its process ended, is *uncertain* from here on;
         ``order.unclear`` holds the evidence.
 
         Args:
-            states: Only orders in one of these states.
+            states: Only orders in this state, or in one of these.
             is_terminal: Only orders with tasks, all of which are known to have ended (True), or not (False).
         """
         self._check_usable()

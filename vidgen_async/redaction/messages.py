@@ -7,6 +7,7 @@ JSON or in quotes, and inline image data, whatever their value is.
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from vidgen_async.redaction.known_values import HIDDEN, as_known_values
 
@@ -42,6 +43,21 @@ def excerpt(text: str | bytes, known: Iterable[str] = (), *, limit: int = 200) -
     line = " ".join(shown.split())
     line = "".join(char if char.isprintable() else "�" for char in line)
     return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def hide_in_json(value: Any) -> Any:
+    """The JSON value without the values of secret names, and without the secrets in its texts."""
+    if isinstance(value, dict):
+        return {name: HIDDEN if _is_secret(name, item) else hide_in_json(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return list(map(hide_in_json, value))
+    return hide_secrets(value) if isinstance(value, str) else value
+
+
+def _is_secret(name: str, value: object) -> bool:
+    from vidgen_async.redaction.secret_names import names_a_secret  # noqa: PLC0415 - as above
+
+    return value is not None and not isinstance(value, bool) and names_a_secret(name, str(value))
 
 
 def is_plain_word(text: str, known: Iterable[str] = ()) -> bool:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import math
+from typing import ClassVar
 
 from attrs import frozen
 
@@ -15,6 +16,7 @@ from vidgen_async.service.endpoints import Endpoints
 from vidgen_async.service.retries import Reads
 from vidgen_async.types.http import Delivery, Phase
 from vidgen_async.types.resources import Catalog, CatalogModel, VideoRequest
+from vidgen_async.types.serialization import Serializable
 
 logger = logging.getLogger(__name__)
 
@@ -28,8 +30,10 @@ PAUSE_AFTER_FAILURE = 5.0
 
 
 @frozen(kw_only=True)
-class RequestCheck:
+class RequestCheck(Serializable):
     """The result of checking a request before it is sent (2.4)."""
+
+    _computed: ClassVar = ("is_ok",)
 
     problems: tuple[str, ...] = ()
     """Each names the field, the value and what is allowed. Empty: no reason to refuse the request."""

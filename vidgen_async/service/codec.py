@@ -19,7 +19,15 @@ from vidgen_async.errors import UnexpectedResponseError
 from vidgen_async.redaction.known_values import KnownValues, as_known_values
 from vidgen_async.redaction.messages import excerpt
 from vidgen_async.types.http import Headers
-from vidgen_async.types.resources import Account, Catalog, CatalogModel, ReferenceAsset, VideoTask
+from vidgen_async.types.resources import (
+    Account,
+    Catalog,
+    CatalogModel,
+    ReferenceAsset,
+    TaskStatus,
+    TerminalStatus,
+    VideoTask,
+)
 
 if TYPE_CHECKING:
     from cattrs.converters import Converter
@@ -107,6 +115,7 @@ _HOOKS: dict[Any, Callable[[Any, Any], Any]] = {
     str: _text,
     bool | None: _truth_or_none,
     str | None: _text_or_none,
+    TaskStatus | None: _text_or_none,
     int | None: _integer_or_none,
     datetime | None: _moment_or_none,
     tuple[int, ...]: _items(_integer),
@@ -196,7 +205,7 @@ _read_model = _Reader(
 )
 _read_asset = _Reader(ReferenceAsset, identity="id")
 _read_task = _Reader(VideoTask, identity="id")
-_NO_STATES: Mapping[str, str] = MappingProxyType({})
+_NO_STATES: Mapping[str, TerminalStatus] = MappingProxyType({})
 _ACTIVE = ("queued", "running")
 
 
@@ -294,7 +303,7 @@ def read_asset(answer: Answer, absolute: Callable[[str], str]) -> ReferenceAsset
     return attrs.evolve(asset, url=None if asset.url is None else absolute(asset.url))
 
 
-def read_task(answer: Answer, task_id: str, terminal_states: Mapping[str, str] = _NO_STATES) -> VideoTask:
+def read_task(answer: Answer, task_id: str, terminal_states: Mapping[str, TerminalStatus] = _NO_STATES) -> VideoTask:
     """GET /videos/{id} (4.5): the task. Its ``id`` is the requested one, which the answer must have as its ``id`` or
     its ``task_id`` (2.5). Another value of either is kept in ``extra``, and so is a status in ``terminal_states``,
     which maps it to the status to use."""
@@ -340,7 +349,7 @@ def read_poll(
     seen: int | None,
     *,
     is_task_needed: bool = True,
-    terminal_states: Mapping[str, str] = _NO_STATES,
+    terminal_states: Mapping[str, TerminalStatus] = _NO_STATES,
 ) -> tuple[VideoTask | str | None, int]:
     """GET /videos/{id} for polls: the task, or None if the body equals the last one (its mark is ``seen``); and the
     mark of this body. If the task is not needed, and is queued or running, only its state is returned."""

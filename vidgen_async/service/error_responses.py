@@ -11,7 +11,7 @@ from typing import Any
 from yarl import URL
 
 from vidgen_async import errors
-from vidgen_async.errors import ServiceError
+from vidgen_async.errors import AuthenticationSource, ServiceError
 from vidgen_async.redaction.known_values import KnownValues
 from vidgen_async.redaction.messages import LONGEST_READ, excerpt, hide_secrets, is_plain_word
 from vidgen_async.service.codec import Answer, request_id_of, shown_request_id
@@ -79,7 +79,7 @@ def recorded_refusal(attempt: Attempt, *, origin: str, wall: datetime, **order: 
     return rejected_error(error, f"{message}: {evidence.cause or error.summary}", **order)
 
 
-def refuser(url: URL, origin: str) -> str:
+def refuser(url: URL, origin: str) -> AuthenticationSource:
     """Who refused a request: the failing address tells (5.7)."""
     if {"sig", "exp"} & set(url.query):
         return "signed link"

@@ -1,16 +1,30 @@
-"""The values that users of the SDK hold. They are frozen, and contain no JSON and no I/O."""
+"""The classes and types that the signatures of the SDK name.
+
+Values that users hold are frozen. Classes of higher layers, which users only name in annotations, are imported lazily,
+on first access.
+"""
+
+import importlib
+import sys
+from typing import TYPE_CHECKING, Any
 
 from vidgen_async.types.http import Body, BytesBody, Delivery, Headers, Phase, Probe, Request, Timeouts, make_headers
 from vidgen_async.types.limits import Hold, Pacing, Turn
 from vidgen_async.types.orders import (
     Attempt,
+    AttemptKind,
     AttemptOutcome,
+    Balance,
     Closing,
     Decision,
+    DecisionKind,
     Evidence,
     Order,
     OrderRef,
     OrderState,
+    OrderStateName,
+    OrderStates,
+    Permission,
     RunningTask,
     TaskResult,
 )
@@ -18,44 +32,132 @@ from vidgen_async.types.resources import (
     Account,
     Catalog,
     CatalogModel,
+    Extra,
+    Ratio,
     Receipt,
     ReferenceAsset,
+    Resolution,
     TaskLike,
+    TaskStatus,
+    TerminalStatus,
     VideoFields,
     VideoRequest,
     VideoTask,
 )
+from vidgen_async.types.serialization import Serializable
+
+if TYPE_CHECKING:
+    from vidgen_async.client.resources import AccountInfo, Files, Models
+    from vidgen_async.client.videos import Videos
+    from vidgen_async.clock import Clock
+    from vidgen_async.errors import AuthenticationSource
+    from vidgen_async.journal.base import Journal, RunningPage
+    from vidgen_async.media.download import VideoStream
+    from vidgen_async.orders import OnReceipt, Orders
+    from vidgen_async.service.api_keys import KeyFunction
+    from vidgen_async.transports.base import Response, Transport
+    from vidgen_async.watcher import Watcher, WatcherStats
+    from vidgen_async.watcher.hooks import OnUpdate
+    from vidgen_async.watcher.polling import Poll, Polling
 
 __all__ = [
     "Account",
+    "AccountInfo",
     "Attempt",
+    "AttemptKind",
     "AttemptOutcome",
+    "AuthenticationSource",
+    "Balance",
     "Body",
     "BytesBody",
     "Catalog",
     "CatalogModel",
+    "Clock",
     "Closing",
     "Decision",
+    "DecisionKind",
     "Delivery",
     "Evidence",
+    "Extra",
+    "Files",
     "Headers",
     "Hold",
+    "Journal",
+    "KeyFunction",
+    "Models",
+    "OnReceipt",
+    "OnUpdate",
     "Order",
     "OrderRef",
     "OrderState",
+    "OrderStateName",
+    "OrderStates",
+    "Orders",
     "Pacing",
+    "Permission",
     "Phase",
+    "Poll",
+    "Polling",
     "Probe",
+    "Ratio",
     "Receipt",
     "ReferenceAsset",
     "Request",
+    "Resolution",
+    "Response",
+    "RunningPage",
     "RunningTask",
+    "Serializable",
     "TaskLike",
     "TaskResult",
+    "TaskStatus",
+    "TerminalStatus",
     "Timeouts",
+    "Transport",
     "Turn",
     "VideoFields",
     "VideoRequest",
+    "VideoStream",
     "VideoTask",
+    "Videos",
+    "Watcher",
+    "WatcherStats",
     "make_headers",
 ]
+
+#: The modules of the names above that are imported lazily.
+_HOMES = {
+    "AccountInfo": "client.resources",
+    "AuthenticationSource": "errors",
+    "Clock": "clock",
+    "Files": "client.resources",
+    "Journal": "journal.base",
+    "KeyFunction": "service.api_keys",
+    "Models": "client.resources",
+    "OnReceipt": "orders",
+    "OnUpdate": "watcher.hooks",
+    "Orders": "orders",
+    "Poll": "watcher.polling",
+    "Polling": "watcher.polling",
+    "Response": "transports.base",
+    "RunningPage": "journal.base",
+    "Transport": "transports.base",
+    "VideoStream": "media.download",
+    "Videos": "client.videos",
+    "Watcher": "watcher",
+    "WatcherStats": "watcher",
+}
+
+if not TYPE_CHECKING:  # otherwise type checkers would accept every attribute
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HOMES:
+            message = f"module {__name__!r} has no attribute {name!r}"
+            raise AttributeError(message, name=name, obj=sys.modules[__name__])
+        found = getattr(importlib.import_module(f"vidgen_async.{_HOMES[name]}"), name)
+        globals()[name] = found
+        return found
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -4,7 +4,7 @@ import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 from attrs import asdict, field, frozen
 from multidict import CIMultiDict, CIMultiDictProxy
@@ -205,6 +205,14 @@ class Request:
     for another."""
     needs_new_connection: bool = False
     """Whether a connection that was kept alive must not be used: the service has just closed one."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # CIMultiDictProxy cannot be pickled or copied.
+        return _restore_request, (asdict(self, recurse=False) | {"headers": tuple(self.headers.items())},)
+
+
+def _restore_request(values: dict[str, Any]) -> Request:
+    return Request(**values | {"headers": make_headers(values["headers"])})
 
 
 #: Maximum Retry-After in seconds that is respected: a wrong clock on the other side must not stop a client for good.

@@ -14,11 +14,13 @@ import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import ClassVar, Literal, TypeAlias, cast
 
 from attrs import evolve, field, frozen
 
 from vidgen_async.types.limits import Pacing
-from vidgen_async.types.resources import Extra, Receipt
+from vidgen_async.types.resources import Extra, Receipt, TaskStatus
+from vidgen_async.types.serialization import MAY_CONTAIN_SECRETS, SECRET, Serializable
 
 
 class AttemptOutcome(StrEnum):
@@ -46,6 +48,16 @@ class OrderState(StrEnum):
     WITHDRAWN = "withdrawn"
     """An operator withdrew an order that had not been sent."""
 
+
+OrderStateName: TypeAlias = Literal["queued", "sending", "uncertain", "rejected", "accepted", "abandoned", "withdrawn"]
+"""The values of :class:`OrderState`, for calls that accept a state by its name."""
+OrderStates: TypeAlias = OrderState | OrderStateName | Collection[OrderState | OrderStateName]
+"""A state or several, as members or by name."""
+
+AttemptKind: TypeAlias = Literal["create", "resend", "adopt"]
+"""What an attempt is: the first send of an order, or an operator's resend or adoption."""
+DecisionKind: TypeAlias = Literal["resend", "adopt", "abandoned", "withdrawn"]
+"""What an operator decided about an order."""
 
 #: A time that is further in the future than this means that the clock was set back.
 SET_BACK = timedelta(minutes=5)
@@ -76,7 +88,7 @@ def state_of(outcomes: Iterable[AttemptOutcome]) -> OrderState:
 
 
 @frozen(kw_only=True)
-class Balance:
+class Balance(Serializable):
     """The balance of the account at one moment: all numbers in a response of GET /account (4.2), by their paths. The
     names of its fields are not documented."""
 
@@ -85,7 +97,7 @@ class Balance:
 
 
 @frozen(kw_only=True)
-class Evidence:
+class Evidence(Serializable):
     """What is known about the outcome of an attempt, recorded as soon as anything is known."""
 
     outcome: AttemptOutcome
@@ -95,9 +107,9 @@ class Evidence:
     task_id: str | None = None
     cause: str = ""
     """One sentence, without secrets."""
-    body: bytes = field(default=b"", repr=False)
+    body: bytes = field(default=b"", repr=False, metadata=SECRET)
     """The received part of the response body, for outcomes that only an operator can judge."""
-    extra: Extra = field(factory=dict, hash=False, repr=False)
+    extra: Extra = field(factory=dict, hash=False, repr=False, metadata=MAY_CONTAIN_SECRETS)
     """The fields of the response other than the task id."""
     answered: bool = False
     """Whether a response was received, so that the service has counted this create."""
@@ -115,11 +127,13 @@ class Evidence:
 
 
 @frozen(kw_only=True)
-class Attempt:
+class Attempt(Serializable):
     """One permission to send the POST of an order once, or an operator's decision that a task belongs to the order.
 
     In the latter case (kind ``adopt``) nothing is sent, and what is known about the sends does not change.
     """
+
+    _computed: ClassVar = ("outcome", "wait_time")
 
     n: int
     """Number of the attempt: 1, 2, 3 …"""
@@ -127,7 +141,7 @@ class Attempt:
     """When it was recorded, just before the first byte."""
     deadline_at: datetime
     """After this time it is uncertain, if it has no outcome."""
-    kind: str = "create"
+    kind: AttemptKind = "create"
     """``create``, or an operator's ``resend`` or ``adopt``."""
     by: str = ""
     """Who requested the resend or adopted the task."""
@@ -186,7 +200,7 @@ class Attempt:
 
 
 @frozen(kw_only=True)
-class OrderRef:
+class OrderRef(Serializable):
     """The unique name of an order, which is never reused."""
 
     service: str
@@ -196,7 +210,7 @@ class OrderRef:
 
 
 @frozen(kw_only=True)
-class Closing:
+class Closing(Serializable):
     """An operator's decision that an order is abandoned or withdrawn."""
 
     state: OrderState
@@ -206,10 +220,10 @@ class Closing:
 
 
 @frozen(kw_only=True)
-class Decision:
+class Decision(Serializable):
     """An operator's decision about an order, as recorded in the journal."""
 
-    what: str
+    what: DecisionKind
     """``resend``, ``adopt``, ``abandoned`` or ``withdrawn``."""
     at: datetime
     by: str
@@ -217,20 +231,20 @@ class Decision:
 
 
 @frozen(kw_only=True)
-class TaskResult:
+class TaskResult(Serializable):
     """The terminal state of a task, as first observed."""
 
     task_id: str
-    status: str
+    status: TaskStatus
     """``completed`` or ``failed``."""
     at: datetime
     """When it was observed."""
     points: int | None = None
-    failure_reason: str | None = field(default=None, repr=False)
+    failure_reason: str | None = field(default=None, repr=False, metadata=MAY_CONTAIN_SECRETS)
 
 
 @frozen(kw_only=True)
-class RunningTask:
+class RunningTask(Serializable):
     """A task of an order whose terminal state has not been observed."""
 
     task_id: str
@@ -240,12 +254,14 @@ class RunningTask:
 
 
 @frozen(kw_only=True)
-class Order:
+class Order(Serializable):
     """One order: one Idempotency-Key and one body, which never change."""
 
+    _computed: ClassVar = ("order_id", "state", "is_terminal", "task_ids", "body_sha256")
+
     ref: OrderRef
-    idempotency_key: str = field(repr=False)
-    body: bytes = field(repr=False)
+    idempotency_key: str = field(repr=False, metadata=SECRET)
+    body: bytes = field(repr=False, metadata=SECRET)
     """The exact bytes of the request body, the same in every send."""
     created_at: datetime
     attempts: tuple[Attempt, ...] = ()
@@ -325,7 +341,8 @@ class Order:
             if attempt.kind != "create"
         ]
         if (closing := self.closing) is not None:
-            decisions.append(Decision(what=closing.state, at=closing.at, by=closing.by, reason=closing.reason))
+            what = cast("DecisionKind", closing.state)
+            decisions.append(Decision(what=what, at=closing.at, by=closing.by, reason=closing.reason))
         return tuple(sorted(decisions, key=lambda decision: decision.at))
 
     @property
@@ -395,7 +412,7 @@ class Permission:
     now: datetime
     deadline_at: datetime
     pacing: Pacing
-    kind: str = "create"
+    kind: AttemptKind = "create"
     by: str = ""
     reason: str = ""
 

@@ -11,13 +11,26 @@ from itertools import islice
 from math import isfinite
 from pathlib import PurePath
 from types import MappingProxyType
-from typing import Any, TypeAlias, TypedDict
+from typing import Any, ClassVar, Literal, Required, TypeAlias, TypedDict, get_args
 
 from attrs import field, fields, frozen
 
 from vidgen_async.redaction.messages import excerpt, hide_secrets
+from vidgen_async.types.serialization import MAY_CONTAIN_SECRETS, SECRET, Serializable
 
 Extra: TypeAlias = Mapping[str, Any]
+"""Fields that the service description does not name, unchanged."""
+
+# The values that the description lists: type checkers propose them, and report others. Nothing is enforced at run time.
+Ratio: TypeAlias = Literal["9:16", "1:1", "3:4", "4:3", "16:9"]
+"""The values of ``ratio`` (2.4)."""
+Resolution: TypeAlias = Literal["720p", "768p", "auto"] | str  # noqa: PYI051 - the first part is for completion
+"""The values of ``resolution`` in the description (2.1), or any other: the live catalog decides."""
+TaskStatus: TypeAlias = Literal["queued", "running", "completed", "failed"]
+"""The states of a task (section 3). Should the service return another one, it is unchanged, although not of this type:
+compare it as ``str(task.status) == "…"``."""
+TerminalStatus: TypeAlias = Literal["completed", "failed"]
+"""The states that never change again (section 3)."""
 
 _NOTHING: Extra = MappingProxyType({})
 
@@ -45,13 +58,15 @@ def _dict(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else value
 
 
-def _extra() -> Any:
-    return field(default=_NOTHING, repr=_show_names, converter=_dict, hash=False)
+def _extra(metadata: Mapping[str, str] = MAY_CONTAIN_SECRETS) -> Any:
+    return field(default=_NOTHING, repr=_show_names, converter=_dict, hash=False, metadata=metadata)
 
 
 @frozen(kw_only=True)
-class CatalogModel:
+class CatalogModel(Serializable):
     """One model of the catalog (2.1). A limit of None is not stated by the catalog; 0 means not supported."""
+
+    _computed: ClassVar = ("is_usable",)
 
     code: str
     """The model ID, the value for ``model`` of a create."""
@@ -75,7 +90,7 @@ class CatalogModel:
 
 
 @frozen(kw_only=True)
-class Catalog:
+class Catalog(Serializable):
     """All models available to the API key, in the service's order.
 
     It supports iteration, ``len(catalog)``, ``catalog["vendorh3"]`` and ``"vendorh3" in catalog``.
@@ -121,8 +136,10 @@ _MAX_NUMBERS = 100
 
 
 @frozen(kw_only=True)
-class Account:
+class Account(Serializable):
     """The account (2.2). The names of its fields are not documented: ``extra`` holds the whole response."""
+
+    _computed: ClassVar = ("balance",)
 
     extra: Extra = _extra()
 
@@ -162,8 +179,10 @@ ASSET_RETENTION = timedelta(hours=72)
 
 
 @frozen(kw_only=True)
-class ReferenceAsset:
+class ReferenceAsset(Serializable):
     """An uploaded image (2.3). The service stores ordinary assets for 72 hours (section 8)."""
+
+    _computed: ClassVar = ("expires_at",)
 
     id: str
     image_id: str
@@ -183,19 +202,19 @@ class ReferenceAsset:
 
 
 #: The aspect ratios, width to height (2.4).
-RATIOS = ("9:16", "1:1", "3:4", "4:3", "16:9")
+RATIOS: tuple[str, ...] = get_args(Ratio)
 
 
 class VideoFields(TypedDict, total=False):
     """The fields of a create as keyword arguments: ``create(model="vendorh3", prompt="…", duration=8)``."""
 
-    model: str
-    prompt: str
+    model: Required[str]
+    prompt: Required[str]
     duration: int | None
     seconds: int | None
-    aspect_ratio: str | None
-    ratio: str | None
-    resolution: str | None
+    aspect_ratio: Ratio | None
+    ratio: Ratio | None
+    resolution: Resolution | None
     mode: str | None
     attachments: Sequence[Mapping[str, Any]] | None
     reference_images: Sequence[Mapping[str, Any] | ReferenceAsset] | None
@@ -214,19 +233,30 @@ def _tuple(value: Any) -> Any:
     return tuple(value) if is_list else value
 
 
-def _whole(value: Any) -> Any:
+# Of a field with a converter, type checkers use the type of the converter's argument.
+
+
+def _seconds(value: int | None) -> int | None:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _image_ids(value: Any) -> Any:
+def _texts(value: Sequence[str] | None) -> Any:
+    return _tuple(value)
+
+
+def _objects(value: Sequence[Mapping[str, Any]] | None) -> Any:
+    return _tuple(value)
+
+
+def _image_ids(value: Sequence[str | ReferenceAsset] | None) -> Any:
     return _replace_assets(_tuple(value), lambda asset: asset.image_id)
 
 
-def _image_urls(value: Any) -> Any:
+def _image_urls(value: Sequence[str | ReferenceAsset] | None) -> Any:
     return _replace_assets(_tuple(value), lambda asset: asset.url)
 
 
-def _images(value: Any) -> Any:
+def _images(value: Sequence[Mapping[str, Any] | ReferenceAsset] | None) -> Any:
     return _replace_assets(_tuple(value), lambda asset: {"url": asset.url})
 
 
@@ -240,28 +270,31 @@ def _show_count(items: object) -> str:
 
 
 @frozen(kw_only=True)
-class VideoRequest:
-    """The fields of a create (2.4). Fields that are None are not sent. The ``repr`` shows no prompt and no secrets."""
+class VideoRequest(Serializable):
+    """The fields of a create (2.4). Fields that are None are not sent. The ``repr`` shows no prompt and no secrets.
+
+    ``to_dict()`` is complete, so that ``VideoRequest(**request.to_dict())`` is the same request.
+    """
 
     model: str
     prompt: str = field(repr=lambda prompt: f"<{len(prompt)} characters>" if isinstance(prompt, str) else "<…>")
-    duration: int | None = field(default=None, converter=_whole)
+    duration: int | None = field(default=None, converter=_seconds)
     """Seconds; ``seconds`` is its alias."""
-    seconds: int | None = field(default=None, converter=_whole)
-    aspect_ratio: str | None = None
+    seconds: int | None = field(default=None, converter=_seconds)
+    aspect_ratio: Ratio | None = None
     """The alias of ``ratio``."""
-    ratio: str | None = None
-    resolution: str | None = None
+    ratio: Ratio | None = None
+    resolution: Resolution | None = None
     mode: str | None = None
-    attachments: Sequence[Mapping[str, Any]] | None = field(default=None, converter=_tuple, repr=_show_count)
+    attachments: Sequence[Mapping[str, Any]] | None = field(default=None, converter=_objects, repr=_show_count)
     reference_images: Sequence[Mapping[str, Any]] | None = field(default=None, converter=_images, repr=_show_count)
     image_urls: Sequence[str] | None = field(default=None, converter=_image_urls, repr=_show_count)
     image_ids: Sequence[str] | None = field(default=None, converter=_image_ids)
-    reference_videos: Sequence[Mapping[str, Any]] | None = field(default=None, converter=_tuple, repr=_show_count)
-    video_urls: Sequence[str] | None = field(default=None, converter=_tuple, repr=_show_count)
-    reference_audios: Sequence[Mapping[str, Any]] | None = field(default=None, converter=_tuple, repr=_show_count)
-    audio_urls: Sequence[str] | None = field(default=None, converter=_tuple, repr=_show_count)
-    extra: Extra = _extra()
+    reference_videos: Sequence[Mapping[str, Any]] | None = field(default=None, converter=_objects, repr=_show_count)
+    video_urls: Sequence[str] | None = field(default=None, converter=_texts, repr=_show_count)
+    reference_audios: Sequence[Mapping[str, Any]] | None = field(default=None, converter=_objects, repr=_show_count)
+    audio_urls: Sequence[str] | None = field(default=None, converter=_texts, repr=_show_count)
+    extra: Extra = _extra(metadata={})
     """Undocumented fields, which are sent unchanged in addition to the others."""
 
     @classmethod
@@ -272,28 +305,29 @@ class VideoRequest:
 
 _VIDEO_FIELDS = tuple(attribute.name for attribute in fields(VideoRequest) if attribute.name != "extra")
 
-#: The states that never change again (section 3).
-TERMINAL_STATES = frozenset({"completed", "failed"})
-KNOWN_STATES = TERMINAL_STATES | {"queued", "running"}
+TERMINAL_STATES: frozenset[str] = frozenset(get_args(TerminalStatus))
+KNOWN_STATES: frozenset[str] = frozenset(get_args(TaskStatus))
 
 
 @frozen(kw_only=True)
-class VideoTask:
+class VideoTask(Serializable):
     """A video task as returned by one response (2.5)."""
 
+    _computed: ClassVar = ("is_terminal",)
+
     id: str
-    status: str | None = field(default=None, repr=_show_text)
+    status: TaskStatus | None = field(default=None, repr=_show_text)
     """``queued``, ``running``, ``completed`` or ``failed``; any other value is unchanged, and not terminal."""
     model: str | None = None
     points: int | None = None
     """The charged credits."""
     video_url: str | None = field(default=None, repr=_show_url)
     """The complete URL of the video; its ``exp`` and ``sig`` are unchanged."""
-    failure_reason: str | None = field(default=None, repr=_show_text)
+    failure_reason: str | None = field(default=None, repr=_show_text, metadata=MAY_CONTAIN_SECRETS)
     """The service's text; messages and ``repr`` show it shortened, and without secrets."""
     upstream_task_id: str | None = None
     """For diagnosis only, never for queries."""
-    provider: Any = field(default=None, repr=_show_text, hash=False)
+    provider: Any = field(default=None, repr=_show_text, hash=False, metadata=MAY_CONTAIN_SECRETS)
     """Unchanged, because its type is not documented."""
     created_at: datetime | None = None
     updated_at: datetime | None = None
@@ -308,11 +342,11 @@ class VideoTask:
 
 
 @frozen(kw_only=True)
-class Receipt:
+class Receipt(Serializable):
     """Proof that the service accepted an order. It contains the task id."""
 
     order_id: str
-    idempotency_key: str = field(repr=False)
+    idempotency_key: str = field(repr=False, metadata=SECRET)
     task_id: str
     accepted_at: datetime
     request_id: str | None = field(default=None, eq=False)

@@ -12,7 +12,7 @@ from vidgen_async.clock import Clock, within
 from vidgen_async.events import Event, contain_hook, report
 from vidgen_async.types.resources import VideoTask
 
-UpdateHook: TypeAlias = Callable[[VideoTask], Awaitable[None] | None]
+OnUpdate: TypeAlias = Callable[[VideoTask], Awaitable[None] | None]
 
 #: The minimum time in seconds for cancelled calls to end.
 _LAST_GRACE = 1.0
@@ -23,7 +23,7 @@ class UpdateHooks:
     latest change of that task waits; while ``limit`` calls run, the latest change of every other task waits too. Errors
     are logged."""
 
-    def __init__(self, hook: UpdateHook, *, limit: int, logger: logging.Logger, context: Context) -> None:
+    def __init__(self, hook: OnUpdate, *, limit: int, logger: logging.Logger, context: Context) -> None:
         self._hook = hook
         self._context = context
         self._limit = limit

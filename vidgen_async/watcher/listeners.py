@@ -10,7 +10,8 @@ from attrs import evolve, field, frozen
 
 from vidgen_async.errors import TaskFailedError, VidgenError, WaitTimeoutError
 from vidgen_async.redaction.messages import excerpt
-from vidgen_async.types.resources import KNOWN_STATES, VideoTask
+from vidgen_async.types.resources import KNOWN_STATES, TaskStatus, VideoTask
+from vidgen_async.types.serialization import Serializable
 from vidgen_async.watcher.hooks import UpdateHooks
 from vidgen_async.watcher.polling import Polling
 from vidgen_async.watcher.schedule import Agenda
@@ -40,7 +41,7 @@ class LastState(NamedTuple):
     task_id: str
     task: VideoTask | None = None
     """As it was seen last, if that was stored."""
-    state: str | None = None
+    state: TaskStatus | None = None
     """The last state seen; None if no poll has succeeded."""
     trouble: str | None = None
     """The error of the last poll."""
@@ -190,7 +191,7 @@ class Follower(Listener):
 
 
 @frozen
-class Outcome:
+class Outcome(Serializable):
     """The result of one of many waits: what :meth:`Watcher.wait` would have returned or raised."""
 
     task_id: str
@@ -199,7 +200,7 @@ class Outcome:
     error: VidgenError | None = None
     order_id: str | None = None
     """The id of the task's order, if the wait knew it."""
-    state: str | None = field(default=None, eq=False)
+    state: TaskStatus | None = field(default=None, eq=False)
     """The last state seen, also one that section 3 does not name; None if no poll succeeded."""
 
     @classmethod

@@ -11,6 +11,8 @@ from itertools import accumulate
 
 from attrs import frozen
 
+from vidgen_async.types.serialization import Serializable
+
 #: The shortest lateness in seconds that is distinguished; anything less counts as this much.
 _LEAST = 1e-4
 #: To the power of two: a bucket ends nine percent above its beginning.
@@ -22,7 +24,7 @@ _SLOTS = 64
 
 
 @frozen(kw_only=True)
-class WatcherStats:
+class WatcherStats(Serializable):
     """The state of a watcher at one moment, cheap enough to be read every second. Times are in seconds."""
 
     tasks: int

@@ -3,11 +3,12 @@
 import asyncio
 from array import array
 from collections.abc import Iterator
+from typing import cast
 
 from attrs import define, field
 
 from vidgen_async.service.status_rules import PollFailure
-from vidgen_async.types.resources import VideoTask
+from vidgen_async.types.resources import TaskStatus, VideoTask
 from vidgen_async.watcher.listeners import LastState, Listener
 from vidgen_async.watcher.poll_rules import GRACE
 from vidgen_async.watcher.polling import Poll, TaskKey, key_of
@@ -128,7 +129,8 @@ class TaskTable:
     def last_state(self, row: int) -> LastState:
         details = self.details.get(row)
         trouble = None if details is None else details.trouble
-        return LastState(self.task_ids[row], self.tasks.get(row), self.states[row], trouble)
+        state = cast("TaskStatus | None", self.states[row])  # or another one, which LastState documents
+        return LastState(self.task_ids[row], self.tasks.get(row), state, trouble)
 
     def make_details(self, row: int) -> TaskDetails:
         """Return the details of the task, made when they are first needed."""

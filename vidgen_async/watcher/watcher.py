@@ -8,7 +8,6 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mappin
 from contextvars import Context, copy_context
 from functools import partial
 from itertools import chain, count
-from types import MappingProxyType
 
 from vidgen_async.clock import Clock, all_in_turns
 from vidgen_async.errors import ClientStateError, ConfigurationError, ServiceError
@@ -17,7 +16,7 @@ from vidgen_async.redaction.messages import is_plain_word
 from vidgen_async.service.status_rules import PollFailure
 from vidgen_async.types.limits import ONE_DAY
 from vidgen_async.types.resources import KNOWN_STATES, VideoTask
-from vidgen_async.watcher.hooks import UpdateHook, UpdateHooks
+from vidgen_async.watcher.hooks import OnUpdate, UpdateHooks
 from vidgen_async.watcher.listeners import (
     AT_ONCE,
     OWN,
@@ -77,7 +76,7 @@ class Watcher:
         concurrency: int = 64,
         first_polls: int = 32,
         logger: logging.Logger | None = None,
-        on_update: UpdateHook | None = None,
+        on_update: OnUpdate | None = None,
         on_terminal: Callable[[str, VideoTask], None] | None = None,
         is_origin_known: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -122,7 +121,7 @@ class Watcher:
         *,
         timeout: float | None = ONE_DAY,
         accepted_at: float | None = None,
-        on_update: UpdateHook | None = None,
+        on_update: OnUpdate | None = None,
         first_poll_after: float = 0.0,
         polling: Polling = OWN,
     ) -> VideoTask:
@@ -161,7 +160,7 @@ class Watcher:
         *,
         timeout: float | None = ONE_DAY,
         accepted_at: float | None = None,
-        on_update: UpdateHook | None = None,
+        on_update: OnUpdate | None = None,
         first_poll_after: float = 0.0,
         polling: Polling = OWN,
     ) -> AsyncGenerator[VideoTask, None]:
@@ -188,7 +187,7 @@ class Watcher:
         *,
         timeout: float | None = ONE_DAY,
         accepted_at: Mapping[str, float] | None = None,
-        on_update: UpdateHook | None = None,
+        on_update: OnUpdate | None = None,
         first_poll_after: float = 0.0,
         polling: Polling = OWN,
     ) -> AsyncGenerator[Outcome, None]:
@@ -238,7 +237,7 @@ class Watcher:
             in_flight=self._poll_loop.in_flight,
             polls=self._polls,
             polls_per_second=schedule.rate.per_second(now),
-            errors=MappingProxyType(dict(self._errors)),
+            errors=dict(self._errors),
             lateness_last=schedule.lateness_last,
             lateness_p50=p50,
             lateness_p99=p99,
@@ -266,7 +265,7 @@ class Watcher:
 
     # -- listeners ---------------------------------------------------------------------------------------------------
 
-    def _make_hooks(self, on_update: UpdateHook | None, context: Context | None = None) -> UpdateHooks | None:
+    def _make_hooks(self, on_update: OnUpdate | None, context: Context | None = None) -> UpdateHooks | None:
         """Return the calls of ``on_update`` in this context, by default the caller's."""
         if on_update is None:
             return None

@@ -2,10 +2,21 @@
 
 from pathlib import Path
 
-from vidgen_async import Client, Outcome, Receipt, Timeouts, UncertainCreateError, VideoRequest, VideoTask
+from vidgen_async import (
+    AuthenticationError,
+    Client,
+    Order,
+    Outcome,
+    Receipt,
+    Timeouts,
+    UncertainCreateError,
+    VideoFields,
+    VideoRequest,
+    VideoTask,
+)
 from vidgen_async.errors import LostCreateError  # wrong: no such name
 from vidgen_async.journal import MemoryJournal
-from vidgen_async.transports import Probe, Request, Response
+from vidgen_async.transports import Probe, Request, Response, on_cassette
 
 __all__ = ["LostCreateError"]
 
@@ -20,12 +31,32 @@ def clients() -> None:
     Client("key", base="https://h/openapi/v1")  # wrong: no such option
     Client("key", transport=Unclosable())  # wrong: a transport has aclose()
     Client("key", journal=MemoryJournal)  # wrong: the class, not a journal
+    on_cassette("boat.json", "replya")  # wrong: no such mode
     Client("key", timeouts=30)  # wrong: seconds, not Timeouts
     Timeouts(conect=5)  # wrong: no such limit
+    Client("key", terminal_states={"expired": "faild"})  # wrong: completed or failed
+
+
+def requests() -> None:
     VideoRequest(model="vendorh3")  # wrong: no prompt
+    VideoRequest(model="vendorh3", prompt="…", ratio="16x9")  # wrong: no such ratio
+    VideoRequest(model="vendorh3", prompt="…", duration="8")  # wrong: seconds are an int
+    VideoRequest(model="vendorh3", prompt="…", image_ids=[7])  # wrong: ids are str
+    fields: VideoFields = {"prompt": "…"}  # wrong: no model
+    assert fields
 
 
 async def creates(client: Client, request: VideoRequest) -> None:
+    await client.videos.create()  # wrong: of what?
+    await client.videos.create(prompt="…")  # wrong: no model
+    await client.videos.create(model="vendorh3")  # wrong: no prompt
+    await client.videos.create(model="vendorh3", prompt="…", ratio="16x9")  # wrong: no such ratio
+    await client.videos.create(model="vendorh3", prompt="…", aspect_ratio="2:1")  # wrong: no such ratio
+    await client.videos.create(request, duration=8)  # wrong: a request or its fields
+    await client.videos.check(prompt="…")  # wrong: no model
+    await client.videos.check(request, ratio="16:9")  # wrong: a request or its fields
+    await client.videos.generate(to="boat.mp4")  # wrong: of what?
+    await client.videos.generate(model="vendorh3", prompt="…", ratio="16x9", to="a.mp4")  # wrong: no such ratio
     await client.videos.create(model="vendorh3", promt="…")  # wrong: no such field
     await client.videos.create(model="vendorh3", prompt="…", duration="8")  # wrong: seconds are an int
     await client.videos.create(model="vendorh3", prompt="…", images=["a.png"])  # wrong: an upstream's field
@@ -51,6 +82,19 @@ async def waits(client: Client, receipts: list[Receipt], task: VideoTask) -> Non
     cost: int = task.points  # wrong: it may be None
     assert cost
     task.states  # wrong: no such attribute  # noqa: B018 - the mistake
+    client.videos.wait(task)  # wrong: not awaited
+
+
+def states(task: VideoTask, outcome: Outcome, order: Order, error: AuthenticationError) -> list[bool]:
+    return [
+        task.status == "complete",  # wrong: completed
+        task.status != "Completed",  # wrong: completed
+        outcome.state == "fail",  # wrong: failed
+        order.attempts[0].kind == "retry",  # wrong: create, resend or adopt
+        order.decisions[0].what == "abandon",  # wrong: abandoned
+        order.results[0].status == "complete",  # wrong: completed
+        error.source == "api key",  # wrong: service key, signed link or upstream
+    ]
 
 
 async def hears(task: str) -> None:
@@ -73,6 +117,8 @@ async def orders(client: Client) -> None:
     await client.orders.resend("order-1187")  # wrong: which attempt, and why?
     await client.orders.abandon("order-1187")  # wrong: why?
     await client.orders.list([3])  # wrong: states are named
+    await client.orders.list(["uncertan"])  # wrong: no such state
+    await client.orders.list("uncertan")  # wrong: no such state
     order = await client.orders.get("order-1187")
     print(order.state)  # wrong: it may be None  # noqa: T201 - a use of the value
     try:

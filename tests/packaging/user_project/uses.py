@@ -25,6 +25,7 @@ from vidgen_async import (
     Receipt,
     ReferenceAsset,
     RejectedError,
+    RequestCheck,
     ServiceError,
     TaskFailedError,
     Timeouts,
@@ -60,8 +61,9 @@ from vidgen_async.transports import (
     Response,
     Transport,
     make_headers,
+    on_cassette,
 )
-from vidgen_async.types import Turn
+from vidgen_async.types import Ratio, Resolution, TaskStatus, Turn
 
 
 class Counting:
@@ -156,6 +158,10 @@ def a_client() -> Client:
     )
 
 
+def on_a_cassette() -> Client:
+    return Client("key", base_url="http://127.0.0.1/openapi/v1", transport=on_cassette("boat.json", "record"))
+
+
 def a_client_for_tests() -> Client:
     async def answer(request: Request) -> BufferedResponse:
         assert_type(request.op, str)
@@ -205,6 +211,10 @@ async def create(client: Client, image_ids: list[str]) -> list[Receipt]:
     fields: VideoFields = {"model": "vendorh3", "prompt": "…", "reference_images": [{"url": "https://h/a.png"}]}
     first = await client.videos.create(request, order_id="order-1187", on_receipt=note)
     second = await client.videos.create(order_id="order-1188", on_receipt=keep, **fields)
+    form: dict[str, Any] = {"model": "vendorh3", "prompt": "…"}
+    assert_type(await client.videos.check(**form), RequestCheck)
+    # A value that the description does not list.
+    await client.videos.create(model="m", prompt="p", resolution="1080p", extra={"ratio": "21:9"}, validate=False)
     assert_type(first.accepted_at + timedelta(days=1), datetime)
     return [first, second]
 
@@ -251,14 +261,30 @@ async def save(client: Client, task: VideoTask) -> bytes:
 
 async def generate(client: Client) -> VideoTask:
     async def show(task: VideoTask) -> None:
-        assert_type(task.status, str | None)
+        assert_type(task.status, TaskStatus | None)
 
-    states: list[str | None] = []
+    states: list[TaskStatus | None] = []
     await client.videos.generate(VideoRequest(model="m", prompt="p"), on_update=lambda task: states.append(task.status))
     return await client.videos.generate(model="m", prompt="p", to=Path("x.mp4"), on_update=show, order_id="order-1189")
 
 
+def describe(task: VideoTask) -> str:
+    if task.status == "completed":
+        return task.video_url or "no video"
+    if task.status in ("queued", "running"):
+        return f"wait: {task.status}"
+    if str(task.status) == "expired":  # a state that the description does not name
+        return "expired"
+    return task.failure_reason or "failed" if task.status == "failed" else f"unknown: {task.status}"
+
+
+def choose(ratio: Ratio | None, resolution: Resolution) -> VideoRequest:
+    return VideoRequest(model="vendorh3", prompt="…", ratio=ratio, resolution=resolution)
+
+
 async def decide(client: Client) -> None:
+    assert_type(await client.orders.list("uncertain"), list[Order])
+    assert_type(await client.orders.list(OrderState.UNCERTAIN), list[Order])
     assert_type(await client.orders.get("order-1187"), Order | None)
     uncertain = await client.orders.list([OrderState.UNCERTAIN, "sending"])
     assert_type(uncertain, list[Order])
@@ -292,7 +318,7 @@ async def guarded(client: Client, call: Callable[[Client], Awaitable[VideoTask]]
     try:
         return await call(client)
     except OrderStateError as error:
-        assert_type(error.state, str | None)
+        assert_type(error.state, OrderState | None)
     except (TaskFailedError, WaitTimeoutError) as error:
         return error.task
     except DownloadError as error:

@@ -8,7 +8,7 @@ from vidgen_async.cli.operations import CommandRun
 from vidgen_async.cli.run_state import RunState, Stage
 from vidgen_async.cli.settings import Settings
 from vidgen_async.cli.terminal.formatting import limit, moment, span
-from vidgen_async.cli.terminal.json_documents import account_document, asset_document, model_document
+from vidgen_async.cli.terminal.json_documents import asset_document
 from vidgen_async.cli.terminal.result_output import Facts, Table, facts_of
 from vidgen_async.errors import InvalidRequestError
 from vidgen_async.redaction.messages import hide_secrets
@@ -22,11 +22,11 @@ def models(settings: Settings, model: str | None, with_all: bool) -> int:
         catalog = await run.client.models.list()
         if model is not None:
             shown = _named(catalog, model)
-            run.screen.show(model_facts(shown), model_document(shown))
+            run.screen.show(model_facts(shown), shown.to_dict())
             return
         chosen = catalog.usable if not with_all else tuple(sorted(catalog, key=lambda model: not model.is_usable))
         table = models_table(chosen, len(catalog) - len(chosen), with_all=with_all)
-        run.screen.show(table, {"models": [model_document(entry) for entry in chosen]})
+        run.screen.show(table, {"models": [entry.to_dict() for entry in chosen]})
 
     return run_query(settings, work)
 
@@ -37,7 +37,7 @@ def account(settings: Settings) -> int:
         found = await run.client.account.get()
         balance = "unknown" if found.balance is None else f"{found.balance:g}"
         facts = {"balance": balance} | {name: _value(value) for name, value in found.extra.items()}
-        run.screen.show(Facts(tuple(facts.items())), account_document(found))
+        run.screen.show(Facts(tuple(facts.items())), found.to_dict())
 
     return run_query(settings, work)
 

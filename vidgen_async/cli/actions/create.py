@@ -12,7 +12,6 @@ from vidgen_async.cli.operations import CommandRun, Target
 from vidgen_async.cli.request_options import REQUEST_NAMES, RequestOptions
 from vidgen_async.cli.run_state import RunState
 from vidgen_async.cli.settings import Access, Settings
-from vidgen_async.cli.terminal.json_documents import model_document, receipt_document
 from vidgen_async.cli.terminal.result_output import Facts
 from vidgen_async.errors import InvalidRequestError
 
@@ -24,7 +23,7 @@ def create(
 
     async def work(run: CommandRun) -> None:
         receipt = await run.create(request_options, validate=validate)
-        run.screen.show(receipt.task_id, receipt_document(receipt))
+        run.screen.show(receipt.task_id, receipt.to_dict())
 
     if is_check:
         return run_with_client(settings, RunState(), lambda run: _check(run, request_options))
@@ -68,12 +67,7 @@ async def _check(run: CommandRun, request_options: RequestOptions) -> None:
         raise result.catalog_error
     pairs = () if result.model is None else model_facts(result.model).pairs
     facts = Facts((("request", "valid" if result.is_ok else "invalid"), *pairs))
-    document = {
-        "is_ok": result.is_ok,
-        "problems": list(result.problems),
-        "model": None if result.model is None else model_document(result.model),
-    }
-    run.screen.show(facts, document)
+    run.screen.show(facts, result.to_dict())
     if result.problems:
         raise InvalidRequestError(
             f"the request would be refused: {'; '.join(result.problems)}", problems=result.problems

@@ -14,12 +14,12 @@ from vidgen_async.cli.operations import CommandRun
 from vidgen_async.cli.run_state import RunState, Stage
 from vidgen_async.cli.settings import Access, Settings
 from vidgen_async.cli.terminal.formatting import clean
-from vidgen_async.cli.terminal.json_documents import order_document, orders_csv, receipt_document
+from vidgen_async.cli.terminal.json_documents import order_document, orders_csv
 from vidgen_async.cli.terminal.order_views import order_facts, orders_table
-from vidgen_async.types.orders import Order
+from vidgen_async.types.orders import Order, OrderStateName
 
 
-def ls(settings: Settings, states: tuple[str, ...]) -> int:
+def ls(settings: Settings, states: tuple[OrderStateName, ...]) -> int:
 
     async def work(run: CommandRun) -> None:
         found = await run.client.orders.list(states or None)
@@ -41,7 +41,7 @@ def resume(settings: Settings, order_id: str, validate: bool) -> int:
 
     async def work(run: CommandRun) -> None:
         receipt = await run.resume_create(validate=validate)
-        run.screen.show(receipt.task_id, receipt_document(receipt))
+        run.screen.show(receipt.task_id, receipt.to_dict())
 
     return _run(settings, work, order_id)
 
@@ -50,7 +50,7 @@ def resend(settings: Settings, order_id: str, by: str, is_sure: bool, **decision
 
     async def work(run: CommandRun) -> None:
         receipt = await run.resend(by=by, **decision)
-        run.screen.show(receipt.task_id, receipt_document(receipt))
+        run.screen.show(receipt.task_id, receipt.to_dict())
 
     if not is_sure:
         code = _run(settings, lambda run: run.check_resendable(**decision), order_id)
@@ -66,7 +66,7 @@ def adopt(settings: Settings, order_id: str, task_id: str, reason: str, by: str)
     async def work(run: CommandRun) -> None:
         await run.get_order(order_id)
         receipt = await run.client.orders.adopt(order_id, task_id, reason=reason, by=by)
-        run.screen.show(f"order {order_id}: task {receipt.task_id}", receipt_document(receipt))
+        run.screen.show(f"order {order_id}: task {receipt.task_id}", receipt.to_dict())
 
     return _run(settings, work, order_id)
 

@@ -15,7 +15,7 @@ from vidgen_async.cli.run_state import Charge, RunState, Stage
 from vidgen_async.cli.settings import Access, Settings
 from vidgen_async.cli.terminal.exit_codes import Exit
 from vidgen_async.cli.terminal.exit_reports import TasksFailedError, download_unverified, exit_code
-from vidgen_async.cli.terminal.json_documents import kind_of, task_document
+from vidgen_async.cli.terminal.json_documents import task_document
 from vidgen_async.cli.terminal.result_output import facts_of
 from vidgen_async.cli.terminal.standard_streams import is_terminal
 from vidgen_async.cli.watch.display import Updates
@@ -23,6 +23,7 @@ from vidgen_async.cli.watch.display import watch as watch_all
 from vidgen_async.errors import UnverifiedVideoError, VidgenError
 from vidgen_async.service.endpoints import checked_task_id
 from vidgen_async.types.orders import OrderState
+from vidgen_async.types.serialization import kind_of
 from vidgen_async.watcher import Outcome
 
 

@@ -9,7 +9,7 @@ from vidgen_async.cli.interrupts import exit_at_interrupts
 from vidgen_async.cli.options import OrderedGroup, connection_options, no_validate_option, order_ids
 from vidgen_async.cli.settings import Settings
 from vidgen_async.cli.terminal.exit_codes import EXIT_CODES
-from vidgen_async.types.orders import OrderState
+from vidgen_async.types.orders import OrderState, OrderStateName
 
 
 @click.group(cls=OrderedGroup, epilog=EXIT_CODES)
@@ -58,7 +58,7 @@ _reason = click.option("--reason", metavar="TEXT", default="", help="The reason,
     help="Only orders in this state. May be repeated.",
 )
 @connection_options(orders=True)
-def ls(settings: Settings, states: tuple[str, ...]) -> int:
+def ls(settings: Settings, states: tuple[OrderStateName, ...]) -> int:
     """List the orders in the journal, oldest first.
 
     \b

@@ -9,9 +9,9 @@ from attrs import evolve, frozen
 from vidgen_async import errors
 from vidgen_async.cli.run_state import Charge, RunState, Stage
 from vidgen_async.cli.terminal.exit_codes import Exit
-from vidgen_async.cli.terminal.json_documents import kind_of
 from vidgen_async.cli.terminal.standard_streams import OutputError
 from vidgen_async.types.resources import KNOWN_STATES
+from vidgen_async.types.serialization import kind_of
 from vidgen_async.watcher import CHECK_REFUND
 
 

@@ -16,13 +16,14 @@ from vidgen_async.cli.operations import CommandRun
 from vidgen_async.cli.run_state import Stage, WatchResult
 from vidgen_async.cli.terminal.exit_codes import Exit
 from vidgen_async.cli.terminal.exit_reports import TasksFailedError
-from vidgen_async.cli.terminal.json_documents import change_document, kind_of
+from vidgen_async.cli.terminal.json_documents import change_document
 from vidgen_async.cli.terminal.result_output import Document
 from vidgen_async.cli.terminal.status_display import Screen
 from vidgen_async.cli.watch.live_view import live_view, summary
 from vidgen_async.cli.watch.progress import TaskRow, WatchProgress, task_of
 from vidgen_async.clock import Clock, LoopClock
 from vidgen_async.types.resources import VideoTask
+from vidgen_async.types.serialization import kind_of
 from vidgen_async.watcher import Outcome
 
 #: Seconds between two refreshes of the live view: after a change, and without one.

@@ -10,9 +10,9 @@ from vidgen_async.cli.run_state import Stage
 from vidgen_async.cli.terminal.exit_codes import Exit
 from vidgen_async.cli.terminal.exit_reports import exit_code
 from vidgen_async.cli.terminal.formatting import clean
-from vidgen_async.cli.terminal.json_documents import kind_of
 from vidgen_async.errors import TaskFailedError
 from vidgen_async.types.resources import VideoTask
+from vidgen_async.types.serialization import kind_of
 from vidgen_async.watcher import Outcome, failure_text
 
 NOT_POLLED = "not polled yet"

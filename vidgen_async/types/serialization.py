@@ -1,0 +1,95 @@
+"""How values become JSON: :meth:`Serializable.to_dict`, of the fields of attrs classes.
+
+Documented fields are complete, links such as ``video_url`` included: without its signature a link is useless. Fields
+that are :data:`SECRET`, and secrets in what the service may fill with anything, are included only on request.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from datetime import datetime
+from enum import Enum
+from math import isfinite
+from pathlib import PurePath
+from typing import Any, ClassVar
+
+from attrs import fields, has
+
+from vidgen_async.redaction.messages import hide_in_json
+
+_SECRECY = "secrecy"
+#: The metadata of a field that is included only on request.
+SECRET = {_SECRECY: "secret"}
+#: The metadata of a field of unknown content: secrets in it are replaced by an ellipsis, unless they are requested.
+MAY_CONTAIN_SECRETS = {_SECRECY: "may contain secrets"}
+
+
+class Serializable:
+    """A value that becomes JSON, with its attributes as names."""
+
+    __slots__ = ()
+
+    _computed: ClassVar[tuple[str, ...]] = ()
+    """The properties that :meth:`to_dict` includes."""
+
+    def to_dict(self, *, include_secrets: bool = False) -> dict[str, Any]:
+        """Return the value as a dictionary that ``json.dumps`` accepts, for responses of a web application for example.
+
+        The names are those of the attributes. All documented ones are present, those without a value as None; ``extra``
+        contains the fields that the service description does not name, so that these never replace documented ones.
+        Times are in ISO 8601 with their offset. An error has its ``kind`` and ``message``.
+
+        A link to a video or an asset is complete, and opens without a key.
+
+        Args:
+            include_secrets: Include Idempotency-Keys and stored bodies, which are left out otherwise, and what looks
+                like a secret in ``extra`` and in the service's texts (keys, tokens, signed links), which is ``"…"``
+                otherwise.
+        """
+        return _fields_to_json(self, include_secrets=include_secrets)
+
+    def to_json(self, *, include_secrets: bool = False, indent: int | None = None) -> str:
+        """Return :meth:`to_dict` as JSON text, in one line unless ``indent`` is given."""
+        return json.dumps(self.to_dict(include_secrets=include_secrets), indent=indent, ensure_ascii=False)
+
+
+def to_json_value(value: Any, *, include_secrets: bool = False) -> Any:
+    """Return the value as JSON has it: dictionaries, lists, texts, finite numbers, bools and None."""
+    if isinstance(value, str) and not isinstance(value, Enum):
+        return value if value.isascii() else value.encode(errors="replace").decode()  # a lone surrogate is no text
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(name): to_json_value(item, include_secrets=include_secrets) for name, item in value.items()}
+    if isinstance(value, list | tuple | AbstractSet):
+        return [to_json_value(item, include_secrets=include_secrets) for item in value]
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, PurePath):
+        return to_json_value(str(value))  # a name that is not UTF-8 has surrogates
+    if isinstance(value, bytes):
+        return value.decode(errors="backslashreplace")
+    if isinstance(value, BaseException):
+        return {"kind": kind_of(value), "message": to_json_value(str(value))}
+    return _fields_to_json(value, include_secrets=include_secrets) if has(type(value)) else value
+
+
+def _fields_to_json(value: Any, *, include_secrets: bool) -> dict[str, Any]:
+    document: dict[str, Any] = {}
+    for attribute in fields(type(value)):
+        secrecy = None if include_secrets else attribute.metadata.get(_SECRECY)
+        if secrecy == SECRET[_SECRECY]:
+            continue
+        item = to_json_value(getattr(value, attribute.name), include_secrets=include_secrets)
+        document[attribute.name] = item if secrecy is None else hide_in_json(item)
+    for name in getattr(value, "_computed", ()):
+        document[name] = to_json_value(getattr(value, name), include_secrets=include_secrets)
+    return document
+
+
+def kind_of(error: BaseException) -> str:
+    """The error's class in snake_case, without its suffix: ``uncertain_create``, ``task_failed``."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(error).__name__.removesuffix("Error")).lower()
