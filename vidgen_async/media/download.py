@@ -12,7 +12,8 @@ from vidgen_async.clock import Clock, hold_of, within
 from vidgen_async.errors import DownloadError, InvalidRequestError
 from vidgen_async.media.content import Content
 from vidgen_async.media.partial_file import PartialFile
-from vidgen_async.media.transfer import BUFFER_SIZE, OnProgress, Transfer
+from vidgen_async.media.progress import OnProgress
+from vidgen_async.media.transfer import BUFFER_SIZE, Transfer
 from vidgen_async.service.endpoints import Endpoints
 from vidgen_async.service.retries import Reads
 from vidgen_async.transports.base import Chunks, Response

@@ -240,13 +240,21 @@ class RunningTask:
 
 
 @frozen(kw_only=True)
-class Order:
+class OrderContent:
+    """What an order asks for."""
+
+    body: bytes = field(repr=False)
+    """The exact bytes of the request body, the same in every send."""
+    local_images: Mapping[str, str] = field(factory=dict, hash=False)
+    """The SHA-256 of each local image that was uploaded for the order, in hexadecimal, by its image id in the body."""
+
+
+@frozen(kw_only=True)
+class Order(OrderContent):
     """One order: one Idempotency-Key and one body, which never change."""
 
     ref: OrderRef
     idempotency_key: str = field(repr=False)
-    body: bytes = field(repr=False)
-    """The exact bytes of the request body, the same in every send."""
     created_at: datetime
     attempts: tuple[Attempt, ...] = ()
     closing: Closing | None = None

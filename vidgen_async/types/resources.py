@@ -4,6 +4,7 @@
 cannot be converted to the type of their field.
 """
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -11,7 +12,7 @@ from itertools import islice
 from math import isfinite
 from pathlib import PurePath
 from types import MappingProxyType
-from typing import Any, TypeAlias, TypedDict
+from typing import Any, BinaryIO, Literal, TypeAlias, TypedDict
 
 from attrs import field, fields, frozen
 
@@ -184,6 +185,16 @@ class ReferenceAsset:
 
 #: The aspect ratios, width to height (2.4).
 RATIOS = ("9:16", "1:1", "3:4", "4:3", "16:9")
+
+ImageSource: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO | ReferenceAsset
+"""How calls accept an image of this machine: a path, its bytes, a binary file, a data URI or plain Base64; or the asset
+of an earlier upload."""
+
+GenerateStage: TypeAlias = Literal["upload", "order", "queued", "running", "download"]
+"""What ``generate`` is doing: uploading the local images, sending the order, waiting for the task (in two states), or
+saving the video."""
+OnStage: TypeAlias = Callable[[GenerateStage, float | None], None]
+"""Called with the stage, and the fraction of this stage that is done, from 0.0 to 1.0; None if that is unknown."""
 
 
 class VideoFields(TypedDict, total=False):
