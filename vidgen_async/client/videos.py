@@ -3,7 +3,7 @@
 import inspect
 import logging
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing
 from functools import cached_property, partial
 from pathlib import Path
@@ -261,6 +261,7 @@ class Videos:
         *,
         on_progress: Callable[[int, int | None], None] | None = None,
         timeout: float | None = None,
+        overwrite: bool = True,
         accept_unverified: bool = False,
     ) -> Path:
         """Save the video at ``to`` (4.6), and return that path.
@@ -273,6 +274,7 @@ class Videos:
         Args:
             on_progress: Called as ``on_progress(received, total)`` in bytes; total is None if unknown.
             timeout: Seconds for everything; the error states what failed before.
+            overwrite: Replace a file that exists; otherwise raise TargetExistsError.
             accept_unverified: Save the video also if nothing shows whether its end is missing: its length was not
                 announced, and it consists of fragments without an index.
 
@@ -282,8 +284,63 @@ class Videos:
         """
         self._context.lifetime.check()
         return await self._downloads.download(
-            task, to, on_progress=on_progress, timeout=timeout, accept_unverified=accept_unverified
+            task,
+            to,
+            on_progress=on_progress,
+            timeout=timeout,
+            overwrite=overwrite,
+            accept_unverified=accept_unverified,
         )
+
+    async def download_many(
+        self,
+        outcomes: AsyncIterable[Outcome] | Iterable[Outcome],
+        *,
+        to: str | os.PathLike[str] | Callable[[Outcome], str | os.PathLike[str]],
+        concurrency: int = 4,
+        overwrite: bool = False,
+    ) -> AsyncGenerator[Outcome, None]:
+        """Save the videos of many outcomes (4.6), several at once, and yield each outcome when it is done::
+
+            async for outcome in client.videos.download_many(client.videos.as_completed(receipts), to="videos"):
+                print(outcome.path or outcome.error)
+
+        An outcome whose video was saved has its ``path``; one whose video was not saved has the ``error``, which stops
+        no other download; an outcome with an error is yielded unchanged. Leaving the loop, or being cancelled in it,
+        stops the downloads under way, whose targets are unchanged, and closes ``outcomes``.
+
+        With :meth:`rewatch`, an outcome counts as known when the loop asks for the next one; but if its video could not
+        be saved, and its file does not exist, the next rewatch yields it again.
+
+        Args:
+            outcomes: Those of :meth:`as_completed` or :meth:`rewatch`, or a list of them.
+            to: A directory that exists, where the names are TASK_ID.mp4; or a function that returns the path for an
+                outcome. No two videos of one call are saved at the same path.
+            concurrency: The maximum number of downloads at once. While as many outcomes are not consumed by the loop,
+                no further download starts.
+            overwrite: Replace files that exist. Otherwise they are left, and the outcome has a TargetExistsError.
+
+        Raises:
+            DownloadError: When the loop starts: no file can be written in the directory ``to``.
+            ValueError: ``concurrency`` is less than 1.
+        """
+        from vidgen_async.client.saving import Saver, iterate, save_each  # noqa: PLC0415 - as for downloads
+
+        self._context.lifetime.check()
+        if concurrency < 1:
+            message = f"concurrency must be at least 1: {concurrency}"
+            raise ValueError(message)
+        if not callable(to):
+            from vidgen_async.media.download import check_target  # noqa: PLC0415 - as for downloads
+
+            await check_target(Path(to, "video.mp4"))
+        saver = Saver(partial(self.download, overwrite=overwrite), to)
+        async with (
+            aclosing(iterate(outcomes)) as each,
+            aclosing(save_each(each, saver.save, self._orders.results.handling, concurrency)) as saved,
+        ):
+            async for outcome in saved:
+                yield outcome
 
     def stream(self, task: TaskLike, *, range: str | None = None) -> "AbstractAsyncContextManager[VideoStream]":  # noqa: A002 - the header's name
         """The video without a file, for proxies (4.6): ``async with client.videos.stream(task) as video`` gives

@@ -58,6 +58,7 @@ class Downloads:
         *,
         on_progress: OnProgress | None = None,
         timeout: float | None = None,
+        overwrite: bool = True,
         accept_unverified: bool = False,
     ) -> Path:
         """Save the video as the file ``to``, and return that path.
@@ -75,6 +76,8 @@ class Downloads:
             on_progress: Called as ``on_progress(received, total)`` on the event loop, at most about ten times a second.
                 ``received`` decreases if the transfer is restarted. An exception that it raises ends the download.
             timeout: Limit for the whole download, in seconds.
+            overwrite: Replace a file that exists. Otherwise TargetExistsError is raised: before any request, or if the
+                file was created meanwhile.
             accept_unverified: Save a video also if its length was not announced and its structure (fragments without an
                 index) does not show whether its end is missing.
 
@@ -84,7 +87,7 @@ class Downloads:
                 UnverifiedVideoError state why.
         """
         content = Content(self._reads, self._endpoints, task, chunk_size=BUFFER_SIZE)
-        file = PartialFile(to, hold=self._hold)
+        file = PartialFile(to, overwrite=overwrite, hold=self._hold)
         transfer = Transfer(
             content,
             file,
