@@ -41,6 +41,26 @@ def test_the_old_content_stays_until_the_commit(target):
     assert names(target) == ["one.json"]
 
 
+@pytest.mark.parametrize("has_hard_links", [True, False])
+def test_without_overwrite_a_target_that_was_created_meanwhile_stays(has_hard_links, tmp_path, monkeypatch):
+    def refuse(self, target):
+        raise PermissionError(errno.EPERM, "no hard links")
+
+    if not has_hard_links:
+        monkeypatch.setattr(Path, "hardlink_to", refuse)
+    target = tmp_path / "one.json"
+    for content in (b"first", b"second"):
+        with AtomicFile(target) as new:
+            new.write(content)
+            if content == b"first":
+                new.commit(overwrite=False)
+            else:
+                with pytest.raises(FileExistsError):
+                    new.commit(overwrite=False)
+    assert target.read_bytes() == b"first"
+    assert names(target) == ["one.json"]
+
+
 @pytest.mark.parametrize("error", [None, KeyboardInterrupt])
 def test_what_was_not_committed_is_removed(target, error):
     try:

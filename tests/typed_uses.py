@@ -32,6 +32,7 @@ from vidgen_async.transports import (
     Transport,
     WrappingTransport,
 )
+from vidgen_async.types import ImageSource
 from vidgen_async.types.orders import Order, OrderState
 
 
@@ -78,6 +79,10 @@ async def uses(receipts: list[Receipt]) -> None:
         await client.videos.create(VideoRequest(model="m", prompt="p", extra={"seed": 7}))
         await client.videos.create(model="m", prompt="p", duration="8")  # type: ignore[call-overload]
         await client.videos.create(model="m", promt="p")  # type: ignore[call-overload]
+        images: list[ImageSource] = [Path("a.png"), "b.png", b"data", bytearray(), asset]
+        assert_type(images, list[ImageSource])
+        await client.videos.create(model="m", prompt="p", local_images=images, on_progress=lambda stage, _: None)
+        await client.videos.create(model="m", prompt="p", local_images=[7])  # type: ignore[list-item]
         task = await client.videos.wait(receipt, timeout=None)
         assert_type(task, VideoTask)
         async for change in client.videos.watch("task-1"):
@@ -86,6 +91,8 @@ async def uses(receipts: list[Receipt]) -> None:
             assert_type(outcome, Outcome)
             assert_type(outcome.unwrap(), VideoTask)
         assert_type(await client.videos.download(task, "hero.mp4"), Path)
+        async for saved in client.videos.download_many([outcome], to=lambda outcome: f"{outcome.order_id}.mp4"):
+            assert_type(saved.path, Path | None)
         async with client.videos.stream(task, range="bytes=0-") as video:
             assert_type(video.status, int)
             async for piece in video.chunks():

@@ -1,5 +1,6 @@
 """Replace a file atomically: a reader gets the old content or all of the new one."""
 
+import errno
 import os
 import stat
 from contextlib import suppress
@@ -64,8 +65,11 @@ class AtomicFile:
         self.file.truncate()
         self.length = 0
 
-    def commit(self) -> None:
-        """Replace the target with the file.
+    def commit(self, *, overwrite: bool = True) -> None:
+        """Move the file to the target.
+
+        Args:
+            overwrite: Replace a target that exists. Otherwise FileExistsError is raised.
 
         Raises:
             OSError: The target is unchanged.
@@ -76,7 +80,11 @@ class AtomicFile:
             os.fsync(self.file.fileno())
         if fcntl is None:
             self.file.close()  # Windows does not move open files
-        self.path.replace(self._target)  # before the lock is released
+        # Before the lock is released.
+        if overwrite:
+            self.path.replace(self._target)
+        else:
+            _move_to_new(self.path, self._target)
         self._is_closed = True
         self.file.close()
         if self._is_durable:
@@ -152,6 +160,24 @@ def _remove_abandoned(path: Path) -> bool:
     finally:
         os.close(descriptor)
     return True
+
+
+def _move_to_new(path: Path, target: Path) -> None:
+    """Move a file to a target that does not exist.
+
+    Raises:
+        FileExistsError: The target exists, also if it was created just now.
+    """
+    try:
+        target.hardlink_to(path)  # unlike a rename it never replaces a file
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links
+        if os.path.lexists(target):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from None
+        path.replace(target)
+    else:
+        path.unlink()
 
 
 def _sync_directory(directory: Path) -> None:

@@ -384,6 +384,10 @@ class UnverifiedVideoError(TruncatedError):
     where it ends."""
 
 
+class TargetExistsError(DownloadError):
+    """The file exists already, and was not to be replaced."""
+
+
 class LinkExpiredError(DownloadError):
     """The link to the video was refused, and so was a fresh one."""
 

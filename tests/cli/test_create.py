@@ -208,8 +208,7 @@ def test_the_images_of_a_stored_order_are_not_uploaded_again_and_its_task_id_is_
     code, out, err = here(*arguments)
     assert first[0] == code == 0
     assert out == first[1] == f"{service.creates[0].task_id}\n"
-    message = "order 'order-1187' is already stored; its images were not uploaded again and nothing was sent"
-    assert message in err
+    assert "order order-1187 was already accepted; it is not sent again" in err
     assert service.count_requests("files.create") == 1
     assert len(service.creates) == 1
 
@@ -217,10 +216,10 @@ def test_the_images_of_a_stored_order_are_not_uploaded_again_and_its_task_id_is_
 def test_another_request_with_images_and_the_same_order_id_uploads_and_sends_nothing(here, service):
     rest = ("--image", PICTURE, "--order-id", "order-1187")
     assert here("create", "x", "--model", "vendorh3", *rest)[0] == 0
-    for changed in (("y",), ("x", "--duration", "8"), ("x", "--image", PICTURE)):
+    for changed in (("y",), ("x", "--duration", "8"), ("x", "--image", PICTURE), ("x", "--image-id", "other")):
         code, out, err = here("create", *changed, "--model", "vendorh3", *rest)
         assert (code, out) == (2, ""), changed
-        assert "is already stored (accepted) with a different request" in err
+        assert "was already used " in err
         assert service.count_requests("files.create") == 1, changed
         assert len(service.creates) == 1, changed
 
@@ -257,7 +256,8 @@ def test_check_validates_the_files_too(here, service, tmp_path):
     for more in (("--check",), ()):
         code, _, err = here("create", "x", "--model", "vendorh3", "--image", "notes.png", *more)
         assert code == 2
-        assert "the file 'notes.png' is not an image: it is text" in err
+        assert "the file 'notes.png' is not an image (" in err
+        assert "it is text" in err
     assert (service.count_requests("files.create"), service.creates) == (0, [])
 
 

@@ -285,6 +285,33 @@ def test_an_interrupted_order_is_awaited_and_its_task_id_is_reported(target):
     assert setup.ops == ["videos.create"]
 
 
+def test_an_interrupted_upload_stops_at_once_and_orders_nothing(target):
+    setup = CommandSetup()
+
+    async def interrupted():
+        interrupt()
+        await asyncio.Event().wait()
+
+    setup.service.files_create = interrupted
+    assert setup.run(RequestOptions(prompt="p", model="m", images=(PICTURE,)), target) == 130
+    assert setup.screen.report.text == "Interrupted while uploading the images. Nothing was ordered or charged."
+    assert setup.ops == ["files.create"]
+    assert asyncio.run(setup.journal.list("http://127.0.0.1:1", "default", setup.clock.wall())) == []
+
+
+def test_an_order_that_is_interrupted_after_its_upload_is_awaited(target):
+    setup = CommandSetup()
+
+    async def interrupted():
+        interrupt()
+        await setup.clock.sleep(2)
+
+    setup.service.on_create = interrupted
+    assert setup.run(RequestOptions(prompt="p", model="m", images=(PICTURE,)), target) == 130
+    assert "task_1 was accepted and is charged" in setup.screen.report.text
+    assert setup.ops == ["files.create", "videos.create"]
+
+
 def test_an_interrupted_order_without_a_response_is_uncertain_after_the_grace_period(target):
     setup = CommandSetup()
 

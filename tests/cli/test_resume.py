@@ -171,6 +171,7 @@ def test_the_images_of_an_accepted_order_are_not_uploaded_again_and_its_video_is
     code, out, err = here(*HERO, "--order-id", ORDER)
     assert code == 0, err
     assert out.startswith("saved boat.mp4")
-    assert "its images were not uploaded again and nothing was sent" in err
+    assert f"order {ORDER} was already accepted; it is not sent again" in err
+    assert service.count_requests("files.create") == 1
     assert service.count_requests("files.create") == 1
     assert len(service.creates) == 1

@@ -51,6 +51,24 @@ async def test_the_program_about_creates_returns_the_task_id(client, service):
         await make(client, "order-1188")
 
 
+async def test_the_program_with_a_local_image_saves_one_video_for_one_order(client, service, tmp_path, capsys):
+    image = tmp_path / "boat.png"
+    shutil.copyfile(ROOT / "examples" / "boat.png", image)
+    animate = run_program("async def animate(")["animate"]
+    for _ in range(2):
+        assert await animate(client, "order-1187", image) == tmp_path / "boat.mp4"
+    assert (tmp_path / "boat.mp4").read_bytes()[4:8] == b"ftyp"
+    assert [request.op for request in service.requests if request.method == "POST"] == ["files.create", "videos.create"]
+    assert {"upload 1.0", "order None", "download 1.0"} <= set(capsys.readouterr().out.splitlines())
+
+
+async def test_the_program_that_downloads_many_videos_saves_them(client, tmp_path, capsys):
+    receipts = [await client.videos.create(model="gen-2.0", prompt="a boat", duration=5) for _ in range(3)]
+    assert await run_program("async def save_all(")["save_all"](client, receipts, str(tmp_path)) == 3
+    assert {path.stem for path in tmp_path.glob("*.mp4")} == {receipt.task_id for receipt in receipts}
+    assert len(capsys.readouterr().out.splitlines()) == 3
+
+
 async def test_the_program_that_loses_a_response_passes(capsys):
     name = "test_a_lost_response_does_not_cause_a_second_order"
     await run_program("async def test_a_lost_response_does_not_cause_a_second_order(")[name]()

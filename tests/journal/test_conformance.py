@@ -66,6 +66,18 @@ async def test_bodies_and_names_are_stored_exactly(journal, other):
     assert found.body == bytes(range(256))
 
 
+async def test_the_digests_of_local_images_are_stored_with_the_order(journal, other):
+    order = evolve(order_of(), local_images={"image-1": "0a" * 32, "Bild № 2": "ff" * 32})
+    assert await journal.intend(order) == order
+    again = evolve(order, local_images={"image-3": "0a" * 32})
+    assert (await other.intend(again)).local_images == order.local_images
+    await sending(journal)
+    assert (await other.settle(ref_of(), 1, accepted())).local_images == order.local_images
+    assert (await other.get(ref_of(), NOW)).local_images == order.local_images
+    [listed] = await other.list(SERVICE, ACCOUNT, NOW)
+    assert listed.local_images == order.local_images
+
+
 async def test_times_are_stored_to_the_microsecond_in_any_time_zone(journal, other):
     tokyo = timezone(timedelta(hours=9))
     moment = datetime(2030, 1, 1, 3, 4, 5, 678901, tzinfo=tokyo)

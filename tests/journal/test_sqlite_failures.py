@@ -8,13 +8,13 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 
 from tests.journal.conftest import ACCOUNT, NOW, SERVICE, accepted, order_of, permission, ref_of, rows, sending
 from vidgen_async.errors import ConfigurationError, JournalError
 from vidgen_async.journal import SqliteJournal
 from vidgen_async.journal.sqlite import file, schema
 from vidgen_async.journal.sqlite.file import find_network_file_system
-from vidgen_async.journal.sqlite.queries import _ADD_ORDER
 from vidgen_async.types.orders import OrderState, TaskResult
 
 
@@ -79,27 +79,21 @@ async def test_a_file_of_an_older_version_is_upgraded_with_its_orders(journal, p
     assert rows(path, "PRAGMA user_version") == [(schema.VERSION,)]
 
 
-async def test_a_file_of_version_1_is_upgraded_with_a_table_for_results(path, open_file, monkeypatch):
+@pytest.mark.parametrize("version", range(1, schema.VERSION))
+async def test_a_file_of_each_earlier_version_is_upgraded_with_its_orders(version, path, open_file, monkeypatch):
     with monkeypatch.context() as older:
-        older.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:1])
-        older.setattr(schema, "VERSION", 1)
+        older.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:version])
+        older.setattr(schema, "VERSION", version)
         old = open_file()
         await old.namespace("word")
         await old.aclose()
     with closing(sqlite3.connect(path)) as db:
         db.execute(
-            _ADD_ORDER,
-            {
-                "service": SERVICE,
-                "account": ACCOUNT,
-                "order_id": "o",
-                "idempotency_key": "k",
-                "body": b"{}",
-                "created_at": 0,
-            },
+            "INSERT INTO orders (service, account, order_id, idempotency_key, body, created_at) "
+            "VALUES (?, ?, 'o', 'k', ?, 0)",
+            (SERVICE, ACCOUNT, b"{}"),
         )
         db.commit()
-    assert rows(path, "SELECT name FROM sqlite_master WHERE name = 'results'") == []
 
     new = open_file()
 
@@ -107,7 +101,11 @@ async def test_a_file_of_version_1_is_upgraded_with_a_table_for_results(path, op
     await new.begin(permission())
     await new.settle(ref_of(), 1, accepted("task-1"))
     await new.record(SERVICE, [TaskResult(task_id="task-1", status="completed", at=NOW)])
-    assert (await new.get(ref_of(), NOW)).is_terminal
+    order = await new.get(ref_of(), NOW)
+    assert order.is_terminal
+    assert order.local_images == {}
+    with_images = evolve(order_of("p"), local_images={"image-1": "ab" * 32})
+    assert await new.intend(with_images) == with_images
 
 
 async def test_a_failed_migration_changes_nothing(journal, path, monkeypatch):

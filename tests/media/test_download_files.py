@@ -15,7 +15,13 @@ from tests.media.conftest import OLD, endpoints_of
 from tests.media.sites import RangeHost, Says, in_turn, page, site, video
 from tests.transports.raw_service import raw_service
 from vidgen_async.clock import LoopClock, VirtualClock
-from vidgen_async.errors import DownloadError, NotReadyError, ServiceUnavailableError, TruncatedError
+from vidgen_async.errors import (
+    DownloadError,
+    NotReadyError,
+    ServiceUnavailableError,
+    TargetExistsError,
+    TruncatedError,
+)
 from vidgen_async.media.download import Downloads, check_target
 from vidgen_async.media.partial_file import PartialFile, run_in_thread
 from vidgen_async.service.retries import Reads
@@ -119,6 +125,29 @@ async def test_the_old_file_is_intact_until_the_new_one_is_complete(downloads_of
     assert seen
     assert all(state == (OLD, [".hero.mp4..part"]) for state in seen)
     assert names(target.path.parent) == ["hero.mp4"]
+
+
+async def test_without_overwrite_a_file_that_exists_is_left_before_any_request(downloads_of, target):
+    async with site(RangeHost(VIDEO)) as service:
+        with pytest.raises(TargetExistsError, match=r"hero\.mp4' already exists") as caught:
+            await downloads_of(service).download("task-1", target.path, overwrite=False)
+        assert service.requests == []
+    assert caught.value.task_id == "task-1"
+    assert target.is_untouched()
+
+
+async def test_without_overwrite_a_file_that_is_created_during_the_transfer_is_left(downloads_of, target):
+    target.path.unlink()
+    async with site(RangeHost(VIDEO)) as service:
+        downloads = downloads_of(service)
+        with pytest.raises(TargetExistsError):
+            await downloads.download(
+                "task-1", target.path, overwrite=False, on_progress=lambda *_: target.path.write_bytes(OLD)
+            )
+        assert target.is_untouched()
+        target.path.unlink()
+        await downloads.download("task-1", target.path, overwrite=False)
+    assert target.path.read_bytes() == VIDEO
 
 
 @pytest.mark.parametrize("step", ["_write", "_commit", "_inspect", "_truncate"])

@@ -6,6 +6,7 @@ import io
 import json
 import threading
 import tracemalloc
+from collections import deque
 from datetime import timedelta
 from urllib.parse import quote
 
@@ -28,6 +29,7 @@ from vidgen_async.errors import (
     UnsupportedReferenceURLError,
 )
 from vidgen_async.media import upload
+from vidgen_async.media.local_images import LocalImages
 from vidgen_async.media.upload import Uploads
 from vidgen_async.service.retries import Reads
 from vidgen_async.transports import BufferedResponse, FakeTransport
@@ -546,3 +548,52 @@ async def test_a_large_image_is_held_in_memory_once(tmp_path):
     finally:
         tracemalloc.stop()
     assert peak < 10 << 20
+
+
+async def test_the_local_images_of_a_create_are_in_memory_one_at_a_time(tmp_path):
+    for n in range(3):
+        (tmp_path / f"{n}.bmp").write_bytes(picture("BMP") + bytes(8 << 20))
+    uploads = fake_uploads([])
+    uploads._reads._transport.requests = deque(maxlen=0)
+    images = LocalImages(uploads, on_progress=lambda _: None)
+    tracemalloc.start()
+    try:
+        await images.read(tmp_path / f"{n}.bmp" for n in range(3))
+        await images.upload()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 10 << 20
+
+
+# -- progress --------------------------------------------------------------------------------------------------------
+
+
+async def test_progress_is_reported_in_bytes_of_the_image_and_begins_anew_with_a_retry(service, uploads_of, clock):
+    reports, ready = [], []
+    service.answers[:] = [(503, {})]
+
+    def on_progress(sent: int, total: int) -> None:
+        reports.append((sent, total))
+        ready.append(len(service.posts))
+
+    await uploads_of(service).upload(LARGE, on_progress=on_progress)
+
+    first = [sent for sent, _ in reports[: ready.index(1)]]
+    second = [sent for sent, _ in reports[ready.index(1) :]]
+    for sent in (first, second):
+        assert sent == sorted(sent)
+        assert sent[-1] == len(LARGE)
+    assert {total for _, total in reports} == {len(LARGE)}
+
+
+async def test_progress_is_reported_at_most_ten_times_a_second(service, uploads_of):
+    reports = []
+    await uploads_of(service).upload(LARGE, on_progress=lambda *progress: reports.append(progress))
+    assert reports == [(49152, len(LARGE)), (len(LARGE), len(LARGE))]  # no time has passed
+
+
+async def test_no_progress_is_reported_for_an_asset_that_is_reused(service, uploads_of):
+    asset = await uploads_of(service).upload(PNG)
+    await uploads_of(service).upload(asset, on_progress=pytest.fail)
+    assert len(service.posts) == 2

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from vidgen_async.cli.request_options import RequestOptions, choose_model
 from vidgen_async.cli.run_state import RunState, Stage
@@ -16,12 +16,12 @@ from vidgen_async.cli.terminal.formatting import moment, seconds, size
 from vidgen_async.cli.terminal.json_documents import task_document
 from vidgen_async.cli.terminal.status_display import Screen
 from vidgen_async.client import Client
-from vidgen_async.errors import AuthenticationError, DownloadError, OrderConflictError, OrderStateError, VidgenError
+from vidgen_async.errors import AuthenticationError, DownloadError, OrderStateError, VidgenError
 from vidgen_async.media.download import check_target
 from vidgen_async.orders import KEY_LIFETIME
 from vidgen_async.orders.error_messages import check_age, check_attempt, check_reason, wrong_state
 from vidgen_async.service.catalog import RequestCheck
-from vidgen_async.service.request_body import create_body, read_request
+from vidgen_async.service.request_body import read_request
 from vidgen_async.service.validation import refuse
 from vidgen_async.types.orders import SENDABLE, Order, OrderState
 from vidgen_async.types.resources import Receipt, TaskLike, VideoTask
@@ -64,9 +64,7 @@ class CommandRun:
         order."""
         order_id = str(self.state.order_id)
         known = await self.client.orders.get(order_id)
-        if known is not None and request_options.files:
-            return await self._resume_with_files(known, request_options, validate=validate)
-        model = await self.get_model(request_options)
+        model = await self.get_model(request_options, known)
         if validate and (known is None or known.state in SENDABLE):
             result = await self.check(request_options, model)
             if isinstance(result.catalog_error, AuthenticationError):
@@ -77,22 +75,33 @@ class CommandRun:
                 reason = result.catalog_error.summary
                 self.screen.warn(f"could not fetch the catalog; the request is not validated against it: {reason}")
             refuse(result.problems)
-        uploaded = await self._upload(request_options.files)
         self.screen.print_fact("order", order_id)
+        self.state.stage = Stage.CREATE
         if known is not None:
             self.state.attempts, self.state.is_abandoned = known.attempts, known.state is OrderState.ABANDONED
+        elif request_options.files:
+            self.state.stage = Stage.UPLOAD
+            self.screen.start_step(f"uploading {', '.join(request_options.files)}")
+
+        def show_stage(stage: str, _: float | None) -> None:
+            if stage == "order":
+                self.state.begin_create(creating)
+                self.screen.start_step(_step_text(known, "sending the order"))
+
         create = self.client.videos.create(
-            request_options.request(model, uploaded), order_id=order_id, validate=validate
+            request_options.request(model),
+            local_images=request_options.files,
+            order_id=order_id,
+            on_progress=show_stage,
+            validate=validate,
         )
-        return await self._receipt(create, _step_text(known, "sending the order"))
+        creating = asyncio.get_running_loop().create_task(create, name="create")
+        return await self._await_receipt(creating)
 
     async def check(self, request_options: RequestOptions, model: str) -> RequestCheck:
-        """Check the request, with placeholders for the ids of images that are not uploaded yet, and the files."""
+        """Check the request and its files; nothing is uploaded."""
         self.state.stage = Stage.CATALOG
-        problems = await asyncio.to_thread(request_options.file_problems)
-        placeholders = [f"upload-{n}" for n in range(1, len(request_options.files) + 1)]
-        result = await self.client.videos.check(request_options.request(model, placeholders))
-        return evolve(result, problems=(*problems, *result.problems))
+        return await self.client.videos.check(request_options.request(model), local_images=request_options.files)
 
     async def get_order(self, order_id: str) -> Order:
         """Return the stored order; OrderStateError names the journal that does not have it."""
@@ -150,9 +159,11 @@ class CommandRun:
             return f"{task.points} sandbox points, nothing is charged"
         return f"{task.points} points"
 
-    async def get_model(self, request_options: RequestOptions) -> str:
-        """Return the model of the request; if none is given, the one that fits."""
+    async def get_model(self, request_options: RequestOptions, known: Order | None = None) -> str:
+        """Return the model of the request; if none is given, that of the stored order, or the one that fits."""
         model = request_options.model
+        if model is None and known is not None:
+            model = read_request(known.body).model
         if model is None:
             self.state.stage = Stage.CATALOG
             self.screen.start_step("reading the catalog")
@@ -162,48 +173,27 @@ class CommandRun:
         self.screen.print_fact("model", model)
         return model
 
-    async def _resume_with_files(self, order: Order, request_options: RequestOptions, *, validate: bool) -> Receipt:
-        """Resume a stored order whose command names files. Uploading a file again would give it another id, so the
-        stored ids are used for the files, and the rest of the request must equal the stored one."""
-        stored = read_request(order.body)
-        uploaded = (stored.image_ids or ())[len(request_options.image_ids) :]
-        request = request_options.request(request_options.model or stored.model, uploaded)
-        if len(uploaded) != len(request_options.files) or create_body(request) != order.body:
-            self.state.stage = Stage.CREATE
-            message = (
-                f"order {order.order_id!r} is already stored ({order.state}) with a different request: nothing was "
-                "uploaded or sent. A new video needs another --order-id"
-            )
-            raise OrderConflictError(message, order_id=order.order_id)
-        sent = " and nothing was sent" if order.receipt is not None else ""
-        self.screen.print_fact(
-            "note", f"order {order.order_id!r} is already stored; its images were not uploaded again{sent}"
-        )
-        return await self._resume(order, validate=validate)
-
     async def _resume(self, order: Order, *, validate: bool) -> Receipt:
         self.state.load_order(order)
         self.screen.print_fact("order", order.order_id)
         doing = _step_text(order, "resuming the order")
         return await self._receipt(self.client.orders.resume(order.order_id, validate=validate), doing)
 
-    async def _upload(self, files: tuple[str, ...]) -> list[str]:
-        self.state.stage = Stage.UPLOAD
-        ids = []
-        for n, file in enumerate(files, 1):
-            count = f" ({n} of {len(files)})" if len(files) > 1 else ""
-            self.screen.start_step(f"uploading {file}{count}")
-            ids.append((await self.client.files.upload(file)).image_id)
-        return ids
-
     async def _receipt(self, create: Coroutine[Any, Any, Receipt], doing: str) -> Receipt:
         self.screen.start_step(doing)
         creating = asyncio.get_running_loop().create_task(create, name="create")
         self.state.begin_create(creating)
+        return await self._await_receipt(creating)
+
+    async def _await_receipt(self, creating: "asyncio.Task[Receipt]") -> Receipt:
         # Shielded: an interrupted run still reports the outcome of the order.
         try:
             receipt = await asyncio.shield(creating)
         except asyncio.CancelledError:
+            if self.state.stage is Stage.UPLOAD:  # there is no order yet
+                creating.cancel()
+                await asyncio.wait({creating})
+                raise
             with suppress(VidgenError):  # the report says until when it counts as being sent
                 order = await self.client.orders.get(str(self.state.order_id))
                 self.state.attempts = () if order is None else order.attempts

@@ -1,14 +1,12 @@
 """A video as described on the command line: its request, and the choice of a model if none is given."""
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 
 from attrs import field, fields_dict, frozen
 
 from vidgen_async.cli.option_values import is_url
 from vidgen_async.cli.terminal.formatting import span
 from vidgen_async.errors import InvalidRequestError
-from vidgen_async.media.image_types import SIGNATURE_SIZE, describe_type, image_type
 from vidgen_async.service.validation import MIN_IMAGES
 from vidgen_async.types.resources import Catalog, CatalogModel, Ratio, VideoRequest
 
@@ -34,16 +32,12 @@ class RequestOptions:
         """The images to upload."""
         return tuple(image for image in self.images if not is_url(image))
 
-    def file_problems(self) -> list[str]:
-        """The problems of the files to upload: each must be a readable image. Blocks."""
-        return [problem for file in self.files if (problem := _file_problem(file)) is not None]
-
     @property
     def image_count(self) -> int:
         return len(self.images) + len(self.image_ids)
 
-    def request(self, model: str, uploaded: Sequence[str] = ()) -> VideoRequest:
-        """The request for this model, with the ids of the ``uploaded`` files."""
+    def request(self, model: str) -> VideoRequest:
+        """The request for this model, without the files to upload."""
         known = {name: value for name, value in self.fields.items() if name in VideoRequest.field_names()}
         image_urls = tuple(image for image in self.images if is_url(image))
         return VideoRequest(
@@ -54,7 +48,7 @@ class RequestOptions:
             resolution=self.resolution,
             mode=self.mode,
             image_urls=image_urls or None,
-            image_ids=(*self.image_ids, *uploaded) or None,
+            image_ids=self.image_ids or None,
             video_urls=self.video_urls or None,
             audio_urls=self.audio_urls or None,
             extra={name: value for name, value in self.fields.items() if name not in known},
@@ -106,14 +100,3 @@ def _fits(model: CatalogModel, options: RequestOptions) -> bool:
         and (model.max_reference_images is None or options.image_count <= model.max_reference_images)
         and options.image_count >= MIN_IMAGES.get(model.code, 0)
     )
-
-
-def _file_problem(file: str) -> str | None:
-    try:
-        with Path(file).open("rb") as opened:
-            head = opened.read(SIGNATURE_SIZE)
-    except OSError as error:
-        return f"cannot read the file {file!r}: {error.strerror or error}"
-    if not head:
-        return f"the file {file!r} is empty"
-    return None if image_type(head) else f"the file {file!r} is not an image: it is {describe_type(head)}"

@@ -1,11 +1,11 @@
 """The endpoints with a single call each: models, account, files."""
 
-import os
-from typing import BinaryIO
+from collections.abc import Callable
 
 from vidgen_async.client.context import ClientContext
+from vidgen_async.client.progress import contained
 from vidgen_async.service.codec import read_account, read_catalog
-from vidgen_async.types.resources import Account, Catalog, ReferenceAsset
+from vidgen_async.types.resources import Account, Catalog, ImageSource, ReferenceAsset
 
 
 class Models:
@@ -44,12 +44,18 @@ class Files:
     def __init__(self, context: ClientContext) -> None:
         self._context = context
 
-    async def upload(self, image: str | os.PathLike[str] | bytes | BinaryIO) -> ReferenceAsset:
+    async def upload(
+        self, image: ImageSource, *, on_progress: Callable[[int, int], None] | None = None
+    ) -> ReferenceAsset:
         """Upload a reference image: a path, bytes, a binary file, a data URI or plain Base64, or the service's own
-        asset URL (which is reused). The service stores it for 72 hours.
+        asset or its URL (which is reused). The service stores it for 72 hours.
 
-        A failed upload is retried like a read: a duplicate upload is free. The Base64 is encoded in a thread.
-        Cancelling stops it.
+        A failed upload is retried like a read: a duplicate upload is free. The image is read in a thread. Cancelling
+        stops it.
+
+        Args:
+            on_progress: Called as ``on_progress(sent, total)`` in bytes of the image, at most about ten times a second;
+                ``sent`` decreases if the upload is retried. If it raises, that is logged, and it is not called again.
 
         Raises:
             InvalidRequestError: The image is empty, missing or not an image; nothing was sent.
@@ -60,4 +66,5 @@ class Files:
         from vidgen_async.media.upload import Uploads  # noqa: PLC0415 - most programs upload nothing
 
         context = self._context
-        return await Uploads(context.reads, context.endpoints, context.clock).upload(image)
+        uploads = Uploads(context.reads, context.endpoints, context.clock)
+        return await uploads.upload(image, on_progress=None if on_progress is None else contained(on_progress))

@@ -3,7 +3,7 @@
 import inspect
 import logging
 import os
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing
 from functools import cached_property, partial
 from pathlib import Path
@@ -12,13 +12,25 @@ from typing import TYPE_CHECKING, Unpack, overload
 from attrs import evolve
 
 from vidgen_async.client.context import ClientContext
+from vidgen_async.client.progress import contained
 from vidgen_async.events import contain_hook
 from vidgen_async.orders import OnReceipt, Orders
 from vidgen_async.service.catalog import RequestCheck
 from vidgen_async.service.codec import read_task
 from vidgen_async.service.endpoints import checked_task_id
+from vidgen_async.service.request_body import add_image_ids
 from vidgen_async.types.limits import ONE_DAY
-from vidgen_async.types.resources import Receipt, TaskLike, VideoFields, VideoRequest, VideoTask, task_id_of
+from vidgen_async.types.resources import (
+    GenerateStage,
+    ImageSource,
+    OnStage,
+    Receipt,
+    TaskLike,
+    VideoFields,
+    VideoRequest,
+    VideoTask,
+    task_id_of,
+)
 from vidgen_async.watcher import Outcome
 from vidgen_async.watcher.hooks import OnUpdate
 from vidgen_async.watcher.listeners import AT_ONCE
@@ -26,8 +38,12 @@ from vidgen_async.watcher.poll_rules import GRACE
 
 if TYPE_CHECKING:
     from vidgen_async.media.download import Downloads, VideoStream
+    from vidgen_async.media.local_images import LocalImages
 
 logger = logging.getLogger(__name__)
+
+#: The states that are stages of :meth:`Videos.generate` too.
+_STAGES: Mapping[str | None, GenerateStage] = {"queued": "queued", "running": "running"}
 
 
 class Videos:
@@ -51,7 +67,9 @@ class Videos:
         /,
         *,
         order_id: str | None = None,
+        local_images: Iterable[ImageSource] | None = None,
         on_receipt: OnReceipt | None = None,
+        on_progress: OnStage | None = None,
         validate: bool = True,
     ) -> Receipt: ...
     @overload
@@ -60,7 +78,9 @@ class Videos:
         /,
         *,
         order_id: str | None = None,
+        local_images: Iterable[ImageSource] | None = None,
         on_receipt: OnReceipt | None = None,
+        on_progress: OnStage | None = None,
         validate: bool = True,
         **fields: Unpack[VideoFields],
     ) -> Receipt: ...
@@ -70,17 +90,24 @@ class Videos:
         /,
         *,
         order_id: str | None = None,
+        local_images: Iterable[ImageSource] | None = None,
         on_receipt: OnReceipt | None = None,
+        on_progress: OnStage | None = None,
         validate: bool = True,
         **fields: object,
     ) -> Receipt:
         """Create a task, once (4.4). Cancelling the caller stops nothing: call again with the same order id for the
-        outcome.
+        outcome. But while local images are uploaded there is no order yet: that is stopped, and nothing is charged.
 
         Args:
             request: A VideoRequest; or give its fields, those of VideoFields.
             order_id: Your own permanent name for this video: a second call with it never creates a second task.
+            local_images: Images of this machine, as for ``files.upload``. They are uploaded after the check, and their
+                ids follow those of ``image_ids``. A stored order with the same images (by the SHA-256 of their content)
+                is found without an upload, also after a restart. It keeps the ids of its first upload: when it is
+                retried after 72 hours, the service rejects it.
             on_receipt: Called (and awaited) with the receipt as soon as there is one, also if the caller was cancelled.
+            on_progress: As for :meth:`generate`, for the stages ``upload`` and ``order``.
             validate: Check the request as :meth:`check` does before anything is sent; False leaves that to the service.
 
         Raises:
@@ -90,17 +117,44 @@ class Videos:
             OrderConflictError: The order id stands for another request.
             InvalidRequestError, JournalError: Nothing was sent. But a ReceiptNotStoredError, which is a JournalError
                 too, has the ``task_id`` of an order that was accepted.
+            ServiceError, TransportError: If it is no CreateError too, an image could not be uploaded, so there is no
+                order.
         """
         self._context.lifetime.check()
         checked = self._make_request(request, fields)
-        return await self._orders.create(checked, order_id=order_id, on_receipt=on_receipt, validate=validate)
+        progress = contained(on_progress)
+        images = await self._read_images(local_images, lambda fraction: progress("upload", fraction))
+        if images is not None and images.problems:
+            from vidgen_async.service.validation import refuse  # noqa: PLC0415 - as for _make_request
+
+            refuse((await self._check(checked, images)).problems if validate else images.problems)
+        return await self._orders.create(
+            checked,
+            order_id=order_id,
+            on_receipt=on_receipt,
+            on_order=lambda: progress("order", None),
+            validate=validate,
+            images=images,
+        )
 
     @overload
-    async def check(self, request: VideoRequest, /) -> RequestCheck: ...
+    async def check(
+        self, request: VideoRequest, /, *, local_images: Iterable[ImageSource] | None = None
+    ) -> RequestCheck: ...
     @overload
-    async def check(self, /, **fields: Unpack[VideoFields]) -> RequestCheck: ...
-    async def check(self, request: VideoRequest | None = None, /, **fields: object) -> RequestCheck:
-        """Check a request without sending it (2.4): by itself and against the live catalog.
+    async def check(
+        self, /, *, local_images: Iterable[ImageSource] | None = None, **fields: Unpack[VideoFields]
+    ) -> RequestCheck: ...
+    async def check(
+        self,
+        request: VideoRequest | None = None,
+        /,
+        *,
+        local_images: Iterable[ImageSource] | None = None,
+        **fields: object,
+    ) -> RequestCheck:
+        """Check a request without sending it (2.4): by itself and against the live catalog. ``local_images`` are read,
+        and not uploaded.
 
         The catalog is cached for five minutes, and fetched again before it refuses anything. If it cannot be fetched
         within 5 seconds, it refuses nothing: a warning is logged, and ``.catalog_error`` has the reason.
@@ -113,7 +167,27 @@ class Videos:
             InvalidRequestError: A field does not exist or is missing.
         """
         self._context.lifetime.check()
-        return await self._context.live_catalog.check(self._make_request(request, fields))
+        checked = self._make_request(request, fields)
+        return await self._check(checked, await self._read_images(local_images))
+
+    async def _check(self, request: VideoRequest, images: "LocalImages | None") -> RequestCheck:
+        if images is None:
+            return await self._context.live_catalog.check(request)
+        result = await self._context.live_catalog.check(add_image_ids(request, images.keys))
+        return evolve(result, problems=(*images.problems, *result.problems))
+
+    async def _read_images(
+        self, given: Iterable[ImageSource] | None, on_progress: Callable[[float], None] = lambda _: None
+    ) -> "LocalImages | None":
+        if given is None:
+            return None
+        from vidgen_async.media.local_images import LocalImages  # noqa: PLC0415 - most creates have none
+        from vidgen_async.media.upload import Uploads  # noqa: PLC0415
+
+        context = self._context
+        images = LocalImages(Uploads(context.reads, context.endpoints, context.clock), on_progress=on_progress)
+        await images.read(given)
+        return images if images.keys else None
 
     async def get(self, task: TaskLike) -> VideoTask:
         """The task as it is now (2.5, 4.5), with its latest ``video_url``, whose query must be kept complete. A failed
@@ -269,6 +343,7 @@ class Videos:
         *,
         on_progress: Callable[[int, int | None], None] | None = None,
         timeout: float | None = None,
+        overwrite: bool = True,
         accept_unverified: bool = False,
     ) -> Path:
         """Save the video at ``to`` (4.6), and return that path.
@@ -281,6 +356,7 @@ class Videos:
         Args:
             on_progress: Called as ``on_progress(received, total)`` in bytes; total is None if unknown.
             timeout: Seconds for everything; the error states what failed before.
+            overwrite: Replace a file that exists; otherwise raise TargetExistsError.
             accept_unverified: Save the video also if nothing shows whether its end is missing: its length was not
                 announced, and it consists of fragments without an index.
 
@@ -290,8 +366,63 @@ class Videos:
         """
         self._context.lifetime.check()
         return await self._downloads.download(
-            task, to, on_progress=on_progress, timeout=timeout, accept_unverified=accept_unverified
+            task,
+            to,
+            on_progress=on_progress,
+            timeout=timeout,
+            overwrite=overwrite,
+            accept_unverified=accept_unverified,
         )
+
+    async def download_many(
+        self,
+        outcomes: AsyncIterable[Outcome] | Iterable[Outcome],
+        *,
+        to: str | os.PathLike[str] | Callable[[Outcome], str | os.PathLike[str]],
+        concurrency: int = 4,
+        overwrite: bool = False,
+    ) -> AsyncGenerator[Outcome, None]:
+        """Save the videos of many outcomes (4.6), several at once, and yield each outcome when it is done::
+
+            async for outcome in client.videos.download_many(client.videos.as_completed(receipts), to="videos"):
+                print(outcome.path or outcome.error)
+
+        An outcome whose video was saved has its ``path``; one whose video was not saved has the ``error``, which stops
+        no other download; an outcome with an error is yielded unchanged. Leaving the loop, or being cancelled in it,
+        stops the downloads under way, whose targets are unchanged, and closes ``outcomes``.
+
+        With :meth:`rewatch`, an outcome counts as known when the loop asks for the next one; but if its video could not
+        be saved, and its file does not exist, the next rewatch yields it again.
+
+        Args:
+            outcomes: Those of :meth:`as_completed` or :meth:`rewatch`, or a list of them.
+            to: A directory that exists, where the names are TASK_ID.mp4; or a function that returns the path for an
+                outcome. No two videos of one call are saved at the same path.
+            concurrency: The maximum number of downloads at once. While as many outcomes are not consumed by the loop,
+                no further download starts.
+            overwrite: Replace files that exist. Otherwise they are left, and the outcome has a TargetExistsError.
+
+        Raises:
+            DownloadError: When the loop starts: no file can be written in the directory ``to``.
+            ValueError: ``concurrency`` is less than 1.
+        """
+        from vidgen_async.client.saving import Saver, iterate, save_each  # noqa: PLC0415 - as for downloads
+
+        self._context.lifetime.check()
+        if concurrency < 1:
+            message = f"concurrency must be at least 1: {concurrency}"
+            raise ValueError(message)
+        if not callable(to):
+            from vidgen_async.media.download import check_target  # noqa: PLC0415 - as for downloads
+
+            await check_target(Path(to, "video.mp4"))
+        saver = Saver(partial(self.download, overwrite=overwrite), to)
+        async with (
+            aclosing(iterate(outcomes)) as each,
+            aclosing(save_each(each, saver.save, self._orders.results.handling, concurrency)) as saved,
+        ):
+            async for outcome in saved:
+                yield outcome
 
     def stream(self, task: TaskLike, *, range: str | None = None) -> "AbstractAsyncContextManager[VideoStream]":  # noqa: A002 - the header's name
         """The video without a file, for proxies (4.6): ``async with client.videos.stream(task) as video`` gives
@@ -326,8 +457,10 @@ class Videos:
         *,
         to: str | os.PathLike[str] | None = None,
         order_id: str | None = None,
+        local_images: Iterable[ImageSource] | None = None,
         on_receipt: OnReceipt | None = None,
         on_update: OnUpdate | None = None,
+        on_progress: OnStage | None = None,
         timeout: float | None = ONE_DAY,
         validate: bool = True,
     ) -> VideoTask: ...
@@ -338,8 +471,10 @@ class Videos:
         *,
         to: str | os.PathLike[str] | None = None,
         order_id: str | None = None,
+        local_images: Iterable[ImageSource] | None = None,
         on_receipt: OnReceipt | None = None,
         on_update: OnUpdate | None = None,
+        on_progress: OnStage | None = None,
         timeout: float | None = ONE_DAY,
         validate: bool = True,
         **fields: Unpack[VideoFields],
@@ -351,8 +486,10 @@ class Videos:
         *,
         to: str | os.PathLike[str] | None = None,
         order_id: str | None = None,
+        local_images: Iterable[ImageSource] | None = None,
         on_receipt: OnReceipt | None = None,
         on_update: OnUpdate | None = None,
+        on_progress: OnStage | None = None,
         timeout: float | None = ONE_DAY,
         validate: bool = True,
         **fields: object,
@@ -363,25 +500,47 @@ class Videos:
         any waiting; ``on_update`` is called (and awaited) with every change; exceptions of the two are logged and
         change nothing. After a cancellation or a timeout the task continues at the service: call again with the same
         order id, or ``wait`` for the task id.
+
+        Args:
+            local_images: As for :meth:`create`.
+            on_progress: Called as ``on_progress(stage, fraction)``, for ``upload`` (only if images are uploaded),
+                ``order``, ``queued`` and ``running`` (the states of section 3), and ``download``. The fraction is that
+                of the stage, from 0.0 to 1.0; it decreases when a transfer is repeated. It is None for ``order``,
+                ``queued`` and ``running``, because the service does not tell how much of a video is done, and for a
+                download of unknown length. It must return at once; if it raises, that is logged, and it is not called
+                again.
         """
         self._context.lifetime.check()
         if to is not None:
             from vidgen_async.media.download import check_target  # noqa: PLC0415 - as for downloads
 
             await check_target(to)
-        checked = self._make_request(request, fields)
-        receipt = await self._orders.create(checked, order_id=order_id, on_receipt=on_receipt, validate=validate)
+        progress = contained(on_progress)
+        receipt = await self.create(
+            self._make_request(request, fields),
+            order_id=order_id,
+            local_images=local_images,
+            on_receipt=on_receipt,
+            on_progress=progress,
+            validate=validate,
+        )
         # Its end is recorded when the video is saved: after a kill, a rewatch must find it.
         with self._orders.results.hold([receipt.task_id]) as record:
             async with aclosing(self.watch(receipt, timeout=timeout)) as changes:
                 async for task in changes:
+                    if (stage := _STAGES.get(task.status)) is not None:
+                        progress(stage, None)
                     if on_update is not None:
                         with contain_hook(logger, "on_update", task_id=task.id):
                             pending = on_update(task)
                             if inspect.isawaitable(pending):
                                 await pending
             if to is not None and task.status == "completed":
-                await self.download(task, to)
+                await self.download(
+                    task,
+                    to,
+                    on_progress=lambda received, total: progress("download", received / total if total else None),
+                )
             record(receipt.task_id, task)
         return Outcome.of(task).unwrap()
 

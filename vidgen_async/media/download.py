@@ -14,7 +14,8 @@ from vidgen_async.clock import Clock, hold_of, within
 from vidgen_async.errors import DownloadError, InvalidRequestError
 from vidgen_async.media.content import Content
 from vidgen_async.media.partial_file import PartialFile
-from vidgen_async.media.transfer import BUFFER_SIZE, OnProgress, Transfer
+from vidgen_async.media.progress import OnProgress
+from vidgen_async.media.transfer import BUFFER_SIZE, Transfer
 from vidgen_async.service.endpoints import Endpoints
 from vidgen_async.service.retries import Reads
 from vidgen_async.transports.base import Chunks, Response
@@ -59,6 +60,7 @@ class Downloads:
         *,
         on_progress: OnProgress | None = None,
         timeout: float | None = None,
+        overwrite: bool = True,
         accept_unverified: bool = False,
     ) -> Path:
         """Save the video as the file ``to``, and return that path.
@@ -76,6 +78,8 @@ class Downloads:
             on_progress: Called as ``on_progress(received, total)`` on the event loop, at most about ten times a second.
                 ``received`` decreases if the transfer is restarted. An exception that it raises ends the download.
             timeout: Limit for the whole download, in seconds.
+            overwrite: Replace a file that exists. Otherwise TargetExistsError is raised: before any request, or if the
+                file was created meanwhile.
             accept_unverified: Save a video also if its length was not announced and its structure (fragments without an
                 index) does not show whether its end is missing.
 
@@ -85,7 +89,7 @@ class Downloads:
                 UnverifiedVideoError state why.
         """
         content = Content(self._reads, self._endpoints, task, chunk_size=BUFFER_SIZE)
-        file = PartialFile(to, hold=self._hold)
+        file = PartialFile(to, overwrite=overwrite, hold=self._hold)
         transfer = Transfer(
             content,
             file,

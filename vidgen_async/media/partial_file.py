@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, Self, TypeVar
 
 from vidgen_async.atomic_file import AtomicFile
 from vidgen_async.clock import run_in_thread
-from vidgen_async.errors import DownloadError
+from vidgen_async.errors import DownloadError, TargetExistsError
 
 T = TypeVar("T")
 
@@ -34,13 +34,19 @@ class PartialFile:
     it unless :meth:`commit` has moved it to the target.
 
     A symbolic link at the target is followed: the file that it points to is replaced. Errors of the system are raised
-    as a DownloadError that names the target. All I/O is done in threads, inside ``hold()``.
+    as a DownloadError that names the target. All I/O is done in threads, inside ``hold()``. Without ``overwrite`` a
+    target that exists is a TargetExistsError, at the beginning or in :meth:`commit`.
     """
 
     def __init__(
-        self, target: str | os.PathLike[str], *, hold: Callable[[], AbstractContextManager[None]] = nullcontext
+        self,
+        target: str | os.PathLike[str],
+        *,
+        overwrite: bool = True,
+        hold: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._given = target
+        self._overwrite = overwrite
         self._hold = hold
         self._file: AtomicFile | None = None
 
@@ -80,6 +86,10 @@ class PartialFile:
         try:
             with self._hold():
                 return await run_in_thread(call, *arguments, executor=_threads())
+        except FileExistsError as error:
+            message = f"the video was not saved: the file {os.fspath(self._given)!r} already exists."
+            advice = "To replace it, pass overwrite=True."
+            raise TargetExistsError(message, received=self.length, advice=advice) from error
         except OSError as error:
             message = f"the video cannot be saved as {os.fspath(self._given)!r}: {_reason(error)}"
             raise DownloadError(message, received=self.length) from error
@@ -99,6 +109,8 @@ class PartialFile:
             if not stat.S_ISREG(mode):
                 message = "it is not a regular file"
                 raise OSError(message)
+            if not self._overwrite:
+                raise FileExistsError
         self._file = AtomicFile(target, keep_mode=True)
 
     def _require_file(self) -> AtomicFile:
@@ -121,7 +133,7 @@ class PartialFile:
             file.seek(self.length)
 
     def _commit(self) -> None:
-        self._require_file().commit()
+        self._require_file().commit(overwrite=self._overwrite)
 
     def _discard(self) -> None:
         if self._file is not None:

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 from functools import partial
 from http import HTTPStatus
-from typing import BinaryIO, NoReturn, TypeAlias
+from typing import BinaryIO, NoReturn
 
 from vidgen_async.clock import Clock, backoff
 from vidgen_async.errors import (
@@ -20,18 +20,15 @@ from vidgen_async.events import Event, report
 from vidgen_async.media import mp4
 from vidgen_async.media.content import Content, ContentResponse
 from vidgen_async.media.partial_file import PartialFile
+from vidgen_async.media.progress import OnProgress, Progress
 from vidgen_async.service.retries import retry_delay
 from vidgen_async.types.http import Headers
 
 logger = logging.getLogger(__name__)
 
-OnProgress: TypeAlias = Callable[[int, int | None], None]
-
 #: A thread writes the buffer when it has this size in bytes, or this age in seconds.
 BUFFER_SIZE = 1 << 20
 _MAX_BUFFER_TIME = 0.25
-#: Minimum seconds between two reports of progress, except for the last one.
-_PROGRESS_INTERVAL = 0.1
 #: Number of received bytes that are requested again, and compared, when a transfer is resumed; fewer, but not less than
 #: the minimum, if responses end within them.
 _OVERLAP = 4096
@@ -59,7 +56,7 @@ class Transfer:
         self._content = content
         self._file = file
         self._clock = clock
-        self._on_progress = on_progress
+        self._progress: Progress[int | None] = Progress(clock, on_progress)
         self._retry_for = retry_for
         self._rng = rng
         self._accept_unverified = accept_unverified
@@ -69,7 +66,6 @@ class Transfer:
         self.furthest = 0
         """Number of bytes up to the furthest position that was reached."""
         self._last_progress_at = clock.now()
-        self._reported_at: float | None = None
         self.problem = ""
         """Why the latest attempt failed; empty if none has."""
         self.last_error: TransportError | ServiceError | None = None
@@ -102,7 +98,7 @@ class Transfer:
             furthest, error = self.furthest, None
             try:
                 if await self._receive():
-                    self._report(is_last=True)
+                    self._progress.report(self._file.length, self._total, is_last=True)
                     return
             except (TransportError, ServiceError) as failure:
                 error = self.last_error = failure
@@ -212,15 +208,7 @@ class Transfer:
         if self._file.length > self.furthest:
             self.furthest = self._file.length
             self._last_progress_at = self._clock.now()
-        self._report()
-
-    def _report(self, *, is_last: bool = False) -> None:
-        now = self._clock.now()
-        if self._on_progress is None:
-            return
-        if is_last or self._reported_at is None or now - self._reported_at >= _PROGRESS_INTERVAL:
-            self._reported_at = now
-            self._on_progress(self._file.length, self._total)
+        self._progress.report(self._file.length, self._total)
 
     async def _restart(self, problem: str) -> bool:
         self.problem = problem

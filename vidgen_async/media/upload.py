@@ -7,10 +7,10 @@ import os
 import re
 import stat
 import string
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, TypeVar
 from urllib.parse import unquote, unquote_to_bytes
 
 from attrs import evolve, field, frozen
@@ -19,12 +19,15 @@ from yarl import URL
 from vidgen_async.clock import Clock, hold_of
 from vidgen_async.errors import InvalidRequestError
 from vidgen_async.media.image_types import SIGNATURE_SIZE, describe_type, image_type
+from vidgen_async.media.progress import OnSent, Progress
 from vidgen_async.redaction.messages import excerpt
 from vidgen_async.service.codec import read_asset
 from vidgen_async.service.endpoints import Endpoints
 from vidgen_async.service.retries import Reads
 from vidgen_async.types.http import CHUNK, Body, BytesBody
-from vidgen_async.types.resources import ReferenceAsset
+from vidgen_async.types.resources import ASSETS_PATH, ImageSource, ReferenceAsset
+
+T = TypeVar("T")
 
 _END = b'"}'
 #: Number of bytes that are encoded as one chunk of the body.
@@ -58,9 +61,7 @@ class Uploads:
         self._clock = clock
         self._hold = hold_of(clock)
 
-    async def upload(
-        self, image: str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO | ReferenceAsset
-    ) -> ReferenceAsset:
+    async def upload(self, image: ImageSource, *, on_progress: OnSent | None = None) -> ReferenceAsset:
         """Upload an image, or reuse an asset of the service. The service stores it for 72 hours.
 
         Transient failures are retried: a duplicate upload is free. What was answered with a 2xx is not sent again.
@@ -71,6 +72,9 @@ class Uploads:
                 closed; a data URI; the image in Base64 (padded or not, also URL-safe), if no file has that name; an
                 asset of the service, or its URL. Bytes and files may contain a data URI or Base64 too. The type is
                 determined from the bytes, and the service receives one form: a data URI with that type.
+            on_progress: Called as ``on_progress(sent, total)``, in bytes of the image, on the event loop, at most about
+                ten times a second. ``sent`` decreases if the upload is retried. It must not raise. It is not called for
+                an asset that is reused.
 
         Raises:
             InvalidRequestError: The image is missing, empty or not an image, or the URL is of another origin. Nothing
@@ -85,24 +89,33 @@ class Uploads:
             else None
         )
         if url is not None:
-            body: Body = BytesBody(json.dumps({"image_url": self._checked_url(url)}).encode())
-        else:
-            # A copy of what the caller may change meanwhile.
-            source = bytes(image) if isinstance(image, bytearray | memoryview) else image
-            with self._hold():
-                body = await asyncio.to_thread(_image_body, source)
-        uploaded_at = self._clock.wall()
-        read = partial(read_asset, absolute=self._endpoints.absolute)
-        stored = await self._reads.retry(self._endpoints.create_file(body), read)
-        if url is not None:  # the service does not state when it was uploaded
+            # The service does not state when it was uploaded.
+            stored = await self._send(BytesBody(json.dumps({"image_url": self._checked_url(url)}).encode()))
             is_same = asset is not None and asset.id == stored.id
             return evolve(stored, uploaded_at=asset.uploaded_at) if asset is not None and is_same else stored
-        return evolve(stored, uploaded_at=uploaded_at)
+        # A copy of what the caller may change meanwhile.
+        source = bytes(image) if isinstance(image, bytearray | memoryview) else image
+        return await self.upload_body(await self.run(image_body, source), on_progress=on_progress)
+
+    async def upload_body(self, body: "ImageBody", *, on_progress: OnSent | None = None) -> ReferenceAsset:
+        """Upload an image that was read already. ``on_progress`` is that of :meth:`upload`."""
+        if on_progress is not None:
+            body = evolve(body, on_sent=Progress(self._clock, on_progress).report)
+        uploaded_at = self._clock.wall()
+        return evolve(await self._send(body), uploaded_at=uploaded_at)
+
+    async def run(self, call: Callable[..., T], *arguments: Any) -> T:
+        """Return the result of ``call(*arguments)``, which reads an image, in a thread."""
+        with self._hold():
+            return await asyncio.to_thread(call, *arguments)
+
+    async def _send(self, body: Body) -> ReferenceAsset:
+        read = partial(read_asset, absolute=self._endpoints.absolute)
+        return await self._reads.retry(self._endpoints.create_file(body), read)
 
     def _own_url(self, text: str) -> str | None:
         """Return the absolute URL that ``text`` is; None if it is none."""
-        url = self._endpoints.absolute_asset(text.strip())
-        return url if _WEB.match(url) else None
+        return self._endpoints.absolute_asset(text.strip()) if is_url(text) else None
 
     def _checked_url(self, url: str) -> str:
         if not self._is_own(url):
@@ -119,13 +132,20 @@ class Uploads:
             return False
 
 
+def is_url(text: str) -> bool:
+    """Whether the text is a URL, or the path of an asset's URL (2.3)."""
+    return _WEB.match(text) is not None or text.strip().startswith(ASSETS_PATH)
+
+
 @frozen
-class _ImageBody:
+class ImageBody:
     """``{"image_b64": "data:…"}``, encoded while it is sent, any number of times."""
 
     mime: str
     data: bytes = field(repr=False)
     content_type: str = "application/json"
+    on_sent: Callable[..., None] | None = field(default=None, eq=False, repr=False)
+    """Called with the number of bytes of the image that were read so far, the number of all, and ``is_last``."""
 
     @property
     def length(self) -> int:
@@ -142,13 +162,16 @@ class _ImageBody:
             yield base64.b64encode(view[at : at + _RAW_CHUNK_SIZE])
             # On a fast network no chunk has to wait, so other tasks would not run.
             await asyncio.sleep(0)
+            if self.on_sent is not None:
+                sent = min(at + _RAW_CHUNK_SIZE, len(view))
+                self.on_sent(sent, len(view), is_last=sent == len(view))
         yield _END
 
 
 # -- in a thread -----------------------------------------------------------------------------------------------------
 
 
-def _image_body(image: Any) -> Body:
+def image_body(image: Any) -> ImageBody:
     """Return the request body for an image.
 
     Raises:
@@ -221,14 +244,14 @@ def _is_text(head: bytes) -> bool:
     return _is_data_uri(text) or _is_base64(text)
 
 
-def _bytes_body(data: bytes, name: str) -> Body:
+def _bytes_body(data: bytes, name: str) -> ImageBody:
     """Return the body for the bytes of an image, or of a text that contains one."""
     if not _is_text(data[:_TEXT_HEAD]):
         return _encode_image(data, name)
     return _text_body(data.decode("utf-8-sig", "replace"), f"the text in {name}")
 
 
-def _text_body(text: str, name: str) -> Body:
+def _text_body(text: str, name: str) -> ImageBody:
     """Return the body for a data URI, or for Base64."""
     text = text.strip(_AROUND)
     return _data_uri_body(text, name) if _is_data_uri(text[:5]) else _encode_image(_decode_text(text, name), name)
@@ -273,11 +296,11 @@ def _check_type(head: bytes, name: str) -> str:
     return mime
 
 
-def _encode_image(data: bytes, name: str) -> Body:
-    return _ImageBody(_check_type(data[:SIGNATURE_SIZE], name), data)
+def _encode_image(data: bytes, name: str) -> ImageBody:
+    return ImageBody(_check_type(data[:SIGNATURE_SIZE], name), data)
 
 
-def _data_uri_body(uri: str, name: str) -> Body:
+def _data_uri_body(uri: str, name: str) -> ImageBody:
     """Return the body for a data URI (RFC 2397): its data is Base64, or else percent-encoded."""
     mark = _BASE64_MARK.search(uri, 0, _LONGEST_DATA_URI_HEADER)
     if mark is not None:

@@ -23,6 +23,7 @@ from vidgen_async.orders.error_messages import (
     wanted_states,
     wrong_state,
 )
+from vidgen_async.orders.local_images import ImagesToUpload, ImageUploads
 from vidgen_async.orders.results import Results
 from vidgen_async.orders.sending import Check, OnReceipt, Resend, Sender
 from vidgen_async.service.endpoints import checked_task_id
@@ -33,6 +34,7 @@ from vidgen_async.types.orders import (
     Closing,
     Evidence,
     Order,
+    OrderContent,
     OrderRef,
     OrderState,
     OrderStates,
@@ -79,6 +81,7 @@ class Orders:
         self._get_task = get_task
         self._check = check
         self._check_usable = check_usable
+        self._image_uploads = ImageUploads(self._find_content)
 
     # -- creating ------------------------------------------------------------------------------------------------------
 
@@ -89,28 +92,43 @@ class Orders:
         order_id: str | None = None,
         on_receipt: OnReceipt | None = None,
         validate: bool = True,
+        images: ImagesToUpload | None = None,
+        on_order: Callable[[], None] = lambda: None,
     ) -> Receipt:
         """Create the order's task, once. The same order id again returns the same receipt, or joins the send under way.
 
         With ``validate`` the request is checked before it is stored; an order that was accepted, or may have been, is
-        not checked again. Cancelling the caller stops nothing: the outcome is stored under the order id.
+        not checked again. Cancelling the caller stops nothing: the outcome is stored under the order id. But the upload
+        of local ``images`` is stopped, and then there is no order; ``on_order`` is called when they are uploaded.
 
         Raises:
             NotSentError, RejectedError, UncertainCreateError, OrderConflictError: What became of the order.
             JournalError: The journal failed before anything was sent.
             ReceiptNotStoredError: The journal failed after the order was accepted.
             InvalidRequestError: Nothing was sent or stored.
+            ServiceError, TransportError: An image could not be uploaded. Nothing was stored.
         """
         self._check_usable()
         if order_id is None:
             order_id = str(uuid.uuid4())
             message = "order %(order_id)s: created a new order id, since none was given"
             report(logger, logging.INFO, Event.ORDER_ID_CREATED, message, order_id=order_id)
-        ref, body = self._ref(order_id), create_body(request)
+        ref = self._ref(order_id)
+        if images is None:
+            content = OrderContent(body=create_body(request))
+        else:
+            content = await self._image_uploads.complete(ref, request, images, self._check if validate else None)
+            self._check_usable()  # the client may have been closed during the upload
+            request = read_request(content.body)
+        on_order()
         check = self._check_of(request) if validate else None
         return await self._sender.submit(
-            ref, body, check=check, on_receipt=on_receipt, raise_if_closed=self._check_usable
+            ref, content, check=check, on_receipt=on_receipt, raise_if_closed=self._check_usable
         )
+
+    async def _find_content(self, ref: OrderRef) -> OrderContent | None:
+        submission = self._sender.find_running(ref)
+        return await self._journal.get(ref, self._clock.wall()) if submission is None else submission.content
 
     def _check_of(self, request: VideoRequest) -> Check | None:
         return None if self._check is None else partial(self._check, request)
@@ -193,7 +211,7 @@ class Orders:
         self._check_usable()  # the client may have been closed while the journal was read
         check = self._check_of(read_request(order.body)) if validate else None
         return await self._sender.submit(
-            order.ref, order.body, check=check, on_receipt=on_receipt, raise_if_closed=self._check_usable
+            order.ref, order, check=check, on_receipt=on_receipt, raise_if_closed=self._check_usable
         )
 
     # -- an operator's decisions ---------------------------------------------------------------------------------------

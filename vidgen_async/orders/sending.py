@@ -76,6 +76,7 @@ from vidgen_async.types.orders import (
     AttemptOutcome,
     Evidence,
     Order,
+    OrderContent,
     OrderRef,
     OrderState,
     Permission,
@@ -116,7 +117,7 @@ class Submission:
     """An order being carried out: its worker, and the receipt that its callers await."""
 
     ref: OrderRef
-    body: bytes
+    content: OrderContent
     receipt: "asyncio.Future[Receipt]"
     worker: "asyncio.Task[None] | None" = None
     hooks: list[OnReceipt] = Factory(list)
@@ -241,7 +242,7 @@ class Sender:
     async def submit(
         self,
         ref: OrderRef,
-        body: bytes,
+        content: OrderContent,
         *,
         check: Check | None,
         on_receipt: OnReceipt | None,
@@ -255,24 +256,24 @@ class Sender:
             raise_if_closed: Raises when the client was closed meanwhile.
         """
         while (submission := self.find_running(ref)) is not None and not submission.checked.done():
-            if is_same_request(submission.body, body) and check is not None:
+            if is_same_request(submission.content, content) and check is not None:
                 break
             decided: list[asyncio.Future[object]] = [submission.receipt, submission.checked]  # type: ignore[list-item]
             await asyncio.wait(decided, return_when=asyncio.FIRST_COMPLETED)
             raise_if_closed()
         if submission is None:
-            submission = self._start(ref, body, lambda submission: self._create(submission, ref, check))
-        elif not is_same_request(submission.body, body):
+            submission = self._start(ref, content, lambda submission: self._create(submission, ref, check))
+        elif not is_same_request(submission.content, content):
             raise conflict(ref.order_id, "is being used for a different request, which is being sent now")
         try:
             return await self._receipt(submission, on_receipt)
         except OrderStateError:  # it joined an operator's resend that another resend had preceded
             raise_if_closed()
-            return await self.submit(ref, body, check=check, on_receipt=on_receipt, raise_if_closed=raise_if_closed)
+            return await self.submit(ref, content, check=check, on_receipt=on_receipt, raise_if_closed=raise_if_closed)
 
     async def resend(self, order: Order, resend: Resend) -> Receipt:
         """Send the uncertain order once more, as an operator decided. No submission of it may be under way."""
-        submission = self._start(order.ref, order.body, lambda made: self._send_until_settled(made, order, resend))
+        submission = self._start(order.ref, order, lambda made: self._send_until_settled(made, order, resend))
         submission.order = order
         submission.checked.set_result(None)
         return await self._receipt(submission, None)
@@ -293,9 +294,11 @@ class Sender:
 
     # -- the worker of an order ----------------------------------------------------------------------------------------
 
-    def _start(self, ref: OrderRef, body: bytes, work: Callable[[Submission], Awaitable[Receipt]]) -> Submission:
+    def _start(
+        self, ref: OrderRef, content: OrderContent, work: Callable[[Submission], Awaitable[Receipt]]
+    ) -> Submission:
         loop = asyncio.get_running_loop()
-        submission = Submission(ref=ref, body=body, receipt=loop.create_future())
+        submission = Submission(ref=ref, content=content, receipt=loop.create_future())
         submission.worker = loop.create_task(self._work(submission, work), name=f"order {ref.order_id}")
         submission.worker.add_done_callback(lambda _: self._end(submission))
         self.under_way.submissions[ref] = submission
@@ -337,7 +340,8 @@ class Sender:
         if self.settlement.unwritten:
             await self.settlement.flush(ref)
         order = submission.order = await self._journal.get(ref, self._clock.wall())
-        if order is not None and not is_same_request(order.body, submission.body):
+        content = submission.content
+        if order is not None and not is_same_request(order, content):
             raise conflict(ref.order_id, "was already used for a different request")
         if check is not None and (order is None or order.state in SENDABLE):
             await check()
@@ -347,9 +351,16 @@ class Sender:
             if self.under_way.namespace is None:
                 self.under_way.namespace = await self._journal.namespace(secrets.token_hex(8))
             key = idempotency_key(self.under_way.namespace, ref.account, ref.order_id)
-            intent = Order(ref=ref, idempotency_key=key, body=submission.body, created_at=self._clock.wall())
-            order = await self._journal.intend(intent)
-            if not is_same_request(order.body, submission.body):
+            order = await self._journal.intend(
+                Order(
+                    ref=ref,
+                    idempotency_key=key,
+                    body=content.body,
+                    local_images=content.local_images,
+                    created_at=self._clock.wall(),
+                )
+            )
+            if not is_same_request(order, content):
                 raise conflict(ref.order_id, "was already used for a different request")
         return await self._send_until_settled(submission, order)
 

@@ -27,6 +27,8 @@ _CODE = re.compile(rf"(?<![A-Za-z0-9_])(?:{'|'.join(sorted(REFERENCE_CODES))})(?
 _ESCAPE = re.compile(r"\\(?:u[0-9A-Fa-f]{4}|[\"\\/bfnrt])")
 _MARKUP = re.compile(r"<[^>]*>?|>")
 
+#: A retry sends the same image ids.
+_NEW_ORDER = "Upload the images again, and order them under a new order id: an order never changes."
 #: Who refused with a 401, and advice (5.7).
 _REFUSED_BY = {
     "service key": ("the API key was refused", "Check that VIDGEN_API_KEY (or api_key) is the complete, current key."),
@@ -67,7 +69,10 @@ def rejected_error(error: ServiceError, message: str | None = None, **order: Any
     if isinstance(error, errors.AuthenticationError):
         facts["source"] = error.source
     usual = f"order {order['order_id']!r} was rejected and nothing was charged: {error.summary}"
-    return kind(message or usual, advice=error.advice, **facts, **order)
+    advice = error.advice
+    if isinstance(error, errors.ReferenceAssetExpiredError):
+        usual, advice = f"{usual}.", _NEW_ORDER
+    return kind(message or usual, advice=advice, **facts, **order)
 
 
 def recorded_refusal(attempt: Attempt, *, origin: str, wall: datetime, **order: Any) -> errors.RejectedError:

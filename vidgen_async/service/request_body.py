@@ -1,11 +1,14 @@
 """The body of a create as JSON, and why something cannot be written as JSON."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
+from attrs import evolve
+
 from vidgen_async.errors import InvalidRequestError
+from vidgen_async.types.orders import OrderContent
 from vidgen_async.types.resources import Extra, VideoRequest
 
 
@@ -58,15 +61,32 @@ def _replace_aliases(data: dict[str, Any]) -> None:
             data[name] = data.pop(alias)
 
 
-def is_same_request(body: bytes, other: bytes) -> bool:
-    """Whether two bodies of creates ask for the same: also where one was stored with the alias of a field."""
-    return body == other or _canonical(body) == _canonical(other)
+def is_same_request(one: OrderContent, other: OrderContent) -> bool:
+    """Whether both ask for the same: also where one was stored with the alias of a field, and where the same local
+    images were uploaded twice, so that they have different ids."""
+    return one.body == other.body or _canonical(one) == _canonical(other)
 
 
-def _canonical(body: bytes) -> bytes:
-    data: dict[str, Any] = json.loads(body)
+def _canonical(content: OrderContent) -> bytes:
+    data: dict[str, Any] = json.loads(content.body)
     _replace_aliases(data)
+    if content.local_images:
+        data["image_ids"] = content_of_images(content, data["image_ids"])
     return write_json(data)
+
+
+def content_of_images(content: OrderContent, image_ids: Iterable[Any]) -> list[Any]:
+    """The SHA-256 of each local image of the order, and the ids of all others, by which images are compared."""
+    return [content.local_images.get(each, each) if isinstance(each, str) else each for each in image_ids]
+
+
+def add_image_ids(request: VideoRequest, ids: Iterable[str]) -> VideoRequest:
+    """The request with more images, after its own. InvalidRequestError if its own ``image_ids`` are no list."""
+    own = () if request.image_ids is None else request.image_ids
+    if not isinstance(own, tuple):
+        problem = f"image_ids: must be a list, not {type(own).__name__}"
+        raise InvalidRequestError(f"the request was not sent: {problem}", problems=[problem])
+    return evolve(request, image_ids=(*own, *ids))
 
 
 def _not_json(data: Mapping[str, Any], extra: Extra) -> Iterator[str]:

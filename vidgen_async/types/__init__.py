@@ -20,6 +20,7 @@ from vidgen_async.types.orders import (
     DecisionKind,
     Evidence,
     Order,
+    OrderContent,
     OrderRef,
     OrderState,
     OrderStateName,
@@ -33,6 +34,9 @@ from vidgen_async.types.resources import (
     Catalog,
     CatalogModel,
     Extra,
+    GenerateStage,
+    ImageSource,
+    OnStage,
     Ratio,
     Receipt,
     ReferenceAsset,
@@ -54,6 +58,7 @@ if TYPE_CHECKING:
     from vidgen_async.journal.base import Journal, RunningPage
     from vidgen_async.media.download import VideoStream
     from vidgen_async.orders import OnReceipt, Orders
+    from vidgen_async.orders.local_images import ImagesToUpload
     from vidgen_async.service.api_keys import KeyFunction
     from vidgen_async.transports.base import Response, Transport
     from vidgen_async.watcher import Watcher, WatcherStats
@@ -80,14 +85,19 @@ __all__ = [
     "Evidence",
     "Extra",
     "Files",
+    "GenerateStage",
     "Headers",
     "Hold",
+    "ImageSource",
+    "ImagesToUpload",
     "Journal",
     "KeyFunction",
     "Models",
     "OnReceipt",
+    "OnStage",
     "OnUpdate",
     "Order",
+    "OrderContent",
     "OrderRef",
     "OrderState",
     "OrderStateName",
@@ -131,6 +141,7 @@ _HOMES = {
     "AuthenticationSource": "errors",
     "Clock": "clock",
     "Files": "client.resources",
+    "ImagesToUpload": "orders.local_images",
     "Journal": "journal.base",
     "KeyFunction": "service.api_keys",
     "Models": "client.resources",

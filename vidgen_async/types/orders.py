@@ -254,15 +254,23 @@ class RunningTask(Serializable):
 
 
 @frozen(kw_only=True)
-class Order(Serializable):
+class OrderContent(Serializable):
+    """What an order asks for."""
+
+    body: bytes = field(repr=False, metadata=SECRET)
+    """The exact bytes of the request body, the same in every send."""
+    local_images: Mapping[str, str] = field(factory=dict, hash=False)
+    """The SHA-256 of each local image that was uploaded for the order, in hexadecimal, by its image id in the body."""
+
+
+@frozen(kw_only=True)
+class Order(OrderContent):
     """One order: one Idempotency-Key and one body, which never change."""
 
     _computed: ClassVar = ("order_id", "state", "is_terminal", "task_ids", "body_sha256")
 
     ref: OrderRef
     idempotency_key: str = field(repr=False, metadata=SECRET)
-    body: bytes = field(repr=False, metadata=SECRET)
-    """The exact bytes of the request body, the same in every send."""
     created_at: datetime
     attempts: tuple[Attempt, ...] = ()
     closing: Closing | None = None

@@ -4,6 +4,7 @@
 cannot be converted to the type of their field.
 """
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -11,7 +12,7 @@ from itertools import islice
 from math import isfinite
 from pathlib import PurePath
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, Required, TypeAlias, TypedDict, get_args
+from typing import Any, BinaryIO, ClassVar, Literal, Required, TypeAlias, TypedDict, get_args
 
 from attrs import field, fields, frozen
 
@@ -203,6 +204,16 @@ class ReferenceAsset(Serializable):
 
 #: The aspect ratios, width to height (2.4).
 RATIOS: tuple[str, ...] = get_args(Ratio)
+
+ImageSource: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO | ReferenceAsset
+"""How calls accept an image of this machine: a path, its bytes, a binary file, a data URI or plain Base64; or the asset
+of an earlier upload."""
+
+GenerateStage: TypeAlias = Literal["upload", "order", "queued", "running", "download"]
+"""What ``generate`` is doing: uploading the local images, sending the order, waiting for the task (in two states), or
+saving the video."""
+OnStage: TypeAlias = Callable[[GenerateStage, float | None], None]
+"""Called with the stage, and the fraction of this stage that is done, from 0.0 to 1.0; None if that is unknown."""
 
 
 class VideoFields(TypedDict, total=False):

@@ -4,6 +4,7 @@ import asyncio
 import copy
 from collections import deque
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from attrs import evolve, field, frozen
@@ -202,6 +203,8 @@ class Outcome(Serializable):
     """The id of the task's order, if the wait knew it."""
     state: TaskStatus | None = field(default=None, eq=False)
     """The last state seen, also one that section 3 does not name; None if no poll succeeded."""
+    path: Path | None = None
+    """Where ``download_many`` has saved the video."""
 
     @classmethod
     def of(cls, task: VideoTask) -> "Outcome":

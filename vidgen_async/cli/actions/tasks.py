@@ -20,6 +20,7 @@ from vidgen_async.cli.terminal.result_output import facts_of
 from vidgen_async.cli.terminal.standard_streams import is_terminal
 from vidgen_async.cli.watch.display import Updates
 from vidgen_async.cli.watch.display import watch as watch_all
+from vidgen_async.client.saving import file_name
 from vidgen_async.errors import UnverifiedVideoError, VidgenError
 from vidgen_async.service.endpoints import checked_task_id
 from vidgen_async.types.orders import OrderState
@@ -146,8 +147,3 @@ async def _finish(run: CommandRun, outcome: Outcome, target: Target | None) -> E
         run.screen.show(f"{outcome.task_id}: {message}", {"task_id": outcome.task_id, "error": document})
         return exit_code(error, stage)
     return Exit.OK
-
-
-def file_name(task_id: str) -> str:
-    """The task id as a file name, which cannot leave the directory."""
-    return "".join(char if char.isalnum() or char in "-_." else "_" for char in task_id).lstrip(".") or "_"

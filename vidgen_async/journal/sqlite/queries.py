@@ -76,7 +76,7 @@ _OWNER = """
     AND (account, order_id) <> (:account, :order_id)
     ORDER BY id LIMIT 1
 """
-_ORDERS = "SELECT order_id, idempotency_key, body, created_at FROM orders"
+_ORDERS = "SELECT order_id, idempotency_key, body, created_at, local_images FROM orders"
 _ATTEMPTS = f"""
     SELECT attempts.order_id, attempts.n, sent_at, deadline_at, kind, "by", reason,
     outcome, at, status, task_id, cause, body, extra, answered, headers, request_id, candidates,
@@ -188,6 +188,7 @@ def _read(db: sqlite3.Connection, where: str, parameters: Mapping[str, str | int
             idempotency_key=row["idempotency_key"],
             body=row["body"],
             created_at=_at(row["created_at"]),
+            local_images=json.loads(row["local_images"]),
             attempts=tuple(attempts[row["order_id"]]),
             closing=closings.get(row["order_id"]),
             results=tuple(results[row["order_id"]]),

@@ -124,8 +124,10 @@ _BALANCES = (
     "ALTER TABLE evidence ADD COLUMN balance_after TEXT",
 )
 
+_LOCAL_IMAGES = ("ALTER TABLE orders ADD COLUMN local_images TEXT NOT NULL DEFAULT '{}'",)
+
 #: The statements that upgrade each version to the next. All of them are executed for a new file.
-MIGRATIONS = (_FIRST, _RESULTS, _CONFIRMATION, _BALANCES)
+MIGRATIONS = (_FIRST, _RESULTS, _CONFIRMATION, _BALANCES, _LOCAL_IMAGES)
 VERSION = len(MIGRATIONS)
 
 

@@ -1,0 +1,33 @@
+"""Reports the progress of a transfer to the caller, but not with every chunk."""
+
+from collections.abc import Callable
+from typing import Generic, TypeAlias, TypeVar
+
+from vidgen_async.clock import Clock
+
+T = TypeVar("T", bound=int | None)
+
+#: Called with the number of received bytes, and of all; None if that is unknown.
+OnProgress: TypeAlias = Callable[[int, int | None], None]
+#: Called with the number of sent bytes, and of all.
+OnSent: TypeAlias = Callable[[int, int], None]
+
+#: Minimum seconds between two reports, except for the last one.
+_INTERVAL = 0.1
+
+
+class Progress(Generic[T]):
+    """Calls ``on_progress`` at most about ten times a second."""
+
+    def __init__(self, clock: Clock, on_progress: Callable[[int, T], None] | None) -> None:
+        self._clock = clock
+        self._on_progress = on_progress
+        self._reported_at: float | None = None
+
+    def report(self, done: int, total: T, *, is_last: bool = False) -> None:
+        if self._on_progress is None:
+            return
+        now = self._clock.now()
+        if is_last or self._reported_at is None or now - self._reported_at >= _INTERVAL:
+            self._reported_at = now
+            self._on_progress(done, total)
