@@ -22,8 +22,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 Option = Callable[[F], F]
 
 SECONDS = click.FloatRange(min=0, min_open=True)
-#: The completion of order ids offers at most this many, the newest.
+#: The completion of order ids offers at most this many, of the newest ones.
 MAX_OFFERED = 50
+MAX_SEARCHED = 1000
 
 JSON_HELP = "Print results as JSON on stdout, and errors as JSON objects on stderr."
 
@@ -126,10 +127,11 @@ def order_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
 
 async def _list_ids(journal: Journal, service: str, account: str, beginning: str) -> list[str]:
     try:
-        orders = await journal.list(service, account, datetime.now(UTC))
+        now = datetime.now(UTC)
+        orders = await journal.list(service, account, now, limit=MAX_SEARCHED, newest_first=True)
     finally:
         await journal.aclose()
-    ids = [order.order_id for order in reversed(orders) if order.order_id.startswith(beginning)]
+    ids = [order.order_id for order in orders if order.order_id.startswith(beginning)]
     return [order_id for order_id in ids if order_id.isprintable()][:MAX_OFFERED]
 
 
