@@ -87,7 +87,7 @@ def test_a_prompt_that_cannot_be_decoded_is_exit_code_2(run_here, in_service, se
 
 def test_invalid_options_are_exit_code_2_and_nothing_is_sent(here, service):
     for words, arguments in {
-        "Missing argument 'PROMPT'": (),
+        "missing argument 'PROMPT'": (),
         "cannot be combined": ("x", "--prompt-file", "p.txt"),
         "--prompt-file: must not be empty": ("--prompt-file", ""),
         "cannot read the prompt from p.txt: No such file": ("--prompt-file", "p.txt"),

@@ -129,7 +129,7 @@ def test_ctrl_c_during_imports_is_exit_code_130_and_one_line(tmp_path):
         ran = subprocess.run(  # noqa: S603 - our own command
             command, env=environment(None), cwd=tmp_path, capture_output=True, text=True, check=False, timeout=50
         )
-    assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "vidgen: interrupted\n")
+    assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "error: interrupted\n")
 
 
 #: Runs ``vidgen`` once for each of the JSON lists of arguments, each time without one module.
@@ -180,4 +180,4 @@ def test_a_closed_output_pipe_is_reported_in_one_line(vidgen, here, service):
     command.process.stdout.close()
     err = command.process.stderr.read()
     assert command.process.wait(20) == 1
-    assert err == "vidgen: the output pipe was closed by its reader.\n"
+    assert err == "error: the output pipe was closed by its reader.\n"

@@ -246,9 +246,9 @@ async def test_an_interrupted_live_view_restores_the_terminal_and_the_report_say
     assert setup.state.stage is Stage.WATCH
     report = interrupt_report(setup.state, "Interrupted")
     assert report.text == (
-        "Interrupted while watching the tasks. 40 of 40 tasks may still be running; an interruption does not stop "
-        "them. The same command resumes the watch."
+        "Interrupted while watching the tasks. 40 of 40 tasks may still be running; an interruption does not stop them."
     )
+    assert report.hint == "The same command resumes the watch."
 
 
 async def test_the_summary_of_an_interrupted_watch_includes_changes_that_were_not_drawn_yet(capsys):

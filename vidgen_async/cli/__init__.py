@@ -27,10 +27,11 @@ def _run() -> int:
         missing = (error.name or "").partition(".")[0]
         if missing not in _NEEDED:
             raise
-        sys.stderr.write(f'vidgen needs {missing}, which is not installed: pip install "vidgen-async[cli]"\n')
+        sys.stderr.write(f"error: vidgen needs {missing}, which is not installed.\n")
+        sys.stderr.write('hint: pip install "vidgen-async[cli]"\n')
         return 2
     except KeyboardInterrupt:
-        sys.stderr.write("vidgen: interrupted\n")
+        sys.stderr.write("error: interrupted\n")
         return 130
 
 
@@ -40,7 +41,7 @@ def _interruptible() -> Iterator[None]:
 
     def exit_now(*_: object) -> None:
         with suppress(OSError):
-            os.write(2, b"vidgen: interrupted\n")
+            os.write(2, b"error: interrupted\n")
         os._exit(130)
 
     before = signal.getsignal(signal.SIGINT)

@@ -1,6 +1,5 @@
 """The command group, and the exit of the process."""
 
-import io
 import sys
 
 import click
@@ -12,10 +11,10 @@ from vidgen_async.cli.commands.completion import completion
 from vidgen_async.cli.commands.orders import orders
 from vidgen_async.cli.commands.sandbox import run_sandbox
 from vidgen_async.cli.options import OrderedGroup
-from vidgen_async.cli.terminal.exit_reports import EXIT_CODES, Exit, Report
-from vidgen_async.cli.terminal.formatting import clean_lines
+from vidgen_async.cli.run_state import RunState
+from vidgen_async.cli.terminal.exit_reports import EXIT_CODES, Exit, Report, error_report, usage_report
 from vidgen_async.cli.terminal.standard_streams import OutputError
-from vidgen_async.cli.terminal.status_display import JsonScreen
+from vidgen_async.cli.terminal.status_display import make_screen
 
 
 def run_app() -> int:
@@ -23,27 +22,24 @@ def run_app() -> int:
     try:
         code = app.main(prog_name="vidgen", standalone_mode=False)
     except click.ClickException as error:
-        _show(error)
-        return error.exit_code
+        return _show(_explain_usage(error), error.exit_code)
     except click.Abort:
-        sys.stderr.write("vidgen: interrupted\n")
-        return 130
+        return _show(Report("interrupted", kind="interrupted"), 130)
     except OutputError as error:
-        sys.stderr.write(f"vidgen: {error.message}\n")
-        return Exit.FAILED
+        return _show(error_report(error, RunState()), Exit.FAILED)
     return code if isinstance(code, int) else 0
 
 
-def _show(error: click.ClickException) -> None:
+def _explain_usage(error: click.ClickException) -> Report:
     if isinstance(error, click.NoSuchOption) and "key" in error.option_name:
         message = "The key cannot be passed as an option, which other users could see: set VIDGEN_API_KEY."
         error = click.UsageError(message, error.ctx)
-    if "--json" in sys.argv:
-        JsonScreen().show_error(Report(error.format_message(), kind="usage"), error.exit_code)
-    else:
-        text = io.StringIO()
-        error.show(text)
-        click.echo(clean_lines(text.getvalue()), err=True, nl=False)
+    return usage_report(error)
+
+
+def _show(report: Report, code: int) -> int:
+    make_screen(is_json="--json" in sys.argv).show_error(report, code)
+    return code
 
 
 @click.group(cls=OrderedGroup, epilog=EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"]})
@@ -68,7 +64,7 @@ def app() -> None:
 
     Every command accepts --json: stdout has one JSON document, or one per line where there may be several. stderr has
     {"order": …} and {"task": …} as soon as they are known, and an error as {"error": {"kind", "message", "exit_code",
-    …}}. NO_COLOR turns colours off.
+    "hint", …}}. NO_COLOR turns colours off.
     """
 
 

@@ -10,7 +10,6 @@ from vidgen_async.cli.operations import CommandRun
 from vidgen_async.cli.options import check_image, connection_options
 from vidgen_async.cli.run_state import RunState, Stage
 from vidgen_async.cli.service_connection import Settings
-from vidgen_async.cli.terminal.exit_reports import EXIT_CODES
 from vidgen_async.cli.terminal.formatting import limit, moment, span
 from vidgen_async.cli.terminal.json_documents import account_document, asset_document, model_document
 from vidgen_async.cli.terminal.result_output import Facts, Table, facts_of
@@ -20,7 +19,7 @@ from vidgen_async.service.validation import MIN_IMAGES, problem_of_model
 from vidgen_async.types.resources import Catalog, CatalogModel, ReferenceAsset
 
 
-@click.command(epilog=EXIT_CODES)
+@click.command()
 @click.argument("model", required=False)
 @click.option("--all", "with_all", is_flag=True, help="List unavailable models too, with the reason.")
 @connection_options()
@@ -50,7 +49,7 @@ def models(settings: Settings, model: str | None, with_all: bool) -> int:
     return run_query(settings, work)
 
 
-@click.command(epilog=EXIT_CODES)
+@click.command()
 @connection_options()
 def account(settings: Settings) -> int:
     """Show your balance, and the other fields of the account.
@@ -68,7 +67,7 @@ def account(settings: Settings) -> int:
     return run_query(settings, work)
 
 
-@click.command(epilog=EXIT_CODES)
+@click.command()
 @click.argument("files", metavar="FILE…", nargs=-1, required=True, type=check_image)
 @click.option("--url", "with_url", is_flag=True, help="Print the URL too. It gives access to the image without a key.")
 @connection_options()

@@ -92,7 +92,7 @@ def _common(command: F) -> F:
 _PATH = click.Path(path_type=Path)
 
 
-@cassette.command(epilog=EXIT_CODES)
+@cassette.command()
 @click.argument("paths", metavar="[PATH]…", type=_PATH, nargs=-1)
 @_common
 def ls(paths: tuple[Path, ...], is_json: bool, is_debug: bool) -> int:
@@ -121,7 +121,7 @@ def ls(paths: tuple[Path, ...], is_json: bool, is_debug: bool) -> int:
     return _run(work, is_json=is_json, is_debug=is_debug)
 
 
-@cassette.command(epilog=EXIT_CODES)
+@cassette.command()
 @click.argument("path", metavar="PATH", type=_PATH)
 @click.option("--n", "n", type=click.IntRange(min=1), metavar="N", help="Show one interaction with its headers.")
 @click.option("--with-bodies", is_flag=True, help="Show bodies too; they may contain prompts.")
@@ -159,7 +159,7 @@ def show(path: Path, n: int | None, with_bodies: bool, is_json: bool, is_debug: 
     return _run(work, is_json=is_json, is_debug=is_debug)
 
 
-@cassette.command(epilog=EXIT_CODES)
+@cassette.command()
 @click.argument("paths", metavar="PATH…", type=_PATH, nargs=-1, required=True)
 @click.option("--orphans", "with_orphans", is_flag=True, help="Also report unused blobs and unfinished recordings.")
 @click.option("--max-age", type=read_age, metavar="AGE", help="Report older recordings: 12h, 90d, 8w.")
@@ -189,7 +189,7 @@ def check(paths: tuple[Path, ...], with_orphans: bool, max_age: timedelta | None
     return _run(work, is_json=is_json, is_debug=is_debug)
 
 
-@cassette.command(epilog=EXIT_CODES)
+@cassette.command()
 @click.argument("part", metavar="PART", type=_PATH)
 @click.option(
     "-o",

@@ -3,12 +3,10 @@
 import click
 from click.shell_completion import BashComplete, FishComplete, ZshComplete
 
-from vidgen_async.cli.terminal.exit_reports import EXIT_CODES
-
 SHELLS = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
 
 
-@click.command(epilog=EXIT_CODES)
+@click.command()
 @click.argument("shell", type=click.Choice(list(SHELLS)))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:

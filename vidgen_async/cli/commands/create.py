@@ -22,7 +22,6 @@ from vidgen_async.cli.options import (
 from vidgen_async.cli.request_options import RequestOptions
 from vidgen_async.cli.run_state import RunState
 from vidgen_async.cli.service_connection import Access, Settings
-from vidgen_async.cli.terminal.exit_reports import EXIT_CODES
 from vidgen_async.cli.terminal.json_documents import model_document, receipt_document
 from vidgen_async.cli.terminal.result_output import Facts
 from vidgen_async.errors import InvalidRequestError
@@ -32,7 +31,7 @@ order_id_option = click.option(
 )
 
 
-@click.command(epilog=EXIT_CODES)
+@click.command()
 @request_arguments
 @order_id_option
 @click.option("--check", "is_check", is_flag=True, help="Validate only and show the model's prices; order nothing.")
@@ -63,7 +62,7 @@ def create(
     return run_with_client(settings, run_state, work, orders=Access.NEW)
 
 
-@click.command(epilog=EXIT_CODES)
+@click.command()
 @click.option("-o", "--output", metavar="FILE", required=True, help="Where to save the video (MP4).")
 @force_option
 @request_arguments

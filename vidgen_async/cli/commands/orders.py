@@ -15,14 +15,13 @@ from vidgen_async.cli.operations import CommandRun
 from vidgen_async.cli.options import OrderedGroup, connection_options, no_validate_option, order_ids
 from vidgen_async.cli.run_state import RunState, Stage
 from vidgen_async.cli.service_connection import Access, Settings
-from vidgen_async.cli.terminal.exit_reports import EXIT_CODES
 from vidgen_async.cli.terminal.formatting import clean
 from vidgen_async.cli.terminal.json_documents import order_document, orders_csv, receipt_document
 from vidgen_async.cli.terminal.order_views import order_facts, orders_table
 from vidgen_async.types.orders import Order, OrderState
 
 
-@click.group(cls=OrderedGroup, epilog=EXIT_CODES)
+@click.group(cls=OrderedGroup)
 def orders() -> None:
     """List and show orders; resolve uncertain ones.
 
@@ -59,7 +58,7 @@ _with_request = click.option(
 _reason = click.option("--reason", metavar="TEXT", default="", help="The reason, recorded in the journal.")
 
 
-@orders.command(epilog=EXIT_CODES)
+@orders.command()
 @click.option(
     "--state",
     "states",
@@ -83,7 +82,7 @@ def ls(settings: Settings, states: tuple[str, ...]) -> int:
     return _run(settings, work, only_prints=True)
 
 
-@orders.command(epilog=EXIT_CODES)
+@orders.command()
 @_order
 @_with_request
 @connection_options(orders=True)
@@ -104,7 +103,7 @@ def show(settings: Settings, order_id: str, with_request: bool) -> int:
     return _run(settings, work, order_id, only_prints=True)
 
 
-@orders.command(epilog=EXIT_CODES)
+@orders.command()
 @_order
 @no_validate_option
 @connection_options(orders=True)
@@ -125,7 +124,7 @@ def resume(settings: Settings, order_id: str, validate: bool) -> int:
     return _run(settings, work, order_id)
 
 
-@orders.command(epilog=EXIT_CODES)
+@orders.command()
 @_order
 @click.option(
     "--expect-attempt",
@@ -163,7 +162,7 @@ def resend(settings: Settings, order_id: str, by: str, is_sure: bool, **decision
     return _run(settings, work, order_id)
 
 
-@orders.command(epilog=EXIT_CODES)
+@orders.command()
 @_order
 @click.argument("task_id", metavar="TASK")
 @_reason
@@ -186,7 +185,7 @@ def adopt(settings: Settings, order_id: str, task_id: str, reason: str, by: str)
     return _run(settings, work, order_id)
 
 
-@orders.command(epilog=EXIT_CODES)
+@orders.command()
 @_order
 @_required_reason
 @_by
@@ -200,7 +199,7 @@ def abandon(settings: Settings, order_id: str, reason: str, by: str) -> int:
     return _close_order(settings, order_id, lambda run: run.client.orders.abandon(order_id, reason, by=by))
 
 
-@orders.command(epilog=EXIT_CODES)
+@orders.command()
 @_order
 @_reason
 @_by
@@ -216,7 +215,7 @@ def withdraw(settings: Settings, order_id: str, reason: str, by: str) -> int:
     return _close_order(settings, order_id, lambda run: run.client.orders.withdraw(order_id, reason, by=by))
 
 
-@orders.command(epilog=EXIT_CODES)
+@orders.command()
 @click.option(
     "--format", "kind", type=click.Choice(["jsonl", "csv"]), default="jsonl", help="Output format.", show_default=True
 )

@@ -8,7 +8,6 @@ from vidgen_async.cli.command_runner import run_command
 from vidgen_async.cli.options import JSON_HELP, repeatable_option
 from vidgen_async.cli.run_state import RunState
 from vidgen_async.cli.service_connection import sandbox_class
-from vidgen_async.cli.terminal.exit_reports import EXIT_CODES
 from vidgen_async.cli.terminal.standard_streams import drop_lost_output
 from vidgen_async.cli.terminal.status_display import make_screen
 
@@ -26,7 +25,7 @@ def read_account(text: str) -> tuple[str, int]:
     return name, int(credits_left) if equals else DEFAULT_BALANCE
 
 
-@click.command(name="sandbox", epilog=EXIT_CODES)
+@click.command(name="sandbox")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", type=PORT, default=0, help="Port of the service. Default: a free one.")
 @click.option("--links-port", type=PORT, default=0, help="Port of signed links. Default: a free one.")

@@ -14,7 +14,7 @@ from vidgen_async.cli.operations import CommandRun, Target, task_lines
 from vidgen_async.cli.options import connection_options, force_option
 from vidgen_async.cli.run_state import Charge, RunState, Stage
 from vidgen_async.cli.service_connection import Access, Settings
-from vidgen_async.cli.terminal.exit_reports import EXIT_CODES, Exit, TasksFailedError, download_unverified, exit_code
+from vidgen_async.cli.terminal.exit_reports import Exit, TasksFailedError, download_unverified, exit_code
 from vidgen_async.cli.terminal.json_documents import kind_of, task_document
 from vidgen_async.cli.terminal.result_output import facts_of
 from vidgen_async.cli.terminal.standard_streams import is_terminal
@@ -26,7 +26,7 @@ from vidgen_async.types.orders import OrderState
 from vidgen_async.watcher import Outcome
 
 
-@click.command(epilog=EXIT_CODES)
+@click.command()
 @click.argument("task_id", metavar="TASK")
 @connection_options()
 def get(settings: Settings, task_id: str) -> int:
@@ -46,7 +46,7 @@ def get(settings: Settings, task_id: str) -> int:
     return run_query(settings, work)
 
 
-@click.command(epilog=EXIT_CODES)
+@click.command()
 @click.argument("task_ids", metavar="TASK…", nargs=-1, required=True)
 @click.option(
     "-o", "--output", metavar="FILE", help="Save the video as FILE; with several tasks, in the directory FILE."
@@ -82,7 +82,7 @@ def wait(settings: Settings, task_ids: tuple[str, ...], output: str | None, forc
     return run_with_client(settings, run_state, work)
 
 
-@click.command(epilog=EXIT_CODES)
+@click.command()
 @click.argument("task_ids", metavar="[TASK]…", nargs=-1)
 @connection_options(stored_tasks=True, polling=True)
 def watch(settings: Settings, task_ids: tuple[str, ...]) -> int:
@@ -126,7 +126,7 @@ def watch(settings: Settings, task_ids: tuple[str, ...]) -> int:
     return run_with_client(settings, run_state, work, orders=access, on_update=updates.put_nowait, only_prints=True)
 
 
-@click.command(epilog=EXIT_CODES)
+@click.command()
 @click.argument("task_id", metavar="TASK")
 @click.option("-o", "--output", metavar="FILE", required=True, help="Where to save the video (MP4).")
 @force_option

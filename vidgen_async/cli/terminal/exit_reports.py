@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from enum import IntEnum
 from itertools import chain
 
+import click
 from attrs import evolve, frozen
 
 from vidgen_async import errors
@@ -80,7 +81,7 @@ SANDBOX_ENDED = "This was a sandbox, which ends with this command together with 
 
 @frozen
 class Report:
-    """One paragraph and the commands to run next; for programs also its kind, order and task."""
+    """What happened, what to do, and the commands to run next; for programs also its kind, order and task."""
 
     text: str
     commands: tuple[str, ...] = ()
@@ -88,15 +89,27 @@ class Report:
     """The sentence before the commands, for people."""
     notes: tuple[str, ...] = ()
     """What each command is for; empty where that is clear."""
+    hint: str = ""
+    """What to do, in sentences."""
     kind: str = "error"
     order_id: str | None = None
     task_id: str | None = None
+    retry_after: float | None = None
+    """The Retry-After of the service, in seconds."""
 
-    def lines(self) -> tuple[str, ...]:
-        """The paragraph, and the lines below it. A command is alone on its line, so that it can be pasted."""
+    def lines(self) -> tuple[tuple[str, str], ...]:
+        """Lines with their labels, ``error`` or ``hint``; without a label: what belongs to the commands. A command is
+        alone on its line, so that it can be pasted."""
+        hint = f"{self.hint} {self.lead}".strip()
         notes = [f"{note}:" for note in self.notes] or [""] * len(self.commands)
-        below = chain(*zip(notes, self.commands, strict=True))
-        return (f"{self.text} {self.lead}".rstrip(), *filter(None, below))
+        below = filter(None, chain(*zip(notes, self.commands, strict=True)))
+        hints = [("hint", _decapitalized(hint))] if hint else []
+        return (("error", _decapitalized(self.text)), *hints, *(("", line) for line in below))
+
+
+def _decapitalized(sentence: str) -> str:
+    """The sentence, to follow a label; a name such as VIDGEN_API_KEY or PROMPT stays."""
+    return sentence[:1].lower() + sentence[1:] if sentence[1:2].islower() or sentence[1:2] == " " else sentence
 
 
 def exit_code(error: BaseException, stage: Stage) -> Exit:
@@ -120,12 +133,22 @@ def exit_code(error: BaseException, stage: Stage) -> Exit:
 
 def error_report(error: BaseException, run_state: RunState) -> Report:
     """What an error means for the user who ran the command."""
+    report = _explain_error(error, run_state)
     return evolve(
-        _explain_error(error, run_state),
+        report,
+        hint=" ".join(filter(None, (*_advice(error, run_state), report.hint))),
         kind=kind_of(error) if isinstance(error, errors.VidgenError) else "unexpected",
         order_id=run_state.order_id or getattr(error, "order_id", None) or None,
         task_id=run_state.task_id or getattr(error, "task_id", None) or None,
+        retry_after=getattr(error, "retry_after", None),
     )
+
+
+def usage_report(error: click.ClickException) -> Report:
+    """What is wrong with the command line."""
+    context = getattr(error, "ctx", None)
+    hint = "" if context is None else f"For its arguments and options: {context.command_path} --help"
+    return Report(_sentence(error.format_message()), hint=hint, kind="usage")
 
 
 def interrupt_report(run_state: RunState, how: str) -> Report:
@@ -137,7 +160,7 @@ def interrupt_report(run_state: RunState, how: str) -> Report:
 
 
 def _explain_error(error: BaseException, run_state: RunState) -> Report:
-    text = " ".join((_sentence(_message(error, run_state)), *_advice(error, run_state)))
+    text = _sentence(_message(error, run_state))
     if run_state.is_sandbox:
         return Report(text if run_state.charge is Charge.NOTHING_ORDERED else f"{text} {SANDBOX_ENDED}")
     if isinstance(error, errors.UnverifiedVideoError) and run_state.output is not None:
@@ -182,7 +205,7 @@ def _explain_watch(run_state: RunState) -> Report:
         return Report("All tasks were finished.")
     text = f"{unfinished:,} of {watched.total:,} tasks may still be running; an interruption does not stop them."
     if len(watched.unfinished_ids) > MAX_PASTED_IDS:
-        return Report(f"{text} The same command resumes the watch.")
+        return Report(text, hint="The same command resumes the watch.")
     resume = _command("watch", arguments=watched.unfinished_ids, options=run_state.options)
     return Report(text, (resume,), "To resume the watch:")
 
@@ -205,6 +228,8 @@ def _advice(error: BaseException, run_state: RunState) -> tuple[str, ...]:
     if isinstance(error, errors.ReceiptNotStoredError) and run_state.order_id is not None:
         adopt = _command("orders", "adopt", arguments=(run_state.order_id, error.task_id), options=run_state.connection)
         return (f"Note the task id, and record it: {adopt}",)
+    if not isinstance(error, errors.VidgenError | BrokenPipeError):
+        return ("This is a bug in vidgen; set VIDGEN_DEBUG=1 for a traceback.",)
     return ()
 
 
@@ -212,7 +237,7 @@ def _decisions(text: str, run_state: RunState, attempts: int) -> Report:
     """What the user can do about an uncertain order."""
     if not run_state.is_durable or run_state.order_id is None:
         note = "If the console shows the task"
-        return Report(f"{text} {CHECK_FIRST}", (_wait_command("TASK_ID", run_state),), notes=(note,))
+        return Report(text, (_wait_command("TASK_ID", run_state),), notes=(note,), hint=CHECK_FIRST)
     order_id = run_state.order_id
 
     def decision(verb: str, *options: str, task: tuple[str, ...] = ()) -> str:
@@ -315,10 +340,7 @@ def _message(error: BaseException, run_state: RunState) -> str:
         return error.summary or error.message or kind_of(error).replace("_", " ")
     if isinstance(error, BrokenPipeError):
         return "the output pipe was closed by its reader"
-    return (
-        f"unexpected {type(error).__name__}: {error or 'no message'}. "
-        "This is a bug in vidgen; set VIDGEN_DEBUG=1 for a traceback"
-    )
+    return f"unexpected {type(error).__name__}: {str(error) or 'no message'}"
 
 
 def _sentence(text: str) -> str:

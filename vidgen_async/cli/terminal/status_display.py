@@ -25,11 +25,14 @@ from rich.text import Text
 
 from vidgen_async.cli.terminal.exit_reports import Report
 from vidgen_async.cli.terminal.formatting import clean, seconds, size
+from vidgen_async.cli.terminal.json_documents import pick
 from vidgen_async.cli.terminal.result_output import Document, View, show_on_terminal, show_plain
 from vidgen_async.cli.terminal.standard_streams import is_terminal
 
 #: At most this many lines, the latest, are held back while a live view covers the terminal.
 MAX_HELD = 20
+
+_LABEL_STYLES = {"error": "bold red", "hint": "cyan"}
 
 #: Renders what is shown in a terminal of this width and height.
 Render: TypeAlias = Callable[[int, int], RenderableType]
@@ -83,10 +86,8 @@ class Screen:
 
     def show_error(self, report: Report, code: int) -> None:
         """Show why the run failed."""
-        text, *below = report.lines()
-        _echo(f"vidgen: {text}")
-        for line in below:
-            _echo(f"  {line}")
+        for label, line in report.lines():
+            _echo(f"{label}: {line}" if label else f"  {line}")
 
     def live(self, render: Render) -> Live | None:
         """Return a live view that covers the terminal while it is started; None where the output cannot show one. Other
@@ -127,7 +128,7 @@ class JsonScreen(Screen):
 
     def show_error(self, report: Report, code: int) -> None:
         error = {"kind": report.kind, "message": report.text, "exit_code": int(code)}
-        about = {"order_id": report.order_id, "task_id": report.task_id, "commands": list(report.commands)}
+        about = {**pick(report, "hint order_id task_id retry_after"), "commands": list(report.commands)}
         _echo_json({"error": {**error, **{name: value for name, value in about.items() if value}}}, err=True)
 
 
@@ -151,7 +152,7 @@ class RichScreen(Screen):
         self._print(Text.assemble((f"{clean(label):<8} ", "dim"), clean(text)), is_whole=True)
 
     def warn(self, text: str) -> None:
-        self._print(Text.assemble(("warning  ", "yellow"), clean(text)))
+        self._print(Text.assemble(("warning: ", "yellow"), clean(text)))
 
     def start_step(self, text: str) -> None:
         self.close()
@@ -174,11 +175,12 @@ class RichScreen(Screen):
 
     def show_error(self, report: Report, code: int) -> None:
         self.close()
-        text, *below = report.lines()
-        self._console.print(Text.assemble(("vidgen: ", "bold red"), clean(text)))
-        for line in below:
-            # Not wrapped, so that it can be copied.
-            self._console.print(Text(f"  {clean(line)}", "bold" if line in report.commands else ""), soft_wrap=True)
+        for label, line in report.lines():
+            if label:
+                self._print(Text.assemble((f"{label}: ", _LABEL_STYLES[label]), clean(line)))
+            else:
+                style = "bold" if line in report.commands else ""
+                self._print(Text(f"  {clean(line)}", style), is_whole=True)  # so that it can be copied
 
     def live(self, render: Render) -> Live | None:
         self.close()
@@ -207,9 +209,9 @@ class RichScreen(Screen):
             self._print(text, is_whole=is_whole)
 
     def _print(self, text: Text, *, is_whole: bool = False) -> None:
-        """Print a line; ``is_whole``: without wrapping it."""
+        """Print a line, without wrapping it if it is ``is_whole``; a long word, such as a path, is never cut."""
         if self._live is None:
-            self._console.print(text, soft_wrap=is_whole)
+            self._console.print(text, soft_wrap=is_whole, overflow="ignore", crop=False)
         else:
             self._held.append((text, is_whole))
 
