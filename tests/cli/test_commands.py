@@ -161,7 +161,7 @@ def test_a_missing_setting_is_named(here, monkeypatch):
 
 def test_a_base_url_without_the_prefix_is_a_warning_of_one_line(here, service):
     _, _, err = here("get", "x", "--base-url", service.base_url.removesuffix("/v1"))
-    assert err.startswith("warning: base_url ")
+    assert err.startswith("warning: --base-url ")
     assert "UserWarning" not in err
 
 

@@ -163,8 +163,8 @@ def test_a_missing_extra_is_named_in_one_sentence(tmp_path):
     assert ran.stdout == ""
     without_click, without_rich, *without_sandbox = ran.stderr.split("== ")[1:]
     for module, shown in (("click", without_click), ("rich", without_rich)):
-        sentence = f'vidgen needs {module}, which is not installed: pip install "vidgen-async[cli]"'
-        assert shown == f"{module}, --version: {sentence}\n=> 2\n"
+        report = f'error: vidgen needs {module}, which is not installed.\nhint: pip install "vidgen-async[cli]"'
+        assert shown == f"{module}, --version: {report}\n=> 2\n"
     assert len(without_sandbox) == 4
     for shown in without_sandbox:
         sentence, code, end = shown.split("\n")

@@ -37,13 +37,21 @@ def refuse_empty(ctx: click.Context, param: click.Parameter, value: str | None) 
 
 
 _CONNECTION: Sequence[Option[Any]] = (
-    click.option("--base-url", metavar="URL", help="Base URL of the service.  [env var: VIDGEN_BASE_URL]"),
+    click.option(
+        "--base-url", metavar="URL", callback=refuse_empty, help="Base URL of the service.  [env var: VIDGEN_BASE_URL]"
+    ),
     click.option(
         "--proxy",
         metavar="URL",
         callback=refuse_empty,
         help="Proxy for all requests. Default: HTTPS_PROXY and its like; NO_PROXY='*' ignores them.  "
         "[env var: VIDGEN_PROXY]",
+    ),
+    click.option(
+        "--retry-for",
+        type=click.FloatRange(min=0),
+        metavar="S",
+        help="Seconds for which failing requests that cost nothing are retried. Default: 5 at a terminal, else 60.",
     ),
     click.option("--json", "is_json", is_flag=True, help=JSON_HELP),
     click.option("--debug", "is_debug", envvar="VIDGEN_DEBUG", is_flag=True, help="Show log records and tracebacks."),
@@ -89,7 +97,7 @@ _POLLING: Sequence[Option[Any]] = (
 sandbox_option = click.option(
     "--sandbox", "is_sandbox", is_flag=True, help="Use a sandbox on this machine: no key, nothing is charged."
 )
-force_option = click.option("--force", is_flag=True, help="Replace FILE if it exists.")
+force_option = click.option("--force", is_flag=True, help="Replace FILE if it exists; write a video to a terminal.")
 no_validate_option = click.option(
     "--no-validate", "validate", flag_value=False, default=True, help="Send the request without validating it first."
 )

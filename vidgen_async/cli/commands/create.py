@@ -63,7 +63,7 @@ def create(
 
 
 @click.command()
-@click.option("-o", "--output", metavar="FILE", required=True, help="Where to save the video (MP4).")
+@click.option("-o", "--output", metavar="FILE", required=True, help="Where to save the video (MP4); - is stdout.")
 @force_option
 @request_arguments
 @order_id_option
@@ -115,6 +115,7 @@ def generate(
         await target.check()
         if request_options is None:
             receipt = await run.resume_create(validate=validate)
+            await run.check_reachable(receipt.task_id)
         else:
             receipt = await run.create(request_options, validate=validate)
         await run.wait_and_save(receipt, target)

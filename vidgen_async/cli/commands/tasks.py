@@ -49,7 +49,7 @@ def get(settings: Settings, task_id: str) -> int:
 @click.command()
 @click.argument("task_ids", metavar="TASK…", nargs=-1, required=True)
 @click.option(
-    "-o", "--output", metavar="FILE", help="Save the video as FILE; with several tasks, in the directory FILE."
+    "-o", "--output", metavar="FILE", help="Save the video as FILE (- is stdout); several, in the directory FILE."
 )
 @force_option
 @connection_options(polling=True)
@@ -66,6 +66,8 @@ def wait(settings: Settings, task_ids: tuple[str, ...], output: str | None, forc
     """
     options = ("--force",) if force else ()
     task_id, *others = dict.fromkeys(task_ids)
+    if others and output == "-":
+        raise click.UsageError("-o - takes one task: the videos of several would follow each other.")
     if others:
         folder, run_state = None if output is None else Path(output), RunState(options=options)
         return run_with_client(
@@ -77,6 +79,8 @@ def wait(settings: Settings, task_ids: tuple[str, ...], output: str | None, forc
     async def work(run: CommandRun) -> None:
         if target is not None:
             await target.check()
+        run.state.stage = Stage.WAIT
+        await run.check_reachable(task_id)
         await run.wait_and_save(task_id, target)
 
     return run_with_client(settings, run_state, work)
@@ -112,6 +116,8 @@ def watch(settings: Settings, task_ids: tuple[str, ...]) -> int:
         if where is not None:
             tasks.update(await _unfinished_tasks(run))
         if tasks:
+            run.state.stage = Stage.WATCH
+            await run.check_reachable(next(iter(tasks)))
             # A watch must not record results that another program waits for.
             with run.client.orders.results.hold(tasks):
                 await watch_all(run, tasks, updates, is_live=is_live)
@@ -128,7 +134,7 @@ def watch(settings: Settings, task_ids: tuple[str, ...]) -> int:
 
 @click.command()
 @click.argument("task_id", metavar="TASK")
-@click.option("-o", "--output", metavar="FILE", required=True, help="Where to save the video (MP4).")
+@click.option("-o", "--output", metavar="FILE", required=True, help="Where to save the video (MP4); - is stdout.")
 @force_option
 @click.option(
     "--accept-unverified", is_flag=True, help="Save a video also if nothing shows whether its end is missing."
@@ -138,9 +144,11 @@ def download(settings: Settings, task_id: str, output: str, force: bool, accept_
     """Save the video of the completed task TASK, without waiting.
 
     FILE is replaced atomically by a complete video. An interrupted transfer is resumed if the service supports it.
+    stdout gets only a complete video too; the exit code is 7 if it could not take all of it.
 
     \b
       vidgen download task_9bb34ae375b1 -o hero.mp4
+      vidgen download task_9bb34ae375b1 -o - | ffprobe -
     """
     target = Target(path=Path(output), may_replace=force)
     options = ("--force",) if force else ()
@@ -175,6 +183,7 @@ async def _wait_for_all(run: CommandRun, task_ids: Sequence[str], folder: Path |
         await targets[task_id].check()
     codes: list[Exit] = []
     run.state.stage = Stage.WATCH
+    await run.check_reachable(task_ids[0])
     async with aclosing(run.client.videos.as_completed(task_ids, timeout=run.timeout)) as outcomes:
         async for outcome in outcomes:
             code = await _finish(run, outcome, targets.get(outcome.task_id))

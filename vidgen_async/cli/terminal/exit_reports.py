@@ -12,6 +12,7 @@ from vidgen_async import errors
 from vidgen_async.cli.run_state import Charge, RunState, Stage
 from vidgen_async.cli.terminal.json_documents import kind_of
 from vidgen_async.cli.terminal.standard_streams import OutputError
+from vidgen_async.service.codec import is_json_object
 from vidgen_async.types.resources import KNOWN_STATES
 from vidgen_async.watcher import CHECK_REFUND
 
@@ -216,8 +217,22 @@ def _is_retryable(error: BaseException) -> bool:
     return isinstance(error, errors.CreateError) and isinstance(error, kinds)
 
 
+def _is_of_host(error: BaseException | None, host: str) -> bool:
+    """Whether the host of the service may be the wrong one: it cannot be reached, or has pages instead of an API."""
+    if isinstance(error, errors.ConnectError):
+        return bool(host) and host in error.message
+    if isinstance(error, errors.NotFoundError | errors.UnexpectedResponseError):
+        return not is_json_object(error.body)
+    return error is not None and _is_of_host(error.__cause__, host)
+
+
 def _advice(error: BaseException, run_state: RunState) -> tuple[str, ...]:
-    """The advice of the SDK's error, as commands."""
+    """The setting that is to be checked, and the advice of the SDK's error as commands."""
+    settings = (run_state.host_settings,) if _is_of_host(error, run_state.host) else ()
+    return (*settings, *_specific_advice(error, run_state))
+
+
+def _specific_advice(error: BaseException, run_state: RunState) -> tuple[str, ...]:
     if isinstance(error, errors.AuthenticationError) and error.source == "service key":
         return (CHECK_THE_KEY,)
     if isinstance(error, errors.NotSentError):

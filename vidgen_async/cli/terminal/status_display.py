@@ -24,7 +24,7 @@ from rich.progress import (
 from rich.text import Text
 
 from vidgen_async.cli.terminal.exit_reports import Report
-from vidgen_async.cli.terminal.formatting import clean, seconds, size
+from vidgen_async.cli.terminal.formatting import clean, seconds, size, wrap
 from vidgen_async.cli.terminal.json_documents import pick
 from vidgen_async.cli.terminal.result_output import Document, View, show_on_terminal, show_plain
 from vidgen_async.cli.terminal.standard_streams import is_terminal
@@ -32,7 +32,7 @@ from vidgen_async.cli.terminal.standard_streams import is_terminal
 #: At most this many lines, the latest, are held back while a live view covers the terminal.
 MAX_HELD = 20
 
-_LABEL_STYLES = {"error": "bold red", "hint": "cyan"}
+_LABEL_STYLES = {"error": "bold red", "hint": "cyan", "warning": "yellow"}
 
 #: Renders what is shown in a terminal of this width and height.
 Render: TypeAlias = Callable[[int, int], RenderableType]
@@ -54,8 +54,8 @@ class Screen:
         self._since: float | None = None
         self._is_receiving = False
 
-    def print_fact(self, label: str, text: str) -> None:
-        """Show a fact, which stays on the screen."""
+    def print_fact(self, label: str, text: str, value: object = None) -> None:
+        """Show a fact, which stays on the screen; ``value`` is the same for programs, by default the text."""
         _echo(f"{label}: {text}")
 
     def warn(self, text: str) -> None:
@@ -107,8 +107,8 @@ class JsonScreen(Screen):
     """Prints each line as a JSON object: results on stdout; on stderr facts when they are known (``{"order": …}``,
     ``{"task": …}``), ``{"warning": …}``, and ``{"error": {…}}`` if the run fails."""
 
-    def print_fact(self, label: str, text: str) -> None:
-        _echo_json({label: text}, err=True)
+    def print_fact(self, label: str, text: str, value: object = None) -> None:
+        _echo_json({label: text if value is None else value}, err=True)
 
     def warn(self, text: str) -> None:
         _echo_json({"warning": text}, err=True)
@@ -144,15 +144,15 @@ class RichScreen(Screen):
         self._console = console or Console(stderr=True, highlight=False, markup=False, emoji=False)
         self._progress: Progress | None = None
         self._live: Live | None = None
-        self._held: deque[tuple[Text, bool]] = deque(maxlen=MAX_HELD)
+        self._held: deque[Text] = deque(maxlen=MAX_HELD)
         self._row = TaskID(0)
         self._is_state = False
 
-    def print_fact(self, label: str, text: str) -> None:
-        self._print(Text.assemble((f"{clean(label):<8} ", "dim"), clean(text)), is_whole=True)
+    def print_fact(self, label: str, text: str, value: object = None) -> None:
+        self._print(Text.assemble((f"{clean(label):<8} ", "dim"), clean(text)))
 
     def warn(self, text: str) -> None:
-        self._print(Text.assemble(("warning: ", "yellow"), clean(text)))
+        self._print_paragraph("warning", text)
 
     def start_step(self, text: str) -> None:
         self.close()
@@ -177,10 +177,10 @@ class RichScreen(Screen):
         self.close()
         for label, line in report.lines():
             if label:
-                self._print(Text.assemble((f"{label}: ", _LABEL_STYLES[label]), clean(line)))
+                self._print_paragraph(label, line)
             else:
                 style = "bold" if line in report.commands else ""
-                self._print(Text(f"  {clean(line)}", style), is_whole=True)  # so that it can be copied
+                self._print(Text(f"  {clean(line)}", style))  # not wrapped, so that it can be copied
 
     def live(self, render: Render) -> Live | None:
         self.close()
@@ -205,15 +205,21 @@ class RichScreen(Screen):
         if live is not None:
             live.stop()
         while self._held:
-            text, is_whole = self._held.popleft()
-            self._print(text, is_whole=is_whole)
+            self._print(self._held.popleft())
 
-    def _print(self, text: Text, *, is_whole: bool = False) -> None:
-        """Print a line, without wrapping it if it is ``is_whole``; a long word, such as a path, is never cut."""
+    def _print_paragraph(self, label: str, text: str) -> None:
+        """Print sentences, wrapped between words; a long word, such as a path, stays whole."""
+        lines = wrap(f"{label}: {clean(text)}", self._console.width)
+        paragraph = Text("\n".join(lines))
+        paragraph.stylize(_LABEL_STYLES[label], 0, len(label) + 1)
+        self._print(paragraph)
+
+    def _print(self, text: Text) -> None:
+        """Print lines without wrapping them."""
         if self._live is None:
-            self._console.print(text, soft_wrap=is_whole, overflow="ignore", crop=False)
+            self._console.print(text, soft_wrap=True)
         else:
-            self._held.append((text, is_whole))
+            self._held.append(text)
 
     def _start(self, text: str, *columns: ProgressColumn) -> None:
         what = TextColumn("{task.description}", markup=False)
