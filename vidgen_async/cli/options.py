@@ -2,9 +2,10 @@
 
 import asyncio
 import functools
+import re
 import sys
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -34,6 +35,29 @@ def refuse_empty(ctx: click.Context, param: click.Parameter, value: str | None) 
     if value is not None and not value.strip():
         raise click.UsageError(f"{param.opts[0]}: must not be empty", ctx)
     return value
+
+
+_AGE = re.compile(r"(\d{1,5})(min|h|d|w)")
+_UNITS = {"min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def read_age(text: str) -> timedelta:
+    """Parse a duration: a number and its unit."""
+    match = _AGE.fullmatch(text.strip())
+    if match is None:
+        raise click.BadParameter(f"{text!r} is not a number followed by min, h, d or w, such as 90d")
+    return timedelta(**{_UNITS[match[2]]: int(match[1])})
+
+
+def read_since(text: str) -> datetime:
+    """Parse a moment: a duration ago, or an ISO date or time, which is local unless it names its offset from UTC."""
+    try:
+        if _AGE.fullmatch(text.strip()):
+            return datetime.now(UTC) - read_age(text)
+        return datetime.fromisoformat(text.strip()).astimezone()
+    except (ValueError, OverflowError) as error:
+        message = f"{text!r} is neither a duration, such as 2h or 7d, nor a date or time, such as 2026-11-29T08:00"
+        raise click.BadParameter(message) from error
 
 
 _CONNECTION: Sequence[Option[Any]] = (

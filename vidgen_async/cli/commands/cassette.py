@@ -1,7 +1,6 @@
 """``vidgen cassette``: what cassettes contain, whether they may be committed, and how to recover a recording.
 Nothing here connects to the service."""
 
-import re
 import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -17,7 +16,7 @@ from vidgen_async.cassette import Interaction, load
 from vidgen_async.cassette import recover as read_part
 from vidgen_async.cassette.checks import cassettes_here, check_cassette, folders_below, orphans
 from vidgen_async.cli.cassette_files import find_cassettes, publish, refuse_to_replace
-from vidgen_async.cli.options import JSON_HELP, OrderedGroup
+from vidgen_async.cli.options import JSON_HELP, OrderedGroup, read_age
 from vidgen_async.cli.run_state import RunState
 from vidgen_async.cli.terminal.cassette_views import (
     body_texts,
@@ -56,17 +55,6 @@ Exit codes:
        recover: written, without unfinished or damaged interactions
   2    error: wrong usage, no cassette, or a cassette that cannot be read
   130  interrupted (Ctrl-C); 143 terminated (SIGTERM)"""
-
-
-_UNITS = {"min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-
-
-def read_age(text: str) -> timedelta:
-    """Parse a duration: a number and its unit."""
-    match = re.fullmatch(r"(\d{1,5})(min|h|d|w)", text.strip())
-    if match is None:
-        raise click.BadParameter(f"{text!r} is not a number followed by min, h, d or w, such as 90d")
-    return timedelta(**{_UNITS[match[2]]: int(match[1])})
 
 
 @click.group(cls=OrderedGroup, epilog=EXIT_CODES)

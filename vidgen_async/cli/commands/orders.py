@@ -12,13 +12,25 @@ from attrs import evolve
 
 from vidgen_async.cli.command_runner import Work, run_with_client
 from vidgen_async.cli.operations import CommandRun
-from vidgen_async.cli.options import OrderedGroup, connection_options, no_validate_option, order_ids
+from vidgen_async.cli.options import (
+    OrderedGroup,
+    connection_options,
+    no_validate_option,
+    order_ids,
+    read_since,
+    refuse_empty,
+)
 from vidgen_async.cli.run_state import RunState, Stage
 from vidgen_async.cli.service_connection import Access, Settings
+from vidgen_async.cli.terminal.exit_reports import command_line
 from vidgen_async.cli.terminal.formatting import clean
 from vidgen_async.cli.terminal.json_documents import order_document, orders_csv, receipt_document
 from vidgen_async.cli.terminal.order_views import order_facts, orders_table
+from vidgen_async.cli.terminal.standard_streams import is_terminal
 from vidgen_async.types.orders import Order, OrderState
+
+#: Number of orders that a terminal shows.
+PAGE = 50
 
 
 @click.group(cls=OrderedGroup)
@@ -63,21 +75,62 @@ _reason = click.option("--reason", metavar="TEXT", default="", help="The reason,
     "--state",
     "states",
     type=click.Choice([state.value for state in OrderState]),
+    metavar="STATE",
     multiple=True,
-    help="Only orders in this state. May be repeated.",
+    help=f"Only orders in this state: {', '.join(OrderState)}. May be repeated.",
+)
+@click.option(
+    "--since",
+    type=read_since,
+    metavar="WHEN",
+    help="Only orders that were created then or later: 2h, 7d (ago), 2026-11-29 or 2026-11-29T08:00 (local time).",
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help=f"Only the N newest of them. Default: {PAGE} at a terminal, else all.",
+)
+@click.option(
+    "--before", metavar="ORDER", callback=refuse_empty, shell_complete=order_ids, help="Only orders older than ORDER."
 )
 @connection_options(orders=True)
-def ls(settings: Settings, states: tuple[str, ...]) -> int:
-    """List the orders in the journal, oldest first.
+def ls(
+    settings: Settings, states: tuple[str, ...], since: datetime | None, limit: int | None, before: str | None
+) -> int:
+    """List the orders in the journal, the newest last.
+
+    "points" is the cost of a task that was seen to end. A terminal shows a page, and the command for the page before.
 
     \b
       vidgen orders ls
       vidgen orders ls --state uncertain --state sending
+      vidgen orders ls --since 2h --json
+      vidgen orders ls --limit 20 --before order-1187
     """
+    is_page = limit is None and is_terminal(sys.stdout) and not settings.is_json
+    size = PAGE if is_page else limit
 
     async def work(run: CommandRun) -> None:
-        found = await run.client.orders.list(states or None)
-        run.screen.show(orders_table(found, datetime.now(UTC), run.state.journal_place), *map(order_document, found))
+        if before is not None:
+            await run.get_order(before)
+        found = await run.client.orders.list(
+            states or None,
+            since=since,
+            after=before,
+            limit=None if size is None else size + 1,
+            newest_first=True,
+        )
+        page = found[:size][::-1]
+        older = ""
+        if len(found) > len(page):
+            filters = [word for state in states for word in ("--state", state)]
+            filters += [] if since is None else ["--since", since.isoformat(timespec="seconds")]
+            filters += [] if limit is None else ["--limit", str(limit)]
+            options = (f"--before={page[0].order_id}", *filters, *settings.connection)
+            older = command_line("orders", "ls", options=options)
+        table = orders_table(page, datetime.now(UTC), run.state.journal_place, older)
+        run.screen.show(table, *map(order_document, page))
 
     return _run(settings, work, only_prints=True)
 

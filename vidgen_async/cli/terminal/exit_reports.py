@@ -207,7 +207,7 @@ def _explain_watch(run_state: RunState) -> Report:
     text = f"{unfinished:,} of {watched.total:,} tasks may still be running; an interruption does not stop them."
     if len(watched.unfinished_ids) > MAX_PASTED_IDS:
         return Report(text, hint="The same command resumes the watch.")
-    resume = _command("watch", arguments=watched.unfinished_ids, options=run_state.options)
+    resume = command_line("watch", arguments=watched.unfinished_ids, options=run_state.options)
     return Report(text, (resume,), "To resume the watch:")
 
 
@@ -241,7 +241,9 @@ def _specific_advice(error: BaseException, run_state: RunState) -> tuple[str, ..
     if isinstance(error, errors.RejectedBadRequestError) and run_state.is_durable:
         return ("To send a corrected request, use a new --order-id.",)
     if isinstance(error, errors.ReceiptNotStoredError) and run_state.order_id is not None:
-        adopt = _command("orders", "adopt", arguments=(run_state.order_id, error.task_id), options=run_state.connection)
+        adopt = command_line(
+            "orders", "adopt", arguments=(run_state.order_id, error.task_id), options=run_state.connection
+        )
         return (f"Note the task id, and record it: {adopt}",)
     if not isinstance(error, errors.VidgenError | BrokenPipeError):
         return ("This is a bug in vidgen; set VIDGEN_DEBUG=1 for a traceback.",)
@@ -256,7 +258,7 @@ def _decisions(text: str, run_state: RunState, attempts: int) -> Report:
     order_id = run_state.order_id
 
     def decision(verb: str, *options: str, task: tuple[str, ...] = ()) -> str:
-        return _command("orders", verb, arguments=(order_id, *task), options=(*options, *run_state.connection))
+        return command_line("orders", verb, arguments=(order_id, *task), options=(*options, *run_state.connection))
 
     adopt = ("If the console shows the task, record it", decision("adopt", task=("TASK_ID",)))
     if run_state.is_abandoned:
@@ -287,7 +289,7 @@ def _decisions(text: str, run_state: RunState, attempts: int) -> Report:
     return Report(text, commands, lead, notes)
 
 
-def _command(*words: str, arguments: Sequence[str] = (), options: Sequence[str] = ()) -> str:
+def command_line(*words: str, arguments: Sequence[str] = (), options: Sequence[str] = ()) -> str:
     """A quoted shell command; arguments may begin with a dash."""
     if any(argument.startswith("-") for argument in arguments):
         return shlex.join(("vidgen", *words, *options, "--", *arguments))
@@ -298,9 +300,9 @@ def _resume_order(run_state: RunState) -> str:
     """The command that resumes the run's order, which the journal has."""
     order_id = str(run_state.order_id)
     if run_state.output is None:
-        return _command("orders", "resume", arguments=(order_id,), options=run_state.connection)
+        return command_line("orders", "resume", arguments=(order_id,), options=run_state.connection)
     resume = (f"--resume={order_id}",) if order_id.startswith("-") else ("--resume", order_id)
-    return _command("generate", options=(*resume, "-o", run_state.output, *run_state.options))
+    return command_line("generate", options=(*resume, "-o", run_state.output, *run_state.options))
 
 
 def _resume_run(run_state: RunState) -> str:
@@ -313,14 +315,14 @@ def _resume_run(run_state: RunState) -> str:
 def _wait_command(task_id: str, run_state: RunState) -> str:
     """The command that waits for the task, and saves its video if the run would have."""
     output = () if run_state.output is None else ("-o", run_state.output)
-    return _command("wait", arguments=(task_id,), options=(*output, *run_state.options))
+    return command_line("wait", arguments=(task_id,), options=(*output, *run_state.options))
 
 
 def download_unverified(task_id: str, output: str, run_state: RunState) -> str:
     """The command that saves the video of a task though it cannot be verified that it is complete."""
     force = ("--force",) if "--force" in run_state.options else ()
     options = ("-o", output, *force, "--accept-unverified", *run_state.connection)
-    return _command("download", arguments=(task_id,), options=options)
+    return command_line("download", arguments=(task_id,), options=options)
 
 
 def _task_status(run_state: RunState) -> str:

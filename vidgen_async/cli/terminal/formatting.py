@@ -20,9 +20,15 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else "�" for char in text)
 
 
-def wrap(text: str, width: int) -> list[str]:
-    """The text as lines for a terminal of this width. No word is cut: one that is longer has a line of its own."""
-    return textwrap.wrap(text, max(width, 1), break_long_words=False, break_on_hyphens=False) or [""]
+def wrap(text: str, width: int, indent: int = 0) -> str:
+    """The text as lines for a terminal of this width; all but the first are indented. No word is cut: one that is too
+    long has a line of its own."""
+    if " " not in text[indent:]:  # such as a URL
+        return text
+    lines = textwrap.wrap(
+        text, max(width, 1), subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
+    )
+    return "\n".join(lines)
 
 
 def shorten(text: str, width: int) -> str:

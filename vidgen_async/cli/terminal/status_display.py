@@ -24,7 +24,7 @@ from rich.progress import (
 from rich.text import Text
 
 from vidgen_async.cli.terminal.exit_reports import Report
-from vidgen_async.cli.terminal.formatting import clean, seconds, size, wrap
+from vidgen_async.cli.terminal.formatting import clean, seconds, shorten, size, wrap
 from vidgen_async.cli.terminal.json_documents import pick
 from vidgen_async.cli.terminal.result_output import Document, View, show_on_terminal, show_plain
 from vidgen_async.cli.terminal.standard_streams import is_terminal
@@ -32,6 +32,8 @@ from vidgen_async.cli.terminal.standard_streams import is_terminal
 #: At most this many lines, the latest, are held back while a live view covers the terminal.
 MAX_HELD = 20
 
+#: The columns beside the text of a step: the spinner and the elapsed time.
+_ELAPSED_WIDTH = 12
 _LABEL_STYLES = {"error": "bold red", "hint": "cyan", "warning": "yellow"}
 
 #: Renders what is shown in a terminal of this width and height.
@@ -149,21 +151,25 @@ class RichScreen(Screen):
         self._is_state = False
 
     def print_fact(self, label: str, text: str, value: object = None) -> None:
-        self._print(Text.assemble((f"{clean(label):<8} ", "dim"), clean(text)))
+        label = f"{clean(label):<8} "
+        line = Text(wrap(f"{label}{clean(text)}", self._console.width, len(label)))
+        line.stylize("dim", 0, len(label))
+        self._print(line)
 
     def warn(self, text: str) -> None:
         self._print_paragraph("warning", text)
 
     def start_step(self, text: str) -> None:
         self.close()
-        self._start(clean(text), TimeElapsedColumn())
+        self._start(shorten(clean(text), self._console.width - _ELAPSED_WIDTH), TimeElapsedColumn())
 
     def show_state(self, state: str) -> None:
         if not self._is_state or self._progress is None:
             self.start_step(state)
             self._is_state = True
         else:
-            self._progress.update(self._row, description=clean(state))
+            text = shorten(clean(state), self._console.width - _ELAPSED_WIDTH)
+            self._progress.update(self._row, description=text)
 
     def show_received(self, received: int, total: int | None) -> None:
         if not self._is_receiving or self._progress is None:
@@ -209,8 +215,7 @@ class RichScreen(Screen):
 
     def _print_paragraph(self, label: str, text: str) -> None:
         """Print sentences, wrapped between words; a long word, such as a path, stays whole."""
-        lines = wrap(f"{label}: {clean(text)}", self._console.width)
-        paragraph = Text("\n".join(lines))
+        paragraph = Text(wrap(f"{label}: {clean(text)}", self._console.width))
         paragraph.stylize(_LABEL_STYLES[label], 0, len(label) + 1)
         self._print(paragraph)
 
