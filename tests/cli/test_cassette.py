@@ -448,7 +448,7 @@ def test_an_age_without_a_known_unit_is_wrong_usage(vidgen_cassette, cassettes):
 def test_the_help_lists_the_exit_codes_of_these_commands(vidgen_cassette):
     code, out, err = vidgen_cassette("--help")
     assert (code, err) == (0, "")
-    assert [number for number in (0, 1, 2, 130) if f"\n    {number:<4} " not in out] == []
+    assert [number for number in (0, 1, 2, 130) if f"\n  {number:<4} " not in out] == []
     assert "uncertain" not in out
 
 

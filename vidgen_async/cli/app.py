@@ -42,7 +42,7 @@ def _show(report: Report, code: int) -> int:
     return code
 
 
-@click.group(cls=OrderedGroup, epilog=EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=OrderedGroup, exit_codes=EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="vidgen", message="%(prog)s %(version)s")
 def app() -> None:
     """Create videos with a paid video generation service, without ever paying for one twice by accident.
@@ -51,16 +51,16 @@ def app() -> None:
     sandbox, where nothing is charged:
 
     \b
-      vidgen generate "A paper boat sails at dawn" --sandbox -o boat.mp4
+      vidgen generate "A paper boat" --sandbox -o boat.mp4
 
     With a key:
 
     \b
-      vidgen models                                list models and prices
-      vidgen generate "…" --model ID -o boat.mp4   order, wait and save
-      vidgen create "…" --model ID                 or step by step: order
-      vidgen wait TASK -o boat.mp4                 wait and save
-      vidgen orders ls                             list the orders in the journal
+      vidgen models                            models, prices
+      vidgen generate "…" --model ID -o a.mp4  all steps, or:
+      vidgen create "…" --model ID             order
+      vidgen wait TASK -o a.mp4                wait, and save
+      vidgen orders ls                         your orders
 
     Every command accepts --json: stdout has one JSON document, or one per line where there may be several. stderr has
     {"order": …} and {"task": …} as soon as they are known, and an error as {"error": {"kind", "message", "exit_code",

@@ -168,10 +168,23 @@ async def _list_ids(journal: Journal, service: str, account: str, beginning: str
 
 
 class OrderedGroup(click.Group):
-    """Lists its commands in the order in which they were added: frequent ones first."""
+    """Lists its commands in the order in which they were added, frequent ones first, and the exit codes below them."""
+
+    def __init__(self, *args: Any, exit_codes: Sequence[tuple[str, str]] = (), **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._exit_codes = exit_codes
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands with their complete first sentences, where click would shorten them."""
+        with formatter.section("Commands"):
+            longest = 200
+            formatter.write_dl([(name, self.commands[name].get_short_help_str(longest)) for name in self.commands])
+        if self._exit_codes:
+            with formatter.section("Exit codes"):
+                formatter.write_dl(self._exit_codes)
 
 
 def check_image(text: str) -> str:

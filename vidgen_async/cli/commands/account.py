@@ -79,7 +79,8 @@ def upload(settings: Settings, files: tuple[str, ...], with_url: bool) -> int:
 
     \b
       vidgen upload hero.png
-      vidgen create "…" --model vendorh3 --image-id $(vidgen upload hero.png)
+      vidgen create "…" --model vendorh3 \\
+          --image-id "$(vidgen upload hero.png)"
     """
 
     async def work(run: CommandRun) -> None:

@@ -47,17 +47,15 @@ class CassetteExit(IntEnum):
     ERROR = 2
 
 
-EXIT_CODES = """\b
-Exit codes:
-  0    done; check: no problem found;
-       recover: written, with all interactions
-  1    check: problems found;
-       recover: written, without unfinished or damaged interactions
-  2    error: wrong usage, no cassette, or a cassette that cannot be read
-  130  interrupted (Ctrl-C); 143 terminated (SIGTERM)"""
+EXIT_CODES = (
+    ("0", "done; check: no problem found; recover: written, with all interactions"),
+    ("1", "check: problems found; recover: written, without unfinished or damaged interactions"),
+    ("2", "error: wrong usage, no cassette, or a cassette that cannot be read"),
+    ("130", "interrupted (Ctrl-C); 143 terminated (SIGTERM)"),
+)
 
 
-@click.group(cls=OrderedGroup, epilog=EXIT_CODES)
+@click.group(cls=OrderedGroup, exit_codes=EXIT_CODES)
 def cassette() -> None:
     """Show, check and recover cassettes.
 
@@ -122,7 +120,8 @@ def show(path: Path, n: int | None, with_bodies: bool, is_json: bool, is_debug: 
 
     \b
       vidgen cassette show tests/cassettes/boat.json
-      vidgen cassette show tests/cassettes/boat.json --n 3 --with-bodies
+      vidgen cassette show tests/cassettes/boat.json --n 3 \\
+          --with-bodies
     """
 
     def work(screen: Screen) -> CassetteExit:
@@ -196,7 +195,7 @@ def recover(part: Path, output: Path | None, force: bool, is_json: bool, is_debu
 
     \b
       vidgen cassette recover tests/cassettes/boat.json.part
-      vidgen cassette recover tests/cassettes/boat.json.part -o boat.json
+      vidgen cassette recover boat.json.part -o boat.json
     """
 
     def work(screen: Screen) -> CassetteExit:

@@ -15,8 +15,8 @@ def completion(context: click.Context, shell: str) -> None:
     It completes option values and order ids too. To install it:
 
     \b
-      eval "$(vidgen completion bash)"      in ~/.bashrc
-      eval "$(vidgen completion zsh)"       in ~/.zshrc
-      vidgen completion fish | source       in ~/.config/fish/config.fish
+      eval "$(vidgen completion bash)"    # in ~/.bashrc
+      eval "$(vidgen completion zsh)"     # in ~/.zshrc
+      vidgen completion fish | source     # in config.fish
     """
     click.echo(SHELLS[shell](context.find_root().command, {}, "vidgen", "_VIDGEN_COMPLETE").source())

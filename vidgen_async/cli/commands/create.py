@@ -46,10 +46,11 @@ def create(
     stderr. Running it again with the same order id sends nothing and prints the same task id.
 
     \b
-      vidgen create "A paper boat sails at dawn" --model gen-2.0 --duration 5
-      vidgen create - --model gen-2.0 --order-id order-1187 < prompt.txt
-      vidgen create "…" --model vendorh3 --image hero.png --check
-      vidgen wait "$(vidgen create "…" --model gen-2.0)" -o boat.mp4
+      vidgen create "A boat" --model gen-2.0 --duration 5
+      vidgen create - --model gen-2.0 --order-id order-1187 \\
+          < prompt.txt
+      vidgen create "…" --model vendorh3 --image a.png --check
+      vidgen wait "$(vidgen create "…" --model ID)" -o a.mp4
     """
     run_state = RunState(order_id=order_id or str(uuid.uuid4()), has_given_order_id=order_id is not None)
 
@@ -96,8 +97,9 @@ def generate(
     request options. It never creates a second order.
 
     \b
-      vidgen generate "A paper boat" --image boat.png --sandbox -o boat.mp4
-      vidgen generate "…" --model vendorh3 --image a.png --duration 8 -o a.mp4
+      vidgen generate "…" --image a.png --sandbox -o a.mp4
+      vidgen generate "…" --model vendorh3 --image a.png \\
+          --duration 8 -o a.mp4
       vidgen generate --resume order-1187 -o hero.mp4
     """
     target = Target(path=Path(output), may_replace=force)

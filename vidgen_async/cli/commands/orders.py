@@ -45,7 +45,7 @@ def orders() -> None:
       vidgen orders ls --state uncertain
       vidgen orders show order-1187
       vidgen orders adopt order-1187 task_9bb34ae375b1
-      vidgen orders abandon order-1187 --reason "not in the account"
+      vidgen orders abandon order-1187 --reason "no task"
     """
 
 
@@ -199,7 +199,8 @@ def resend(settings: Settings, order_id: str, by: str, is_sure: bool, **decision
     forgotten it, and --accept-duplicate-risk is required.
 
     \b
-      vidgen orders resend order-1187 --expect-attempt 1 --reason "no task yet"
+      vidgen orders resend order-1187 --expect-attempt 1 \\
+          --reason "no task yet"
     """
 
     async def work(run: CommandRun) -> None:
@@ -227,7 +228,8 @@ def adopt(settings: Settings, order_id: str, task_id: str, reason: str, by: str)
     The task must exist at the service. This is final: check its model, time and prompt first.
 
     \b
-      vidgen orders adopt order-1187 task_9bb34ae375b1 --reason "same minute"
+      vidgen orders adopt order-1187 task_9bb34ae375b1 \\
+          --reason "same minute"
     """
 
     async def work(run: CommandRun) -> None:
@@ -247,7 +249,8 @@ def abandon(settings: Settings, order_id: str, reason: str, by: str) -> int:
     """Abandon the uncertain ORDER. Its task may still exist and be charged.
 
     \b
-      vidgen orders abandon order-1187 --reason "nothing in the account"
+      vidgen orders abandon order-1187 \\
+          --reason "nothing in the account"
     """
     return _close_order(settings, order_id, lambda run: run.client.orders.abandon(order_id, reason, by=by))
 

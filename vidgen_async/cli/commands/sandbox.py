@@ -75,9 +75,10 @@ def run_sandbox(
     request. The web console shows its state.
 
     \b
-      vidgen sandbox --speed 60 --account b=500 --state sandbox.db
+      vidgen sandbox --speed 60 --account b=500 --state s.db
       vidgen sandbox --fault videos.create=close_after_body
-      vidgen sandbox --fault videos.get=status,code=503:3 --fault account.get=stall:always
+      vidgen sandbox --fault videos.get=status,code=503:3 \\
+          --fault account.get=stall:always
 
     The key of the first account is generated, or read from VIDGEN_SANDBOX_KEY. --json prints one line with base_url,
     api_key, accounts (name, api_key, balance), console and links_url.

@@ -62,7 +62,7 @@ def wait(settings: Settings, task_ids: tuple[str, ...], output: str | None, forc
 
     \b
       vidgen wait task_9bb34ae375b1 -o hero.mp4
-      vidgen wait task_9bb34ae375b1 task_52f06a8e77c0 -o films/
+      vidgen wait task_9bb34ae375b1 task_52f06a8e77c0 -o out/
     """
     options = ("--force",) if force else ()
     task_id, *others = dict.fromkeys(task_ids)
