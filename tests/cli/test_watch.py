@@ -199,7 +199,7 @@ async def test_the_live_view_shows_a_pause_and_failed_polls_and_warnings_come_af
     shown = drawn_lines(file)
     assert "the service answered 429" in shown
     assert "failed polls: ServiceUnavailableError 2, RateLimitError 1" in shown
-    assert file.getvalue().split("\x1b[?1049l")[1].strip().startswith("\x1b[33mwarning  \x1b[0msomething to know")
+    assert file.getvalue().split("\x1b[?1049l")[1].strip().startswith("\x1b[33mwarning:\x1b[0m something to know")
 
 
 async def test_a_resized_terminal_is_drawn_again_in_its_new_size(capsys):

@@ -33,7 +33,7 @@ SANDBOX_INTERVAL = 0.25
 SANDBOX_TIMES = (0.5, 1.0)
 
 DEFAULT_ACCOUNT = "default"
-#: Seconds for which a failing request that costs nothing is retried; at a terminal somebody waits for the error.
+#: Seconds for which a failing request that costs nothing is retried; at a terminal, where the user waits, for less.
 USUAL_RETRY = 60.0
 TERMINAL_RETRY = 5.0
 #: The options for arguments of the client, which its messages begin with.
@@ -85,7 +85,7 @@ class Settings:
 
     @property
     def is_impatient(self) -> bool:
-        """Whether a service that cannot be reached ends a wait: somebody waits at a terminal, or set a limit."""
+        """Whether a service that cannot be reached ends a wait: the user waits at a terminal, or has set a limit."""
         return self.retry_for is not None or sys.stderr.isatty()
 
     @property
