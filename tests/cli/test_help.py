@@ -8,7 +8,7 @@ import click
 import pytest
 
 from vidgen_async.cli.app import app
-from vidgen_async.cli.terminal.exit_reports import EXIT_CODES
+from vidgen_async.cli.terminal.exit_codes import EXIT_CODES
 
 from .conftest import ROOT, Stream, environment
 

@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from vidgen_async.cli import service_connection
-from vidgen_async.cli.service_connection import Settings
+from vidgen_async.cli.settings import Settings
 from vidgen_async.sandbox import Fault
 
 from .conftest import text_of

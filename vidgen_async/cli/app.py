@@ -1,7 +1,5 @@
 """The command group, and the exit of the process."""
 
-import sys
-
 import click
 
 from vidgen_async import __version__
@@ -11,35 +9,19 @@ from vidgen_async.cli.commands.completion import completion
 from vidgen_async.cli.commands.orders import orders
 from vidgen_async.cli.commands.sandbox import run_sandbox
 from vidgen_async.cli.options import OrderedGroup
-from vidgen_async.cli.run_state import RunState
-from vidgen_async.cli.terminal.exit_reports import EXIT_CODES, Exit, Report, error_report, usage_report
+from vidgen_async.cli.terminal.exit_codes import EXIT_CODES
 from vidgen_async.cli.terminal.standard_streams import OutputError
-from vidgen_async.cli.terminal.status_display import make_screen
 
 
 def run_app() -> int:
     """Run the command line of this process and return its exit code."""
     try:
         code = app.main(prog_name="vidgen", standalone_mode=False)
-    except click.ClickException as error:
-        return _show(_explain_usage(error), error.exit_code)
-    except click.Abort:
-        return _show(Report("interrupted", kind="interrupted"), 130)
-    except OutputError as error:
-        return _show(error_report(error, RunState()), Exit.FAILED)
+    except (click.ClickException, click.Abort, OutputError) as error:
+        from vidgen_async.cli.terminal.usage_errors import show_usage_error  # noqa: PLC0415 - help needs no reports
+
+        return show_usage_error(error)
     return code if isinstance(code, int) else 0
-
-
-def _explain_usage(error: click.ClickException) -> Report:
-    if isinstance(error, click.NoSuchOption) and "key" in error.option_name:
-        message = "The key cannot be passed as an option, which other users could see: set VIDGEN_API_KEY."
-        error = click.UsageError(message, error.ctx)
-    return usage_report(error)
-
-
-def _show(report: Report, code: int) -> int:
-    make_screen(is_json="--json" in sys.argv).show_error(report, code)
-    return code
 
 
 @click.group(cls=OrderedGroup, exit_codes=EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"]})

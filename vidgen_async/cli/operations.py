@@ -14,9 +14,9 @@ from attrs import evolve, frozen
 
 from vidgen_async.cli.request_options import RequestOptions, choose_model
 from vidgen_async.cli.run_state import RunState, Stage
+from vidgen_async.cli.terminal.file_copy import copy_to_stdout
 from vidgen_async.cli.terminal.formatting import moment, seconds, show_value, size
 from vidgen_async.cli.terminal.json_documents import task_document
-from vidgen_async.cli.terminal.standard_streams import copy_to_stdout
 from vidgen_async.cli.terminal.status_display import Screen
 from vidgen_async.client import Client
 from vidgen_async.errors import (

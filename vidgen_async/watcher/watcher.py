@@ -14,6 +14,7 @@ from vidgen_async.errors import ClientStateError, ConfigurationError, ServiceErr
 from vidgen_async.events import Event, report
 from vidgen_async.redaction.messages import is_plain_word
 from vidgen_async.service.status_rules import PollFailure
+from vidgen_async.types.limits import ONE_DAY
 from vidgen_async.types.resources import KNOWN_STATES, VideoTask
 from vidgen_async.watcher.hooks import UpdateHook, UpdateHooks
 from vidgen_async.watcher.listeners import (
@@ -32,8 +33,6 @@ from vidgen_async.watcher.poll_rules import CONFIRMED, GRACE, LONGEST_OUTAGE, en
 from vidgen_async.watcher.schedule import Schedule, deadline
 from vidgen_async.watcher.stats import WatcherStats
 from vidgen_async.watcher.task_table import TaskTable
-
-ONE_DAY = 86400.0
 
 
 class Poll(Protocol):

@@ -1,25 +1,16 @@
 """stdout and stderr of one run: output that cannot be written never changes the outcome of a paid order."""
 
-import asyncio
 import io
 import os
-import select
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TextIO, cast
 
 from vidgen_async.errors import VidgenError
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
-
-
-#: Bytes that a writable pipe takes without waiting (PIPE_BUF), and the seconds after which a cancellation is noticed.
-_COPIED_AT_ONCE = 4096
-_MOMENT = 0.1
 
 
 class OutputError(VidgenError):
@@ -145,36 +136,6 @@ def guarded_streams() -> Iterator[None]:
             for guard in guards:
                 guard.finish()
             sys.stdin, sys.stdout, sys.stderr = before
-
-
-async def copy_to_stdout(path: Path) -> None:
-    """Write the file to stdout; progress and messages are on stderr. Cancelling stops within a moment, also while the
-    reader of a pipe does not read.
-
-    Raises:
-        OSError: Only a part was written; BrokenPipeError: the reader closed the pipe.
-    """
-    sys.stdout.flush()
-    is_cancelled = threading.Event()
-    try:
-        await asyncio.to_thread(_copy, path, sys.stdout.fileno(), is_cancelled)
-    finally:
-        is_cancelled.set()
-
-
-def _copy(path: Path, stdout: int, is_cancelled: threading.Event) -> None:
-    with path.open("rb") as file:
-        while piece := file.read(_COPIED_AT_ONCE):
-            while piece and not is_cancelled.is_set():
-                if _is_writable(stdout):
-                    piece = piece[os.write(stdout, piece) :]
-
-
-def _is_writable(descriptor: int) -> bool:
-    """Whether a write returns at once; it waits for that for a moment."""
-    if sys.platform == "win32":  # select() is for sockets only
-        return True
-    return bool(select.select([], [descriptor], [], _MOMENT)[1])
 
 
 def drop_lost_output() -> None:
