@@ -190,7 +190,7 @@ WITHOUT = """
 
 @pytest.mark.slow
 def test_a_missing_extra_is_named_in_one_sentence(tmp_path):
-    base = [[module, "--version"] for module in ("click", "rich")]
+    base = [["click", "--version"], ["rich", "account"]]
     embedded = [[module, "generate", "x", "--sandbox", "-o", "a.mp4"] for module in ("av", "PIL")]
     alone = [[module, "sandbox"] for module in ("av", "PIL")]
     command = [sys.executable, "-c", textwrap.dedent(WITHOUT), json.dumps([*base, *embedded, *alone])]
@@ -199,9 +199,9 @@ def test_a_missing_extra_is_named_in_one_sentence(tmp_path):
     )
     assert ran.stdout == ""
     without_click, without_rich, *without_sandbox = ran.stderr.split("== ")[1:]
-    for module, shown in (("click", without_click), ("rich", without_rich)):
+    for (module, argument), shown in zip(base, (without_click, without_rich), strict=True):
         report = f'error: vidgen needs {module}, which is not installed.\nhint: pip install "vidgen-async[cli]"'
-        assert shown == f"{module}, --version: {report}\n=> 2\n"
+        assert shown == f"{module}, {argument}: {report}\n=> 2\n"
     assert len(without_sandbox) == 4
     for shown in without_sandbox:
         sentence, code, end = shown.split("\n")
