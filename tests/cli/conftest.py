@@ -403,7 +403,7 @@ class FakeScreen(Screen):
         self.code: int | None = None
         self.report: Report | None = None
 
-    def print_fact(self, label: str, text: str) -> None:
+    def print_fact(self, label: str, text: str, value: object = None) -> None:
         self.lines.append(f"{label}: {text}")
 
     def warn(self, text: str) -> None:

@@ -70,7 +70,7 @@ def test_a_task_can_be_shown_awaited_and_saved_later(here, service, tmp_path):
 def test_a_failed_task_is_exit_code_1_with_its_reason(here):
     code, out, err = here("generate", "x [fail: too dark]", *BOAT[2:], "-o", "boat.mp4")
     assert (code, out) == (1, "")
-    assert "vidgen: the task failed: too dark; check the refund in the credit ledger" in err
+    assert "error: the task failed: too dark; check the refund in the credit ledger" in err
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_a_value_that_is_no_key_is_one_paragraph_and_exit_code_2(here, service, 
         code, out, err = here(*command, *(("-o", "boat.mp4") if command == BOAT else ()))
         assert (code, out) == (2, "")
         (line,) = err.splitlines()
-        assert line.startswith(f"vidgen: VIDGEN_API_KEY {problem}")
+        assert line.startswith(f"error: VIDGEN_API_KEY {problem}")
         assert "right-key" not in err
     assert service.creates == []
 
@@ -120,7 +120,7 @@ def test_the_response_to_the_create_decides_the_exit_code(here, service):
     service.add_fault("videos.create", Fault.status(503))
     code, _, err = here(*BOAT, "-o", "boat.mp4")
     assert (code, len(service.creates)) == (5, 2)
-    assert "Look for the task in the service's own console" in err
+    assert "look for the task in the service's own console" in err
 
 
 def test_a_wait_that_times_out_is_exit_code_6_and_shows_how_to_resume(here, service):
@@ -161,18 +161,18 @@ def test_a_missing_setting_is_named(here, monkeypatch):
 
 def test_a_base_url_without_the_prefix_is_a_warning_of_one_line(here, service):
     _, _, err = here("get", "x", "--base-url", service.base_url.removesuffix("/v1"))
-    assert err.startswith("warning: base_url ")
+    assert err.startswith("warning: --base-url ")
     assert "UserWarning" not in err
 
 
 def test_wrong_usage_is_exit_code_2_and_names_the_mistake(here):
     for words, arguments in {
-        "Missing option '-o'": ("generate", "x"),
+        "missing option '-o'": ("generate", "x"),
         "there is no such file: missing.png": ("generate", "x", "-o", "a.mp4", "--image", "missing.png"),
         "--ratio": ("generate", "x", "-o", "a.mp4", "--ratio", "2:1"),
         "cannot be combined": ("generate", "x", "-o", "a.mp4", "--sandbox", "--base-url", "http://h/openapi/v1"),
         "--timeout": ("generate", "x", "-o", "a.mp4", "--timeout", "0"),
-        "No such command 'fly'": ("fly",),
+        "no such command 'fly'": ("fly",),
     }.items():
         code, _, err = here(*arguments)
         assert code == 2, arguments
@@ -185,14 +185,14 @@ def test_a_closed_output_pipe_is_reported_in_one_line(run_here, in_service):
     stderr = Stream({})
     with open(theirs, "w", encoding="utf-8", closefd=True) as stdout:  # noqa: PTH123 - a pipe has no path
         code = run_here("models", stdin=io.StringIO(), stdout=stdout, stderr=stderr)
-    assert (code, stderr.text) == (1, "vidgen: the output pipe was closed by its reader.\n")
+    assert (code, stderr.text) == (1, "error: the output pipe was closed by its reader.\n")
 
 
 def test_the_debug_option_shows_the_traceback(here):
     code, _, err = here("get", "no-such-task", "--debug")
     assert code == 1
     assert "Traceback (most recent call last)" in err
-    assert "vidgen: videos.get: 404" in err
+    assert "error: videos.get: 404" in err
 
 
 def test_the_version_is_that_of_the_package(here):
@@ -214,4 +214,4 @@ def test_ctrl_c_before_a_command_starts_is_exit_code_130_and_one_line(monkeypatc
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 130
-    assert capsys.readouterr().err == "vidgen: interrupted\n"
+    assert capsys.readouterr().err == "error: interrupted\n"

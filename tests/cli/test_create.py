@@ -87,7 +87,7 @@ def test_a_prompt_that_cannot_be_decoded_is_exit_code_2(run_here, in_service, se
 
 def test_invalid_options_are_exit_code_2_and_nothing_is_sent(here, service):
     for words, arguments in {
-        "Missing argument 'PROMPT'": (),
+        "missing argument 'PROMPT'": (),
         "cannot be combined": ("x", "--prompt-file", "p.txt"),
         "--prompt-file: must not be empty": ("--prompt-file", ""),
         "cannot read the prompt from p.txt: No such file": ("--prompt-file", "p.txt"),
@@ -312,3 +312,28 @@ def test_a_data_directory_that_cannot_be_created_is_one_sentence_and_nothing_is_
     assert "cannot create the directory /dev/null/data/vidgen for the journal" in err
     assert "--journal" in err
     assert service.creates == []
+
+
+def test_the_price_of_the_catalog_is_shown_before_the_order_as_it_was_received(here, service):
+    for command in (("create", "x"), ("generate", "x", "--poll-interval", "0.05", "-o", "boat.mp4")):
+        code, _, err = here(*command, "--model", "vendorh3", "--image", PICTURE)
+        assert code == 0
+        assert "price: points 15, memberPoints 12\norder: " in err.replace(f"uploading {PICTURE}\n", "")
+
+
+def test_with_json_the_price_is_on_stderr(here, service):
+    _, out, err = here("create", "x", "--model", "vendorh3", "--image", PICTURE, "--json")
+    assert len(out.splitlines()) == 1
+    assert {"price": {"points": 15, "memberPoints": 12}} in map(json.loads, err.splitlines())
+
+
+def test_a_request_that_is_refused_or_not_validated_shows_no_price(here, service):
+    assert "price" not in here("create", "x", "--model", "gen-2.0", "--duration", "7")[2]
+    assert "price" not in here("create", "x", "--model", "gen-2.0", "--no-validate")[2]
+
+
+def test_the_price_is_shown_again_before_a_stored_order_is_sent(here, service):
+    service.add_fault("videos.create", Fault.status(402))
+    here("create", "x", "--model", "gen-2.0", "--order-id", "order-1187")
+    assert "price: points 20\norder: order-1187\n" in here("orders", "resume", "order-1187")[2]
+    assert "price" not in here("orders", "resume", "order-1187")[2]

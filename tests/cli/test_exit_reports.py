@@ -81,7 +81,7 @@ def test_an_interrupted_order_without_a_response_is_uncertain_and_the_report_war
     report = interrupt_report(make_state(Charge.UNCERTAIN, Stage.CREATE), "Interrupted")
     assert "while sending the order" in report.text
     assert f"It is unknown whether the service accepted order {ORDER}" in report.text
-    assert "a second run is a second order" in report.text
+    assert "a second run is a second order" in report.hint
     assert report.commands[0].startswith("vidgen wait TASK_ID -o hero.mp4")
 
 
@@ -104,21 +104,22 @@ def test_the_command_to_resume_can_be_pasted_into_a_shell():
 def test_an_uncertain_order_is_explained_without_names_of_the_api():
     error = errors.UncertainCreateError("order 'x': it is unknown whether the service accepted it.", advice=WHAT_TO_DO)
     report = error_report(error, make_state(Charge.UNCERTAIN, Stage.CREATE))
-    assert "orders." not in report.text
-    assert report.text.count("Check the service's own console") == 1
+    assert "orders." not in report.text + report.hint
+    assert report.hint.count("Check the service's own console") == 1
 
 
 def test_an_unexpected_error_does_not_hide_that_an_order_is_uncertain():
     report = error_report(ZeroDivisionError(), make_state(Charge.UNCERTAIN, Stage.CREATE))
-    assert "bug in vidgen" in report.text
+    assert "unexpected ZeroDivisionError: no message." in report.text
+    assert "bug in vidgen" in report.hint
     assert "It is unknown" in report.text
 
 
 def test_an_order_with_a_generated_id_has_one_next_command():
     run_state = make_state(Charge.NOTHING_ORDERED, Stage.CREATE, is_durable=True, has_given_order_id=False)
     report = error_report(errors.NotSentError("order 'x' was not sent: refused."), run_state)
-    assert "again is safe" not in report.text
-    assert "would create another order, because it has no --order-id" in report.text
+    assert "again is safe" not in report.hint
+    assert "would create another order, because it has no --order-id" in report.hint
     assert report.commands == (f"vidgen generate --resume {ORDER} -o hero.mp4",)
 
 
@@ -127,7 +128,8 @@ def test_commands_contain_no_words_that_a_shell_would_run():
         report = interrupt_report(make_state(charge, Stage.CREATE, **more), "Interrupted")
         assert len(report.notes) == len(report.commands) > 0
         assert all("#" not in command for command in report.commands)
-        assert report.lines()[1:3] == (f"{report.notes[0]}:", report.commands[0])
+        below = [line for label, line in report.lines() if not label]
+        assert below[:2] == [f"{report.notes[0]}:", report.commands[0]]
 
 
 def test_an_order_id_that_begins_with_a_dash_is_still_an_argument():
@@ -166,15 +168,15 @@ def test_a_task_of_unknown_state_is_not_reported_as_running_or_charged():
 
 def test_a_corrected_request_needs_another_order_id():
     error = errors.RejectedBadRequestError("x", status=400)
-    text = error_report(error, make_state(Charge.NOTHING_ORDERED, Stage.CREATE, **DURABLE)).text
-    assert "To send a corrected request, use a new --order-id." in text
+    hint = error_report(error, make_state(Charge.NOTHING_ORDERED, Stage.CREATE, **DURABLE)).hint
+    assert "To send a corrected request, use a new --order-id." in hint
 
 
 def test_after_an_order_that_was_not_sent_the_command_can_be_run_again():
     error = errors.NotSentError("order 'x' was not sent: refused.", advice="Calling again is safe.")
     assert (
         "Running this command again is safe"
-        in error_report(error, make_state(Charge.NOTHING_ORDERED, Stage.CREATE)).text
+        in error_report(error, make_state(Charge.NOTHING_ORDERED, Stage.CREATE)).hint
     )
 
 
@@ -220,10 +222,10 @@ def test_the_proposed_resend_has_the_number_of_the_last_attempt():
 def test_a_rejected_key_names_its_variable():
     error = errors.AuthenticationError("the API key was refused", status=401, advice="Check api_key.")
     report = error_report(error, make_state(Charge.NOTHING_ORDERED, Stage.CATALOG))
-    assert "VIDGEN_API_KEY" in report.text
-    assert "api_key." not in report.text
+    assert "VIDGEN_API_KEY" in report.hint
+    assert "api_key." not in report.text + report.hint
     link = errors.AuthenticationError("the signed link was refused", status=401, source="signed link")
-    assert "VIDGEN_API_KEY" not in error_report(link, make_state(Charge.TASK_EXISTS, Stage.DOWNLOAD)).text
+    assert "VIDGEN_API_KEY" not in error_report(link, make_state(Charge.TASK_EXISTS, Stage.DOWNLOAD)).hint
 
 
 def test_only_an_order_that_may_succeed_later_can_be_resumed():
@@ -240,7 +242,7 @@ def test_only_an_order_that_may_succeed_later_can_be_resumed():
 def test_a_receipt_that_was_not_stored_is_recorded_with_adopt():
     error = errors.ReceiptNotStoredError("accepted", order_id=ORDER, task_id="task_1")
     report = error_report(error, make_state(Charge.TASK_EXISTS, Stage.CREATE))
-    assert f"vidgen orders adopt {ORDER} task_1" in report.text
+    assert f"vidgen orders adopt {ORDER} task_1" in report.hint
     assert report.commands == ("vidgen wait task_1 -o hero.mp4",)
 
 
@@ -275,10 +277,8 @@ def test_an_interrupted_watch_reports_the_unfinished_tasks_and_how_to_resume():
 def test_a_watch_of_many_tasks_is_resumed_by_the_same_command():
     run_state = RunState(stage=Stage.WATCH, watch_result=WatchResult(0, 5000, [str(n) for n in range(5000)]))
     report = interrupt_report(run_state, "Interrupted")
-    assert report.text.endswith(
-        "5,000 of 5,000 tasks may still be running; an interruption does not stop them. "
-        "The same command resumes the watch."
-    )
+    assert report.text.endswith("5,000 of 5,000 tasks may still be running; an interruption does not stop them.")
+    assert report.hint == "The same command resumes the watch."
     assert report.commands == ()
 
 

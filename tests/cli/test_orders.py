@@ -4,7 +4,9 @@ import csv
 import io
 import json
 import re
+import shlex
 import sqlite3
+import uuid
 from contextlib import closing
 
 import click
@@ -44,7 +46,7 @@ def test_the_orders_are_listed_oldest_first_with_their_causes(here, service, mix
     code, out, err = here("orders", "ls")
     assert (code, err) == (0, "")
     head, *lines = out.splitlines()
-    assert head.split() == ["order", "state", "age", "attempts", "task", "cause"]
+    assert head.split() == ["order", "state", "age", "model", "points", "attempts", "task", "cause"]
     assert [line.split()[:2] for line in lines] == [
         ["order-1187", "uncertain"], ["good", "accepted"], ["refused", "rejected"],
     ]  # fmt: skip
@@ -58,6 +60,61 @@ def test_the_list_can_be_filtered_by_state(here, mixed):
     nothing = here("orders", "ls", "--state", "queued")[1]
     assert nothing.startswith(f"no orders in the journal {journal_file()} for account 'default' at http://")
     assert here("orders", "ls", "--state", "lost")[0] == 2
+
+
+def listed(out: str) -> list[str]:
+    return [document["order_id"] for document in documents(out)]
+
+
+def test_the_list_can_be_filtered_by_time(here, mixed):
+    for since, expected in (("1h", 3), ("2020-01-01", 3), ("2020-01-01T08:00+02:00", 3), ("2999-01-01T08:00", 0)):
+        assert len(listed(here("orders", "ls", "--since", since, "--json")[1])) == expected, since
+    for since in ("yesterday", "1", "0001-01-01", ""):
+        code, _, err = here("orders", "ls", "--since", since)
+        assert (code, "neither a duration, such as 2h or 7d, nor a date" in err) == (2, True), since
+
+
+def test_the_list_has_pages_and_each_names_the_command_for_the_one_before(here, terminal, service, monkeypatch):
+    monkeypatch.setattr("vidgen_async.cli.actions.orders.PAGE", 2)
+    names = [f"order-{number}" for number in range(5)]
+    for order_id in names:
+        here(*BOAT, order_id)
+    assert listed(here("orders", "ls", "--json")[1]) == names
+    assert listed(here("orders", "ls", "--json", "--limit", "2")[1]) == names[-2:]
+    code, shown = terminal("orders", "ls", "--since", "1h")
+    pages = []
+    while code == 0:
+        lines = text_of(shown)
+        pages.append([line.split()[0] for line in lines if line.startswith("order-")])
+        if not lines[-1].startswith("  vidgen "):
+            break
+        assert lines[-2] == "Older orders:"
+        code, shown = terminal(*shlex.split(lines[-1])[1:])
+    assert pages == [names[3:], names[1:3], names[:1]]
+
+
+def test_a_page_before_an_unknown_order_is_wrong_usage(here, mixed):
+    code, out, err = here("orders", "ls", "--before", "order-9")
+    assert (code, out) == (2, "")
+    assert "there is no order 'order-9'" in err
+
+
+def test_the_list_has_the_model_and_the_points_of_a_task_that_ended(here, service, tmp_path):
+    here("generate", "x", "--model", "gen-2.0", "--poll-interval", "0.05", "-o", "boat.mp4", "--order-id", "good")
+    (line,) = here("orders", "ls")[1].splitlines()[1:]
+    assert line.split()[4:6] == ["gen-2.0", "20"]
+
+
+def test_with_uuids_the_list_is_a_table_at_80_columns(here, terminal, service):
+    service.add_fault("videos.create", Fault.close_after_body(), times=2)
+    ids = [str(uuid.UUID(int=number)) for number in range(4)]
+    for order_id in ids:
+        here(*BOAT, order_id)
+    for options in ((), ("--state", "uncertain")):
+        lines = text_of(terminal("orders", "ls", *options)[1])
+        assert lines[0].split() == ["order", "state", "age", "model", "cause"]
+        assert max(map(len, lines)) <= 80
+        assert [line.split()[0] for line in lines if line[:8] == ids[0][:8]] == ids[: 2 if options else 4]
 
 
 def test_the_list_fits_the_terminal(terminal, mixed):

@@ -129,7 +129,7 @@ def test_ctrl_c_during_imports_is_exit_code_130_and_one_line(tmp_path):
         ran = subprocess.run(  # noqa: S603 - our own command
             command, env=environment(None), cwd=tmp_path, capture_output=True, text=True, check=False, timeout=50
         )
-    assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "vidgen: interrupted\n")
+    assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "error: interrupted\n")
 
 
 #: What takes most of the time of a command's start.
@@ -190,7 +190,7 @@ WITHOUT = """
 
 @pytest.mark.slow
 def test_a_missing_extra_is_named_in_one_sentence(tmp_path):
-    base = [[module, "--version"] for module in ("click", "rich")]
+    base = [["click", "--version"], ["rich", "account"]]
     needing_pillow = [["PIL", "generate", "x", "--sandbox", "-o", "a.mp4"], ["PIL", "sandbox"]]
     command = [sys.executable, "-c", textwrap.dedent(WITHOUT), json.dumps([*base, *needing_pillow])]
     ran = subprocess.run(  # noqa: S603 - our own command
@@ -198,9 +198,9 @@ def test_a_missing_extra_is_named_in_one_sentence(tmp_path):
     )
     assert ran.stdout == ""
     without_click, without_rich, *without_sandbox = ran.stderr.split("== ")[1:]
-    for module, shown in (("click", without_click), ("rich", without_rich)):
-        sentence = f'vidgen needs {module}, which is not installed: pip install "vidgen-async[cli]"'
-        assert shown == f"{module}, --version: {sentence}\n=> 2\n"
+    for (module, argument), shown in zip(base, (without_click, without_rich), strict=True):
+        report = f'error: vidgen needs {module}, which is not installed.\nhint: pip install "vidgen-async[cli]"'
+        assert shown == f"{module}, {argument}: {report}\n=> 2\n"
     assert len(without_sandbox) == 2
     for shown in without_sandbox:
         sentence, code, end = shown.split("\n")
@@ -216,4 +216,4 @@ def test_a_closed_output_pipe_is_reported_in_one_line(vidgen, here, service):
     command.process.stdout.close()
     err = command.process.stderr.read()
     assert command.process.wait(20) == 1
-    assert err == "vidgen: the output pipe was closed by its reader.\n"
+    assert err == "error: the output pipe was closed by its reader.\n"

@@ -156,7 +156,7 @@ def test_a_proxy_that_refuses_its_password_is_an_error_without_it(elsewhere, ser
 def test_an_empty_proxy_is_a_wrong_option(here):
     code, _, err = here("models", "--proxy", "", "--json")
     assert code == 2
-    assert json.loads(err)["error"]["message"] == "--proxy: must not be empty"
+    assert json.loads(err)["error"]["message"] == "--proxy: must not be empty."
 
 
 # -- warnings ----------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 import io
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from rich.console import Console
 
 from vidgen_async.cli.terminal.formatting import age, limit, span
@@ -52,21 +53,43 @@ def test_a_wide_terminal_shows_the_complete_table():
 
 
 def test_a_narrower_terminal_omits_optional_columns_and_wraps_long_ones():
-    lines = on_a_terminal(TABLE, 48)
+    lines = on_a_terminal(TABLE, 43)
     assert lines[0].split() == ["model", "memberPoints", "cause"]
-    assert max(map(len, lines)) <= 48
+    assert max(map(len, lines)) <= 43
     assert sum("dark" in line or "anything" in line for line in lines) == 2
+    assert lines[-2:] == ["The terminal is too narrow for: name.", "one more"]
 
 
 def test_a_narrow_terminal_wraps_the_column_names():
-    lines = on_a_terminal(TABLE, 40)
+    lines = on_a_terminal(TABLE, 34)
     assert lines[0].split() == ["member"]
     assert lines[1].split() == ["model", "Points", "cause"]
-    assert max(map(len, lines)) <= 40
+    assert max(map(len, lines)) <= 34
+
+
+def test_columns_without_values_are_omitted_first_and_silently():
+    table = Table(
+        names=("order", "cause", "task"),
+        optional=("cause", "task"),
+        long=("cause",),
+        rows=(("order-1", "it was too dark", "—"),),
+    )
+    assert on_a_terminal(table, 25) == ["order    cause", "order-1  it was too dark"]
+    assert on_a_terminal(table, 12) == ["order", "order-1", "The terminal", "is too", "narrow for:", "cause."]
+
+
+NOTES = ("The", "terminal", "is", "too", "narrow", "for:", "name", "one", "more")
+
+
+@pytest.mark.parametrize("width", range(10, 110, 7))
+def test_no_word_is_cut_at_any_width(width):
+    words = {word for row in (TABLE.names, *TABLE.rows) for cell in row for word in cell.split()} - {"memberPoints"}
+    shown = {word for line in on_a_terminal(TABLE, width) for word in line.replace(".", "").split()}
+    assert shown <= words | {"member", "Points", "memberPoints", *NOTES}
 
 
 def test_a_very_narrow_terminal_shows_each_row_as_a_paragraph():
-    for width in (12, 20, 30):
+    for width in (14, 20, 30):
         lines = on_a_terminal(TABLE, width)
         assert lines[0] == "first"
         assert max(map(len, lines)) <= width

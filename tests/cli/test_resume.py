@@ -63,7 +63,7 @@ def test_after_an_interrupted_send_the_response_is_awaited_and_stored(here, serv
     assert (code, out) == (128 + which, "")
     assert f"order: {ORDER}" in err
     task_id = service.creates[0].task_id
-    assert f"Task {task_id} was accepted and is charged; an interruption does not stop it. To resume:" in err
+    assert f"Task {task_id} was accepted and is charged; an interruption does not stop it.\nhint: to resume:" in err
     assert err.splitlines()[-1] == f"  vidgen generate --resume {ORDER} -o boat.mp4 --poll-interval 0.05"
     saved(err)
 
@@ -83,7 +83,7 @@ def test_resume_completes_an_interrupted_wait(here, service, saved, which, how):
     service.set_speed(0)
     code, _, err = here(*BOAT, "--order-id", ORDER, when={"queued": partial(interrupt, which)})
     assert code == 128 + which
-    assert f"{how} while waiting for the task." in err
+    assert f"error: {how.lower()} while waiting for the task." in err
     assert "is still running at the service and is charged" in err
     saved(err)
 
@@ -92,7 +92,7 @@ def test_an_interrupted_download_leaves_no_file_and_resume_saves_the_video(here,
     service.add_fault("videos.content", Fault.drip(2000))
     code, _, err = here(*BOAT, "--order-id", ORDER, when={"size: ": interrupt})
     assert code == 130
-    assert "Interrupted while downloading the video." in err
+    assert "interrupted while downloading the video." in err
     assert "is completed and charged" in err
     assert list(tmp_path.iterdir()) == []
     saved(err)

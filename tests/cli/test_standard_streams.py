@@ -118,7 +118,7 @@ def test_a_result_that_cannot_be_printed_is_a_warning(run_here, in_service):
 
 
 def test_a_command_that_only_prints_fails_if_the_output_fails(run_here, in_service):
-    cannot = "vidgen: cannot write the output: No space left on device"
+    cannot = "error: cannot write the output: No space left on device"
     for arguments, code in {
         ("models",): 1,
         ("account", "--json"): 1,
@@ -216,8 +216,8 @@ def test_a_process_with_failing_output_exits_with_its_own_exit_code(service, her
     assert ran.stdout.split() == [str(code) for code in cases.values()]
     assert ran.stderr == ""
     assert [(tmp_path / f"{n}.txt").read_text() for n in (1, 2, 3)] == [
-        "vidgen: cannot write the output: No space left on device.\n",
-        "vidgen: the output pipe was closed by its reader.\n",
+        "error: cannot write the output: No space left on device.\n",
+        "error: the output pipe was closed by its reader.\n",
         "",
     ]
     assert states(here) == ["accepted"] * 3

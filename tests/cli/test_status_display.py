@@ -45,7 +45,7 @@ def test_without_a_terminal_each_event_is_one_plain_line(capsys):
         "downloading",
         "size: 2.5 MB",
         "warning: careful",
-        "vidgen: it failed",
+        "error: it failed",
         "  vidgen wait task_1 -o 'a very long name that is longer than the screen.mp4'",
     ]
 

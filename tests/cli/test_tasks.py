@@ -205,7 +205,7 @@ def test_on_a_terminal_a_watch_is_a_live_view_and_a_summary(terminal, service, o
         assert max(map(len, lines)) <= width
         assert any(line.startswith(f"{bad}  failed  too dark; check the refund") for line in lines)
         assert any(line.startswith("2 tasks: 1 completed, 1 failed; watched for ") for line in lines)
-        assert "vidgen: 1 of 2 tasks did not complete." in lines
+        assert "error: 1 of 2 tasks did not complete." in lines
         assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l"), "the cursor is restored"
 
 
@@ -214,7 +214,7 @@ def test_an_interrupted_watch_reports_unfinished_tasks_and_how_to_resume(here, s
     first, second = order(), order()
     code, _, err = here("watch", first, second, "--poll-interval", "0.05", when={f"{second} queued": interrupt})
     assert code == 130
-    assert "2 of 2 tasks may still be running; an interruption does not stop them. To resume the watch:" in err
+    assert "2 of 2 tasks may still be running; an interruption does not stop them.\nhint: to resume the watch:" in err
     assert f"vidgen watch {first} {second} --poll-interval 0.05" in err
 
 
@@ -276,7 +276,7 @@ def test_a_video_that_cannot_be_verified_is_saved_by_the_proposed_command(here, 
     ):
         code, _, err = here(*command)
         assert code == 7
-        assert "To save it anyway:" in err
+        assert "hint: to save it anyway:" in err
         assert "accept_unverified" not in err
         proposed = shlex.split(err.splitlines()[-1])
         assert proposed == ["vidgen", "download", task_id, "-o", file, "--accept-unverified"]

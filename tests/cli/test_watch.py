@@ -200,7 +200,7 @@ async def test_the_live_view_shows_a_pause_and_failed_polls_and_warnings_come_af
     shown = drawn_lines(file)
     assert "the service answered 429" in shown
     assert "failed polls: ServiceUnavailableError 2, RateLimitError 1" in shown
-    assert file.getvalue().split("\x1b[?1049l")[1].strip().startswith("\x1b[33mwarning  \x1b[0msomething to know")
+    assert file.getvalue().split("\x1b[?1049l")[1].strip().startswith("\x1b[33mwarning:\x1b[0m something to know")
 
 
 async def test_a_resized_terminal_is_drawn_again_in_its_new_size(capsys):
@@ -247,9 +247,9 @@ async def test_an_interrupted_live_view_restores_the_terminal_and_the_report_say
     assert setup.state.stage is Stage.WATCH
     report = interrupt_report(setup.state, "Interrupted")
     assert report.text == (
-        "Interrupted while watching the tasks. 40 of 40 tasks may still be running; an interruption does not stop "
-        "them. The same command resumes the watch."
+        "Interrupted while watching the tasks. 40 of 40 tasks may still be running; an interruption does not stop them."
     )
+    assert report.hint == "The same command resumes the watch."
 
 
 async def test_the_summary_of_an_interrupted_watch_includes_changes_that_were_not_drawn_yet(capsys):

@@ -61,7 +61,7 @@ def shown_commands() -> Iterator[tuple[str, list[str]]]:
     """The arguments of each shown run of vidgen, with the page."""
     for block in find_blocks("sh"):
         for line in re.findall(r"\bvidgen (.+)$", block.text.replace("\\\n", ""), re.MULTILINE):
-            yield block.page, shlex.split(line, comments=True)
+            yield block.page, shlex.split(line.partition(" | ")[0], comments=True)
     for page, text in PAGES.items():
         for command in re.findall(r"`vidgen ([^`]+)`", FENCED.sub("", text)):
             yield page, shlex.split(command)
@@ -77,7 +77,7 @@ def unknown_part(words: list[str]) -> str | None:
             return words[0]
         command, words = found, words[1:]
     options = {name for parameter in command.get_params(context) for name in parameter.opts}
-    return next((word for word in words if word.startswith("-") and word not in options), None)
+    return next((word for word in words if word.startswith("-") and word not in {"-", *options}), None)
 
 
 def test_every_command_that_is_shown_exists():

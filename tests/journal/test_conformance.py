@@ -552,6 +552,62 @@ async def test_orders_are_listed_oldest_first_each_in_its_own_state(journal, oth
     assert listed == [await other.get(order.ref, NOW) for order in listed]
 
 
+async def listed_ids(journal: Journal, **which: object) -> list[str]:
+    return [order.order_id for order in await journal.list(SERVICE, ACCOUNT, NOW, **which)]
+
+
+async def test_orders_are_listed_by_state(journal, other):
+    await journal.intend(order_of("queued"))
+    for order_id, outcome in (("accepted", accepted()), ("uncertain", uncertain()), ("rejected", rejected())):
+        await sending(journal, order_id)
+        await journal.settle(ref_of(order_id), 1, outcome)
+    await sending(journal, "not sent")
+    await journal.settle(ref_of("not sent"), 1, evidence(AttemptOutcome.NOT_SENT))
+    await sending(journal, "expired", now=after(-1000))
+    await sending(journal, "abandoned")
+    await journal.settle(ref_of("abandoned"), 1, uncertain())
+    await journal.close_order(ref_of("abandoned"), closing(OrderState.ABANDONED), {OrderState.UNCERTAIN})
+    expected = {
+        OrderState.QUEUED: ["queued", "not sent"],
+        OrderState.SENDING: [],
+        OrderState.ACCEPTED: ["accepted"],
+        OrderState.UNCERTAIN: ["uncertain", "expired"],
+        OrderState.REJECTED: ["rejected"],
+        OrderState.ABANDONED: ["abandoned"],
+        OrderState.WITHDRAWN: [],
+    }
+    assert {state: await listed_ids(other, states={state}) for state in OrderState} == expected
+    assert await listed_ids(other, states=[OrderState.ACCEPTED, OrderState.REJECTED]) == ["accepted", "rejected"]
+    assert await listed_ids(other, states=[]) == []
+
+
+async def test_orders_are_listed_by_the_time_of_their_creation(journal, other):
+    for order_id, seconds in (("a", 0), ("b", -5), ("c", 5)):
+        await journal.intend(evolve(order_of(order_id), created_at=after(seconds)))
+    assert await listed_ids(other, since=NOW) == ["a", "c"]
+    assert await listed_ids(other, since=after(5.000001)) == []
+
+
+async def test_pages_of_a_list_follow_each_other_whatever_is_added_meanwhile(journal, other):
+    names = [f"order-{number}" for number in range(5)]
+    for order_id in names:
+        await journal.intend(order_of("elsewhere", account=order_id))
+        await journal.intend(order_of(order_id))
+    assert await listed_ids(other, limit=2) == names[:2]
+    assert await listed_ids(other, newest_first=True, limit=2) == names[:2:-1]
+    await journal.intend(order_of("new"))
+    assert await listed_ids(other, after=names[1], limit=2) == names[2:4]
+    assert await listed_ids(other, after=names[3], limit=9) == [names[4], "new"]
+    assert await listed_ids(other, after=names[3], newest_first=True) == names[2::-1]
+    assert await listed_ids(other, after="new") == await listed_ids(other, limit=0) == []
+
+
+async def test_a_page_after_an_unknown_order_is_a_journal_error(journal):
+    await journal.intend(order_of("elsewhere", account="another"))
+    with pytest.raises(JournalError, match="no order 'elsewhere'"):
+        await journal.list(SERVICE, ACCOUNT, NOW, after="elsewhere")
+
+
 async def test_the_first_namespace_never_changes(journal, other):
     words = [await one.namespace(word) for one, word in ((journal, "first"), (other, "second"), (journal, "third"))]
     assert words == ["first"] * 3

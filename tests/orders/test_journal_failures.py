@@ -95,6 +95,8 @@ async def test_a_receipt_that_could_not_be_written_goes_on_record_as_soon_as_the
     elsewhere = make_orders(on=journal)
     assert (await elsewhere.get("o")).state is OrderState.SENDING
     assert (await orders.get("o")).state is OrderState.ACCEPTED
+    assert [order.order_id for order in await orders.list(["accepted"], limit=1)] == ["o"]
+    assert await orders.list(["sending"]) == []
 
     await clock.sleep(30)
 

@@ -9,6 +9,7 @@ from tests.orders.conftest import accepted, refused
 from vidgen_async.errors import (
     ConnectError,
     InvalidRequestError,
+    JournalError,
     NotFoundError,
     OrderConflictError,
     OrderStateError,
@@ -330,6 +331,26 @@ async def test_orders_are_listed_by_state(uncertain, service):
     assert [order.order_id for order in await uncertain.list({OrderState.UNCERTAIN})] == ["o"]
     assert [order.order_id for order in await uncertain.list(["accepted"])] == ["p"]
     assert [order.order_id for order in await uncertain.list("accepted")] == ["p"]
+
+
+async def test_orders_are_listed_in_pages(make_orders, clock):
+    orders = make_orders()
+    for order_id in ("a", "b", "c"):
+        await orders.create(REQUEST, order_id=order_id)
+        await clock.sleep(10)
+
+    async def listed(**which) -> list[str]:
+        return [order.order_id for order in await orders.list(**which)]
+
+    assert await listed(limit=2) == ["a", "b"]
+    assert await listed(limit=2, after="b") == ["c"]
+    assert await listed(limit=2, newest_first=True) == ["c", "b"]
+    assert await listed(since=clock.wall() - timedelta(seconds=20)) == ["b", "c"]
+    with pytest.raises(JournalError, match="no order 'd'"):
+        await listed(after="d")
+    with pytest.raises(InvalidRequestError) as caught:
+        await listed(limit=-1, since=datetime(2030, 1, 1))  # noqa: DTZ001 - without a time zone
+    assert caught.value.problems == ("since: needs a time zone: 2030-01-01 00:00:00", "limit: must be 0 or more: -1")
 
 
 async def test_two_different_receipts_are_reported_loudly(uncertain, service, journal, clock, caplog):

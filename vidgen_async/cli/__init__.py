@@ -24,8 +24,9 @@ def _run() -> int:
         missing = (error.name or "").partition(".")[0]
         if missing not in _NEEDED:
             raise
-        sys.stderr.write(f'vidgen needs {missing}, which is not installed: pip install "vidgen-async[cli]"\n')
+        sys.stderr.write(f"error: vidgen needs {missing}, which is not installed.\n")
+        sys.stderr.write('hint: pip install "vidgen-async[cli]"\n')
         return 2
     except KeyboardInterrupt:
-        sys.stderr.write("vidgen: interrupted\n")
+        sys.stderr.write("error: interrupted\n")
         return 130

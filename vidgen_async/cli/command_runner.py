@@ -55,7 +55,9 @@ def run_with_client(
 
     async def run() -> None:
         async with open_client(settings, run_state, screen, orders=orders, on_update=on_update) as client:
-            await work(CommandRun(client, run_state, screen, settings.timeout, started_at))
+            await work(
+                CommandRun(client, run_state, screen, settings.timeout, started_at, is_impatient=settings.is_impatient)
+            )
 
     return run_command(run(), run_state, screen, is_debug=settings.is_debug)
 

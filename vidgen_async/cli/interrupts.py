@@ -12,7 +12,7 @@ def exit_at_interrupts() -> Iterator[None]:
 
     def exit_now(*_: object) -> None:
         with suppress(OSError):
-            os.write(2, b"vidgen: interrupted\n")
+            os.write(2, b"error: interrupted\n")
         os._exit(130)
 
     before = signal.getsignal(signal.SIGINT)

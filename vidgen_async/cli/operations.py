@@ -1,22 +1,33 @@
 """What the commands do with orders and tasks."""
 
 import asyncio
+import sys
 import time
 from collections.abc import Coroutine
-from contextlib import aclosing, suppress
+from contextlib import ExitStack, aclosing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from attrs import frozen
 
 from vidgen_async.cli.request_options import RequestOptions, choose_model
 from vidgen_async.cli.run_state import RunState, Stage
-from vidgen_async.cli.terminal.formatting import moment, seconds, size
+from vidgen_async.cli.terminal.file_copy import copy_to_stdout
+from vidgen_async.cli.terminal.formatting import moment, seconds, show_value, size
 from vidgen_async.cli.terminal.json_documents import task_document
 from vidgen_async.cli.terminal.status_display import Screen
 from vidgen_async.client import Client
-from vidgen_async.errors import AuthenticationError, DownloadError, OrderStateError, VidgenError
+from vidgen_async.errors import (
+    AuthenticationError,
+    ConnectError,
+    DownloadError,
+    OrderStateError,
+    ServiceError,
+    TransportError,
+    VidgenError,
+)
 from vidgen_async.media.download import check_target
 from vidgen_async.orders import KEY_LIFETIME
 from vidgen_async.orders.error_messages import check_age, check_attempt, check_reason, wrong_state
@@ -24,7 +35,7 @@ from vidgen_async.service.catalog import RequestCheck
 from vidgen_async.service.request_body import read_request
 from vidgen_async.service.validation import refuse
 from vidgen_async.types.orders import SENDABLE, Order, OrderState
-from vidgen_async.types.resources import Receipt, TaskLike, VideoTask
+from vidgen_async.types.resources import CatalogModel, Receipt, TaskLike, VideoTask
 from vidgen_async.watcher import Outcome, failure_text
 
 
@@ -35,12 +46,24 @@ class Target:
     path: Path
     may_replace: bool = False
 
+    @property
+    def is_stdout(self) -> bool:
+        """Whether the video is written to stdout."""
+        return str(self.path) == "-"
+
     async def check(self) -> None:
         """Raise DownloadError if no video can or may be saved there."""
         self.check_free()
-        await check_target(self.path)
+        if not self.is_stdout:
+            await check_target(self.path)
 
     def check_free(self) -> None:
+        if self.is_stdout:
+            if sys.stdout.isatty() and not self.may_replace:
+                raise DownloadError(
+                    "a video is not written to a terminal: redirect stdout, or name a file; --force writes it anyway"
+                )
+            return
         try:
             is_file = self.path.is_file()
         except OSError as error:  # usually a name that is too long
@@ -58,6 +81,8 @@ class CommandRun:
     screen: Screen
     timeout: float | None
     started_at: float
+    is_impatient: bool = False
+    """A service that cannot be reached ends a wait; otherwise it is polled until the timeout."""
 
     async def create(self, request_options: RequestOptions, *, validate: bool) -> Receipt:
         """Upload and create. The order id is shown before the order is sent. Nothing is uploaded again for a stored
@@ -75,6 +100,8 @@ class CommandRun:
                 reason = result.catalog_error.summary
                 self.screen.warn(f"could not fetch the catalog; the request is not validated against it: {reason}")
             refuse(result.problems)
+            if result.model is not None:
+                self._show_price(result.model)
         self.screen.print_fact("order", order_id)
         self.state.stage = Stage.CREATE
         if known is not None:
@@ -102,6 +129,14 @@ class CommandRun:
         """Check the request and its files; nothing is uploaded."""
         self.state.stage = Stage.CATALOG
         return await self.client.videos.check(request_options.request(model), local_images=request_options.files)
+
+    def _show_price(self, model: CatalogModel) -> None:
+        """Show the price that the catalog states, before anything is ordered. Its fields are not documented (2.1): all
+        undocumented fields with a number are shown as received, and no total is computed."""
+        texts = {name: show_value(value) for name, value in model.extra.items()}
+        found = {name: text for name, text in texts.items() if any(char.isdigit() for char in text)}
+        text = ", ".join(f"{name} {text}" for name, text in found.items())
+        self.screen.print_fact("price", text or "the catalog states none", {name: model.extra[name] for name in found})
 
     async def get_order(self, order_id: str) -> Order:
         """Return the stored order; OrderStateError names the journal that does not have it."""
@@ -136,6 +171,16 @@ class CommandRun:
         resend = self.client.orders.resend(str(self.state.order_id), by=by, **decision)
         return await self._receipt(resend, "sending the order")
 
+    async def check_reachable(self, task_id: str) -> None:
+        """Raise ConnectError if the service cannot be reached, and the run is impatient."""
+        if not self.is_impatient:
+            return
+        try:
+            await self.client.videos.get(task_id)
+        except (ServiceError, TransportError) as error:
+            if isinstance(error, ConnectError):  # any other failure is reported by the wait
+                raise
+
     async def wait_and_save(self, task: TaskLike, target: Target | None) -> None:
         """Wait for the task, and save its video if there is a target."""
         done = await self._wait(task)
@@ -149,7 +194,12 @@ class CommandRun:
         length = await self._download(task, target, accept_unverified)
         took = seconds(time.monotonic() - self.started_at)
         document = {**self._document(task), "path": str(target.path), "bytes": length}
-        self.screen.show(f"saved {target.path} ({size(length)}, {took}, {self.points(task)})", document)
+        facts = f"({size(length)}, {took}, {self.points(task)})"
+        if target.is_stdout:
+            self.screen.close()
+            self.screen.print_fact("video", f"written to stdout {facts}", document)
+        else:
+            self.screen.show(f"saved {target.path} {facts}", document)
 
     def points(self, task: VideoTask) -> str:
         """The cost of the task as text."""
@@ -175,6 +225,10 @@ class CommandRun:
 
     async def _resume(self, order: Order, *, validate: bool) -> Receipt:
         self.state.load_order(order)
+        if validate and order.state in SENDABLE:
+            result = await self.client.videos.check(read_request(order.body))
+            if result.model is not None and result.is_ok:  # otherwise the resumed create fails with the problems
+                self._show_price(result.model)
         self.screen.print_fact("order", order.order_id)
         doing = _step_text(order, "resuming the order")
         return await self._receipt(self.client.orders.resume(order.order_id, validate=validate), doing)
@@ -214,11 +268,26 @@ class CommandRun:
     async def _download(self, task: TaskLike, target: Target, accept_unverified: bool) -> int:
         self.state.stage = Stage.DOWNLOAD
         target.check_free()
-        self.screen.start_step(f"downloading to {target.path}")
-        path = await self.client.videos.download(
-            task, target.path, on_progress=self.screen.show_received, accept_unverified=accept_unverified
-        )
-        return path.stat().st_size
+        self.screen.start_step(f"downloading to {'stdout' if target.is_stdout else target.path}")
+        with ExitStack() as stack:
+            path = target.path
+            if target.is_stdout:  # which gets only a complete video
+                path = Path(stack.enter_context(TemporaryDirectory(prefix="vidgen-")), "video.mp4")
+            await self.client.videos.download(
+                task, path, on_progress=self.screen.show_received, accept_unverified=accept_unverified
+            )
+            length = path.stat().st_size
+            if target.is_stdout:
+                await self._write_to_stdout(path, length)
+        return length
+
+    async def _write_to_stdout(self, path: Path, length: int) -> None:
+        try:
+            await copy_to_stdout(path)
+        except OSError as error:
+            why = "its reader closed it" if isinstance(error, BrokenPipeError) else error.strerror or error
+            message = f"the video ({size(length)}) was not completely written to stdout: {why}"
+            raise DownloadError(message, task_id=str(self.state.task_id or "")) from error
 
     def _document(self, task: VideoTask) -> dict[str, Any]:
         return {"order_id": self.state.order_id, **task_document(task)}

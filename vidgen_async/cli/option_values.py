@@ -1,6 +1,8 @@
 """The values of single options."""
 
 import json
+import re
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import click
@@ -20,6 +22,10 @@ OPTION_OF = {
     "video_urls": "--video-url",
     "audio_urls": "--audio-url",
 }
+
+
+_AGE = re.compile(r"(\d{1,5})(min|h|d|w)")
+_UNITS = {"min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 def is_url(image: str) -> bool:
@@ -51,3 +57,22 @@ def check_image(text: str) -> str:
     if not is_usable:
         raise click.BadParameter(f"there is no such file: {text}")
     return text
+
+
+def read_age(text: str) -> timedelta:
+    """Parse a duration: a number and its unit."""
+    match = _AGE.fullmatch(text.strip())
+    if match is None:
+        raise click.BadParameter(f"{text!r} is not a number followed by min, h, d or w, such as 90d")
+    return timedelta(**{_UNITS[match[2]]: int(match[1])})
+
+
+def read_since(text: str) -> datetime:
+    """Parse a moment: a duration ago, or an ISO date or time, which is local unless it names its offset from UTC."""
+    try:
+        if _AGE.fullmatch(text.strip()):
+            return datetime.now(UTC) - read_age(text)
+        return datetime.fromisoformat(text.strip()).astimezone()
+    except (ValueError, OverflowError) as error:
+        message = f"{text!r} is neither a duration, such as 2h or 7d, nor a date or time, such as 2026-11-29T08:00"
+        raise click.BadParameter(message) from error

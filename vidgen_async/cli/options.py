@@ -25,8 +25,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 Option = Callable[[F], F]
 
 SECONDS = click.FloatRange(min=0, min_open=True)
-#: The completion of order ids offers at most this many, the newest.
+#: The completion of order ids offers at most this many, of the newest ones.
 MAX_OFFERED = 50
+MAX_SEARCHED = 1000
 
 JSON_HELP = "Print results as JSON on stdout, and errors as JSON objects on stderr."
 
@@ -39,13 +40,21 @@ def refuse_empty(ctx: click.Context, param: click.Parameter, value: str | None) 
 
 
 _CONNECTION: Sequence[Option[Any]] = (
-    click.option("--base-url", metavar="URL", help="Base URL of the service.  [env var: VIDGEN_BASE_URL]"),
+    click.option(
+        "--base-url", metavar="URL", callback=refuse_empty, help="Base URL of the service.  [env var: VIDGEN_BASE_URL]"
+    ),
     click.option(
         "--proxy",
         metavar="URL",
         callback=refuse_empty,
         help="Proxy for all requests. Default: HTTPS_PROXY and its like; NO_PROXY='*' ignores them.  "
         "[env var: VIDGEN_PROXY]",
+    ),
+    click.option(
+        "--retry-for",
+        type=click.FloatRange(min=0),
+        metavar="S",
+        help="Seconds for which failing requests that cost nothing are retried. Default: 5 at a terminal, else 60.",
     ),
     click.option("--json", "is_json", is_flag=True, help=JSON_HELP),
     click.option("--debug", "is_debug", envvar="VIDGEN_DEBUG", is_flag=True, help="Show log records and tracebacks."),
@@ -91,7 +100,7 @@ _POLLING: Sequence[Option[Any]] = (
 sandbox_option = click.option(
     "--sandbox", "is_sandbox", is_flag=True, help="Use a sandbox on this machine: no key, nothing is charged."
 )
-force_option = click.option("--force", is_flag=True, help="Replace FILE if it exists.")
+force_option = click.option("--force", is_flag=True, help="Replace FILE if it exists; write a video to a terminal.")
 no_validate_option = click.option(
     "--no-validate", "validate", flag_value=False, default=True, help="Send the request without validating it first."
 )
@@ -133,18 +142,32 @@ def order_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
 
 async def _list_ids(journal: "Journal", service: str, account: str, beginning: str) -> list[str]:
     try:
-        orders = await journal.list(service, account, datetime.now(UTC))
+        now = datetime.now(UTC)
+        orders = await journal.list(service, account, now, limit=MAX_SEARCHED, newest_first=True)
     finally:
         await journal.aclose()
-    ids = [order.order_id for order in reversed(orders) if order.order_id.startswith(beginning)]
+    ids = [order.order_id for order in orders if order.order_id.startswith(beginning)]
     return [order_id for order_id in ids if order_id.isprintable()][:MAX_OFFERED]
 
 
 class OrderedGroup(click.Group):
-    """Lists its commands in the order in which they were added: frequent ones first."""
+    """Lists its commands in the order in which they were added, frequent ones first, and the exit codes below them."""
+
+    def __init__(self, *args: Any, exit_codes: Sequence[tuple[str, str]] = (), **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._exit_codes = exit_codes
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands with their complete first sentences, where click would shorten them."""
+        with formatter.section("Commands"):
+            longest = 200
+            formatter.write_dl([(name, self.commands[name].get_short_help_str(longest)) for name in self.commands])
+        if self._exit_codes:
+            with formatter.section("Exit codes"):
+                formatter.write_dl(self._exit_codes)
 
 
 def repeatable_option(*names: str, help: str, **more: Any) -> Option[Any]:  # noqa: A002 - as click names it

@@ -77,6 +77,10 @@ class RunState:
     """The options that a resuming command has to repeat; the runner adds those of the connection."""
     connection: tuple[str, ...] = ()
     """Those of them that every command takes."""
+    host: str = ""
+    """The host of the service."""
+    host_settings: str = ""
+    """Where the base URL and the proxy, if any, were set."""
     is_sandbox: bool = False
     is_durable: bool = False
     """The order is in a journal that outlives this run."""

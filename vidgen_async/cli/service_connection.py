@@ -2,8 +2,8 @@
 
 import os
 import warnings
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from vidgen_async.client import RECOMMENDED_INTERVAL, Client
 from vidgen_async.client.settings import checked_base_url
 from vidgen_async.errors import ConfigurationError, JournalError
 from vidgen_async.journal import Journal, MemoryJournal, SqliteJournal, journal_from
-from vidgen_async.transports.direct.proxies import is_on_this_machine
+from vidgen_async.transports.direct.proxies import EnvironmentProxies, is_on_this_machine
 from vidgen_async.watcher.hooks import OnUpdate
 
 if TYPE_CHECKING:
@@ -28,6 +28,11 @@ LOCAL_INTERVAL = 1.0
 SANDBOX_INTERVAL = 0.25
 #: Seconds for which a task of the embedded sandbox is queued, then running.
 SANDBOX_TIMES = (0.5, 1.0)
+#: Seconds for which a failing request that costs nothing is retried; at a terminal, where the user waits, for less.
+USUAL_RETRY = 60.0
+TERMINAL_RETRY = 5.0
+#: The options for arguments of the client, which its messages begin with.
+OPTIONS_OF_CLIENT = {"base_url": "--base-url", "proxy": "--proxy", "account": "--account"}
 
 
 @asynccontextmanager
@@ -40,8 +45,10 @@ async def open_client(
         journal, place = (MemoryJournal(), "") if orders is Access.NONE else open_journal(settings.journal, orders)
         run_state.is_durable = journal.durable
         async with _client(settings, journal, screen, on_update) as client:
+            base_url = parse_base_url(settings.base_url)
+            run_state.host, run_state.host_settings = str(base_url.host), _describe_settings(settings, base_url)
             if place:
-                origin = parse_base_url(settings.base_url).origin()
+                origin = base_url.origin()
                 run_state.journal_place = f"in the journal {place} for account {settings.account!r} at {origin}"
             if journal.durable:
                 await _check_usable(client)
@@ -128,22 +135,54 @@ def _check_environment(settings: Settings) -> None:
     if os.environ.get("VIDGEN_API_KEY") is None:
         message = "no API key: set the variable VIDGEN_API_KEY, or try generate with --sandbox, which needs none"
         raise ConfigurationError(message)
-    if settings.base_url is None and not os.environ.get("VIDGEN_BASE_URL"):
+    if settings.base_url is None and not os.environ.get("VIDGEN_BASE_URL", "").strip():
         raise ConfigurationError("no base URL: set VIDGEN_BASE_URL or use --base-url; it ends in /openapi/v1")
 
 
 def _client(settings: Settings, journal: Journal, screen: Screen, on_update: OnUpdate | None) -> Client:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        usual = LOCAL_INTERVAL if is_on_this_machine(parse_base_url(settings.base_url)) else RECOMMENDED_INTERVAL
-        client = Client(
-            base_url=settings.base_url,
-            proxy=settings.proxy,
-            account=settings.account,
-            journal=journal,
-            poll_interval=settings.poll_interval or usual,
-            on_update=on_update,
-        )
+        with _named_options():
+            base_url = parse_base_url(settings.base_url)
+        usual = LOCAL_INTERVAL if is_on_this_machine(base_url) else RECOMMENDED_INTERVAL
+        with _named_options():
+            client = Client(
+                base_url=settings.base_url,
+                proxy=settings.proxy,
+                account=settings.account,
+                journal=journal,
+                poll_interval=settings.poll_interval or usual,
+                on_update=on_update,
+                retry_reads_for=_retry_for(settings),
+            )
     for text in dict.fromkeys(str(warning.message) for warning in caught if settings.shows_warnings):
-        screen.warn(text)
+        screen.warn(_name_option(text))
     return client
+
+
+def _retry_for(settings: Settings) -> float:
+    usual = TERMINAL_RETRY if settings.is_impatient else USUAL_RETRY
+    return usual if settings.retry_for is None else settings.retry_for
+
+
+@contextmanager
+def _named_options() -> Iterator[None]:
+    """Let errors name the options of the command instead of the arguments of the client."""
+    try:
+        yield
+    except ConfigurationError as error:
+        raise ConfigurationError(_name_option(error.message)) from error
+
+
+def _name_option(message: str) -> str:
+    """The message of a client, with an argument that it begins with as an option."""
+    name, space, rest = message.partition(" ")
+    return f"{OPTIONS_OF_CLIENT.get(name, name)}{space}{rest}"
+
+
+def _describe_settings(settings: Settings, base_url: URL) -> str:
+    """Where the base URL was set, and the proxy if there is one."""
+    source = "VIDGEN_BASE_URL" if settings.base_url is None else "--base-url"
+    found = EnvironmentProxies.read().setting_for(base_url)
+    proxy = "--proxy" if settings.proxy and not is_on_this_machine(base_url) else found and found[0]
+    return f"The base URL was set by {source}" + (f", the proxy by {proxy}." if proxy else ".")

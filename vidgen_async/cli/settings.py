@@ -1,6 +1,7 @@
 """What the options of a command say about the connection to the service, and what it does with the journal."""
 
 import re
+import sys
 from enum import Enum, auto
 
 from attrs import frozen
@@ -8,6 +9,8 @@ from attrs import frozen
 from vidgen_async.types.limits import ONE_DAY
 
 DEFAULT_ACCOUNT = "default"
+#: Number of orders that a terminal shows.
+PAGE = 50
 
 _CREDENTIALS = re.compile(r"^(\w+://)?.*@")
 
@@ -32,6 +35,8 @@ class Settings:
     journal: str | None = None
     poll_interval: float | None = None
     timeout: float = ONE_DAY
+    retry_for: float | None = None
+    """As requested; None for the default."""
     is_sandbox: bool = False
     is_debug: bool = False
     is_json: bool = False
@@ -50,6 +55,11 @@ class Settings:
             "--journal": self.journal,
         }
         return tuple(word for name, value in options.items() if value is not None for word in (name, value))
+
+    @property
+    def is_impatient(self) -> bool:
+        """Whether a service that cannot be reached ends a wait: the user waits at a terminal, or has set a limit."""
+        return self.retry_for is not None or sys.stderr.isatty()
 
     @property
     def options(self) -> tuple[str, ...]:

@@ -113,18 +113,40 @@ class Journal(Protocol):
         """Return the order, or None. An attempt after its deadline is recorded as *uncertain*."""
         ...
 
-    async def list(self, service: str, account: str, now: datetime, *, is_terminal: bool | None = None) -> list[Order]:
+    async def list(
+        self,
+        service: str,
+        account: str,
+        now: datetime,
+        *,
+        states: Collection[OrderState] | None = None,
+        is_terminal: bool | None = None,
+        since: datetime | None = None,
+        after: str | None = None,
+        limit: int | None = None,
+        newest_first: bool = False,
+    ) -> list[Order]:
         """Return the orders of the account, oldest first, with deadlines as in :meth:`get`.
 
         A long list is read in pages, between which other operations are carried out: an order that is added meanwhile
-        may be missing.
+        may be missing. The filters are applied in the journal, so that the duration of a call that returns few orders
+        depends little on the number of stored ones.
 
         Args:
             service: The origin of the service.
             account: The account whose orders are listed.
             now: The current time.
+            states: Restricts the list to orders that are in one of these states at ``now``.
             is_terminal: Restricts the list to orders with a task: True to those of which all tasks are terminal, False
                 to all others.
+            since: Restricts the list to orders that were created then or later.
+            after: Restricts the list to the orders that follow the one with this id. A caller that passes the last id
+                of each page reads all orders, whatever is added meanwhile.
+            limit: The maximum number of orders.
+            newest_first: Reverses the sequence.
+
+        Raises:
+            JournalError: There is no order ``after``.
         """
         ...
 
@@ -140,6 +162,12 @@ class Journal(Protocol):
     async def aclose(self) -> None:
         """Release all resources. It can be called several times."""
         ...
+
+
+def is_listed(order: Order, states: Collection[OrderState] | None, is_terminal: bool | None) -> bool:
+    """Return whether the order is in one of ``states``, and has a task as ``is_terminal`` requires; None allows all."""
+    has_ended = is_terminal is None or (bool(order.task_ids) and order.is_terminal is is_terminal)
+    return has_ended and (states is None or order.state in states)
 
 
 def unknown_order_error(ref: OrderRef) -> JournalError:

@@ -10,7 +10,7 @@ from operator import itemgetter
 
 from attrs import evolve
 
-from vidgen_async.journal.base import RUNNING_PAGE, RunningPage, unknown_order_error
+from vidgen_async.journal.base import RUNNING_PAGE, RunningPage, is_listed, unknown_order_error
 from vidgen_async.types.limits import SLOT_MARGIN, Pacing, Turn, compute_turn, make_hold
 from vidgen_async.types.orders import (
     Attempt,
@@ -116,12 +116,30 @@ class MemoryJournal:
     async def get(self, ref: OrderRef, now: datetime) -> Order | None:
         return self._read(ref, now) if ref in self._orders else None
 
-    async def list(self, service: str, account: str, now: datetime, *, is_terminal: bool | None = None) -> list[Order]:
+    async def list(
+        self,
+        service: str,
+        account: str,
+        now: datetime,
+        *,
+        states: Collection[OrderState] | None = None,
+        is_terminal: bool | None = None,
+        since: datetime | None = None,
+        after: str | None = None,
+        limit: int | None = None,
+        newest_first: bool = False,
+    ) -> list[Order]:
+        refs = list(reversed(self._orders) if newest_first else self._orders)
+        if after is not None:
+            last = self._require(OrderRef(service=service, account=account, order_id=after)).ref
+            refs = refs[refs.index(last) + 1 :]
         listed: list[Order] = []
-        for number, ref in enumerate(list(self._orders), 1):
+        for number, ref in enumerate(refs, 1):
+            if len(listed) == limit:
+                break
             if (ref.service, ref.account) == (service, account):
                 order = self._read(ref, now)
-                if is_terminal is None or (order.task_ids and order.is_terminal is is_terminal):
+                if (since is None or order.created_at >= since) and is_listed(order, states, is_terminal):
                     listed.append(order)
             if number % _LIST_BATCH == 0:
                 await asyncio.sleep(0)

@@ -178,6 +178,17 @@ def check_reason(what: str, reason: object) -> None:
         raise InvalidRequestError(message, problems=[message])
 
 
+def check_page(since: datetime | None, limit: int | None) -> None:
+    """Raise InvalidRequestError for a page that no list can have."""
+    problems = []
+    if since is not None and since.tzinfo is None:
+        problems.append(f"since: needs a time zone: {since}")
+    if limit is not None and limit < 0:
+        problems.append(f"limit: must be 0 or more: {limit}")
+    if problems:
+        raise InvalidRequestError(problems=problems)
+
+
 def wanted_states(states: OrderStates | None) -> frozenset[OrderState]:
     """The requested states, or all; InvalidRequestError lists the valid ones."""
     if states is None:

@@ -8,6 +8,7 @@ import logging
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractContextManager
+from datetime import datetime
 from functools import partial
 
 from vidgen_async.clock import Clock
@@ -18,6 +19,7 @@ from vidgen_async.orders.error_messages import (
     check_adoptable,
     check_age,
     check_attempt,
+    check_page,
     check_reason,
     taken_by_another,
     wanted_states,
@@ -141,8 +143,17 @@ class Orders:
         order = await self._journal.get(self._ref(order_id), self._clock.wall())
         return None if order is None else self._settlement.add_unwritten(order)
 
-    async def list(self, states: OrderStates | None = None, *, is_terminal: bool | None = None) -> list[Order]:
-        """All orders of this account, oldest first. Nothing is sent.
+    async def list(
+        self,
+        states: OrderStates | None = None,
+        *,
+        is_terminal: bool | None = None,
+        since: datetime | None = None,
+        after: str | None = None,
+        limit: int | None = None,
+        newest_first: bool = False,
+    ) -> list[Order]:
+        """Orders of this account, oldest first. Nothing is sent.
 
         An attempt whose deadline has passed without an outcome, since its process ended, is *uncertain* from here on;
         ``order.unclear`` holds the evidence.
@@ -150,11 +161,31 @@ class Orders:
         Args:
             states: Only orders in this state, or in one of these.
             is_terminal: Only orders with tasks, all of which are known to have ended (True), or not (False).
+            since: Only orders that were created then or later; with a time zone.
+            after: Only orders that follow the one with this order id, which is the last of the previous page.
+            limit: The maximum number of orders.
+            newest_first: Reverse the sequence.
+
+        Raises:
+            InvalidRequestError: A filter is not valid.
+            JournalError: The journal cannot be read, or has no order ``after``.
         """
         self._check_usable()
         accepted_states = wanted_states(states)
-        now = self._clock.wall()
-        orders = await self._journal.list(self._service, self._account, now, is_terminal=is_terminal)
+        check_page(since, limit)
+        # Evidence that the journal does not have yet may change the state of an order.
+        is_journal_complete = not self._settlement.unwritten
+        orders = await self._journal.list(
+            self._service,
+            self._account,
+            self._clock.wall(),
+            states=None if states is None or not is_journal_complete else accepted_states,
+            is_terminal=is_terminal,
+            since=since,
+            after=after,
+            limit=limit if is_journal_complete else None,
+            newest_first=newest_first,
+        )
         found: list[Order] = []
         for start in range(0, len(orders), _CHUNK):
             found.extend(
@@ -163,7 +194,7 @@ class Orders:
                 if order.state in accepted_states
             )
             await self._clock.sleep(0)
-        return found
+        return found[:limit]
 
     async def running(self) -> AsyncGenerator[RunningTask, None]:
         """Each task of this account's orders that is not known to have ended (``videos.rewatch`` defines *known*),

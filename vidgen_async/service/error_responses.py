@@ -56,7 +56,8 @@ def service_error(answer: Answer, *, origin: str, wall: datetime) -> ServiceErro
     elif kind is errors.NotReadyError:
         facts["advice"] = "Wait for the task first: videos.wait(…)."
     shown = f"{answer.op}: {answer.status}" + (f" {code}" if code else "")
-    said = f" (the service says: {words})" if words else ""
+    said = "" if facts["retry_after"] is None else f"; retry after {facts['retry_after']:g} s"
+    said += f" (the service says: {words})" if words else ""
     said += shown_request_id(answer.headers, answer.known)
     stop = "." if "advice" in facts else ""
     return kind(f"{shown}: {meaning or 'unexpected answer'}{said}{stop}", **facts)

@@ -130,8 +130,30 @@ class Watched:
     async def record(self, service: str, results: Iterable[TaskResult]) -> None:
         await self.inner.record(service, results)
 
-    async def list(self, service: str, account: str, now: datetime, *, is_terminal: bool | None = None) -> list[Order]:
-        return await self.inner.list(service, account, now, is_terminal=is_terminal)
+    async def list(
+        self,
+        service: str,
+        account: str,
+        now: datetime,
+        *,
+        states: Collection[OrderState] | None = None,
+        is_terminal: bool | None = None,
+        since: datetime | None = None,
+        after: str | None = None,
+        limit: int | None = None,
+        newest_first: bool = False,
+    ) -> list[Order]:
+        return await self.inner.list(
+            service,
+            account,
+            now,
+            states=states,
+            is_terminal=is_terminal,
+            since=since,
+            after=after,
+            limit=limit,
+            newest_first=newest_first,
+        )
 
     async def running(self, service: str, account: str, *, after: int = 0) -> RunningPage:
         page = await self.inner.running(service, account, after=after)

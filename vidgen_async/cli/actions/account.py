@@ -1,13 +1,12 @@
 """``vidgen models``, ``account`` and ``upload``."""
 
-import json
 from collections.abc import Sequence
 
 from vidgen_async.cli.command_runner import run_query, run_with_client
 from vidgen_async.cli.operations import CommandRun
 from vidgen_async.cli.run_state import RunState, Stage
 from vidgen_async.cli.settings import Settings
-from vidgen_async.cli.terminal.formatting import limit, moment, span
+from vidgen_async.cli.terminal.formatting import limit, moment, show_value, span
 from vidgen_async.cli.terminal.json_documents import asset_document
 from vidgen_async.cli.terminal.result_output import Facts, Table, facts_of
 from vidgen_async.errors import InvalidRequestError
@@ -36,7 +35,7 @@ def account(settings: Settings) -> int:
     async def work(run: CommandRun) -> None:
         found = await run.client.account.get()
         balance = "unknown" if found.balance is None else f"{found.balance:g}"
-        facts = {"balance": balance} | {name: _value(value) for name, value in found.extra.items()}
+        facts = {"balance": balance} | {name: show_value(value) for name, value in found.extra.items()}
         run.screen.show(Facts(tuple(facts.items())), found.to_dict())
 
     return run_query(settings, work)
@@ -98,7 +97,7 @@ def _cells(model: CatalogModel) -> dict[str, str]:
         "audios": limit(model.max_reference_audios),
         "videos": limit(model.max_reference_videos),
     }
-    return known | {name: _value(value) for name, value in model.extra.items() if name not in known}
+    return known | {name: show_value(value) for name, value in model.extra.items() if name not in known}
 
 
 def usability(model: CatalogModel) -> str:
@@ -115,9 +114,3 @@ def _named(catalog: Catalog, code: str) -> CatalogModel:
         return catalog[code]
     problem = problem_of_model(code, catalog) or code
     raise InvalidRequestError(problem, problems=[problem])
-
-
-def _value(value: object) -> str:
-    if value is None:
-        return "—"
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -54,6 +54,7 @@ def generate(
         await target.check()
         if request_options is None:
             receipt = await run.resume_create(validate=validate)
+            await run.check_reachable(receipt.task_id)
         else:
             receipt = await run.create(request_options, validate=validate)
         await run.wait_and_save(receipt, target)

@@ -12,18 +12,45 @@ from attrs import evolve
 from vidgen_async.cli.command_runner import Work, run_with_client
 from vidgen_async.cli.operations import CommandRun
 from vidgen_async.cli.run_state import RunState, Stage
-from vidgen_async.cli.settings import Access, Settings
+from vidgen_async.cli.settings import PAGE, Access, Settings
+from vidgen_async.cli.terminal.exit_reports import command_line
 from vidgen_async.cli.terminal.formatting import clean
 from vidgen_async.cli.terminal.json_documents import order_document, orders_csv
 from vidgen_async.cli.terminal.order_views import order_facts, orders_table
+from vidgen_async.cli.terminal.standard_streams import is_terminal
 from vidgen_async.types.orders import Order, OrderStateName
 
 
-def ls(settings: Settings, states: tuple[OrderStateName, ...]) -> int:
+def ls(
+    settings: Settings,
+    states: tuple[OrderStateName, ...],
+    since: datetime | None,
+    limit: int | None,
+    before: str | None,
+) -> int:
+    is_page = limit is None and is_terminal(sys.stdout) and not settings.is_json
+    size = PAGE if is_page else limit
 
     async def work(run: CommandRun) -> None:
-        found = await run.client.orders.list(states or None)
-        run.screen.show(orders_table(found, datetime.now(UTC), run.state.journal_place), *map(order_document, found))
+        if before is not None:
+            await run.get_order(before)
+        found = await run.client.orders.list(
+            states or None,
+            since=since,
+            after=before,
+            limit=None if size is None else size + 1,
+            newest_first=True,
+        )
+        page = found[:size][::-1]
+        older = ""
+        if len(found) > len(page):
+            filters = [word for state in states for word in ("--state", state)]
+            filters += [] if since is None else ["--since", since.isoformat(timespec="seconds")]
+            filters += [] if limit is None else ["--limit", str(limit)]
+            options = (f"--before={page[0].order_id}", *filters, *settings.connection)
+            older = command_line("orders", "ls", options=options)
+        table = orders_table(page, datetime.now(UTC), run.state.journal_place, older)
+        run.screen.show(table, *map(order_document, page))
 
     return _run(settings, work, only_prints=True)
 

@@ -40,6 +40,8 @@ def get(settings: Settings, task_id: str) -> int:
 def wait(settings: Settings, task_ids: tuple[str, ...], output: str | None, force: bool) -> int:
     options = ("--force",) if force else ()
     task_id, *others = dict.fromkeys(task_ids)
+    if others and output == "-":
+        raise click.UsageError("-o - takes one task: the videos of several would follow each other.")
     if others:
         folder, run_state = None if output is None else Path(output), RunState(options=options)
         return run_with_client(
@@ -51,6 +53,8 @@ def wait(settings: Settings, task_ids: tuple[str, ...], output: str | None, forc
     async def work(run: CommandRun) -> None:
         if target is not None:
             await target.check()
+        run.state.stage = Stage.WAIT
+        await run.check_reachable(task_id)
         await run.wait_and_save(task_id, target)
 
     return run_with_client(settings, run_state, work)
@@ -71,6 +75,8 @@ def watch(settings: Settings, task_ids: tuple[str, ...]) -> int:
         if where is not None:
             tasks.update(await _unfinished_tasks(run))
         if tasks:
+            run.state.stage = Stage.WATCH
+            await run.check_reachable(next(iter(tasks)))
             # A watch must not record results that another program waits for.
             with run.client.orders.results.hold(tasks):
                 await watch_all(run, tasks, updates, is_live=is_live)
@@ -119,6 +125,7 @@ async def _wait_for_all(run: CommandRun, task_ids: Sequence[str], folder: Path |
         await targets[task_id].check()
     codes: list[Exit] = []
     run.state.stage = Stage.WATCH
+    await run.check_reachable(task_ids[0])
     async with aclosing(run.client.videos.as_completed(task_ids, timeout=run.timeout)) as outcomes:
         async for outcome in outcomes:
             code = await _finish(run, outcome, targets.get(outcome.task_id))

@@ -6,10 +6,9 @@ from vidgen_async.cli.interrupts import exit_at_interrupts
 from vidgen_async.cli.option_values import check_image
 from vidgen_async.cli.options import connection_options
 from vidgen_async.cli.settings import Settings
-from vidgen_async.cli.terminal.exit_codes import EXIT_CODES
 
 
-@click.command(epilog=EXIT_CODES)
+@click.command()
 @click.argument("model", required=False)
 @click.option("--all", "with_all", is_flag=True, help="List unavailable models too, with the reason.")
 @connection_options()
@@ -30,7 +29,7 @@ def models(settings: Settings, model: str | None, with_all: bool) -> int:
     return account.models(settings, model, with_all)
 
 
-@click.command(epilog=EXIT_CODES)
+@click.command()
 @connection_options()
 def account(settings: Settings) -> int:
     """Show your balance, and the other fields of the account.
@@ -43,7 +42,7 @@ def account(settings: Settings) -> int:
     return account.account(settings)
 
 
-@click.command(epilog=EXIT_CODES)
+@click.command()
 @click.argument("files", metavar="FILE…", nargs=-1, required=True, type=check_image)
 @click.option("--url", "with_url", is_flag=True, help="Print the URL too. It gives access to the image without a key.")
 @connection_options()
@@ -56,7 +55,8 @@ def upload(settings: Settings, files: tuple[str, ...], with_url: bool) -> int:
 
     \b
       vidgen upload hero.png
-      vidgen create "…" --model vendorh3 --image-id $(vidgen upload hero.png)
+      vidgen create "…" --model vendorh3 \\
+          --image-id "$(vidgen upload hero.png)"
     """
     with exit_at_interrupts():
         from vidgen_async.cli.actions import account

@@ -1,7 +1,6 @@
 """``vidgen cassette``: what cassettes contain, whether they may be committed, and how to recover a recording.
 Nothing here connects to the service."""
 
-import re
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -10,33 +9,21 @@ from typing import Any, TypeVar
 import click
 
 from vidgen_async.cli.interrupts import exit_at_interrupts
+from vidgen_async.cli.option_values import read_age
 from vidgen_async.cli.options import JSON_HELP, OrderedGroup
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-EXIT_CODES = """\b
-Exit codes:
-  0    done; check: no problem found;
-       recover: written, with all interactions
-  1    check: problems found;
-       recover: written, without unfinished or damaged interactions
-  2    error: wrong usage, no cassette, or a cassette that cannot be read
-  130  interrupted (Ctrl-C); 143 terminated (SIGTERM)"""
+EXIT_CODES = (
+    ("0", "done; check: no problem found; recover: written, with all interactions"),
+    ("1", "check: problems found; recover: written, without unfinished or damaged interactions"),
+    ("2", "error: wrong usage, no cassette, or a cassette that cannot be read"),
+    ("130", "interrupted (Ctrl-C); 143 terminated (SIGTERM)"),
+)
 
 
-_UNITS = {"min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-
-
-def read_age(text: str) -> timedelta:
-    """Parse a duration: a number and its unit."""
-    match = re.fullmatch(r"(\d{1,5})(min|h|d|w)", text.strip())
-    if match is None:
-        raise click.BadParameter(f"{text!r} is not a number followed by min, h, d or w, such as 90d")
-    return timedelta(**{_UNITS[match[2]]: int(match[1])})
-
-
-@click.group(cls=OrderedGroup, epilog=EXIT_CODES)
+@click.group(cls=OrderedGroup, exit_codes=EXIT_CODES)
 def cassette() -> None:
     """Show, check and recover cassettes.
 
@@ -59,7 +46,7 @@ def _common(command: F) -> F:
 _PATH = click.Path(path_type=Path)
 
 
-@cassette.command(epilog=EXIT_CODES)
+@cassette.command()
 @click.argument("paths", metavar="[PATH]…", type=_PATH, nargs=-1)
 @_common
 def ls(paths: tuple[Path, ...], is_json: bool, is_debug: bool) -> int:
@@ -77,7 +64,7 @@ def ls(paths: tuple[Path, ...], is_json: bool, is_debug: bool) -> int:
     return cassette.ls(paths, is_json, is_debug)
 
 
-@cassette.command(epilog=EXIT_CODES)
+@cassette.command()
 @click.argument("path", metavar="PATH", type=_PATH)
 @click.option("--n", "n", type=click.IntRange(min=1), metavar="N", help="Show one interaction with its headers.")
 @click.option("--with-bodies", is_flag=True, help="Show bodies too; they may contain prompts.")
@@ -90,14 +77,15 @@ def show(path: Path, n: int | None, with_bodies: bool, is_json: bool, is_debug: 
 
     \b
       vidgen cassette show tests/cassettes/boat.json
-      vidgen cassette show tests/cassettes/boat.json --n 3 --with-bodies
+      vidgen cassette show tests/cassettes/boat.json --n 3 \\
+          --with-bodies
     """
     with exit_at_interrupts():
         from vidgen_async.cli.actions import cassette
     return cassette.show(path, n, with_bodies, is_json, is_debug)
 
 
-@cassette.command(epilog=EXIT_CODES)
+@cassette.command()
 @click.argument("paths", metavar="PATH…", type=_PATH, nargs=-1, required=True)
 @click.option("--orphans", "with_orphans", is_flag=True, help="Also report unused blobs and unfinished recordings.")
 @click.option("--max-age", type=read_age, metavar="AGE", help="Report older recordings: 12h, 90d, 8w.")
@@ -117,7 +105,7 @@ def check(paths: tuple[Path, ...], with_orphans: bool, max_age: timedelta | None
     return cassette.check(paths, with_orphans, max_age, is_json, is_debug)
 
 
-@cassette.command(epilog=EXIT_CODES)
+@cassette.command()
 @click.argument("part", metavar="PART", type=_PATH)
 @click.option(
     "-o",
@@ -136,7 +124,7 @@ def recover(part: Path, output: Path | None, force: bool, is_json: bool, is_debu
 
     \b
       vidgen cassette recover tests/cassettes/boat.json.part
-      vidgen cassette recover tests/cassettes/boat.json.part -o boat.json
+      vidgen cassette recover boat.json.part -o boat.json
     """
     with exit_at_interrupts():
         from vidgen_async.cli.actions import cassette

@@ -15,7 +15,6 @@ from vidgen_async.cli.options import (
     sandbox_option,
 )
 from vidgen_async.cli.settings import Settings
-from vidgen_async.cli.terminal.exit_codes import EXIT_CODES
 
 if TYPE_CHECKING:
     from vidgen_async.cli.request_options import RequestOptions
@@ -25,7 +24,7 @@ order_id_option = click.option(
 )
 
 
-@click.command(epilog=EXIT_CODES)
+@click.command()
 @request_arguments
 @order_id_option
 @click.option("--check", "is_check", is_flag=True, help="Validate only and show the model's prices; order nothing.")
@@ -40,18 +39,19 @@ def create(
     stderr. Running it again with the same order id sends nothing and prints the same task id.
 
     \b
-      vidgen create "A paper boat sails at dawn" --model gen-2.0 --duration 5
-      vidgen create - --model gen-2.0 --order-id order-1187 < prompt.txt
-      vidgen create "…" --model vendorh3 --image hero.png --check
-      vidgen wait "$(vidgen create "…" --model gen-2.0)" -o boat.mp4
+      vidgen create "A boat" --model gen-2.0 --duration 5
+      vidgen create - --model gen-2.0 --order-id order-1187 \\
+          < prompt.txt
+      vidgen create "…" --model vendorh3 --image a.png --check
+      vidgen wait "$(vidgen create "…" --model ID)" -o a.mp4
     """
     with exit_at_interrupts():
         from vidgen_async.cli.actions import create
     return create.create(settings, request_options, order_id, is_check, validate)
 
 
-@click.command(epilog=EXIT_CODES)
-@click.option("-o", "--output", metavar="FILE", required=True, help="Where to save the video (MP4).")
+@click.command()
+@click.option("-o", "--output", metavar="FILE", required=True, help="Where to save the video (MP4); - is stdout.")
 @force_option
 @request_arguments
 @order_id_option
@@ -84,8 +84,9 @@ def generate(
     request options. It never creates a second order.
 
     \b
-      vidgen generate "A paper boat" --image boat.png --sandbox -o boat.mp4
-      vidgen generate "…" --model vendorh3 --image a.png --duration 8 -o a.mp4
+      vidgen generate "…" --image a.png --sandbox -o a.mp4
+      vidgen generate "…" --model vendorh3 --image a.png \\
+          --duration 8 -o a.mp4
       vidgen generate --resume order-1187 -o hero.mp4
     """
     with exit_at_interrupts():

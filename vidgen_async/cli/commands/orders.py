@@ -1,18 +1,25 @@
 """``vidgen orders``: the orders in the journal, and the operator's decisions about uncertain ones."""
 
 import getpass
+from datetime import datetime
 from typing import Any
 
 import click
 
 from vidgen_async.cli.interrupts import exit_at_interrupts
-from vidgen_async.cli.options import OrderedGroup, connection_options, no_validate_option, order_ids
-from vidgen_async.cli.settings import Settings
-from vidgen_async.cli.terminal.exit_codes import EXIT_CODES
+from vidgen_async.cli.option_values import read_since
+from vidgen_async.cli.options import (
+    OrderedGroup,
+    connection_options,
+    no_validate_option,
+    order_ids,
+    refuse_empty,
+)
+from vidgen_async.cli.settings import PAGE, Settings
 from vidgen_async.types.orders import OrderState, OrderStateName
 
 
-@click.group(cls=OrderedGroup, epilog=EXIT_CODES)
+@click.group(cls=OrderedGroup)
 def orders() -> None:
     """List and show orders; resolve uncertain ones.
 
@@ -24,7 +31,7 @@ def orders() -> None:
       vidgen orders ls --state uncertain
       vidgen orders show order-1187
       vidgen orders adopt order-1187 task_9bb34ae375b1
-      vidgen orders abandon order-1187 --reason "not in the account"
+      vidgen orders abandon order-1187 --reason "no task"
     """
 
 
@@ -49,28 +56,54 @@ _with_request = click.option(
 _reason = click.option("--reason", metavar="TEXT", default="", help="The reason, recorded in the journal.")
 
 
-@orders.command(epilog=EXIT_CODES)
+@orders.command()
 @click.option(
     "--state",
     "states",
     type=click.Choice([state.value for state in OrderState]),
+    metavar="STATE",
     multiple=True,
-    help="Only orders in this state. May be repeated.",
+    help=f"Only orders in this state: {', '.join(OrderState)}. May be repeated.",
+)
+@click.option(
+    "--since",
+    type=read_since,
+    metavar="WHEN",
+    help="Only orders that were created then or later: 2h, 7d (ago), 2026-11-29 or 2026-11-29T08:00 (local time).",
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help=f"Only the N newest of them. Default: {PAGE} at a terminal, else all.",
+)
+@click.option(
+    "--before", metavar="ORDER", callback=refuse_empty, shell_complete=order_ids, help="Only orders older than ORDER."
 )
 @connection_options(orders=True)
-def ls(settings: Settings, states: tuple[OrderStateName, ...]) -> int:
-    """List the orders in the journal, oldest first.
+def ls(
+    settings: Settings,
+    states: tuple[OrderStateName, ...],
+    since: datetime | None,
+    limit: int | None,
+    before: str | None,
+) -> int:
+    """List the orders in the journal, the newest last.
+
+    "points" is the cost of a task that was seen to end. A terminal shows a page, and the command for the page before.
 
     \b
       vidgen orders ls
       vidgen orders ls --state uncertain --state sending
+      vidgen orders ls --since 2h --json
+      vidgen orders ls --limit 20 --before order-1187
     """
     with exit_at_interrupts():
         from vidgen_async.cli.actions import orders
-    return orders.ls(settings, states)
+    return orders.ls(settings, states, since, limit, before)
 
 
-@orders.command(epilog=EXIT_CODES)
+@orders.command()
 @_order
 @_with_request
 @connection_options(orders=True)
@@ -88,7 +121,7 @@ def show(settings: Settings, order_id: str, with_request: bool) -> int:
     return orders.show(settings, order_id, with_request)
 
 
-@orders.command(epilog=EXIT_CODES)
+@orders.command()
 @_order
 @no_validate_option
 @connection_options(orders=True)
@@ -106,7 +139,7 @@ def resume(settings: Settings, order_id: str, validate: bool) -> int:
     return orders.resume(settings, order_id, validate)
 
 
-@orders.command(epilog=EXIT_CODES)
+@orders.command()
 @_order
 @click.option(
     "--expect-attempt",
@@ -128,14 +161,15 @@ def resend(settings: Settings, order_id: str, by: str, is_sure: bool, **decision
     forgotten it, and --accept-duplicate-risk is required.
 
     \b
-      vidgen orders resend order-1187 --expect-attempt 1 --reason "no task yet"
+      vidgen orders resend order-1187 --expect-attempt 1 \\
+          --reason "no task yet"
     """
     with exit_at_interrupts():
         from vidgen_async.cli.actions import orders
     return orders.resend(settings, order_id, by, is_sure, **decision)
 
 
-@orders.command(epilog=EXIT_CODES)
+@orders.command()
 @_order
 @click.argument("task_id", metavar="TASK")
 @_reason
@@ -147,14 +181,15 @@ def adopt(settings: Settings, order_id: str, task_id: str, reason: str, by: str)
     The task must exist at the service. This is final: check its model, time and prompt first.
 
     \b
-      vidgen orders adopt order-1187 task_9bb34ae375b1 --reason "same minute"
+      vidgen orders adopt order-1187 task_9bb34ae375b1 \\
+          --reason "same minute"
     """
     with exit_at_interrupts():
         from vidgen_async.cli.actions import orders
     return orders.adopt(settings, order_id, task_id, reason, by)
 
 
-@orders.command(epilog=EXIT_CODES)
+@orders.command()
 @_order
 @_required_reason
 @_by
@@ -163,14 +198,15 @@ def abandon(settings: Settings, order_id: str, reason: str, by: str) -> int:
     """Abandon the uncertain ORDER. Its task may still exist and be charged.
 
     \b
-      vidgen orders abandon order-1187 --reason "nothing in the account"
+      vidgen orders abandon order-1187 \\
+          --reason "nothing in the account"
     """
     with exit_at_interrupts():
         from vidgen_async.cli.actions import orders
     return orders.abandon(settings, order_id, reason, by)
 
 
-@orders.command(epilog=EXIT_CODES)
+@orders.command()
 @_order
 @_reason
 @_by
@@ -188,7 +224,7 @@ def withdraw(settings: Settings, order_id: str, reason: str, by: str) -> int:
     return orders.withdraw(settings, order_id, reason, by)
 
 
-@orders.command(epilog=EXIT_CODES)
+@orders.command()
 @click.option(
     "--format", "kind", type=click.Choice(["jsonl", "csv"]), default="jsonl", help="Output format.", show_default=True
 )

@@ -6,7 +6,6 @@ import click
 
 from vidgen_async.cli.interrupts import exit_at_interrupts
 from vidgen_async.cli.options import JSON_HELP, repeatable_option
-from vidgen_async.cli.terminal.exit_codes import EXIT_CODES
 
 PORT = click.IntRange(0, 65535)
 SECONDS = click.FloatRange(min=0)
@@ -22,7 +21,7 @@ def read_account(text: str) -> tuple[str, int]:
     return name, int(credits_left) if equals else DEFAULT_BALANCE
 
 
-@click.command(name="sandbox", epilog=EXIT_CODES)
+@click.command(name="sandbox")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", type=PORT, default=0, help="Port of the service. Default: a free one.")
 @click.option("--links-port", type=PORT, default=0, help="Port of signed links. Default: a free one.")
@@ -72,9 +71,10 @@ def run_sandbox(
     request. The web console shows its state.
 
     \b
-      vidgen sandbox --speed 60 --account b=500 --state sandbox.db
+      vidgen sandbox --speed 60 --account b=500 --state s.db
       vidgen sandbox --fault videos.create=close_after_body
-      vidgen sandbox --fault videos.get=status,code=503:3 --fault account.get=stall:always
+      vidgen sandbox --fault videos.get=status,code=503:3 \\
+          --fault account.get=stall:always
 
     The key of the first account is generated, or read from VIDGEN_SANDBOX_KEY. --json prints one line with base_url,
     api_key, accounts (name, api_key, balance), console and links_url.

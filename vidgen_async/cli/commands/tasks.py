@@ -5,10 +5,9 @@ import click
 from vidgen_async.cli.interrupts import exit_at_interrupts
 from vidgen_async.cli.options import connection_options, force_option
 from vidgen_async.cli.settings import Settings
-from vidgen_async.cli.terminal.exit_codes import EXIT_CODES
 
 
-@click.command(epilog=EXIT_CODES)
+@click.command()
 @click.argument("task_id", metavar="TASK")
 @connection_options()
 def get(settings: Settings, task_id: str) -> int:
@@ -25,10 +24,10 @@ def get(settings: Settings, task_id: str) -> int:
     return tasks.get(settings, task_id)
 
 
-@click.command(epilog=EXIT_CODES)
+@click.command()
 @click.argument("task_ids", metavar="TASK…", nargs=-1, required=True)
 @click.option(
-    "-o", "--output", metavar="FILE", help="Save the video as FILE; with several tasks, in the directory FILE."
+    "-o", "--output", metavar="FILE", help="Save the video as FILE (- is stdout); several, in the directory FILE."
 )
 @force_option
 @connection_options(polling=True)
@@ -41,14 +40,14 @@ def wait(settings: Settings, task_ids: tuple[str, ...], output: str | None, forc
 
     \b
       vidgen wait task_9bb34ae375b1 -o hero.mp4
-      vidgen wait task_9bb34ae375b1 task_52f06a8e77c0 -o films/
+      vidgen wait task_9bb34ae375b1 task_52f06a8e77c0 -o out/
     """
     with exit_at_interrupts():
         from vidgen_async.cli.actions import tasks
     return tasks.wait(settings, task_ids, output, force)
 
 
-@click.command(epilog=EXIT_CODES)
+@click.command()
 @click.argument("task_ids", metavar="[TASK]…", nargs=-1)
 @connection_options(stored_tasks=True, polling=True)
 def watch(settings: Settings, task_ids: tuple[str, ...]) -> int:
@@ -69,9 +68,9 @@ def watch(settings: Settings, task_ids: tuple[str, ...]) -> int:
     return tasks.watch(settings, task_ids)
 
 
-@click.command(epilog=EXIT_CODES)
+@click.command()
 @click.argument("task_id", metavar="TASK")
-@click.option("-o", "--output", metavar="FILE", required=True, help="Where to save the video (MP4).")
+@click.option("-o", "--output", metavar="FILE", required=True, help="Where to save the video (MP4); - is stdout.")
 @force_option
 @click.option(
     "--accept-unverified", is_flag=True, help="Save a video also if nothing shows whether its end is missing."
@@ -81,9 +80,11 @@ def download(settings: Settings, task_id: str, output: str, force: bool, accept_
     """Save the video of the completed task TASK, without waiting.
 
     FILE is replaced atomically by a complete video. An interrupted transfer is resumed if the service supports it.
+    stdout gets only a complete video too; the exit code is 7 if it could not take all of it.
 
     \b
       vidgen download task_9bb34ae375b1 -o hero.mp4
+      vidgen download task_9bb34ae375b1 -o - | ffprobe -
     """
     with exit_at_interrupts():
         from vidgen_async.cli.actions import tasks

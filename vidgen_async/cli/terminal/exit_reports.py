@@ -10,6 +10,7 @@ from vidgen_async import errors
 from vidgen_async.cli.run_state import Charge, RunState, Stage
 from vidgen_async.cli.terminal.exit_codes import Exit
 from vidgen_async.cli.terminal.standard_streams import OutputError
+from vidgen_async.service.codec import is_json_object
 from vidgen_async.types.resources import KNOWN_STATES
 from vidgen_async.types.serialization import kind_of
 from vidgen_async.watcher import CHECK_REFUND
@@ -54,7 +55,7 @@ SANDBOX_ENDED = "This was a sandbox, which ends with this command together with 
 
 @frozen
 class Report:
-    """One paragraph and the commands to run next; for programs also its kind, order and task."""
+    """What happened, what to do, and the commands to run next; for programs also its kind, order and task."""
 
     text: str
     commands: tuple[str, ...] = ()
@@ -62,15 +63,27 @@ class Report:
     """The sentence before the commands, for people."""
     notes: tuple[str, ...] = ()
     """What each command is for; empty where that is clear."""
+    hint: str = ""
+    """What to do, in sentences."""
     kind: str = "error"
     order_id: str | None = None
     task_id: str | None = None
+    retry_after: float | None = None
+    """The Retry-After of the service, in seconds."""
 
-    def lines(self) -> tuple[str, ...]:
-        """The paragraph, and the lines below it. A command is alone on its line, so that it can be pasted."""
+    def lines(self) -> tuple[tuple[str, str], ...]:
+        """Lines with their labels, ``error`` or ``hint``; without a label: what belongs to the commands. A command is
+        alone on its line, so that it can be pasted."""
+        hint = f"{self.hint} {self.lead}".strip()
         notes = [f"{note}:" for note in self.notes] or [""] * len(self.commands)
-        below = chain(*zip(notes, self.commands, strict=True))
-        return (f"{self.text} {self.lead}".rstrip(), *filter(None, below))
+        below = filter(None, chain(*zip(notes, self.commands, strict=True)))
+        hints = [("hint", _decapitalized(hint))] if hint else []
+        return (("error", _decapitalized(self.text)), *hints, *(("", line) for line in below))
+
+
+def _decapitalized(sentence: str) -> str:
+    """The sentence, to follow a label; a name such as VIDGEN_API_KEY or PROMPT stays."""
+    return sentence[:1].lower() + sentence[1:] if sentence[1:2].islower() or sentence[1:2] == " " else sentence
 
 
 def exit_code(error: BaseException, stage: Stage) -> Exit:
@@ -94,11 +107,14 @@ def exit_code(error: BaseException, stage: Stage) -> Exit:
 
 def error_report(error: BaseException, run_state: RunState) -> Report:
     """What an error means for the user who ran the command."""
+    report = _explain_error(error, run_state)
     return evolve(
-        _explain_error(error, run_state),
+        report,
+        hint=" ".join(filter(None, (*_advice(error, run_state), report.hint))),
         kind=kind_of(error) if isinstance(error, errors.VidgenError) else "unexpected",
         order_id=run_state.order_id or getattr(error, "order_id", None) or None,
         task_id=run_state.task_id or getattr(error, "task_id", None) or None,
+        retry_after=getattr(error, "retry_after", None),
     )
 
 
@@ -111,7 +127,7 @@ def interrupt_report(run_state: RunState, how: str) -> Report:
 
 
 def _explain_error(error: BaseException, run_state: RunState) -> Report:
-    text = " ".join((_sentence(_message(error, run_state)), *_advice(error, run_state)))
+    text = _sentence(_message(error, run_state))
     if run_state.is_sandbox:
         return Report(text if run_state.charge is Charge.NOTHING_ORDERED else f"{text} {SANDBOX_ENDED}")
     if isinstance(error, errors.UnverifiedVideoError) and run_state.output is not None:
@@ -156,8 +172,8 @@ def _explain_watch(run_state: RunState) -> Report:
         return Report("All tasks were finished.")
     text = f"{unfinished:,} of {watched.total:,} tasks may still be running; an interruption does not stop them."
     if len(watched.unfinished_ids) > MAX_PASTED_IDS:
-        return Report(f"{text} The same command resumes the watch.")
-    resume = _command("watch", arguments=watched.unfinished_ids, options=run_state.options)
+        return Report(text, hint="The same command resumes the watch.")
+    resume = command_line("watch", arguments=watched.unfinished_ids, options=run_state.options)
     return Report(text, (resume,), "To resume the watch:")
 
 
@@ -167,8 +183,22 @@ def _is_retryable(error: BaseException) -> bool:
     return isinstance(error, errors.CreateError) and isinstance(error, kinds)
 
 
+def _is_of_host(error: BaseException | None, host: str) -> bool:
+    """Whether the host of the service may be the wrong one: it cannot be reached, or has pages instead of an API."""
+    if isinstance(error, errors.ConnectError):
+        return bool(host) and host in error.message
+    if isinstance(error, errors.NotFoundError | errors.UnexpectedResponseError):
+        return not is_json_object(error.body)
+    return error is not None and _is_of_host(error.__cause__, host)
+
+
 def _advice(error: BaseException, run_state: RunState) -> tuple[str, ...]:
-    """The advice of the SDK's error, as commands."""
+    """The setting that is to be checked, and the advice of the SDK's error as commands."""
+    settings = (run_state.host_settings,) if _is_of_host(error, run_state.host) else ()
+    return (*settings, *_specific_advice(error, run_state))
+
+
+def _specific_advice(error: BaseException, run_state: RunState) -> tuple[str, ...]:
     if isinstance(error, errors.AuthenticationError) and error.source == "service key":
         return (CHECK_THE_KEY,)
     if isinstance(error, errors.NotSentError):
@@ -177,8 +207,12 @@ def _advice(error: BaseException, run_state: RunState) -> tuple[str, ...]:
     if isinstance(error, errors.RejectedBadRequestError) and run_state.is_durable:
         return ("To send a corrected request, use a new --order-id.",)
     if isinstance(error, errors.ReceiptNotStoredError) and run_state.order_id is not None:
-        adopt = _command("orders", "adopt", arguments=(run_state.order_id, error.task_id), options=run_state.connection)
+        adopt = command_line(
+            "orders", "adopt", arguments=(run_state.order_id, error.task_id), options=run_state.connection
+        )
         return (f"Note the task id, and record it: {adopt}",)
+    if not isinstance(error, errors.VidgenError | BrokenPipeError):
+        return ("This is a bug in vidgen; set VIDGEN_DEBUG=1 for a traceback.",)
     return ()
 
 
@@ -186,11 +220,11 @@ def _decisions(text: str, run_state: RunState, attempts: int) -> Report:
     """What the user can do about an uncertain order."""
     if not run_state.is_durable or run_state.order_id is None:
         note = "If the console shows the task"
-        return Report(f"{text} {CHECK_FIRST}", (_wait_command("TASK_ID", run_state),), notes=(note,))
+        return Report(text, (_wait_command("TASK_ID", run_state),), notes=(note,), hint=CHECK_FIRST)
     order_id = run_state.order_id
 
     def decision(verb: str, *options: str, task: tuple[str, ...] = ()) -> str:
-        return _command("orders", verb, arguments=(order_id, *task), options=(*options, *run_state.connection))
+        return command_line("orders", verb, arguments=(order_id, *task), options=(*options, *run_state.connection))
 
     adopt = ("If the console shows the task, record it", decision("adopt", task=("TASK_ID",)))
     if run_state.is_abandoned:
@@ -221,7 +255,7 @@ def _decisions(text: str, run_state: RunState, attempts: int) -> Report:
     return Report(text, commands, lead, notes)
 
 
-def _command(*words: str, arguments: Sequence[str] = (), options: Sequence[str] = ()) -> str:
+def command_line(*words: str, arguments: Sequence[str] = (), options: Sequence[str] = ()) -> str:
     """A quoted shell command; arguments may begin with a dash."""
     if any(argument.startswith("-") for argument in arguments):
         return shlex.join(("vidgen", *words, *options, "--", *arguments))
@@ -232,9 +266,9 @@ def _resume_order(run_state: RunState) -> str:
     """The command that resumes the run's order, which the journal has."""
     order_id = str(run_state.order_id)
     if run_state.output is None:
-        return _command("orders", "resume", arguments=(order_id,), options=run_state.connection)
+        return command_line("orders", "resume", arguments=(order_id,), options=run_state.connection)
     resume = (f"--resume={order_id}",) if order_id.startswith("-") else ("--resume", order_id)
-    return _command("generate", options=(*resume, "-o", run_state.output, *run_state.options))
+    return command_line("generate", options=(*resume, "-o", run_state.output, *run_state.options))
 
 
 def _resume_run(run_state: RunState) -> str:
@@ -247,14 +281,14 @@ def _resume_run(run_state: RunState) -> str:
 def _wait_command(task_id: str, run_state: RunState) -> str:
     """The command that waits for the task, and saves its video if the run would have."""
     output = () if run_state.output is None else ("-o", run_state.output)
-    return _command("wait", arguments=(task_id,), options=(*output, *run_state.options))
+    return command_line("wait", arguments=(task_id,), options=(*output, *run_state.options))
 
 
 def download_unverified(task_id: str, output: str, run_state: RunState) -> str:
     """The command that saves the video of a task though it cannot be verified that it is complete."""
     force = ("--force",) if "--force" in run_state.options else ()
     options = ("-o", output, *force, "--accept-unverified", *run_state.connection)
-    return _command("download", arguments=(task_id,), options=options)
+    return command_line("download", arguments=(task_id,), options=options)
 
 
 def _task_status(run_state: RunState) -> str:
@@ -289,10 +323,7 @@ def _message(error: BaseException, run_state: RunState) -> str:
         return error.summary or error.message or kind_of(error).replace("_", " ")
     if isinstance(error, BrokenPipeError):
         return "the output pipe was closed by its reader"
-    return (
-        f"unexpected {type(error).__name__}: {error or 'no message'}. "
-        "This is a bug in vidgen; set VIDGEN_DEBUG=1 for a traceback"
-    )
+    return f"unexpected {type(error).__name__}: {str(error) or 'no message'}"
 
 
 def _sentence(text: str) -> str:

@@ -1,9 +1,12 @@
 """Values formatted for people."""
 
+import json
+import textwrap
 import traceback
 from collections.abc import Iterable
 from datetime import datetime
 
+from rich.cells import cell_len
 from rich.filesize import decimal
 
 
@@ -15,6 +18,30 @@ def clean(text: str) -> str:
 def printable(text: str) -> str:
     """The text with a replacement for each character that is not printable."""
     return "".join(char if char.isprintable() else "�" for char in text)
+
+
+def wrap(text: str, width: int, indent: int = 0) -> str:
+    """The text as lines for a terminal of this width; all but the first are indented. No word is cut: one that is too
+    long has a line of its own."""
+    if " " not in text[indent:]:  # such as a URL
+        return text
+    lines = textwrap.wrap(
+        text, max(width, 1), subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
+    )
+    return "\n".join(lines)
+
+
+def shorten(text: str, width: int) -> str:
+    """The beginning of the text that fits a terminal of this width, cut between words; ``…`` stands for the rest."""
+    if cell_len(text) <= width:
+        return text
+    kept = ""
+    for word in text.split():
+        longer = f"{kept} {word}" if kept else word
+        if cell_len(longer) > width - 2:
+            break
+        kept = longer
+    return f"{kept} …".lstrip()[: max(width, 0)]
 
 
 def clean_lines(text: str) -> str:
@@ -61,6 +88,13 @@ def span(numbers: Iterable[int]) -> str:
     if len(ordered) > 2 and ordered == list(range(ordered[0], ordered[-1] + 1)):
         return f"{ordered[0]}-{ordered[-1]}"
     return ",".join(map(str, ordered))
+
+
+def show_value(value: object) -> str:
+    """A value of an undocumented field: text as it is, anything else as JSON, a dash for null."""
+    if value is None:
+        return "—"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def limit(number: int | None) -> str:

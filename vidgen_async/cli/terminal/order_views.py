@@ -6,21 +6,25 @@ from datetime import UTC, datetime
 
 from vidgen_async.cli.terminal.formatting import age, moment
 from vidgen_async.cli.terminal.result_output import Facts, Table, facts_of
+from vidgen_async.service.request_body import read_request
 from vidgen_async.types.orders import Attempt, Evidence, Order, OrderState, TaskResult
 from vidgen_async.watcher import failure_text
 
 
-def orders_table(found: Sequence[Order], now: datetime, journal_place: str) -> Table:
-    """A row for each order; ``journal_place`` is where they were looked up."""
+def orders_table(found: Sequence[Order], now: datetime, journal_place: str, older: str = "") -> Table:
+    """A row for each order; ``journal_place`` is where they were looked up, ``older`` the command for older ones."""
     return Table(
-        names=("order", "state", "age", "attempts", "task", "cause"),
-        numbers=("age", "attempts"),
+        names=("order", "state", "age", "model", "points", "attempts", "task", "cause"),
+        numbers=("age", "points", "attempts"),
         long=("cause",),
+        optional=("attempts", "task", "cause", "model", "points"),
         rows=tuple(
             (
                 order.order_id,
                 str(order.state),
                 age(order.created_at, now),
+                read_request(order.body).model,
+                _points(order),
                 str(len(order.attempts)),
                 ", ".join(order.task_ids) or "—",
                 _cause(order),
@@ -28,7 +32,15 @@ def orders_table(found: Sequence[Order], now: datetime, journal_place: str) -> T
             for order in found
         ),
         empty=f"no orders {journal_place}",
+        notes=("Older orders:",) if older else (),
+        command=older,
     )
+
+
+def _points(order: Order) -> str:
+    """The cost of its tasks, as far as they were seen to end."""
+    known = [result.points for result in order.results if result.points is not None]
+    return str(sum(known)) if known else "—"
 
 
 def _cause(order: Order) -> str:

@@ -1,23 +1,23 @@
 """Results on stdout: tables for a terminal, aligned plain lines for a pipe."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import click
 from attrs import evolve, field, frozen
-from rich.console import Console, Group, JustifyMethod, RenderableType
-from rich.padding import Padding
+from rich.cells import cell_len
+from rich.console import Console, JustifyMethod
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from vidgen_async.cli.terminal.formatting import clean
+from vidgen_async.cli.terminal.formatting import clean, wrap
 
 Document: TypeAlias = Mapping[str, Any]
 """A JSON object."""
 
 #: The minimum width of a column that may be wrapped.
-MIN_WRAPPED_WIDTH = 20
+MIN_WRAPPED_WIDTH = 16
 
 _STYLES = {
     "completed": "green",
@@ -50,9 +50,23 @@ class Table:
     long: Sequence[str] = field(default=(), converter=_clean_all)
     """The columns that may be wrapped."""
     optional: Sequence[str] = field(default=(), converter=_clean_all)
-    """The columns that are omitted if the terminal is too narrow for all."""
+    """The columns that are omitted if the terminal is too narrow for all, in this sequence; those without values
+    first."""
     empty: str = field(default="none", converter=clean)
     notes: tuple[str, ...] = field(default=(), converter=_clean_all)
+    command: str = field(default="", converter=clean)
+    """The command to run next, printed below the notes."""
+
+    def is_empty(self, name: str) -> bool:
+        """Whether no row has a value in this column."""
+        at = self.names.index(name)
+        return all(row[at] in ("", "—") for row in self.rows)
+
+    def without(self, names: Collection[str]) -> "Table":
+        """The table without these columns."""
+        shown = [at for at, name in enumerate(self.names) if name not in names]
+        rows = tuple(tuple(row[at] for at in shown) for row in self.rows)
+        return evolve(self, names=tuple(self.names[at] for at in shown), rows=rows)
 
 
 @frozen
@@ -75,17 +89,29 @@ def show_on_terminal(view: View, console: Console | None = None) -> None:
     """Print for the width of the terminal. rich honours NO_COLOR."""
     console = console or Console(highlight=False, markup=False, emoji=False)
     if isinstance(view, str):
-        console.print(Text(clean(view)), soft_wrap=True)
+        console.print(Text(wrap(clean(view), console.width)), soft_wrap=True)
     elif isinstance(view, Facts):
         width = _label_width(view)
         for name, value in view.pairs:
-            # Not wrapped, so that URLs can be copied.
-            line = Text.assemble((f"{name:<{width}}", "dim"), styled(value))
+            line = Text(wrap(f"{name:<{width}}{value}", console.width, width))
+            line.stylize("dim", 0, width)
+            line.stylize(style_of(value), width)
             console.print(line, soft_wrap=True)
     elif view.rows:
-        console.print(table_for(view, console.width))
-        for note in view.notes:
-            console.print(Text(note, style="dim"))
+        layout = _layout_for(view, console.width)
+        if layout is None:
+            for line in _paragraphs(view, console.width):
+                console.print(line, soft_wrap=True)
+        else:
+            console.print(_rich_table(layout))
+        hidden = [] if layout is None else layout.hidden
+        narrow = (f"The terminal is too narrow for: {', '.join(hidden)}.",) if hidden else ()
+        for note in (*narrow, *view.notes):
+            console.print(Text(wrap(note, console.width), style="dim"), soft_wrap=True)
+        if view.command:
+            console.print(
+                Text(f"  {view.command}", style="dim"), soft_wrap=True
+            )  # not wrapped, so that it can be copied
     else:
         console.print(Text(view.empty))
 
@@ -110,55 +136,81 @@ def plain_lines(view: View) -> list[str]:
     ]
 
 
-def table_for(table: Table, width: int) -> RenderableType:
-    """The table for a terminal of this width: complete, else without optional columns, else also with less space and
-    wrapped column names, else as a paragraph per row."""
-    required = [at for at, name in enumerate(table.names) if name not in table.optional]
-    short = evolve(
-        table,
-        names=tuple(table.names[at] for at in required),
-        rows=tuple(tuple(row[at] for at in required) for row in table.rows),
-    )
-    # A name such as memberPoints is two words.
-    heads = [re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=_)| ", "\n", name) for name in short.names]
-    for candidate, names, space in ((table, table.names, 2), (short, short.names, 2), (short, heads, 1)):
-        if _width(candidate, names, space) <= width:
-            return _rich_table(candidate, names, space)
-    return _stacked(table)
+@frozen
+class _Layout:
+    """The columns of a table that are shown, their heads, the space between them, and their widths."""
+
+    table: Table
+    heads: Sequence[str]
+    space: int
+    widths: Sequence[int]
+    hidden: Sequence[str]
+    """The columns that are omitted although they have values."""
 
 
-def _width(table: Table, heads: Sequence[str], space: int) -> int:
-    """The minimum width of the table."""
-    total = -space
+def _layout_for(table: Table, width: int) -> _Layout | None:
+    """The layout with the most columns that fits the width without cutting a word, with less space and with wrapped
+    column names if need be; None if not even the required columns fit."""
+    optional = sorted(table.optional, key=lambda name: not table.is_empty(name))
+    for omitted in (optional[:count] for count in range(len(optional) + 1)):
+        shown = table.without(omitted)
+        # A name such as memberPoints is two words.
+        heads = [re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=_)| ", "\n", name) for name in shown.names]
+        for names, space in ((shown.names, 2), (heads, 1)):
+            if (widths := _fit(shown, names, space, width)) is not None:
+                return _Layout(shown, names, space, widths, [name for name in omitted if not table.is_empty(name)])
+    return None
+
+
+def _fit(table: Table, heads: Sequence[str], space: int, width: int) -> Sequence[int] | None:
+    """The widths of the columns; a long one gets what the others leave, but no less than its longest word."""
+    natural, least = [], []
     for name, head, *cells in zip(table.names, heads, *table.rows, strict=True):
-        longest = max(map(len, cells), default=0)
-        width = min(longest, MIN_WRAPPED_WIDTH) if name in table.long else longest
-        total += max(width, *map(len, head.split("\n"))) + space
-    return total
+        longest_head = max(map(cell_len, head.split("\n")))
+        longest = max([longest_head, *map(cell_len, cells)])
+        words = [word for cell in cells for word in cell.split()]
+        wrapped = max([longest_head, MIN_WRAPPED_WIDTH, *map(cell_len, words)])
+        natural.append(longest)
+        least.append(min(longest, wrapped) if name in table.long else longest)
+    spare = width - sum(least) - space * (len(least) - 1)
+    if spare < 0:
+        return None
+    widths = []
+    for most, minimum in zip(natural, least, strict=True):
+        widths.append(min(most, minimum + spare))
+        spare -= widths[-1] - minimum
+    return widths
 
 
-def _rich_table(table: Table, heads: Sequence[str], space: int) -> RichTable:
-    made = RichTable(box=None, pad_edge=False, header_style="bold", padding=(0, space, 0, 0))
-    for name, head in zip(table.names, heads, strict=True):
-        justify: JustifyMethod = "right" if name in table.numbers else "left"
-        made.add_column(Text(head), justify=justify, vertical="top", no_wrap=name not in table.long, overflow="fold")
-    for row in table.rows:
+def _rich_table(layout: _Layout) -> RichTable:
+    made = RichTable(box=None, pad_edge=False, header_style="bold", padding=(0, layout.space, 0, 0))
+    for name, head, width in zip(layout.table.names, layout.heads, layout.widths, strict=True):
+        justify: JustifyMethod = "right" if name in layout.table.numbers else "left"
+        made.add_column(Text(head), justify=justify, vertical="top", width=width)
+    for row in layout.table.rows:
         made.add_row(*map(styled, row))
     return made
 
 
-def _stacked(table: Table) -> RenderableType:
-    """Each row as a paragraph below its first cell."""
-    paragraphs: list[RenderableType] = []
+def _paragraphs(table: Table, width: int) -> Iterator[Text]:
+    """Each row as a paragraph below its first cell; a fact is on one line if possible."""
     for row in table.rows:
-        paragraphs.append(Text(row[0], style="bold"))
-        facts = [
-            Text.assemble((name and f"{name}\u00a0", "dim"), styled(cell))
-            for name, cell in zip(table.names[1:], row[1:], strict=True)
-            if cell
-        ]
-        paragraphs.append(Padding(Text("  ").join(facts), (0, 0, 0, 2)))
-    return Group(*paragraphs)
+        yield Text(row[0], style="bold")
+        line = Text()
+        for name, cell in zip(table.names[1:], row[1:], strict=True):
+            if not cell:
+                continue
+            fact = Text.assemble((name and f"{name} ", "dim"), styled(cell))
+            if line and line.cell_len + fact.cell_len + 4 > width:
+                yield _indented(line, width)
+                line = Text()
+            line = Text("  ").join((line, fact)) if line else fact
+        yield _indented(line, width)
+
+
+def _indented(line: Text, width: int) -> Text:
+    """The line, indented, and wrapped if it is longer than the width."""
+    return Text("  ") + line if line.cell_len + 2 <= width else Text(wrap(f"  {line.plain}", width, 2))
 
 
 def styled(value: str) -> Text:

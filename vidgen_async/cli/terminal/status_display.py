@@ -24,12 +24,17 @@ from rich.progress import (
 from rich.text import Text
 
 from vidgen_async.cli.terminal.exit_reports import Report
-from vidgen_async.cli.terminal.formatting import clean, seconds, size
+from vidgen_async.cli.terminal.formatting import clean, seconds, shorten, size, wrap
+from vidgen_async.cli.terminal.json_documents import pick
 from vidgen_async.cli.terminal.result_output import Document, View, show_on_terminal, show_plain
 from vidgen_async.cli.terminal.standard_streams import is_terminal
 
 #: At most this many lines, the latest, are held back while a live view covers the terminal.
 MAX_HELD = 20
+
+#: The columns beside the text of a step: the spinner and the elapsed time.
+_ELAPSED_WIDTH = 12
+_LABEL_STYLES = {"error": "bold red", "hint": "cyan", "warning": "yellow"}
 
 #: Renders what is shown in a terminal of this width and height.
 Render: TypeAlias = Callable[[int, int], RenderableType]
@@ -51,8 +56,8 @@ class Screen:
         self._since: float | None = None
         self._is_receiving = False
 
-    def print_fact(self, label: str, text: str) -> None:
-        """Show a fact, which stays on the screen."""
+    def print_fact(self, label: str, text: str, value: object = None) -> None:
+        """Show a fact, which stays on the screen; ``value`` is the same for programs, by default the text."""
         _echo(f"{label}: {text}")
 
     def warn(self, text: str) -> None:
@@ -83,10 +88,8 @@ class Screen:
 
     def show_error(self, report: Report, code: int) -> None:
         """Show why the run failed."""
-        text, *below = report.lines()
-        _echo(f"vidgen: {text}")
-        for line in below:
-            _echo(f"  {line}")
+        for label, line in report.lines():
+            _echo(f"{label}: {line}" if label else f"  {line}")
 
     def live(self, render: Render) -> Live | None:
         """Return a live view that covers the terminal while it is started; None where the output cannot show one. Other
@@ -106,8 +109,8 @@ class JsonScreen(Screen):
     """Prints each line as a JSON object: results on stdout; on stderr facts when they are known (``{"order": …}``,
     ``{"task": …}``), ``{"warning": …}``, and ``{"error": {…}}`` if the run fails."""
 
-    def print_fact(self, label: str, text: str) -> None:
-        _echo_json({label: text}, err=True)
+    def print_fact(self, label: str, text: str, value: object = None) -> None:
+        _echo_json({label: text if value is None else value}, err=True)
 
     def warn(self, text: str) -> None:
         _echo_json({"warning": text}, err=True)
@@ -127,7 +130,7 @@ class JsonScreen(Screen):
 
     def show_error(self, report: Report, code: int) -> None:
         error = {"kind": report.kind, "message": report.text, "exit_code": int(code)}
-        about = {"order_id": report.order_id, "task_id": report.task_id, "commands": list(report.commands)}
+        about = {**pick(report, "hint order_id task_id retry_after"), "commands": list(report.commands)}
         _echo_json({"error": {**error, **{name: value for name, value in about.items() if value}}}, err=True)
 
 
@@ -143,26 +146,30 @@ class RichScreen(Screen):
         self._console = console or Console(stderr=True, highlight=False, markup=False, emoji=False)
         self._progress: Progress | None = None
         self._live: Live | None = None
-        self._held: deque[tuple[Text, bool]] = deque(maxlen=MAX_HELD)
+        self._held: deque[Text] = deque(maxlen=MAX_HELD)
         self._row = TaskID(0)
         self._is_state = False
 
-    def print_fact(self, label: str, text: str) -> None:
-        self._print(Text.assemble((f"{clean(label):<8} ", "dim"), clean(text)), is_whole=True)
+    def print_fact(self, label: str, text: str, value: object = None) -> None:
+        label = f"{clean(label):<8} "
+        line = Text(wrap(f"{label}{clean(text)}", self._console.width, len(label)))
+        line.stylize("dim", 0, len(label))
+        self._print(line)
 
     def warn(self, text: str) -> None:
-        self._print(Text.assemble(("warning  ", "yellow"), clean(text)))
+        self._print_paragraph("warning", text)
 
     def start_step(self, text: str) -> None:
         self.close()
-        self._start(clean(text), TimeElapsedColumn())
+        self._start(shorten(clean(text), self._console.width - _ELAPSED_WIDTH), TimeElapsedColumn())
 
     def show_state(self, state: str) -> None:
         if not self._is_state or self._progress is None:
             self.start_step(state)
             self._is_state = True
         else:
-            self._progress.update(self._row, description=clean(state))
+            text = shorten(clean(state), self._console.width - _ELAPSED_WIDTH)
+            self._progress.update(self._row, description=text)
 
     def show_received(self, received: int, total: int | None) -> None:
         if not self._is_receiving or self._progress is None:
@@ -174,11 +181,12 @@ class RichScreen(Screen):
 
     def show_error(self, report: Report, code: int) -> None:
         self.close()
-        text, *below = report.lines()
-        self._console.print(Text.assemble(("vidgen: ", "bold red"), clean(text)))
-        for line in below:
-            # Not wrapped, so that it can be copied.
-            self._console.print(Text(f"  {clean(line)}", "bold" if line in report.commands else ""), soft_wrap=True)
+        for label, line in report.lines():
+            if label:
+                self._print_paragraph(label, line)
+            else:
+                style = "bold" if line in report.commands else ""
+                self._print(Text(f"  {clean(line)}", style))  # not wrapped, so that it can be copied
 
     def live(self, render: Render) -> Live | None:
         self.close()
@@ -203,15 +211,20 @@ class RichScreen(Screen):
         if live is not None:
             live.stop()
         while self._held:
-            text, is_whole = self._held.popleft()
-            self._print(text, is_whole=is_whole)
+            self._print(self._held.popleft())
 
-    def _print(self, text: Text, *, is_whole: bool = False) -> None:
-        """Print a line; ``is_whole``: without wrapping it."""
+    def _print_paragraph(self, label: str, text: str) -> None:
+        """Print sentences, wrapped between words; a long word, such as a path, stays whole."""
+        paragraph = Text(wrap(f"{label}: {clean(text)}", self._console.width))
+        paragraph.stylize(_LABEL_STYLES[label], 0, len(label) + 1)
+        self._print(paragraph)
+
+    def _print(self, text: Text) -> None:
+        """Print lines without wrapping them."""
         if self._live is None:
-            self._console.print(text, soft_wrap=is_whole)
+            self._console.print(text, soft_wrap=True)
         else:
-            self._held.append((text, is_whole))
+            self._held.append(text)
 
     def _start(self, text: str, *columns: ProgressColumn) -> None:
         what = TextColumn("{task.description}", markup=False)

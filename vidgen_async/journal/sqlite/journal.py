@@ -13,7 +13,7 @@ from typing import TypeVar
 from attrs import evolve
 
 from vidgen_async.errors import ConfigurationError
-from vidgen_async.journal.base import RUNNING_PAGE, RunningPage, unknown_order_error
+from vidgen_async.journal.base import RUNNING_PAGE, RunningPage, is_listed, unknown_order_error
 from vidgen_async.journal.sqlite import queries
 from vidgen_async.journal.sqlite.connection_thread import ConnectionThread
 from vidgen_async.journal.sqlite.file import JournalFile
@@ -25,6 +25,8 @@ T = TypeVar("T")
 
 #: Number of orders that are read in one transaction.
 _LIST_PAGE = 250
+#: Number of orders among which one transaction looks for those of a list.
+_SCANNED = 5000
 
 
 class SqliteJournal:
@@ -157,24 +159,56 @@ class SqliteJournal:
         found = await self._run(lambda db: _read_all_as_of(db, read, now))
         return found[0] if found else None
 
-    async def list(self, service: str, account: str, now: datetime, *, is_terminal: bool | None = None) -> list[Order]:
+    async def list(
+        self,
+        service: str,
+        account: str,
+        now: datetime,
+        *,
+        states: Collection[OrderState] | None = None,
+        is_terminal: bool | None = None,
+        since: datetime | None = None,
+        after: str | None = None,
+        limit: int | None = None,
+        newest_first: bool = False,
+    ) -> list[Order]:
+        accepted_states = None if states is None else frozenset(states)
+        which = queries.OrderFilter(
+            service=service,
+            account=account,
+            states=accepted_states,
+            is_terminal=is_terminal,
+            since=since,
+            newest_first=newest_first,
+        )
+
         def page(db: sqlite3.Connection) -> tuple[list[Order], int | None]:
-            until = queries.find_end_of_page(db, "orders", after, _LIST_PAGE)
-            read = partial(queries.read_orders, service=service, account=account, after=after, until=until)
-            return _read_all_as_of(db, partial(read, is_terminal=is_terminal), now), until
+            size = _LIST_PAGE if limit is None else min(_LIST_PAGE, limit - len(listed))
+            find = partial(queries.find_orders, which=which, after=row, size=size, scanned=_SCANNED)
+            rows, end = _in_transaction("DEFERRED", find, db)
+            read = partial(queries.read_orders, service=service, account=account, rows=rows)
+            orders = _read_all_as_of(db, read, now)
+            return orders[::-1] if newest_first else orders, end
 
         listed: list[Order] = []
-        after: int = 0
+        row = None if after is None else await self._find_row(service, account, after)
         closings = self._closings
-        while True:
+        while limit is None or len(listed) < limit:
             if closings != self._closings:
                 problem = "it was closed while its orders were being listed"
                 raise self._file.make_error(problem)
-            orders, until = await self._run(page)
-            listed += orders
-            if until is None:
-                return listed
-            after = until
+            orders, row = await self._run(page)
+            listed += [order for order in orders if is_listed(order, accepted_states, is_terminal)]
+            if row is None:
+                break
+        return listed
+
+    async def _find_row(self, service: str, account: str, order_id: str) -> int:
+        ref = OrderRef(service=service, account=account, order_id=order_id)
+        row = await self._read(partial(queries.find_row, ref=ref))
+        if row is None:
+            raise unknown_order_error(ref)
+        return row
 
     async def running(self, service: str, account: str, *, after: int = 0) -> RunningPage:
         def operation(db: sqlite3.Connection) -> RunningPage:

@@ -3,11 +3,11 @@
 import json
 import sqlite3
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
-from attrs import asdict, evolve, fields
+from attrs import asdict, evolve, fields, frozen
 
 from vidgen_async.types.limits import SLOT_MARGIN, Pacing, Turn, compute_turn, make_hold
 from vidgen_async.types.orders import (
@@ -94,29 +94,24 @@ _NOT_ENDED = "NOT EXISTS (SELECT 1 FROM results WHERE service = evidence.service
 # A page is a range of ids of a table, and reads only these rows, also if nearly all stored tasks are terminal. (With an
 # index SQLite would go through all rows of the account.)
 _END_OF_PAGE = "SELECT id FROM {0} WHERE id > :after ORDER BY id LIMIT 1 OFFSET :size - 1"
-_PAGE = """
-    SELECT order_id FROM orders AS page NOT INDEXED
-    WHERE id > :after AND id <= :until AND service = :service AND account = :account
-"""
+_START_OF_PAGE = "SELECT id FROM {0} WHERE id < :before ORDER BY id DESC LIMIT 1 OFFSET :size - 1"
 _HAS_TASK = """
     SELECT 1 FROM evidence
     WHERE service = page.service AND account = page.account AND order_id = page.order_id AND outcome = 'accepted'
 """
 _HAS_RUNNING_TASK = f"EXISTS ({_HAS_TASK} AND {_NOT_ENDED})"
-_ORDERS_OF_PAGE = {
-    is_terminal: f"{_OF_ACCOUNT} AND {{0}}.order_id IN ({_PAGE} {condition})"
-    for is_terminal, condition in (
-        (None, ""),
-        (False, f"AND {_HAS_RUNNING_TASK}"),
-        (True, f"AND EXISTS ({_HAS_TASK}) AND NOT {_HAS_RUNNING_TASK}"),
-    )
-}
+_ROW = f"SELECT id FROM orders {_OF_ORDER.format('orders')}"  # noqa: S608 - made of constants
+_OF_ROWS = f"""
+    {_OF_ACCOUNT}
+    AND {{0}}.order_id IN (SELECT order_id FROM orders WHERE id IN (SELECT value FROM json_each(:rows)))
+"""  # noqa: S608 - made of constants
 _RUNNING = f"""
     SELECT order_id, task_id, at FROM evidence NOT INDEXED
     WHERE id > :after AND id <= :until AND service = :service AND account = :account
     AND outcome = 'accepted' AND task_id <> '' AND {_NOT_ENDED} ORDER BY id
 """  # noqa: S608 - made of constants
 _LAST_ID = 2**63 - 1
+_ACCEPTED = OrderState.ACCEPTED
 _HELD = """
     SELECT count(*) FROM (
         SELECT 1 FROM attempts
@@ -142,11 +137,65 @@ def find_end_of_page(db: sqlite3.Connection, table: str, after: int, size: int) 
     return None if row is None else int(row["id"])
 
 
-def read_orders(
-    db: sqlite3.Connection, service: str, account: str, after: int, until: int | None, *, is_terminal: bool | None
-) -> list[Order]:
-    """Return the account's orders of the page, oldest first."""
-    return _read(db, _ORDERS_OF_PAGE[is_terminal], _page_parameters(service, account, after, until))
+@frozen(kw_only=True)
+class OrderFilter:
+    """Which orders of the account a list has. What SQL cannot decide, the state, is left to the caller: the orders that
+    are found include all in one of ``states``."""
+
+    service: str
+    account: str
+    states: Collection[OrderState] | None
+    is_terminal: bool | None
+    since: datetime | None
+    newest_first: bool
+
+    @property
+    def query(self) -> str:
+        """Finds the first ``:size`` orders whose ids are between ``:low`` and ``:high``, both excluded."""
+        conditions = [f"EXISTS ({_HAS_TASK})"] if self.is_terminal is not None or self.states == {_ACCEPTED} else []
+        if self.is_terminal is not None:
+            conditions.append(f"NOT {_HAS_RUNNING_TASK}" if self.is_terminal else _HAS_RUNNING_TASK)
+        if self.states is not None and _ACCEPTED not in self.states:
+            conditions.append(f"NOT EXISTS ({_HAS_TASK})")
+        if self.since is not None:
+            conditions.append("created_at >= :since")
+        return f"""
+            SELECT id FROM orders AS page NOT INDEXED
+            WHERE id > :low AND id < :high AND service = :service AND account = :account
+            {" ".join(f"AND {condition}" for condition in conditions)}
+            ORDER BY id {"DESC" if self.newest_first else ""} LIMIT :size
+        """  # noqa: S608 - made of constants
+
+
+def find_orders(
+    db: sqlite3.Connection, which: OrderFilter, after: int | None, *, size: int, scanned: int
+) -> tuple[list[int], int | None]:
+    """Return the rows of the next ``size`` orders that follow the row ``after``, and the row to continue after; None if
+    no rows follow. At most ``scanned`` rows are read."""
+    if which.newest_first:
+        high = _LAST_ID if after is None else after
+        row = db.execute(_START_OF_PAGE.format("orders"), {"before": high, "size": scanned}).fetchone()
+        end = None if row is None else int(row["id"])
+        bounds = {"low": 0 if end is None else end - 1, "high": high}
+    else:
+        end = find_end_of_page(db, "orders", after or 0, scanned)
+        bounds = {"low": after or 0, "high": _LAST_ID if end is None else end + 1}
+    since = None if which.since is None else _micros(which.since)
+    names = {"service": which.service, "account": which.account, "since": since, "size": size}
+    rows = [int(row["id"]) for row in db.execute(which.query, names | bounds)]
+    return rows, rows[-1] if len(rows) == size else end
+
+
+def find_row(db: sqlite3.Connection, ref: OrderRef) -> int | None:
+    """Return the row of an order, or None."""
+    row = db.execute(_ROW, asdict(ref)).fetchone()
+    return None if row is None else int(row["id"])
+
+
+def read_orders(db: sqlite3.Connection, service: str, account: str, rows: Sequence[int]) -> list[Order]:
+    """Return the account's orders in these rows, oldest first."""
+    parameters = {"service": service, "account": account, "rows": json.dumps(rows)}
+    return _read(db, _OF_ROWS, parameters) if rows else []
 
 
 def read_running(

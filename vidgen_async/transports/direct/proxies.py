@@ -117,17 +117,22 @@ class EnvironmentProxies:
         Raises:
             ConfigurationError: It cannot be used; the message names the variable.
         """
+        found = self.setting_for(url)
+        if found is None:
+            return None
+        variable, value = found
+        if found == self.proxies.get("vidgen"):
+            return proxy_url(value, variable)
+        advice = "; NO_PROXY='*' or trust_env=False ignores it"
+        return proxy_url(value, f"the proxy of the environment variable {variable}", advice)
+
+    def setting_for(self, url: URL) -> tuple[str, str] | None:
+        """The variable that names the proxy for this URL, and its value; None if it is reached directly."""
         if is_on_this_machine(url):
             return None
         if "vidgen" in self.proxies:
-            variable, value = self.proxies["vidgen"]
-            return proxy_url(value, variable)
-        found = self.proxies.get(url.scheme) or self.proxies.get("all")
-        if found is None or self._is_excluded(url):
-            return None
-        variable, value = found
-        advice = "; NO_PROXY='*' or trust_env=False ignores it"
-        return proxy_url(value, f"the proxy of the environment variable {variable}", advice)
+            return self.proxies["vidgen"]
+        return None if self._is_excluded(url) else self.proxies.get(url.scheme) or self.proxies.get("all")
 
     def _is_excluded(self, url: URL) -> bool:
         return any(_matches(entry, (url.host or "").lower().rstrip("."), url.port) for entry in self.no_proxy)
