@@ -1,6 +1,17 @@
 """The values that users of the SDK hold. They are frozen, and contain no JSON and no I/O."""
 
-from vidgen_async.types.http import Body, BytesBody, Delivery, Headers, Phase, Probe, Request, Timeouts, make_headers
+from vidgen_async.types.http import (
+    Body,
+    BytesBody,
+    Delivery,
+    Headers,
+    KeyFunction,
+    Phase,
+    Probe,
+    Request,
+    Timeouts,
+    make_headers,
+)
 from vidgen_async.types.limits import Hold, Pacing, Turn
 from vidgen_async.types.orders import (
     Attempt,
@@ -40,6 +51,7 @@ __all__ = [
     "Evidence",
     "Headers",
     "Hold",
+    "KeyFunction",
     "Order",
     "OrderRef",
     "OrderState",
