@@ -132,6 +132,43 @@ def test_ctrl_c_during_imports_is_exit_code_130_and_one_line(tmp_path):
     assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "vidgen: interrupted\n")
 
 
+#: What takes most of the time of a command's start.
+HEAVY = {
+    "aiohttp", "asyncio", "cattrs", "logging", "platformdirs", "rich.console", "sqlite3", "ssl",
+    "vidgen_async.cassette", "vidgen_async.cli.actions", "vidgen_async.client", "vidgen_async.orders",
+    "vidgen_async.service", "vidgen_async.transports", "vidgen_async.watcher",
+}  # fmt: skip
+
+
+@pytest.mark.slow
+def test_help_the_version_and_completion_import_nothing_that_commands_need(tmp_path):
+    runs = """
+        import json, os, sys
+        from vidgen_async.cli import main
+        words = ["vidgen cre", "vidgen create --", "vidgen orders ls --state ", "vidgen create x --ratio 1"]
+        arguments = [["--version"], ["--help"], ["create", "--help"], ["orders", "--help"], ["cassette", "show", "-h"]]
+        for one in [*arguments, *words]:
+            if isinstance(one, str):
+                sys.argv = ["vidgen"]
+                number = str(one.count(" "))
+                os.environ |= {"_VIDGEN_COMPLETE": "bash_complete", "COMP_WORDS": one, "COMP_CWORD": number}
+            else:
+                sys.argv = ["vidgen", *one]
+            try:
+                main()
+            except SystemExit as end:
+                assert end.code == 0, one
+        print(json.dumps(sorted(sys.modules)))
+    """
+    command = [sys.executable, "-c", textwrap.dedent(runs)]
+    ran = subprocess.run(  # noqa: S603 - our own command
+        command, env=environment(None), cwd=tmp_path, capture_output=True, text=True, check=True, timeout=50
+    )
+    *shown, modules = ran.stdout.splitlines()
+    assert {"plain,create", "plain,--prompt-file", "plain,uncertain", "plain,16:9"} <= set(shown)
+    assert HEAVY & set(json.loads(modules)) == set()
+
+
 #: Runs ``vidgen`` once for each of the JSON lists of arguments, each time without one module.
 WITHOUT = """
     import json, os, signal, sys

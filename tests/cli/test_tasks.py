@@ -9,7 +9,7 @@ import pytest
 
 from tests.media.sites import video
 from tests.signals import interrupt
-from vidgen_async.cli.commands.tasks import file_name
+from vidgen_async.cli.actions.tasks import file_name
 from vidgen_async.sandbox import Fault
 
 from .conftest import text_of

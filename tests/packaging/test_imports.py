@@ -57,6 +57,27 @@ def test_each_import_brings_along_what_it_needs_and_nothing_else():
     assert parts == [f"vidgen_async.{part}" for part in PARTS], "a part is there without an import of its own"
 
 
+#: What not every program needs, or not before the first answer or error.
+NOT_FOR_A_NEW_CLIENT = {
+    "cattrs", "sqlite3", "vidgen_async.cassette", "vidgen_async.cli", "vidgen_async.journal.sqlite",
+    "vidgen_async.media",
+    "vidgen_async.otel", "vidgen_async.redaction.secret_places", "vidgen_async.redaction.secret_names",
+    "vidgen_async.sandbox", "vidgen_async.service.validation", *OF_THE_EXTRAS,
+}  # fmt: skip
+
+
+@pytest.mark.slow
+def test_a_new_client_has_imported_nothing_that_it_does_not_need_yet():
+    program = """
+import json, sys
+from vidgen_async import Client
+Client("sk-4fb1c2a09d7e", base_url="https://service.test/openapi/v1")
+print(json.dumps(list(sys.modules)))
+"""
+    modules = json.loads(run_well(sys.executable, "-c", program, cwd=ROOT))
+    assert NOT_FOR_A_NEW_CLIENT & set(modules) == set()
+
+
 @pytest.mark.slow
 def test_a_run_of_pytest_that_uses_no_fixture_of_the_plugin_imports_nothing_heavy_for_it(tmp_path):
     unwanted = set(OF_THE_BASE + OF_THE_EXTRAS + ("pytest_asyncio", "anyio", "asyncio", "sqlite3"))

@@ -115,8 +115,25 @@ def test_a_task_that_was_not_asked_for_is_unexpected(ids):
 
 
 @pytest.mark.rule("2.5 field task_id", side="sdk")
-def test_a_task_id_that_differs_from_the_id_is_kept():
-    assert read_task(answer({**TASK, "task_id": "other"}), "t-1").extra == {"task_id": "other"}
+@pytest.mark.parametrize("name", ["id", "task_id"])
+def test_an_id_that_differs_from_the_requested_one_is_kept(name):
+    task = read_task(answer({**TASK, name: "other"}), "t-1")
+    assert task.id == "t-1"
+    assert task.extra == {name: "other"}
+
+
+@pytest.mark.parametrize("points", [15, "many"])
+def test_the_request_id_is_that_of_the_headers(points):
+    task = read_task(answer({**TASK, "points": points, "request_id": "of the body"}, X_Request_Id="r-1"), "t-1")
+    assert task.request_id == "r-1"
+    assert task.extra["request_id"] == "of the body"
+
+
+@pytest.mark.parametrize("code", ["vendorh3", 7])
+def test_what_a_value_has_besides_its_json_is_not_read_from_it(code):
+    asset = read_asset(answer({"id": "a", "mime": code, "uploaded_at": 1, "extra": {"b": 2}}), str)
+    assert asset.uploaded_at is None
+    assert asset.extra == {"uploaded_at": 1, "extra": {"b": 2}} | ({"mime": 7} if code == 7 else {})
 
 
 @pytest.mark.rule("1 bullet 7", side="sdk")

@@ -346,8 +346,7 @@ def connection(loop: Loop) -> GuardedProtocol:
 
 def begin(connection: GuardedProtocol, *, limit: float | None, total: float = math.inf) -> None:
     connection.set_response_params(read_until_eof=True, read_timeout=limit)
-    connection.start_timeout()
-    connection.set_total_timeout(connection._loop.time() + total)
+    connection.start_timeouts(connection._loop.time() + total)
 
 
 def test_a_thousand_requests_set_the_timer_of_a_connection_a_few_times(loop: Loop, connection) -> None:

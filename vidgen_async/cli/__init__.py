@@ -1,11 +1,8 @@
 """The command line: ``vidgen``. It needs the extra ``cli``; without it, one sentence names what is missing."""
 
-import os
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 
+from vidgen_async.cli.interrupts import exit_at_interrupts
 from vidgen_async.cli.terminal.standard_streams import guarded_streams
 
 _NEEDED = ("click", "rich", "platformdirs")
@@ -20,7 +17,7 @@ def main() -> None:
 
 def _run() -> int:
     try:
-        with _interruptible():
+        with exit_at_interrupts():
             from vidgen_async.cli.app import run_app  # noqa: PLC0415 - the extra may be missing
         return run_app()
     except ModuleNotFoundError as error:
@@ -32,23 +29,3 @@ def _run() -> int:
     except KeyboardInterrupt:
         sys.stderr.write("vidgen: interrupted\n")
         return 130
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Exit at Ctrl-C while modules are imported: an import could turn KeyboardInterrupt into another exception."""
-
-    def exit_now(*_: object) -> None:
-        with suppress(OSError):
-            os.write(2, b"vidgen: interrupted\n")
-        os._exit(130)
-
-    before = signal.getsignal(signal.SIGINT)
-    if before is not signal.default_int_handler:  # ignored, or handled by an application
-        yield
-        return
-    signal.signal(signal.SIGINT, exit_now)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)

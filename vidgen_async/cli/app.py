@@ -12,10 +12,9 @@ from vidgen_async.cli.commands.completion import completion
 from vidgen_async.cli.commands.orders import orders
 from vidgen_async.cli.commands.sandbox import run_sandbox
 from vidgen_async.cli.options import OrderedGroup
-from vidgen_async.cli.terminal.exit_reports import EXIT_CODES, Exit, Report
+from vidgen_async.cli.terminal.exit_codes import EXIT_CODES, Exit
 from vidgen_async.cli.terminal.formatting import clean_lines
 from vidgen_async.cli.terminal.standard_streams import OutputError
-from vidgen_async.cli.terminal.status_display import JsonScreen
 
 
 def run_app() -> int:
@@ -39,6 +38,9 @@ def _show(error: click.ClickException) -> None:
         message = "The key cannot be passed as an option, which other users could see: set VIDGEN_API_KEY."
         error = click.UsageError(message, error.ctx)
     if "--json" in sys.argv:
+        from vidgen_async.cli.terminal.exit_reports import Report  # noqa: PLC0415 - help needs no reports
+        from vidgen_async.cli.terminal.status_display import JsonScreen  # noqa: PLC0415 - as above
+
         JsonScreen().show_error(Report(error.format_message(), kind="usage"), error.exit_code)
     else:
         text = io.StringIO()

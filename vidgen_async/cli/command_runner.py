@@ -13,8 +13,10 @@ from typing import Any, TypeAlias
 
 from vidgen_async.cli.operations import CommandRun
 from vidgen_async.cli.run_state import RunState, Stage
-from vidgen_async.cli.service_connection import Access, Settings, open_client
-from vidgen_async.cli.terminal.exit_reports import Exit, error_report, exit_code, interrupt_report
+from vidgen_async.cli.service_connection import open_client
+from vidgen_async.cli.settings import Access, Settings
+from vidgen_async.cli.terminal.exit_codes import Exit
+from vidgen_async.cli.terminal.exit_reports import error_report, exit_code, interrupt_report
 from vidgen_async.cli.terminal.formatting import traceback_of
 from vidgen_async.cli.terminal.standard_streams import drop_lost_output, lost_output
 from vidgen_async.cli.terminal.status_display import Screen, make_screen

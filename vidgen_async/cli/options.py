@@ -1,22 +1,25 @@
 """The options that several commands share, and the values they are parsed into."""
 
-import asyncio
 import functools
 import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 from attrs import fields_dict
 
-from vidgen_async.cli.request_options import RequestOptions, is_url, read_field
-from vidgen_async.cli.service_connection import DEFAULT_ACCOUNT, Access, Settings, open_journal, parse_base_url
-from vidgen_async.client import ONE_DAY
+from vidgen_async.cli.interrupts import exit_at_interrupts
+from vidgen_async.cli.option_values import check_image, read_field
+from vidgen_async.cli.settings import DEFAULT_ACCOUNT, Access, Settings
 from vidgen_async.errors import VidgenError
-from vidgen_async.journal import Journal
-from vidgen_async.service.validation import RATIOS
+from vidgen_async.types.limits import ONE_DAY
+from vidgen_async.types.resources import RATIOS
+
+if TYPE_CHECKING:
+    from vidgen_async.cli.request_options import RequestOptions
+    from vidgen_async.journal import Journal
 
 F = TypeVar("F", bound=Callable[..., Any])
 Option = Callable[[F], F]
@@ -116,6 +119,10 @@ def connection_options(*, orders: bool = False, stored_tasks: bool = False, poll
 def order_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """The newest orders in the journal whose id begins with ``incomplete``; none if it cannot be read. A shell could
     not insert an id that is not printable."""
+    import asyncio  # noqa: PLC0415 - as below
+
+    from vidgen_async.cli.service_connection import open_journal, parse_base_url  # noqa: PLC0415 - help needs no client
+
     try:
         service = str(parse_base_url(ctx.params.get("base_url")).origin())
         journal, _ = open_journal(ctx.params.get("journal"), Access.EXISTING)
@@ -124,7 +131,7 @@ def order_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
         return []
 
 
-async def _list_ids(journal: Journal, service: str, account: str, beginning: str) -> list[str]:
+async def _list_ids(journal: "Journal", service: str, account: str, beginning: str) -> list[str]:
     try:
         orders = await journal.list(service, account, datetime.now(UTC))
     finally:
@@ -138,17 +145,6 @@ class OrderedGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
-
-
-def check_image(text: str) -> str:
-    """Refuse an image that is neither a URL nor an existing file."""
-    try:
-        is_usable = is_url(text) or Path(text).is_file()
-    except OSError as error:  # usually a name that is too long
-        raise click.BadParameter(f"cannot read the file {text}: {error.strerror or error}") from error
-    if not is_usable:
-        raise click.BadParameter(f"there is no such file: {text}")
-    return text
 
 
 def repeatable_option(*names: str, help: str, **more: Any) -> Option[Any]:  # noqa: A002 - as click names it
@@ -183,7 +179,6 @@ _REQUEST: Sequence[Option[Any]] = (
         "--field", "fields", type=read_field, metavar="NAME=JSON", help="A request field that has no option."
     ),
 )
-REQUEST_NAMES = ("prompt_file", *fields_dict(RequestOptions))
 
 
 def request_arguments(function: F) -> F:
@@ -192,6 +187,9 @@ def request_arguments(function: F) -> F:
 
     @functools.wraps(function)
     def with_request_options(**values: Any) -> Any:
+        with exit_at_interrupts():
+            from vidgen_async.cli.request_options import REQUEST_NAMES  # noqa: PLC0415 - help needs no requests
+
         fields = {name: values.pop(name) for name in REQUEST_NAMES}
         is_resumed = values.get("resume") is not None
         return function(request_options=None if is_resumed else _request_options(**fields), **values)
@@ -201,7 +199,9 @@ def request_arguments(function: F) -> F:
 
 def _request_options(
     prompt: str | None, prompt_file: str | None, fields: tuple[tuple[str, object], ...], **more: Any
-) -> RequestOptions:
+) -> "RequestOptions":
+    from vidgen_async.cli.request_options import RequestOptions  # noqa: PLC0415 - as above
+
     if prompt is not None and prompt_file is not None:
         raise click.UsageError("PROMPT and --prompt-file cannot be combined.")
     source = "-" if prompt == "-" else prompt_file

@@ -1,33 +1,16 @@
 """A video as described on the command line: its request, and the choice of a model if none is given."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import click
-from attrs import field, frozen
+from attrs import field, fields_dict, frozen
 
+from vidgen_async.cli.option_values import is_url
 from vidgen_async.cli.terminal.formatting import span
 from vidgen_async.errors import InvalidRequestError
 from vidgen_async.media.image_types import SIGNATURE_SIZE, describe_type, image_type
 from vidgen_async.service.validation import MIN_IMAGES
 from vidgen_async.types.resources import Catalog, CatalogModel, VideoRequest
-
-#: Documented fields that have an option of their own, by the name of the field (2.4).
-OPTION_OF = {
-    "model": "--model",
-    "prompt": "PROMPT",
-    "duration": "--duration",
-    "seconds": "--duration",
-    "aspect_ratio": "--ratio",
-    "ratio": "--ratio",
-    "resolution": "--resolution",
-    "mode": "--mode",
-    "image_urls": "--image",
-    "image_ids": "--image-id",
-    "video_urls": "--video-url",
-    "audio_urls": "--audio-url",
-}
 
 
 @frozen(kw_only=True)
@@ -77,6 +60,10 @@ class RequestOptions:
             extra={name: value for name, value in self.fields.items() if name not in known},
             **known,  # type: ignore[arg-type] # lists of objects, which validation checks
         )
+
+
+#: The names of the arguments and options that describe a request.
+REQUEST_NAMES = ("prompt_file", *fields_dict(RequestOptions))
 
 
 def choose_model(catalog: Catalog, options: RequestOptions, *, is_free: bool) -> str:
@@ -130,23 +117,3 @@ def _file_problem(file: str) -> str | None:
     if not head:
         return f"the file {file!r} is empty"
     return None if image_type(head) else f"the file {file!r} is not an image: it is {describe_type(head)}"
-
-
-def is_url(image: str) -> bool:
-    """Whether the image goes into image_urls; everything else is a file to upload."""
-    return image.lower().startswith(("http://", "https://"))
-
-
-def read_field(text: str) -> tuple[str, object]:
-    """Parse ``NAME=JSON``, a field of the request that has no option of its own."""
-    name, has_value, value = text.partition("=")
-    if not has_value or not name.isidentifier():
-        raise click.BadParameter("a field has the form NAME=JSON, such as seed=7 or style='\"flat\"'")
-    if name in OPTION_OF:
-        raise click.BadParameter(f"the field {name} has its own option: {OPTION_OF[name]}")
-    try:
-        return name, json.loads(value)
-    except ValueError as error:
-        raise click.BadParameter(
-            f"the value of field {name} is not valid JSON. Quote a string twice: --field '{name}=\"text\"'"
-        ) from error

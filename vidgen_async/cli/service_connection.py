@@ -1,21 +1,19 @@
 """The service that a command connects to: that of the environment, or a sandbox for the duration of the command."""
 
 import os
-import re
 import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from enum import Enum, auto
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attrs import frozen
 from platformdirs import user_data_path
 from yarl import URL
 
 from vidgen_async.cli.run_state import RunState
+from vidgen_async.cli.settings import Access, Settings
 from vidgen_async.cli.terminal.status_display import Screen
-from vidgen_async.client import ONE_DAY, RECOMMENDED_INTERVAL, Client
+from vidgen_async.client import RECOMMENDED_INTERVAL, Client
 from vidgen_async.client.settings import checked_base_url
 from vidgen_async.client.videos import OnUpdate
 from vidgen_async.errors import ConfigurationError, JournalError
@@ -30,56 +28,6 @@ LOCAL_INTERVAL = 1.0
 SANDBOX_INTERVAL = 0.25
 #: Seconds for which a task of the embedded sandbox is queued, then running.
 SANDBOX_TIMES = (0.5, 1.0)
-
-DEFAULT_ACCOUNT = "default"
-
-_CREDENTIALS = re.compile(r"^(\w+://)?.*@")
-
-
-class Access(Enum):
-    """What a command does with the journal."""
-
-    NONE = auto()
-    EXISTING = auto()
-    """It reads existing orders, or records decisions about them."""
-    NEW = auto()
-    """It may add an order."""
-
-
-@frozen(kw_only=True)
-class Settings:
-    """How to reach the service and what to show. The key is not among them: it is read from VIDGEN_API_KEY only."""
-
-    base_url: str | None = None
-    proxy: str | None = None
-    account: str = DEFAULT_ACCOUNT
-    journal: str | None = None
-    poll_interval: float | None = None
-    timeout: float = ONE_DAY
-    is_sandbox: bool = False
-    is_debug: bool = False
-    is_json: bool = False
-    shows_warnings: bool = True
-    """Warn about the base URL and the proxy."""
-
-    @property
-    def connection(self) -> tuple[str, ...]:
-        """The options that later commands for the same orders have to repeat; no password is shown."""
-        proxy = None if self.proxy is None else _CREDENTIALS.sub(r"\1USER:PASSWORD@", self.proxy)
-        account = None if self.account == DEFAULT_ACCOUNT else self.account
-        options = {
-            "--base-url": self.base_url,
-            "--proxy": proxy,
-            "--account": account,
-            "--journal": self.journal,
-        }
-        return tuple(word for name, value in options.items() if value is not None for word in (name, value))
-
-    @property
-    def options(self) -> tuple[str, ...]:
-        """The options that a resuming command has to repeat."""
-        interval = () if self.poll_interval is None else ("--poll-interval", f"{self.poll_interval:g}")
-        return (*self.connection, *interval)
 
 
 @asynccontextmanager

@@ -2,6 +2,5 @@
 
 from vidgen_async.client.client import RECOMMENDED_INTERVAL, Client
 from vidgen_async.client.videos import OnUpdate
-from vidgen_async.watcher import ONE_DAY
 
-__all__ = ["ONE_DAY", "RECOMMENDED_INTERVAL", "Client", "OnUpdate"]
+__all__ = ["RECOMMENDED_INTERVAL", "Client", "OnUpdate"]

@@ -17,9 +17,9 @@ from vidgen_async.orders import OnReceipt, Orders
 from vidgen_async.service.catalog import RequestCheck
 from vidgen_async.service.codec import read_task
 from vidgen_async.service.endpoints import checked_task_id
-from vidgen_async.service.validation import make_request
+from vidgen_async.types.limits import ONE_DAY
 from vidgen_async.types.resources import Receipt, TaskLike, VideoFields, VideoRequest, VideoTask, task_id_of
-from vidgen_async.watcher import ONE_DAY, Outcome
+from vidgen_async.watcher import Outcome
 from vidgen_async.watcher.listeners import AT_ONCE
 from vidgen_async.watcher.poll_rules import GRACE
 
@@ -72,7 +72,7 @@ class Videos:
                 too, has the ``task_id`` of an order that was accepted.
         """
         self._context.lifetime.check()
-        checked = make_request(request, fields, self._context.endpoints.absolute_asset)
+        checked = self._make_request(request, fields)
         return await self._orders.create(checked, order_id=order_id, on_receipt=on_receipt, validate=validate)
 
     async def check(self, request: VideoRequest | None = None, /, **fields: Unpack[VideoFields]) -> RequestCheck:
@@ -89,9 +89,7 @@ class Videos:
             InvalidRequestError: A field does not exist or is missing.
         """
         self._context.lifetime.check()
-        return await self._context.live_catalog.check(
-            make_request(request, fields, self._context.endpoints.absolute_asset)
-        )
+        return await self._context.live_catalog.check(self._make_request(request, fields))
 
     async def get(self, task: TaskLike) -> VideoTask:
         """The task as it is now (2.5, 4.5), with its latest ``video_url``, whose query must be kept complete. A failed
@@ -335,6 +333,11 @@ class Videos:
                 await self.download(task, to)
             record(receipt.task_id, task)
         return Outcome.of(task).unwrap()
+
+    def _make_request(self, request: VideoRequest | None, fields: VideoFields) -> VideoRequest:
+        from vidgen_async.service.validation import make_request  # noqa: PLC0415 - many programs create nothing
+
+        return make_request(request, fields, self._context.endpoints.absolute_asset)
 
     def _accepted_at(self, task: TaskLike) -> float | None:
         return self._accepted(task) if isinstance(task, Receipt) else None

@@ -6,7 +6,6 @@ HTML-escaped, as a ``repr``, and in JSON within JSON; a second search finds it i
 """
 
 import base64
-import html
 import re
 import unicodedata
 from collections.abc import Generator, Iterable, Iterator
@@ -142,6 +141,8 @@ def _unescape(piece: str) -> str:
     if piece[0] == "%":
         return bytes.fromhex("".join(_PERCENT.findall(piece))).decode("utf-8", "replace")
     if piece[0] == "&":
+        import html  # noqa: PLC0415 - its table is large, and such texts are rare
+
         return html.unescape("&" + piece[1:].replace("amp;", ""))
     if piece[0] != "\\":
         return piece

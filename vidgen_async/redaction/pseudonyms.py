@@ -1,7 +1,6 @@
 """The secrets of one recording: each is replaced by one pseudonym, wherever it occurs and however it is escaped."""
 
 import base64
-import html
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -169,7 +168,10 @@ def unescape(text: str) -> str:
     for _ in range(_DEPTH):
         before = text
         text = unquote(text, errors="replace") if "%" in text else text
-        text = html.unescape(text) if "&" in text else text
+        if "&" in text:
+            import html  # noqa: PLC0415 - its table is large, and such texts are rare
+
+            text = html.unescape(text)
         if "\\" in text:
             text = _UNICODE_ESCAPE.sub(lambda match: chr(int(match[1] or match[2], 16)), text).replace("\\", "")
             if _SURROGATE.search(text):

@@ -13,7 +13,6 @@ from vidgen_async.redaction.messages import excerpt
 from vidgen_async.service.codec import read_catalog
 from vidgen_async.service.endpoints import Endpoints
 from vidgen_async.service.retries import Reads
-from vidgen_async.service.validation import field_of, problem_of_model, problems_of, problems_with_model, refuse
 from vidgen_async.types.http import Delivery, Phase
 from vidgen_async.types.resources import Catalog, CatalogModel, VideoRequest
 
@@ -66,20 +65,28 @@ class LiveCatalog:
 
     async def refuse_invalid(self, request: VideoRequest) -> None:
         """Raise InvalidRequestError if :meth:`check` finds problems."""
+        from vidgen_async.service.validation import refuse  # noqa: PLC0415 - as below
+
         refuse((await self.check(request)).problems)
 
     async def check(self, request: VideoRequest) -> RequestCheck:
         """All problems of the request. A cached catalog suffices to accept it; before it is refused the catalog is
         fetched again, if possible. A catalog that cannot be fetched raises nothing: a warning is logged, once until it
         can be fetched."""
+        from vidgen_async.service.validation import (  # noqa: PLC0415 - programs that create nothing do not need it
+            field_of,
+            problems_in_catalog,
+            problems_of,
+        )
+
         problems = problems_of(request, self._endpoints.base_url, self._clock.wall())
         if any(problem.startswith("model:") for problem in problems):
             return RequestCheck(problems=tuple(problems))
         asked_at = self._clock.now()
         catalog = await self._newer_than(asked_at - LIFETIME)
-        found = [] if catalog is None else _problems(request, catalog)
+        found = [] if catalog is None else problems_in_catalog(request, catalog)
         if found and (newer := await self._newer_than(asked_at)) is not None:
-            catalog, found = newer, _problems(request, newer)
+            catalog, found = newer, problems_in_catalog(request, newer)
         if catalog is None:
             message = "could not fetch the catalog; skipping validation of model %(model)s against it: %(error)s"
             fields = {"model": excerpt(request.model, limit=80), "error": self._failure}
@@ -120,11 +127,3 @@ class LiveCatalog:
         self._failed_at = self._clock.now()
         is_down = isinstance(self._failure, TransportError) and self._failure.delivery is Delivery.NOT_SENT
         self._paused_until = self._failed_at + (0.0 if is_down else PAUSE_AFTER_FAILURE)
-
-
-def _problems(request: VideoRequest, catalog: Catalog) -> list[str]:
-    problem = problem_of_model(request.model, catalog)
-    if problem is not None:
-        return [problem]
-    model = catalog.get(request.model)
-    return [] if model is None else problems_with_model(request, model)

@@ -7,15 +7,12 @@ Responses are parsed leniently. A field that cannot be read as its type is left 
 import json
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, cached_property, partial
 from operator import eq
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import attrs
-from cattrs import BaseConverter
-from cattrs.converters import Converter
-from cattrs.gen import make_dict_structure_fn, override
 from yarl import URL
 
 from vidgen_async.errors import UnexpectedResponseError
@@ -23,6 +20,9 @@ from vidgen_async.redaction.known_values import KnownValues, as_known_values
 from vidgen_async.redaction.messages import excerpt
 from vidgen_async.types.http import Headers
 from vidgen_async.types.resources import Account, Catalog, CatalogModel, ReferenceAsset, VideoTask
+
+if TYPE_CHECKING:
+    from cattrs.converters import Converter
 
 T = TypeVar("T")
 
@@ -113,16 +113,22 @@ _HOOKS: dict[Any, Callable[[Any, Any], Any]] = {
     tuple[str, ...]: _items(_text),
 }
 
-_converter: BaseConverter = Converter(detailed_validation=False)
-for _kind, _hook in _HOOKS.items():
-    if isinstance(_kind, type):
-        _converter.register_structure_hook(_kind, _hook)
-    else:
-        _converter.register_structure_hook_func(partial(eq, _kind), _hook)
+
+@cache
+def _converter() -> "Converter":
+    from cattrs.converters import Converter  # noqa: PLC0415 - a client needs it for its first answer
+
+    converter = Converter(detailed_validation=False)
+    for kind, hook in _HOOKS.items():
+        if isinstance(kind, type):
+            converter.register_structure_hook(kind, hook)
+        else:
+            converter.register_structure_hook_func(partial(eq, kind), hook)
+    return converter
 
 
 #: Fields of values that are not fields of the JSON object.
-_NOT_READ = frozenset({"extra", "request_id", "uploaded_at"})
+_NOT_IN_JSON = frozenset({"extra", "request_id", "uploaded_at"})
 
 
 class _Reader(Generic[T]):
@@ -132,29 +138,42 @@ class _Reader(Generic[T]):
         self._cls = cls
         self._identity = identity
         shape: Any = cls
-        kinds = {attribute.name: attribute.type for attribute in attrs.fields(shape) if attribute.name not in _NOT_READ}
-        names = {name: wire.get(name, name) for name in kinds}
-        self._names = names
-        self._known = frozenset(names.values())
-        overrides = {name: override(rename=wire_name) for name, wire_name in names.items()}
-        overrides[identity] = override(rename=names[identity], struct_hook=_identifier)
-        overrides["extra"] = override(struct_hook=_as_it_came)
-        overrides |= {name: override(omit=True) for name in _NOT_READ - {"extra"}}
-        make: Any = make_dict_structure_fn  # its signature does not allow for fields by name beside its own options
-        self._read: Callable[[Any, Any], T] = make(cls, _converter, _cattrs_detailed_validation=False, **overrides)
+        kinds = {attribute.name: attribute.type for attribute in attrs.fields(shape)}
+        own = _NOT_IN_JSON & kinds.keys()
+        kinds = {name: kind for name, kind in kinds.items() if name not in own}
+        self._own = own
+        self._names = {name: wire.get(name, name) for name in kinds}
+        self._known = frozenset(self._names.values())
         self._fields = {name: _HOOKS.get(kind, _as_it_came) for name, kind in kinds.items()} | {identity: _identifier}
 
-    def __call__(self, data: Mapping[str, Any]) -> T:
-        """Raises KeyError when the identity is missing or unusable."""
-        known = self._known
-        extra = {name: value for name, value in data.items() if name not in known}
-        try:
-            return self._read({**data, "extra": extra}, self._cls)
-        except Exception:  # noqa: BLE001 - a malformed value can raise anything here; read field by field
-            return self._field_by_field(data, extra)
+    @cached_property
+    def _read(self) -> Callable[[Any, Any], T]:
+        """The function that cattrs generates for the class."""
+        from cattrs.gen import make_dict_structure_fn, override  # noqa: PLC0415 - as above
 
-    def _field_by_field(self, data: Mapping[str, Any], extra: dict[str, Any]) -> T:
-        values: dict[str, Any] = {}
+        overrides = {name: override(rename=wire_name) for name, wire_name in self._names.items()}
+        overrides[self._identity] = override(rename=self._names[self._identity], struct_hook=_identifier)
+        overrides |= {name: override(struct_hook=_as_it_came) for name in self._own}
+        make: Any = make_dict_structure_fn  # its signature does not allow for fields by name beside its own options
+        read: Callable[[Any, Any], T] = make(self._cls, _converter(), _cattrs_detailed_validation=False, **overrides)
+        return read
+
+    def __call__(self, data: Mapping[str, Any], **own: Any) -> T:
+        """Raises KeyError when the identity is missing or unusable. ``own`` are fields that are not in the JSON."""
+        known = self._known
+        extra: dict[str, Any] = {}
+        own["extra"] = extra
+        named = own.copy()
+        for name, value in data.items():
+            (named if name in known else extra)[name] = value
+        read = self._read
+        try:
+            return read(named, self._cls)
+        except Exception:  # noqa: BLE001 - a malformed value can raise anything here; read field by field
+            return self._field_by_field(data, own)
+
+    def _field_by_field(self, data: Mapping[str, Any], values: dict[str, Any]) -> T:
+        extra = values["extra"]
         for name, wire_name in self._names.items():
             value = data.get(wire_name)
             if value is None:
@@ -165,7 +184,7 @@ class _Reader(Generic[T]):
                 extra[wire_name] = value
         if self._identity not in values:
             raise KeyError(self._names[self._identity])
-        return self._cls(**values, extra=extra)
+        return self._cls(**values)
 
 
 _read_model = _Reader(
@@ -280,26 +299,26 @@ def read_task(answer: Answer, task_id: str, terminal_states: Mapping[str, str] =
     its ``task_id`` (2.5). Another value of either is kept in ``extra``, and so is a status in ``terminal_states``,
     which maps it to the status to use."""
     task = _read_asked_task(answer, task_id)
-    changes: dict[str, Any] = {}
-    if (request_id := request_id_of(answer.headers)) is not None:
-        changes["request_id"] = request_id
     if task.status is not None and (end := terminal_states.get(task.status)) is not None:
-        changes |= {"status": end, "extra": {**task.extra, "status": task.status}}
-    if task.extra and task.failure_reason is None and (reason := task.extra.get("failure_reason")):
-        changes["failure_reason"] = json.dumps(reason, ensure_ascii=False)  # it is no string, as 2.5 says
-    return attrs.evolve(task, **changes) if changes else task
+        task = attrs.evolve(task, status=end, extra={**task.extra, "status": task.status})
+    if task.failure_reason is None and (reason := task.extra.get("failure_reason")):
+        # It is no string, as 2.5 says.
+        task = attrs.evolve(task, failure_reason=json.dumps(reason, ensure_ascii=False))
+    return task
 
 
 def _read_asked_task(answer: Answer, task_id: str) -> VideoTask:
     data = answer.object()
+    request_id = request_id_of(answer.headers)
     if _is_of(data, task_id):
         data.pop("task_id", None)
-        return _read_task(data)
+        return _read_task(data, request_id=request_id)
     ids = {name: _id_or_none(data.get(name)) for name in ("id", "task_id")}
     if task_id not in ids.values():
         raise answer.unexpected("has neither id nor task_id" if not any(ids.values()) else "is about another task")
     others = {name: data[name] for name, value in ids.items() if name in data and value not in (None, task_id)}
-    task = _read_task({**{name: value for name, value in data.items() if name not in ids}, "id": task_id})
+    rest = {name: value for name, value in data.items() if name not in ids}
+    task = _read_task({**rest, "id": task_id}, request_id=request_id)
     return attrs.evolve(task, extra={**task.extra, **others}) if others else task
 
 
@@ -368,8 +387,10 @@ def is_json_object(body: bytes) -> bool:
 def request_id_of(headers: Headers, known: KnownValues | None = None) -> str | None:
     """The service's, or its gateway's, own id of the request; no header for it is documented. ``known`` values are
     hidden in it: it is logged."""
-    request_id = next((value for name in _REQUEST_IDS if (value := headers.get(name))), None)
-    return request_id if request_id is None or known is None else known.hide(request_id)
+    for name in _REQUEST_IDS:
+        if request_id := headers.get(name):
+            return request_id if known is None else known.hide(request_id)
+    return None
 
 
 def shown_request_id(headers: Headers, known: KnownValues) -> str:

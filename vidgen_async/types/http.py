@@ -3,7 +3,6 @@
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from typing import Literal, Protocol, TypeAlias
 
@@ -226,6 +225,8 @@ def retry_after(value: str | None, wall: datetime) -> float | None:
     try:
         seconds = float(value)
     except ValueError:
+        from email.utils import parsedate_to_datetime  # noqa: PLC0415 - most values are numbers
+
         try:
             date = parsedate_to_datetime(value)
         except ValueError:

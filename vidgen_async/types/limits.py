@@ -1,9 +1,13 @@
-"""The rolling submission limit (section 8): which attempts hold a slot, and how long to wait for one."""
+"""The default time limit of waits; and the rolling submission limit (section 8): which attempts hold a slot, and how
+long to wait for one."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from attrs import field, frozen, validators
+
+#: Seconds for which a task is waited for, if nothing else is asked for.
+ONE_DAY = 86400.0
 
 #: Slots are held for slightly longer than the window, because the clocks of client and service differ slightly.
 SLOT_MARGIN = timedelta(milliseconds=100)

@@ -182,6 +182,10 @@ class ReferenceAsset:
         return None if self.uploaded_at is None else self.uploaded_at + ASSET_RETENTION
 
 
+#: The aspect ratios, width to height (2.4).
+RATIOS = ("9:16", "1:1", "3:4", "4:3", "16:9")
+
+
 class VideoFields(TypedDict, total=False):
     """The fields of a create as keyword arguments: ``create(model="vendorh3", prompt="…", duration=8)``."""
 

@@ -6,6 +6,6 @@ Nothing here can create a task; a poll is one GET. :mod:`vidgen_async.watcher.sc
 
 from vidgen_async.watcher.listeners import CHECK_REFUND, Outcome, failure_text
 from vidgen_async.watcher.stats import WatcherStats
-from vidgen_async.watcher.watcher import ONE_DAY, Watcher
+from vidgen_async.watcher.watcher import Watcher
 
-__all__ = ["CHECK_REFUND", "ONE_DAY", "Outcome", "Watcher", "WatcherStats", "failure_text"]
+__all__ = ["CHECK_REFUND", "Outcome", "Watcher", "WatcherStats", "failure_text"]

@@ -15,6 +15,7 @@ from vidgen_async.errors import ClientStateError, ConfigurationError, ServiceErr
 from vidgen_async.events import Event, report
 from vidgen_async.redaction.messages import is_plain_word
 from vidgen_async.service.status_rules import PollFailure
+from vidgen_async.types.limits import ONE_DAY
 from vidgen_async.types.resources import KNOWN_STATES, VideoTask
 from vidgen_async.watcher.hooks import UpdateHook, UpdateHooks
 from vidgen_async.watcher.listeners import (
@@ -35,9 +36,6 @@ from vidgen_async.watcher.polling import Poll, Polling, TaskKey, key_of
 from vidgen_async.watcher.schedule import LONGEST_PAUSE, Schedule, deadline
 from vidgen_async.watcher.stats import WatcherStats
 from vidgen_async.watcher.task_table import TaskTable
-
-ONE_DAY = 86400.0
-
 
 #: The number of ids that are collected in one turn of the event loop.
 _IDS_AT_ONCE = 4096

@@ -3,7 +3,7 @@
 import click
 from click.shell_completion import BashComplete, FishComplete, ZshComplete
 
-from vidgen_async.cli.terminal.exit_reports import EXIT_CODES
+from vidgen_async.cli.terminal.exit_codes import EXIT_CODES
 
 SHELLS = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
 

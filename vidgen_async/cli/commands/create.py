@@ -1,16 +1,11 @@
 """``vidgen create`` and ``generate``: the commands that order a video."""
 
-import uuid
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
-from click.core import ParameterSource
 
-from vidgen_async.cli.command_runner import run_with_client
-from vidgen_async.cli.commands.account import model_facts
-from vidgen_async.cli.operations import CommandRun, Target
+from vidgen_async.cli.interrupts import exit_at_interrupts
 from vidgen_async.cli.options import (
-    REQUEST_NAMES,
     connection_options,
     force_option,
     no_validate_option,
@@ -19,13 +14,11 @@ from vidgen_async.cli.options import (
     request_arguments,
     sandbox_option,
 )
-from vidgen_async.cli.request_options import RequestOptions
-from vidgen_async.cli.run_state import RunState
-from vidgen_async.cli.service_connection import Access, Settings
-from vidgen_async.cli.terminal.exit_reports import EXIT_CODES
-from vidgen_async.cli.terminal.json_documents import model_document, receipt_document
-from vidgen_async.cli.terminal.result_output import Facts
-from vidgen_async.errors import InvalidRequestError
+from vidgen_async.cli.settings import Settings
+from vidgen_async.cli.terminal.exit_codes import EXIT_CODES
+
+if TYPE_CHECKING:
+    from vidgen_async.cli.request_options import RequestOptions
 
 order_id_option = click.option(
     "--order-id", metavar="ID", callback=refuse_empty, help="Your own permanent id for this order. Default: a new UUID."
@@ -39,7 +32,7 @@ order_id_option = click.option(
 @no_validate_option
 @connection_options(orders=True)
 def create(
-    settings: Settings, request_options: RequestOptions, order_id: str | None, is_check: bool, validate: bool
+    settings: Settings, request_options: "RequestOptions", order_id: str | None, is_check: bool, validate: bool
 ) -> int:
     """Order a video for PROMPT and print its task id.
 
@@ -52,15 +45,9 @@ def create(
       vidgen create "…" --model vendorh3 --image hero.png --check
       vidgen wait "$(vidgen create "…" --model gen-2.0)" -o boat.mp4
     """
-    run_state = RunState(order_id=order_id or str(uuid.uuid4()), has_given_order_id=order_id is not None)
-
-    async def work(run: CommandRun) -> None:
-        receipt = await run.create(request_options, validate=validate)
-        run.screen.show(receipt.task_id, receipt_document(receipt))
-
-    if is_check:
-        return run_with_client(settings, RunState(), lambda run: _check(run, request_options))
-    return run_with_client(settings, run_state, work, orders=Access.NEW)
+    with exit_at_interrupts():
+        from vidgen_async.cli.actions import create
+    return create.create(settings, request_options, order_id, is_check, validate)
 
 
 @click.command(epilog=EXIT_CODES)
@@ -80,7 +67,7 @@ def create(
 @connection_options(orders=True, polling=True)
 def generate(
     settings: Settings,
-    request_options: RequestOptions | None,
+    request_options: "RequestOptions | None",
     output: str,
     force: bool,
     order_id: str | None,
@@ -101,54 +88,6 @@ def generate(
       vidgen generate "…" --model vendorh3 --image a.png --duration 8 -o a.mp4
       vidgen generate --resume order-1187 -o hero.mp4
     """
-    target = Target(path=Path(output), may_replace=force)
-    run_state = RunState(
-        order_id=resume or order_id or str(uuid.uuid4()),
-        has_given_order_id=resume is not None or order_id is not None,
-        output=output,
-        options=(*(("--force",) if force else ()), *(() if validate else ("--no-validate",))),
-        is_sandbox=settings.is_sandbox,
-    )
-    if request_options is None:
-        _refuse_request_options()
-
-    async def work(run: CommandRun) -> None:
-        await target.check()
-        if request_options is None:
-            receipt = await run.resume_create(validate=validate)
-        else:
-            receipt = await run.create(request_options, validate=validate)
-        await run.wait_and_save(receipt, target)
-
-    return run_with_client(settings, run_state, work, orders=Access.NEW if resume is None else Access.EXISTING)
-
-
-async def _check(run: CommandRun, request_options: RequestOptions) -> None:
-    result = await run.check(request_options, await run.get_model(request_options))
-    if result.catalog_error is not None:
-        raise result.catalog_error
-    pairs = () if result.model is None else model_facts(result.model).pairs
-    facts = Facts((("request", "valid" if result.is_ok else "invalid"), *pairs))
-    document = {
-        "is_ok": result.is_ok,
-        "problems": list(result.problems),
-        "model": None if result.model is None else model_document(result.model),
-    }
-    run.screen.show(facts, document)
-    if result.problems:
-        raise InvalidRequestError(
-            f"the request would be refused: {'; '.join(result.problems)}", problems=result.problems
-        )
-
-
-def _refuse_request_options() -> None:
-    """Refuse the options of a new request with --resume, which uses the stored one."""
-    context = click.get_current_context()
-    given = [
-        parameter.human_readable_name if isinstance(parameter, click.Argument) else parameter.opts[0]
-        for parameter in context.command.params
-        if parameter.name in (*REQUEST_NAMES, "order_id", "is_sandbox")
-        and context.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE
-    ]
-    if given:
-        raise click.UsageError(f"--resume uses the stored request: leave out {', '.join(given)}.")
+    with exit_at_interrupts():
+        from vidgen_async.cli.actions import create
+    return create.generate(settings, request_options, output, force, order_id, resume, validate)

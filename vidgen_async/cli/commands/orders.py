@@ -1,25 +1,15 @@
 """``vidgen orders``: the orders in the journal, and the operator's decisions about uncertain ones."""
 
 import getpass
-import json
-import sys
-from collections.abc import Callable, Coroutine
-from datetime import UTC, datetime
 from typing import Any
 
 import click
-from attrs import evolve
 
-from vidgen_async.cli.command_runner import Work, run_with_client
-from vidgen_async.cli.operations import CommandRun
+from vidgen_async.cli.interrupts import exit_at_interrupts
 from vidgen_async.cli.options import OrderedGroup, connection_options, no_validate_option, order_ids
-from vidgen_async.cli.run_state import RunState, Stage
-from vidgen_async.cli.service_connection import Access, Settings
-from vidgen_async.cli.terminal.exit_reports import EXIT_CODES
-from vidgen_async.cli.terminal.formatting import clean
-from vidgen_async.cli.terminal.json_documents import order_document, orders_csv, receipt_document
-from vidgen_async.cli.terminal.order_views import order_facts, orders_table
-from vidgen_async.types.orders import Order, OrderState
+from vidgen_async.cli.settings import Settings
+from vidgen_async.cli.terminal.exit_codes import EXIT_CODES
+from vidgen_async.types.orders import OrderState
 
 
 @click.group(cls=OrderedGroup, epilog=EXIT_CODES)
@@ -75,12 +65,9 @@ def ls(settings: Settings, states: tuple[str, ...]) -> int:
       vidgen orders ls
       vidgen orders ls --state uncertain --state sending
     """
-
-    async def work(run: CommandRun) -> None:
-        found = await run.client.orders.list(states or None)
-        run.screen.show(orders_table(found, datetime.now(UTC), run.state.journal_place), *map(order_document, found))
-
-    return _run(settings, work, only_prints=True)
+    with exit_at_interrupts():
+        from vidgen_async.cli.actions import orders
+    return orders.ls(settings, states)
 
 
 @orders.command(epilog=EXIT_CODES)
@@ -96,12 +83,9 @@ def show(settings: Settings, order_id: str, with_request: bool) -> int:
       vidgen orders show order-1187
       vidgen orders show order-1187 --with-request --json
     """
-
-    async def work(run: CommandRun) -> None:
-        order = await run.get_order(order_id)
-        run.screen.show(order_facts(order, with_request=with_request), order_document(order, with_request=with_request))
-
-    return _run(settings, work, order_id, only_prints=True)
+    with exit_at_interrupts():
+        from vidgen_async.cli.actions import orders
+    return orders.show(settings, order_id, with_request)
 
 
 @orders.command(epilog=EXIT_CODES)
@@ -117,12 +101,9 @@ def resume(settings: Settings, order_id: str, validate: bool) -> int:
     \b
       vidgen orders resume order-1187
     """
-
-    async def work(run: CommandRun) -> None:
-        receipt = await run.resume_create(validate=validate)
-        run.screen.show(receipt.task_id, receipt_document(receipt))
-
-    return _run(settings, work, order_id)
+    with exit_at_interrupts():
+        from vidgen_async.cli.actions import orders
+    return orders.resume(settings, order_id, validate)
 
 
 @orders.command(epilog=EXIT_CODES)
@@ -149,18 +130,9 @@ def resend(settings: Settings, order_id: str, by: str, is_sure: bool, **decision
     \b
       vidgen orders resend order-1187 --expect-attempt 1 --reason "no task yet"
     """
-
-    async def work(run: CommandRun) -> None:
-        receipt = await run.resend(by=by, **decision)
-        run.screen.show(receipt.task_id, receipt_document(receipt))
-
-    if not is_sure:
-        code = _run(settings, lambda run: run.check_resendable(**decision), order_id)
-        if code:
-            return code
-        _ask(f"The service may have accepted order {order_id} already: a resend may be charged twice. Resend it?")
-        settings = evolve(settings, shows_warnings=False)  # it was shown before the question
-    return _run(settings, work, order_id)
+    with exit_at_interrupts():
+        from vidgen_async.cli.actions import orders
+    return orders.resend(settings, order_id, by, is_sure, **decision)
 
 
 @orders.command(epilog=EXIT_CODES)
@@ -177,13 +149,9 @@ def adopt(settings: Settings, order_id: str, task_id: str, reason: str, by: str)
     \b
       vidgen orders adopt order-1187 task_9bb34ae375b1 --reason "same minute"
     """
-
-    async def work(run: CommandRun) -> None:
-        await run.get_order(order_id)
-        receipt = await run.client.orders.adopt(order_id, task_id, reason=reason, by=by)
-        run.screen.show(f"order {order_id}: task {receipt.task_id}", receipt_document(receipt))
-
-    return _run(settings, work, order_id)
+    with exit_at_interrupts():
+        from vidgen_async.cli.actions import orders
+    return orders.adopt(settings, order_id, task_id, reason, by)
 
 
 @orders.command(epilog=EXIT_CODES)
@@ -197,7 +165,9 @@ def abandon(settings: Settings, order_id: str, reason: str, by: str) -> int:
     \b
       vidgen orders abandon order-1187 --reason "nothing in the account"
     """
-    return _close_order(settings, order_id, lambda run: run.client.orders.abandon(order_id, reason, by=by))
+    with exit_at_interrupts():
+        from vidgen_async.cli.actions import orders
+    return orders.abandon(settings, order_id, reason, by)
 
 
 @orders.command(epilog=EXIT_CODES)
@@ -213,7 +183,9 @@ def withdraw(settings: Settings, order_id: str, reason: str, by: str) -> int:
     \b
       vidgen orders withdraw order-1187
     """
-    return _close_order(settings, order_id, lambda run: run.client.orders.withdraw(order_id, reason, by=by))
+    with exit_at_interrupts():
+        from vidgen_async.cli.actions import orders
+    return orders.withdraw(settings, order_id, reason, by)
 
 
 @orders.command(epilog=EXIT_CODES)
@@ -231,35 +203,6 @@ def export(settings: Settings, kind: str, with_request: bool) -> int:
       vidgen orders export > orders.jsonl
       vidgen orders export --format csv > orders.csv
     """
-    if kind == "csv" and (with_request or settings.is_json):
-        raise click.UsageError("--format csv cannot be combined with --with-request or --json.")
-
-    async def work(run: CommandRun) -> None:
-        found = await run.client.orders.list()
-        if kind == "csv":
-            click.echo(orders_csv(found), nl=False)
-        for order in found if kind == "jsonl" else ():
-            click.echo(json.dumps(order_document(order, with_request=with_request)))
-
-    return _run(settings, work, only_prints=True)
-
-
-def _run(settings: Settings, work: Work, order_id: str | None = None, *, only_prints: bool = False) -> int:
-    run_state = RunState(stage=Stage.JOURNAL, order_id=order_id)
-    return run_with_client(settings, run_state, work, orders=Access.EXISTING, only_prints=only_prints)
-
-
-def _close_order(settings: Settings, order_id: str, close: Callable[[CommandRun], Coroutine[Any, Any, Order]]) -> int:
-    async def work(run: CommandRun) -> None:
-        await run.get_order(order_id)
-        order = await close(run)
-        run.screen.show(f"order {order_id}: {order.state}", order_document(order))
-
-    return _run(settings, work, order_id)
-
-
-def _ask(question: str) -> None:
-    if not sys.stdin.isatty():
-        raise click.UsageError(f"{question} stdin is not a terminal: confirm with --yes.")
-    if not click.confirm(clean(question), err=True):
-        raise click.UsageError("the order was not resent")
+    with exit_at_interrupts():
+        from vidgen_async.cli.actions import orders
+    return orders.export(settings, kind, with_request)

@@ -4,13 +4,9 @@ from typing import Any
 
 import click
 
-from vidgen_async.cli.command_runner import run_command
+from vidgen_async.cli.interrupts import exit_at_interrupts
 from vidgen_async.cli.options import JSON_HELP, repeatable_option
-from vidgen_async.cli.run_state import RunState
-from vidgen_async.cli.service_connection import sandbox_class
-from vidgen_async.cli.terminal.exit_reports import EXIT_CODES
-from vidgen_async.cli.terminal.standard_streams import drop_lost_output
-from vidgen_async.cli.terminal.status_display import make_screen
+from vidgen_async.cli.terminal.exit_codes import EXIT_CODES
 
 PORT = click.IntRange(0, 65535)
 SECONDS = click.FloatRange(min=0)
@@ -83,16 +79,6 @@ def run_sandbox(
     The key of the first account is generated, or read from VIDGEN_SANDBOX_KEY. --json prints one line with base_url,
     api_key, accounts (name, api_key, balance), console and links_url.
     """
-    named = dict(accounts)
-    if len(named) < len(accounts):
-        raise click.BadParameter("the same account name is given twice", param_hint="--account")
-    drop_lost_output()
-    screen, run_state = make_screen(is_debug=is_debug, is_json=is_json), RunState()
-
-    async def work() -> None:
-        sandbox_class()  # names the extra if it is missing
-        from vidgen_async.cli.sandbox_runner import serve  # noqa: PLC0415 - it needs the extra
-
-        await serve({**options, "accounts": named}, faults, run_state, screen, is_json=is_json)
-
-    return run_command(work(), run_state, screen, is_debug=is_debug)
+    with exit_at_interrupts():
+        from vidgen_async.cli.actions import sandbox
+    return sandbox.run_sandbox(accounts, faults, is_json=is_json, is_debug=is_debug, **options)

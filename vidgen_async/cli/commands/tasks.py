@@ -1,29 +1,11 @@
 """``vidgen get``, ``wait``, ``watch`` and ``download``: existing tasks, at no cost."""
 
-import asyncio
-import sys
-from collections.abc import Sequence
-from contextlib import aclosing
-from pathlib import Path
-
 import click
-from attrs import evolve
 
-from vidgen_async.cli.command_runner import run_query, run_with_client
-from vidgen_async.cli.operations import CommandRun, Target, task_lines
+from vidgen_async.cli.interrupts import exit_at_interrupts
 from vidgen_async.cli.options import connection_options, force_option
-from vidgen_async.cli.run_state import Charge, RunState, Stage
-from vidgen_async.cli.service_connection import Access, Settings
-from vidgen_async.cli.terminal.exit_reports import EXIT_CODES, Exit, TasksFailedError, download_unverified, exit_code
-from vidgen_async.cli.terminal.json_documents import kind_of, task_document
-from vidgen_async.cli.terminal.result_output import facts_of
-from vidgen_async.cli.terminal.standard_streams import is_terminal
-from vidgen_async.cli.watch.display import Updates
-from vidgen_async.cli.watch.display import watch as watch_all
-from vidgen_async.errors import UnverifiedVideoError, VidgenError
-from vidgen_async.service.endpoints import checked_task_id
-from vidgen_async.types.orders import OrderState
-from vidgen_async.watcher import Outcome
+from vidgen_async.cli.settings import Settings
+from vidgen_async.cli.terminal.exit_codes import EXIT_CODES
 
 
 @click.command(epilog=EXIT_CODES)
@@ -38,12 +20,9 @@ def get(settings: Settings, task_id: str) -> int:
       vidgen get task_9bb34ae375b1
       vidgen get task_9bb34ae375b1 --json | jq -r .status
     """
-
-    async def work(run: CommandRun) -> None:
-        task = await run.client.videos.get(task_id)
-        run.screen.show(facts_of(task_lines(task)), task_document(task))
-
-    return run_query(settings, work)
+    with exit_at_interrupts():
+        from vidgen_async.cli.actions import tasks
+    return tasks.get(settings, task_id)
 
 
 @click.command(epilog=EXIT_CODES)
@@ -64,22 +43,9 @@ def wait(settings: Settings, task_ids: tuple[str, ...], output: str | None, forc
       vidgen wait task_9bb34ae375b1 -o hero.mp4
       vidgen wait task_9bb34ae375b1 task_52f06a8e77c0 -o films/
     """
-    options = ("--force",) if force else ()
-    task_id, *others = dict.fromkeys(task_ids)
-    if others:
-        folder, run_state = None if output is None else Path(output), RunState(options=options)
-        return run_with_client(
-            settings, run_state, lambda run: _wait_for_all(run, [task_id, *others], folder, may_replace=force)
-        )
-    target = None if output is None else Target(path=Path(output), may_replace=force)
-    run_state = RunState(charge=Charge.TASK_EXISTS, task_id=task_id, output=output, options=options)
-
-    async def work(run: CommandRun) -> None:
-        if target is not None:
-            await target.check()
-        await run.wait_and_save(task_id, target)
-
-    return run_with_client(settings, run_state, work)
+    with exit_at_interrupts():
+        from vidgen_async.cli.actions import tasks
+    return tasks.wait(settings, task_ids, output, force)
 
 
 @click.command(epilog=EXIT_CODES)
@@ -98,32 +64,9 @@ def watch(settings: Settings, task_ids: tuple[str, ...]) -> int:
       vidgen watch --journal
       vidgen watch --journal sqlite:///orders.db --json
     """
-    where = settings.journal
-    if not task_ids and where is None:
-        raise click.UsageError("Missing argument 'TASK': task ids, - to read them from stdin, or --journal.")
-    if where and ":" not in where:
-        raise click.UsageError(f"--journal takes sqlite:///FILE or no value: put task ids before it ({where!r}).")
-    named = [one for given in task_ids for one in (sys.stdin.read().split() if given == "-" else [given])]
-    updates: Updates = asyncio.Queue()
-    is_live = is_terminal(sys.stdout)
-
-    async def work(run: CommandRun) -> None:
-        tasks: dict[str, str | None] = {checked_task_id(task_id): None for task_id in named}
-        if where is not None:
-            tasks.update(await _unfinished_tasks(run))
-        if tasks:
-            # A watch must not record results that another program waits for.
-            with run.client.orders.results.hold(tasks):
-                await watch_all(run, tasks, updates, is_live=is_live)
-        elif where is None:
-            run.screen.print_fact("tasks", "stdin has no task ids")
-        else:
-            run.screen.print_fact("orders", "the journal has no unfinished tasks")
-
-    settings = evolve(settings, journal=where or None)
-    run_state = RunState(options=("--journal",) if where == "" else ())
-    access = Access.NONE if where is None else Access.EXISTING
-    return run_with_client(settings, run_state, work, orders=access, on_update=updates.put_nowait, only_prints=True)
+    with exit_at_interrupts():
+        from vidgen_async.cli.actions import tasks
+    return tasks.watch(settings, task_ids)
 
 
 @click.command(epilog=EXIT_CODES)
@@ -142,69 +85,6 @@ def download(settings: Settings, task_id: str, output: str, force: bool, accept_
     \b
       vidgen download task_9bb34ae375b1 -o hero.mp4
     """
-    target = Target(path=Path(output), may_replace=force)
-    options = ("--force",) if force else ()
-    run_state = RunState(charge=Charge.TASK_EXISTS, task_id=task_id, output=output, options=options)
-
-    async def work(run: CommandRun) -> None:
-        await target.check()
-        run.state.stage = Stage.QUERY
-        task = await run.client.videos.get(task_id)
-        run_state.status = task.status
-        if task.status == "failed":
-            Outcome.of(task).unwrap()
-        await run.save(task, target, accept_unverified=accept_unverified)
-
-    return run_with_client(settings, run_state, work)
-
-
-async def _unfinished_tasks(run: CommandRun) -> dict[str, str | None]:
-    """Return the unfinished tasks in the journal with their order ids; report how many orders need an operator."""
-    run.state.stage = Stage.JOURNAL
-    tasks: dict[str, str | None] = {task.task_id: task.order_id async for task in run.client.orders.running()}
-    if unclear := await run.client.orders.list([OrderState.UNCERTAIN, OrderState.SENDING]):
-        run.screen.print_fact("orders", f"{len(unclear)} uncertain or being sent; vidgen orders ls lists them")
-    return tasks
-
-
-async def _wait_for_all(run: CommandRun, task_ids: Sequence[str], folder: Path | None, *, may_replace: bool) -> None:
-    """Show each task when it finishes, and save its video if there is a directory; TasksFailedError if some failed."""
-    targets: dict[str, Target] = {}
-    for task_id in task_ids if folder is not None else ():
-        targets[task_id] = Target(path=(folder or Path()) / f"{file_name(task_id)}.mp4", may_replace=may_replace)
-        await targets[task_id].check()
-    codes: list[Exit] = []
-    run.state.stage = Stage.WATCH
-    async with aclosing(run.client.videos.as_completed(task_ids, timeout=run.timeout)) as outcomes:
-        async for outcome in outcomes:
-            code = await _finish(run, outcome, targets.get(outcome.task_id))
-            run.state.stage = Stage.WATCH
-            codes += [] if code is Exit.OK else [code]
-    if codes:
-        message = f"{len(codes)} of {len(task_ids)} tasks failed"
-        raise TasksFailedError(message, code=codes[0] if len(set(codes)) == 1 else Exit.FAILED)
-
-
-async def _finish(run: CommandRun, outcome: Outcome, target: Target | None) -> Exit:
-    """Show how one task finished, and save its video if there is a target."""
-    stage = Stage.WAIT
-    try:
-        task = outcome.unwrap()
-        if target is None:
-            run.screen.show(f"{task.id}: {task.status}, {run.points(task)}", task_document(task))
-        else:
-            stage = Stage.DOWNLOAD
-            await run.save(task, target)
-    except VidgenError as error:
-        message = error.summary
-        if isinstance(error, UnverifiedVideoError) and target is not None:
-            message += f" To save it anyway: {download_unverified(outcome.task_id, str(target.path), run.state)}"
-        document = {"kind": kind_of(error), "message": message, "task_id": outcome.task_id}
-        run.screen.show(f"{outcome.task_id}: {message}", {"task_id": outcome.task_id, "error": document})
-        return exit_code(error, stage)
-    return Exit.OK
-
-
-def file_name(task_id: str) -> str:
-    """The task id as a file name, which cannot leave the directory."""
-    return "".join(char if char.isalnum() or char in "-_." else "_" for char in task_id).lstrip(".") or "_"
+    with exit_at_interrupts():
+        from vidgen_async.cli.actions import tasks
+    return tasks.download(settings, task_id, output, force, accept_unverified)

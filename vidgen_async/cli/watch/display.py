@@ -14,7 +14,8 @@ from rich.live import Live
 
 from vidgen_async.cli.operations import CommandRun
 from vidgen_async.cli.run_state import Stage, WatchResult
-from vidgen_async.cli.terminal.exit_reports import Exit, TasksFailedError
+from vidgen_async.cli.terminal.exit_codes import Exit
+from vidgen_async.cli.terminal.exit_reports import TasksFailedError
 from vidgen_async.cli.terminal.json_documents import change_document, kind_of
 from vidgen_async.cli.terminal.result_output import Document
 from vidgen_async.cli.terminal.status_display import Screen

@@ -7,7 +7,8 @@ from datetime import datetime
 from attrs import define, field
 
 from vidgen_async.cli.run_state import Stage
-from vidgen_async.cli.terminal.exit_reports import Exit, exit_code
+from vidgen_async.cli.terminal.exit_codes import Exit
+from vidgen_async.cli.terminal.exit_reports import exit_code
 from vidgen_async.cli.terminal.formatting import clean
 from vidgen_async.cli.terminal.json_documents import kind_of
 from vidgen_async.errors import TaskFailedError

@@ -2,10 +2,10 @@
 
 from vidgen_async.service.validation.request_checks import (
     MIN_IMAGES,
-    RATIOS,
     field_of,
     make_request,
     problem_of_model,
+    problems_in_catalog,
     problems_of,
     problems_with_model,
     refuse,
@@ -13,10 +13,10 @@ from vidgen_async.service.validation.request_checks import (
 
 __all__ = [
     "MIN_IMAGES",
-    "RATIOS",
     "field_of",
     "make_request",
     "problem_of_model",
+    "problems_in_catalog",
     "problems_of",
     "problems_with_model",
     "refuse",

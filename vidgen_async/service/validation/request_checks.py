@@ -13,9 +13,7 @@ from vidgen_async.errors import InvalidRequestError
 from vidgen_async.service.request_body import why_not_json
 from vidgen_async.service.validation.references import is_placeholder, problem_of_url
 from vidgen_async.service.validation.value_repr import show_value
-from vidgen_async.types.resources import Catalog, CatalogModel, VideoRequest
-
-RATIOS = ("9:16", "1:1", "3:4", "4:3", "16:9")
+from vidgen_async.types.resources import RATIOS, Catalog, CatalogModel, VideoRequest
 
 #: Names of an upstream protocol, which the service does not take (2.4, rule 1).
 UPSTREAM_NAMES = {"images": "image_urls, image_ids or reference_images", "audios": "audio_urls or reference_audios"}
@@ -197,6 +195,15 @@ def field_of(problem: str) -> str:
 
 
 # -- against an entry of the catalog ----------------------------------------------------------------------------------
+
+
+def problems_in_catalog(request: VideoRequest, catalog: Catalog) -> list[str]:
+    """Why the model cannot be used now, or everything in the request that it does not take."""
+    problem = problem_of_model(request.model, catalog)
+    if problem is not None:
+        return [problem]
+    model = catalog.get(request.model)
+    return [] if model is None else problems_with_model(request, model)
 
 
 def problem_of_model(code: str, catalog: Catalog) -> str | None:

@@ -57,7 +57,6 @@ _NEEDED = (
     (aiohttp.TCPConnector, "connect", {"req", "traces", "timeout"}),
     (aiohttp.ClientRequest, "__init__", {"method", "url", "headers", "skip_auto_headers", "loop"}),
     (ResponseHandler, "set_response_params", {"read_until_eof", "read_timeout", *HEADER_LIMITS}),
-    (ResponseHandler, "start_timeout", {"self"}),
     (ResponseHandler, "read", {"self"}),
     (ResponseHandler, "_reschedule_timeout", {"self"}),
     (ResponseHandler, "_drop_timeout", {"self"}),
@@ -165,17 +164,15 @@ class GuardedProtocol(ResponseHandler):
 
     # -- time limits ---------------------------------------------------------------------------------------------------
 
-    def set_total_timeout(self, total_at: float) -> None:
-        """From this time of the event loop on, waiting for the response raises TimeoutError."""
+    def start_timeouts(self, total_at: float) -> None:
+        """The request was sent. From this time of the event loop on, waiting for the response raises TimeoutError."""
         self._total_at = total_at
-        self._set_timer()
+        self._reschedule_timeout()
 
     def _reschedule_timeout(self) -> None:
-        if limit := self._read_timeout:
-            self._silent_at = self._loop.time() + limit
-            self._set_timer()
-        else:
-            self._silent_at = math.inf
+        limit = self._read_timeout
+        self._silent_at = self._loop.time() + limit if limit else math.inf
+        self._set_timer()
 
     def _drop_timeout(self) -> None:
         self._silent_at = math.inf
@@ -347,8 +344,7 @@ class PlainReads:
                 message = "Cannot write to closing transport"
                 raise aiohttp.ClientConnectionResetError(message)
             transport.write(b"GET " + url.raw_path_qs.encode() + self._rest_of_head)
-            protocol.start_timeout()
-            protocol.set_total_timeout(deadline)
+            protocol.start_timeouts(deadline)
             while True:
                 message, content = await protocol.read()
                 if not 100 <= message.code <= 199 or message.code == 101:

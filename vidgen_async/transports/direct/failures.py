@@ -18,7 +18,6 @@ from vidgen_async.errors import (
 )
 from vidgen_async.redaction.known_values import KnownValues
 from vidgen_async.redaction.messages import excerpt, hide_secrets
-from vidgen_async.redaction.secret_names import Kind, is_secret_in_request, kind_of, names_a_secret
 from vidgen_async.types.http import CHUNK, BytesBody, Delivery, Phase, Probe, Request
 
 _DELIVERY_TEXT = {
@@ -37,6 +36,13 @@ def secrets_of(request: Request, proxy: URL | None = None) -> KnownValues | None
 
 
 def _secrets_of(request: Request, proxy: URL | None) -> Iterator[str]:
+    from vidgen_async.redaction.secret_names import (  # noqa: PLC0415 - needed for messages only
+        Kind,
+        is_secret_in_request,
+        kind_of,
+        names_a_secret,
+    )
+
     for name, value in request.headers.items():
         if is_secret_in_request(name):
             yield value

@@ -1,0 +1,53 @@
+"""The values of single options."""
+
+import json
+from pathlib import Path
+
+import click
+
+#: Documented fields that have an option of their own, by the name of the field (2.4).
+OPTION_OF = {
+    "model": "--model",
+    "prompt": "PROMPT",
+    "duration": "--duration",
+    "seconds": "--duration",
+    "aspect_ratio": "--ratio",
+    "ratio": "--ratio",
+    "resolution": "--resolution",
+    "mode": "--mode",
+    "image_urls": "--image",
+    "image_ids": "--image-id",
+    "video_urls": "--video-url",
+    "audio_urls": "--audio-url",
+}
+
+
+def is_url(image: str) -> bool:
+    """Whether the image goes into image_urls; everything else is a file to upload."""
+    return image.lower().startswith(("http://", "https://"))
+
+
+def read_field(text: str) -> tuple[str, object]:
+    """Parse ``NAME=JSON``, a field of the request that has no option of its own."""
+    name, has_value, value = text.partition("=")
+    if not has_value or not name.isidentifier():
+        raise click.BadParameter("a field has the form NAME=JSON, such as seed=7 or style='\"flat\"'")
+    if name in OPTION_OF:
+        raise click.BadParameter(f"the field {name} has its own option: {OPTION_OF[name]}")
+    try:
+        return name, json.loads(value)
+    except ValueError as error:
+        raise click.BadParameter(
+            f"the value of field {name} is not valid JSON. Quote a string twice: --field '{name}=\"text\"'"
+        ) from error
+
+
+def check_image(text: str) -> str:
+    """Refuse an image that is neither a URL nor an existing file."""
+    try:
+        is_usable = is_url(text) or Path(text).is_file()
+    except OSError as error:  # usually a name that is too long
+        raise click.BadParameter(f"cannot read the file {text}: {error.strerror or error}") from error
+    if not is_usable:
+        raise click.BadParameter(f"there is no such file: {text}")
+    return text
