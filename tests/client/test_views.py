@@ -90,6 +90,21 @@ async def test_an_uncertain_order_of_a_view_that_is_gone_is_not_sent_again(clien
     assert len(service.creates) == 1
 
 
+async def test_after_a_restart_each_view_continues_with_the_tasks_of_its_account(service, anna, bert):
+    journal = MemoryJournal()
+    options = {"base_url": service.base_url, "poll_interval": 0.05, "journal": journal}
+    for customer in (anna, bert):
+        async with Client(service.api_key, **options) as client:
+            view = client.with_options(api_key=customer.api_key, account=customer.name)
+            await view.videos.create(**FIELDS, order_id=f"order of {customer.name}")
+    async with Client(service.api_key, **options) as client:
+        assert [outcome async for outcome in client.videos.rewatch()] == []
+        view = client.with_options(api_key=bert.api_key, account="bert")
+        outcomes = [outcome async for outcome in view.videos.rewatch()]
+    assert [(one.order_id, one.unwrap().status) for one in outcomes] == [("order of bert", "completed")]
+    assert set(keys_of(service, "videos.get")) == {f"Bearer {bert.api_key}"}
+
+
 async def test_the_submission_limit_of_one_account_does_not_stop_another(service, anna, bert):
     async with Client(service.api_key, base_url=service.base_url, pacing=Pacing(limit=1)) as client:
         first = client.with_options(api_key=anna.api_key, account="anna")

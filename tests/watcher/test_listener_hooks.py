@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from vidgen_async.clock import VirtualClock
-from vidgen_async.errors import TaskFailedError, WaitTimeoutError
+from vidgen_async.errors import ClientStateError, TaskFailedError, WaitTimeoutError
 from vidgen_async.types.resources import VideoTask
 from vidgen_async.watcher import Watcher, listeners
 
@@ -90,6 +90,21 @@ async def test_after_a_timeout_calls_of_on_update_have_five_more_seconds(
         await watcher.wait("t", on_update=stuck, timeout=100.0)
 
     assert clock.now() == 105.0
+
+
+async def test_after_the_watcher_was_closed_calls_of_on_update_have_five_more_seconds(
+    watcher: Watcher, service: FakeService, clock: VirtualClock
+) -> None:
+    async def stuck(task: VideoTask) -> None:
+        await hang()
+
+    waiting = asyncio.ensure_future(watcher.wait("t", on_update=stuck))
+    await clock.sleep(1.0)
+    await watcher.aclose()
+
+    with pytest.raises(ClientStateError):
+        await waiting
+    assert clock.now() == 6.0
 
 
 @EACH_CALL

@@ -39,10 +39,9 @@ from vidgen_async.orders import KEY_LIFETIME, Orders
 from vidgen_async.orders.results import Results
 from vidgen_async.orders.sending import OrdersUnderWay
 from vidgen_async.orders.settlement import Settlement
-from vidgen_async.service.api_keys import KeyFunction
 from vidgen_async.transports.base import Capabilities, Transport, capabilities_of
 from vidgen_async.transports.direct.proxies import is_on_this_machine
-from vidgen_async.types.http import Timeouts, make_headers
+from vidgen_async.types.http import KeyFunction, Timeouts, make_headers
 from vidgen_async.types.limits import Pacing
 from vidgen_async.types.resources import TerminalStatus
 from vidgen_async.watcher import Watcher
@@ -133,6 +132,7 @@ class Client:
         keys = checked_keys(api_key)
         self._base_url = base = checked_base_url(base_url)
         interval = _checked_interval(poll_interval, base)
+        program = checked_app_info(app_info)
         self._options = ViewOptions(
             api_key=keys,
             headers=checked_headers(default_headers, "default_headers"),
@@ -155,7 +155,7 @@ class Client:
             journal=store,
             clock=clock,
             base_url=base,
-            user_agent=user_agent(capabilities.user_agent, checked_app_info(app_info)),
+            user_agent=user_agent(capabilities.user_agent, program),
             lifetime=Lifetime(),
             under_way=OrdersUnderWay(
                 settlement=settlement, namespace=None if word is None else checked_name("namespace", word)

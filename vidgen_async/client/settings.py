@@ -12,10 +12,10 @@ from yarl import URL
 import vidgen_async
 from vidgen_async.errors import ConfigurationError
 from vidgen_async.redaction.messages import hide_secrets
-from vidgen_async.service.api_keys import KeyFunction, KeyRing
+from vidgen_async.service.api_keys import KeyRing
 from vidgen_async.transports.direct.proxies import EnvironmentProxies, is_on_this_machine, proxy_url
 from vidgen_async.transports.direct.transport import DirectTransport
-from vidgen_async.types.http import Headers, make_headers
+from vidgen_async.types.http import Headers, KeyFunction, make_headers
 from vidgen_async.types.resources import KNOWN_STATES, TERMINAL_STATES, TerminalStatus
 
 #: Section 9: what every base URL of the interface ends in.

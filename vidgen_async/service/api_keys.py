@@ -2,15 +2,11 @@
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from collections.abc import Callable
 
 from attrs import evolve, field, frozen
 
-from vidgen_async.types.http import Headers, Request, make_headers
-
-#: Returns the present API key; it may be async. It must not block the event loop.
-KeyFunction: TypeAlias = Callable[[], str | Awaitable[str]]
+from vidgen_async.types.http import Headers, KeyFunction, Request, make_headers
 
 #: The request header of the key (5.1).
 AUTHORIZATION = "Authorization"

@@ -8,7 +8,18 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any
 
-from vidgen_async.types.http import Body, BytesBody, Delivery, Headers, Phase, Probe, Request, Timeouts, make_headers
+from vidgen_async.types.http import (
+    Body,
+    BytesBody,
+    Delivery,
+    Headers,
+    KeyFunction,
+    Phase,
+    Probe,
+    Request,
+    Timeouts,
+    make_headers,
+)
 from vidgen_async.types.limits import Hold, Pacing, Turn
 from vidgen_async.types.orders import (
     Attempt,
@@ -59,7 +70,6 @@ if TYPE_CHECKING:
     from vidgen_async.media.download import VideoStream
     from vidgen_async.orders import OnReceipt, Orders
     from vidgen_async.orders.local_images import ImagesToUpload
-    from vidgen_async.service.api_keys import KeyFunction
     from vidgen_async.transports.base import Response, Transport
     from vidgen_async.watcher import Watcher, WatcherStats
     from vidgen_async.watcher.hooks import OnUpdate
@@ -143,7 +153,6 @@ _HOMES = {
     "Files": "client.resources",
     "ImagesToUpload": "orders.local_images",
     "Journal": "journal.base",
-    "KeyFunction": "service.api_keys",
     "Models": "client.resources",
     "OnReceipt": "orders",
     "OnUpdate": "watcher.hooks",

@@ -14,6 +14,9 @@ from vidgen_async.redaction.messages import hide_secrets
 
 Headers: TypeAlias = CIMultiDictProxy[str]
 
+#: Returns the present API key; it may be async. It must not block the event loop.
+KeyFunction: TypeAlias = Callable[[], str | Awaitable[str]]
+
 #: Size in bytes of the chunks in which bodies are sent. It bounds what a cancelled send still writes, since aiohttp
 #: flushes the chunk that it has.
 CHUNK = 65536

@@ -134,8 +134,8 @@ class Watcher:
             accepted_at: The clock's time of the receipt, if it is known; for two minutes from then a 404 proves
                 nothing.
             on_update: Called with every change that this wait sees, the terminal one included, as the watcher's own.
-                When the wait ends, it waits for calls until its ``timeout``, at least five seconds; when it is
-                cancelled, they are cancelled.
+                When the wait ends, it waits for calls until its ``timeout``, at least five seconds (if the watcher was
+                closed, five seconds); when it is cancelled, they are cancelled.
             first_poll_after: Seconds in which the task is not polled, unless another listener needs it.
             polling: With which API key the task is polled, and how often; of several intervals the shortest counts.
         """
@@ -284,7 +284,7 @@ class Watcher:
             await hooks.cancel(self._clock)
             return
         rest = None if until is None else max(until - self._clock.now(), _HOOK_GRACE)
-        await hooks.aclose(self._clock, rest)
+        await hooks.aclose(self._clock, _HOOK_GRACE if self._is_closed else rest)
 
     def _join(self, listener: Listener, first_poll_after: float) -> float | None:
         """Start the time limit of the listener, and return when it ends."""
