@@ -59,6 +59,8 @@ order = vidgen_async.Order(
 check = vidgen_async.RequestCheck(problems=("ratio: …",), model=model, catalog_error=errors.RateLimitError("Wait."))
 
 VALUES: tuple[Any, ...] = (
+    types.OrderContent(body=b"{}", local_images={"image-1": "00ff"}),
+    types.Polling(interval=5.0),
     model,
     task,
     balance,
@@ -107,7 +109,7 @@ SERIALIZABLE = [value for value in VALUES if isinstance(value, Serializable)]
 #: They hold connections, or stand for work in progress.
 LIVE = {
     *("AccountInfo", "Client", "Files", "Models", "Orders", "Probe", "VideoStream", "Videos", "Watcher"),
-    *("Body", "Clock", "Journal", "Response", "Transport"),
+    *("Body", "Clock", "ImagesToUpload", "Journal", "Poll", "Response", "Transport"),
 }
 
 
