@@ -95,7 +95,7 @@ class Environment:
 
     def strictly(self, *arguments: object, cwd: Path, **more: str) -> subprocess.CompletedProcess[str]:
         """Run its Python alone: warnings are errors, and the current folder is not imported from."""
-        return run(self.python, "-I", "-X", "dev", "-W", "error", *arguments, cwd=cwd, **more)
+        return run(self.python, "-I", "-W", "error", *arguments, cwd=cwd, **more)
 
 
 @pytest.fixture(scope="session")
