@@ -5,9 +5,8 @@ is said in the table, and is no error. A whole run takes about half an hour of a
 """
 
 import argparse
-import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,13 +27,12 @@ BENCHMARKS = (
     "imports",
     "loop_holds",
     "second_transport",
+    "creates",
+    "downloads",
+    "uploads",
+    "journal",
+    "cassettes",
 )
-#: These print tables of their own; with the arguments of a smoke run.
-PROGRAMS: Mapping[str, Sequence[str]] = {
-    "journal": ("--orders", "3", "--rounds", "1", "--concurrency", "1,2"),
-    "cassettes": ("--interactions", "20", "--rounds", "1", "--stream-mb", "2"),
-}
-NAMES = (*BENCHMARKS, *PROGRAMS)
 
 
 @frozen
@@ -52,7 +50,9 @@ def asked_for(arguments: Sequence[str] | None = None) -> Asked:
         prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rounds", type=int, help="of each competitor, where a round is short (5)")
-    parser.add_argument("--only", action="append", default=[], choices=NAMES, metavar="NAME", help=", ".join(NAMES))
+    parser.add_argument(
+        "--only", action="append", default=[], choices=BENCHMARKS, metavar="NAME", help=", ".join(BENCHMARKS)
+    )
     parser.add_argument(
         "--peer",
         action="append",
@@ -69,7 +69,7 @@ def asked_for(arguments: Sequence[str] | None = None) -> Asked:
         parser.error(f"{found.output} is not empty; give --output DIRECTORY")
     scale = Scale.tiny() if found.tiny else Scale.full()
     return Asked(
-        only=tuple(found.only or NAMES),
+        only=tuple(found.only or BENCHMARKS),
         scale=evolve(scale, rounds=found.rounds or scale.rounds, has_stretch=found.stretch, peers=tuple(found.peer)),
         is_tiny=found.tiny,
         output=found.output,
@@ -90,17 +90,6 @@ def verdict(figures: Sequence[Figure]) -> str:
     """How many targets there were, and how many were met."""
     judged = [figure.is_met for figure in figures if figure.is_met is not None]
     return f"{sum(judged)} of {len(judged)} targets were met"
-
-
-def run_programs(only: Sequence[str], *, is_tiny: bool) -> None:
-    """Those that print tables of their own."""
-    for name, smallest in PROGRAMS.items():
-        if name in only:
-            _progress(name)
-            print(f"\n-- {name} --", flush=True)
-            warnings = [f"-W{option}" for option in sys.warnoptions]
-            command = [sys.executable, *warnings, "-m", f"benchmarks.{name}", *(smallest if is_tiny else ())]
-            subprocess.run(command, check=True)  # noqa: S603 - our own modules
 
 
 def _progress(name: str) -> None:
@@ -126,7 +115,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
         plots.draw(figures, asked.output)
     print(f"written to {asked.output}")
-    run_programs(asked.only, is_tiny=asked.is_tiny)
 
 
 if __name__ == "__main__":

@@ -9,9 +9,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TypeAlias
 
-from attrs import asdict, frozen
+from attrs import asdict, evolve, frozen
 
-from benchmarks.measure import median, table
+from benchmarks.measure import median, percentile, table
 
 #: Whose versions stand beside the figures, if they are installed.
 PACKAGES = (
@@ -28,6 +28,8 @@ PACKAGES = (
     "pydantic",
     "matplotlib",
 )
+#: Quartiles of fewer rounds mean nothing.
+_LEAST_ROUNDS = 4
 
 
 @frozen
@@ -52,6 +54,8 @@ class Scale:
     """Waited for by a peer that needs much for each."""
     most_scheduled: int
     """Tasks on a scheduler without a network."""
+    megabytes: int
+    """Size of a downloaded video."""
     freeze: float = 10.0
     """Seconds."""
     has_stretch: bool = False
@@ -71,6 +75,7 @@ class Scale:
             polls_per_second=1500,
             peer_tasks=2000,
             most_scheduled=1_000_000,
+            megabytes=1024,
         )
 
     @classmethod
@@ -86,6 +91,7 @@ class Scale:
             polls_per_second=40,
             peer_tasks=10,
             most_scheduled=3000,
+            megabytes=2,
             freeze=0.3,
         )
 
@@ -104,6 +110,8 @@ class Figure:
     target: str | None = None
     is_met: bool | None = None
     note: str = ""
+    quartiles: tuple[float, float] | None = None
+    """The quartiles of the ratios of the rounds."""
 
 
 #: What a ratio is to be, as it is written in a table, and whether it is.
@@ -121,6 +129,27 @@ def at_least(limit: float, ratio: float) -> Verdict:
 def ratio_of(values: Sequence[float], base: Sequence[float]) -> float:
     """The median of the rounds, each by itself: what disturbs one round disturbs both."""
     return median(value / other for value, other in zip(values, base, strict=True))
+
+
+def ratios_of(values: Sequence[float], base: Sequence[float]) -> list[float]:
+    """The ratio of each round: what disturbs a round disturbs both."""
+    return [value / other for value, other in zip(values, base, strict=True)]
+
+
+def with_ratio(
+    figure: Figure, versus: str, ratios: Sequence[float], judge: Callable[[float], Verdict] | None = None
+) -> Figure:
+    """The figure with the median of these ratios, and its target."""
+    ratio = median(ratios)
+    target, is_met = judge(ratio) if judge else (None, None)
+    quartiles = (percentile(ratios, 0.25), percentile(ratios, 0.75)) if len(ratios) >= _LEAST_ROUNDS else None
+    return evolve(figure, versus=versus, ratio=ratio, target=target, is_met=is_met, quartiles=quartiles)
+
+
+def with_limit(figure: Figure, limit: float) -> Figure:
+    """The figure with the target that its value is at most ``limit``."""
+    target, is_met = at_most(limit, figure.value)
+    return evolve(figure, target=f"{target} {figure.unit}", is_met=is_met)
 
 
 def compared(

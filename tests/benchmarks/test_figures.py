@@ -5,11 +5,10 @@ import json
 import pytest
 from attrs import evolve
 
-from benchmarks import get_peers, imports, requests_cpu, scheduler, second_transport, spread, two_minutes, watcher_cpu
-from benchmarks.__main__ import BENCHMARKS, PROGRAMS, asked_for, verdict
+from benchmarks import get_peers, requests_cpu, scheduler, second_transport, spread, two_minutes, watcher_cpu
+from benchmarks.__main__ import BENCHMARKS, asked_for, verdict
 from benchmarks.gap_service import Gaps
 from benchmarks.get_peers import OURS, PEERS, RAW
-from benchmarks.imports import Cost as ImportCost
 from benchmarks.results import Figure, Scale, figures_table, shown, write_json
 
 
@@ -23,7 +22,7 @@ def found(figures, name):
 
 def test_a_run_is_full_and_of_everything_unless_told_otherwise(tmp_path):
     asked = asked_for(["--output", str(tmp_path / "new")])
-    assert (asked.only, asked.scale, asked.is_tiny) == ((*BENCHMARKS, *PROGRAMS), Scale.full(), False)
+    assert (asked.only, asked.scale, asked.is_tiny) == (BENCHMARKS, Scale.full(), False)
     asked = asked_for(["--tiny", "--rounds", "2", "--stretch", "--only", "memory", "--output", str(tmp_path)])
     assert (asked.only, asked.scale.rounds, asked.scale.has_stretch) == (("memory",), 2, True)
     assert asked.scale.tasks == Scale.tiny().tasks
@@ -187,22 +186,3 @@ def test_growth_is_the_cost_with_the_most_tasks_over_that_with_the_fewest():
     assert found(figures, "watcher, 1,000,000 tasks: memory").value == 400.0
     assert found(figures, "watcher, 1,000,000 tasks: CPU per add").value == pytest.approx(7.0)
     assert scheduler.figures(scheduler.SCHEDULE, measured)[0].target is None
-
-
-def test_imports_are_compared_with_that_of_aiohttp():
-    figures = imports.figures(
-        {
-            imports.OURS: ImportCost(0.02, 0.03),
-            imports.RAW: ImportCost(0.1, 0.2),
-            "import peer": ImportCost(0.5, 0.6),
-        }
-    )
-    ours, raw, peer = figures
-    assert (ours.value, ours.ratio, ours.target, ours.is_met) == (
-        pytest.approx(20.0),
-        pytest.approx(0.2),
-        "<= 1.25",
-        True,
-    )
-    assert (raw.ratio, raw.note) == (None, "200 ms wall")
-    assert (peer.ratio, peer.target) == (pytest.approx(5.0), None)

@@ -8,7 +8,6 @@ from array import array
 
 import pytest
 
-from benchmarks.cassette_secrets import leaked
 from benchmarks.gap_service import GapConnection, Gaps, GapState
 from benchmarks.get_peers import Connected, task_ids
 from benchmarks.load_service import BUCKETS_PER_SECOND, Connection, State, task_body
@@ -163,8 +162,3 @@ async def test_a_wait_that_ends_too_soon_is_an_error_and_no_measurement():
 async def a_few_passes():
     for _ in range(10):
         await asyncio.sleep(0)
-
-
-def test_nothing_is_leaked_by_a_file_without_the_secrets(tmp_path):
-    (tmp_path / "file").write_text("Authorization: REDACTED, Idempotency-Key: REDACTED, sig=REDACTED-sig-1")
-    assert leaked(tmp_path) == []
