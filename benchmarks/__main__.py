@@ -6,11 +6,10 @@ nothing else.
 """
 
 import argparse
-import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,14 +25,13 @@ BENCHMARKS = (
     "paced",
     "watching",
     "scheduler",
+    "creates",
+    "downloads",
+    "uploads",
     "imports",
+    "journal",
+    "cassettes",
 )
-#: These print tables of their own; with their arguments for ``--tiny``.
-PROGRAMS: Mapping[str, Sequence[str]] = {
-    "journal": ("--orders", "3", "--rounds", "1", "--concurrency", "1,2"),
-    "cassettes": ("--interactions", "20", "--rounds", "1", "--stream-mb", "2"),
-}
-NAMES = (*BENCHMARKS, *PROGRAMS)
 
 
 @frozen
@@ -54,9 +52,9 @@ def parse(arguments: Sequence[str] | None = None) -> Arguments:
         "--only",
         action="append",
         default=[],
-        choices=NAMES,
+        choices=BENCHMARKS,
         metavar="NAME",
-        help=f"measure only this one, and keep the other results of the output directory: {', '.join(NAMES)}",
+        help=f"measure only this one, and keep the other results of the output directory: {', '.join(BENCHMARKS)}",
     )
     parser.add_argument(
         "--peer",
@@ -77,7 +75,7 @@ def parse(arguments: Sequence[str] | None = None) -> Arguments:
         parser.error(f"{found.output} has results; give another --output, or --only NAME to measure a part again")
     scale = Scale.tiny() if found.tiny else Scale.full()
     return Arguments(
-        only=tuple(found.only or NAMES),
+        only=tuple(found.only or BENCHMARKS),
         scale=evolve(scale, rounds=found.rounds or scale.rounds, has_stretch=found.stretch, peers=tuple(found.peer)),
         is_tiny=found.tiny,
         output=found.output,
@@ -99,15 +97,6 @@ def measure(name: str, scale: Scale, results: Results) -> bool:
     return True
 
 
-def run_program(name: str, *, is_tiny: bool) -> None:
-    """One that prints tables of its own."""
-    print(f"running {name} …", file=sys.stderr, flush=True)
-    print(f"\n-- {name} --", flush=True)
-    warnings = [f"-W{option}" for option in sys.warnoptions]
-    command = [sys.executable, *warnings, "-m", f"benchmarks.{name}", *(PROGRAMS[name] if is_tiny else ())]
-    subprocess.run(command, check=True)  # noqa: S603 - our own modules
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     asked = parse(arguments)
     asked.output.mkdir(parents=True, exist_ok=True)
@@ -124,9 +113,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from benchmarks import plots  # noqa: PLC0415 - it is optional
 
         plots.draw(figures, asked.output)
-    for name in PROGRAMS:
-        if name in asked.only:
-            run_program(name, is_tiny=asked.is_tiny)
     if asked.is_tiny:
         print("--tiny: these numbers are meaningless")
     if failed:

@@ -61,6 +61,8 @@ class Scale:
     """Tasks on a scheduler without a network."""
     scheduled_polls: int
     """Polls of it that are measured."""
+    megabytes: int
+    """The size of a downloaded video."""
     has_stretch: bool = False
     """Whether to measure what not every machine can do."""
     peers: tuple[str, ...] = ()
@@ -80,6 +82,7 @@ class Scale:
             slice_seconds=1.0,
             most_scheduled=1_000_000,
             scheduled_polls=100_000,
+            megabytes=1024,
         )
 
     @classmethod
@@ -97,6 +100,7 @@ class Scale:
             slice_seconds=0.15,
             most_scheduled=2000,
             scheduled_polls=2000,
+            megabytes=2,
         )
 
 
@@ -174,6 +178,12 @@ def with_ratio(
     target, is_met = judge(ratio) if judge else (None, None)
     quartiles = (percentile(ratios, 0.25), percentile(ratios, 0.75)) if len(ratios) >= _LEAST_ROUNDS else None
     return evolve(figure, versus=versus, ratio=ratio, target=target, is_met=is_met, quartiles=quartiles)
+
+
+def with_limit(figure: Figure, limit: float) -> Figure:
+    """The figure with the target that its value is at most ``limit``."""
+    target, is_met = at_most(limit, figure.value)
+    return evolve(figure, target=f"{target} {figure.unit}", is_met=is_met)
 
 
 # -- the table ---------------------------------------------------------------------------------------------------------
