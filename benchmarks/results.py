@@ -32,7 +32,7 @@ PACKAGES = (
 #: Quartiles of fewer rounds mean nothing.
 _LEAST_ROUNDS = 4
 #: A longer note is printed below the table.
-_LONGEST_NOTE_IN_TABLE = 48
+_LONGEST_NOTE_IN_TABLE = 40
 
 
 @frozen
@@ -247,7 +247,7 @@ def _cells(figure: Figure, notes: Sequence[str]) -> tuple[str, ...]:
         comparison,
         figure.target or "",
         {None: "", True: "met", False: "MISSED"}[figure.is_met],
-        "" if figure.limit is None else f"{shown(figure.limit)} {figure.unit}",
+        "" if figure.limit is None else shown(figure.limit),
     )
 
 

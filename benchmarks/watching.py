@@ -19,7 +19,7 @@ from attrs import asdict, evolve, frozen
 from benchmarks.children import result_of, started
 from benchmarks.get_peers import BARE, OPENAI, OURS, RAW, event_loops, present, task_ids
 from benchmarks.load_service import LoadService, running_service
-from benchmarks.results import Figure, Scale, Verdict, at_least, at_most, with_ratio
+from benchmarks.results import Figure, Scale, Verdict, at_least, at_most, with_limit, with_ratio
 from benchmarks.watching_process import Plan, Watched
 
 SWEEP = "CPU of a poll by the number of tasks"
@@ -50,8 +50,8 @@ class Row:
 
 CPU = Row("share of a core", "%", lambda found: 100.0 * found.cpu / found.wall, has_limit=True)
 LATE = Row("lateness, p99", "ms", lambda found: found.p99 * 1e3, has_limit=True)
-MADE = Row("share of due polls", "%", lambda found: 100.0 * found.polls / found.due, at_least)
-COLLECTION = Row("longest full collection", "ms", lambda found: found.collection * 1e3)
+MADE = Row("polls made", "%", lambda found: 100.0 * found.polls / found.due, at_least)
+COLLECTION = Row("longest GC", "ms", lambda found: found.collection * 1e3)
 
 #: The targets of ours; None: the row has none.
 QUIET = {CPU: 30.0, LATE: 25.0, MADE: None}
@@ -148,9 +148,10 @@ def _figure(heading: str, name: str, found: Watched, row: Row, target: float | N
     value = row.value(found)
     is_judged = name in (OURS, OURS_ON_UVLOOP)
     text, is_met = row.judge(target, value) if is_judged and target is not None else (None, None)
+    target_text = text and f"{text} {row.unit}"
     note = f"p50 {found.p50 * 1e3:,.1f} ms, longest {found.longest * 1e3:,.0f} ms" if row is LATE else ""
     limit = row.value(bare) if bare is not None and row.has_limit else None
-    return Figure(heading, f"{name}: {row.what}", value, row.unit, None, None, text, is_met, note, limit=limit)
+    return Figure(heading, f"{name}: {row.what}", value, row.unit, None, None, target_text, is_met, note, limit=limit)
 
 
 def memory_figures(measured: Measured, tasks: int) -> Iterator[Figure]:
@@ -158,8 +159,7 @@ def memory_figures(measured: Measured, tasks: int) -> Iterator[Figure]:
     ours = measured[OURS].memory
     if not ours:
         return
-    target, is_met = at_most(MOST_BYTES, ours)
-    yield Figure(MEMORY, OURS, ours, "bytes", target=target, is_met=is_met, limit=bytes_of_ids(tasks))
+    yield with_limit(Figure(MEMORY, OURS, ours, "bytes", limit=bytes_of_ids(tasks)), MOST_BYTES)
     for name in (RAW, OPENAI):
         if name in measured:
             size = measured[name].memory
