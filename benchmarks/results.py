@@ -78,7 +78,7 @@ class Scale:
             fewest_tasks=1000,
             interval=60.0,
             seconds=60.0,
-            sample_seconds=10.0,
+            sample_seconds=8.0,
             slice_seconds=1.0,
             most_scheduled=1_000_000,
             scheduled_polls=100_000,

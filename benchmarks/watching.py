@@ -78,10 +78,17 @@ def run(scale: Scale) -> list[Figure]:
         quiet = {tasks: measure(names, tasks) for tasks in sizes(scale.fewest_tasks, scale.tasks)}
         found = [*figures(heading, quiet[scale.tasks], QUIET)]
         with busy_cores():
-            busy = measure([name for name in names if name in (OURS, RAW)], scale.tasks)
+            busy = {
+                name: watched(service, [name], scale.tasks, scale.interval, 2 * scale.sample_seconds)
+                for name in (OURS, RAW)
+            }
         found += figures(f"{heading}, all cores busy", busy, BUSY)
         if scale.has_stretch and is_there[OURS_ON_UVLOOP]:
-            found += _stretch(service, scale)
+            tasks = STRETCH * scale.tasks
+            for count in (1, 2):
+                stretched = watched(service, [OURS_ON_UVLOOP] * count, tasks, scale.interval, 2 * scale.seconds)
+                found += stretch_figures(count, tasks, scale.interval, stretched)
+                quiet.setdefault(tasks, {OURS_ON_UVLOOP: stretched})
     return [*found, *memory_figures(quiet[scale.tasks], scale.tasks), *sweep_figures(quiet)]
 
 
@@ -95,9 +102,12 @@ def sizes(fewest: int, most: int) -> list[int]:
 
 
 def _measured(service: LoadService, scale: Scale, names: Iterable[str], tasks: int) -> Measured:
-    """One after the other: ours with the most tasks for a whole interval, the others as long as is necessary."""
-    seconds = {name: scale.seconds if (name, tasks) == (OURS, scale.tasks) else scale.sample_seconds for name in names}
-    return {name: watched(service, [name], tasks, scale.interval, seconds[name]) for name in seconds}
+    """One after the other; for a whole interval where memory is reported, since each task must have been polled."""
+    is_long = {name: tasks == scale.tasks and name in (OURS, RAW) for name in names}
+    return {
+        name: watched(service, [name], tasks, scale.interval, scale.seconds if is_long[name] else scale.sample_seconds)
+        for name in is_long
+    }
 
 
 def watched(service: LoadService, names: Sequence[str], tasks: int, interval: float, seconds: float) -> Watched:
@@ -125,14 +135,6 @@ def busy_cores() -> Iterator[None]:
         yield
 
 
-def _stretch(service: LoadService, scale: Scale) -> Iterator[Figure]:
-    """For two intervals, in one process and in two."""
-    tasks = STRETCH * scale.tasks
-    for count, label, targets in ((1, "", STRETCHED), (2, " in two processes", dict.fromkeys(STRETCHED))):
-        found = watched(service, [OURS_ON_UVLOOP] * count, tasks, scale.interval, 2 * scale.seconds)
-        yield from figures(f"{count * tasks:,} tasks at {scale.interval:g} s{label}", {OURS_ON_UVLOOP: found}, targets)
-
-
 # -- the figures -------------------------------------------------------------------------------------------------------
 
 
@@ -142,6 +144,15 @@ def figures(heading: str, measured: Measured, targets: Mapping[Row, float | None
         for row, target in targets.items():
             if name != BARE:
                 yield _figure(heading, name, found, row, target, measured.get(BARE))
+
+
+def stretch_figures(processes: int, tasks: int, interval: float, found: Watched) -> Iterator[Figure]:
+    """Only one process is judged: two need a core each, and the service one, too."""
+    heading = f"{processes * tasks:,} tasks at {interval:g} s"
+    if processes == 1:
+        yield from figures(heading, {OURS_ON_UVLOOP: found}, STRETCHED)
+    else:
+        yield from figures(f"{heading}, {processes} processes", {OURS_ON_UVLOOP: found}, dict.fromkeys(STRETCHED))
 
 
 def _figure(heading: str, name: str, found: Watched, row: Row, target: float | None, bare: Watched | None) -> Figure:
@@ -155,15 +166,13 @@ def _figure(heading: str, name: str, found: Watched, row: Row, target: float | N
 
 
 def memory_figures(measured: Measured, tasks: int) -> Iterator[Figure]:
-    """The others as multiples of ours; nothing where the system does not report memory."""
+    """A coroutine per task as a multiple of ours; nothing where the system does not report memory."""
     ours = measured[OURS].memory
     if not ours:
         return
     yield with_limit(Figure(MEMORY, OURS, ours, "bytes", limit=bytes_of_ids(tasks)), MOST_BYTES)
-    for name in (RAW, OPENAI):
-        if name in measured:
-            size = measured[name].memory
-            yield with_ratio(Figure(MEMORY, f"{name}, a coroutine per task", size, "bytes"), OURS, [size / ours])
+    size = measured[RAW].memory
+    yield with_ratio(Figure(MEMORY, f"{RAW}, a coroutine per task", size, "bytes"), OURS, [size / ours])
 
 
 def bytes_of_ids(tasks: int) -> float:

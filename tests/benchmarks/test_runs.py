@@ -94,7 +94,7 @@ def test_a_client_that_cannot_start_reports_why():
 
 
 def test_equal_figures_make_equal_plots(tmp_path):
-    facts = {"tasks": 1000.0, "p99": 0.01}
+    facts = {"tasks": 1000.0, "p99": 0.01, "polls": 100.0, "due": 100.0}
     point = Figure(watching.SWEEP, f"{OURS}, 1,000 tasks", 200.0, "us", facts=facts)
     first, second = ([path.read_bytes() for path in plots.draw([point], tmp_path)] for _ in range(2))
     assert len(first) == 2
