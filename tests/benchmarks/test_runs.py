@@ -1,42 +1,38 @@
-"""``python -m benchmarks`` runs all that it promises, and says so. How fast anything is, no test says."""
+"""``python -m benchmarks`` measures, prints, writes and draws what it should. No test judges a time."""
 
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from attrs import fields
+from attrs import asdict
 
-from benchmarks import loop_holds, memory, plots, requests_cpu, scheduler, spread, watcher_cpu
-from benchmarks.__main__ import BENCHMARKS
+from benchmarks import plots, watching
 from benchmarks.children import child
-from benchmarks.curves import Curve
-from benchmarks.gap_service import running_gap_service
 from benchmarks.get_peers import OURS, RAW
+from benchmarks.load_service import running_service
 from benchmarks.results import Figure
-from benchmarks.watching_process import Plan, running_client
+from benchmarks.watching_process import Plan
 
 pytestmark = [pytest.mark.needs_dev, pytest.mark.slow]
 
 ROOT = Path(__file__).resolve().parents[2]
-PEER = "replicate"
-#: Those of test_rows.py, and the second transport: pyreqwest now and then aborts the interpreter while it exits.
-NOT_HERE = ("creates", "downloads", "uploads", "imports", "journal", "cassettes", "second_transport")
-STABLE = tuple(name for name in BENCHMARKS if name not in NOT_HERE)
-TWO_MINUTES = (
-    "CPU of the process, per poll",
-    "share of one core",
-    "memory of the process",
-    "lateness p50",
-    "lateness p99",
-    "lateness max",
-)
+#: The headings of the table, by benchmark.
+HEADINGS = {
+    "gets": ["CPU of a get, 1 at a time", "CPU of a get, 50 at a time"],
+    "paced": ["CPU of a poll, paced"],
+    "watching": [
+        "40 tasks at 0.5 s",
+        "40 tasks at 0.5 s, all cores busy",
+        "memory of a watched task",
+        "CPU of a poll by the number of tasks",
+    ],
+    "scheduler": ["CPU of a poll, scheduler alone"],
+}
 
 
 @pytest.fixture
@@ -46,11 +42,9 @@ def here() -> Iterator[Path]:
         yield Path(name)
 
 
-def test_a_tiny_run_has_a_row_for_everybody_in_the_tables_and_in_the_file_and_draws(tmp_path, here):
-    output = tmp_path / "results"
-    only = [word for name in STABLE for word in ("--only", name)]
-    command = [sys.executable, "-W", "error", "-m", "benchmarks", "--tiny", "--peer", PEER, *only]
-    command += ["--output", str(output)]
+def test_a_tiny_run_prints_one_table_and_writes_it_with_the_plot(tmp_path, here):
+    command = [sys.executable, "-W", "error", "-m", "benchmarks", "--tiny", "--peer", "replicate"]
+    command += ["--output", str(tmp_path), *(word for name in HEADINGS for word in ("--only", name))]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(here)}
 
     ended = subprocess.run(  # noqa: S603 - our own list
@@ -58,94 +52,51 @@ def test_a_tiny_run_has_a_row_for_everybody_in_the_tables_and_in_the_file_and_dr
     )
 
     assert ended.returncode == 0, ended.stderr
-    assert ended.stderr.splitlines() == [f"running {name} …" for name in STABLE]
-    assert "this was --tiny" in ended.stdout
+    assert ended.stderr.splitlines() == [f"running {name} …" for name in HEADINGS]
     assert list(here.iterdir()) == []
-    document = json.loads((output / "results.json").read_text())
-    check_document(document)
-    check_figures([(one["benchmark"], one["name"], one["value"]) for one in document["figures"]], ended.stdout)
-    assert {path.name for path in output.iterdir()} == {
-        "results.json",
-        *(f"{name}.{kind}" for name in ("costs", "scheduler", "spread", "troubles") for kind in ("png", "svg")),
-    }
-    for path in output.glob("*.png"):
-        assert path.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
-    for path in output.glob("*.svg"):
-        assert path.read_bytes().startswith(b"<?xml")
-
-
-def check_document(document):
-    assert document["left_out"] == []
-    assert set(document["figures"][0]) == {field.name for field in fields(Figure)}
-    packages = {"python", "vidgen-async", "aiohttp", "uvloop", "openai", "runwayml", "replicate"}
-    assert packages <= set(document["versions"])
-    assert {"cpu", "cores", "system"} <= set(document["machine"])
-    arguments = document["arguments"]
-    assert (arguments["tiny"], arguments["rounds"], arguments["peers"]) == (True, 1, [PEER])
-
-
-def check_figures(figures, table):
-    """Each benchmark has the rows of everybody who is compared, in the table too."""
-    gets = [f"CPU per videos.get, {label}" for label in requests_cpu.CONCURRENCIES]
-    waits = (OURS, watcher_cpu.LOOP, watcher_cpu.FLAT_OUT, watcher_cpu.BARE, PEER)
-    sizes = (OURS, f"{OURS}, right after all were added", memory.WAITS, memory.LOOP)
-    assert {(benchmark, name) for benchmark, name, _ in figures if benchmark not in BY_BEGINNING} == {
-        *((benchmark, name) for benchmark in gets for name in (OURS, RAW, PEER)),
-        *((watcher_cpu.BENCHMARK, name) for name in waits),
-        *((memory.BENCHMARK, name) for name in sizes),
-        *((loop_holds.BENCHMARK, name) for name in loop_holds.SITUATIONS),
-    }
-    for benchmark, beginnings in BY_BEGINNING.items():
-        names = [name for among, name, _ in figures if among == benchmark]
-        assert [one for one in beginnings if not any(name.startswith(one) for name in names)] == []
-    assert [name for benchmark, name, _ in figures if f"{benchmark}: {name}" not in table] == []
-    measured = [(benchmark, name) for benchmark, name, value in figures if "between polls" not in name and value <= 0]
-    assert measured == []
-    assert re.search(r"\[\d+\] 60 tasks at 0\.5 s for \d s: .*, 0 failed; aiohttp took", table)
-
-
-#: Benchmarks whose rows say more than their name.
-BY_BEGINNING = {
-    "two minutes": [*(f"asyncio: {name}" for name in TWO_MINUTES), "asyncio: between polls of a task, shortest"],
-    spread.BENCHMARK: [spread.RESTART, spread.FREEZE, spread.BLOCK, spread.RESETS, spread.SILENCE],
-    scheduler.BENCHMARK: [
-        f"{name}: CPU per poll, 3,000 to 1,000 tasks"
-        for name in (scheduler.WATCHER, scheduler.IN_USE, scheduler.SCHEDULE)
-    ],
-}
-
-
-def test_a_child_that_fails_says_why():
-    with pytest.raises(RuntimeError, match=r"requests_cpu nobody .* failed:(.|\n)*KeyError"):
-        child("benchmarks.requests_cpu", "nobody", "http://127.0.0.1:9", 1, 1)
-
-
-def test_a_client_that_cannot_begin_says_why():
-    with (
-        pytest.raises(RuntimeError, match="ConfigurationError"),
-        running_client(Plan("no address", tasks=1, interval=1.0, seconds=1.0)),
+    assert {path.name for path in tmp_path.iterdir()} == {"results.json", "results.md", "polls.png", "polls.svg"}
+    lines = ended.stdout.splitlines()
+    headings = [heading for among in HEADINGS.values() for heading in among]
+    assert [line for line in lines if line in headings] == headings
+    assert "these numbers are meaningless" in ended.stdout
+    document = json.loads((tmp_path / "results.json").read_text())
+    assert list(document["benchmarks"]) == list(HEADINGS)
+    assert (document["arguments"]["tiny"], document["arguments"]["peers"]) == (True, ["replicate"])
+    figures = [figure for benchmark in document["benchmarks"].values() for figure in benchmark["figures"]]
+    names = {(figure["benchmark"], figure["name"]) for figure in figures}
+    for heading, name in (
+        ("CPU of a get, 50 at a time", f"{RAW}, uvloop, TLS"),
+        ("CPU of a get, 1 at a time", "replicate"),
+        ("CPU of a poll, paced", f"{OURS}, TLS"),
+        ("40 tasks at 0.5 s, all cores busy", f"{RAW}: lateness, p99"),
     ):
-        pass
+        assert (heading, name) in names
+    assert all(figure["value"] > 0 for figure in figures if figure["benchmark"].startswith("CPU"))
 
 
-def test_a_frozen_client_asks_for_nothing_and_goes_on_afterwards():
-    with running_gap_service() as service:
-        plan = Plan(service.base_url, tasks=20, interval=0.2, seconds=1.5)
-        with running_client(plan) as client:
-            while service.counts().tasks < 20:
-                time.sleep(0.01)
-            client.freeze(0.5)
-            measured = client.found()
-        arrived = service.counts()
-        assert arrived.tasks >= 40
-        assert service.gaps().longest >= 0.5
-        assert (measured["tasks"], measured["errors"]) == (20, 0)
+def test_a_child_that_fails_reports_why():
+    with pytest.raises(RuntimeError, match=r"benchmarks.scheduler nothing 1 failed:(.|\n)*ValueError"):
+        child("benchmarks.scheduler", "nothing", "1")
 
 
-def test_the_same_figures_make_the_same_svg(tmp_path):
-    points = ((1000, 20.0), (10_000, 30.0))
-    curve = Curve(scheduler.BENCHMARK, f"{scheduler.WATCHER}: CPU per poll", 1.5, "times", points=points)
-    (first,) = [path.read_bytes() for path in plots.draw([curve], tmp_path) if path.suffix == ".svg"]
-    (second,) = [path.read_bytes() for path in plots.draw([curve], tmp_path) if path.suffix == ".svg"]
+def test_two_processes_are_measured_at_the_same_time():
+    with running_service() as service:
+        found = watching.watched(service, [OURS, RAW], tasks=20, interval=0.2, seconds=0.5)
+        assert service.count() >= found.polls
+    assert found.due == pytest.approx(2 * 20 / 0.2 * found.wall, rel=0.2)
+    assert found.polls > 0
+
+
+def test_a_client_that_cannot_start_reports_why():
+    plan = Plan(OURS, is_uvloop=False, url="no address", tasks=1, interval=1.0, settling=0.1, seconds=0.1)
+    with pytest.raises(RuntimeError, match="ConfigurationError"):
+        child("benchmarks.watching_process", json.dumps(asdict(plan)))
+
+
+def test_equal_figures_make_equal_plots(tmp_path):
+    facts = {"tasks": 1000.0, "p99": 0.01}
+    point = Figure(watching.SWEEP, f"{OURS}, 1,000 tasks", 200.0, "us", facts=facts)
+    first, second = ([path.read_bytes() for path in plots.draw([point], tmp_path)] for _ in range(2))
+    assert len(first) == 2
     assert first == second
     assert plots.draw([Figure("another", "row", 1.0, "us")], tmp_path) == []
