@@ -30,8 +30,8 @@ OnProgress: TypeAlias = Callable[[int, int | None], None]
 #: A thread writes the buffer when it has this size in bytes, or this age in seconds.
 _BUFFER_SIZE = 1 << 20
 _MAX_BUFFER_TIME = 0.25
-#: Maximum size in bytes of the chunks in which a video is read: what asyncio receives at once. Larger ones would be joined
-#: from several, which copies them.
+#: Maximum size in bytes of the chunks in which a video is read: what asyncio receives at once. Larger chunks would be
+#: joined from several, which copies them.
 CHUNK_SIZE = 1 << 18
 #: Minimum seconds between two reports of progress, except for the last one.
 _PROGRESS_INTERVAL = 0.1
