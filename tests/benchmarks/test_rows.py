@@ -72,6 +72,12 @@ def test_a_download_is_judged_by_throughput_memory_and_its_least_disturbed_round
     assert {found[f"aiohttp{suffix}"].target for suffix in ("", ": memory", ": longest stall")} == {None}
 
 
+def test_a_stall_that_an_idle_thread_has_too_is_not_judged():
+    rounds = {downloads.OURS: [{**transfer(1, 1, 0.05), "idle": 0.06}], downloads.RAW: [transfer(1, 1, 0.05)]}
+    stall = by_name(downloads.figures(rounds, 100, ""))["vidgen_async: longest stall"]
+    assert (stall.value, stall.target, stall.is_met) == (pytest.approx(50), "<= 5 ms", None)
+
+
 def test_an_upload_may_need_half_of_the_memory_of_aiohttp():
     rounds = {uploads.OURS: [transfer(1, 60, 0.011)], uploads.RAW: [transfer(2, 100, 0.5)]}
     found = by_name(uploads.figures(rounds, 50))

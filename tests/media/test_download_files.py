@@ -439,7 +439,7 @@ async def test_a_large_video_needs_little_memory_and_few_threads(downloads_of, t
         finally:
             tracemalloc.stop()
     assert path.stat().st_size == size
-    assert peak < 12 << 20
+    assert peak < 8 << 20
     assert len(writes) < 75, "a thread is too dear for every 64 KiB"
 
 

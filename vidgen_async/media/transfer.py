@@ -28,8 +28,11 @@ logger = logging.getLogger(__name__)
 OnProgress: TypeAlias = Callable[[int, int | None], None]
 
 #: A thread writes the buffer when it has this size in bytes, or this age in seconds.
-BUFFER_SIZE = 1 << 20
+_BUFFER_SIZE = 1 << 20
 _MAX_BUFFER_TIME = 0.25
+#: Maximum size in bytes of the chunks in which a video is read: what asyncio receives at once. Larger chunks would be
+#: joined from several, which copies them.
+CHUNK_SIZE = 1 << 18
 #: Minimum seconds between two reports of progress, except for the last one.
 _PROGRESS_INTERVAL = 0.1
 #: Number of received bytes that are requested again, and compared, when a transfer is resumed; fewer, but not less than
@@ -198,7 +201,7 @@ class Transfer:
         try:
             async for chunk in result.chunks:
                 self._add(chunk)
-                if self._buffered >= BUFFER_SIZE or self._clock.now() - since >= _MAX_BUFFER_TIME:
+                if self._buffered >= _BUFFER_SIZE or self._clock.now() - since >= _MAX_BUFFER_TIME:
                     await self._flush()
                     since = self._clock.now()
         except TransportError:
