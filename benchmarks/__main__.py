@@ -17,7 +17,8 @@ from pathlib import Path
 from attrs import asdict, evolve, frozen
 
 from benchmarks.get_peers import PEERS, left_out
-from benchmarks.results import Figure, Results, Scale, described, figures_table, load_average, verdict
+from benchmarks.reports import Results, described, figures_table, load_average, verdict
+from benchmarks.results import Figure, Scale
 
 #: The modules, in the order of the table; each has ``run(scale: Scale) -> list[Figure]``.
 BENCHMARKS = (
