@@ -150,8 +150,15 @@ class Results:
     def write(self, order: Sequence[str]) -> None:
         figures = self.figures(order)
         (self.directory / "results.json").write_text(json.dumps(self.document, indent=2) + "\n")
-        facts = "\n".join(f"- {described(self.document[key])}" for key in ("machine", "versions"))
-        (self.directory / "results.md").write_text(f"{facts}\n- {verdict(figures)}\n\n{markdown_table(figures)}\n")
+        facts = [described(self.document[key]) for key in ("machine", "versions")]
+        facts += [f"seconds and load before: {self._parts(order)}", verdict(figures)]
+        lines = [*(f"- {fact}" for fact in facts), "", markdown_table(figures)]
+        (self.directory / "results.md").write_text("\n".join(lines) + "\n")
+
+    def _parts(self, order: Sequence[str]) -> str:
+        stored = self.document["benchmarks"]
+        parts = {name: stored[name] for name in order if name in stored}
+        return described({name: f"{part.get('seconds')} at {part.get('load_before')}" for name, part in parts.items()})
 
 
 def versions() -> dict[str, str]:
