@@ -51,13 +51,10 @@ class Row:
 CPU = Row("share of a core", "%", lambda found: 100.0 * found.cpu / found.wall, has_limit=True)
 LATE = Row("lateness, p99", "ms", lambda found: found.p99 * 1e3, has_limit=True)
 MADE = Row("polls made", "%", lambda found: 100.0 * found.polls / found.due, at_least)
-COLLECTION = Row("longest GC", "ms", lambda found: found.collection * 1e3)
 
 #: The targets of ours; None: the row has none.
 QUIET = {CPU: 30.0, LATE: 25.0, MADE: None}
 BUSY = {CPU: None, LATE: None, MADE: 98.0}
-#: On uvloop, with so many times as many tasks.
-STRETCH, STRETCHED = 5, {CPU: None, LATE: 250.0, MADE: 99.0, COLLECTION: 50.0}
 MOST_BYTES = 260.0
 
 _STEP = 10
@@ -83,12 +80,6 @@ def run(scale: Scale) -> list[Figure]:
                 for name in (OURS, RAW)
             }
         found += figures(f"{heading}, all cores busy", busy, BUSY)
-        if scale.has_stretch and is_there[OURS_ON_UVLOOP]:
-            tasks = STRETCH * scale.tasks
-            for count in (1, 2):
-                stretched = watched(service, [OURS_ON_UVLOOP] * count, tasks, scale.interval, 2 * scale.seconds)
-                found += stretch_figures(count, tasks, scale.interval, stretched)
-                quiet.setdefault(tasks, {OURS_ON_UVLOOP: stretched})
     return [*found, *memory_figures(quiet[scale.tasks], scale.tasks), *sweep_figures(quiet)]
 
 
@@ -103,11 +94,12 @@ def sizes(fewest: int, most: int) -> list[int]:
 
 def _measured(service: LoadService, scale: Scale, names: Iterable[str], tasks: int) -> Measured:
     """One after the other; for a whole interval where memory is reported, since each task must have been polled."""
-    is_long = {name: tasks == scale.tasks and name in (OURS, RAW) for name in names}
-    return {
-        name: watched(service, [name], tasks, scale.interval, scale.seconds if is_long[name] else scale.sample_seconds)
-        for name in is_long
-    }
+    found = {}
+    for name in names:
+        has_memory = tasks == scale.tasks and name in (OURS, RAW)
+        seconds = scale.seconds if has_memory else scale.sample_seconds
+        found[name] = watched(service, [name], tasks, scale.interval, seconds)
+    return found
 
 
 def watched(service: LoadService, names: Sequence[str], tasks: int, interval: float, seconds: float) -> Watched:
@@ -144,15 +136,6 @@ def figures(heading: str, measured: Measured, targets: Mapping[Row, float | None
         for row, target in targets.items():
             if name != BARE:
                 yield _figure(heading, name, found, row, target, measured.get(BARE))
-
-
-def stretch_figures(processes: int, tasks: int, interval: float, found: Watched) -> Iterator[Figure]:
-    """Only one process is judged: two need a core each, and the service one, too."""
-    heading = f"{processes * tasks:,} tasks at {interval:g} s"
-    if processes == 1:
-        yield from figures(heading, {OURS_ON_UVLOOP: found}, STRETCHED)
-    else:
-        yield from figures(f"{heading}, {processes} processes", {OURS_ON_UVLOOP: found}, dict.fromkeys(STRETCHED))
 
 
 def _figure(heading: str, name: str, found: Watched, row: Row, target: float | None, bare: Watched | None) -> Figure:

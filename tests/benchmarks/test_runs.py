@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from attrs import asdict
+from attrs import asdict, evolve
 
-from benchmarks import plots, watching
+from benchmarks import plots, stretch, watching
 from benchmarks.children import child
 from benchmarks.get_peers import OURS, RAW
 from benchmarks.load_service import running_service
-from benchmarks.results import Figure
+from benchmarks.results import Figure, Scale
 from benchmarks.watching_process import Plan
 
 pytestmark = [pytest.mark.needs_dev, pytest.mark.slow]
@@ -85,6 +85,19 @@ def test_two_processes_are_measured_at_the_same_time():
         assert service.count() >= found.polls
     assert found.due == pytest.approx(2 * 20 / 0.2 * found.wall, rel=0.2)
     assert found.polls > 0
+
+
+def test_a_stretch_is_measured_on_request_only():
+    scale = Scale.tiny()
+    assert stretch.run(scale) == []
+    figures = stretch.run(evolve(scale, has_stretch=True, seconds=0.3))
+    judged = [figure.name.removeprefix(f"{watching.OURS_ON_UVLOOP}: ") for figure in figures if figure.target]
+    assert judged == ["lateness, p99", "polls made", "longest GC"]
+    assert {figure.benchmark for figure in figures} == {
+        "200 tasks at 0.5 s",
+        "400 tasks at 0.5 s, 2 processes",
+        watching.SWEEP,
+    }
 
 
 def test_a_client_that_cannot_start_reports_why():
