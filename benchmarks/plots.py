@@ -78,6 +78,8 @@ def _cpu(figure: Figure) -> float:
 
 def _panel(axes: "Axes", points: Sequence[Figure], value: Callable[[Figure], float], title: str, unit: str) -> None:
     """Logarithmic on both axes."""
+    from matplotlib.ticker import LogLocator  # noqa: PLC0415 - it is optional
+
     for name, (colour, marker, label) in _LINES.items():
         line = [
             (figure.facts["tasks"], value(figure))
@@ -88,6 +90,7 @@ def _panel(axes: "Axes", points: Sequence[Figure], value: Callable[[Figure], flo
             axes.plot(*zip(*sorted(line), strict=True), color=colour, marker=marker, label=label)
     axes.set_xscale("log")
     axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.yaxis.set_major_formatter(f"{{x:,.5g}} {unit}")
     axes.minorticks_off()

@@ -59,7 +59,7 @@ MOST_BYTES = 260.0
 
 _STEP = 10
 #: The part of an interval between the start of the polls and the measurement.
-_SETTLING = 1 / 20
+_SETTLING = 1 / 30
 
 #: By competitor.
 Measured = Mapping[str, Watched]
