@@ -40,6 +40,8 @@ SAME_RATE = f"{RAW} at the same rate"
 _CATCH_UP = 1.1
 #: The part of a slice before the clock starts: what became due during the stop is sent, and caches are warm.
 _SETTLING = 1 / 3
+#: Slices are short, and need more rounds than what takes longer.
+_MORE_ROUNDS = 2
 #: So many slices may pass until a process makes a request.
 _PATIENCE = 20
 #: Seconds between two groups of requests of the bare protocol, as in ours.
@@ -103,7 +105,7 @@ def _costs(service: LoadService, url: str, scale: Scale, *, is_uvloop: bool) -> 
             processes[name] = process
         take = partial(_slice, service, processes, scale.slice_seconds)
         interleaved(processes, 1, take)  # opens the connections
-        return interleaved(processes, 2 * scale.rounds - 1, take)
+        return interleaved(processes, scale.rounds + _MORE_ROUNDS, take)
 
 
 def _slice(service: LoadService, processes: "Mapping[str, subprocess.Popen[str]]", seconds: float, name: str) -> Slice:

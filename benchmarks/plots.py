@@ -1,5 +1,6 @@
 """The plot: CPU time of a poll, and lateness, by the number of tasks. Its colours are legible on white and on black."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,7 +56,7 @@ def draw(figures: Sequence[Figure], directory: Path) -> list[Path]:
 
         picture = Picture(figsize=(8.6, 4.0), layout="constrained")
         cpu, late = picture.subplots(1, 2)
-        _panel(cpu, points, lambda figure: figure.value, "CPU time of a poll", "µs")
+        _panel(cpu, points, _cpu, "CPU time of a poll", "µs")
         _panel(
             late,
             points,
@@ -68,6 +69,11 @@ def draw(figures: Sequence[Figure], directory: Path) -> list[Path]:
         for path in paths:
             picture.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
     return paths
+
+
+def _cpu(figure: Figure) -> float:
+    """Not a number if most polls are not made: the time is then spent on the queue of the others."""
+    return figure.value if figure.facts["polls"] >= figure.facts["due"] / 2 else math.nan
 
 
 def _panel(axes: "Axes", points: Sequence[Figure], value: Callable[[Figure], float], title: str, unit: str) -> None:

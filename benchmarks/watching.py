@@ -51,13 +51,10 @@ class Row:
 CPU = Row("share of a core", "%", lambda found: 100.0 * found.cpu / found.wall, has_limit=True)
 LATE = Row("lateness, p99", "ms", lambda found: found.p99 * 1e3, has_limit=True)
 MADE = Row("polls made", "%", lambda found: 100.0 * found.polls / found.due, at_least)
-COLLECTION = Row("longest GC", "ms", lambda found: found.collection * 1e3)
 
 #: The targets of ours; None: the row has none.
 QUIET = {CPU: 30.0, LATE: 25.0, MADE: None}
 BUSY = {CPU: None, LATE: None, MADE: 98.0}
-#: On uvloop, with so many times as many tasks.
-STRETCH, STRETCHED = 5, {CPU: None, LATE: 250.0, MADE: 99.0, COLLECTION: 50.0}
 MOST_BYTES = 260.0
 
 _STEP = 10
@@ -78,10 +75,11 @@ def run(scale: Scale) -> list[Figure]:
         quiet = {tasks: measure(names, tasks) for tasks in sizes(scale.fewest_tasks, scale.tasks)}
         found = [*figures(heading, quiet[scale.tasks], QUIET)]
         with busy_cores():
-            busy = measure([name for name in names if name in (OURS, RAW)], scale.tasks)
+            busy = {
+                name: watched(service, [name], scale.tasks, scale.interval, 2 * scale.sample_seconds)
+                for name in (OURS, RAW)
+            }
         found += figures(f"{heading}, all cores busy", busy, BUSY)
-        if scale.has_stretch and is_there[OURS_ON_UVLOOP]:
-            found += _stretch(service, scale)
     return [*found, *memory_figures(quiet[scale.tasks], scale.tasks), *sweep_figures(quiet)]
 
 
@@ -95,9 +93,13 @@ def sizes(fewest: int, most: int) -> list[int]:
 
 
 def _measured(service: LoadService, scale: Scale, names: Iterable[str], tasks: int) -> Measured:
-    """One after the other: ours with the most tasks for a whole interval, the others as long as is necessary."""
-    seconds = {name: scale.seconds if (name, tasks) == (OURS, scale.tasks) else scale.sample_seconds for name in names}
-    return {name: watched(service, [name], tasks, scale.interval, seconds[name]) for name in seconds}
+    """One after the other; for a whole interval where memory is reported, since each task must have been polled."""
+    found = {}
+    for name in names:
+        has_memory = tasks == scale.tasks and name in (OURS, RAW)
+        seconds = scale.seconds if has_memory else scale.sample_seconds
+        found[name] = watched(service, [name], tasks, scale.interval, seconds)
+    return found
 
 
 def watched(service: LoadService, names: Sequence[str], tasks: int, interval: float, seconds: float) -> Watched:
@@ -125,14 +127,6 @@ def busy_cores() -> Iterator[None]:
         yield
 
 
-def _stretch(service: LoadService, scale: Scale) -> Iterator[Figure]:
-    """For two intervals, in one process and in two."""
-    tasks = STRETCH * scale.tasks
-    for count, label, targets in ((1, "", STRETCHED), (2, " in two processes", dict.fromkeys(STRETCHED))):
-        found = watched(service, [OURS_ON_UVLOOP] * count, tasks, scale.interval, 2 * scale.seconds)
-        yield from figures(f"{count * tasks:,} tasks at {scale.interval:g} s{label}", {OURS_ON_UVLOOP: found}, targets)
-
-
 # -- the figures -------------------------------------------------------------------------------------------------------
 
 
@@ -155,15 +149,13 @@ def _figure(heading: str, name: str, found: Watched, row: Row, target: float | N
 
 
 def memory_figures(measured: Measured, tasks: int) -> Iterator[Figure]:
-    """The others as multiples of ours; nothing where the system does not report memory."""
+    """A coroutine per task as a multiple of ours; nothing where the system does not report memory."""
     ours = measured[OURS].memory
     if not ours:
         return
     yield with_limit(Figure(MEMORY, OURS, ours, "bytes", limit=bytes_of_ids(tasks)), MOST_BYTES)
-    for name in (RAW, OPENAI):
-        if name in measured:
-            size = measured[name].memory
-            yield with_ratio(Figure(MEMORY, f"{name}, a coroutine per task", size, "bytes"), OURS, [size / ours])
+    size = measured[RAW].memory
+    yield with_ratio(Figure(MEMORY, f"{RAW}, a coroutine per task", size, "bytes"), OURS, [size / ours])
 
 
 def bytes_of_ids(tasks: int) -> float:

@@ -198,11 +198,12 @@ async def _poll_all(get: Get, plan: Plan, record: Record) -> None:
 
 async def _poll_one(get: Get, task_id: str, due: float, interval: float, note: Callable[[float], None]) -> None:
     loop = asyncio.get_running_loop()
-    while True:
+    task: object = task_id
+    while task:  # a real one would check its state, and holds it until the next poll
         await asyncio.sleep(due - loop.time())
         start = loop.time()
         note(start - due)
-        await get(task_id)
+        task = await get(task_id)
         due = start + interval
 
 

@@ -10,19 +10,8 @@ from benchmarks.__main__ import BENCHMARKS, measure, parse
 from benchmarks.children import interleaved
 from benchmarks.get_peers import BARE, OPENAI, OURS, PEERS, RAW
 from benchmarks.measure import file_system, percentile, table
-from benchmarks.results import (
-    Figure,
-    Results,
-    Scale,
-    at_least,
-    at_most,
-    compared,
-    figures_table,
-    markdown_table,
-    ratios_of,
-    shown,
-    verdict,
-)
+from benchmarks.reports import Results, figures_table, markdown_table, shown, verdict
+from benchmarks.results import Figure, Scale, at_least, at_most, compared, ratios_of
 from benchmarks.watching_process import Watched
 
 MET = Figure("CPU", "ours", 104.2, "us", "raw", 1.25, "<= 1.3", is_met=True, quartiles=(1.2, 1.301), limit=31.0)

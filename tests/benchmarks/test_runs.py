@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from attrs import asdict
+from attrs import asdict, evolve
 
-from benchmarks import plots, watching
+from benchmarks import plots, stretch, watching
 from benchmarks.children import child
 from benchmarks.get_peers import OURS, RAW
 from benchmarks.load_service import running_service
-from benchmarks.results import Figure
+from benchmarks.results import Figure, Scale
 from benchmarks.watching_process import Plan
 
 pytestmark = [pytest.mark.needs_dev, pytest.mark.slow]
@@ -87,6 +87,19 @@ def test_two_processes_are_measured_at_the_same_time():
     assert found.polls > 0
 
 
+def test_a_stretch_is_measured_on_request_only():
+    scale = Scale.tiny()
+    assert stretch.run(scale) == []
+    figures = stretch.run(evolve(scale, has_stretch=True, seconds=0.3))
+    judged = [figure.name.removeprefix(f"{watching.OURS_ON_UVLOOP}: ") for figure in figures if figure.target]
+    assert judged == ["lateness, p99", "polls made", "longest GC"]
+    assert {figure.benchmark for figure in figures} == {
+        "200 tasks at 0.5 s",
+        "400 tasks at 0.5 s, 2 processes",
+        watching.SWEEP,
+    }
+
+
 def test_a_client_that_cannot_start_reports_why():
     plan = Plan(OURS, is_uvloop=False, url="no address", tasks=1, interval=1.0, settling=0.1, seconds=0.1)
     with pytest.raises(RuntimeError, match="ConfigurationError"):
@@ -94,7 +107,7 @@ def test_a_client_that_cannot_start_reports_why():
 
 
 def test_equal_figures_make_equal_plots(tmp_path):
-    facts = {"tasks": 1000.0, "p99": 0.01}
+    facts = {"tasks": 1000.0, "p99": 0.01, "polls": 100.0, "due": 100.0}
     point = Figure(watching.SWEEP, f"{OURS}, 1,000 tasks", 200.0, "us", facts=facts)
     first, second = ([path.read_bytes() for path in plots.draw([point], tmp_path)] for _ in range(2))
     assert len(first) == 2
