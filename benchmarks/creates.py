@@ -63,7 +63,8 @@ def run(scale: Scale) -> list[Figure]:
         for concurrency in dict.fromkeys(min(most, 5 * scale.gets) for most in CONCURRENCIES):
             creates = max(concurrency, min(scale.gets, _CREATES))
             take = partial(_take, ways, creates, concurrency)
-            blocks = interleaved(ways, min(scale.rounds, _MOST_ROUNDS), take)
+            rounds = 1 if creates > _CREATES else min(scale.rounds, _MOST_ROUNDS)
+            blocks = interleaved(ways, rounds, take)
             found += figures(concurrency, blocks, note)
     return found
 
