@@ -41,7 +41,7 @@ _LONGEST_NOTE_IN_TABLE = 40
 _HEAD = ("", "measured", "compared with", "target", "", "limit")
 
 
-def shown(value: float) -> str:
+def format_number(value: float) -> str:
     """Three digits are enough, and integers are complete."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
@@ -89,15 +89,15 @@ def _cells(figure: Figure, notes: Sequence[str]) -> tuple[str, ...]:
     comparison = figure.note if _is_in_table(figure) else ""
     if figure.ratio is not None:
         quartiles = "" if figure.quartiles is None else " [{:.2f}-{:.2f}]".format(*figure.quartiles)
-        comparison = f"{shown(figure.ratio)}{quartiles} x {figure.versus}"
+        comparison = f"{format_number(figure.ratio)}{quartiles} x {figure.versus}"
     reference = f" [{notes.index(figure.note) + 1}]" if figure.note in notes else ""
     return (
         figure.name + reference,
-        f"{shown(figure.value)} {figure.unit}",
+        f"{format_number(figure.value)} {figure.unit}",
         comparison,
         figure.target or "",
         {None: "", True: "met", False: "MISSED"}[figure.is_met],
-        "" if figure.limit is None else shown(figure.limit),
+        "" if figure.limit is None else format_number(figure.limit),
     )
 
 

@@ -10,7 +10,7 @@ from benchmarks.__main__ import BENCHMARKS, measure, parse
 from benchmarks.children import interleaved
 from benchmarks.get_peers import BARE, OPENAI, OURS, PEERS, RAW
 from benchmarks.measure import file_system, percentile, table
-from benchmarks.reports import Results, figures_table, markdown_table, shown, verdict
+from benchmarks.reports import Results, figures_table, format_number, markdown_table, verdict
 from benchmarks.results import Figure, Scale, at_least, at_most, compared, ratios_of
 from benchmarks.watching_process import Watched
 
@@ -88,7 +88,7 @@ def test_the_rows_of_all_full_benchmarks_fit_a_terminal_of_120_columns():
 
 def test_values_are_shown_with_three_digits_or_as_integers():
     values = (0.01234, 1.2345, 99.94, 123.4, 100_000)
-    assert [shown(value) for value in values] == ["0.0123", "1.23", "99.9", "123", "100,000"]
+    assert [format_number(value) for value in values] == ["0.0123", "1.23", "99.9", "123", "100,000"]
 
 
 def test_a_benchmark_that_is_measured_again_replaces_its_figures_only(tmp_path):
