@@ -45,7 +45,7 @@ _MORE_ROUNDS = 2
 #: So many slices may pass until a process makes a request.
 _PATIENCE = 20
 #: Seconds between two groups of requests of the bare protocol, as in ours.
-_TICK = 0.016
+TICK = 0.016
 _CONCURRENCY = 50
 #: As in ours.
 _MOST_RUNNING = 100
@@ -155,7 +155,7 @@ async def poll(plan: Plan) -> None:
             await _back_to_back(get)
         else:
             _report_ready()
-            await at_rate(get, plan.rate, tick=_TICK if plan.name == BARE else 0.0)
+            await at_rate(get, plan.rate, tick=TICK if plan.name == BARE else 0.0)
 
 
 async def _watch(plan: Plan) -> None:

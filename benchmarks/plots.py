@@ -59,7 +59,7 @@ def draw(figures: Sequence[Figure], directory: Path) -> list[Path]:
         _panel(cpu, points, _cpu, "CPU time of a poll", "µs")
         _panel(
             late,
-            points,
+            [point for point in points if not point.name.startswith(BARE)],
             lambda figure: max(figure.facts["p99"] * 1e3, 0.1),
             "99 % of the polls are less late than",
             "ms",

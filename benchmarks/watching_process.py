@@ -23,7 +23,7 @@ from benchmarks.children import run_on_loop
 from benchmarks.get_peers import BARE, KEY, OURS, PEERS, Get, task_ids
 from benchmarks.load_service import count_at
 from benchmarks.measure import percentile, resident_bytes
-from benchmarks.paced import at_rate
+from benchmarks.paced import TICK, at_rate
 from vidgen_async import Client
 from vidgen_async.watcher.stats import Lateness
 
@@ -159,7 +159,7 @@ async def watch(plan: Plan, record: Record) -> None:
         record.memory = resident_bytes()
         if plan.peer == BARE:
             record.is_ready.set()
-            await at_rate(get, plan.tasks / plan.interval, note=record.note)
+            await at_rate(get, plan.tasks / plan.interval, tick=TICK, note=record.note)
         else:
             await _poll_all(get, plan, record)
 
