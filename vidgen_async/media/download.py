@@ -12,7 +12,7 @@ from vidgen_async.clock import Clock, hold_of, within
 from vidgen_async.errors import DownloadError, InvalidRequestError
 from vidgen_async.media.content import Content
 from vidgen_async.media.partial_file import PartialFile
-from vidgen_async.media.transfer import BUFFER_SIZE, OnProgress, Transfer
+from vidgen_async.media.transfer import CHUNK_SIZE, OnProgress, Transfer
 from vidgen_async.service.endpoints import Endpoints
 from vidgen_async.service.retries import Reads
 from vidgen_async.transports.base import Chunks, Response
@@ -82,7 +82,7 @@ class Downloads:
             DownloadError: The video was not saved; LinkExpiredError, NotVideoError, TruncatedError and
                 UnverifiedVideoError state why.
         """
-        content = Content(self._reads, self._endpoints, task, chunk_size=BUFFER_SIZE)
+        content = Content(self._reads, self._endpoints, task, chunk_size=CHUNK_SIZE)
         file = PartialFile(to, hold=self._hold)
         transfer = Transfer(
             content,
