@@ -1,13 +1,15 @@
-"""Every benchmark on this machine, with the service in a process of its own: ``python -m benchmarks``.
+"""Measure on this machine what the SDK costs, beside other clients in the same run: ``python -m benchmarks``.
 
-Prints one table of medians and ratios, with what they were to be, and writes ``results.json`` and plots. What is missed
-is said in the table, and is no error. A whole run takes about half an hour of a machine that has nothing else to do.
+Prints one table of all figures with their targets, and writes it to the output directory, with the plot. A missed
+target is printed with its number and is not an error. A run takes about a quarter of an hour; the machine should do
+nothing else.
 """
 
 import argparse
-import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import time
+import traceback
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,31 +17,28 @@ from pathlib import Path
 from attrs import asdict, evolve, frozen
 
 from benchmarks.get_peers import PEERS, left_out
-from benchmarks.results import Figure, Scale, described, figures_table, hardware, versions, write_json
+from benchmarks.reports import Results, described, figures_table, load_average, verdict
+from benchmarks.results import Figure, Scale
 
-#: Each has ``run(scale)``.
+#: The modules, in the order of the table; each has ``run(scale: Scale) -> list[Figure]``.
 BENCHMARKS = (
-    "requests_cpu",
-    "watcher_cpu",
-    "memory",
-    "two_minutes",
-    "spread",
+    "gets",
+    "paced",
+    "watching",
+    "stretch",
     "scheduler",
+    "creates",
+    "downloads",
+    "uploads",
     "imports",
-    "loop_holds",
-    "second_transport",
+    "journal",
+    "cassettes",
 )
-#: These print tables of their own; with the arguments of a smoke run.
-PROGRAMS: Mapping[str, Sequence[str]] = {
-    "journal": ("--orders", "3", "--rounds", "1", "--concurrency", "1,2"),
-    "cassettes": ("--interactions", "20", "--rounds", "1", "--stream-mb", "2"),
-}
-NAMES = (*BENCHMARKS, *PROGRAMS)
 
 
 @frozen
-class Asked:
-    """What the command line says."""
+class Arguments:
+    """The command line."""
 
     only: tuple[str, ...]
     scale: Scale
@@ -47,87 +46,82 @@ class Asked:
     output: Path
 
 
-def asked_for(arguments: Sequence[str] | None = None) -> Asked:
+def parse(arguments: Sequence[str] | None = None) -> Arguments:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rounds", type=int, help="of each competitor, where a round is short (5)")
-    parser.add_argument("--only", action="append", default=[], choices=NAMES, metavar="NAME", help=", ".join(NAMES))
+    parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        choices=BENCHMARKS,
+        metavar="NAME",
+        help=f"measure only this one, and keep the other results of the output directory: {', '.join(BENCHMARKS)}",
+    )
     parser.add_argument(
         "--peer",
         action="append",
         default=[],
         choices=PEERS,
         metavar="NAME",
-        help=f"compare ours and plain aiohttp with this one, not with all: {', '.join(PEERS)}",
+        help=f"compare with this one only, besides ours and plain aiohttp: {', '.join(PEERS)}",
     )
-    parser.add_argument("--tiny", action="store_true", help="all of it, so small that only its running means something")
-    parser.add_argument("--stretch", action="store_true", help="also what not every machine can do")
-    parser.add_argument("--output", type=Path, default=Path("benchmark-results"), help="a directory that is new")
+    parser.add_argument(
+        "--rounds", type=int, help="rounds of each competitor, where a round takes seconds (default: 5)"
+    )
+    parser.add_argument("--stretch", action="store_true", help="also 500,000 and 1,000,000 tasks, in five minutes more")
+    parser.add_argument("--tiny", action="store_true", help="test that everything runs; the numbers are meaningless")
+    parser.add_argument("--output", type=Path, default=Path("benchmark-results"), help="the output directory")
     found = parser.parse_args(arguments)
-    if found.output.exists() and any(found.output.iterdir()):
-        parser.error(f"{found.output} is not empty; give --output DIRECTORY")
+    if not found.only and (found.output / "results.json").exists():
+        parser.error(f"{found.output} has results; give another --output, or --only NAME to measure a part again")
     scale = Scale.tiny() if found.tiny else Scale.full()
-    return Asked(
-        only=tuple(found.only or NAMES),
+    return Arguments(
+        only=tuple(found.only or BENCHMARKS),
         scale=evolve(scale, rounds=found.rounds or scale.rounds, has_stretch=found.stretch, peers=tuple(found.peer)),
         is_tiny=found.tiny,
         output=found.output,
     )
 
 
-def measured(only: Sequence[str], scale: Scale) -> list[Figure]:
-    figures: list[Figure] = []
-    for name in BENCHMARKS:
-        if name in only:
-            _progress(name)
-            run: Callable[[Scale], list[Figure]] = import_module(f"benchmarks.{name}").run
-            figures += run(scale)
-    return figures
-
-
-def verdict(figures: Sequence[Figure]) -> str:
-    """How many targets there were, and how many were met."""
-    judged = [figure.is_met for figure in figures if figure.is_met is not None]
-    return f"{sum(judged)} of {len(judged)} targets were met"
-
-
-def run_programs(only: Sequence[str], *, is_tiny: bool) -> None:
-    """Those that print tables of their own."""
-    for name, smallest in PROGRAMS.items():
-        if name in only:
-            _progress(name)
-            print(f"\n-- {name} --", flush=True)
-            warnings = [f"-W{option}" for option in sys.warnoptions]
-            command = [sys.executable, *warnings, "-m", f"benchmarks.{name}", *(smallest if is_tiny else ())]
-            subprocess.run(command, check=True)  # noqa: S603 - our own modules
-
-
-def _progress(name: str) -> None:
+def measure(name: str, scale: Scale, results: Results) -> bool:
+    """Run one benchmark and store its figures; return whether it succeeded."""
     print(f"running {name} …", file=sys.stderr, flush=True)
+    run: Callable[[Scale], list[Figure]] = import_module(f"benchmarks.{name}").run
+    load, start = load_average(), time.monotonic()
+    try:
+        figures = run(scale)
+    except Exception:  # noqa: BLE001 - one that fails must not lose the results of the others
+        traceback.print_exc()
+        return False
+    results.record(name, figures, load_before=load, seconds=round(time.monotonic() - start, 1))
+    results.write(BENCHMARKS)
+    return True
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    asked = asked_for(arguments)
+def main(arguments: Sequence[str] | None = None) -> int:
+    asked = parse(arguments)
     asked.output.mkdir(parents=True, exist_ok=True)
-    missing = left_out()
-    print(described(hardware()))
-    print(described(versions()))
-    print(*missing, sep="\n")
-    figures = measured(asked.only, asked.scale)
+    results = Results.load(asked.output)
+    results.describe({"tiny": asked.is_tiny, **asdict(asked.scale)}, left_out())
+    print(described(results.document["machine"]))
+    print(described(results.document["versions"]))
+    print(*results.document["left_out"], sep="\n")
+    failed = [name for name in BENCHMARKS if name in asked.only and not measure(name, asked.scale, results)]
+    figures = results.figures(BENCHMARKS)
     print(figures_table(figures))
     print(verdict(figures))
-    if asked.is_tiny:
-        print("this was --tiny: that it runs is all that these numbers say")
-    facts = {"only": list(asked.only), "tiny": asked.is_tiny, **asdict(asked.scale)}
-    write_json(asked.output / "results.json", figures, facts, missing)
     if find_spec("matplotlib") is not None:
-        from benchmarks import plots  # noqa: PLC0415 - only who draws needs it
+        from benchmarks import plots  # noqa: PLC0415 - it is optional
 
         plots.draw(figures, asked.output)
+    if asked.is_tiny:
+        print("--tiny: these numbers are meaningless")
+    if failed:
+        print(f"failed: {', '.join(failed)}; measure again with --only", file=sys.stderr)
     print(f"written to {asked.output}")
-    run_programs(asked.only, is_tiny=asked.is_tiny)
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

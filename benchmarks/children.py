@@ -1,37 +1,59 @@
-"""Each competitor in a fresh process of its own, in turn, another one first in each round."""
+"""Competitors in processes of their own, and event loops."""
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 T = TypeVar("T")
-#: What a child measured.
+#: What one child measured.
 Found: TypeAlias = dict[str, float]
 
 _ROOT = Path(__file__).resolve().parent.parent
 
 
-def child(module: str, *arguments: object) -> Found:
-    """What ``python -m module ARGUMENTS…`` measured: the JSON object that is its last line.
+@contextmanager
+def started(
+    module: str, *arguments: object, environment: Mapping[str, str] | None = None
+) -> "Iterator[subprocess.Popen[str]]":
+    """``python -m module ARGUMENTS…`` as a running process, which ends with the block."""
+    with subprocess.Popen(  # noqa: S603 - our own modules
+        [sys.executable, "-m", module, *map(str, arguments)],
+        cwd=_ROOT,
+        env={**os.environ, **(environment or {})},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
-    RuntimeError, with what it said, when it failed.
-    """
-    command = [sys.executable, "-m", module, *map(str, arguments)]
-    ended = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)  # noqa: S603 - our own modules
-    if ended.returncode:
-        message = f"{module} {' '.join(map(str, arguments))} failed:\n{ended.stderr}"
+
+def result_of(process: "subprocess.Popen[str]") -> Any:
+    """The JSON document in the last line that it prints. RuntimeError, with its error output, if it fails."""
+    output, errors = process.communicate()
+    if process.returncode:
+        message = f"{' '.join(map(str, process.args[2:]))} failed:\n{errors}"  # type: ignore[index]
         raise RuntimeError(message)
-    found: Found = json.loads(ended.stdout.splitlines()[-1])
-    return found
+    return json.loads(output.splitlines()[-1])
+
+
+def child(module: str, *arguments: object, environment: Mapping[str, str] | None = None) -> Any:
+    """The result of ``python -m module ARGUMENTS…``."""
+    with started(module, *arguments, environment=environment) as process:
+        return result_of(process)
 
 
 def interleaved(names: Iterable[str], rounds: int, take: Callable[[str], T]) -> dict[str, list[T]]:
-    """What ``take`` found for each name, so many times."""
+    """What ``take`` returns for each name, in so many rounds, of which each begins with another name."""
     line = deque(names)
     found: dict[str, list[T]] = {name: [] for name in line}
     for _ in range(rounds):

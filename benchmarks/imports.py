@@ -1,92 +1,82 @@
-"""What an import costs: fresh interpreters, less one that imports nothing."""
+"""What imports and the start of the command cost: CPU time of fresh interpreters, minus one that imports nothing."""
 
 import os
 import resource
 import subprocess
 import sys
-import time
-from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from importlib.util import find_spec
 
-from attrs import frozen
+from attrs import field, frozen
 
-from benchmarks.get_peers import PEERS
+from benchmarks.children import interleaved
 from benchmarks.measure import median
-from benchmarks.results import Figure, Scale
+from benchmarks.results import Figure, Scale, at_most, ratios_of, with_limit, with_ratio
 
-OURS = "import vidgen_async"
-OUR_CLIENT = "from vidgen_async import Client"
-RAW = "import aiohttp"
-_NOTHING = "pass"
-_TARGET = 1.25
-_STATEMENTS = (OURS, OUR_CLIENT, RAW, "import openai", "import runwayml", "import replicate")
+CLIENT, RAW, COMMAND_LIBRARIES = "from vidgen_async import Client", "import aiohttp", "import click, rich"
+_MOST_OF_RAW = 1.25
+#: Milliseconds that the command may need besides click and rich.
+_MOST_ADDED = 150.0
+_PEERS = ("openai", "replicate", "runwayml")
 
 
 @frozen
-class Cost:
-    """Seconds of one interpreter from its start to its end."""
+class Start:
+    """One way to start an interpreter."""
 
-    cpu: float
-    wall: float
+    arguments: Sequence[str]
+    environment: Mapping[str, str] = field(factory=dict)
+
+
+_COMMAND = "import sys; sys.argv[0] = 'vidgen'; from vidgen_async.cli import main; main()"
+_NOTHING = "pass"
+COMMANDS: Mapping[str, Start] = {
+    "vidgen --version": Start(("-c", _COMMAND, "--version")),
+    "vidgen --help": Start(("-c", _COMMAND, "--help")),
+    "vidgen <TAB>": Start(
+        ("-c", _COMMAND), {"_VIDGEN_COMPLETE": "bash_complete", "COMP_WORDS": "vidgen ", "COMP_CWORD": "1"}
+    ),
+}
 
 
 def run(scale: Scale) -> list[Figure]:
-    """CPU and wall time of each import, and their ratio to that of aiohttp."""
-    packages = {package for peer in scale.peers for package in PEERS[peer].needs}
-    asked = (OURS, OUR_CLIENT, RAW, *(f"import {package}" for package in packages)) if scale.peers else _STATEMENTS
-    statements = [statement for statement in _STATEMENTS if statement in asked and _is_there(statement)]
-    return figures(measured(statements, 2 * scale.rounds - 1))
+    peers = [name for name in _PEERS if find_spec(name) and (not scale.peers or name in scale.peers)]
+    imports = [CLIENT, RAW, COMMAND_LIBRARIES, *(f"import {name}" for name in peers)]
+    starts = {**{statement: Start(("-c", statement)) for statement in (_NOTHING, *imports)}, **COMMANDS}
+    rounds = 2 * scale.rounds - 1
+    return list(figures(interleaved(starts, rounds, lambda name: seconds_of(starts[name]))))
 
 
-def figures(costs: Mapping[str, Cost]) -> list[Figure]:
-    """Ours has a target; a client brings what it needs with it."""
-    found = []
-    for statement, cost in costs.items():
-        ratio = cost.cpu / costs[RAW].cpu
-        has_target = statement == OURS
-        found.append(
-            Figure(
-                benchmark="imports",
-                name=statement,
-                value=cost.cpu * 1e3,
-                unit="ms CPU",
-                versus=None if statement == RAW else RAW,
-                ratio=None if statement == RAW else ratio,
-                target=f"<= {_TARGET}" if has_target else None,
-                is_met=ratio <= _TARGET if has_target else None,
-                note=f"{cost.wall * 1e3:.0f} ms wall",
-            )
-        )
-    return found
-
-
-def measured(statements: list[str], rounds: int) -> dict[str, Cost]:
-    """Medians of interleaved rounds, each less the interpreter's own in the same round. A first round that has to
-    compile modules does not count for much in a median."""
-    found: dict[str, list[Cost]] = {statement: [] for statement in statements}
-    for turn in range(rounds):
-        order = deque((_NOTHING, *statements))
-        order.rotate(-turn)
-        costs = {statement: _cost(statement) for statement in order}
-        nothing = costs.pop(_NOTHING)
-        for statement, cost in costs.items():
-            found[statement].append(Cost(cost.cpu - nothing.cpu, cost.wall - nothing.wall))
-    return {
-        statement: Cost(median(cost.cpu for cost in costs), median(cost.wall for cost in costs))
-        for statement, costs in found.items()
+def figures(seconds: Mapping[str, Sequence[float]]) -> Iterator[Figure]:
+    """Imports as multiples of aiohttp's, and what a command needs besides click and rich."""
+    # A first round that has to compile modules counts little in a median.
+    milliseconds = {
+        name: [(own - nothing) * 1e3 for own, nothing in zip(found, seconds[_NOTHING], strict=True)]
+        for name, found in seconds.items()
+        if name != _NOTHING
     }
+    for name, found in milliseconds.items():
+        if name in COMMANDS:
+            added = median(own - base for own, base in zip(found, milliseconds[COMMAND_LIBRARIES], strict=True))
+            note = f"{median(found):.0f} ms in all"
+            yield with_limit(
+                Figure("start of the command, besides click and rich", name, added, "ms", note=note), _MOST_ADDED
+            )
+            continue
+        figure = Figure("imports", name, median(found), "ms")
+        if name not in (RAW, COMMAND_LIBRARIES):
+            judge = partial(at_most, _MOST_OF_RAW) if name == CLIENT else None
+            figure = with_ratio(figure, RAW, ratios_of(found, milliseconds[RAW]), judge)
+        yield figure
 
 
-def _is_there(statement: str) -> bool:
-    return find_spec(statement.split()[1]) is not None
-
-
-def _cost(statement: str) -> Cost:
+def seconds_of(start: Start) -> float:
+    """The CPU time of one interpreter from its start to its end."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    begun_at = time.perf_counter()
-    subprocess.run([sys.executable, "-c", statement], env=environment, check=True)  # noqa: S603 - statements of our own
-    wall = time.perf_counter() - begun_at
+    subprocess.run(  # noqa: S603 - our own statements
+        [sys.executable, *start.arguments], env={**environment, **start.environment}, stdout=subprocess.PIPE, check=True
+    )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return Cost(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime, wall)
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime

@@ -1,36 +1,39 @@
-"""The service under load: a bare protocol on the loopback, in a process of its own: its work is not counted.
+"""The service under load: a bare protocol on the loopback interface, in a process of its own, which is not measured.
 
-``GET /openapi/v1/videos/{id}`` is a task (2.5, 4.5) that runs for ever; ``done-…`` is one that is completed. Peers find
-theirs, of about the same size, at the paths of their own services. All questions for tasks are counted, by tenths of a
-second of wall time: ``GET /counts`` tells them, ``/reset`` forgets them. ``/outage/{kind}/{seconds}`` begins one:
-``reset`` aborts each connection that asks for a task, ``silent`` leaves what comes meanwhile without an answer.
+``GET /openapi/v1/videos/{id}`` returns a task (2.5, 4.5) that never ends. Peers request theirs, of about the same size,
+at the paths of their own services. It listens twice, with TLS and without; ``GET /counts`` returns the number of
+requests for tasks.
 """
 
 import asyncio
 import json
 import socket
+import ssl
 import subprocess
 import sys
+import tempfile
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from http.client import HTTPConnection
 from importlib.util import find_spec
-from typing import TypeVar, cast
+from ipaddress import ip_address
+from pathlib import Path
+from typing import cast
 from urllib.parse import urlsplit
 
-from attrs import field, frozen
+from attrs import frozen
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from benchmarks.children import run_on_loop
 
-S = TypeVar("S", bound="LoadService")
-
-#: Connections that wait to be taken; a kernel may allow fewer.
+#: The length of the queue of new connections; a kernel may allow fewer.
 BACKLOG = 4096
-#: Arrivals are counted by so many parts of a second.
-BUCKETS_PER_SECOND = 10
 
 _CREATED_AT = 1795878327
 _PROMPT = "A paper boat sails across a quiet harbour at dawn while the camera rises slowly over the roofs"
@@ -105,77 +108,87 @@ _REPLICATE = {
     "urls": {"get": "https://a.test/v1/predictions/ID", "cancel": "https://a.test/v1/predictions/ID/cancel"},
 }
 
-#: Where each service's tasks are, below its base URL, and what one looks like.
+#: The paths of the tasks of each service, and a task of each.
 _TASKS = {
     b"/openapi/v1/videos/": _OURS,
     b"/openai/v1/videos/": _OPENAI,
     b"/runway/v1/tasks/": _RUNWAY,
     b"/replicate/v1/predictions/": _REPLICATE,
 }
-#: The state of a task of ours, and of one that is completed.
-_DONE = (b'"running"', b'"completed"')
-
-
-@frozen
-class Counts:
-    """What has arrived."""
-
-    tasks: int
-    """Questions for a task."""
-    connections: int
-    """Opened."""
-    buckets: dict[int, int] = field(repr=False)
-    """Questions for a task by tenths of a second since the epoch."""
 
 
 @frozen
 class LoadService:
-    """The running service, seen from outside."""
+    """The running service, as others see it."""
 
     url: str
     """Scheme, host and port."""
+    tls_url: str
+    certificate: Path
 
     @property
-    def base_url(self) -> str:
-        """Of the service that is ours."""
-        return f"{self.url}/openapi/v1"
+    def environment(self) -> Mapping[str, str]:
+        """With it, a process trusts the certificate: no competitor needs settings of its own."""
+        return {"SSL_CERT_FILE": str(self.certificate)}
 
-    def counts(self) -> Counts:
-        found = json.loads(self._told("/counts"))
-        buckets = {int(bucket): count for bucket, count in found["buckets"].items()}
-        return Counts(found["tasks"], found["connections"], buckets)
+    def count(self) -> int:
+        """The number of requests for tasks so far."""
+        return count_at(self.url)
 
-    def reset(self) -> None:
-        """Forget all arrivals."""
-        self._told("/reset")
 
-    def begin_outage(self, kind: str, seconds: float) -> None:
-        """``reset`` or ``silent``, from now on."""
-        self._told(f"/outage/{kind}/{seconds:g}")
-
-    def _told(self, path: str) -> bytes:
-        connection = HTTPConnection(urlsplit(self.url).netloc, timeout=30)
-        try:
-            connection.request("GET", path)
-            return connection.getresponse().read()
-        finally:
-            connection.close()
+def count_at(url: str) -> int:
+    """The number of requests for tasks that the service at this URL, without TLS, has received so far."""
+    connection = HTTPConnection(urlsplit(url).netloc, timeout=30)
+    try:
+        connection.request("GET", "/counts")
+        return int(connection.getresponse().read())
+    finally:
+        connection.close()
 
 
 @contextmanager
-def running(module: str, seen_as: Callable[[str], S]) -> Iterator[S]:
-    """The service of that module in a process of its own. It ends with the block, and with this process."""
-    with socket.create_server(("127.0.0.1", 0), backlog=BACKLOG) as door:
-        command = [sys.executable, "-m", module, str(door.fileno())]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[door.fileno()]) as process:  # noqa: S603 - ours
+def running_service() -> Iterator[LoadService]:
+    """The service in a process of its own. It ends with the block, and with this process."""
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        socket.create_server(("127.0.0.1", 0), backlog=BACKLOG) as plain,
+        socket.create_server(("127.0.0.1", 0), backlog=BACKLOG) as tls,
+    ):
+        certificate = Path(directory) / "service.pem"
+        certificate.write_bytes(_new_certificate())
+        sockets = [plain.fileno(), tls.fileno()]
+        command = [sys.executable, "-m", "benchmarks.load_service", str(certificate), *map(str, sockets)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=sockets) as process:  # noqa: S603 - ours
             try:
-                yield seen_as(f"http://127.0.0.1:{door.getsockname()[1]}")
+                plain_at, tls_at = (f"127.0.0.1:{listener.getsockname()[1]}" for listener in (plain, tls))
+                yield LoadService(f"http://{plain_at}", f"https://{tls_at}", certificate)
             finally:
                 process.terminate()
 
 
-def running_service() -> AbstractContextManager[LoadService]:
-    return running("benchmarks.load_service", LoadService)
+def _new_certificate() -> bytes:
+    """A certificate for this machine, valid for a day, with its key."""
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "the load service")])
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    secret = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return secret + certificate.public_bytes(serialization.Encoding.PEM)
+
+
+# -- in the process of the service -------------------------------------------------------------------------------------
 
 
 def answer_of(body: bytes) -> bytes:
@@ -193,9 +206,8 @@ def answer_of(body: bytes) -> bytes:
 
 
 def task_body(prefix: bytes, task_id: bytes, second: int) -> bytes:
-    """The JSON of a task as it is in that second: what is read twice is not the same bytes for ever."""
-    body = _BODIES[prefix].replace(b"ID", task_id).replace(b"1000000000", b"%d" % second)
-    return body.replace(*_DONE) if task_id.startswith(b"done-") else body
+    """The JSON of a task in that second: the same task has another ``updated_at`` later."""
+    return _BODIES[prefix].replace(b"ID", task_id).replace(b"1000000000", b"%d" % second)
 
 
 _BODIES = {prefix: json.dumps(task, separators=(",", ":")).encode() for prefix, task in _TASKS.items()}
@@ -205,68 +217,51 @@ class State:
     """What all connections share."""
 
     def __init__(self) -> None:
-        self.connections = 0
-        self.buckets: Counter[int] = Counter()
-        self.outage_until = 0.0
-        self.outage_is_silent = False
-
-    def told(self, path: str) -> bytes:
-        """The answer to anything that is no question for a task."""
-        if path == "/reset":
-            self.connections = 0
-            self.buckets.clear()
-        elif path.startswith("/outage/"):
-            _, _, kind, seconds = path.split("/")
-            self.outage_is_silent = kind == "silent"
-            self.outage_until = time.time() + float(seconds)
-        counts = {"tasks": self.buckets.total(), "connections": self.connections, "buckets": self.buckets}
-        return json.dumps(counts).encode()
+        self.count = 0
 
 
 class Connection(asyncio.Protocol):
-    """One connection, kept alive for as long as the client likes."""
+    """One connection, kept alive for as long as the client wants."""
 
     def __init__(self, state: State) -> None:
         self._state = state
-        self._held = b""
+        self._rest = b""
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        self._state.connections += 1
 
     def data_received(self, data: bytes) -> None:
-        heads = (self._held + data).split(b"\r\n\r\n")
-        self._held = heads.pop()
+        heads = (self._rest + data).split(b"\r\n\r\n")
+        self._rest = heads.pop()
         for head in heads:
-            self._asked(head.split(b" ", 2)[1])
+            self._answer(head.split(b" ", 2)[1])
 
-    def _asked(self, target: bytes) -> None:
-        transport = self._transport
-        if transport is None:
-            return
+    def _answer(self, target: bytes) -> None:
         prefix, slash, task_id = target.rpartition(b"/")
         prefix += slash
-        if prefix not in _BODIES:
-            transport.write(answer_of(self._state.told(target.decode())))
-            return
-        now, state = time.time(), self._state
-        state.buckets[int(now * BUCKETS_PER_SECOND)] += 1
-        if now >= state.outage_until:
-            transport.write(answer_of(task_body(prefix, task_id, int(now))))
-        elif not state.outage_is_silent:
-            transport.abort()
+        if prefix in _BODIES:
+            self._state.count += 1
+            body = task_body(prefix, task_id, int(time.time()))
+        else:
+            body = b"%d" % self._state.count
+        if self._transport is not None:
+            self._transport.write(answer_of(body))
 
 
-def serve(door: socket.socket, connection: Callable[[], Connection]) -> None:
-    """Until the process that started this one is gone."""
-
-    async def work() -> None:
-        async with await asyncio.get_running_loop().create_server(connection, sock=door, backlog=BACKLOG):
-            await asyncio.to_thread(sys.stdin.read)
-
-    run_on_loop(work(), is_uvloop=find_spec("uvloop") is not None)
+async def serve(certificate: str, plain: socket.socket, tls: socket.socket) -> None:
+    """Until the process that started this one has ended."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    loop, connection = asyncio.get_running_loop(), partial(Connection, State())
+    async with (
+        await loop.create_server(connection, sock=plain, backlog=BACKLOG),
+        await loop.create_server(connection, sock=tls, backlog=BACKLOG, ssl=context),
+    ):
+        await asyncio.to_thread(sys.stdin.read)
 
 
 if __name__ == "__main__":
-    serve(socket.socket(fileno=int(sys.argv[1])), partial(Connection, State()))
+    _, path, *numbers = sys.argv
+    sockets = [socket.socket(fileno=int(number)) for number in numbers]
+    run_on_loop(serve(path, *sockets), is_uvloop=find_spec("uvloop") is not None)

@@ -1,4 +1,4 @@
-"""What the benchmarks share: percentiles, tables, and what a reader must know about the machine."""
+"""What the benchmarks share: percentiles, tables, and facts about the machine."""
 
 import gc
 import os
@@ -7,7 +7,7 @@ import sqlite3
 import statistics
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 
@@ -21,13 +21,13 @@ def median(values: Iterable[float]) -> float:
     return statistics.median(values)
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Columns as wide as they need to be; all but the first are right-aligned."""
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], left: Collection[int] = (0,)) -> str:
+    """Columns as wide as they need to be, right-aligned except those in ``left``."""
     lines = [tuple(head), *map(tuple, rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
     return "\n".join(
         "  ".join(
-            cell.ljust(width) if column == 0 else cell.rjust(width)
+            cell.ljust(width) if column in left else cell.rjust(width)
             for column, (cell, width) in enumerate(zip(line, widths, strict=True))
         ).rstrip()
         for line in lines
@@ -35,7 +35,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def resident_bytes() -> int:
-    """Of this process, in memory, when its garbage is collected; 0 where the system does not tell."""
+    """The memory of this process after a garbage collection; 0 where the system does not report it."""
     gc.collect()
     statm = Path("/proc/self/statm")
     return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if statm.exists() else 0
@@ -55,7 +55,7 @@ def machine(directory: Path) -> str:
 
 
 def file_system(directory: Path, mounts: Path = Path("/proc/self/mounts")) -> str:
-    """Its type, where Linux tells it."""
+    """Its type, on Linux."""
     if not mounts.exists():
         return "unknown"
     place = directory.resolve()

@@ -1,214 +1,162 @@
-"""What a benchmark brings, and how much of it is asked for; the table and the file that come of it."""
+"""What benchmarks measure: how much, and the figures with their ratios and targets."""
 
-import json
-import os
-import platform
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from attrs import asdict, frozen
+from attrs import evolve, field, frozen
 
-from benchmarks.measure import median, table
+from benchmarks.measure import median, percentile
 
-#: Whose versions stand beside the figures, if they are installed.
-PACKAGES = (
-    "aiohttp",
-    "uvloop",
-    "attrs",
-    "cattrs",
-    "yarl",
-    "openai",
-    "runwayml",
-    "replicate",
-    "httpx",
-    "httpx2",
-    "pydantic",
-    "matplotlib",
-)
+#: Quartiles of fewer rounds mean nothing.
+_LEAST_ROUNDS = 4
 
 
 @frozen
 class Scale:
-    """How much is asked for; each benchmark takes what it needs."""
+    """How much is measured. Each benchmark uses the fields that it needs."""
 
     rounds: int
-    """Of each competitor, where a round is short."""
+    """Rounds in which all competitors take turns, where a round takes seconds."""
+    blocks: int
+    """The same, where a round takes a fraction of a second."""
     gets: int
-    """In one round of one competitor."""
+    """Requests of one competitor in one block."""
     tasks: int
-    """Watched by one process."""
+    """Tasks that one process watches."""
+    fewest_tasks: int
+    """Where the plot begins."""
     interval: float
-    """Seconds between two polls of one of them."""
+    """Seconds between two polls of one task."""
     seconds: float
-    """For which they are watched."""
+    """Seconds for which the watched tasks are observed."""
     sample_seconds: float
-    """For which the CPU time of fast polls is measured, in one round of one competitor."""
-    polls_per_second: int
-    """Of fast polls."""
-    peer_tasks: int
-    """Waited for by a peer that needs much for each."""
+    """The same, where less is enough."""
+    slice_seconds: float
+    """Seconds for which one of several processes runs while the others are stopped."""
     most_scheduled: int
     """Tasks on a scheduler without a network."""
-    freeze: float = 10.0
-    """Seconds."""
+    scheduled_polls: int
+    """Polls of it that are measured."""
+    megabytes: int
+    """The size of a downloaded video."""
     has_stretch: bool = False
-    """Whether what not every machine can do is tried too."""
+    """Whether to measure what not every machine can do."""
     peers: tuple[str, ...] = ()
-    """Who is compared, beside ours and plain aiohttp; everybody when it is empty."""
+    """Peers to compare with, besides ours and plain aiohttp; all if empty."""
 
     @classmethod
     def full(cls) -> "Scale":
         return cls(
             rounds=5,
-            gets=2000,
+            blocks=30,
+            gets=200,
             tasks=100_000,
+            fewest_tasks=1000,
             interval=60.0,
-            seconds=120.0,
-            sample_seconds=10.0,
-            polls_per_second=1500,
-            peer_tasks=2000,
+            seconds=60.0,
+            sample_seconds=8.0,
+            slice_seconds=1.0,
             most_scheduled=1_000_000,
+            scheduled_polls=100_000,
+            megabytes=1024,
         )
 
     @classmethod
     def tiny(cls) -> "Scale":
-        """All of it once and small, to see that it runs: what it measures means nothing."""
+        """Everything, as small as possible: a test that it runs. The numbers are meaningless."""
         return cls(
             rounds=1,
+            blocks=2,
             gets=5,
-            tasks=60,
+            tasks=40,
+            fewest_tasks=40,
             interval=0.5,
-            seconds=1.2,
-            sample_seconds=1.5,
-            polls_per_second=40,
-            peer_tasks=10,
-            most_scheduled=3000,
-            freeze=0.3,
+            seconds=0.6,
+            sample_seconds=0.6,
+            slice_seconds=0.15,
+            most_scheduled=2000,
+            scheduled_polls=2000,
+            megabytes=2,
         )
 
 
 @frozen
 class Figure:
-    """One number of one benchmark, and how it compares."""
+    """One measured number: a row of the table."""
 
     benchmark: str
+    """The heading of its rows."""
     name: str
     value: float
     unit: str
     versus: str | None = None
-    """What ``ratio`` is a multiple of."""
+    """What the value is compared with."""
     ratio: float | None = None
+    """The value as a multiple of that: the median of the ratios of the rounds."""
     target: str | None = None
     is_met: bool | None = None
     note: str = ""
+    quartiles: tuple[float, float] | None = None
+    """The quartiles of the ratios of the rounds."""
+    limit: float | None = None
+    """The value that no client on this machine can beat, in the same unit."""
+    facts: Mapping[str, float] = field(factory=dict)
+    """What else was measured; not in the table."""
 
 
-#: What a ratio is to be, as it is written in a table, and whether it is.
+#: A target as it is written in the table, and whether it is met.
 Verdict: TypeAlias = tuple[str, bool]
 
 
-def at_most(limit: float, ratio: float) -> Verdict:
-    return f"<= {limit:g}", ratio <= limit
+def at_most(limit: float, value: float) -> Verdict:
+    return f"<= {limit:g}", value <= limit
 
 
-def at_least(limit: float, ratio: float) -> Verdict:
-    return f">= {limit:g}", ratio >= limit
+def at_least(limit: float, value: float) -> Verdict:
+    return f">= {limit:g}", value >= limit
 
 
-def ratio_of(values: Sequence[float], base: Sequence[float]) -> float:
-    """The median of the rounds, each by itself: what disturbs one round disturbs both."""
-    return median(value / other for value, other in zip(values, base, strict=True))
+def ratios_of(values: Sequence[float], base: Sequence[float]) -> list[float]:
+    """The ratio of each round: what disturbs a round disturbs both."""
+    return [value / other for value, other in zip(values, base, strict=True)]
 
 
 def compared(
     benchmark: str,
     name: str,
     seconds: Mapping[str, Sequence[float]],
-    versus: str,
+    versus: str | None = None,
     judge: Callable[[float], Verdict] | None = None,
+    *,
+    limit: str | None = None,
     note: str = "",
 ) -> Figure:
-    """The figure of one of several who were measured in the same rounds, in microseconds, as a multiple of another's.
-    Without a ratio when the other one was left out."""
-    microseconds = median(seconds[name]) * 1e6
-    if versus not in seconds:
-        return Figure(benchmark, name, microseconds, "us", note=note)
-    ratio = ratio_of(seconds[name], seconds[versus])
+    """The figure of one of several competitors that were measured in the same rounds, in microseconds, as a multiple of
+    another one; without a ratio if that one was left out. ``limit`` names the one that is the physical limit."""
+    figure = Figure(
+        benchmark,
+        name,
+        median(seconds[name]) * 1e6,
+        "us",
+        note=note,
+        limit=median(seconds[limit]) * 1e6 if limit else None,
+    )
+    if versus is None or versus not in seconds:
+        return figure
+    return with_ratio(figure, versus, ratios_of(seconds[name], seconds[versus]), judge)
+
+
+def with_ratio(
+    figure: Figure, versus: str, ratios: Sequence[float], judge: Callable[[float], Verdict] | None = None
+) -> Figure:
+    """The figure with the median of these ratios, and its target."""
+    ratio = median(ratios)
     target, is_met = judge(ratio) if judge else (None, None)
-    return Figure(benchmark, name, microseconds, "us", versus, ratio, target, is_met, note)
+    quartiles = (percentile(ratios, 0.25), percentile(ratios, 0.75)) if len(ratios) >= _LEAST_ROUNDS else None
+    return evolve(figure, versus=versus, ratio=ratio, target=target, is_met=is_met, quartiles=quartiles)
 
 
-def shown(value: float) -> str:
-    """Three figures are enough, and whole numbers are never cut."""
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
-
-
-def figures_table(figures: Sequence[Figure]) -> str:
-    """One table of all; what is noted beside a figure stands below."""
-    notes = list(dict.fromkeys(figure.note for figure in figures if figure.note))
-    rows = [
-        (
-            f"{figure.benchmark}: {figure.name}",
-            shown(figure.value),
-            figure.unit,
-            "" if figure.ratio is None else f"{shown(figure.ratio)} x",
-            figure.versus or "",
-            figure.target or "",
-            {None: "", True: "met", False: "MISSED"}[figure.is_met],
-            f"[{notes.index(figure.note) + 1}]" if figure.note else "",
-        )
-        for figure in figures
-    ]
-    lines = [table(("", "median", "unit", "ratio", "of", "target", "", "note"), rows)]
-    return "\n".join([*lines, *(f"[{number}] {note}" for number, note in enumerate(notes, 1))])
-
-
-def versions() -> dict[str, str]:
-    """Of Python and of what is installed of :data:`PACKAGES`."""
-    found = {"python": f"{platform.python_implementation()} {platform.python_version()}"}
-    for package in ("vidgen-async", *PACKAGES):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
-
-
-def hardware() -> dict[str, str]:
-    """What is known of this machine."""
-    load = f"{os.getloadavg()[0]:.2f}" if hasattr(os, "getloadavg") else "unknown"
-    return {
-        "cpu": _cpu_model(Path("/proc/cpuinfo")),
-        "cores": str(os.cpu_count()),
-        "system": f"{platform.system()} {platform.release()} ({platform.machine()})",
-        "load before": load,
-    }
-
-
-def _cpu_model(path: Path) -> str:
-    if path.exists():
-        for line in path.read_text().splitlines():
-            key, _, value = line.partition(":")
-            if key.strip() == "model name":
-                return value.strip()
-    return platform.processor() or "unknown"
-
-
-def described(facts: Mapping[str, str]) -> str:
-    return ", ".join(f"{key} {value}" for key, value in facts.items())
-
-
-def write_json(path: Path, figures: Iterable[Figure], arguments: Mapping[str, object], left_out: Sequence[str]) -> None:
-    """All figures, and what a reader must know about them."""
-    document = {
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": hardware(),
-        "versions": versions(),
-        "arguments": dict(arguments),
-        "left_out": list(left_out),
-        "figures": [asdict(figure) for figure in figures],
-    }
-    path.write_text(json.dumps(document, indent=2) + "\n")
+def with_limit(figure: Figure, limit: float) -> Figure:
+    """The figure with the target that its value is at most ``limit``."""
+    target, is_met = at_most(limit, figure.value)
+    return evolve(figure, target=f"{target} {figure.unit}", is_met=is_met)

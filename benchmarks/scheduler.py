@@ -1,99 +1,135 @@
-"""The scheduler alone: a fake poll and virtual time, from a thousand to a million tasks.
+"""The scheduler alone: a poll that returns at once, in virtual time, from a thousand to a million tasks.
 
-Three curves of CPU time per poll over the number of tasks:
-
-* the watcher, with as many polls per second at each size (the interval grows with the tasks): what changes is only the
-  number of tasks that it holds;
-* the watcher with every task polled once per 60 s, as in use: at few tasks each poll has a turn of the scheduler and an
-  alarm of its own, at many tasks they share them;
-* the pure schedule beneath it, again with as many looks per second at each size.
+The interval grows with the number of tasks, so that each size has the same number of polls per second: what changes is
+only the number of tasks. Each size has a process of its own: ``python -m benchmarks.scheduler TASKS POLLS``.
 """
 
-import math
-from collections.abc import Callable, Mapping
-from typing import TypeAlias
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import aclosing
+from datetime import UTC, datetime
+from functools import partial
 
-from benchmarks.arithmetic import fit_log, growth
-from benchmarks.children import Found, child
-from benchmarks.curves import Curve
-from benchmarks.measure import median
-from benchmarks.results import Figure, Scale, shown
+from benchmarks.children import Found, child, interleaved
+from benchmarks.get_peers import task_ids
+from benchmarks.measure import median, resident_bytes
+from benchmarks.results import Figure, Scale, at_most, ratios_of, with_ratio
+from vidgen_async.types.resources import VideoTask
+from vidgen_async.watcher import Watcher
 
-BENCHMARK = "scheduler alone"
-WATCHER, IN_USE, SCHEDULE = "watcher", "watcher at 60 s", "pure schedule"
-
-#: With the most tasks a poll costs at most so many times as much as with the fewest.
+BENCHMARK = "CPU of a poll, scheduler alone"
+#: With the most tasks a poll may cost at most so many times as much as with the fewest.
 MOST_GROWTH = 1.25
 
-#: As many polls per second as 100,000 tasks at 60 s make.
+#: The polls per second of 100,000 tasks at 60 s.
 _RATE = 100_000 / 60.0
-_SMALLEST = 1000
-#: Up to this size the median of a few processes is taken.
-_SMALL = 100_000
-_MOST_ROUNDS = 3
-
-#: Microseconds, or bytes, by size.
-Points: TypeAlias = Mapping[int, float]
-
-_WAYS: Mapping[str, tuple[str, Callable[[int], float]]] = {
-    WATCHER: ("watcher", lambda tasks: tasks / _RATE),
-    IN_USE: ("watcher", lambda _: 60.0),
-    SCHEDULE: ("schedule", lambda tasks: tasks / _RATE),
-}
+#: The sizes, as fractions of the most tasks.
+_PARTS = (1000, 10, 1)
+#: The most tasks take seconds to add.
+_MOST_ROUNDS = 2
+_NOW = datetime(2026, 11, 28, tzinfo=UTC)
+#: After so many passes of the event loop in which only the clock ran, time passes.
+_IDLE_PASSES = 4
 
 
 def run(scale: Scale) -> list[Figure]:
-    found: list[Figure] = []
-    for name in _WAYS:
-        measured = {tasks: _measured(name, tasks, scale) for tasks in sizes(scale.most_scheduled)}
-        found += figures(name, measured)
-    return found
+    sizes = {f"{scale.most_scheduled // part:,} tasks": scale.most_scheduled // part for part in _PARTS}
+
+    def take(name: str) -> Found:
+        found: Found = child("benchmarks.scheduler", sizes[name], scale.scheduled_polls)
+        return found
+
+    return list(figures(interleaved(sizes, min(scale.rounds, _MOST_ROUNDS), take)))
 
 
-def sizes(most: int) -> list[int]:
-    """1,000, 3,000, 10,000, … up to ``most``."""
-    steps = (factor * _SMALLEST * 10**power for power in range(round(math.log10(most))) for factor in (1, 3))
-    return [tasks for tasks in steps if tasks <= most]
+def figures(measured: Mapping[str, Sequence[Found]]) -> Iterator[Figure]:
+    """A row for each size, from the fewest to the most tasks, as a multiple of the first; the last one is judged."""
+    smallest, *_, largest = measured
+    costs = {name: [found["cpu"] for found in rounds] for name, rounds in measured.items()}
+    for name, rounds in measured.items():
+        memory, adding = (median(found[key] for found in rounds) for key in ("memory", "adding"))
+        facts = {"bytes per task": memory, "microseconds to add a task": adding * 1e6}
+        figure = Figure(BENCHMARK, name, median(costs[name]) * 1e6, "us", facts=facts)
+        if name != smallest:
+            judge = partial(at_most, MOST_GROWTH) if name == largest else None
+            figure = with_ratio(figure, smallest, ratios_of(costs[name], costs[smallest]), judge)
+        yield figure
 
 
-def _measured(name: str, tasks: int, scale: Scale) -> Found:
-    way, interval = _WAYS[name]
-    polls = min(max(2 * tasks, 30 * scale.gets), 150 * scale.gets)
-    rounds = min(scale.rounds, _MOST_ROUNDS) if tasks <= _SMALL else 1
-    found = [child("benchmarks.scheduler_alone", way, tasks, interval(tasks), polls) for _ in range(rounds)]
-    return {key: median(one[key] for one in found) for key in found[0]}
+# -- in the child ------------------------------------------------------------------------------------------------------
 
 
-def figures(name: str, measured: Mapping[int, Found]) -> list[Figure]:
-    """The growth of the cost, with its points; then the largest size's own numbers."""
-    cost = {tasks: found["cpu_per_poll"] * 1e6 for tasks, found in measured.items()}
-    smallest, largest = min(cost), max(cost)
-    return [
-        _curve(name, cost),
-        *(
-            Figure(BENCHMARK, f"{name}, {tasks:,} tasks: CPU per poll", cost[tasks], "us")
-            for tasks in (smallest, largest)
-        ),
-        Figure(BENCHMARK, f"{name}, {largest:,} tasks: CPU per add", measured[largest]["cpu_per_add"] * 1e6, "us"),
-        Figure(BENCHMARK, f"{name}, {largest:,} tasks: memory per task", measured[largest]["bytes_per_task"], "bytes"),
-    ]
+class JumpingClock:
+    """Time that jumps to the end of a sleep when the event loop has been idle for a few passes.
+
+    The SDK's VirtualClock keeps sleepers in order and waits for thirty passes: with the one sleeper here, that would
+    cost more than what is measured.
+    """
+
+    def __init__(self) -> None:
+        self.is_stopped = True
+        self._now = 0.0
+
+    def now(self) -> float:
+        return self._now
+
+    def wall(self) -> datetime:
+        return _NOW
+
+    async def sleep(self, seconds: float) -> None:
+        if seconds <= 0:
+            await asyncio.sleep(0)
+            return
+        until = self._now + seconds
+        passes = 0
+        while passes < _IDLE_PASSES:
+            await asyncio.sleep(0)
+            passes = 0 if self.is_stopped else passes + 1
+        self._now = max(self._now, until)
 
 
-def _curve(name: str, cost: Points) -> Curve:
-    """How many times as much a poll costs with the most tasks as with the fewest."""
-    points = tuple(sorted(cost.items()))
-    (smallest, first), (largest, last) = points[0], points[-1]
-    line = fit_log(points)
-    fitted = f"{line.a:.1f} + {line.b:.2f} log2(n) us, R2 {line.explained:.2f}; as a power of n: {growth(points):.2f}; "
-    by_size = ", ".join(f"{size:,}: {shown(value)} us" for size, value in points)
-    has_target = name == WATCHER
-    return Curve(
-        BENCHMARK,
-        f"{name}: CPU per poll, {largest:,} to {smallest:,} tasks",
-        last / first,
-        "times",
-        target=f"<= {MOST_GROWTH:.2f}" if has_target else None,
-        is_met=last / first <= MOST_GROWTH if has_target else None,
-        note=f"{name}: {fitted if name != IN_USE else ''}by size: {by_size}",
-        points=points,
-    )
+class Polls:
+    """The poll: every task runs for ever. It measures the CPU time between two of its calls."""
+
+    def __init__(self, measured: int) -> None:
+        self.is_over = asyncio.Event()
+        self.took = 0.0
+        self._begin, self._end = measured // 10 + 1, measured // 10 + 1 + measured
+        self._made = 0
+
+    async def __call__(self, task_id: str, mark: int | None, *, is_task_needed: bool) -> tuple[VideoTask | str, None]:
+        self._made += 1
+        if self._made == self._begin:
+            self.took = -time.process_time()
+        elif self._made == self._end:
+            self.took += time.process_time()
+            self.is_over.set()
+        return VideoTask(id=task_id, status="running") if is_task_needed else "running", None
+
+
+async def measure(tasks: int, polls: int) -> Found:
+    clock, poll = JumpingClock(), Polls(polls)
+    watcher = Watcher(poll, clock=clock, interval=tasks / _RATE)
+    before = resident_bytes()
+    ids = task_ids(tasks)
+    start = time.process_time()
+    async with aclosing(watcher.as_completed(ids, timeout=None)) as outcomes:
+        waiter = asyncio.ensure_future(anext(outcomes))
+        while watcher.stats.tasks < tasks:  # noqa: ASYNC110 - a watcher has no event for it
+            await asyncio.sleep(0)
+        adding = time.process_time() - start
+        clock.is_stopped = False
+        await poll.is_over.wait()
+        clock.is_stopped = True
+        memory = resident_bytes() - before
+        waiter.cancel()
+        await asyncio.gather(waiter, return_exceptions=True)
+    await watcher.aclose()
+    return {"cpu": poll.took / polls, "adding": adding / tasks, "memory": memory / tasks}
+
+
+if __name__ == "__main__":
+    print(json.dumps(asyncio.run(measure(*map(int, sys.argv[1:])))))

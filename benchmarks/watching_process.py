@@ -1,129 +1,217 @@
-"""One client that watches very many tasks until it is told to end: a process of its own, which can be frozen.
+"""One client that watches many tasks: a process of its own, which prints what it measured as one line of JSON.
 
-It prints two JSON lines: when it began, and what it measured of itself.
+The event loop has nothing to do but to poll. A thread measures, so that an event loop that is overloaded delays neither
+the measurement nor its end.
 """
 
 import asyncio
+import gc
 import json
-import signal
-import subprocess
+import os
 import sys
+import threading
 import time
-from collections.abc import Iterator
-from contextlib import aclosing, contextmanager
-from pathlib import Path
+import traceback
+from array import array
+from collections.abc import Callable, Mapping
+from contextlib import aclosing, suppress
+from typing import Any
 
 from attrs import asdict, frozen
 
-from benchmarks.children import Found, run_on_loop
-from benchmarks.get_peers import KEY, task_ids
-from benchmarks.measure import resident_bytes
+from benchmarks.children import run_on_loop
+from benchmarks.get_peers import BARE, KEY, OURS, PEERS, Get, task_ids
+from benchmarks.load_service import count_at
+from benchmarks.measure import percentile, resident_bytes
+from benchmarks.paced import TICK, at_rate
 from vidgen_async import Client
-from vidgen_async.types.http import Timeouts
+from vidgen_async.watcher.stats import Lateness
 
-_ROOT = Path(__file__).resolve().parent.parent
+#: Requests before the memory is measured: they open the connections.
+_WARM_UP = 100
+_CREATED_AT_ONCE = 1000
+#: The measurement starts at the latest after so many times the settling, however busy the event loop is.
+_PATIENCE = 10
 
 
 @frozen
 class Plan:
     """What the process does."""
 
-    base_url: str
+    peer: str
+    is_uvloop: bool
+    url: str
     tasks: int
     interval: float
+    settling: float
+    """Seconds between the start of the polls and the measurement."""
     seconds: float
-    """For which the tasks are watched."""
-    is_uvloop: bool = False
-    blocked_after: float | None = None
-    """Seconds after which its event loop is blocked, for ``blocked_for``."""
-    blocked_for: float = 0.0
-    read_timeout: float | None = Timeouts().read
+    """For which it is measured."""
 
 
 @frozen
-class Watching:
-    """The running process, seen from outside."""
+class Watched:
+    """What one process, or several at the same time, measured. Times are in seconds."""
 
-    process: "subprocess.Popen[str]"
-    begun_at: float
-    """The time of day, in seconds since the epoch, at which it began to watch."""
-
-    def freeze(self, seconds: float) -> None:
-        """Stop the process for so long."""
-        self.process.send_signal(signal.SIGSTOP)
-        time.sleep(seconds)
-        self.process.send_signal(signal.SIGCONT)
-
-    def found(self) -> Found:
-        """What it measured, when it has ended."""
-        told, complaint = self.process.communicate()
-        if self.process.returncode:
-            message = f"the watching process failed:\n{complaint}"
-            raise RuntimeError(message)
-        found: Found = json.loads(told.splitlines()[-1])
-        return found
+    cpu: float
+    wall: float
+    polls: float
+    """Those that the service received."""
+    due: float
+    p50: float
+    """Of the lateness, like the next two."""
+    p99: float
+    longest: float
+    memory: float
+    """Bytes per task; 0 where the system does not report it."""
+    collection: float
+    """CPU time of the longest full garbage collection."""
 
 
-@contextmanager
-def running_client(plan: Plan) -> Iterator[Watching]:
-    """The process, which has begun to watch. It ends with the block."""
-    command = [sys.executable, "-m", "benchmarks.watching_process", json.dumps(asdict(plan))]
-    with subprocess.Popen(  # noqa: S603 - our own module
-        command, cwd=_ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            first = process.stdout.readline() if process.stdout is not None else ""
-            if not first:
-                message = f"the watching process failed:\n{process.communicate()[1]}"
-                raise RuntimeError(message)
-            yield Watching(process, json.loads(first)["begun_at"])
-        finally:
-            process.kill()
+class Record:
+    """What the event loop reports to the thread."""
+
+    def __init__(self) -> None:
+        self.memory = 0
+        """The memory of the process in bytes, before there were tasks."""
+        self.is_ready = threading.Event()
+        """All tasks were added."""
+        self.is_on = False
+        """The rest is recorded while this is set."""
+        self.latenesses = array("d")
+        """Of each poll, in seconds."""
+        self.collection = 0.0
+        self._collection_started_at = 0.0
+        gc.callbacks.append(self._note_collection)
+
+    def note(self, late: float) -> None:
+        if self.is_on:
+            self.latenesses.append(late)
+
+    def _note_collection(self, phase: str, info: Mapping[str, int]) -> None:
+        if not self.is_on or info["generation"] < 2:
+            return
+        if phase == "start":
+            self._collection_started_at = time.thread_time()
+        else:
+            self.collection = max(self.collection, time.thread_time() - self._collection_started_at)
 
 
-def sleep_until(wall: float) -> None:
-    """Until this time of day, in seconds since the epoch."""
-    time.sleep(max(wall - time.time(), 0.0))
+class RecordedLateness(Lateness):
+    """Takes the place of a schedule's own, so that ours reports each poll."""
+
+    def __init__(self, interval: float, note: Callable[[float], None]) -> None:
+        super().__init__(interval)
+        self._note = note
+
+    def note(self, late: float, now: float) -> None:
+        super().note(late, now)
+        self._note(late)
 
 
-# -- in the child ------------------------------------------------------------------------------------------------------
+# -- in the thread -----------------------------------------------------------------------------------------------------
 
 
-async def _watch(plan: Plan) -> Found:
-    timeouts = Timeouts(read=plan.read_timeout)
-    async with Client(KEY, base_url=plan.base_url, poll_interval=plan.interval, timeouts=timeouts) as client:
-        ids = task_ids(plan.tasks)
-        print(json.dumps({"begun_at": time.time()}), flush=True)
-        begun = time.perf_counter()
-        async with aclosing(client.videos.as_completed(ids, timeout=None)) as outcomes:
-            waiter = asyncio.ensure_future(anext(outcomes))
-            if plan.blocked_after is not None:
-                await asyncio.sleep(plan.blocked_after)
-                time.sleep(plan.blocked_for)  # noqa: ASYNC251 - to block the loop is what it is for
-            await asyncio.wait([waiter], timeout=plan.seconds - (time.perf_counter() - begun))
-            cpu, wall = time.process_time(), time.perf_counter() - begun
-            stats, memory = client.watcher.stats, resident_bytes()
-            if waiter.done():
-                message = f"no task was to end, but: {waiter.result()}"
-                raise RuntimeError(message)
-            waiter.cancel()
-            await asyncio.gather(waiter, return_exceptions=True)
-        return {
-            "cpu": cpu,
-            "wall": wall,
-            "memory": memory,
-            "tasks": stats.tasks,
-            "polls": stats.polls,
-            "errors": sum(stats.errors.values()),
-            "lateness_p50": stats.lateness_p50,
-            "lateness_p99": stats.lateness_p99,
-            "lateness_max": stats.lateness_max,
-        }
+def measure(plan: Plan, record: Record) -> Watched:
+    record.is_ready.wait(_PATIENCE * plan.settling)
+    time.sleep(plan.settling)
+    polls, start, cpu = count_at(plan.url), time.perf_counter(), time.process_time()
+    record.is_on = True
+    time.sleep(plan.seconds)
+    record.is_on = False
+    cpu, wall = time.process_time() - cpu, time.perf_counter() - start
+    polls = count_at(plan.url) - polls
+    grown = resident_bytes() - record.memory - sys.getsizeof(record.latenesses)
+    late = sorted(record.latenesses) or [0.0]
+    return Watched(
+        cpu=cpu,
+        wall=wall,
+        polls=polls,
+        due=plan.tasks / plan.interval * wall,
+        p50=percentile(late, 0.5),
+        p99=percentile(late, 0.99),
+        longest=late[-1],
+        memory=max(grown, 0) / plan.tasks,
+        collection=record.collection,
+    )
 
 
-def main(asked: str) -> None:
-    plan = Plan(**json.loads(asked))
-    print(json.dumps(run_on_loop(_watch(plan), is_uvloop=plan.is_uvloop)))
+def _measure_and_exit(plan: Plan, record: Record) -> None:
+    status = 1
+    try:
+        print(json.dumps(asdict(measure(plan, record))), flush=True)
+        status = 0
+    except Exception:  # noqa: BLE001 - the process must end in any case
+        traceback.print_exc()
+    os._exit(status)  # to cancel 100,000 coroutines may take minutes
+
+
+# -- on the event loop -------------------------------------------------------------------------------------------------
+
+
+async def watch(plan: Plan, record: Record) -> None:
+    """Poll until the process ends."""
+    if plan.peer == OURS:
+        await _watch(plan, record)
+        return
+    async with PEERS[plan.peer].connect(plan.url) as get:
+        await asyncio.gather(*map(get, task_ids(_WARM_UP)))
+        record.memory = resident_bytes()
+        if plan.peer == BARE:
+            record.is_ready.set()
+            await at_rate(get, plan.tasks / plan.interval, tick=TICK, note=record.note)
+        else:
+            await _poll_all(get, plan, record)
+
+
+async def _watch(plan: Plan, record: Record) -> None:
+    """All tasks in one ``as_completed``."""
+    async with Client(KEY, base_url=f"{plan.url}/openapi/v1", poll_interval=plan.interval) as client:
+        client.watcher._schedule.lateness = RecordedLateness(plan.interval, record.note)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(_drain(client, _WARM_UP), plan.settling)
+        record.memory = resident_bytes()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(_drain(client, plan.tasks))
+            while client.watcher.stats.tasks < plan.tasks:  # noqa: ASYNC110 - a watcher has no event for it
+                await asyncio.sleep(0.01)
+            record.is_ready.set()
+
+
+async def _drain(client: Client, tasks: int) -> None:
+    async with aclosing(client.videos.as_completed(task_ids(tasks), timeout=None)) as outcomes:
+        async for outcome in outcomes:
+            outcome.unwrap()
+
+
+async def _poll_all(get: Get, plan: Plan, record: Record) -> None:
+    """Each task in a coroutine of its own. The first polls are when all were created."""
+    start = asyncio.get_running_loop().time() + plan.settling
+    async with asyncio.TaskGroup() as group:
+        for number, task_id in enumerate(task_ids(plan.tasks)):
+            due = start + plan.interval * number / plan.tasks
+            group.create_task(_poll_one(get, task_id, due, plan.interval, record.note))
+            if number % _CREATED_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        record.is_ready.set()
+
+
+async def _poll_one(get: Get, task_id: str, due: float, interval: float, note: Callable[[float], None]) -> None:
+    loop = asyncio.get_running_loop()
+    task: object = task_id
+    while task:  # a real one would check its state, and holds it until the next poll
+        await asyncio.sleep(due - loop.time())
+        start = loop.time()
+        note(start - due)
+        task = await get(task_id)
+        due = start + interval
+
+
+def main(argument: str) -> None:
+    fields: dict[str, Any] = json.loads(argument)
+    plan, record = Plan(**fields), Record()
+    threading.Thread(target=_measure_and_exit, args=(plan, record), daemon=True).start()
+    run_on_loop(watch(plan, record), is_uvloop=plan.is_uvloop)
 
 
 if __name__ == "__main__":

@@ -1,51 +1,44 @@
-"""``python -m benchmarks`` runs all that it promises, and says so. How fast anything is, no test says."""
+"""``python -m benchmarks`` measures, prints, writes and draws what it should. No test judges a time."""
 
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from attrs import fields
+from attrs import asdict, evolve
 
-from benchmarks import imports, loop_holds, memory, plots, requests_cpu, scheduler, spread, watcher_cpu
-from benchmarks.__main__ import NAMES
-from benchmarks.cassette_secrets import PLANTED
+from benchmarks import plots, stretch, watching
 from benchmarks.children import child
-from benchmarks.curves import Curve
-from benchmarks.gap_service import running_gap_service
 from benchmarks.get_peers import OURS, RAW
-from benchmarks.results import Figure
-from benchmarks.watching_process import Plan, running_client
+from benchmarks.load_service import running_service
+from benchmarks.results import Figure, Scale
+from benchmarks.watching_process import Plan
 
 pytestmark = [pytest.mark.needs_dev, pytest.mark.slow]
 
 ROOT = Path(__file__).resolve().parents[2]
-PEER = "replicate"
-#: All but the second transport: pyreqwest now and then aborts the interpreter while it exits.
-STABLE = tuple(name for name in NAMES if name != "second_transport")
-RECORDERS = ["ours", "vcrpy", "cassetter"]
-JOURNALS = [
-    "SqliteJournal",
-    "aiosqlite",
-    "sqlite3 in to_thread",
-    "sqlite3 on the loop",
-    "aiosqlite, WAL",
-    "no journal (memory)",
-]
-TWO_MINUTES = (
-    "CPU of the process, per poll",
-    "share of one core",
-    "memory of the process",
-    "lateness p50",
-    "lateness p99",
-    "lateness max",
-)
+#: The headings of the table, by benchmark, and some of its rows.
+PARTS = {
+    "gets": (
+        ["CPU of a get, 1 at a time", "CPU of a get, 50 at a time"],
+        {f"{OURS}, TLS", f"{RAW}, uvloop, TLS", "replicate"},
+    ),
+    "paced": (["CPU of a poll, paced"], {OURS, f"{OURS}, TLS", f"{OURS}, uvloop"}),
+    "watching": (
+        [
+            "40 tasks at 0.5 s",
+            "40 tasks at 0.5 s, all cores busy",
+            "memory of a watched task",
+            "CPU of a poll by the number of tasks",
+        ],
+        {f"{RAW}: lateness, p99", f"{OURS}: polls made", f"{OURS}, 40 tasks"},
+    ),
+    "scheduler": (["CPU of a poll, scheduler alone"], {"2,000 tasks"}),
+}
 
 
 @pytest.fixture
@@ -55,142 +48,67 @@ def here() -> Iterator[Path]:
         yield Path(name)
 
 
-def test_a_tiny_run_has_a_row_for_everybody_in_the_tables_and_in_the_file_and_draws(tmp_path, here):
-    output = tmp_path / "results"
-    only = [word for name in STABLE for word in ("--only", name)]
-    command = [sys.executable, "-W", "error", "-m", "benchmarks", "--tiny", "--peer", PEER, *only]
-    command += ["--output", str(output)]
+@pytest.mark.parametrize("part", PARTS)
+def test_a_tiny_run_prints_one_table_and_writes_it_with_the_plot(part, tmp_path, here):
+    command = [sys.executable, "-W", "error", "-m", "benchmarks", "--tiny", "--peer", "replicate"]
+    command += ["--only", part, "--output", str(tmp_path)]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(here)}
 
     ended = subprocess.run(  # noqa: S603 - our own list
         command, cwd=here, env=environment, capture_output=True, text=True, check=False
     )
 
-    assert ended.returncode == 0, ended.stderr
-    assert ended.stderr.splitlines() == [f"running {name} …" for name in STABLE]
-    assert "this was --tiny" in ended.stdout
+    assert (ended.returncode, ended.stderr) == (0, f"running {part} …\n")
     assert list(here.iterdir()) == []
-    table, journals, cassettes = re.split(r"\n-- (?:journal|cassettes) --\n", ended.stdout)
-    document = json.loads((output / "results.json").read_text())
-    check_document(document)
-    check_figures([(one["benchmark"], one["name"], one["value"]) for one in document["figures"]], table)
-    assert {path.name for path in output.iterdir()} == {
-        "results.json",
-        *(f"{name}.{kind}" for name in ("costs", "scheduler", "spread", "troubles") for kind in ("png", "svg")),
+    plot = {"polls.png", "polls.svg"} if part == "watching" else set()
+    assert {path.name for path in tmp_path.iterdir()} == {"results.json", "results.md", *plot}
+    headings, names = PARTS[part]
+    assert [line for line in ended.stdout.splitlines() if line in headings] == headings
+    assert "these numbers are meaningless" in ended.stdout
+    document = json.loads((tmp_path / "results.json").read_text())
+    assert (document["arguments"]["tiny"], document["arguments"]["peers"]) == (True, ["replicate"])
+    figures = document["benchmarks"][part]["figures"]
+    assert list(dict.fromkeys(figure["benchmark"] for figure in figures)) == headings
+    assert names - {figure["name"] for figure in figures} == set()
+    assert all(figure["value"] > 0 for figure in figures if figure["benchmark"].startswith("CPU"))
+
+
+def test_a_child_that_fails_reports_why():
+    with pytest.raises(RuntimeError, match=r"benchmarks.scheduler nothing 1 failed:(.|\n)*ValueError"):
+        child("benchmarks.scheduler", "nothing", "1")
+
+
+def test_two_processes_are_measured_at_the_same_time():
+    with running_service() as service:
+        found = watching.watched(service, [OURS, RAW], tasks=20, interval=0.2, seconds=0.5)
+        assert service.count() >= found.polls
+    assert found.due == pytest.approx(2 * 20 / 0.2 * found.wall, rel=0.2)
+    assert found.polls > 0
+
+
+def test_a_stretch_is_measured_on_request_only():
+    scale = Scale.tiny()
+    assert stretch.run(scale) == []
+    figures = stretch.run(evolve(scale, has_stretch=True, seconds=0.3))
+    judged = [figure.name.removeprefix(f"{watching.OURS_ON_UVLOOP}: ") for figure in figures if figure.target]
+    assert judged == ["lateness, p99", "polls made", "longest GC"]
+    assert {figure.benchmark for figure in figures} == {
+        "200 tasks at 0.5 s",
+        "400 tasks at 0.5 s, 2 processes",
+        watching.SWEEP,
     }
-    for path in output.glob("*.png"):
-        assert path.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
-    for path in output.glob("*.svg"):
-        assert path.read_bytes().startswith(b"<?xml")
-    check_journals(journals)
-    check_cassettes(cassettes)
 
 
-def check_document(document):
-    assert document["left_out"] == []
-    assert set(document["figures"][0]) == {field.name for field in fields(Figure)}
-    packages = {"python", "vidgen-async", "aiohttp", "uvloop", "openai", "runwayml", "replicate"}
-    assert packages <= set(document["versions"])
-    assert {"cpu", "cores", "system"} <= set(document["machine"])
-    arguments = document["arguments"]
-    assert (arguments["tiny"], arguments["rounds"], arguments["peers"]) == (True, 1, [PEER])
+def test_a_client_that_cannot_start_reports_why():
+    plan = Plan(OURS, is_uvloop=False, url="no address", tasks=1, interval=1.0, settling=0.1, seconds=0.1)
+    with pytest.raises(RuntimeError, match="ConfigurationError"):
+        child("benchmarks.watching_process", json.dumps(asdict(plan)))
 
 
-def check_figures(figures, table):
-    """Each benchmark has the rows of everybody who is compared, in the table too."""
-    gets = [f"CPU per videos.get, {label}" for label in requests_cpu.CONCURRENCIES]
-    waits = (OURS, watcher_cpu.LOOP, watcher_cpu.FLAT_OUT, watcher_cpu.BARE, PEER)
-    sizes = (OURS, f"{OURS}, right after all were added", memory.WAITS, memory.LOOP)
-    assert {(benchmark, name) for benchmark, name, _ in figures if benchmark not in BY_BEGINNING} == {
-        *((benchmark, name) for benchmark in gets for name in (OURS, RAW, PEER)),
-        *((watcher_cpu.BENCHMARK, name) for name in waits),
-        *((memory.BENCHMARK, name) for name in sizes),
-        *((loop_holds.BENCHMARK, name) for name in loop_holds.SITUATIONS),
-        *(("imports", name) for name in (imports.OURS, imports.OUR_CLIENT, imports.RAW, f"import {PEER}")),
-    }
-    for benchmark, beginnings in BY_BEGINNING.items():
-        names = [name for among, name, _ in figures if among == benchmark]
-        assert [one for one in beginnings if not any(name.startswith(one) for name in names)] == []
-    assert [name for benchmark, name, _ in figures if f"{benchmark}: {name}" not in table] == []
-    measured = [(benchmark, name) for benchmark, name, value in figures if "between polls" not in name and value <= 0]
-    assert measured == []
-    assert re.search(r"\[\d+\] 60 tasks at 0\.5 s for \d s: .*, 0 failed; aiohttp took", table)
-
-
-#: Benchmarks whose rows say more than their name.
-BY_BEGINNING = {
-    "two minutes": [*(f"asyncio: {name}" for name in TWO_MINUTES), "asyncio: between polls of a task, shortest"],
-    spread.BENCHMARK: [spread.RESTART, spread.FREEZE, spread.BLOCK, spread.RESETS, spread.SILENCE],
-    scheduler.BENCHMARK: [
-        f"{name}: CPU per poll, 3,000 to 1,000 tasks"
-        for name in (scheduler.WATCHER, scheduler.IN_USE, scheduler.SCHEDULE)
-    ],
-}
-
-
-def check_journals(said):
-    """All journals stand in every table."""
-    machine, *tables = said.strip().split("\n\n")
-    assert re.match(r"Python 3\.\d+\.\d+, SQLite 3\.\d+\.\d+, \d+ cores, file system \S+, one fsync ", machine)
-    assert len(tables) == 5
-    for part in tables:
-        title, head, *lines = part.splitlines()
-        assert "concurrency" not in title
-        assert head.startswith("journal ")
-        assert [re.split(r"\s{2,}", line)[0] for line in lines] == JOURNALS
-
-
-def check_cassettes(said):
-    """All recorders stand in every table, and ours leaks nothing."""
-    machine, *tables = said.strip().split("\n\n")
-    assert re.match(r"Python 3\.\d+\.\d+, vidgen_async \S+, aiohttp \S+, vcrpy \S+, cassetter \S+ ", machine)
-    replay, load, cpu, streams, secrets = ([re.split(r"\s{2,}", line) for line in part.splitlines()] for part in tables)
-    assert [row[0] for row in replay[2:]] == ["ours", "ours, client.videos.get", "vcrpy", "cassetter"]
-    assert [row[0] for row in load[2:]] == RECORDERS
-    equal = "ours, equal answers"
-    assert [row[0] for row in cpu[2:]] == ["DirectTransport", "ours", equal, "aiohttp", "vcrpy", "cassetter"]
-    assert [row[0] for row in streams[2:]] == [
-        f"{name}: {mode}"
-        for name in ("ours", "ours, all bytes kept", "vcrpy", "cassetter")
-        for mode in ("record", "replay")
-    ]
-    assert [row[3] for row in streams[2:] if row[0].startswith("ours")] == ["all"] * 4
-    assert secrets[1] == ["secret", *RECORDERS]
-    assert [row[0] for row in secrets[2:]] == [*PLANTED, "leaked"]
-    assert secrets[-1][1] == "0"
-
-
-def test_a_child_that_fails_says_why():
-    with pytest.raises(RuntimeError, match=r"requests_cpu nobody .* failed:(.|\n)*KeyError"):
-        child("benchmarks.requests_cpu", "nobody", "http://127.0.0.1:9", 1, 1)
-
-
-def test_a_client_that_cannot_begin_says_why():
-    with (
-        pytest.raises(RuntimeError, match="ConfigurationError"),
-        running_client(Plan("no address", tasks=1, interval=1.0, seconds=1.0)),
-    ):
-        pass
-
-
-def test_a_frozen_client_asks_for_nothing_and_goes_on_afterwards():
-    with running_gap_service() as service:
-        plan = Plan(service.base_url, tasks=20, interval=0.2, seconds=1.5)
-        with running_client(plan) as client:
-            while service.counts().tasks < 20:
-                time.sleep(0.01)
-            client.freeze(0.5)
-            measured = client.found()
-        arrived = service.counts()
-        assert arrived.tasks >= 40
-        assert service.gaps().longest >= 0.5
-        assert (measured["tasks"], measured["errors"]) == (20, 0)
-
-
-def test_the_same_figures_make_the_same_svg(tmp_path):
-    points = ((1000, 20.0), (10_000, 30.0))
-    curve = Curve(scheduler.BENCHMARK, f"{scheduler.WATCHER}: CPU per poll", 1.5, "times", points=points)
-    (first,) = [path.read_bytes() for path in plots.draw([curve], tmp_path) if path.suffix == ".svg"]
-    (second,) = [path.read_bytes() for path in plots.draw([curve], tmp_path) if path.suffix == ".svg"]
+def test_equal_figures_make_equal_plots(tmp_path):
+    facts = {"tasks": 1000.0, "p99": 0.01, "polls": 100.0, "due": 100.0}
+    point = Figure(watching.SWEEP, f"{OURS}, 1,000 tasks", 200.0, "us", facts=facts)
+    first, second = ([path.read_bytes() for path in plots.draw([point], tmp_path)] for _ in range(2))
+    assert len(first) == 2
     assert first == second
     assert plots.draw([Figure("another", "row", 1.0, "us")], tmp_path) == []

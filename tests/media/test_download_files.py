@@ -278,9 +278,9 @@ async def test_a_timeout_before_any_failure_is_reported_as_such(target):
 async def test_virtual_time_does_not_advance_while_a_thread_writes(downloads_of, target, monkeypatch):
     write = PartialFile._write
 
-    def slowly(part: PartialFile, data: bytearray) -> None:
+    def slowly(part: PartialFile, chunks: list[bytes]) -> None:
         threading.Event().wait(0.05)
-        write(part, data)
+        write(part, chunks)
 
     monkeypatch.setattr(PartialFile, "_write", slowly)
     async with site(Says(body=VIDEO)) as service:
@@ -396,11 +396,11 @@ async def test_cancelling_waits_for_the_thread_that_writes(downloads_of, target,
     writing, may_go_on, write = threading.Event(), threading.Event(), PartialFile._write
     problems = []
 
-    def slowly(part: PartialFile, data: bytearray) -> None:
+    def slowly(part: PartialFile, chunks: list[bytes]) -> None:
         writing.set()
         may_go_on.wait(5)
         try:
-            write(part, data)
+            write(part, chunks)
         except BaseException as error:
             problems.append(error)
             raise
@@ -446,9 +446,9 @@ async def test_a_large_video_needs_little_memory_and_few_threads(downloads_of, t
     head += (size - len(head)).to_bytes(4, "big") + b"mdat"
     writes, write = [], PartialFile._write
 
-    def counted(part: PartialFile, data: bytearray) -> None:
-        writes.append(len(data))
-        write(part, data)
+    def counted(part: PartialFile, chunks: list[bytes]) -> None:
+        writes.append(len(chunks))
+        write(part, chunks)
 
     async def behave(connection):
         await connection.request()
@@ -468,7 +468,7 @@ async def test_a_large_video_needs_little_memory_and_few_threads(downloads_of, t
         finally:
             tracemalloc.stop()
     assert path.stat().st_size == size
-    assert peak < 12 << 20
+    assert peak < 8 << 20
     assert len(writes) < 75, "a thread is too dear for every 64 KiB"
 
 

@@ -15,7 +15,7 @@ from vidgen_async.errors import DownloadError, InvalidRequestError
 from vidgen_async.media.content import Content
 from vidgen_async.media.partial_file import PartialFile
 from vidgen_async.media.progress import OnProgress
-from vidgen_async.media.transfer import BUFFER_SIZE, Transfer
+from vidgen_async.media.transfer import CHUNK_SIZE, Transfer
 from vidgen_async.service.endpoints import Endpoints
 from vidgen_async.service.retries import Reads
 from vidgen_async.transports.base import Chunks, Response
@@ -88,7 +88,7 @@ class Downloads:
             DownloadError: The video was not saved; LinkExpiredError, NotVideoError, TruncatedError and
                 UnverifiedVideoError state why.
         """
-        content = Content(self._reads, self._endpoints, task, chunk_size=BUFFER_SIZE)
+        content = Content(self._reads, self._endpoints, task, chunk_size=CHUNK_SIZE)
         file = PartialFile(to, overwrite=overwrite, hold=self._hold)
         transfer = Transfer(
             content,

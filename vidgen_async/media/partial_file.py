@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cache
@@ -66,8 +66,9 @@ class PartialFile:
     async def __aexit__(self, *_: object) -> None:
         await self._run(self._discard)
 
-    async def write(self, data: bytes | bytearray) -> None:
-        await self._run(self._write, data)
+    async def write(self, chunks: Iterable[bytes]) -> None:
+        """Write all of the chunks, in one thread."""
+        await self._run(self._write, chunks)
 
     async def truncate(self) -> None:
         """Make it an empty file again."""
@@ -119,8 +120,10 @@ class PartialFile:
             raise ValueError(message)
         return self._file
 
-    def _write(self, data: bytes | bytearray) -> None:
-        self._require_file().write(data)
+    def _write(self, chunks: Iterable[bytes]) -> None:
+        file = self._require_file()
+        for chunk in chunks:
+            file.write(chunk)
 
     def _truncate(self) -> None:
         self._require_file().truncate()

@@ -27,8 +27,11 @@ from vidgen_async.types.http import Headers
 logger = logging.getLogger(__name__)
 
 #: A thread writes the buffer when it has this size in bytes, or this age in seconds.
-BUFFER_SIZE = 1 << 20
+_BUFFER_SIZE = 1 << 20
 _MAX_BUFFER_TIME = 0.25
+#: Maximum size in bytes of the chunks in which a video is read: what asyncio receives at once. Larger chunks would be
+#: joined from several, which copies them.
+CHUNK_SIZE = 1 << 18
 #: Number of received bytes that are requested again, and compared, when a transfer is resumed; fewer, but not less than
 #: the minimum, if responses end within them.
 _OVERLAP = 4096
@@ -62,7 +65,9 @@ class Transfer:
         self._accept_unverified = accept_unverified
         self._total: int | None = None
         self._etag: str | None = None
-        self._buffer = bytearray()
+        self._buffer: list[bytes] = []
+        self._buffered = 0
+        """Number of bytes in the buffer."""
         self.furthest = 0
         """Number of bytes up to the furthest position that was reached."""
         self._last_progress_at = clock.now()
@@ -76,7 +81,7 @@ class Transfer:
     @property
     def received(self) -> int:
         """Number of bytes of the video that were received, also if they are not in the file yet."""
-        return max(self.furthest, self._file.length + len(self._buffer))
+        return max(self.furthest, self._file.length + self._buffered)
 
     async def run(self) -> None:
         """Return when the video is complete. Before it fails, the link of the completed task is used once."""
@@ -181,17 +186,18 @@ class Transfer:
     async def _write_body(self, result: ContentResponse, tail: bytes) -> bool:
         """Write the body to the file, also if it ends early. Return False if it does not begin with ``tail``, the last
         bytes of the file."""
-        self._buffer = bytearray(result.head)
-        while len(self._buffer) < len(tail) and (chunk := await anext(result.chunks, b"")):
-            self._buffer += chunk
-        if not tail.startswith(self._buffer[: len(tail)]):
+        self._buffer, self._buffered = [], 0
+        head = result.head
+        while len(head) < len(tail) and (chunk := await anext(result.chunks, b"")):
+            head += chunk
+        if not tail.startswith(head[: len(tail)]):
             return False
-        del self._buffer[: len(tail)]
+        self._add(head[len(tail) :])
         since = self._clock.now()
         try:
             async for chunk in result.chunks:
-                self._buffer += chunk
-                if len(self._buffer) >= BUFFER_SIZE or self._clock.now() - since >= _MAX_BUFFER_TIME:
+                self._add(chunk)
+                if self._buffered >= _BUFFER_SIZE or self._clock.now() - since >= _MAX_BUFFER_TIME:
                     await self._flush()
                     since = self._clock.now()
         except TransportError:
@@ -200,10 +206,15 @@ class Transfer:
         await self._flush()
         return True
 
+    def _add(self, chunk: bytes) -> None:
+        self._buffer.append(chunk)
+        self._buffered += len(chunk)
+
     async def _flush(self) -> None:
-        full, self._buffer = self._buffer, bytearray()
-        if not full:
+        full, self._buffer = self._buffer, []
+        if not self._buffered:
             return
+        self._buffered = 0
         await self._file.write(full)
         if self._file.length > self.furthest:
             self.furthest = self._file.length

@@ -1,0 +1,179 @@
+"""The journals that are compared: ours, none, and those that a careful user would write.
+
+All but the one in memory have the same tables, with the same statements, and make one commit per operation with
+``synchronous=FULL``; they differ in which thread waits for the disk.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+import aiosqlite
+from attrs import asdict
+
+from vidgen_async.journal import MemoryJournal, Permission, SqliteJournal
+from vidgen_async.journal.base import unknown_order_error
+from vidgen_async.journal.sqlite import queries, schema
+from vidgen_async.types.limits import SLOT_MARGIN, Turn
+from vidgen_async.types.orders import Attempt, Closing, Evidence, Order, OrderRef
+
+T = TypeVar("T")
+
+
+class OrderJournal(Protocol):
+    """The operations of a journal that an order needs."""
+
+    async def namespace(self, proposed: str) -> str: ...
+
+    async def intend(self, order: Order) -> Order: ...
+
+    async def begin(self, permission: Permission) -> Attempt | Order | Turn: ...
+
+    async def settle(self, ref: OrderRef, n: int, evidence: Evidence) -> Order: ...
+
+    async def aclose(self) -> None: ...
+
+
+def set_up(mode: str) -> Iterator[str]:
+    """The statements that make a new file the same as ours."""
+    for setting in (f"journal_mode = {mode}", "synchronous = FULL", "fullfsync = ON", "foreign_keys = ON"):
+        yield f"PRAGMA {setting}"
+    yield "BEGIN IMMEDIATE"
+    for statements in schema.MIGRATIONS:
+        yield from statements
+    yield "COMMIT"
+
+
+class OnTheLoop(SqliteJournal):
+    """Plain sqlite3: the same operations, executed by the coroutine that awaits them."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._opened: sqlite3.Connection | None = None
+
+    async def _run(self, operation: Callable[[sqlite3.Connection], T]) -> T:
+        return self._execute(operation)
+
+    async def aclose(self) -> None:
+        if self._opened is not None:
+            self._opened.close()
+
+    def _execute(self, operation: Callable[[sqlite3.Connection], T]) -> T:
+        if self._opened is None:
+            db = self._opened = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
+            db.row_factory = sqlite3.Row
+            for statement in set_up("TRUNCATE"):
+                db.execute(statement)
+        return operation(self._opened)
+
+
+class InAThread(OnTheLoop):
+    """Plain sqlite3 in asyncio.to_thread: one connection, and a lock around each operation."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._lock_of_operations = asyncio.Lock()
+
+    async def _run(self, operation: Callable[[sqlite3.Connection], T]) -> T:
+        async with self._lock_of_operations:
+            return await asyncio.to_thread(self._execute, operation)
+
+
+class Aiosqlite:
+    """The same statements through aiosqlite: one connection, and a lock around each transaction."""
+
+    def __init__(self, path: Path, *, mode: str = "TRUNCATE") -> None:
+        self._path = path
+        self._mode = mode
+        self._lock = asyncio.Lock()
+        self._opened: aiosqlite.Connection | None = None
+
+    async def namespace(self, proposed: str) -> str:
+        async with self._transaction():
+            return proposed
+
+    async def intend(self, order: Order) -> Order:
+        async with self._transaction() as db:
+            await db.execute(queries._ADD_ORDER, asdict(order.ref) | queries._to_row(order))
+            return await self._read(db, order.ref)
+
+    async def begin(self, permission: Permission) -> Attempt | Order | Turn:
+        ref, pacing = permission.ref, permission.pacing
+        async with self._transaction() as db:
+            order = await self._read(db, ref)
+            if not permission.matches(order):
+                return order
+            since = queries._micros(permission.now) - int(1e6 * (pacing.window + SLOT_MARGIN.total_seconds()))
+            window = {"service": ref.service, "account": ref.account, "since": since, "limit": pacing.limit}
+            ((held,),) = await db.execute_fetchall(queries._HELD, window)
+            if held >= pacing.limit:
+                return Turn(0, 0.0)
+            attempt = permission.make_attempt()
+            facts = queries._to_row(attempt) | {"counted_at": queries._to_column(attempt.counted_at)}
+            await db.execute(queries._ADD_ATTEMPT, asdict(ref) | facts)
+            return attempt
+
+    async def settle(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
+        async with self._transaction() as db:
+            after = (await self._read(db, ref)).with_evidence(n, evidence)
+            attempt = asdict(ref) | {"n": n}
+            await db.execute(queries._ADD_EVIDENCE, attempt | queries._to_row(evidence))
+            counted_at = queries._to_column(after.attempts[n - 1].counted_at)
+            await db.execute(queries._COUNT, attempt | {"counted_at": counted_at})
+            return after
+
+    async def aclose(self) -> None:
+        if self._opened is not None:
+            await self._opened.close()
+
+    async def _read(self, db: aiosqlite.Connection, ref: OrderRef) -> Order:
+        async def rows(query: str, table: str) -> list[sqlite3.Row]:
+            return list(await db.execute_fetchall(f"{query} {queries._OF_ORDER.format(table)}", asdict(ref)))
+
+        attempts = await rows(queries._ATTEMPTS, "attempts")
+        closings = await rows(queries._CLOSINGS, "closings")
+        await rows(queries._RESULTS, "evidence")
+        for row in await rows(queries._ORDERS, "orders"):
+            return Order(
+                ref=ref,
+                idempotency_key=row["idempotency_key"],
+                body=row["body"],
+                created_at=queries._at(row["created_at"]),
+                attempts=tuple(map(queries._attempt, attempts)),
+                closing=queries._from_row(Closing, closings[-1]) if closings else None,
+            )
+        raise unknown_order_error(ref)
+
+    @asynccontextmanager
+    async def _transaction(self) -> AsyncIterator[aiosqlite.Connection]:
+        async with self._lock:
+            db = self._opened = self._opened or await self._open()
+            await db.execute("BEGIN IMMEDIATE")
+            try:
+                yield db
+                await db.execute("COMMIT")
+            except BaseException:
+                await db.execute("ROLLBACK")
+                raise
+
+    async def _open(self) -> aiosqlite.Connection:
+        db = await aiosqlite.connect(self._path, isolation_level=None)
+        db.row_factory = sqlite3.Row
+        for statement in set_up(self._mode):
+            await db.execute(statement)
+        return db
+
+
+OURS, NONE = "SqliteJournal", "no journal (memory)"
+#: The write-ahead log is for information: with SQLite before 3.51.3, two processes that write may lose a commit.
+PEERS: Mapping[str, Callable[[Path], OrderJournal]] = {
+    OURS: SqliteJournal,
+    "aiosqlite": Aiosqlite,
+    "sqlite3 in to_thread": InAThread,
+    "sqlite3 on the loop": OnTheLoop,
+    "aiosqlite, WAL": lambda path: Aiosqlite(path, mode="WAL"),
+    NONE: lambda _: MemoryJournal(),
+}
