@@ -57,7 +57,7 @@ def parse(words: list[str]) -> tuple[argparse.Namespace, list[str]]:
 def checks_of(options: argparse.Namespace, arguments: list[str]) -> list[tuple[str, ...]]:
     """The commands to run, without the interpreter."""
     if options.dev:
-        return [("mypy", "benchmarks"), pytest("needs_dev", *arguments)]
+        return [("mypy", "benchmarks"), ("mypy", "examples"), pytest("needs_dev", *arguments)]
     if options.fast:
         return [FORMAT, LINT, IMPORTS, pytest(QUICK, *arguments)]
     checks = [FORMAT, LINT, ("mypy",), IMPORTS]

@@ -13,7 +13,7 @@ EXTRAS = tomllib.loads((Path(__file__).resolve().parents[2] / "pyproject.toml").
 
 
 @pytest.mark.needs_dev
-@pytest.mark.parametrize("extra", ["dev", "bench"])
+@pytest.mark.parametrize("extra", ["dev", "bench", "test-examples"])
 def test_everything_that_the_extra_names_is_installed(extra):
     for wanted in EXTRAS[extra]:
         assert version(re.split(r"[\[>;]", wanted)[0])

@@ -49,7 +49,7 @@ def test_the_readme_has_at_most_150_lines():
 def test_code_is_at_most_80_columns_wide():
     wide = [
         f"{block.page}:{number}: {len(line)} columns"
-        for language in ("python", "sh")
+        for language in ("python", "py", "sh")
         for block in find_blocks(language)
         for number, line in enumerate(block.text.splitlines(), block.line)
         if len(line) > 80 and not line.startswith("python3 -m venv")  # commands that are copied as one line

@@ -1,14 +1,10 @@
-"""The console at ``/`` in a real browser: what it shows, and what its buttons do.
-
-The browser is the system's Chromium, or what VIDGEN_CHROMIUM names. Without one these tests fail.
-"""
+"""The console at ``/`` in a real browser: what it shows, and what its buttons do."""
 
 import asyncio
 import io
 import json
 import os
 import re
-import shutil
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +16,7 @@ import pytest
 import pytest_asyncio
 from attrs import define, evolve, field
 
+from tests.browser import DESK, expect, open_browser, reaches
 from tests.sandbox.conftest import picture
 from vidgen_async.sandbox import Fault, ReceivedRequest, Sandbox
 
@@ -27,9 +24,6 @@ from vidgen_async.sandbox import Fault, ReceivedRequest, Sandbox
 pytestmark = [pytest.mark.needs_dev, pytest.mark.asyncio(loop_scope="module")]
 in_module = pytest_asyncio.fixture(loop_scope="module")
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-TIMEOUT = 20_000
-DESK = {"width": 1400, "height": 900}
 MINUS, TIMES = "\N{MINUS SIGN}", "\N{MULTIPLICATION SIGN}"
 #: Shortens the polling interval of the page from 1 s to 0.1 s.
 FAST_POLLING = "{ const real = setTimeout; setTimeout = (work, after) => real(work, after === 1000 ? 100 : after); }"
@@ -89,22 +83,8 @@ async def session() -> AsyncIterator[aiohttp.ClientSession]:
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
 async def browser_page() -> AsyncIterator[Any]:
     """One page for all tests; each test has its own sandbox, which is another origin."""
-    from playwright import async_api as playwright  # noqa: PLC0415 - of the extra dev; the other tests do without
-
-    named = os.environ.get("VIDGEN_CHROMIUM")
-    found = next(filter(None, map(shutil.which, [named] if named else BROWSERS)), None)
-    if found is None:
-        missing = f"VIDGEN_CHROMIUM={named} is not a program" if named else "no Chromium was found"
-        pytest.fail(f"{missing}: install the package 'chromium', or let VIDGEN_CHROMIUM name a browser like it")
-    needs = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
-    async with playwright.async_playwright() as driver:
-        started = await driver.chromium.launch(executable_path=found, args=needs)
-        context = await started.new_context(viewport=DESK)
-        await context.add_init_script(FAST_POLLING)
-        context.set_default_timeout(TIMEOUT)
-        playwright.expect.set_options(timeout=TIMEOUT)
+    async with open_browser(FAST_POLLING) as context:
         yield await context.new_page()
-        await started.close()
 
 
 @in_module
@@ -133,26 +113,6 @@ async def open_console(service, browser_page) -> AsyncIterator[Callable[..., Any
 @in_module
 async def console(open_console) -> Console:
     return await open_console()
-
-
-def expect(shown: Any) -> Any:
-    """Return playwright's assertions, which are slow to import."""
-    from playwright.async_api import expect as playwrights  # noqa: PLC0415 - see above
-
-    return playwrights(shown)
-
-
-async def reaches(video: Any, seconds: float) -> None:
-    """Return when a video has played up to a position."""
-    async with asyncio.timeout(TIMEOUT / 1000):
-        await video.evaluate(
-            """(video, seconds) => new Promise(done => {
-                const see = () => video.currentTime >= seconds && done();
-                video.addEventListener("timeupdate", see);
-                see();
-            })""",
-            seconds,
-        )
 
 
 async def test_a_created_task_appears_and_changes_its_state_without_a_reload(service, api, console):

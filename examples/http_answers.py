@@ -1,0 +1,62 @@
+"""What the web apps read from requests, and answer for errors."""
+
+import json
+from contextlib import suppress
+from typing import Any
+
+from vidgen_async import (
+    InvalidRequestError,
+    JournalError,
+    NotFoundError,
+    NotReadyError,
+    NotSentError,
+    OrderConflictError,
+    RateLimitError,
+    ReceiptNotStoredError,
+    RejectedError,
+    ServiceError,
+    UncertainCreateError,
+    VidgenError,
+)
+from vidgen_async.errors import BadRequestError, ServiceUnavailableError
+
+#: What a browser receives for an error: of several that match, the first.
+STATUSES: tuple[tuple[type[VidgenError], int], ...] = (
+    (InvalidRequestError, 422),  # nothing was sent
+    (BadRequestError, 422),  # the service refuses this request
+    (OrderConflictError, 409),  # the order id stands for another request
+    (ReceiptNotStoredError, 201),  # accepted; it is stored later
+    (UncertainCreateError, 202),  # an operator decides
+    (NotSentError, 503),  # these may be repeated, with the same order id
+    (JournalError, 503),
+    (RateLimitError, 503),
+    (ServiceUnavailableError, 503),
+    (RejectedError, 502),  # the shop's key, credits or base URL
+    (NotFoundError, 404),
+    (NotReadyError, 409),
+    (VidgenError, 502),
+)
+#: Of a stream of events: nothing on its way may hold it back.
+EVENT_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+
+def answer_to(error: VidgenError) -> tuple[int, dict[str, Any], dict[str, str]]:
+    """The status, the JSON and the headers of the response for an error.
+
+    An error's summary never contains a key, a token or a signed link.
+    """
+    status = next(code for kind, code in STATUSES if isinstance(error, kind))
+    if isinstance(error, ServiceError) and error.status == 416:
+        status = 416  # the range that the browser asked for does not exist
+    wait = getattr(error, "retry_after", None) or 10
+    headers = {"Retry-After": f"{wait:.0f}"} if status == 503 else {}
+    return status, {"message": error.summary}, headers
+
+
+def prompt_of(body: bytes) -> str:
+    """The prompt in the JSON that the page sends."""
+    with suppress(ValueError):
+        match json.loads(body):
+            case {"prompt": str(prompt)}:
+                return prompt
+    raise InvalidRequestError(problems=['the body must be {"prompt": "…"}'])
