@@ -19,7 +19,10 @@ from vidgen_async.client.settings import (
     checked_headers,
     checked_keys,
     checked_name,
+    checked_retry_for,
     checked_states,
+    checked_timeouts,
+    is_finite,
     make_transport,
     user_agent,
 )
@@ -136,9 +139,9 @@ class Client:
         self._options = ViewOptions(
             api_key=keys,
             headers=checked_headers(default_headers, "default_headers"),
-            timeouts=timeouts or Timeouts(),
+            timeouts=checked_timeouts(timeouts, Timeouts()),
             poll_interval=interval,
-            retry_for=retry_reads_for,
+            retry_for=checked_retry_for("retry_reads_for", retry_reads_for),
             account=checked_name("account", account),
         )
         if transport is not None and proxy is not None:
@@ -232,11 +235,11 @@ class Client:
         view._options = ViewOptions(
             api_key=old.api_key if api_key is None else checked_keys(api_key),
             headers=make_headers([*kept, *added.items()]),
-            timeouts=timeouts or old.timeouts,
+            timeouts=checked_timeouts(timeouts, old.timeouts),
             poll_interval=(
                 old.poll_interval if poll_interval is None else _checked_interval(poll_interval, self._shared.base_url)
             ),
-            retry_for=old.retry_for if retry_for is None else retry_for,
+            retry_for=old.retry_for if retry_for is None else checked_retry_for("retry_for", retry_for),
             account=old.account if account is None else checked_name("account", account),
         )
         view._use(make_view_context(self._shared, view._options, self._context, self._reads))
@@ -337,7 +340,7 @@ def _checked_lifetime(seconds: float) -> float:
 
 
 def _checked_interval(seconds: float, base_url: URL) -> float:
-    if not seconds > 0:
+    if not is_finite(seconds) or seconds <= 0:
         message = f"poll_interval must be a number of seconds above 0: {seconds!r}"
         raise ConfigurationError(message)
     if seconds < RECOMMENDED_INTERVAL and not is_on_this_machine(base_url):
