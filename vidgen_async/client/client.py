@@ -69,7 +69,8 @@ class Client:
     Args:
         api_key: Default: VIDGEN_API_KEY. A function that returns the present key, which may be async and must not
             block, is called before the first request, and again when a key was refused: a read is then repeated once
-            with the new key, a create never.
+            with the new key, a create never. It must return within the shortest of ``timeouts.connect``, ``read`` and
+            ``answer``. If it does not, or raises, the request fails with KeyFunctionError; a poll is sent again later.
         base_url: Default: VIDGEN_BASE_URL. It ends in ``/openapi/v1``.
         transport: Carries the requests (default: the network). The client closes it.
         journal: Where orders are stored before they are sent: an object, ``"sqlite:///orders.db"``, or VIDGEN_JOURNAL;
@@ -227,13 +228,16 @@ class Client:
                 f"use the same order id. For another key of the same account pass account={old.account!r}"
             )
             raise ConfigurationError(message)
+        keys = old.api_key if api_key is None else checked_keys(api_key)
+        if keys == old.api_key:
+            keys = old.api_key  # which has the key already if it is a function
         added = checked_headers(headers, "headers")
         kept = [(name, value) for name, value in old.headers.items() if name not in added]
         view: Self = object.__new__(type(self))
         vars(view).update(vars(self))
         view._is_view = True
         view._options = ViewOptions(
-            api_key=old.api_key if api_key is None else checked_keys(api_key),
+            api_key=keys,
             headers=make_headers([*kept, *added.items()]),
             timeouts=checked_timeouts(timeouts, old.timeouts),
             poll_interval=(
