@@ -129,6 +129,10 @@ class TransportClosedError(TransportError):
     """The transport was closed before or during the send."""
 
 
+class KeyFunctionError(TransportError, ConfigurationError):
+    """The function given as ``api_key`` raised (``__cause__``), did not return in time, or returned no usable key."""
+
+
 # -- the service answered --------------------------------------------------------------------------------------------
 
 

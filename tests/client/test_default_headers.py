@@ -50,7 +50,9 @@ async def test_they_are_sent_with_every_request_to_the_service_and_not_to_anothe
         "Authorization", "authorization", "AUTHORIZATION", "Idempotency-Key", "idempotency-key", "Host", "hOST",
         "Content-Type", "content-length", "Content-Encoding", "Content-Anything", "Cookie", "cookie", "Range",
         "If-Range", "If-None-Match", "Accept", "Accept-Encoding", "Transfer-Encoding", "Connection", "TE", "Trailer",
-        "Upgrade", "Expect", "Keep-Alive", "Proxy-Authorization", "User-Agent",
+        "Upgrade", "Expect", "Keep-Alive", "Proxy-Authorization", "User-Agent", "Idempotency_Key", "user_agent",
+        "Content_Length", "HTTP2-Settings", "X-HTTP-Method-Override", "x_http_method_override", "X-HTTP-Method",
+        "X-Method-Override",
     ],
 )  # fmt: skip
 def test_headers_that_the_sdk_sets_are_refused(name):
@@ -68,7 +70,7 @@ def test_headers_that_the_sdk_sets_are_refused(name):
     [
         ("", "x"), ("X Tenant", "x"), ("X-Tenant:", "x"), ("X-Tenänt", "x"), ("X-Tenant\r\nX", "x"),
         ("X-Tenant", ""), ("X-Tenant", f"{SECRET}\r\nHost: x"), ("X-Tenant", f" {SECRET}"), ("X-Tenant", "Zoë"),
-        ("X-Tenant", 7), ("X-Tenant", None), ("X-Tenant", b"x"),
+        ("X-Tenant", 7), ("X-Tenant", None), ("X-Tenant", b"x"), (7, "x"),
     ],
 )  # fmt: skip
 def test_invalid_headers_are_refused_and_their_values_are_not_shown(name, value):
@@ -76,6 +78,12 @@ def test_invalid_headers_are_refused_and_their_values_are_not_shown(name, value)
         Client("key", base_url=BASE, default_headers={name: value})
     assert SECRET not in str(caught.value)
     assert caught.value.__cause__ is None
+
+
+def test_names_that_differ_in_case_only_are_refused():
+    with pytest.raises(ConfigurationError, match="'x-tenant' is given twice") as caught:
+        Client("key", base_url=BASE).with_options(headers={"X-Tenant": SECRET, "x-tenant": "b2"})
+    assert SECRET not in str(caught.value)
 
 
 def test_they_must_be_a_mapping():

@@ -4,10 +4,22 @@ import asyncio
 
 import pytest
 
-from vidgen_async import AuthenticationError, Client, ConfigurationError, NotSentError, RejectedError
+from vidgen_async import (
+    AuthenticationError,
+    Client,
+    ConfigurationError,
+    NotSentError,
+    RejectedError,
+    Timeouts,
+    TransportError,
+    UncertainCreateError,
+)
 from vidgen_async.clock import VirtualClock
+from vidgen_async.errors import KeyFunctionError
+from vidgen_async.journal import MemoryJournal
 from vidgen_async.sandbox import Fault
-from vidgen_async.transports import FakeTransport
+from vidgen_async.transports import BufferedResponse, FakeTransport
+from vidgen_async.types import Delivery
 
 FIELDS = {"model": "gen-2.0", "prompt": "a paper boat", "duration": 5}
 OLD = "the-key-of-yesterday"
@@ -149,10 +161,24 @@ async def test_the_same_key_is_asked_for_once_when_many_requests_were_refused(se
 async def test_what_the_function_raises_is_raised_and_nothing_is_sent(service):
     keys = Keys(LookupError("the vault is closed"), service.api_key)
     async with client_with(service, keys) as client:
-        with pytest.raises(LookupError, match="vault"):
+        with pytest.raises(
+            KeyFunctionError, match=r"^account\.get: the api_key function raised LookupError$"
+        ) as caught:
             await client.account.get()
+        assert isinstance(caught.value, TransportError)
+        assert str(caught.value.__cause__) == "the vault is closed"
         assert service.requests == []
         await client.account.get()
+
+
+async def test_an_error_says_whether_the_request_was_sent_with_a_key_that_was_refused(service):
+    keys = Keys(LookupError("the vault is closed"), OLD, LookupError("the vault is closed"))
+    async with client_with(service, keys) as client:
+        for expected in (Delivery.NOT_SENT, Delivery.ANSWERED):
+            with pytest.raises(KeyFunctionError) as caught:
+                await client.account.get()
+            assert caught.value.delivery is expected
+    assert received(service, "account.get") == [OLD]
 
 
 async def test_a_create_without_a_key_is_proven_not_sent():
@@ -171,6 +197,7 @@ async def test_what_the_function_returns_is_checked_and_not_shown(wrong, service
     async with client_with(service, Keys(wrong)) as client:
         with pytest.raises(ConfigurationError, match="the key that api_key returned") as caught:
             await client.account.get()
+        assert isinstance(caught.value, KeyFunctionError)
     assert "two words" not in str(caught.value)
     assert service.requests == []
 
@@ -199,3 +226,145 @@ async def test_a_view_may_have_a_function(client, service):
 def test_a_client_with_a_function_never_shows_a_key():
     client = Client(Keys("the-secret-key"), base_url="https://h/openapi/v1")
     assert "secret" not in f"{client!r}{client.__dict__}"
+
+
+# -- a function that hangs or raises ---------------------------------------------------------------------------------
+
+
+class HangingKeys(Keys):
+    """Never returns instead of the key ``None``."""
+
+    async def __call__(self) -> object:
+        key = super().__call__()
+        if key is None:
+            await asyncio.get_running_loop().create_future()
+        return key
+
+
+OPTIONS = {"base_url": "https://h/openapi/v1"}
+
+
+async def refuse_reads(request) -> BufferedResponse:
+    """A service whose answer to a create does not name the task where it should, and which then refuses the key."""
+    if request.method == "POST":
+        return BufferedResponse(202, b'{"data": {"id": "task_abc12345"}}')
+    return BufferedResponse(401, b'{"code": "INVALID_API_KEY"}')
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        Keys("the-first-key", OSError("the vault is closed")),
+        Keys("the-first-key", None),
+        HangingKeys("the-first", None),
+    ],
+    ids=["raises", "returns no key", "hangs"],
+)
+async def test_a_create_that_was_sent_is_uncertain_if_there_is_no_key_to_confirm_it(keys):
+    transport, clock = FakeTransport(refuse_reads), VirtualClock()
+    async with Client(keys, **OPTIONS, transport=transport, clock=clock, journal=MemoryJournal()) as client:
+        with pytest.raises(UncertainCreateError):
+            await client.videos.create(**FIELDS, order_id="order-1", validate=False)
+        assert keys.calls > 1
+    assert [request.op for request in transport.requests].count("videos.create") == 1
+
+
+@pytest.mark.parametrize("call", ["read", "create"])
+async def test_a_function_that_does_not_return_in_time_fails_the_request_and_nothing_is_sent(call):
+    transport, clock = FakeTransport(refuse_reads), VirtualClock()
+    options = {**OPTIONS, "transport": transport, "clock": clock, "timeouts": Timeouts(connect=None, read=7)}
+    async with Client(HangingKeys(None), **options) as client:
+        expected = KeyFunctionError if call == "read" else NotSentError
+        with pytest.raises(expected, match="the api_key function did not return a key within 7 s"):
+            await (client.account.get() if call == "read" else client.videos.create(**FIELDS, validate=False))
+    assert transport.requests == []
+
+
+async def test_a_function_that_hangs_does_not_stop_the_polls_of_other_keys():
+    async def complete(request) -> BufferedResponse:
+        return BufferedResponse(200, b'{"id": "t-1", "status": "completed"}')
+
+    clock = VirtualClock()
+    options = {**OPTIONS, "transport": FakeTransport(complete), "clock": clock, "max_connections": 5}
+    async with Client("the-key-of-the-shop", **options) as client:
+        stuck = client.with_options(api_key=HangingKeys(None), account="anna")
+        waits = [asyncio.ensure_future(stuck.videos.wait(f"t-{n}")) for n in range(2, 12)]
+        await clock.sleep(1)
+        assert (await client.videos.wait("t-1", timeout=60)).status == "completed"
+        assert not any(wait.done() for wait in waits)
+        for wait in waits:
+            wait.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)
+
+
+async def test_a_wait_continues_after_the_function_failed(service):
+    keys = Keys(*[OSError("the vault is closed"), LookupError("and empty")] * 3, service.api_key)
+    async with Client(service.api_key, base_url=service.base_url) as client:
+        receipt = await client.videos.create(**FIELDS, validate=False)
+    async with client_with(service, keys) as client:
+        assert (await client.videos.wait(receipt)).status == "completed"
+    assert client.watcher.stats.errors == {"KeyFunctionError": 6}
+
+
+async def test_a_catalog_that_cannot_be_read_without_a_key_stops_no_create(service):
+    keys = Keys(OSError("the vault is closed"), service.api_key)
+    async with client_with(service, keys) as client:
+        await client.videos.create(**FIELDS)
+    assert [create.status for create in service.creates] == [202]
+
+
+async def test_a_download_without_a_key_stops_no_other_download(service, tmp_path):
+    async with Client(service.api_key, base_url=service.base_url, poll_interval=0.05) as client:
+        receipts = [await client.videos.create(**FIELDS, order_id=f"order-{n}") for n in range(2)]
+        outcomes = [outcome async for outcome in client.videos.as_completed(receipts)]
+    keys = Keys(*[OSError("the vault is closed")] * 2, service.api_key)  # for the video, and for a link to it
+    async with client_with(service, keys) as client:
+        saved = [outcome async for outcome in client.videos.download_many(outcomes, to=tmp_path, concurrency=1)]
+    assert [type(outcome.error) for outcome in saved] == [KeyFunctionError, type(None)]
+    assert saved[1].path.exists()
+
+
+async def test_an_image_that_was_not_uploaded_without_a_key_is_named(service):
+    async with client_with(service, Keys(OSError("the vault is closed"))) as client:
+        with pytest.raises(KeyFunctionError, match=r"local_images\[0\] was not uploaded, so nothing was ordered"):
+            await client.videos.create(**FIELDS, local_images=[PIXEL], validate=False)
+
+
+# -- views with the same function ------------------------------------------------------------------------------------
+
+
+class Vault:
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def read_key(self) -> str:
+        self.calls += 1
+        return "the-key-of-anna"
+
+
+async def test_views_with_the_same_function_share_the_polls_of_a_task():
+    async def run(request) -> BufferedResponse:
+        return BufferedResponse(200, b'{"id": "t-1", "status": "running"}')
+
+    vault, clock, transport = Vault(), VirtualClock(), FakeTransport(run)
+    async with Client("the-key-of-the-shop", **OPTIONS, transport=transport, clock=clock) as client:
+        views = [client.with_options(api_key=vault.read_key, account="anna") for _ in range(3)]
+        views.append(views[0].with_options(api_key=vault.read_key, account="anna"))
+        waits = [asyncio.ensure_future(view.videos.wait("t-1")) for view in views]
+        await clock.sleep(30)
+        assert len(transport.requests) == vault.calls == 1
+        other = client.with_options(api_key=Vault().read_key, account="bert")
+        waits.append(asyncio.ensure_future(other.videos.wait("t-1")))
+        await clock.sleep(5)
+        assert len(transport.requests) == 2
+        for wait in waits:
+            wait.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)
+
+
+async def test_a_view_with_the_function_of_its_client_has_its_key(service):
+    keys = Keys(service.api_key)
+    async with client_with(service, keys) as client:
+        await client.account.get()
+        await client.with_options(api_key=keys, account="default").account.get()
+    assert keys.calls == 1

@@ -138,6 +138,23 @@ def test_an_api_key_needs_an_account():
         client.with_options(account=" ")
 
 
+@pytest.mark.parametrize(
+    ("option", "wrong"),
+    [
+        *(("retry_for", wrong) for wrong in (float("nan"), float("inf"), -1, "60", True)),
+        *(("poll_interval", wrong) for wrong in (float("nan"), float("inf"), 0, -1, "60")),
+        *(("timeouts", wrong) for wrong in (0, 5, "5", {"read": 5})),
+    ],
+)
+def test_wrong_options_are_refused(option, wrong):
+    client = Client("key", base_url="https://h/openapi/v1")
+    with pytest.raises(ConfigurationError, match=option):
+        client.with_options(**{option: wrong})
+    setting = "retry_reads_for" if option == "retry_for" else option
+    with pytest.raises(ConfigurationError, match=setting):
+        Client("key", base_url="https://h/openapi/v1", **{setting: wrong})
+
+
 async def test_very_many_views_leave_nothing_behind(client, service, anna):
     receipt = await client.videos.create(**FIELDS)
     await client.videos.wait(receipt)

@@ -141,6 +141,7 @@ async def test_an_answer_that_comes_after_the_order_became_uncertain_is_on_recor
         GatewayError("bad gateway", status=502, body=b"{}"),
         ConnectionLostError("lost"),
         TimeoutError(),
+        OSError("a bug of a transport"),
         UnexpectedResponseError("is about another task", status=200, body=b"{}"),
         NotFoundError("a proxy's page", status=404, body=b"<html>"),
     ],

@@ -19,7 +19,10 @@ from vidgen_async.client.settings import (
     checked_headers,
     checked_keys,
     checked_name,
+    checked_retry_for,
     checked_states,
+    checked_timeouts,
+    is_finite,
     make_transport,
     user_agent,
 )
@@ -66,7 +69,8 @@ class Client:
     Args:
         api_key: Default: VIDGEN_API_KEY. A function that returns the present key, which may be async and must not
             block, is called before the first request, and again when a key was refused: a read is then repeated once
-            with the new key, a create never.
+            with the new key, a create never. It must return within the shortest of ``timeouts.connect``, ``read`` and
+            ``answer``. If it does not, or raises, the request fails with KeyFunctionError; a poll is sent again later.
         base_url: Default: VIDGEN_BASE_URL. It ends in ``/openapi/v1``.
         transport: Carries the requests (default: the network). The client closes it.
         journal: Where orders are stored before they are sent: an object, ``"sqlite:///orders.db"``, or VIDGEN_JOURNAL;
@@ -136,9 +140,9 @@ class Client:
         self._options = ViewOptions(
             api_key=keys,
             headers=checked_headers(default_headers, "default_headers"),
-            timeouts=timeouts or Timeouts(),
+            timeouts=checked_timeouts(timeouts, Timeouts()),
             poll_interval=interval,
-            retry_for=retry_reads_for,
+            retry_for=checked_retry_for("retry_reads_for", retry_reads_for),
             account=checked_name("account", account),
         )
         if transport is not None and proxy is not None:
@@ -224,19 +228,22 @@ class Client:
                 f"use the same order id. For another key of the same account pass account={old.account!r}"
             )
             raise ConfigurationError(message)
+        keys = old.api_key if api_key is None else checked_keys(api_key)
+        if keys == old.api_key:
+            keys = old.api_key  # which has the key already if it is a function
         added = checked_headers(headers, "headers")
         kept = [(name, value) for name, value in old.headers.items() if name not in added]
         view: Self = object.__new__(type(self))
         vars(view).update(vars(self))
         view._is_view = True
         view._options = ViewOptions(
-            api_key=old.api_key if api_key is None else checked_keys(api_key),
+            api_key=keys,
             headers=make_headers([*kept, *added.items()]),
-            timeouts=timeouts or old.timeouts,
+            timeouts=checked_timeouts(timeouts, old.timeouts),
             poll_interval=(
                 old.poll_interval if poll_interval is None else _checked_interval(poll_interval, self._shared.base_url)
             ),
-            retry_for=old.retry_for if retry_for is None else retry_for,
+            retry_for=old.retry_for if retry_for is None else checked_retry_for("retry_for", retry_for),
             account=old.account if account is None else checked_name("account", account),
         )
         view._use(make_view_context(self._shared, view._options, self._context, self._reads))
@@ -337,7 +344,7 @@ def _checked_lifetime(seconds: float) -> float:
 
 
 def _checked_interval(seconds: float, base_url: URL) -> float:
-    if not seconds > 0:
+    if not is_finite(seconds) or seconds <= 0:
         message = f"poll_interval must be a number of seconds above 0: {seconds!r}"
         raise ConfigurationError(message)
     if seconds < RECOMMENDED_INTERVAL and not is_on_this_machine(base_url):

@@ -1,11 +1,13 @@
 """Validation of the arguments of a client, so that a malformed key fails when the client is made."""
 
+import math
 import os
 import re
 import sys
 import warnings
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import TypeGuard
 
 from yarl import URL
 
@@ -15,7 +17,7 @@ from vidgen_async.redaction.messages import hide_secrets
 from vidgen_async.service.api_keys import KeyRing
 from vidgen_async.transports.direct.proxies import EnvironmentProxies, is_on_this_machine, proxy_url
 from vidgen_async.transports.direct.transport import DirectTransport
-from vidgen_async.types.http import Headers, KeyFunction, make_headers
+from vidgen_async.types.http import Headers, KeyFunction, Timeouts, make_headers
 from vidgen_async.types.resources import KNOWN_STATES, TERMINAL_STATES, TerminalStatus
 
 #: Section 9: what every base URL of the interface ends in.
@@ -31,7 +33,7 @@ _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 #: Headers that say how a request is sent, or what it contains.
 _SDK_HEADER = re.compile(
     r"content-.*|proxy-.*|if-.*|range|accept|accept-encoding|connection|keep-alive|te|trailer|transfer-encoding|upgrade|"
-    r"expect|host|cookie2?"
+    r"expect|host|cookie2?|http2-settings|x-http-method|x-http-method-override|x-method-override"
 )
 _ADVICE = {
     "authorization": "give the key as api_key",
@@ -155,20 +157,23 @@ def checked_headers(given: Mapping[str, str] | None, setting: str) -> Headers:
     if given is not None and not isinstance(given, Mapping):
         message = f"{setting} must be a mapping of names to values, not {type(given).__name__}"
         raise ConfigurationError(message)
-    headers = make_headers(given or {})
-    for name, value in headers.items():
+    names: set[str] = set()
+    for name, value in (given or {}).items():
         problem = _problem_of_header(name, value)
+        if problem is None and name.lower() in names:
+            problem = "is given twice: names are compared without case"
         if problem:
             message = f"{setting}: the header {name!r:.80} {problem}"
             raise ConfigurationError(message)
-    return headers
+        names.add(name.lower())
+    return make_headers(given or {})
 
 
 def _problem_of_header(name: object, value: object) -> str | None:
     """Why this cannot be a header of the user's, as the predicate of a sentence."""
     if not isinstance(name, str) or not _TOKEN.fullmatch(name):
         return "has a name that is not valid in HTTP"
-    lower = name.lower()
+    lower = name.lower().replace("_", "-")  # many servers and gateways treat both alike
     if lower in _ADVICE:
         return f"cannot be set here: {_ADVICE[lower]}"
     if _SDK_HEADER.fullmatch(lower):
@@ -178,6 +183,29 @@ def _problem_of_header(name: object, value: object) -> str | None:
     if not value or value != value.strip() or not value.isascii() or not value.isprintable():
         return "has a value that is empty, begins or ends with white space, or holds other than printable ASCII"
     return None
+
+
+def checked_timeouts(given: Timeouts | None, default: Timeouts) -> Timeouts:
+    """The time limits of requests; None stands for the default."""
+    if given is None:
+        return default
+    if not isinstance(given, Timeouts):
+        message = f"timeouts must be a Timeouts, for example Timeouts(read=30), not {type(given).__name__}"
+        raise ConfigurationError(message)
+    return given
+
+
+def checked_retry_for(setting: str, given: object) -> float:
+    """Seconds for which reads are retried: finite, and 0 or more."""
+    if not is_finite(given) or given < 0:
+        message = f"{setting} must be a finite number of seconds, 0 or more: {given!r:.80}"
+        raise ConfigurationError(message)
+    return given
+
+
+def is_finite(given: object) -> TypeGuard[float]:
+    """Whether this is a number, and neither infinite nor nan."""
+    return isinstance(given, int | float) and not isinstance(given, bool) and math.isfinite(given)
 
 
 def checked_app_info(given: tuple[str, str] | None) -> str:

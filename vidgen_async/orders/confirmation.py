@@ -15,7 +15,7 @@ from email.utils import parsedate_to_datetime
 from attrs import frozen
 
 from vidgen_async.clock import Clock
-from vidgen_async.errors import NotFoundError, ServiceError, TransportError
+from vidgen_async.errors import CassetteError, NotFoundError
 from vidgen_async.events import Event, report
 from vidgen_async.journal.base import Journal
 from vidgen_async.service.codec import is_json_object
@@ -86,7 +86,9 @@ class Confirmation:
                 except NotFoundError as error:
                     if not is_json_object(error.body):  # a proxy's page is no evidence about the task
                         return None
-                except (ServiceError, TransportError, TimeoutError):
+                except CassetteError:  # no answer about the task, but a cassette that cannot be used
+                    raise
+                except Exception:  # noqa: BLE001 - whatever a transport raises: a create that was sent stays uncertain
                     return None
                 if len(found) > 1:
                     return None

@@ -482,7 +482,7 @@ class Sender:
         request = self._endpoints.create_video(BytesBody(send.order.body), send.order.idempotency_key)
         key = None
         if (ring := self._endpoints.key_ring) is not None:
-            key = await ring.get()
+            key = await ring.get(request, self._clock)
             request = ring.add_to(request, key)
         if not self._honours_gate:
             await probe.pass_gate()

@@ -6,7 +6,9 @@ from collections.abc import Callable
 
 from attrs import evolve, field, frozen
 
-from vidgen_async.types.http import Headers, KeyFunction, Request, make_headers
+from vidgen_async.clock import Clock, within
+from vidgen_async.errors import ConfigurationError, KeyFunctionError
+from vidgen_async.types.http import Delivery, Headers, KeyFunction, Phase, Request, Timeouts, make_headers
 
 #: The request header of the key (5.1).
 AUTHORIZATION = "Authorization"
@@ -21,11 +23,11 @@ class Key:
 
 class KeyRing:
     """The keys that a callable returned. It is called when a key is first needed, and again when the service refused
-    the present one.
+    the present one. Those with the same callable are equal.
 
     Args:
         ask: The callable.
-        check: Returns the key that a value stands for, or raises.
+        check: Returns the key that a value stands for, or raises ConfigurationError.
     """
 
     def __init__(self, ask: KeyFunction, check: Callable[[object], str]) -> None:
@@ -37,16 +39,60 @@ class KeyRing:
         self.known: tuple[str, ...] = ()
         """The present key, and the one before it, which an answer under way may still quote."""
 
-    async def get(self) -> Key:
-        """The present key. Concurrent callers share one call of the callable, unless it raises or is cancelled."""
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, KeyRing):
+            return NotImplemented
+        # Each access to a method makes another object. Callables of other classes may be equal and return other keys.
+        is_same_method = inspect.ismethod(self._ask) and inspect.ismethod(other._ask) and self._ask == other._ask
+        return is_same_method or self._ask is other._ask
+
+    def __hash__(self) -> int:
+        return hash(self._ask) if inspect.ismethod(self._ask) else id(self._ask)
+
+    async def get(self, request: Request, clock: Clock, *, delivery: Delivery = Delivery.NOT_SENT) -> Key:
+        """The present key. Concurrent callers share one call of the callable, unless it raises or is cancelled.
+
+        Args:
+            request: The request that needs the key, within whose time limits it must be there.
+            clock: Measures that time.
+            delivery: Whether the request was sent already, with a key that was refused.
+
+        Raises:
+            KeyFunctionError: There is no key.
+        """
+        if self._key is not None:
+            return self._key
+        limit = time_limit(request.timeouts)
+        try:
+            return await within(clock, limit, self._get)
+        except KeyFunctionError as error:
+            problem, cause = error.message, error.__cause__
+        except TimeoutError as error:
+            problem, cause = f"the api_key function did not return a key within {limit:g} s", error
+        message = f"{request.op}: {problem}"
+        raise KeyFunctionError(message, delivery=delivery, phase=Phase.BUILD, op=request.op) from cause
+
+    async def _get(self) -> Key:
         while (key := self._key) is None:
             async with self._lock:
                 if self._key is None:
-                    returned = self._ask()
-                    value = self._check(await returned if inspect.isawaitable(returned) else returned)
+                    value = await self._call()
                     self.known = tuple(dict.fromkeys((value, *self.known)))[:2]
                     self._key = Key(value)
         return key
+
+    async def _call(self) -> str:
+        try:
+            returned = self._ask()
+            value = await returned if inspect.isawaitable(returned) else returned
+        except Exception as error:
+            # Its text may hold a key.
+            message = f"the api_key function raised {type(error).__name__}"
+            raise KeyFunctionError(message) from error
+        try:
+            return self._check(value)
+        except ConfigurationError as error:
+            raise KeyFunctionError(error.message) from error
 
     def discard(self, refused: Key) -> None:
         """Ask again before the next request, unless that was done since this key was returned."""
@@ -61,3 +107,9 @@ class KeyRing:
             made = make_headers([(AUTHORIZATION, f"Bearer {key.value}"), *headers])
             prepared = self._prepared = (request.headers, key.value, made)
         return evolve(request, headers=prepared[2])
+
+
+def time_limit(timeouts: Timeouts) -> float | None:
+    """Seconds within which a request must have its key: the shortest limit of the phases of a request."""
+    limits = (timeouts.connect, timeouts.read, timeouts.answer)
+    return min((seconds for seconds in limits if seconds is not None), default=None)

@@ -26,7 +26,7 @@ from vidgen_async.service.codec import Answer
 from vidgen_async.service.error_responses import service_error
 from vidgen_async.service.status_rules import rule_for
 from vidgen_async.transports.base import Response, Transport
-from vidgen_async.types.http import LONG_ANSWER, LONGEST_ANSWER, BytesBody, Phase, Request
+from vidgen_async.types.http import LONG_ANSWER, LONGEST_ANSWER, BytesBody, Delivery, Phase, Request
 
 logger = logging.getLogger(__name__)
 
@@ -86,21 +86,21 @@ class Reads:
         return self._send_with_key(self._key_ring, request, attempt)
 
     async def _send_with_key(self, ring: KeyRing, request: Request, attempt: int) -> Response:
-        key = await self._get_key(ring)
+        key = await self._get_key(ring, request)
         response = await self._send(ring.add_to(request, key), attempt)
         if response.status != HTTPStatus.UNAUTHORIZED:
             return response
         ring.discard(key)
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(response)
-            new = await self._get_key(ring)
+            new = await self._get_key(ring, request, Delivery.ANSWERED)
             if new.value == key.value:
                 stack.pop_all()
                 return response
         return await self._send(ring.add_to(request, new), attempt)
 
-    async def _get_key(self, ring: KeyRing) -> Key:
-        key = await ring.get()
+    async def _get_key(self, ring: KeyRing, request: Request, delivery: Delivery = Delivery.NOT_SENT) -> Key:
+        key = await ring.get(request, self._clock, delivery=delivery)
         if ring.known != self._keys:
             self._keys, self.known = ring.known, KnownValues((*self._own_known, *ring.known))
         return key

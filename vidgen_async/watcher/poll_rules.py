@@ -4,7 +4,8 @@ The form of an answer comes before its status: an error whose body is not a JSON
 
 | fault                                                                        | ends the watch                    |
 |------------------------------------------------------------------------------|-----------------------------------|
-| transient: network, timeout, 408, 425, 5xx, a 2xx or 3xx that cannot be read | never                             |
+| transient: network, timeout, 408, 425, 5xx, a 2xx or 3xx that cannot be read,| never                             |
+| no key from the function given as api_key                                    |                                   |
 | busy: 429 (its Retry-After pauses the whole watcher)                         | never                             |
 | foreign: any other error that is not the service's own                       | the third in a row, while this    |
 |                                                                              | client has had no JSON answer, or |
