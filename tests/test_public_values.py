@@ -30,6 +30,8 @@ EXTRA = {
     "wallet": [{"points": 120, "api_key": "k-9bb34ae375b1"}],
     "ratio": float("nan"),
     "title": "half a surrogate: \ud83d",
+    "half \ud83d": {"half \ud83e": 1},
+    "usage": {"sk-9bb34ae375b1c2d3e4f5": 1, "sk-8bb34ae375b1c2d3e4f5": 2, LINK: 3},
 }
 BODY = b'{"model": "vendorh3", "prompt": "A secret boat"}'
 KEY = "vg1-" + "a" * 40
@@ -78,7 +80,9 @@ VALUES: tuple[Any, ...] = (
     vidgen_async.Receipt(
         order_id="order-1187", idempotency_key=KEY, task_id="task-1", accepted_at=NOW, request_id="r-1", extra=EXTRA
     ),
-    vidgen_async.ReferenceAsset(id="a-1", image_id="a-1", url=LINK, mime="image/png", uploaded_at=NOW, extra=EXTRA),
+    vidgen_async.ReferenceAsset(
+        id="a-1", image_id="a-1", url=LINK, mime="image/png", name=f"of {LINK}", uploaded_at=NOW, extra=EXTRA
+    ),
     vidgen_async.Timeouts(read=None),
     vidgen_async.VideoRequest(
         model="vendorh3", prompt="A secret boat", ratio="16:9", image_urls=[LINK], extra={"token": "t-9bb34ae375b1"}
@@ -172,7 +176,7 @@ def test_a_document_is_strict_json_with_the_names_of_the_attributes(value, inclu
 def test_secrets_are_included_only_on_request(value):
     if isinstance(value, vidgen_async.VideoRequest):
         return  # the caller's own
-    texts = (KEY, "A secret boat", "tok_9bb34ae375b1", "k-9bb34ae375b1", "\\\\xffno")
+    texts = (KEY, "A secret boat", "tok_9bb34ae375b1", "k-9bb34ae375b1", "k-8bb34ae375b1", "\\\\xffno")
     document = value.to_dict()
     assert [text for text in texts if text in json.dumps(document)] == []
     # Apart from the results themselves, which are useless without their signature.
@@ -191,6 +195,8 @@ def test_a_task_as_json():
     assert (document["status"], document["extra"]["status"], document["is_terminal"]) == ("failed", "expired", True)
     assert document["extra"]["wallet"] == [{"points": 120, "api_key": HIDDEN}]
     assert (document["extra"]["ratio"], document["extra"]["title"]) == (None, "half a surrogate: ?")
+    assert document["extra"]["half \\ud83d"] == {"half \\ud83e": 1}
+    assert list(document["extra"]["usage"].values()) == [1, 2, 3]
     secret = task.to_dict(include_secrets=True)
     assert secret["extra"]["access_token"] == "tok_9bb34ae375b1"
     assert (secret["extra"]["preview"], secret["failure_reason"]) == (LINK, f"upstream: {LINK}")

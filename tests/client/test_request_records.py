@@ -90,6 +90,15 @@ async def test_no_record_has_a_secret(client, service, records):
     assert {record.path for record in links} == {"//127.0.0.1/…"}
 
 
+@pytest.mark.parametrize("task_id", ["https://cdn.test/v.mp4?exp=1790000000&sig=SIGNATURE", "token=SIGNATURE"])
+async def test_the_record_of_a_link_as_a_task_id_has_no_signature(task_id, client, records):
+    with pytest.raises(ServiceError):
+        await client.videos.get(task_id)
+    (record,) = records()
+    assert "SIGNATURE" not in f"{vars(record)} {record.getMessage()}"
+    assert record.path.endswith("=…")
+
+
 async def test_without_debug_a_request_makes_no_record(client, service, caplog, monkeypatch):
     caplog.set_level("INFO", "vidgen_async")
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from vidgen_async.redaction import messages
 from vidgen_async.redaction.known_values import RUN
-from vidgen_async.redaction.messages import LONGEST_READ, excerpt, hide_secrets, is_plain_word
+from vidgen_async.redaction.messages import LONGEST_READ, excerpt, hide_in_path, hide_secrets, is_plain_word
 
 KEY = 'vk/live+"Ä=s3cr3t'
 PROMPT = 'Tom & Jerry\'s "private" <boat>\nsails at dawn, order of Mrs. Müller 1974'
@@ -95,6 +95,22 @@ def test_the_value_in_a_secret_place_is_hidden(text, secret):
 )
 def test_the_text_around_a_secret_stays_readable(text):
     assert hide_secrets(text) == text.replace("a boat", "…")
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        ("/videos/https%3A%2F%2Fh%2Fv.mp4%3Fexp%3D1790000000%26sig%3DSECRET", "/videos/https://h/v.mp4?exp=…&sig=…"),
+        ("/videos/https%253A%252F%252Fh%252Fv.mp4%253Fsig%253DSECRET", "/videos/https://h/v.mp4?sig=…"),
+        ("/videos/token%3DSECRET", "/videos/token=…"),
+        ("/videos/token=SECRET%26SECRET", "/videos/token=…"),
+        ("/videos/%0Atoken%3DSECRET%1B[31m", "/videos/ token=…"),
+        ("/videos/a%2Fb%0A", "/videos/a%2Fb%0A"),
+        ("/videos/100%", "/videos/100%"),
+    ],
+)
+def test_a_secret_in_a_path_is_hidden_although_it_is_percent_encoded(path, shown):
+    assert hide_in_path(path) == shown
 
 
 def test_a_text_without_secrets_is_unchanged():

@@ -4,6 +4,7 @@ import json
 from urllib.parse import urlencode
 
 import pytest
+from yarl import URL
 
 from tests.sandbox.conftest import picture
 from vidgen_async.sandbox import Fault
@@ -136,6 +137,30 @@ async def test_no_secret_of_a_request_is_shown(service, api, read_log):
     assert detail["path"] == "/openapi/v1/videos?token=…&sig=…&design=shown"
     assert detail["headers"]["X-Note"] == "Basic …"
     assert "the key is …" in detail["body"]
+
+
+async def test_no_secret_that_is_percent_encoded_in_a_path_is_shown(service, session, api, read_log):
+    key = service.api_key
+    for task_id in (
+        key,
+        f"{key[:-1]}%{ord(key[-1]):x}",
+        "https%3A%2F%2Fh%2Fv.mp4%3Fexp%3D1%26sig%3Dplanted",
+        "token%253Dplanted",
+        "token=planted%26planted",
+        "plain%2Fid",
+    ):
+        async with session.get(URL(f"{service.base_url}/videos/{task_id}", encoded=True)):
+            pass
+
+    requests = (await read_log())["requests"]
+
+    text = json.dumps(requests)
+    assert "planted" not in text
+    assert key[:-1] not in text
+    assert [request["path"].rpartition("videos/")[2] for request in requests[2:]] == [
+        "https://h/v.mp4?exp=1&sig=…", "token=…", "token=…", "plain%2Fid",
+    ]  # fmt: skip
+    assert (requests[0]["task_id"], requests[-1]["task_id"]) == ("…", "plain/id")
 
 
 async def test_of_a_large_body_the_beginning_is_stored_and_of_an_image_the_beginning_is_shown(service, api, read_log):

@@ -1,6 +1,7 @@
 """Answers are read as far as they can be; what cannot be used is a typed error that quotes the answer."""
 
 import json
+import pickle
 from datetime import UTC, datetime
 from itertools import product
 from typing import Any
@@ -197,11 +198,13 @@ def test_a_catalog_without_models_is_a_typed_error():
 @pytest.mark.parametrize(
     ("body", "balance"),
     [({"balance": 12.5}, 12.5), ({"credits": "7"}, 7.0), ({"credits": "x", "points": 3}, 3), ({"balance": True}, None),
-     ({"user": "u"}, None), ({"balance": None, "points": 0}, 0)],
+     ({"user": "u"}, None), ({"balance": None, "points": 0}, 0), ({"balance": 10**400, "points": 3}, 3),
+     ({"credits": "9" * 400}, None)],
 )  # fmt: skip
 def test_the_balance_is_the_first_documented_name_that_holds_a_number(body, balance):
     account = read_account(answer(body))
     assert account.balance == balance
+    assert all(abs(number) < 1000 for number in account.numbers.values())
     assert account.extra == body
 
 
@@ -210,7 +213,7 @@ def test_the_balance_is_the_first_documented_name_that_holds_a_number(body, bala
     "ids", [{"id": "a", "image_id": "a"}, {"id": "a"}, {"image_id": "a"}, {"id": "a", "image_id": None}]
 )
 def test_an_asset_has_an_absolute_url_and_either_id_stands_for_the_other(ids):
-    body = {**ids, "url": "/api/x?token=t%2B", "mime": "image/png", "name": "x.png", "size": 1}
+    body = {**ids, "url": "/api/x?token=t%2B", "mime": "image/png", "name": "x.png?sig=t%2B", "size": 1}
     asset = read_asset(answer(body), lambda url: "https://h" + url)
     assert (asset.id, asset.image_id, asset.url) == ("a", "a", "https://h/api/x?token=t%2B")
     assert asset.extra == {"size": 1}
@@ -240,6 +243,24 @@ def test_an_asset_without_any_id_is_a_typed_error():
 )
 def test_the_id_of_a_create_is_id_or_task_id_and_nothing_else(body, task_id):
     assert read_created_id(body)[0] == task_id
+
+
+@pytest.mark.parametrize("around", ["[%s]", '{"a":%s}'])
+@pytest.mark.parametrize("levels", [90, 99, 100, 700])
+def test_what_is_nested_too_deep_is_left_out(around, levels):
+    nested = ""
+    for _ in range(levels):
+        nested = around % (nested or "1")
+    body = b'{"id": "t-1", "x": %s, "y": 1}' % nested.encode()
+
+    task = read_task(answer(body), "t-1")
+    task_id, extra = read_created_id(body)
+
+    assert (task_id, extra) == (task.id, task.extra)
+    assert extra["y"] == 1
+    assert (extra == {"x": json.loads(nested), "y": 1}) is (levels < 100)
+    for document in (task.to_json(), pickle.dumps(task)):
+        assert len(document) < 2000
 
 
 def test_the_same_request_gives_the_same_bytes_and_unset_fields_are_not_sent():

@@ -18,7 +18,7 @@ from vidgen_async.cli.terminal.formatting import clean
 from vidgen_async.cli.terminal.status_display import Screen
 from vidgen_async.client.settings import checked_key
 from vidgen_async.errors import ConfigurationError
-from vidgen_async.redaction.messages import hide_secrets
+from vidgen_async.redaction.messages import hide_in_path
 from vidgen_async.sandbox import ReceivedCreate, ReceivedRequest, Sandbox, StateError
 from vidgen_async.sandbox.web.access_control import is_loopback
 from vidgen_async.sandbox.web.fault_input import plan_text
@@ -130,7 +130,7 @@ def describe(request: ReceivedRequest) -> str:
     place = "links: " if request.origin == "links" else ""
     answer = f"{request.status}" if request.status else "no response"
     fault = f", fault: {request.fault}" if request.fault else ""
-    return f"{place}{request.method} {hide_secrets(request.path)}: {answer}{fault}"
+    return f"{place}{request.method} {hide_in_path(request.path)}: {answer}{fault}"
 
 
 def describe_create(create: ReceivedCreate) -> str:

@@ -8,6 +8,7 @@ JSON or in quotes, and inline image data, whatever their value is.
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
+from urllib.parse import unquote
 
 from vidgen_async.redaction.known_values import HIDDEN, as_known_values
 
@@ -17,6 +18,8 @@ _EDGE = 256
 #: Of a response, so many headers are evidence; longer values are shortened.
 MOST_HEADERS = 60
 LONGEST_VALUE = 300
+#: So many levels of percent-encoding are searched for secrets in a path.
+_LEVELS = 5
 
 _WORD = re.compile(r"[\w.-]{1,64}", re.ASCII)
 
@@ -30,6 +33,20 @@ def hide_secrets(text: str, known: Iterable[str] = ()) -> str:
     from vidgen_async.redaction.secret_places import hide_secret_places  # noqa: PLC0415 - needed for messages only
 
     return hide_secret_places(as_known_values(known).hide(text))
+
+
+def hide_in_path(path: str, known: Iterable[str] = ()) -> str:
+    """The path as it is; with a secret that percent-encoding conceals, decoded, in one line and without the secret."""
+    known = as_known_values(known)
+    shown = decoded = hide_secrets(path, known)
+    for _ in range(_LEVELS):
+        if "%" not in decoded:
+            break
+        # On each level: a secret may contain an encoded separator, and end there once it is decoded.
+        decoded = unquote(decoded)
+        if (hidden := hide_secrets(decoded, known)) != decoded:
+            shown = decoded = hidden
+    return excerpt(shown, limit=LONGEST_READ)
 
 
 def excerpt(text: str | bytes, known: Iterable[str] = (), *, limit: int = 200) -> str:
@@ -46,9 +63,15 @@ def excerpt(text: str | bytes, known: Iterable[str] = (), *, limit: int = 200) -
 
 
 def hide_in_json(value: Any) -> Any:
-    """The JSON value without the values of secret names, and without the secrets in its texts."""
+    """The JSON value without the values of secret names, and without the secrets in its names and texts."""
     if isinstance(value, dict):
-        return {name: HIDDEN if _is_secret(name, item) else hide_in_json(item) for name, item in value.items()}
+        hidden: dict[str, Any] = {}
+        for name, item in value.items():
+            shown = hide_secrets(name)
+            # Two names may look the same now: both stay.
+            shown = f"{shown}{len(hidden)}" if shown in hidden else shown
+            hidden[shown] = HIDDEN if _is_secret(name, item) else hide_in_json(item)
+        return hidden
     if isinstance(value, list):
         return list(map(hide_in_json, value))
     return hide_secrets(value) if isinstance(value, str) else value

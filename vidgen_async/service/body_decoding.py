@@ -2,11 +2,37 @@
 
 import json
 import zlib
+from typing import Any
 
 from vidgen_async.types.http import LONGEST_ANSWER, Headers
 
 #: The formats that a Content-Encoding of gzip or deflate stands for in practice: gzip or zlib, and raw deflate.
 _WINDOWS = (zlib.MAX_WBITS | 32, -zlib.MAX_WBITS)
+#: Arrays and objects in values of the service are nested at most so deep.
+DEEPEST = 100
+
+
+def read_json(body: bytes) -> Any:
+    """The JSON value. Arrays and objects at the level ``DEEPEST`` are empty: what is nested deeper can neither be
+    pickled nor returned as JSON, nor read from a journal, in every place in a program.
+
+    Raises:
+        ValueError: It is not JSON.
+        RecursionError: It is nested too deep for the parser.
+    """
+    value = json.loads(body)
+    if body.count(b"[") + body.count(b"{") > DEEPEST:
+        level = _containers([value])
+        for _ in range(DEEPEST - 1):
+            level = [inner for outer in level for inner in _containers(outer)]
+        for deepest in level:
+            deepest.clear()
+    return value
+
+
+def _containers(outer: Any) -> list[Any]:
+    items = outer.values() if isinstance(outer, dict) else outer
+    return [item for item in items if isinstance(item, list | dict)]
 
 
 def decode_body(body: bytes, headers: Headers) -> bytes:

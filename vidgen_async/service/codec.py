@@ -18,6 +18,7 @@ from yarl import URL
 from vidgen_async.errors import UnexpectedResponseError
 from vidgen_async.redaction.known_values import KnownValues, as_known_values
 from vidgen_async.redaction.messages import excerpt
+from vidgen_async.service.body_decoding import read_json
 from vidgen_async.types.http import Headers
 from vidgen_async.types.resources import (
     Account,
@@ -247,7 +248,7 @@ class Answer:
     def json(self) -> Any:
         """The body as JSON; UnexpectedResponseError quotes a body that is not."""
         try:
-            return json.loads(self.body)
+            return read_json(self.body)
         except (ValueError, RecursionError) as error:
             raise self.unexpected("is not JSON") from error
 
@@ -370,7 +371,7 @@ def read_created_id(body: bytes) -> tuple[str | None, dict[str, Any]]:
     (an ``upstream_task_id`` does not).
     """
     try:
-        data = json.loads(body)
+        data = read_json(body)
     except (ValueError, RecursionError):
         return None, {}
     if not isinstance(data, dict):

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from vidgen_async.clock import Clock
 from vidgen_async.events import Event, report
 from vidgen_async.redaction.known_values import KnownValues
-from vidgen_async.redaction.messages import excerpt, hide_secrets
+from vidgen_async.redaction.messages import excerpt, hide_in_path
 from vidgen_async.service.api_keys import AUTHORIZATION
 from vidgen_async.service.codec import request_id_of
 from vidgen_async.transports.base import Response, Transport
@@ -63,4 +63,4 @@ def _path(request: Request, known: KnownValues) -> str:
     """The path at the service itself; of a link, which may be a secret as a whole, the host only."""
     if AUTHORIZATION not in request.headers:
         return f"//{request.url.host}/…"
-    return hide_secrets(request.url.raw_path, known)
+    return hide_in_path(request.url.raw_path, known)

@@ -1,7 +1,7 @@
 """The service's resources as frozen values (section 2 of the service description), independent of JSON.
 
 ``extra`` holds, unchanged and under their wire names, the fields that the description does not name, and values that
-cannot be converted to the type of their field.
+cannot be converted to the type of their field; without what is nested more than 100 levels deep.
 """
 
 import os
@@ -12,7 +12,7 @@ from itertools import islice
 from math import isfinite
 from pathlib import PurePath
 from types import MappingProxyType
-from typing import Any, BinaryIO, ClassVar, Literal, Required, TypeAlias, TypedDict, get_args
+from typing import Any, BinaryIO, ClassVar, Literal, Required, TypeAlias, TypedDict, TypeGuard, get_args
 
 from attrs import field, fields, frozen
 
@@ -71,7 +71,7 @@ class CatalogModel(Serializable):
 
     code: str
     """The model ID, the value for ``model`` of a create."""
-    name: str = ""
+    name: str = field(default="", repr=_show_text, metadata=MAY_CONTAIN_SECRETS)
     enabled: bool | None = None
     """None if the catalog does not state it."""
     maintenance: bool = False
@@ -149,11 +149,11 @@ class Account(Serializable):
         """The remaining credits (points): the first field of ``BALANCE_NAMES`` that is a number, else None."""
         for name in BALANCE_NAMES:
             value = self.extra.get(name)
-            if isinstance(value, int | float) and not isinstance(value, bool):
-                return value
             if isinstance(value, str):
                 with suppress(ValueError):
-                    return float(value)
+                    value = float(value)
+            if _is_number(value):
+                return value
         return None
 
     @property
@@ -165,8 +165,16 @@ class Account(Serializable):
         return numbers
 
 
+def _is_number(value: object) -> TypeGuard[float]:
+    """Whether it is a finite number in the range of a float."""
+    try:
+        return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+    except OverflowError:
+        return False
+
+
 def _numbers_in(value: object, path: str) -> Iterator[tuple[str, float]]:
-    if isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value):
+    if _is_number(value):
         yield path, value
     elif isinstance(value, Mapping):
         for name, inner in value.items():
@@ -190,8 +198,8 @@ class ReferenceAsset(Serializable):
     """The value for ``image_ids`` of a create."""
     url: str | None = field(default=None, repr=_show_url)
     """The absolute URL; its query, including the token, is exactly as the service sent it."""
-    mime: str | None = None
-    name: str | None = None
+    mime: str | None = field(default=None, repr=_show_text, metadata=MAY_CONTAIN_SECRETS)
+    name: str | None = field(default=None, repr=_show_text, metadata=MAY_CONTAIN_SECRETS)
     uploaded_at: datetime | None = field(default=None, eq=False)
     """When this client uploaded it. None for an asset that was reused by its URL: the service does not state it."""
     extra: Extra = _extra()

@@ -61,7 +61,7 @@ def to_json_value(value: Any, *, include_secrets: bool = False) -> Any:
     if isinstance(value, float):
         return value if isfinite(value) else None
     if isinstance(value, Mapping):
-        return {str(name): to_json_value(item, include_secrets=include_secrets) for name, item in value.items()}
+        return {_name(name): to_json_value(item, include_secrets=include_secrets) for name, item in value.items()}
     if isinstance(value, list | tuple | AbstractSet):
         return [to_json_value(item, include_secrets=include_secrets) for item in value]
     if isinstance(value, datetime):
@@ -75,6 +75,11 @@ def to_json_value(value: Any, *, include_secrets: bool = False) -> Any:
     if isinstance(value, BaseException):
         return {"kind": kind_of(value), "message": to_json_value(str(value))}
     return _fields_to_json(value, include_secrets=include_secrets) if has(type(value)) else value
+
+
+def _name(name: object) -> str:
+    """The name of a field, without lone surrogates; escaped, so that different names stay different."""
+    return str(name).encode(errors="backslashreplace").decode()
 
 
 def _fields_to_json(value: Any, *, include_secrets: bool) -> dict[str, Any]:

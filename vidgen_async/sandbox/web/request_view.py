@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
 from typing import Any
+from urllib.parse import unquote
 
 from attrs import frozen
 
@@ -13,6 +14,8 @@ from vidgen_async.sandbox.routes import find_route
 from vidgen_async.sandbox.state import SandboxState
 
 HIDDEN = "…"
+#: So many levels of percent-encoding are searched for secrets in a path.
+_LEVELS = 5
 #: A part of the names of secrets.
 _SENSITIVE = (
     r"(?<!idempotency-)key(?![a-z])|token|secret|passw(?:or)?d|authori[sz]ation|authentication|cookie|credential|"
@@ -102,9 +105,9 @@ def _view(sandbox: SandboxState, request: ReceivedRequest) -> dict[str, Any]:
     names = ("n", "at", "origin", "op", "method", "has_key", "fault", "status", "request_id", "milliseconds", "is_over")
     create = request.create
     return {name: getattr(request, name) for name in names} | {
-        "path": _without_secrets(sandbox, request.path),
+        "path": _path(sandbox, request.path),
         "account": _account(sandbox, request),
-        "task_id": _task_id(request),
+        "task_id": _task_id(sandbox, request),
         "headers": {
             name: _without_secrets(sandbox, text)
             for name, text in request.headers.items()
@@ -121,11 +124,25 @@ def _account(sandbox: SandboxState, request: ReceivedRequest) -> str | None:
     return account.name if account else None
 
 
-def _task_id(request: ReceivedRequest) -> str | None:
-    """Return the id of the task that a create created, or that is in the path of a read."""
+def _task_id(sandbox: SandboxState, request: ReceivedRequest) -> str | None:
+    """Return the id of the task that a create created, or that is in the path of a read, there without secrets."""
     if request.create:
         return request.create.task_id
-    return find_route(request.origin, request.method, request.path.partition("?")[0]).id or None
+    path = _without_secrets(sandbox, request.path.partition("?")[0])
+    return _path(sandbox, find_route(request.origin, request.method, path).id) or None
+
+
+def _path(sandbox: SandboxState, path: str) -> str:
+    """The path as received; with a secret that percent-encoding conceals, decoded, and without the secret."""
+    shown = decoded = _without_secrets(sandbox, path)
+    for _ in range(_LEVELS):
+        if "%" not in decoded:
+            break
+        # On each level: a secret may contain an encoded separator, and end there once it is decoded.
+        decoded = unquote(decoded)
+        if (hidden := _without_secrets(sandbox, decoded)) != decoded:
+            shown = decoded = hidden
+    return shown
 
 
 def _without_secrets(sandbox: SandboxState, text: str) -> str:
