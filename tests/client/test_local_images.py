@@ -8,6 +8,7 @@ import io
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -325,6 +326,24 @@ async def test_two_processes_that_both_upload_the_images_of_an_order_get_one_rec
 
 
 # -- progress --------------------------------------------------------------------------------------------------------
+
+
+async def test_an_async_on_progress_is_refused_before_anything_is_sent(client, service, hero, tmp_path):
+    async def report(*_: object) -> None: ...
+
+    class Reporter:
+        async def __call__(self, *_: object) -> None: ...
+
+    for on_progress in (report, partial(report, 1), Reporter()):
+        for call in (
+            client.files.upload(hero, on_progress=on_progress),
+            client.videos.create(**FIELDS, local_images=[hero], on_progress=on_progress),
+            client.videos.generate(**FIELDS, local_images=[hero], on_progress=on_progress),
+            client.videos.download("task-1", tmp_path / "a.mp4", on_progress=on_progress),
+        ):
+            with pytest.raises(TypeError, match="on_progress must not be async"):
+                await call
+    assert service.requests == []
 
 
 async def test_generate_reports_one_progress_of_all_its_stages(client, service, hero, tmp_path):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Unpack, overload
 from attrs import evolve
 
 from vidgen_async.client.context import ClientContext
-from vidgen_async.client.progress import contained
+from vidgen_async.client.progress import contained, refuse_async
 from vidgen_async.events import contain_hook
 from vidgen_async.orders import OnReceipt, Orders
 from vidgen_async.service.catalog import RequestCheck
@@ -365,6 +365,7 @@ class Videos:
             DownloadError: Its subclasses state what was received instead of a video.
         """
         self._context.lifetime.check()
+        refuse_async(on_progress)
         return await self._downloads.download(
             task,
             to,
@@ -507,8 +508,8 @@ class Videos:
                 ``order``, ``queued`` and ``running`` (the states of section 3), and ``download``. The fraction is that
                 of the stage, from 0.0 to 1.0; it decreases when a transfer is repeated. It is None for ``order``,
                 ``queued`` and ``running``, because the service does not tell how much of a video is done, and for a
-                download of unknown length. It must return at once; if it raises, that is logged, and it is not called
-                again.
+                download of unknown length. It must return at once, and must not be async; if it raises, that is
+                logged, and it is not called again.
         """
         self._context.lifetime.check()
         if to is not None:
