@@ -268,6 +268,17 @@ async def test_local_images_count_for_the_limits_of_the_model_before_they_are_up
     assert received(service) == []
 
 
+@pytest.mark.parametrize("validate", [True, False])
+@pytest.mark.parametrize("ids", [["asset-1"], 5, None])
+async def test_image_ids_that_would_replace_the_uploaded_ones_are_refused_before_an_upload(
+    client, service, hero, ids, validate
+):
+    for request in ({"extra": {"image_ids": ids}}, {"image_ids": "asset-1"}):
+        with pytest.raises(InvalidRequestError, match="image_ids"):
+            await client.videos.create(**FIELDS, **request, local_images=[hero, hero], order_id="o", validate=validate)
+    assert received(service) == []
+
+
 @pytest.mark.parametrize("thing", ["hero.png", b"", Path("hero.png"), io.BytesIO(), 0, [7]])
 async def test_local_images_that_are_no_list_of_images_are_a_type_error(client, service, thing):
     with pytest.raises(TypeError, match=r"local_images is a list|not iterable|an image is a path"):

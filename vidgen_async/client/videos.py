@@ -105,7 +105,7 @@ class Videos:
             local_images: Images of this machine, as for ``files.upload``. They are uploaded after the check, and their
                 ids follow those of ``image_ids``. A stored order with the same images (by the SHA-256 of their content)
                 is found without an upload, also after a restart. It keeps the ids of its first upload: when it is
-                retried after 72 hours, the service rejects it.
+                retried after 72 hours, the service rejects it. ``extra`` must not have ``image_ids`` too.
             on_receipt: Called (and awaited) with the receipt as soon as there is one, also if the caller was cancelled.
             on_progress: As for :meth:`generate`, for the stages ``upload`` and ``order``.
             validate: Check the request as :meth:`check` does before anything is sent; False leaves that to the service.

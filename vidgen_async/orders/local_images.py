@@ -53,12 +53,14 @@ class ImageUploads:
 
         Raises:
             OrderConflictError: The order id belongs to a request with other images. Nothing was uploaded.
+            InvalidRequestError: The images cannot be added to those of the request. Nothing was uploaded.
         """
         async with self._locks.setdefault(ref.order_id, asyncio.Lock()):
             if (known := await self._find(ref)) is not None:
                 return _with_known_ids(ref, request, images, known)
+            planned = add_image_ids(request, images.keys)
             if check is not None:
-                await check(add_image_ids(request, images.keys))
+                await check(planned)
             ids = await images.upload()
             local = {each: key for each, key in zip(ids, images.keys, strict=True) if each != key}
             return OrderContent(body=create_body(add_image_ids(request, ids)), local_images=local)
