@@ -20,6 +20,7 @@ from vidgen_async import (
     InvalidRequestError,
     NotSentError,
     OrderConflictError,
+    OrderStateError,
     RejectedError,
     UncertainCreateError,
     VideoRequest,
@@ -158,6 +159,25 @@ async def test_a_retry_of_an_order_without_a_task_sends_the_stored_body_and_uplo
         assert (await client.orders.get("o")).receipt == receipt
     assert received(service) == ["videos.create"]
     assert service.creates[-1].body["image_ids"] == [image_id]
+
+
+@pytest.mark.parametrize("state", ["accepted", "uncertain", "rejected", "not sent"])
+@pytest.mark.parametrize("validate", [True, False])
+async def test_a_known_order_whose_image_cannot_be_read_any_more_is_never_said_not_to_be_sent(
+    restarted, service, hero, state, validate
+):
+    await prepare(restarted, service, hero, state)
+    hero.unlink()
+    async with restarted() as client:
+        with pytest.raises(
+            OrderStateError, match=r"local_images\[0\]: the file .*orders\.resume.*orders\.get"
+        ) as caught:
+            await client.videos.create(**FIELDS, local_images=[hero], order_id="o", validate=validate)
+        assert caught.value.state == (await client.orders.get("o")).state
+        assert f"it is {caught.value.state}." in str(caught.value)
+        with pytest.raises(InvalidRequestError, match="does not exist"):
+            await client.videos.create(**FIELDS, local_images=[hero], order_id="another", validate=validate)
+    assert received(service) == []
 
 
 async def test_an_uncertain_order_is_not_sent_again_and_uploads_nothing(restarted, service, hero):
@@ -306,6 +326,24 @@ async def test_concurrent_calls_for_one_order_upload_once_and_create_once(client
     calls = [client.videos.create(**FIELDS, local_images=[hero], order_id="o") for _ in range(20)]
     receipts = await asyncio.gather(*calls)
     assert {receipt.task_id for receipt in receipts} == {service.creates[0].task_id}
+    assert received(service) == ["files.create", "videos.create"]
+
+
+async def test_concurrent_calls_of_views_upload_once_and_create_once(client, service, hero):
+    views = [client, *(client.with_options(headers={"X-Request": str(n)}) for n in range(5))]
+    calls = [view.videos.create(**FIELDS, local_images=[hero], order_id="o") for view in views]
+    receipts = await asyncio.gather(*calls)
+    assert {receipt.task_id for receipt in receipts} == {service.creates[0].task_id}
+    assert received(service) == ["files.create", "videos.create"]
+
+
+async def test_a_concurrent_call_whose_file_the_first_one_has_read_learns_of_the_order(client, service):
+    file = io.BytesIO(PNG)
+    calls = [client.videos.create(**FIELDS, local_images=[file], order_id="o") for _ in range(2)]
+    outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    [error] = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
+    assert isinstance(error, OrderStateError)
+    assert await client.orders.resume("o") in outcomes
     assert received(service) == ["files.create", "videos.create"]
 
 

@@ -115,6 +115,8 @@ class Videos:
             RejectedError: The service refused. Also an InsufficientCreditsError, RateLimitError, …
             UncertainCreateError: It is unknown whether the service accepted it; it is never sent again automatically.
             OrderConflictError: The order id stands for another request.
+            OrderStateError: The order is known, and a local image cannot be read now, so that it cannot be compared.
+                The message has the state of the order; ``orders.resume`` continues with it.
             InvalidRequestError, JournalError: Nothing was sent. But a ReceiptNotStoredError, which is a JournalError
                 too, has the ``task_id`` of an order that was accepted.
             ServiceError, TransportError: If it is no CreateError too, an image could not be uploaded, so there is no
@@ -127,6 +129,8 @@ class Videos:
         if images is not None and images.problems:
             from vidgen_async.service.validation import refuse  # noqa: PLC0415 - as for _make_request
 
+            if order_id is not None:
+                await self._orders.refuse_if_known(order_id, images.problems)
             refuse((await self._check(checked, images)).problems if validate else images.problems)
         return await self._orders.create(
             checked,
@@ -354,7 +358,8 @@ class Videos:
         passed. If the content endpoint fails, the link of the completed task is used.
 
         Args:
-            on_progress: Called as ``on_progress(received, total)`` in bytes; total is None if unknown.
+            on_progress: Called as ``on_progress(received, total)`` in bytes; total is None if unknown. It must not be
+                async.
             timeout: Seconds for everything; the error states what failed before.
             overwrite: Replace a file that exists; otherwise raise TargetExistsError.
             accept_unverified: Save the video also if nothing shows whether its end is missing: its length was not
