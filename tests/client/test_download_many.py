@@ -228,6 +228,23 @@ async def test_outcomes_of_a_rewatch_that_the_loop_did_not_come_to_are_yielded_a
         assert [each async for each in client.videos.rewatch(timeout=20)] == []
 
 
+async def test_what_the_loop_asked_past_before_it_was_left_is_not_yielded_again(restarted, service, folder):
+    async with restarted() as client:
+        for n in range(4):
+            await client.videos.create(**FIELDS, order_id=f"order-{n}")
+        handled = []
+        saved = client.videos.download_many(client.videos.rewatch(timeout=20), to=folder)
+        async with aclosing(saved):
+            async for outcome in saved:
+                if len(handled) == 2:
+                    break  # with the third in hand
+                await until(lambda: len(list(folder.glob("*.mp4"))) == 4)  # the others are ready to be yielded
+                handled.append(outcome.order_id)
+    async with restarted() as client:
+        again = {each.order_id async for each in client.videos.rewatch(timeout=20)}
+    assert again == {f"order-{n}" for n in range(4)} - set(handled)
+
+
 async def test_an_outcome_of_a_running_task_is_an_error_of_its_own(folder):
     async with Sandbox(queued_for=1000) as service, Client(service.api_key, base_url=service.base_url) as client:
         receipt = await client.videos.create(**FIELDS)

@@ -8,6 +8,7 @@ import io
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from vidgen_async import (
     InvalidRequestError,
     NotSentError,
     OrderConflictError,
+    OrderStateError,
     RejectedError,
     UncertainCreateError,
     VideoRequest,
@@ -159,6 +161,25 @@ async def test_a_retry_of_an_order_without_a_task_sends_the_stored_body_and_uplo
     assert service.creates[-1].body["image_ids"] == [image_id]
 
 
+@pytest.mark.parametrize("state", ["accepted", "uncertain", "rejected", "not sent"])
+@pytest.mark.parametrize("validate", [True, False])
+async def test_a_known_order_whose_image_cannot_be_read_any_more_is_never_said_not_to_be_sent(
+    restarted, service, hero, state, validate
+):
+    await prepare(restarted, service, hero, state)
+    hero.unlink()
+    async with restarted() as client:
+        with pytest.raises(
+            OrderStateError, match=r"local_images\[0\]: the file .*orders\.resume.*orders\.get"
+        ) as caught:
+            await client.videos.create(**FIELDS, local_images=[hero], order_id="o", validate=validate)
+        assert caught.value.state == (await client.orders.get("o")).state
+        assert f"it is {caught.value.state}." in str(caught.value)
+        with pytest.raises(InvalidRequestError, match="does not exist"):
+            await client.videos.create(**FIELDS, local_images=[hero], order_id="another", validate=validate)
+    assert received(service) == []
+
+
 async def test_an_uncertain_order_is_not_sent_again_and_uploads_nothing(restarted, service, hero):
     await prepare(restarted, service, hero, "uncertain")
     async with restarted() as client:
@@ -267,6 +288,17 @@ async def test_local_images_count_for_the_limits_of_the_model_before_they_are_up
     assert received(service) == []
 
 
+@pytest.mark.parametrize("validate", [True, False])
+@pytest.mark.parametrize("ids", [["asset-1"], 5, None])
+async def test_image_ids_that_would_replace_the_uploaded_ones_are_refused_before_an_upload(
+    client, service, hero, ids, validate
+):
+    for request in ({"extra": {"image_ids": ids}}, {"image_ids": "asset-1"}):
+        with pytest.raises(InvalidRequestError, match="image_ids"):
+            await client.videos.create(**FIELDS, **request, local_images=[hero, hero], order_id="o", validate=validate)
+    assert received(service) == []
+
+
 @pytest.mark.parametrize("thing", ["hero.png", b"", Path("hero.png"), io.BytesIO(), 0, [7]])
 async def test_local_images_that_are_no_list_of_images_are_a_type_error(client, service, thing):
     with pytest.raises(TypeError, match=r"local_images is a list|not iterable|an image is a path"):
@@ -294,6 +326,24 @@ async def test_concurrent_calls_for_one_order_upload_once_and_create_once(client
     calls = [client.videos.create(**FIELDS, local_images=[hero], order_id="o") for _ in range(20)]
     receipts = await asyncio.gather(*calls)
     assert {receipt.task_id for receipt in receipts} == {service.creates[0].task_id}
+    assert received(service) == ["files.create", "videos.create"]
+
+
+async def test_concurrent_calls_of_views_upload_once_and_create_once(client, service, hero):
+    views = [client, *(client.with_options(headers={"X-Request": str(n)}) for n in range(5))]
+    calls = [view.videos.create(**FIELDS, local_images=[hero], order_id="o") for view in views]
+    receipts = await asyncio.gather(*calls)
+    assert {receipt.task_id for receipt in receipts} == {service.creates[0].task_id}
+    assert received(service) == ["files.create", "videos.create"]
+
+
+async def test_a_concurrent_call_whose_file_the_first_one_has_read_learns_of_the_order(client, service):
+    file = io.BytesIO(PNG)
+    calls = [client.videos.create(**FIELDS, local_images=[file], order_id="o") for _ in range(2)]
+    outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    [error] = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
+    assert isinstance(error, OrderStateError)
+    assert await client.orders.resume("o") in outcomes
     assert received(service) == ["files.create", "videos.create"]
 
 
@@ -325,6 +375,24 @@ async def test_two_processes_that_both_upload_the_images_of_an_order_get_one_rec
 
 
 # -- progress --------------------------------------------------------------------------------------------------------
+
+
+async def test_an_async_on_progress_is_refused_before_anything_is_sent(client, service, hero, tmp_path):
+    async def report(*_: object) -> None: ...
+
+    class Reporter:
+        async def __call__(self, *_: object) -> None: ...
+
+    for on_progress in (report, partial(report, 1), Reporter()):
+        for call in (
+            client.files.upload(hero, on_progress=on_progress),
+            client.videos.create(**FIELDS, local_images=[hero], on_progress=on_progress),
+            client.videos.generate(**FIELDS, local_images=[hero], on_progress=on_progress),
+            client.videos.download("task-1", tmp_path / "a.mp4", on_progress=on_progress),
+        ):
+            with pytest.raises(TypeError, match="on_progress must not be async"):
+                await call
+    assert service.requests == []
 
 
 async def test_generate_reports_one_progress_of_all_its_stages(client, service, hero, tmp_path):

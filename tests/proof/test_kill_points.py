@@ -3,8 +3,11 @@
 import pytest
 from attrs import frozen
 
+from tests.media.test_upload import PNG
 from tests.proof.points import ANSWER_READ, BEFORE_RETURN, CONNECTED
 from tests.proof.processes import LATER, Processes, check, on_disk
+from tests.transports.sending import until
+from vidgen_async.sandbox import Fault, Sandbox
 
 pytestmark = pytest.mark.slow
 
@@ -101,6 +104,29 @@ async def test_a_resend_killed_at_any_point_is_at_most_one_more_post_and_is_resu
     assert outcome(told[0], found.task_ids) == row.then
     assert posts(on_service) == seen
     check(on_service.record, on_service.journal, told=told, resends={ORDER: 1})
+
+
+async def test_a_create_killed_while_its_image_is_uploaded_leaves_no_order_and_is_sent_once_by_the_next(
+    processes, tmp_path
+):
+    image = tmp_path / "hero.png"
+    image.write_bytes(PNG)
+    animate = ["animate", ORDER, str(image)]
+    async with Sandbox() as service:
+        processes.base_url = service.base_url
+        service.faults.add("files.create", Fault.stall())
+        worker = await processes.start([animate], key=service.api_key)
+        await until(lambda: service.faults.planned == [])
+        assert await worker.kill() == []
+
+        assert on_disk(processes.journal) == {}
+        assert service.creates == []
+
+        [told] = await processes.run([animate], key=service.api_key)
+        [again] = await processes.run([animate], key=service.api_key)
+        [create] = service.creates
+    assert told == again == {"order": ORDER, "verb": "animate", "task": create.task_id}
+    assert on_disk(processes.journal)[ORDER].state == "accepted"
 
 
 def outcome(told: dict[str, str], stored_ids: set[str] | None) -> str:

@@ -1,8 +1,8 @@
 """One process that orders videos: it reads its steps as a line of JSON from stdin, and writes the outcomes to stdout.
 
 ``lanes`` are lists of steps, carried out side by side; a step is ``[verb, order id, word, number]``: the word
-is the prompt of a create (the number pads its body), the reason of a resend (the number is the attempt that it expects)
-or the task that is adopted.
+is the prompt of a create (the number pads its body), the path of the local image of an *animate* (a create too), the
+reason of a resend (the number is the attempt that it expects) or the task that is adopted.
 """
 
 import asyncio
@@ -59,6 +59,10 @@ async def step(client: Client, halt: Halt, verb: str, order_id: str, word: str =
         return await orders.adopt(order_id, word)
     if verb == "resume":
         return await orders.resume(order_id, validate=False)
+    if verb == "animate":
+        return await client.videos.create(
+            model=MODEL, prompt=order_id, local_images=[word], order_id=order_id, validate=False
+        )
     return await client.videos.create(
         model=MODEL,
         prompt=word,

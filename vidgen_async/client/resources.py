@@ -55,7 +55,8 @@ class Files:
 
         Args:
             on_progress: Called as ``on_progress(sent, total)`` in bytes of the image, at most about ten times a second;
-                ``sent`` decreases if the upload is retried. If it raises, that is logged, and it is not called again.
+                ``sent`` decreases if the upload is retried. It must not be async; if it raises, that is logged, and it
+                is not called again.
 
         Raises:
             InvalidRequestError: The image is empty, missing or not an image; nothing was sent.

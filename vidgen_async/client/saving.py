@@ -102,9 +102,13 @@ async def save_each(
         for worker in workers:
             await worker
     finally:
-        for worker in workers:
-            worker.cancel()
-        await asyncio.gather(*workers, return_exceptions=True)
+        try:
+            # What the caller asked past was handled: its worker, which may not have run since, leaves its block now.
+            await asyncio.sleep(0)
+        finally:
+            for worker in workers:
+                worker.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
 
 
 async def iterate(outcomes: AsyncIterable[Outcome] | Iterable[Outcome]) -> AsyncGenerator[Outcome, None]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Unpack, overload
 from attrs import evolve
 
 from vidgen_async.client.context import ClientContext
-from vidgen_async.client.progress import contained
+from vidgen_async.client.progress import contained, refuse_async
 from vidgen_async.events import contain_hook
 from vidgen_async.orders import OnReceipt, Orders
 from vidgen_async.service.catalog import RequestCheck
@@ -105,7 +105,7 @@ class Videos:
             local_images: Images of this machine, as for ``files.upload``. They are uploaded after the check, and their
                 ids follow those of ``image_ids``. A stored order with the same images (by the SHA-256 of their content)
                 is found without an upload, also after a restart. It keeps the ids of its first upload: when it is
-                retried after 72 hours, the service rejects it.
+                retried after 72 hours, the service rejects it. ``extra`` must not have ``image_ids`` too.
             on_receipt: Called (and awaited) with the receipt as soon as there is one, also if the caller was cancelled.
             on_progress: As for :meth:`generate`, for the stages ``upload`` and ``order``.
             validate: Check the request as :meth:`check` does before anything is sent; False leaves that to the service.
@@ -115,6 +115,8 @@ class Videos:
             RejectedError: The service refused. Also an InsufficientCreditsError, RateLimitError, …
             UncertainCreateError: It is unknown whether the service accepted it; it is never sent again automatically.
             OrderConflictError: The order id stands for another request.
+            OrderStateError: The order is known, and a local image cannot be read now, so that it cannot be compared.
+                The message has the state of the order; ``orders.resume`` continues with it.
             InvalidRequestError, JournalError: Nothing was sent. But a ReceiptNotStoredError, which is a JournalError
                 too, has the ``task_id`` of an order that was accepted.
             ServiceError, TransportError: If it is no CreateError too, an image could not be uploaded, so there is no
@@ -127,6 +129,8 @@ class Videos:
         if images is not None and images.problems:
             from vidgen_async.service.validation import refuse  # noqa: PLC0415 - as for _make_request
 
+            if order_id is not None:
+                await self._orders.refuse_if_known(order_id, images.problems)
             refuse((await self._check(checked, images)).problems if validate else images.problems)
         return await self._orders.create(
             checked,
@@ -354,7 +358,8 @@ class Videos:
         passed. If the content endpoint fails, the link of the completed task is used.
 
         Args:
-            on_progress: Called as ``on_progress(received, total)`` in bytes; total is None if unknown.
+            on_progress: Called as ``on_progress(received, total)`` in bytes; total is None if unknown. It must not be
+                async.
             timeout: Seconds for everything; the error states what failed before.
             overwrite: Replace a file that exists; otherwise raise TargetExistsError.
             accept_unverified: Save the video also if nothing shows whether its end is missing: its length was not
@@ -365,6 +370,7 @@ class Videos:
             DownloadError: Its subclasses state what was received instead of a video.
         """
         self._context.lifetime.check()
+        refuse_async(on_progress)
         return await self._downloads.download(
             task,
             to,
@@ -507,8 +513,8 @@ class Videos:
                 ``order``, ``queued`` and ``running`` (the states of section 3), and ``download``. The fraction is that
                 of the stage, from 0.0 to 1.0; it decreases when a transfer is repeated. It is None for ``order``,
                 ``queued`` and ``running``, because the service does not tell how much of a video is done, and for a
-                download of unknown length. It must return at once; if it raises, that is logged, and it is not called
-                again.
+                download of unknown length. It must return at once, and must not be async; if it raises, that is
+                logged, and it is not called again.
         """
         self._context.lifetime.check()
         if to is not None:

@@ -1,5 +1,6 @@
 """The messages of errors about orders: what is known, and what to do next. Pure."""
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -111,6 +112,19 @@ def conflict(order_id: str, why: str) -> OrderConflictError:
     """The order id cannot be used for this; nothing was sent."""
     message = f"order id {order_id!r} {why}; nothing was sent. To order another video, use a new order id."
     return OrderConflictError(message, order_id=order_id)
+
+
+def unreadable(order_id: str, state: OrderState, problems: Iterable[str]) -> OrderStateError:
+    """The order is known, but its local images cannot be read, so that they cannot be compared."""
+    message = (
+        f"order {order_id!r} is known: it is {state}. It was left as it is, since its local images cannot be read now "
+        f"and compared ({'; '.join(problems)})."
+    )
+    advice = (
+        "orders.resume(…) returns its receipt or continues with it, without the images; orders.get(…) shows it. "
+        "Another order id would be another order, which is charged too."
+    )
+    return OrderStateError(message, order_id=order_id, state=state, advice=advice)
 
 
 def wrong_state(order: Order, done: str) -> OrderStateError:

@@ -32,11 +32,20 @@ class ImageUploads:
 
     Args:
         find: Returns what the order that has this name, or that is being submitted under it, asks for.
+        locks: One for each order whose images are being uploaded; shared with the client's other accounts and keys.
     """
 
-    def __init__(self, find: Callable[[OrderRef], Awaitable[OrderContent | None]]) -> None:
+    def __init__(
+        self,
+        find: Callable[[OrderRef], Awaitable[OrderContent | None]],
+        locks: WeakValueDictionary[OrderRef, asyncio.Lock],
+    ) -> None:
         self._find = find
-        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._locks = locks
+
+    def lock(self, ref: OrderRef) -> asyncio.Lock:
+        """Held while the images of the order are uploaded."""
+        return self._locks.setdefault(ref, asyncio.Lock())
 
     async def complete(
         self,
@@ -53,12 +62,14 @@ class ImageUploads:
 
         Raises:
             OrderConflictError: The order id belongs to a request with other images. Nothing was uploaded.
+            InvalidRequestError: The images cannot be added to those of the request. Nothing was uploaded.
         """
-        async with self._locks.setdefault(ref.order_id, asyncio.Lock()):
+        async with self.lock(ref):
             if (known := await self._find(ref)) is not None:
                 return _with_known_ids(ref, request, images, known)
+            planned = add_image_ids(request, images.keys)
             if check is not None:
-                await check(add_image_ids(request, images.keys))
+                await check(planned)
             ids = await images.upload()
             local = {each: key for each, key in zip(ids, images.keys, strict=True) if each != key}
             return OrderContent(body=create_body(add_image_ids(request, ids)), local_images=local)

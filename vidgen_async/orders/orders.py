@@ -6,7 +6,7 @@ This is the public interface: creates, and the decisions of an operator about un
 
 import logging
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import AbstractContextManager
 from datetime import datetime
 from functools import partial
@@ -22,6 +22,7 @@ from vidgen_async.orders.error_messages import (
     check_page,
     check_reason,
     taken_by_another,
+    unreadable,
     wanted_states,
     wrong_state,
 )
@@ -83,7 +84,7 @@ class Orders:
         self._get_task = get_task
         self._check = check
         self._check_usable = check_usable
-        self._image_uploads = ImageUploads(self._find_content)
+        self._image_uploads = ImageUploads(self._find_content, sender.under_way.upload_locks)
 
     # -- creating ------------------------------------------------------------------------------------------------------
 
@@ -127,6 +128,18 @@ class Orders:
         return await self._sender.submit(
             ref, content, check=check, on_receipt=on_receipt, raise_if_closed=self._check_usable
         )
+
+    async def refuse_if_known(self, order_id: str, problems: Iterable[str]) -> None:
+        """Raise OrderStateError for an order that is known, or being submitted: the local images of this call have
+        these ``problems``, so that nothing shows whether it is the same request."""
+        self._check_usable()
+        ref = self._ref(order_id)
+        async with self._image_uploads.lock(ref):
+            order = await self.get(order_id)
+            if order is not None:
+                raise unreadable(order_id, order.state, problems)
+            if self._sender.find_running(ref) is not None:
+                raise unreadable(order_id, OrderState.QUEUED, problems)
 
     async def _find_content(self, ref: OrderRef) -> OrderContent | None:
         submission = self._sender.find_running(ref)

@@ -20,6 +20,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from http import HTTPStatus
 from typing import TypeAlias
+from weakref import WeakValueDictionary
 
 from attrs import Factory, evolve, field, frozen, mutable
 
@@ -191,6 +192,8 @@ class OrdersUnderWay:
     """By account; only while there are users."""
     unrecorded: dict[OrderRef, UncertainCreateError] = Factory(dict)
     """Orders that may have been sent without being stored as such."""
+    upload_locks: WeakValueDictionary[OrderRef, asyncio.Lock] = Factory(WeakValueDictionary)
+    """Held while the local images of an order are uploaded."""
     balance_readers: set[asyncio.Task[None]] = Factory(set)
     hiding_lock: asyncio.Lock = Factory(asyncio.Lock)
     has_answer: bool = False

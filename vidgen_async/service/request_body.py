@@ -81,7 +81,11 @@ def content_of_images(content: OrderContent, image_ids: Iterable[Any]) -> list[A
 
 
 def add_image_ids(request: VideoRequest, ids: Iterable[str]) -> VideoRequest:
-    """The request with more images, after its own. InvalidRequestError if its own ``image_ids`` are no list."""
+    """The request with more images, after its own. InvalidRequestError if its own ``image_ids`` are no list, or are in
+    ``extra``, which would replace the others."""
+    if isinstance(request.extra, Mapping) and "image_ids" in request.extra:
+        problem = "extra: image_ids in it would replace the ids of the local images: pass them as image_ids"
+        raise InvalidRequestError(f"the request was not sent: {problem}", problems=[problem])
     own = () if request.image_ids is None else request.image_ids
     if not isinstance(own, tuple):
         problem = f"image_ids: must be a list, not {type(own).__name__}"
