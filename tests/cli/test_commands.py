@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 
 import av
 import pytest
@@ -171,6 +172,11 @@ def test_wrong_usage_is_exit_code_2_and_names_the_mistake(here):
         "there is no such file: missing.png": ("generate", "x", "-o", "a.mp4", "--image", "missing.png"),
         "--ratio": ("generate", "x", "-o", "a.mp4", "--ratio", "2:1"),
         "cannot be combined": ("generate", "x", "-o", "a.mp4", "--sandbox", "--base-url", "http://h/openapi/v1"),
+        "--sandbox and --journal": ("generate", "x", "-o", "a.mp4", "--sandbox", "--journal", "memory:"),
+        "--sandbox and --account": ("generate", "x", "-o", "a.mp4", "--sandbox", "--account", "b"),
+        "'five' is not a valid whole number.": ("generate", "x", "-o", "a.mp4", "--duration", "five"),
+        "'soon' is not a valid number.": ("wait", "t", "--timeout", "soon"),
+        "-file'?\n": ("create", "x", "--promt-file", "a.txt"),
         "--timeout": ("generate", "x", "-o", "a.mp4", "--timeout", "0"),
         "no such command 'fly'": ("fly",),
     }.items():
@@ -193,6 +199,15 @@ def test_the_debug_option_shows_the_traceback(here):
     assert code == 1
     assert "Traceback (most recent call last)" in err
     assert "error: videos.get: 404" in err
+
+
+def test_the_debug_option_shows_each_request_and_no_records_of_other_libraries(here, monkeypatch):
+    monkeypatch.setenv("VIDGEN_LOG", "info")  # for programs
+    code, _, err = here("account", "--debug")
+    assert code == 0
+    assert re.search(r"vidgen_async\.service\.request_records: GET \S*/account: 200 after ", err)
+    assert "asyncio" not in err
+    assert here("account")[2] == ""
 
 
 def test_the_version_is_that_of_the_package(here):

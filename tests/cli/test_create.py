@@ -134,6 +134,7 @@ def test_check_of_a_valid_request_shows_the_prices_and_sends_nothing(here, servi
     assert code == 0, err
     facts = dict(line.split(":", 1) for line in out.splitlines())
     assert facts["request"].strip() == "valid"
+    assert [line.split()[1] for line in (out + err).splitlines() if line.startswith("model:")] == ["vendorh3"]
     assert (facts["points"].strip(), facts["memberPoints"].strip()) == ("15", "12")
     assert service.count_requests("files.create") == 0
     assert service.creates == []

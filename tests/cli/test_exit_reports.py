@@ -147,6 +147,22 @@ def test_an_abandoned_order_can_only_adopt_a_task():
     error = errors.UncertainCreateError("order 'x' was abandoned and is not sent again")
     report = error_report(error, make_state(Charge.UNCERTAIN, Stage.CREATE, is_abandoned=True, **DURABLE))
     assert report.commands == (f"vidgen orders adopt {ORDER} TASK_ID",)
+    assert report.lines()[1] == ("hint", "look for the task in the service's own console.")
+
+
+def test_an_interrupted_wait_for_many_tasks_always_has_its_command():
+    names = [f"task_{number}" for number in range(30)]
+    for stage in (Stage.WATCH, Stage.DOWNLOAD):
+        run_state = RunState(stage=stage, watch_result=WatchResult(0, 30, names, "wait"), output="out/")
+        assert interrupt_report(run_state, "Interrupted").commands == (f"vidgen wait {' '.join(names)} -o out/",)
+
+
+def test_each_note_of_an_uncertain_order_is_a_sentence():
+    report = interrupt_report(make_state(Charge.UNCERTAIN, Stage.CREATE, **DURABLE), "Interrupted")
+    assert report.notes[-2:] == (
+        "If it does not, abandon the order (it may still be charged)",
+        "If it does not, send it again instead (it may be charged twice)",
+    )
 
 
 def test_an_order_that_counts_as_being_sent_is_awaited_first_and_decided_after_its_deadline():

@@ -58,7 +58,7 @@ def test_the_list_can_be_filtered_by_state(here, mixed):
     out = here("orders", "ls", "--state", "uncertain", "--state", "rejected", "--json")[1]
     assert [document["order_id"] for document in documents(out)] == ["order-1187", "refused"]
     nothing = here("orders", "ls", "--state", "queued")[1]
-    assert nothing.startswith(f"no orders in the journal {journal_file()} for account 'default' at http://")
+    assert nothing.startswith(f"no matching orders in the journal {journal_file()} for account 'default' at http://")
     assert here("orders", "ls", "--state", "lost")[0] == 2
 
 
@@ -67,11 +67,21 @@ def listed(out: str) -> list[str]:
 
 
 def test_the_list_can_be_filtered_by_time(here, mixed):
-    for since, expected in (("1h", 3), ("2020-01-01", 3), ("2020-01-01T08:00+02:00", 3), ("2999-01-01T08:00", 0)):
+    for since, expected in (
+        ("1h", 3),
+        ("5m", 3),
+        ("90s", 3),
+        ("2020-01-01", 3),
+        ("2020-01-01T08:00+02:00", 3),
+        ("2999-01-01T08:00", 0),
+    ):
         assert len(listed(here("orders", "ls", "--since", since, "--json")[1])) == expected, since
     for since in ("yesterday", "1", "0001-01-01", ""):
         code, _, err = here("orders", "ls", "--since", since)
-        assert (code, "neither a duration, such as 2h or 7d, nor a date" in err) == (2, True), since
+        assert (code, "neither a duration, such as 5m, 2h or 7d (units: s, m, h, d, w), nor a date" in err) == (
+            2,
+            True,
+        ), since
 
 
 def test_the_list_has_pages_and_each_names_the_command_for_the_one_before(here, terminal, service, monkeypatch):

@@ -68,7 +68,7 @@ def test_several_tasks_are_saved_into_a_directory_and_failures_are_reported(here
     assert [file.name for file in (tmp_path / "films").iterdir()] == [f"{good}.mp4"]
     assert f"saved films/{good}.mp4" in out
     assert f"{bad}: too dark; check the refund" in out
-    assert "1 of 2 tasks failed" in err
+    assert "1 of 2 tasks did not complete" in err
 
 
 def test_several_tasks_as_json_are_one_per_line(here, order):
@@ -85,7 +85,7 @@ def test_several_tasks_that_fail_alike_have_their_common_exit_code(here, service
     first, second = order(), order()
     code, _, err = here("wait", first, second, "--timeout", "0.2", *FAST)
     assert code == 6
-    assert "2 of 2 tasks failed" in err
+    assert "2 of 2 tasks did not complete" in err
 
 
 def test_a_missing_directory_for_several_tasks_is_exit_code_2_before_the_wait(here, service, order):
@@ -94,6 +94,43 @@ def test_a_missing_directory_for_several_tasks_is_exit_code_2_before_the_wait(he
     assert (code, out) == (2, "")
     assert "missing" in err
     assert service.count_requests("videos.get") == 0
+
+
+def test_a_directory_with_a_slash_is_created_and_gets_the_videos(here, order, tmp_path):
+    first, second = order(), order()
+    assert here("wait", first, second, "-o", "out/", *FAST)[0] == 0
+    for number, command in enumerate((("wait", *FAST), ("download",))):
+        code, out, err = here(command[0], first, *command[1:], "-o", f"films-{number}/")
+        assert (code, out.startswith(f"saved films-{number}/{first}.mp4 (")) == (0, True), err
+    assert here("download", second, "-o", "films-0")[0] == 0  # it exists
+    saved = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.mp4"))
+    names = sorted((first, second))
+    assert saved == sorted(
+        [*(f"{folder}/{name}.mp4" for folder in ("films-0", "out") for name in names), f"films-1/{first}.mp4"]
+    )
+
+
+def test_a_directory_that_cannot_be_created_is_exit_code_2_before_anything_is_requested(here, service, order, tmp_path):
+    first, second = order(), order()
+    (tmp_path / "file").touch()
+    for output, why in {"missing/out/": "No such file or directory", "file/": "File exists"}.items():
+        for tasks in ((first,), (first, second)):
+            code, out, err = here("wait", *tasks, "-o", output, *FAST)
+            assert (code, out) == (2, "")
+            assert f"cannot create the directory {output}: {why}" in err
+    assert service.count_requests("videos.get") == 0
+
+
+def test_an_interrupted_wait_for_several_tasks_shows_how_to_resume_those_that_remain(here, service, order):
+    first = order()
+    here("wait", first, *FAST)
+    service.set_speed(0)
+    second = order()
+    arguments = ("wait", first, second, "-o", "out/", *FAST)
+    code, _, err = here(*arguments, when={f"saved out/{first}.mp4": interrupt})
+    assert code == 130
+    assert "1 of 2 tasks may still be running" in err
+    assert err.endswith(f"hint: to resume the wait:\n  vidgen wait {second} -o out/ --poll-interval 0.05\n")
 
 
 def test_a_task_id_as_file_name_cannot_leave_the_directory():
@@ -111,14 +148,14 @@ def test_a_watch_prints_a_line_for_each_change_until_all_are_finished(here, serv
     assert len(service.creates) == 2
 
 
-def test_a_watch_as_json_prints_a_line_for_each_change_without_urls(here, order):
+def test_a_watch_as_json_prints_the_document_of_the_task_for_each_change(here, service, order):
     task_id = order()
     code, out, err = here("watch", task_id, "--json", *FAST)
     assert (code, err) == (0, "")
     last = json.loads(out.splitlines()[-1])
     assert (last["task_id"], last["status"], last["points"]) == (task_id, "completed", 20)
     assert "seen_at" in last
-    assert "video_url" not in last
+    assert last["video_url"] == f"{service.base_url}/videos/{task_id}/content"
 
 
 def test_a_watch_reads_ids_from_stdin(here, order):

@@ -115,6 +115,14 @@ def test_a_video_that_stdout_did_not_take_is_exit_code_7_with_the_command_to_res
         assert err.endswith(f"  vidgen wait {task_id} -o -\n")
 
 
+def test_a_closed_stdout_is_exit_code_7(run_here, in_service, task_id, tmp_path):
+    for command in (("download", task_id), ("wait", task_id, "--poll-interval", "0.05"), TO_STDOUT[:-2]):
+        stderr = Stream({})
+        assert run_here(*command, "-o", "-", stdin=Input(), stdout=None, stderr=stderr) == 7
+        assert "was not completely written to stdout: it is closed.\n" in stderr.text
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_videos_of_several_tasks_are_refused(here):
     code, out, err = here("wait", "task-1", "task-2", "-o", "-")
     assert (code, out) == (2, "")

@@ -1,5 +1,7 @@
 """The command group, and the exit of the process."""
 
+import os
+
 import click
 
 from vidgen_async import __version__
@@ -15,6 +17,7 @@ from vidgen_async.cli.terminal.standard_streams import OutputError
 
 def run_app() -> int:
     """Run the command line of this process and return its exit code."""
+    os.environ.pop("VIDGEN_LOG", None)  # for programs: the command line has --debug
     try:
         code = app.main(prog_name="vidgen", standalone_mode=False)
     except (click.ClickException, click.Abort, OutputError) as error:

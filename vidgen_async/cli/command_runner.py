@@ -74,13 +74,15 @@ def run_command(work: Coroutine[Any, Any, None], run_state: RunState, screen: Sc
     sent, up to the client's grace period. A second signal exits at once. SIGHUP does not count: closing a terminal
     sends it more than once, and then SIGTERM.
     """
-    shown = _ScreenHandler(screen, logging.INFO if is_debug else logging.WARNING)
+    shown = _ScreenHandler(screen, logging.DEBUG if is_debug else logging.WARNING)
     # While the command reads the catalog, it warns or fails with the error itself.
     shown.addFilter(
         lambda record: (
             run_state.stage is not Stage.CATALOG or getattr(record, "event_name", None) != Event.CATALOG_FETCH_FAILED
         )
     )
+    if is_debug:  # the DEBUG records of other libraries, such as asyncio, are left out
+        shown.addFilter(lambda record: record.levelno >= logging.INFO or record.name.startswith("vidgen_async"))
     with (
         _handle_logs(logging.getLogger(), shown),
         _handle_logs(logging.getLogger("vidgen_async.watcher"), _FailedPollHandler(screen, run_state)),

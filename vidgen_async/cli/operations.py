@@ -1,6 +1,7 @@
 """What the commands do with orders and tasks."""
 
 import asyncio
+import os
 import sys
 import time
 from collections.abc import Coroutine
@@ -10,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from vidgen_async.cli.request_options import RequestOptions, choose_model
 from vidgen_async.cli.run_state import RunState, Stage
@@ -19,6 +20,7 @@ from vidgen_async.cli.terminal.formatting import moment, seconds, show_value, si
 from vidgen_async.cli.terminal.json_documents import task_document
 from vidgen_async.cli.terminal.status_display import Screen
 from vidgen_async.client import Client
+from vidgen_async.client.saving import file_name
 from vidgen_async.errors import (
     AuthenticationError,
     ConnectError,
@@ -45,6 +47,17 @@ class Target:
 
     path: Path
     may_replace: bool = False
+    is_folder: bool = False
+    """The video gets the name of its task in the directory ``path``: see :meth:`of_task`."""
+
+    @classmethod
+    def named(cls, output: str, *, may_replace: bool) -> "Target":
+        """The target of ``-o``: a directory if it exists, or if the name ends with a slash."""
+        return cls(path=Path(output), may_replace=may_replace, is_folder=is_folder(output))
+
+    def of_task(self, task_id: str) -> "Target":
+        """The file for the video of this task."""
+        return evolve(self, path=self.path / f"{file_name(task_id)}.mp4", is_folder=False) if self.is_folder else self
 
     @property
     def is_stdout(self) -> bool:
@@ -53,6 +66,9 @@ class Target:
 
     async def check(self) -> None:
         """Raise DownloadError if no video can or may be saved there."""
+        if self.is_folder:
+            await check_target(self.path / "video.mp4")
+            return
         self.check_free()
         if not self.is_stdout:
             await check_target(self.path)
@@ -70,6 +86,23 @@ class Target:
             raise DownloadError(f"cannot save the video as {self.path}: {error.strerror or error}") from error
         if is_file and not self.may_replace:
             raise DownloadError(f"the file {self.path} already exists; --force replaces it")
+
+
+def is_folder(output: str) -> bool:
+    """Whether ``-o`` names a directory: it exists, or the name ends with a slash."""
+    try:
+        return output != "-" and (output.endswith(("/", os.sep)) or Path(output).is_dir())
+    except OSError:  # usually a name that is too long
+        return False
+
+
+def create_named_folder(output: str) -> None:
+    """Create the directory that ``-o`` names with a slash at its end, but none above it; DownloadError if it cannot."""
+    try:
+        if output.endswith(("/", os.sep)):
+            Path(output).mkdir(exist_ok=True)
+    except OSError as error:
+        raise DownloadError(f"cannot create the directory {output}: {error.strerror or error}") from error
 
 
 @frozen
@@ -90,6 +123,7 @@ class CommandRun:
         order_id = str(self.state.order_id)
         known = await self.client.orders.get(order_id)
         model = await self.get_model(request_options, known)
+        self.screen.print_fact("model", model)
         if validate and (known is None or known.state in SENDABLE):
             result = await self.check(request_options, model)
             if isinstance(result.catalog_error, AuthenticationError):
@@ -187,7 +221,7 @@ class CommandRun:
         if target is None:
             self.screen.show(f"{done.id}: {done.status}, {self.points(done)}", self._document(done))
         else:
-            await self.save(done, target)
+            await self.save(done, target.of_task(done.id))
 
     async def save(self, task: VideoTask, target: Target, *, accept_unverified: bool = False) -> None:
         """Download the video of a completed task."""
@@ -220,7 +254,6 @@ class CommandRun:
             catalog = await self.client.models.list()
             self.state.stage = Stage.CHECK
             model = choose_model(catalog, request_options, is_free=self.state.is_sandbox)
-        self.screen.print_fact("model", model)
         return model
 
     async def _resume(self, order: Order, *, validate: bool) -> Receipt:

@@ -24,8 +24,20 @@ OPTION_OF = {
 }
 
 
-_AGE = re.compile(r"(\d{1,5})(min|h|d|w)")
-_UNITS = {"min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_AGE = re.compile(r"(\d{1,5})(s|min|m|h|d|w)")
+_UNITS = {"s": "seconds", "m": "minutes", "min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+class WholeNumber(click.IntRange):
+    """A whole number in a range, named so in messages."""
+
+    name = "whole number"
+
+
+class Number(click.FloatRange):
+    """A number in a range, named so in messages."""
+
+    name = "number"
 
 
 def is_url(image: str) -> bool:
@@ -63,7 +75,7 @@ def read_age(text: str) -> timedelta:
     """Parse a duration: a number and its unit."""
     match = _AGE.fullmatch(text.strip())
     if match is None:
-        raise click.BadParameter(f"{text!r} is not a number followed by min, h, d or w, such as 90d")
+        raise click.BadParameter(f"{text!r} is not a number followed by s, m, h, d or w, such as 90d")
     return timedelta(**{_UNITS[match[2]]: int(match[1])})
 
 
@@ -74,5 +86,8 @@ def read_since(text: str) -> datetime:
             return datetime.now(UTC) - read_age(text)
         return datetime.fromisoformat(text.strip()).astimezone()
     except (ValueError, OverflowError) as error:
-        message = f"{text!r} is neither a duration, such as 2h or 7d, nor a date or time, such as 2026-11-29T08:00"
+        message = (
+            f"{text!r} is neither a duration, such as 5m, 2h or 7d (units: s, m, h, d, w), "
+            "nor a date or time, such as 2026-11-29T08:00"
+        )
         raise click.BadParameter(message) from error

@@ -11,7 +11,7 @@ import click
 from attrs import fields_dict
 
 from vidgen_async.cli.interrupts import exit_at_interrupts
-from vidgen_async.cli.option_values import check_image, read_field
+from vidgen_async.cli.option_values import Number, WholeNumber, check_image, read_field
 from vidgen_async.cli.settings import DEFAULT_ACCOUNT, Access, Settings
 from vidgen_async.errors import VidgenError
 from vidgen_async.types.limits import ONE_DAY
@@ -24,11 +24,14 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 Option = Callable[[F], F]
 
-SECONDS = click.FloatRange(min=0, min_open=True)
+SECONDS = Number(min=0, min_open=True)
 #: The completion of order ids offers at most this many, of the newest ones.
 MAX_OFFERED = 50
 MAX_SEARCHED = 1000
 
+OUTPUT_HELP = (
+    "Where to save the video (MP4): a file, or a directory, which is created if FILE ends with /; - is stdout."
+)
 JSON_HELP = "Print results as JSON on stdout, and errors as JSON objects on stderr."
 
 
@@ -52,7 +55,7 @@ _CONNECTION: Sequence[Option[Any]] = (
     ),
     click.option(
         "--retry-for",
-        type=click.FloatRange(min=0),
+        type=Number(min=0),
         metavar="S",
         help="Seconds for which failing requests that cost nothing are retried. Default: 5 at a terminal, else 60.",
     ),
@@ -113,10 +116,11 @@ def connection_options(*, orders: bool = False, stored_tasks: bool = False, poll
     def decorate(command: F) -> F:
         @functools.wraps(command)
         def with_settings(**values: Any) -> Any:
-            settings = {name: values.pop(name) for name in fields_dict(Settings) if name in values}
-            if settings.get("is_sandbox") and settings.get("base_url") is not None:
-                raise click.UsageError("--sandbox and --base-url cannot be combined.")
-            return command(settings=Settings(**settings), **values)
+            settings = Settings(**{name: values.pop(name) for name in fields_dict(Settings) if name in values})
+            if settings.is_sandbox:  # which has all of these itself
+                for option in {"--base-url", "--account", "--journal"}.intersection(settings.connection[::2]):
+                    raise click.UsageError(f"--sandbox and {option} cannot be combined.")
+            return command(settings=settings, **values)
 
         journal = _STORED_TASKS if stored_tasks else _ORDERS if orders else ()
         options = (*(_POLLING if polling else ()), *journal, *_CONNECTION)
@@ -193,7 +197,7 @@ _REQUEST: Sequence[Option[Any]] = (
         "--model", metavar="ID", help="A model ID (vidgen models). Required if several models fit the request."
     ),
     click.option(
-        "--duration", type=click.IntRange(min=1), metavar="S", help="Seconds; vidgen models lists the allowed ones."
+        "--duration", type=WholeNumber(min=1), metavar="S", help="Seconds; vidgen models lists the allowed ones."
     ),
     click.option("--ratio", type=click.Choice(RATIOS), help="Aspect ratio, width to height."),
     click.option("--resolution", metavar="R", help="A resolution of the model, such as 720p."),

@@ -45,11 +45,13 @@ class Charge(Enum):
 
 @frozen
 class WatchResult:
-    """How many of the watched tasks finished, and the ids of the unfinished ones that belong to no known order."""
+    """How many of the watched tasks finished, the ids of the unfinished ones that belong to no known order, and the
+    command that watches them."""
 
     finished: int
     total: int
     unfinished_ids: Sequence[str]
+    command: str = "watch"
 
 
 #: Outcomes of a create that prove that the order created nothing, and those that prove it for this run alone.

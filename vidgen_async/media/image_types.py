@@ -1,5 +1,6 @@
 """The media type of an image, determined from its bytes: file names and declared types can be wrong."""
 
+import json
 import re
 
 #: Number of bytes that are examined.
@@ -53,4 +54,19 @@ def image_type(head: bytes) -> str | None:
 def describe_type(head: bytes) -> str:
     """Describe the probable type of data that is not an image."""
     plain = head.removeprefix(b"\xef\xbb\xbf")
-    return next((name for pattern, name in _OTHER_TYPES if pattern.match(plain)), "of an unknown kind")
+    names = (name for pattern, name in _OTHER_TYPES if pattern.match(plain))
+    return next((name for name in names if name != "JSON" or _is_json(plain, len(head))), "of an unknown kind")
+
+
+def _is_json(plain: bytes, examined: int) -> bool:
+    """Whether the text is JSON, as far as it was ``examined``: a longer document is cut somewhere."""
+    text = plain.decode("utf-8", "ignore")
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        longest_token = 6  # an escape, or false
+        is_at_end = error.msg.startswith("Unterminated string") or error.pos >= len(text) - longest_token
+        return examined >= SIGNATURE_SIZE and is_at_end
+    except RecursionError:
+        return True
+    return True

@@ -1,14 +1,13 @@
 """``vidgen create`` and ``generate``: the commands that order a video."""
 
 import uuid
-from pathlib import Path
 
 import click
 from click.core import ParameterSource
 
 from vidgen_async.cli.actions.account import model_facts
 from vidgen_async.cli.command_runner import run_with_client
-from vidgen_async.cli.operations import CommandRun, Target
+from vidgen_async.cli.operations import CommandRun, Target, create_named_folder
 from vidgen_async.cli.request_options import REQUEST_NAMES, RequestOptions
 from vidgen_async.cli.run_state import RunState
 from vidgen_async.cli.settings import Access, Settings
@@ -39,7 +38,7 @@ def generate(
     resume: str | None,
     validate: bool,
 ) -> int:
-    target = Target(path=Path(output), may_replace=force)
+    target = Target.named(output, may_replace=force)
     run_state = RunState(
         order_id=resume or order_id or str(uuid.uuid4()),
         has_given_order_id=resume is not None or order_id is not None,
@@ -51,6 +50,7 @@ def generate(
         _refuse_request_options()
 
     async def work(run: CommandRun) -> None:
+        create_named_folder(output)
         await target.check()
         if request_options is None:
             receipt = await run.resume_create(validate=validate)
@@ -63,10 +63,11 @@ def generate(
 
 
 async def _check(run: CommandRun, request_options: RequestOptions) -> None:
-    result = await run.check(request_options, await run.get_model(request_options))
+    model = await run.get_model(request_options)
+    result = await run.check(request_options, model)
     if result.catalog_error is not None:
         raise result.catalog_error
-    pairs = () if result.model is None else model_facts(result.model).pairs
+    pairs = (("model", model),) if result.model is None else model_facts(result.model).pairs
     facts = Facts((("request", "valid" if result.is_ok else "invalid"), *pairs))
     run.screen.show(facts, result.to_dict())
     if result.problems:

@@ -49,7 +49,8 @@ def ls(
             filters += [] if limit is None else ["--limit", str(limit)]
             options = (f"--before={page[0].order_id}", *filters, *settings.connection)
             older = command_line("orders", "ls", options=options)
-        table = orders_table(page, datetime.now(UTC), run.state.journal_place, older)
+        is_filtered = bool(states) or since is not None or before is not None
+        table = orders_table(page, datetime.now(UTC), run.state.journal_place, older, is_filtered=is_filtered)
         run.screen.show(table, *map(order_document, page))
 
     return _run(settings, work, only_prints=True)

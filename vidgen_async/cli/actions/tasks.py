@@ -10,8 +10,8 @@ import click
 from attrs import evolve
 
 from vidgen_async.cli.command_runner import run_query, run_with_client
-from vidgen_async.cli.operations import CommandRun, Target, task_lines
-from vidgen_async.cli.run_state import Charge, RunState, Stage
+from vidgen_async.cli.operations import CommandRun, Target, create_named_folder, task_lines
+from vidgen_async.cli.run_state import Charge, RunState, Stage, WatchResult
 from vidgen_async.cli.settings import Access, Settings
 from vidgen_async.cli.terminal.exit_codes import Exit
 from vidgen_async.cli.terminal.exit_reports import TasksFailedError, download_unverified, exit_code
@@ -43,15 +43,16 @@ def wait(settings: Settings, task_ids: tuple[str, ...], output: str | None, forc
     if others and output == "-":
         raise click.UsageError("-o - takes one task: the videos of several would follow each other.")
     if others:
-        folder, run_state = None if output is None else Path(output), RunState(options=options)
+        folder, run_state = None if output is None else Path(output), RunState(output=output, options=options)
         return run_with_client(
             settings, run_state, lambda run: _wait_for_all(run, [task_id, *others], folder, may_replace=force)
         )
-    target = None if output is None else Target(path=Path(output), may_replace=force)
+    target = None if output is None else Target.named(output, may_replace=force).of_task(task_id)
     run_state = RunState(charge=Charge.TASK_EXISTS, task_id=task_id, output=output, options=options)
 
     async def work(run: CommandRun) -> None:
-        if target is not None:
+        if target is not None and output is not None:
+            create_named_folder(output)
             await target.check()
         run.state.stage = Stage.WAIT
         await run.check_reachable(task_id)
@@ -92,11 +93,12 @@ def watch(settings: Settings, task_ids: tuple[str, ...]) -> int:
 
 
 def download(settings: Settings, task_id: str, output: str, force: bool, accept_unverified: bool) -> int:
-    target = Target(path=Path(output), may_replace=force)
+    target = Target.named(output, may_replace=force).of_task(task_id)
     options = ("--force",) if force else ()
     run_state = RunState(charge=Charge.TASK_EXISTS, task_id=task_id, output=output, options=options)
 
     async def work(run: CommandRun) -> None:
+        create_named_folder(output)
         await target.check()
         run.state.stage = Stage.QUERY
         task = await run.client.videos.get(task_id)
@@ -120,6 +122,10 @@ async def _unfinished_tasks(run: CommandRun) -> dict[str, str | None]:
 async def _wait_for_all(run: CommandRun, task_ids: Sequence[str], folder: Path | None, *, may_replace: bool) -> None:
     """Show each task when it finishes, and save its video if there is a directory; TasksFailedError if some failed."""
     targets: dict[str, Target] = {}
+    unfinished = list(task_ids)
+    run.state.watch_result = WatchResult(0, len(task_ids), unfinished, "wait")
+    if run.state.output is not None:
+        create_named_folder(run.state.output)
     for task_id in task_ids if folder is not None else ():
         targets[task_id] = Target(path=(folder or Path()) / f"{file_name(task_id)}.mp4", may_replace=may_replace)
         await targets[task_id].check()
@@ -131,8 +137,10 @@ async def _wait_for_all(run: CommandRun, task_ids: Sequence[str], folder: Path |
             code = await _finish(run, outcome, targets.get(outcome.task_id))
             run.state.stage = Stage.WATCH
             codes += [] if code is Exit.OK else [code]
+            unfinished.remove(outcome.task_id)
+            run.state.watch_result = evolve(run.state.watch_result, finished=len(task_ids) - len(unfinished))
     if codes:
-        message = f"{len(codes)} of {len(task_ids)} tasks failed"
+        message = f"{len(codes)} of {len(task_ids)} tasks did not complete"
         raise TasksFailedError(message, code=codes[0] if len(set(codes)) == 1 else Exit.FAILED)
 
 

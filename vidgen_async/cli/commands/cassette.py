@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from vidgen_async.cli.interrupts import exit_at_interrupts
-from vidgen_async.cli.option_values import read_age
+from vidgen_async.cli.option_values import WholeNumber, read_age
 from vidgen_async.cli.options import JSON_HELP, OrderedGroup
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -66,7 +66,7 @@ def ls(paths: tuple[Path, ...], is_json: bool, is_debug: bool) -> int:
 
 @cassette.command()
 @click.argument("path", metavar="PATH", type=_PATH)
-@click.option("--n", "n", type=click.IntRange(min=1), metavar="N", help="Show one interaction with its headers.")
+@click.option("--n", "n", type=WholeNumber(min=1), metavar="N", help="Show one interaction with its headers.")
 @click.option("--with-bodies", is_flag=True, help="Show bodies too; they may contain prompts.")
 @_common
 def show(path: Path, n: int | None, with_bodies: bool, is_json: bool, is_debug: bool) -> int:
@@ -88,7 +88,9 @@ def show(path: Path, n: int | None, with_bodies: bool, is_json: bool, is_debug: 
 @cassette.command()
 @click.argument("paths", metavar="PATH…", type=_PATH, nargs=-1, required=True)
 @click.option("--orphans", "with_orphans", is_flag=True, help="Also report unused blobs and unfinished recordings.")
-@click.option("--max-age", type=read_age, metavar="AGE", help="Report older recordings: 12h, 90d, 8w.")
+@click.option(
+    "--max-age", type=read_age, metavar="AGE", help="Report older recordings: 12h, 90d, 8w (units: s, m, h, d, w)."
+)
 @_common
 def check(paths: tuple[Path, ...], with_orphans: bool, max_age: timedelta | None, is_json: bool, is_debug: bool) -> int:
     """Check whether cassettes may be committed.

@@ -6,6 +6,7 @@ import click
 
 from vidgen_async.cli.interrupts import exit_at_interrupts
 from vidgen_async.cli.options import (
+    OUTPUT_HELP,
     connection_options,
     force_option,
     no_validate_option,
@@ -51,7 +52,7 @@ def create(
 
 
 @click.command()
-@click.option("-o", "--output", metavar="FILE", required=True, help="Where to save the video (MP4); - is stdout.")
+@click.option("-o", "--output", metavar="FILE", required=True, help=OUTPUT_HELP)
 @force_option
 @request_arguments
 @order_id_option

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from vidgen_async.cli.interrupts import exit_at_interrupts
-from vidgen_async.cli.option_values import read_since
+from vidgen_async.cli.option_values import WholeNumber, read_since
 from vidgen_async.cli.options import (
     OrderedGroup,
     connection_options,
@@ -69,11 +69,12 @@ _reason = click.option("--reason", metavar="TEXT", default="", help="The reason,
     "--since",
     type=read_since,
     metavar="WHEN",
-    help="Only orders that were created then or later: 2h, 7d (ago), 2026-11-29 or 2026-11-29T08:00 (local time).",
+    help="Only orders that were created then or later: 5m, 2h, 7d (ago; units: s, m, h, d, w), 2026-11-29 or "
+    "2026-11-29T08:00 (local time).",
 )
 @click.option(
     "--limit",
-    type=click.IntRange(min=1),
+    type=WholeNumber(min=1),
     metavar="N",
     help=f"Only the N newest of them. Default: {PAGE} at a terminal, else all.",
 )
@@ -143,7 +144,7 @@ def resume(settings: Settings, order_id: str, validate: bool) -> int:
 @_order
 @click.option(
     "--expect-attempt",
-    type=click.IntRange(min=1),
+    type=WholeNumber(min=1),
     metavar="N",
     required=True,
     help="Number of the last attempt you know of. If two operators resend at once, only one succeeds.",

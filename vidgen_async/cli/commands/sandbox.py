@@ -5,11 +5,12 @@ from typing import Any
 import click
 
 from vidgen_async.cli.interrupts import exit_at_interrupts
+from vidgen_async.cli.option_values import Number, WholeNumber
 from vidgen_async.cli.options import JSON_HELP, repeatable_option
 
-PORT = click.IntRange(0, 65535)
-SECONDS = click.FloatRange(min=0)
-COUNT = click.IntRange(min=0)
+PORT = WholeNumber(0, 65535)
+SECONDS = Number(min=0)
+COUNT = WholeNumber(min=0)
 DEFAULT_BALANCE = 100_000
 
 

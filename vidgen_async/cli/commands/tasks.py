@@ -3,7 +3,7 @@
 import click
 
 from vidgen_async.cli.interrupts import exit_at_interrupts
-from vidgen_async.cli.options import connection_options, force_option
+from vidgen_async.cli.options import OUTPUT_HELP, connection_options, force_option
 from vidgen_async.cli.settings import Settings
 
 
@@ -27,7 +27,7 @@ def get(settings: Settings, task_id: str) -> int:
 @click.command()
 @click.argument("task_ids", metavar="TASK…", nargs=-1, required=True)
 @click.option(
-    "-o", "--output", metavar="FILE", help="Save the video as FILE (- is stdout); several, in the directory FILE."
+    "-o", "--output", metavar="FILE", help="Save the video as FILE (- is stdout), or as TASK.mp4 in the directory FILE."
 )
 @force_option
 @connection_options(polling=True)
@@ -35,8 +35,8 @@ def wait(settings: Settings, task_ids: tuple[str, ...], output: str | None, forc
     """Wait until TASK is completed, and save its video.
 
     Nothing is ordered, so nothing is charged again; without -o nothing is saved. With several tasks, each is shown when
-    it finishes (with --json: one object per line) and saved as TASK.mp4; the exit code is that of the failed ones if it
-    is the same for all, else 1.
+    it finishes (with --json: one object per line) and saved as TASK.mp4 in the directory FILE, which is created if its
+    name ends with a slash; the exit code is that of the failed ones if it is the same for all, else 1.
 
     \b
       vidgen wait task_9bb34ae375b1 -o hero.mp4
@@ -70,7 +70,7 @@ def watch(settings: Settings, task_ids: tuple[str, ...]) -> int:
 
 @click.command()
 @click.argument("task_id", metavar="TASK")
-@click.option("-o", "--output", metavar="FILE", required=True, help="Where to save the video (MP4); - is stdout.")
+@click.option("-o", "--output", metavar="FILE", required=True, help=OUTPUT_HELP)
 @force_option
 @click.option(
     "--accept-unverified", is_flag=True, help="Save a video also if nothing shows whether its end is missing."

@@ -47,6 +47,7 @@ MAX_PASTED_IDS = 10
 CHECK_FIRST = (
     "Check the service's own console before you run this again: a second run is a second order, and may be charged too."
 )
+CHECK_CONSOLE = "Look for the task in the service's own console."
 DECIDE = "Look for the task in the service's own console, then run one of these commands:"
 NEW_ORDER = "Running the same command again would create another order, because it has no --order-id."
 CHECK_THE_KEY = "Check VIDGEN_API_KEY: it must be the complete key, not the prefix that a list of keys shows."
@@ -149,7 +150,7 @@ def _explain_error(error: BaseException, run_state: RunState) -> Report:
 
 
 def _explain_interrupt(run_state: RunState) -> Report:
-    if run_state.stage is Stage.WATCH:
+    if run_state.stage is Stage.WATCH or run_state.watch_result is not None:
         return _explain_watch(run_state)
     if run_state.charge is Charge.NOTHING_ORDERED:
         text = "Nothing was ordered or charged."
@@ -171,10 +172,12 @@ def _explain_watch(run_state: RunState) -> Report:
     if not unfinished:
         return Report("All tasks were finished.")
     text = f"{unfinished:,} of {watched.total:,} tasks may still be running; an interruption does not stop them."
-    if len(watched.unfinished_ids) > MAX_PASTED_IDS:
+    if watched.command == "watch" and len(watched.unfinished_ids) > MAX_PASTED_IDS:
         return Report(text, hint="The same command resumes the watch.")
-    resume = command_line("watch", arguments=watched.unfinished_ids, options=run_state.options)
-    return Report(text, (resume,), "To resume the watch:")
+    output = () if run_state.output is None else ("-o", run_state.output)
+    options = (*output, *run_state.options)
+    resume = command_line(watched.command, arguments=watched.unfinished_ids, options=options)
+    return Report(text, (resume,), f"To resume the {watched.command}:")
 
 
 def _is_retryable(error: BaseException) -> bool:
@@ -228,7 +231,7 @@ def _decisions(text: str, run_state: RunState, attempts: int) -> Report:
 
     adopt = ("If the console shows the task, record it", decision("adopt", task=("TASK_ID",)))
     if run_state.is_abandoned:
-        return Report(text, (adopt[1],), notes=(adopt[0],))
+        return Report(text, (adopt[1],), CHECK_CONSOLE, (adopt[0],))
     last = str(attempts or len(run_state.attempts) or 1)
     resume = _resume_order(run_state)
     until, when = run_state.sending_until, "If it does not"
@@ -247,7 +250,7 @@ def _decisions(text: str, run_state: RunState, attempts: int) -> Report:
     steps += [
         (f"{when}, abandon the order (it may still be charged)", decision("abandon", "--reason", "WHY")),
         (
-            f"{when}, or send it again (it may be charged twice)",
+            f"{when}, send it again instead (it may be charged twice)",
             decision("resend", "--expect-attempt", last, "--reason", "WHY"),
         ),
     ]

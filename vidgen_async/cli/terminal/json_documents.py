@@ -32,10 +32,8 @@ def task_document(task: VideoTask) -> Document:
 
 
 def change_document(task: VideoTask, seen_at: datetime, order_id: str | None) -> Document:
-    """A change of a watched task: the task without its URL."""
-    document = {**task_document(task), "order_id": order_id, "seen_at": seen_at.isoformat()}
-    del document["video_url"]
-    return document
+    """A change of a watched task."""
+    return {**task_document(task), "order_id": order_id, "seen_at": seen_at.isoformat()}
 
 
 def order_document(order: Order, *, with_request: bool = False) -> Document:

@@ -11,7 +11,9 @@ from vidgen_async.types.orders import Attempt, Evidence, Order, OrderState, Task
 from vidgen_async.watcher import failure_text
 
 
-def orders_table(found: Sequence[Order], now: datetime, journal_place: str, older: str = "") -> Table:
+def orders_table(
+    found: Sequence[Order], now: datetime, journal_place: str, older: str = "", *, is_filtered: bool = False
+) -> Table:
     """A row for each order; ``journal_place`` is where they were looked up, ``older`` the command for older ones."""
     return Table(
         names=("order", "state", "age", "model", "points", "attempts", "task", "cause"),
@@ -31,7 +33,7 @@ def orders_table(found: Sequence[Order], now: datetime, journal_place: str, olde
             )
             for order in found
         ),
-        empty=f"no orders {journal_place}",
+        empty=f"no {'matching ' if is_filtered else ''}orders {journal_place}",
         notes=("Older orders:",) if older else (),
         command=older,
     )

@@ -1,5 +1,6 @@
 """stdout and stderr of one run: output that cannot be written never changes the outcome of a paid order."""
 
+import errno
 import io
 import os
 import sys
@@ -27,11 +28,13 @@ class GuardedStream(io.TextIOBase):
     does not have are escaped.
 
     Output that cannot be written is dropped, and ``error`` is the first failure. If ``is_strict``, BrokenPipeError (the
-    reader closed the pipe) or OutputError is raised instead.
+    reader closed the pipe) or OutputError is raised instead. With ``is_closed`` the process began without a descriptor
+    for the stream, which stands for it and drops everything.
     """
 
-    def __init__(self, stream: TextIO, *, is_strict: bool = False) -> None:
+    def __init__(self, stream: TextIO, *, is_strict: bool = False, is_closed: bool = False) -> None:
         self._stream = stream
+        self._is_closed = is_closed
         self.is_strict = is_strict
         self.error: Exception | None = None
 
@@ -53,6 +56,8 @@ class GuardedStream(io.TextIOBase):
         return False
 
     def fileno(self) -> int:
+        if self._is_closed:
+            raise OSError(errno.EBADF, "it is closed")
         return self._stream.fileno()
 
     def writable(self) -> bool:
@@ -127,7 +132,10 @@ def guarded_streams() -> Iterator[None]:
     _open_closed_descriptors()
     before = sys.stdin, sys.stdout, sys.stderr
     with open(os.devnull, "w", encoding="utf-8") as null:  # noqa: PTH123 - replaces a stream that is None: a closed descriptor
-        guards = GuardedStream(sys.stdout or null, is_strict=True), GuardedStream(sys.stderr or null)
+        guards = (
+            GuardedStream(sys.stdout or null, is_strict=True, is_closed=sys.stdout is None),
+            GuardedStream(sys.stderr or null),
+        )
         sys.stdin = sys.stdin or io.StringIO()
         sys.stdout, sys.stderr = (cast("TextIO", guard) for guard in guards)
         try:

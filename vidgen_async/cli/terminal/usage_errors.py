@@ -30,4 +30,5 @@ def _explain(error: click.ClickException) -> Report:
         text = "The key cannot be passed as an option, which other users could see: set VIDGEN_API_KEY"
     context = error.ctx if isinstance(error, click.UsageError) else None
     hint = "" if context is None else f"For its arguments and options: {context.command_path} --help"
-    return Report(f"{text}.", hint=hint, kind="usage")
+    stop = "" if text.endswith(("?", "?)")) else "."  # a question of click: Did you mean …?
+    return Report(f"{text}{stop}", hint=hint, kind="usage")
