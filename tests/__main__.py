@@ -13,12 +13,13 @@ ROOT = Path(__file__).resolve().parent.parent
 EPILOG = """\
 All other arguments are passed to pytest:
 
-  python -m tests                               all checks and tests (minutes); coverage of the quick ones
+  python -m tests                               all checks and tests (minutes)
   python -m tests --fast                        formatting, lint and the quick tests (under a minute)
   python -m tests --fast tests/orders -k gate   the quick tests of one folder that match
   python -m tests tests/orders -n 0 --pdb       one folder, in this process
   python -m tests --dev                         the rest; needs pip install -e ".[dev,bench]" and Chromium
-  python -X dev -m tests --no-coverage          in Python's development mode
+  python -m tests --coverage                    the quick tests, and what of the package they cover
+  python -X dev -m tests                        all, in Python's development mode
 
 The exit code is the number of checks that failed.
 """
@@ -48,9 +49,9 @@ def parse(words: list[str]) -> tuple[argparse.Namespace, list[str]]:
         allow_abbrev=False,
     )
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--fast", action="store_true", help="leave out type checks, coverage and slow tests")
+    which.add_argument("--fast", action="store_true", help="leave out type checks and slow tests")
     which.add_argument("--dev", action="store_true", help="only what needs a browser, builds, type checkers or peers")
-    parser.add_argument("--no-coverage", action="store_true", help="do not measure coverage")
+    which.add_argument("--coverage", action="store_true", help="only the quick tests, with their coverage")
     return parser.parse_known_args(words)
 
 
@@ -60,13 +61,9 @@ def checks_of(options: argparse.Namespace, arguments: list[str]) -> list[tuple[s
         return [("mypy", "benchmarks"), ("mypy", "examples"), pytest("needs_dev", *arguments)]
     if options.fast:
         return [FORMAT, LINT, IMPORTS, pytest(QUICK, *arguments)]
-    checks = [FORMAT, LINT, ("mypy",), IMPORTS]
-    if options.no_coverage:
-        return [*checks, pytest("not needs_dev", *arguments)]
-    if arguments:  # a part of the suite covers a part of the package
-        return [*checks, pytest("not needs_dev", *COVERAGE, *arguments)]
-    # The quick tests cover nearly as much as all; measuring the slow ones would take another minute.
-    return [*checks, pytest(QUICK, *COVERAGE, "--cov-fail-under=95"), pytest("slow and not needs_dev")]
+    if options.coverage:  # a part of the suite covers a part of the package
+        return [pytest(QUICK, *COVERAGE, *(arguments or ("--cov-fail-under=95",)))]
+    return [FORMAT, LINT, ("mypy",), IMPORTS, pytest("not needs_dev", *arguments)]
 
 
 def pytest(marks: str, *arguments: str) -> tuple[str, ...]:
