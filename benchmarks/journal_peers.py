@@ -16,7 +16,8 @@ from attrs import asdict
 
 from vidgen_async.journal import MemoryJournal, Permission, SqliteJournal
 from vidgen_async.journal.base import unknown_order_error
-from vidgen_async.journal.sqlite import queries, schema
+from vidgen_async.journal.sql import queries
+from vidgen_async.journal.sqlite import schema
 from vidgen_async.types.limits import SLOT_MARGIN, Turn
 from vidgen_async.types.orders import Attempt, Closing, Evidence, Order, OrderRef
 

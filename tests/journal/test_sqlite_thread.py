@@ -11,7 +11,7 @@ from attrs import Factory, frozen
 
 from tests.journal.conftest import ACCOUNT, NOW, SERVICE, order_of, ref_of
 from vidgen_async.journal import SqliteJournal
-from vidgen_async.journal.sqlite import queries
+from vidgen_async.journal.sql import queries
 from vidgen_async.types.orders import Order, OrderState
 
 

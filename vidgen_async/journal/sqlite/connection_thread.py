@@ -14,11 +14,12 @@ from typing import Any, TypeAlias, TypeVar
 from vidgen_async.errors import JournalError, VidgenError
 from vidgen_async.events import Event, report
 from vidgen_async.journal.sqlite.file import JournalFile
+from vidgen_async.journal.sqlite.file_lock import LockedConnection
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-_Operation: TypeAlias = Callable[[sqlite3.Connection], T]
+_Operation: TypeAlias = Callable[[LockedConnection], T]
 
 
 class ConnectionThread:
@@ -58,7 +59,7 @@ class ConnectionThread:
     def _work(self) -> None:
         # Only this thread refers to the connection. A forked child does not have this thread, so it cannot close the
         # connection, which would roll back the parent's transaction in the file.
-        db: sqlite3.Connection | None = None
+        db: LockedConnection | None = None
         while (item := self._queue.get()) is not None:
             operation, future = item
             if future.set_running_or_notify_cancel():
@@ -69,8 +70,8 @@ class ConnectionThread:
             self._end.set_result(None)
 
     def _carry_out(
-        self, operation: _Operation[T], future: "Future[T]", db: sqlite3.Connection | None
-    ) -> sqlite3.Connection | None:
+        self, operation: _Operation[T], future: "Future[T]", db: LockedConnection | None
+    ) -> LockedConnection | None:
         """Return the connection for the next operation; None after an error, so that it is opened again."""
         try:
             db = db or self._file.open()
@@ -108,7 +109,7 @@ class ConnectionThread:
                 item[1].set_exception(error)
 
 
-def _close(db: sqlite3.Connection | None) -> None:
+def _close(db: LockedConnection | None) -> None:
     if db is not None:
         with suppress(sqlite3.Error):
             db.close()

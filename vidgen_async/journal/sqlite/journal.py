@@ -2,34 +2,24 @@
 
 import asyncio
 import os
-import sqlite3
 import threading
-from collections.abc import Callable, Collection, Iterable
-from datetime import datetime
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from attrs import evolve
-
-from vidgen_async.errors import ConfigurationError
-from vidgen_async.journal.base import RUNNING_PAGE, RunningPage, is_listed, unknown_order_error
-from vidgen_async.journal.sqlite import queries
+from vidgen_async.errors import ConfigurationError, JournalError
+from vidgen_async.journal.sql.journal import SqlJournal
+from vidgen_async.journal.sql.queries import Database
 from vidgen_async.journal.sqlite.connection_thread import ConnectionThread
 from vidgen_async.journal.sqlite.file import JournalFile
+from vidgen_async.journal.sqlite.file_lock import LockedConnection
 from vidgen_async.journal.sqlite.schema import transaction
-from vidgen_async.types.limits import Pacing, Turn
-from vidgen_async.types.orders import Attempt, Closing, Evidence, Order, OrderRef, OrderState, Permission, TaskResult
 
 T = TypeVar("T")
 
-#: Number of orders that are read in one transaction.
-_LIST_PAGE = 250
-#: Number of orders among which one transaction looks for those of a list.
-_SCANNED = 5000
 
-
-class SqliteJournal:
+class SqliteJournal(SqlJournal):
     """Orders in an SQLite file. Completed operations survive a killed process and a loss of power.
 
     The file is not opened before the first operation. All work is done in a thread of the journal's own, so that the
@@ -46,7 +36,6 @@ class SqliteJournal:
             use the file.
     """
 
-    durable = True
     _name = ""  # so that repr() works if __init__ failed
 
     def __init__(
@@ -64,8 +53,6 @@ class SqliteJournal:
         self._name = str(self.path)
         self._thread: ConnectionThread | None = None
         self._lock = threading.Lock()
-        self._closings = 0
-        """Number of calls of :meth:`aclose`."""
 
     def __repr__(self) -> str:
         return f"SqliteJournal({self._name!r})"
@@ -74,148 +61,6 @@ class SqliteJournal:
     def path(self) -> Path:
         """The absolute path of the file."""
         return self._file.path
-
-    async def namespace(self, proposed: str) -> str:
-        return await self._write(lambda db: queries.read_namespace(db, proposed))
-
-    async def intend(self, order: Order) -> Order:
-        def operation(db: sqlite3.Connection) -> Order:
-            queries.add_order(db, order)
-            return _require_order(db, order.ref)
-
-        return await self._write(operation)
-
-    async def turn(self, service: str, account: str, pacing: Pacing, now: datetime) -> Turn:
-        return await self._write(lambda db: queries.read_turn(db, service, account, pacing, now))
-
-    async def begin(self, permission: Permission) -> Attempt | Order | Turn:
-        ref, now = permission.ref, permission.now
-
-        def operation(db: sqlite3.Connection) -> Attempt | Order | Turn:
-            order = _read_as_of(db, ref, now)
-            if not permission.matches(order):
-                return order
-            available = queries.read_turn(db, ref.service, ref.account, permission.pacing, now)
-            if not available.free:
-                return available
-            attempt = permission.make_attempt()
-            queries.add_attempt(db, ref, attempt)
-            return attempt
-
-        return await self._write(operation)
-
-    async def settle(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
-        def operation(db: sqlite3.Connection) -> Order:
-            order = _require_order(db, ref)
-            return queries.add_evidence(db, order, order.with_evidence(n, evidence))
-
-        return await self._write(operation)
-
-    async def confirm(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
-        def operation(db: sqlite3.Connection) -> Order:
-            order = _require_order(db, ref)
-            if queries.is_claimed(db, ref, str(evidence.task_id)):
-                return order
-            return queries.add_evidence(db, order, order.with_evidence(n, evidence))
-
-        return await self._write(operation)
-
-    async def close_order(self, ref: OrderRef, closing: Closing, states: Collection[OrderState]) -> Order:
-        def operation(db: sqlite3.Connection) -> Order:
-            order = _read_as_of(db, ref, closing.at)
-            if order.state not in states:
-                return order
-            queries.add_closing(db, ref, closing)
-            return evolve(order, closing=closing)
-
-        return await self._write(operation)
-
-    async def adopt(self, ref: OrderRef, attempt: Attempt, states: Collection[OrderState]) -> Order:
-        def operation(db: sqlite3.Connection) -> Order:
-            task_id = attempt.evidence.task_id if attempt.evidence else None
-            if task_id is not None and (owner := queries.read_owner(db, ref, task_id)) is not None:
-                return _require_order(db, owner)
-            order = _read_as_of(db, ref, attempt.sent_at)
-            if order.state not in states:
-                return order
-            empty = evolve(attempt, n=len(order.attempts) + 1, evidence=None)
-            queries.add_attempt(db, ref, empty)
-            before, after = order.with_attempt(empty), order.with_attempt(evolve(attempt, n=empty.n))
-            return queries.add_evidence(db, before, after)
-
-        return await self._write(operation)
-
-    async def owner(self, ref: OrderRef, task_id: str) -> OrderRef | None:
-        return await self._read(lambda db: queries.read_owner(db, ref, task_id))
-
-    async def record(self, service: str, results: Iterable[TaskResult]) -> None:
-        await self._write(lambda db: queries.add_results(db, service, results))
-
-    async def get(self, ref: OrderRef, now: datetime) -> Order | None:
-        def read(db: sqlite3.Connection) -> list[Order]:
-            order = queries.read_order(db, ref)
-            return [] if order is None else [order]
-
-        found = await self._run(lambda db: _read_all_as_of(db, read, now))
-        return found[0] if found else None
-
-    async def list(
-        self,
-        service: str,
-        account: str,
-        now: datetime,
-        *,
-        states: Collection[OrderState] | None = None,
-        is_terminal: bool | None = None,
-        since: datetime | None = None,
-        after: str | None = None,
-        limit: int | None = None,
-        newest_first: bool = False,
-    ) -> list[Order]:
-        accepted_states = None if states is None else frozenset(states)
-        which = queries.OrderFilter(
-            service=service,
-            account=account,
-            states=accepted_states,
-            is_terminal=is_terminal,
-            since=since,
-            newest_first=newest_first,
-        )
-
-        def page(db: sqlite3.Connection) -> tuple[list[Order], int | None]:
-            size = _LIST_PAGE if limit is None else min(_LIST_PAGE, limit - len(listed))
-            find = partial(queries.find_orders, which=which, after=row, size=size, scanned=_SCANNED)
-            rows, end = _in_transaction("DEFERRED", find, db)
-            read = partial(queries.read_orders, service=service, account=account, rows=rows)
-            orders = _read_all_as_of(db, read, now)
-            return orders[::-1] if newest_first else orders, end
-
-        listed: list[Order] = []
-        row = None if after is None else await self._find_row(service, account, after)
-        closings = self._closings
-        while limit is None or len(listed) < limit:
-            if closings != self._closings:
-                problem = "it was closed while its orders were being listed"
-                raise self._file.make_error(problem)
-            orders, row = await self._run(page)
-            listed += [order for order in orders if is_listed(order, accepted_states, is_terminal)]
-            if row is None:
-                break
-        return listed
-
-    async def _find_row(self, service: str, account: str, order_id: str) -> int:
-        ref = OrderRef(service=service, account=account, order_id=order_id)
-        row = await self._read(partial(queries.find_row, ref=ref))
-        if row is None:
-            raise unknown_order_error(ref)
-        return row
-
-    async def running(self, service: str, account: str, *, after: int = 0) -> RunningPage:
-        def operation(db: sqlite3.Connection) -> RunningPage:
-            until = queries.find_end_of_page(db, "evidence", after, RUNNING_PAGE)
-            return RunningPage(tasks=queries.read_running(db, service, account, after, until), after=until)
-
-        return await self._read(operation)
 
     async def backup(self, path: str | os.PathLike[str]) -> Path:
         """Write a consistent copy of the journal to another file. All processes can use the journal meanwhile.
@@ -232,7 +77,11 @@ class SqliteJournal:
         Raises:
             JournalError: The copy cannot be written, or ``path`` is the journal itself; ``path`` is unchanged.
         """
-        return await self._read(lambda db: self._file.write_backup(db, Path(path).absolute()))
+
+        def operation(db: LockedConnection) -> Path:
+            return self._file.write_backup(db, Path(path).absolute())
+
+        return await self._run(partial(_in_transaction, "DEFERRED", operation))
 
     async def aclose(self) -> None:
         """Wait for the operations so far, then close the file and end the thread.
@@ -245,13 +94,16 @@ class SqliteJournal:
         if thread is not None and thread.process == os.getpid():
             await thread.aclose()
 
-    async def _read(self, operation: Callable[[sqlite3.Connection], T]) -> T:
+    def _make_error(self, problem: str) -> JournalError:
+        return self._file.make_error(problem)
+
+    async def _read(self, operation: Callable[[Database], T]) -> T:
         return await self._run(partial(_in_transaction, "DEFERRED", operation))
 
-    async def _write(self, operation: Callable[[sqlite3.Connection], T]) -> T:
-        return await self._run(partial(_in_transaction, "IMMEDIATE", operation))
+    async def _write(self, operation: Callable[[Database], T], *locked: str) -> T:
+        return await self._run(partial(_in_transaction, "IMMEDIATE", operation))  # nobody else writes to the file
 
-    async def _run(self, operation: Callable[[sqlite3.Connection], T]) -> T:
+    async def _run(self, operation: Callable[[LockedConnection], T]) -> T:
         """Carry out the operation. If the caller is cancelled, it is carried out completely or not at all."""
         if self._thread is not None and self._thread.process != os.getpid():
             problem = "it was used before this process was forked; make a new client with a new journal after the fork"
@@ -263,29 +115,6 @@ class SqliteJournal:
         return await asyncio.wrap_future(future)
 
 
-def _in_transaction(kind: str, operation: Callable[[sqlite3.Connection], T], db: sqlite3.Connection) -> T:
+def _in_transaction(kind: str, operation: Callable[[LockedConnection], T], db: LockedConnection) -> T:
     with transaction(db, kind):
         return operation(db)
-
-
-def _require_order(db: sqlite3.Connection, ref: OrderRef) -> Order:
-    order = queries.read_order(db, ref)
-    if order is None:
-        raise unknown_order_error(ref)
-    return order
-
-
-def _read_as_of(db: sqlite3.Connection, ref: OrderRef, now: datetime) -> Order:
-    order = _require_order(db, ref)
-    return queries.add_evidence(db, order, order.as_of(now))
-
-
-def _read_all_as_of(
-    db: sqlite3.Connection, read: Callable[[sqlite3.Connection], list[Order]], now: datetime
-) -> list[Order]:
-    """Return the orders as of ``now``. The transaction writes only if a deadline has passed."""
-    orders = _in_transaction("DEFERRED", read, db)
-    if all(order.as_of(now) is order for order in orders):
-        return orders
-    with transaction(db, "IMMEDIATE"):
-        return [queries.add_evidence(db, order, order.as_of(now)) for order in read(db)]

@@ -126,8 +126,14 @@ _BALANCES = (
 
 _LOCAL_IMAGES = ("ALTER TABLE orders ADD COLUMN local_images TEXT NOT NULL DEFAULT '{}'",)
 
+# Each index ends with the id of the row.
+_ACCOUNTS = (
+    "CREATE INDEX orders_by_account ON orders (service, account)",
+    "CREATE INDEX evidence_by_account ON evidence (service, account)",
+)
+
 #: The statements that upgrade each version to the next. All of them are executed for a new file.
-MIGRATIONS = (_FIRST, _RESULTS, _CONFIRMATION, _BALANCES, _LOCAL_IMAGES)
+MIGRATIONS = (_FIRST, _RESULTS, _CONFIRMATION, _BALANCES, _LOCAL_IMAGES, _ACCOUNTS)
 VERSION = len(MIGRATIONS)
 
 

@@ -1,11 +1,13 @@
-"""Converts orders to rows and back. Every function must be called inside a transaction."""
+"""The SQL statements of journals, which convert orders to rows and back.
+
+SQLite and PostgreSQL execute the same statements. Every function must be called inside a transaction.
+"""
 
 import json
-import sqlite3
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from attrs import asdict, evolve, fields, frozen
 
@@ -24,6 +26,31 @@ from vidgen_async.types.orders import (
 )
 
 T = TypeVar("T")
+
+Row: TypeAlias = Mapping[str, Any]
+"""A row; only its columns are read, by name. (sqlite3.Row is not a Mapping, but has this operation.)"""
+
+
+class Rows(Protocol):
+    """The rows that a statement returns."""
+
+    def fetchone(self) -> Any: ...
+
+    def fetchall(self) -> list[Any]: ...
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+
+class Database(Protocol):
+    """An open connection, in a transaction. Parameters are written ``:name``."""
+
+    def execute(self, statement: str, parameters: Mapping[str, object], /) -> Rows: ...
+
+    def adjust(self, record: T) -> T:
+        """Return a time, or a record with all its times, in the clock of the journal. A journal that several hosts
+        share has a clock of its own."""
+        ...
+
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -57,7 +84,7 @@ _COUNT = """
 """
 _ADD_RESULT = """
     INSERT INTO results (service, task_id, status, at, points, failure_reason)
-    SELECT :service, :task_id, :status, :at, :points, :failure_reason
+    SELECT :service, :task_id, :status, :at, CAST(:points AS BIGINT), :failure_reason
     WHERE EXISTS (SELECT 1 FROM evidence WHERE service = :service AND task_id = :task_id)
     ON CONFLICT (service, task_id) DO NOTHING
 """
@@ -91,32 +118,31 @@ _RESULTS = """
 _OF_ACCOUNT = "WHERE {0}.service = :service AND {0}.account = :account"
 _OF_ORDER = _OF_ACCOUNT + " AND {0}.order_id = :order_id"
 _NOT_ENDED = "NOT EXISTS (SELECT 1 FROM results WHERE service = evidence.service AND task_id = evidence.task_id)"
-# A page is a range of ids of a table, and reads only these rows, also if nearly all stored tasks are terminal. (With an
-# index SQLite would go through all rows of the account.)
-_END_OF_PAGE = "SELECT id FROM {0} WHERE id > :after ORDER BY id LIMIT 1 OFFSET :size - 1"
-_START_OF_PAGE = "SELECT id FROM {0} WHERE id < :before ORDER BY id DESC LIMIT 1 OFFSET :size - 1"
+# A page is a range of ids of the account, and only its rows are read, also if nearly all stored tasks are terminal.
+_IN_ACCOUNT = "service = :service AND account = :account"
+_END_OF_PAGE = f"SELECT id FROM {{0}} WHERE {_IN_ACCOUNT} AND id > :after ORDER BY id LIMIT 1 OFFSET :size - 1"  # noqa: S608
+_START_OF_PAGE = f"""
+    SELECT id FROM orders WHERE {_IN_ACCOUNT} AND id < :before ORDER BY id DESC LIMIT 1 OFFSET :size - 1
+"""  # noqa: S608 - made of constants
 _HAS_TASK = """
     SELECT 1 FROM evidence
     WHERE service = page.service AND account = page.account AND order_id = page.order_id AND outcome = 'accepted'
 """
 _HAS_RUNNING_TASK = f"EXISTS ({_HAS_TASK} AND {_NOT_ENDED})"
 _ROW = f"SELECT id FROM orders {_OF_ORDER.format('orders')}"  # noqa: S608 - made of constants
-_OF_ROWS = f"""
-    {_OF_ACCOUNT}
-    AND {{0}}.order_id IN (SELECT order_id FROM orders WHERE id IN (SELECT value FROM json_each(:rows)))
-"""  # noqa: S608 - made of constants
+_OF_ROWS = _OF_ACCOUNT + " AND {0}.order_id IN (SELECT order_id FROM orders WHERE id IN ({rows}))"  # noqa: S608
 _RUNNING = f"""
-    SELECT order_id, task_id, at FROM evidence NOT INDEXED
-    WHERE id > :after AND id <= :until AND service = :service AND account = :account
+    SELECT order_id, task_id, at FROM evidence
+    WHERE {_IN_ACCOUNT} AND id > :after AND id <= :until
     AND outcome = 'accepted' AND task_id <> '' AND {_NOT_ENDED} ORDER BY id
 """  # noqa: S608 - made of constants
 _LAST_ID = 2**63 - 1
 _ACCEPTED = OrderState.ACCEPTED
 _HELD = """
-    SELECT count(*) FROM (
+    SELECT count(*) AS used FROM (
         SELECT 1 FROM attempts
         WHERE service = :service AND account = :account AND counted_at > :since LIMIT :limit
-    )
+    ) AS held
 """
 _MAY_HOLD_A_SLOT = f"""
     SELECT attempts.order_id, attempts.n, sent_at, deadline_at, outcome, at, answered, counted_at
@@ -125,15 +151,17 @@ _MAY_HOLD_A_SLOT = f"""
 """  # noqa: S608 - made of constants
 
 
-def read_order(db: sqlite3.Connection, ref: OrderRef) -> Order | None:
+def read_order(db: Database, ref: OrderRef) -> Order | None:
     """Return the stored order, or None."""
     orders = _read(db, _OF_ORDER, asdict(ref))
     return orders[0] if orders else None
 
 
-def find_end_of_page(db: sqlite3.Connection, table: str, after: int, size: int) -> int | None:
-    """Return the last id of the page of ``size`` rows that follow the id ``after``; None if fewer rows follow."""
-    row = db.execute(_END_OF_PAGE.format(table), {"after": after, "size": size}).fetchone()
+def find_end_of_page(db: Database, table: str, service: str, account: str, after: int, size: int) -> int | None:
+    """Return the last id of the page of ``size`` rows of the account that follow the id ``after``; None if fewer rows
+    follow."""
+    parameters = {"service": service, "account": account, "after": after, "size": size}
+    row = db.execute(_END_OF_PAGE.format(table), parameters).fetchone()
     return None if row is None else int(row["id"])
 
 
@@ -160,47 +188,45 @@ class OrderFilter:
         if self.since is not None:
             conditions.append("created_at >= :since")
         return f"""
-            SELECT id FROM orders AS page NOT INDEXED
-            WHERE id > :low AND id < :high AND service = :service AND account = :account
+            SELECT id FROM orders AS page WHERE {_IN_ACCOUNT} AND id > :low AND id < :high
             {" ".join(f"AND {condition}" for condition in conditions)}
             ORDER BY id {"DESC" if self.newest_first else ""} LIMIT :size
         """  # noqa: S608 - made of constants
 
 
 def find_orders(
-    db: sqlite3.Connection, which: OrderFilter, after: int | None, *, size: int, scanned: int
+    db: Database, which: OrderFilter, after: int | None, *, size: int, scanned: int
 ) -> tuple[list[int], int | None]:
     """Return the rows of the next ``size`` orders that follow the row ``after``, and the row to continue after; None if
     no rows follow. At most ``scanned`` rows are read."""
+    names = {"service": which.service, "account": which.account}
     if which.newest_first:
         high = _LAST_ID if after is None else after
-        row = db.execute(_START_OF_PAGE.format("orders"), {"before": high, "size": scanned}).fetchone()
+        row = db.execute(_START_OF_PAGE, names | {"before": high, "size": scanned}).fetchone()
         end = None if row is None else int(row["id"])
         bounds = {"low": 0 if end is None else end - 1, "high": high}
     else:
-        end = find_end_of_page(db, "orders", after or 0, scanned)
+        end = find_end_of_page(db, "orders", which.service, which.account, after or 0, scanned)
         bounds = {"low": after or 0, "high": _LAST_ID if end is None else end + 1}
     since = None if which.since is None else _micros(which.since)
-    names = {"service": which.service, "account": which.account, "since": since, "size": size}
-    rows = [int(row["id"]) for row in db.execute(which.query, names | bounds)]
+    found = db.execute(which.query, names | bounds | {"since": since, "size": size})
+    rows = [int(row["id"]) for row in found]
     return rows, rows[-1] if len(rows) == size else end
 
 
-def find_row(db: sqlite3.Connection, ref: OrderRef) -> int | None:
+def find_row(db: Database, ref: OrderRef) -> int | None:
     """Return the row of an order, or None."""
     row = db.execute(_ROW, asdict(ref)).fetchone()
     return None if row is None else int(row["id"])
 
 
-def read_orders(db: sqlite3.Connection, service: str, account: str, rows: Sequence[int]) -> list[Order]:
+def read_orders(db: Database, service: str, account: str, rows: Sequence[int]) -> list[Order]:
     """Return the account's orders in these rows, oldest first."""
-    parameters = {"service": service, "account": account, "rows": json.dumps(rows)}
-    return _read(db, _OF_ROWS, parameters) if rows else []
+    where = _OF_ROWS.format("{0}", rows=", ".join(map(str, rows)))
+    return _read(db, where, {"service": service, "account": account}) if rows else []
 
 
-def read_running(
-    db: sqlite3.Connection, service: str, account: str, after: int, until: int | None
-) -> list[RunningTask]:
+def read_running(db: Database, service: str, account: str, after: int, until: int | None) -> list[RunningTask]:
     """Return the account's tasks of the page that are not known to be terminal."""
     return [
         RunningTask(task_id=row["task_id"], order_id=row["order_id"], accepted_at=_at(row["at"]))
@@ -212,24 +238,27 @@ def _page_parameters(service: str, account: str, after: int, until: int | None) 
     return {"service": service, "account": account, "after": after, "until": _LAST_ID if until is None else until}
 
 
-def read_owner(db: sqlite3.Connection, ref: OrderRef, task_id: str) -> OrderRef | None:
+def read_owner(db: Database, ref: OrderRef, task_id: str) -> OrderRef | None:
     """Return the name of another order, of any account of the service, whose receipt is this task."""
     row = db.execute(_OWNER, asdict(ref) | {"task_id": _text(task_id)}).fetchone()
     return None if row is None else OrderRef(service=ref.service, account=row["account"], order_id=row["order_id"])
 
 
-def _read(db: sqlite3.Connection, where: str, parameters: Mapping[str, str | int]) -> list[Order]:
+def _read(db: Database, where: str, parameters: Mapping[str, str | int]) -> list[Order]:
+    # All statements are executed before rows are fetched, so that they can be sent to a server together.
+    once = "GROUP BY evidence.order_id, results.service, results.task_id ORDER BY min(n)"
+    attempt_rows = db.execute(f"{_ATTEMPTS} {where.format('attempts')} ORDER BY attempts.n", parameters)
+    closing_rows = db.execute(f"{_CLOSINGS} {where.format('closings')} ORDER BY id", parameters)
+    result_rows = db.execute(f"{_RESULTS} {where.format('evidence')} {once}", parameters)
+    order_rows = db.execute(f"{_ORDERS} {where.format('orders')} ORDER BY id", parameters)
+
     service, account = str(parameters["service"]), str(parameters["account"])
     attempts: dict[str, list[Attempt]] = defaultdict(list)
-    for row in db.execute(f"{_ATTEMPTS} {where.format('attempts')} ORDER BY attempts.n", parameters):
+    for row in attempt_rows:
         attempts[row["order_id"]].append(_attempt(row))
-    closings = {
-        row["order_id"]: _from_row(Closing, row)
-        for row in db.execute(f"{_CLOSINGS} {where.format('closings')} ORDER BY id", parameters)
-    }
+    closings = {row["order_id"]: _from_row(Closing, row) for row in closing_rows}
     results: dict[str, list[TaskResult]] = defaultdict(list)
-    once = "GROUP BY evidence.order_id, results.task_id ORDER BY min(n)"
-    for row in db.execute(f"{_RESULTS} {where.format('evidence')} {once}", parameters):
+    for row in result_rows:
         results[row["order_id"]].append(_from_row(TaskResult, row))
     return [
         Order(
@@ -242,16 +271,16 @@ def _read(db: sqlite3.Connection, where: str, parameters: Mapping[str, str | int
             closing=closings.get(row["order_id"]),
             results=tuple(results[row["order_id"]]),
         )
-        for row in db.execute(f"{_ORDERS} {where.format('orders')} ORDER BY id", parameters)
+        for row in order_rows
     ]
 
 
-def read_turn(db: sqlite3.Connection, service: str, account: str, pacing: Pacing, now: datetime) -> Turn:
+def read_turn(db: Database, service: str, account: str, pacing: Pacing, now: datetime) -> Turn:
     """Return the turn, in a transaction that writes. Only attempts that can hold a slot are read, and they are only
     counted while there are fewer than the limit. Times in the future, after the clock was set back, are corrected."""
     since = _micros(now - timedelta(seconds=pacing.window) - SLOT_MARGIN)
     parameters = {"service": service, "account": account, "since": since}
-    (used,) = db.execute(_HELD, parameters | {"limit": pacing.limit}).fetchone()
+    used = db.execute(_HELD, parameters | {"limit": pacing.limit}).fetchone()["used"]
     if used < pacing.limit:
         return Turn(pacing.limit - used, 0.0)
     holds = []
@@ -265,23 +294,22 @@ def read_turn(db: sqlite3.Connection, service: str, account: str, pacing: Pacing
     return compute_turn(holds, pacing, now)
 
 
-def read_namespace(db: sqlite3.Connection, proposed: str) -> str:
+def read_namespace(db: Database, proposed: str) -> str:
     """Return the stored namespace; if there is none, ``proposed`` is stored."""
-    db.execute("INSERT INTO namespace (id, word) VALUES (1, ?) ON CONFLICT DO NOTHING", (proposed,))
-    (namespace,) = db.execute("SELECT word FROM namespace").fetchone()
-    return str(namespace)
+    db.execute("INSERT INTO namespace (id, word) VALUES (1, :word) ON CONFLICT DO NOTHING", {"word": proposed})
+    return str(db.execute("SELECT word FROM namespace", {}).fetchone()["word"])
 
 
-def add_order(db: sqlite3.Connection, order: Order) -> None:
+def add_order(db: Database, order: Order) -> None:
     """Write a new order. An order that is stored already is not changed."""
     db.execute(_ADD_ORDER, asdict(order.ref) | _to_row(order))
 
 
-def add_attempt(db: sqlite3.Connection, ref: OrderRef, attempt: Attempt) -> None:
+def add_attempt(db: Database, ref: OrderRef, attempt: Attempt) -> None:
     db.execute(_ADD_ATTEMPT, asdict(ref) | _to_row(attempt) | {"counted_at": _to_column(attempt.counted_at)})
 
 
-def add_evidence(db: sqlite3.Connection, before: Order, after: Order) -> Order:
+def add_evidence(db: Database, before: Order, after: Order) -> Order:
     """Write the evidence that ``after`` has and ``before`` does not have. Return ``after``."""
     for old, new in zip(before.attempts, after.attempts, strict=True):
         if new.evidence is not None and new.evidence is not old.evidence:
@@ -293,27 +321,29 @@ def add_evidence(db: sqlite3.Connection, before: Order, after: Order) -> Order:
     return after
 
 
-def add_closing(db: sqlite3.Connection, ref: OrderRef, closing: Closing) -> None:
+def add_closing(db: Database, ref: OrderRef, closing: Closing) -> None:
     db.execute(_ADD_CLOSING, asdict(ref) | _to_row(closing))
 
 
-def add_results(db: sqlite3.Connection, service: str, results: Iterable[TaskResult]) -> None:
+def add_results(db: Database, service: str, results: Iterable[TaskResult]) -> None:
     """Write the terminal states of tasks that have a receipt. States that are stored already are not changed."""
-    db.executemany(_ADD_RESULT, [{"service": service} | _to_row(result) for result in results])
+    # In the sequence of their ids, so that two transactions cannot wait for each other.
+    for result in sorted(results, key=lambda result: result.task_id):
+        db.execute(_ADD_RESULT, {"service": service} | _to_row(result))
 
 
-def is_claimed(db: sqlite3.Connection, ref: OrderRef, task_id: str) -> bool:
+def is_claimed(db: Database, ref: OrderRef, task_id: str) -> bool:
     """Return whether the task is a candidate of another order of the account, or the receipt of another order."""
     parameters = asdict(ref) | {"task_id": _text(task_id)}
     return db.execute(_IS_CANDIDATE, parameters).fetchone() is not None or read_owner(db, ref, task_id) is not None
 
 
-def _attempt(row: sqlite3.Row) -> Attempt:
+def _attempt(row: Row) -> Attempt:
     evidence = None if row["outcome"] is None else _from_row(Evidence, row)
     return evolve(_from_row(Attempt, row), evidence=evidence)
 
 
-def _attempt_for_pacing(row: sqlite3.Row) -> Attempt:
+def _attempt_for_pacing(row: Row) -> Attempt:
     """Return an attempt with only those fields that the rolling limit needs."""
     evidence = None
     if row["outcome"] is not None:
@@ -344,7 +374,7 @@ def _to_column(value: object) -> object:
             return value
 
 
-def _from_row(kind: type[T], row: sqlite3.Row) -> T:
+def _from_row(kind: type[T], row: Row) -> T:
     """Return the record whose fields are in the columns of the same names."""
     values = {name: row[name] for name in _COLUMNS[kind]}
     return kind(
@@ -368,8 +398,9 @@ def _balance(text: str | None) -> Balance | None:
 
 
 def _text(text: str) -> str:
-    """Return the text with lone surrogates escaped (``\\udc80``): JSON can contain them, but SQLite rejects them."""
-    return text.encode("utf-8", "backslashreplace").decode()
+    """Return the text with lone surrogates and NUL escaped (``\\udc80``, ``\\0``): JSON can contain them, but SQLite
+    rejects the former and PostgreSQL both."""
+    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
 
 
 #: How columns are read whose values are not those of the fields.

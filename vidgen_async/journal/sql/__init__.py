@@ -1,0 +1,1 @@
+"""What the journals in SQL databases have in common."""

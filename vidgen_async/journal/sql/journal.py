@@ -1,0 +1,229 @@
+"""The operations of a journal in an SQL database, whichever database it is."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Sequence
+from datetime import datetime
+from typing import TypeAlias, TypeVar
+
+from attrs import evolve
+
+from vidgen_async.errors import JournalError
+from vidgen_async.journal.base import RUNNING_PAGE, RunningPage, is_listed, unknown_order_error
+from vidgen_async.journal.sql import queries
+from vidgen_async.journal.sql.queries import Database
+from vidgen_async.types.limits import Pacing, Turn
+from vidgen_async.types.orders import Attempt, Closing, Evidence, Order, OrderRef, OrderState, Permission, TaskResult
+
+T = TypeVar("T")
+_Page: TypeAlias = tuple[Sequence[Order], int | None]
+"""Orders, and the last id of their page; None if it is the last page."""
+
+#: Number of orders that are read in one transaction.
+LIST_PAGE = 250
+#: Number of orders among which one transaction looks for those of a list.
+SCANNED = 5000
+
+
+class SqlJournal(ABC):
+    """Orders in an SQL database: each operation is one transaction.
+
+    A subclass executes the transactions. If the caller is cancelled, it executes them completely or not at all.
+    """
+
+    durable = True
+    _closings = 0
+    """Number of calls of :meth:`aclose`."""
+
+    @abstractmethod
+    def _make_error(self, problem: str) -> JournalError:
+        """Return the error that names the journal, states the problem, and that nothing was written."""
+
+    @abstractmethod
+    async def _read(self, operation: Callable[[Database], T]) -> T:
+        """Return the result of an operation that reads a consistent state."""
+
+    @abstractmethod
+    async def _write(self, operation: Callable[[Database], T], *locked: str) -> T:
+        """Return the result of an operation that may write, and commit what it wrote.
+
+        Meanwhile nobody else writes to what is locked: nothing, all orders of a service, or those of a service and an
+        account.
+        """
+
+    @abstractmethod
+    async def aclose(self) -> None:
+        """Complete the operations so far and release all resources."""
+
+    async def namespace(self, proposed: str) -> str:
+        return await self._write(lambda db: queries.read_namespace(db, proposed))
+
+    async def intend(self, order: Order) -> Order:
+        def operation(db: Database) -> Order:
+            queries.add_order(db, db.adjust(order))
+            return _require_order(db, order.ref)
+
+        return await self._write(operation, order.ref.service, order.ref.account)
+
+    async def turn(self, service: str, account: str, pacing: Pacing, now: datetime) -> Turn:
+        def operation(db: Database) -> Turn:
+            return queries.read_turn(db, service, account, pacing, db.adjust(now))
+
+        return await self._write(operation, service, account)
+
+    async def begin(self, permission: Permission) -> Attempt | Order | Turn:
+        ref = permission.ref
+
+        def operation(db: Database) -> Attempt | Order | Turn:
+            adjusted = db.adjust(permission)
+            order = _read_as_of(db, ref, adjusted.now)
+            if not adjusted.matches(order):
+                return order
+            available = queries.read_turn(db, ref.service, ref.account, adjusted.pacing, adjusted.now)
+            if not available.free:
+                return available
+            attempt = adjusted.make_attempt()
+            queries.add_attempt(db, ref, attempt)
+            return attempt
+
+        return await self._write(operation, ref.service, ref.account)
+
+    async def settle(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
+        def operation(db: Database) -> Order:
+            order = _require_order(db, ref)
+            return queries.add_evidence(db, order, order.with_evidence(n, db.adjust(evidence)))
+
+        return await self._write(operation, ref.service, ref.account)
+
+    async def confirm(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
+        def operation(db: Database) -> Order:
+            order = _require_order(db, ref)
+            if queries.is_claimed(db, ref, str(evidence.task_id)):
+                return order
+            return queries.add_evidence(db, order, order.with_evidence(n, db.adjust(evidence)))
+
+        return await self._write(operation, ref.service)
+
+    async def close_order(self, ref: OrderRef, closing: Closing, states: Collection[OrderState]) -> Order:
+        def operation(db: Database) -> Order:
+            adjusted = db.adjust(closing)
+            order = _read_as_of(db, ref, adjusted.at)
+            if order.state not in states:
+                return order
+            queries.add_closing(db, ref, adjusted)
+            return evolve(order, closing=adjusted)
+
+        return await self._write(operation, ref.service, ref.account)
+
+    async def adopt(self, ref: OrderRef, attempt: Attempt, states: Collection[OrderState]) -> Order:
+        def operation(db: Database) -> Order:
+            task_id = attempt.evidence.task_id if attempt.evidence else None
+            if task_id is not None and (owner := queries.read_owner(db, ref, task_id)) is not None:
+                return _require_order(db, owner)
+            adjusted = db.adjust(attempt)
+            order = _read_as_of(db, ref, adjusted.sent_at)
+            if order.state not in states:
+                return order
+            empty = evolve(adjusted, n=len(order.attempts) + 1, evidence=None)
+            queries.add_attempt(db, ref, empty)
+            before, after = order.with_attempt(empty), order.with_attempt(evolve(adjusted, n=empty.n))
+            return queries.add_evidence(db, before, after)
+
+        return await self._write(operation, ref.service)
+
+    async def owner(self, ref: OrderRef, task_id: str) -> OrderRef | None:
+        return await self._read(lambda db: queries.read_owner(db, ref, task_id))
+
+    async def record(self, service: str, results: Iterable[TaskResult]) -> None:
+        await self._write(lambda db: queries.add_results(db, service, [db.adjust(result) for result in results]))
+
+    async def get(self, ref: OrderRef, now: datetime) -> Order | None:
+        def read(db: Database) -> _Page:
+            order = queries.read_order(db, ref)
+            return [] if order is None else [order], None
+
+        orders, _ = await self._read_as_of(read, now, ref.service, ref.account)
+        return orders[0] if orders else None
+
+    async def list(
+        self,
+        service: str,
+        account: str,
+        now: datetime,
+        *,
+        states: Collection[OrderState] | None = None,
+        is_terminal: bool | None = None,
+        since: datetime | None = None,
+        after: str | None = None,
+        limit: int | None = None,
+        newest_first: bool = False,
+    ) -> list[Order]:
+        accepted_states = None if states is None else frozenset(states)
+        which = queries.OrderFilter(
+            service=service,
+            account=account,
+            states=accepted_states,
+            is_terminal=is_terminal,
+            since=since,
+            newest_first=newest_first,
+        )
+
+        def read(db: Database) -> _Page:
+            size = LIST_PAGE if limit is None else min(LIST_PAGE, limit - len(listed))
+            rows, end = queries.find_orders(db, db.adjust(which), row, size=size, scanned=SCANNED)
+            return queries.read_orders(db, service, account, rows), end
+
+        listed: list[Order] = []
+        row = None if after is None else await self._find_row(service, account, after)
+        closings = self._closings
+        while limit is None or len(listed) < limit:
+            if closings != self._closings:
+                problem = "it was closed while its orders were being listed"
+                raise self._make_error(problem)
+            orders, row = await self._read_as_of(read, now, service, account)
+            orders = orders[::-1] if newest_first else orders
+            listed += [order for order in orders if is_listed(order, accepted_states, is_terminal)]
+            if row is None:
+                break
+        return listed
+
+    async def _find_row(self, service: str, account: str, order_id: str) -> int:
+        ref = OrderRef(service=service, account=account, order_id=order_id)
+        row = await self._read(lambda db: queries.find_row(db, ref))
+        if row is None:
+            raise unknown_order_error(ref)
+        return row
+
+    async def running(self, service: str, account: str, *, after: int = 0) -> RunningPage:
+        def operation(db: Database) -> RunningPage:
+            until = queries.find_end_of_page(db, "evidence", service, account, after, RUNNING_PAGE)
+            return RunningPage(tasks=queries.read_running(db, service, account, after, until), after=until)
+
+        return await self._read(operation)
+
+    async def _read_as_of(self, read: Callable[[Database], _Page], now: datetime, *locked: str) -> _Page:
+        """Return the orders as of ``now``. Something is written only if a deadline has passed."""
+
+        def look(db: Database) -> tuple[_Page, bool]:
+            orders, until = read(db)
+            at = db.adjust(now)
+            return (orders, until), any(order.as_of(at) is not order for order in orders)
+
+        def write(db: Database) -> _Page:
+            orders, until = read(db)
+            at = db.adjust(now)
+            return [queries.add_evidence(db, order, order.as_of(at)) for order in orders], until
+
+        page, has_changes = await self._read(look)
+        return await self._write(write, *locked) if has_changes else page
+
+
+def _require_order(db: Database, ref: OrderRef) -> Order:
+    order = queries.read_order(db, ref)
+    if order is None:
+        raise unknown_order_error(ref)
+    return order
+
+
+def _read_as_of(db: Database, ref: OrderRef, now: datetime) -> Order:
+    order = _require_order(db, ref)
+    return queries.add_evidence(db, order, order.as_of(now))
