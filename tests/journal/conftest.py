@@ -9,9 +9,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeAlias
 
+import psycopg
 import pytest
 
+from tests.postgres import VARIABLE, running_server
 from vidgen_async.journal import Journal, MemoryJournal, Permission, SqliteJournal
+from vidgen_async.journal.postgres.journal import PostgresJournal
 from vidgen_async.types.limits import Pacing
 from vidgen_async.types.orders import Attempt, AttemptOutcome, Evidence, Order, OrderRef, OrderState
 
@@ -22,6 +25,8 @@ ACCOUNT = "a"
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 DEADLINE = timedelta(seconds=130)
 SENDABLE = frozenset({OrderState.QUEUED, OrderState.REJECTED})
+
+TABLES = ("namespace", "orders", "attempts", "evidence", "closings", "results", "candidates")
 
 MakeJournal: TypeAlias = Callable[[], Journal]
 
@@ -116,13 +121,41 @@ async def open_file(path: Path) -> AsyncIterator[Callable[..., SqliteJournal]]:
         await journal.aclose()
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def open_journal(request: pytest.FixtureRequest) -> MakeJournal:
     """Opens another journal on the same orders; for orders in memory it is the same journal."""
     if request.param == "memory":
         journal = MemoryJournal()
         return lambda: journal
-    return request.getfixturevalue("open_file")
+    return request.getfixturevalue({"sqlite": "open_file", "postgres": "open_database"}[request.param])
+
+
+@pytest.fixture
+async def open_database(postgres: str) -> AsyncIterator[MakeJournal]:
+    """Another journal in the same tables, which are empty when the test begins."""
+    made: list[PostgresJournal] = []
+
+    def make(**options: object) -> PostgresJournal:
+        made.append(PostgresJournal(postgres, **{"schema": "tests", "max_connections": 2, **options}))
+        return made[-1]
+
+    first = make()
+    await first.owner(ref_of(), "creates the tables")
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute("TRUNCATE " + ", ".join(f"tests.{table}" for table in TABLES) + " RESTART IDENTITY")
+    yield make
+    for journal in made:
+        await journal.aclose()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """The connection string of a PostgreSQL server."""
+    if dsn := os.environ.get(VARIABLE):
+        yield dsn
+        return
+    with running_server() as server:
+        yield server.dsn
 
 
 @pytest.fixture

@@ -5,10 +5,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
 from attrs import evolve
 
 from tests.journal.conftest import MEMORY
-from vidgen_async.journal import Journal, MemoryJournal, Permission, SqliteJournal
+from tests.postgres import running_server
+from vidgen_async.journal import Journal, MemoryJournal, Permission, PostgresJournal, SqliteJournal
 from vidgen_async.types.limits import Turn
 from vidgen_async.types.orders import Attempt, AttemptOutcome, Closing, Evidence, Order, OrderRef, OrderState
 
@@ -18,9 +20,21 @@ JOURNALS: dict[str, Callable[[Path], Journal]] = {
 }
 
 
+#: Those on which paths of the model are carried out.
+REPLAYED = (*JOURNALS, pytest.param("postgres", marks=pytest.mark.slow))
+
+
 @asynccontextmanager
 async def use_journal(name: str) -> AsyncIterator[Journal]:
     """A new, empty journal."""
+    if name == "postgres":
+        with running_server() as server:
+            journal = PostgresJournal(server.dsn)
+            try:
+                yield journal
+            finally:
+                await journal.aclose()
+        return
     with TemporaryDirectory(prefix="vidgen-proof-", dir=MEMORY) as directory:
         journal = JOURNALS[name](Path(directory))
         try:

@@ -8,7 +8,14 @@ from attrs import evolve
 
 from tests.proof import model
 from tests.proof.model import Design, search, search_all
-from tests.proof.model_journals import JOURNALS, ExpectedAttemptIgnored, LateReceiptDropped, StatesIgnored, use_journal
+from tests.proof.model_journals import (
+    JOURNALS,
+    REPLAYED,
+    ExpectedAttemptIgnored,
+    LateReceiptDropped,
+    StatesIgnored,
+    use_journal,
+)
 from tests.proof.model_replay import Path, Step, longest, mismatches, refusals, shortest
 from vidgen_async.journal import MemoryJournal
 from vidgen_async.types.orders import Attempt, Closing, Evidence, Order, OrderRef, OrderState
@@ -32,14 +39,14 @@ def few_records() -> dict[model.Order, Path]:
     return shortest(search(SMALL))
 
 
-@pytest.mark.parametrize("name", JOURNALS)
+@pytest.mark.parametrize("name", REPLAYED)
 async def test_a_journal_stores_what_the_model_predicts_on_every_path(name, records):
     assert len(records) > 300
     async with use_journal(name) as journal:
         assert await mismatches(journal, MEDIUM, longest(records.values())) == []
 
 
-@pytest.mark.parametrize("name", JOURNALS)
+@pytest.mark.parametrize("name", REPLAYED)
 async def test_a_send_without_the_gate_is_stored_as_the_model_predicts(name):
     paths = [path for path in shortest(search(UNGATED)).values() if any(move.rule == "force" for move, _ in path)]
     assert len(paths) > 50
@@ -56,14 +63,14 @@ async def test_a_journal_stores_what_the_model_predicts_also_with_one_more_attem
             assert await mismatches(journal, LARGE, longest(records.values())) == []
 
 
-@pytest.mark.parametrize("name", JOURNALS)
+@pytest.mark.parametrize("name", REPLAYED)
 async def test_a_journal_applies_a_deadline_that_was_not_read_before(name, records):
     late = [path for path in records.values() if len(path) < 9 and any(move.rule == "expire" for move, _ in path)]
     async with use_journal(name) as journal:
         assert await mismatches(journal, MEDIUM, longest(late), unseen_deadlines=True) == []
 
 
-@pytest.mark.parametrize("name", JOURNALS)
+@pytest.mark.parametrize("name", REPLAYED)
 async def test_operations_that_must_not_change_an_order_change_it_in_no_state(name, few_records):
     async with use_journal(name) as journal:
         assert await mismatches(journal, SMALL, refused(few_records)) == []

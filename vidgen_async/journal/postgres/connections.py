@@ -1,0 +1,343 @@
+"""Connections to PostgreSQL, each in a thread of its own, so that all journals share their operations."""
+
+import os
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import Any, TypeAlias, TypeVar, cast
+
+import psycopg
+from attrs import evolve, fields, frozen, has
+from psycopg import errors, sql
+from psycopg.rows import DictRow, dict_row
+
+from vidgen_async.errors import JournalError
+from vidgen_async.journal.postgres.schema import VERSION, quoted, upgrade_statements
+from vidgen_async.journal.sql.queries import Database, Rows
+from vidgen_async.types.limits import SLOT_MARGIN
+
+T = TypeVar("T")
+_Connection: TypeAlias = psycopg.Connection[DictRow]
+
+#: Seconds after which the server ends a transaction whose process was stopped, so that it holds no lock for longer.
+_IDLE_LIMIT = 10
+#: Seconds after which the database's clock is read again.
+_CLOCK_AGE = 10.0
+#: Clocks that differ by fewer seconds are the same; half of the margin of the rolling limit.
+_SAME_TIME = SLOT_MARGIN.total_seconds() / 2
+
+_MEANINGS: Mapping[type[Exception], str] = {
+    errors.InsufficientPrivilege: (
+        "this user may not do that; let an administrator create the tables and grant SELECT, INSERT and UPDATE"
+    ),
+    errors.LockNotAvailable: "another process held a lock for too long",
+    errors.QueryCanceled: "the server took too long",
+    errors.ReadOnlySqlTransaction: "the server accepts no changes; connect to the primary",
+    errors.DiskFull: "the server's disk is full",
+    errors.UndefinedTable: "a table is missing; restore it before anything is ordered",
+}
+
+
+class Connections:
+    """Executes transactions, a bounded number at the same time.
+
+    A transaction that has begun is completed; one whose caller is cancelled before never begins. The connections are
+    not taken from a pool, whose errors do not say why the server could not be reached.
+
+    Args:
+        dsn: The connection string.
+        name: The database, without its password, for messages.
+        schema: The PostgreSQL schema of the tables.
+        limit: Maximum number of connections.
+        time_limit: Seconds after which a transaction fails.
+        read_time: The clock of this machine.
+    """
+
+    def __init__(
+        self, dsn: str, *, name: str, schema: str, limit: int, time_limit: float, read_time: Callable[[], float]
+    ) -> None:
+        self._dsn = dsn
+        self._name = name
+        self._schema = schema
+        self._time_limit = time_limit
+        self._read_time = read_time
+        self._clock: _ClockReading | None = None
+        self._local = threading.local()
+        self._open: set[_Connection] = set()
+        self._is_schema_checked = False
+        self._threads = ThreadPoolExecutor(limit, thread_name_prefix=f"journal {name}")
+
+    def submit(self, operation: Callable[[Database], T], locked: tuple[str, ...] | None) -> Future[T]:
+        """Queue a transaction and return the future of its result, or of a JournalError.
+
+        Args:
+            operation: What is executed.
+            locked: What nobody else writes to meanwhile; None if nothing is written.
+        """
+        return self._threads.submit(self._execute, operation, locked)
+
+    def close(self) -> None:
+        """Wait until all queued transactions are completed, and close all connections."""
+        self._threads.shutdown()
+        for connection in self._open:
+            connection.close()
+
+    def _execute(self, operation: Callable[[Database], T], locked: tuple[str, ...] | None) -> T:
+        try:
+            connection: _Connection | None = getattr(self._local, "connection", None)
+            if connection is not None and not connection.closed:
+                try:
+                    return self._transact(connection, operation, locked)
+                except psycopg.OperationalError:
+                    if not connection.broken:
+                        raise
+            # The server may have closed the old connection while nothing was executed.
+            return self._transact(self._connect(), operation, locked)
+        except (psycopg.Error, OSError) as error:
+            raise self._explain(error) from error
+
+    def _transact(
+        self, connection: _Connection, operation: Callable[[Database], T], locked: tuple[str, ...] | None
+    ) -> T:
+        """Execute one transaction and return the result of the operation.
+
+        Raises:
+            psycopg.Error: It was rolled back. A connection that was lost is broken.
+            JournalError: The connection was lost during the commit.
+        """
+        is_complete = False
+        try:
+            with _time_limit(connection, self._time_limit):
+                shift = self._read_shift(connection)
+                # In a pipeline, statements are sent without waiting for the results of the previous ones.
+                with connection.pipeline() as pipeline, connection.transaction():
+                    if locked is None:
+                        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                    self._set_up(connection)
+                    self._lock(connection, locked or ())
+                    result = operation(_PostgresDatabase(connection, pipeline, shift))
+                    is_complete = True
+                return result
+        except psycopg.OperationalError as error:
+            if locked is None or not is_complete or not connection.broken:
+                raise
+            # (After a crash, pg_xact_status() may answer for another transaction that was given the same id.)
+            problem = f"the connection was lost during a commit ({_describe(error)}), which may have been carried out"
+            raise self._make_error(problem, may_be_temporary=True) from error
+
+    def _lock(self, connection: _Connection, locked: tuple[str, ...]) -> None:
+        """Wait until nobody else writes to what is locked, and lock it until the transaction ends."""
+        if locked:
+            service = f"vidgen {self._schema} {locked[0]}"
+            kind = "" if len(locked) == 1 else "_shared"
+            connection.execute(f"SELECT pg_advisory_xact_lock{kind}(hashtextextended(%s, 0))", (service,))
+        if len(locked) > 1:
+            connection.execute(
+                "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", ("\n".join((service, *locked[1:])),)
+            )
+
+    def _set_up(self, connection: _Connection) -> None:
+        """Set what holds for the transaction only: behind a connection pooler the next one may use another session."""
+        milliseconds = str(round(self._time_limit * 1000))
+        connection.execute(
+            "SELECT set_config('search_path', %s, true), set_config('synchronous_commit', 'on', true), "
+            "set_config('lock_timeout', %s, true), set_config('statement_timeout', %s, true), "
+            "set_config('idle_in_transaction_session_timeout', %s, true)",
+            (quoted(self._schema), milliseconds, milliseconds, str(round(_IDLE_LIMIT * 1000))),
+        )
+
+    def _read_shift(self, connection: _Connection) -> timedelta:
+        """Return the database's clock less the clock of this machine; zero if they do not provably differ."""
+        clock = self._clock
+        if clock is None or time.monotonic() > clock.at + _CLOCK_AGE:
+            clock = self._clock = _read_clock(connection)
+        difference = clock.now() - self._read_time()
+        return timedelta(seconds=difference if abs(difference) > _SAME_TIME + clock.error else 0.0)
+
+    def _connect(self) -> _Connection:
+        """Open the connection of this thread, which replaces the one that it had.
+
+        Raises:
+            psycopg.Error: The server cannot be reached.
+            JournalError: The database cannot be used.
+        """
+        if (lost := getattr(self._local, "connection", None)) is not None:
+            self._open.discard(lost)
+            lost.close()
+        connection: _Connection = psycopg.connect(
+            self._dsn,
+            autocommit=True,  # transactions are begun explicitly
+            prepare_threshold=None,  # a connection pooler may execute the next transaction in another session
+            row_factory=dict_row,
+            connect_timeout=max(2, round(self._time_limit)),
+        )
+        try:
+            with _time_limit(connection, self._time_limit):
+                self._check_server(connection)
+                if not self._is_schema_checked:
+                    self._check_schema(connection)
+                    self._is_schema_checked = True
+        except BaseException:
+            connection.close()
+            raise
+        self._open.add(connection)
+        self._local.connection = connection
+        return connection
+
+    def _check_server(self, connection: _Connection) -> None:
+        row = connection.execute("SELECT pg_is_in_recovery() AS is_standby").fetchone()
+        if row and row["is_standby"]:
+            problem = "it is a standby, whose data may be old; connect to the primary (target_session_attrs=read-write)"
+            raise self._make_error(f"{problem}. Nothing was written", may_be_temporary=True)
+
+    def _check_schema(self, connection: _Connection) -> None:
+        """Create or upgrade the tables.
+
+        Raises:
+            JournalError: A newer version of this package has upgraded them.
+        """
+        if self._read_version(connection) == VERSION:
+            return
+        with connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"vidgen {self._schema}",))
+            version = self._read_version(connection)  # another process may have upgraded it meanwhile
+            if version > VERSION:
+                problem = (
+                    f"it was written by a newer vidgen_async (schema version {version}; this release supports "
+                    f"{VERSION}): upgrade vidgen_async. Nothing was written"
+                )
+                raise self._make_error(problem)
+            if version < VERSION:
+                connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(self._schema)))
+                self._set_up(connection)
+                for statement in upgrade_statements(version):
+                    connection.execute(statement)
+
+    def _read_version(self, connection: _Connection) -> int:
+        # (to_regclass() does not see what was committed while this transaction waited for the lock.)
+        exists = "SELECT FROM pg_catalog.pg_tables WHERE schemaname = %s AND tablename = 'version'"
+        if connection.execute(exists, (self._schema,)).fetchone() is None:
+            return 0
+        row = connection.execute(f"SELECT number FROM {quoted(self._schema)}.version").fetchone()  # noqa: S608
+        return int(row["number"]) if row else 0
+
+    def _explain(self, error: Exception) -> JournalError:
+        """Return the error that states what happened and what to do."""
+        is_temporary = isinstance(error, (psycopg.OperationalError, OSError))
+        meaning = next((text for kind, text in _MEANINGS.items() if isinstance(error, kind)), "")
+        problem = f"{meaning} ({_describe(error)})" if meaning else _describe(error)
+        return self._make_error(f"{problem}. Nothing was written", may_be_temporary=is_temporary)
+
+    def _make_error(self, problem: str, *, may_be_temporary: bool = False) -> JournalError:
+        message = f"the journal {self._name} could not be used: {problem}."
+        return JournalError(message, may_be_temporary=may_be_temporary)
+
+
+@frozen(kw_only=True)
+class _ClockReading:
+    """A reading of the database's clock."""
+
+    at: float
+    """Its time by ``time.monotonic()``."""
+    time: float
+    """Seconds since 1970."""
+    error: float
+    """Seconds by which it may be wrong, because of the time that the query took."""
+
+    def now(self) -> float:
+        """Return the time of the database's clock now, in seconds since 1970."""
+        return self.time + time.monotonic() - self.at
+
+
+def _read_clock(connection: _Connection) -> _ClockReading:
+    start = time.monotonic()
+    row = connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8 AS now").fetchone()
+    error = (time.monotonic() - start) / 2
+    return _ClockReading(at=start + error, time=row["now"] if row else time.time(), error=error)
+
+
+class _PostgresDatabase:
+    """Executes the statements that all SQL journals share."""
+
+    def __init__(self, connection: _Connection, pipeline: psycopg.Pipeline, shift: timedelta) -> None:
+        self._connection = connection
+        self._pipeline = pipeline
+        self._shift = shift
+
+    def adjust(self, record: T) -> T:
+        return cast("T", _shifted(record, self._shift)) if self._shift else record
+
+    def execute(self, statement: str, parameters: Mapping[str, object], /) -> Rows:
+        return _PostgresRows(self._connection.execute(_translate(statement), parameters), self._pipeline)
+
+
+class _PostgresRows:
+    """The rows of a statement in a pipeline.
+
+    Fetching synchronizes the pipeline: until then, the server regards the transaction as active, and would not end one
+    whose process was stopped.
+    """
+
+    def __init__(self, cursor: psycopg.Cursor[DictRow], pipeline: psycopg.Pipeline) -> None:
+        self._cursor = cursor
+        self._pipeline = pipeline
+
+    def fetchone(self) -> DictRow | None:
+        self._synchronize()
+        return self._cursor.fetchone()
+
+    def fetchall(self) -> list[DictRow]:
+        self._synchronize()
+        return self._cursor.fetchall()
+
+    def __iter__(self) -> Iterator[DictRow]:
+        return iter(self.fetchall())
+
+    def _synchronize(self) -> None:
+        if self._cursor.pgresult is None:
+            self._pipeline.sync()
+
+
+def _shifted(value: object, shift: timedelta) -> object:
+    """Return a time, or a record with all its times, moved by ``shift``."""
+    if isinstance(value, datetime):
+        return value + shift
+    if not has(type(value)):
+        return value
+    record: Any = value
+    names = [field.name for field in fields(type(record))]
+    return evolve(record, **{name: _shifted(getattr(record, name), shift) for name in names})
+
+
+@lru_cache(maxsize=100)
+def _translate(statement: str) -> str:
+    return re.sub(r":(\w+)", r"%(\1)s", statement)
+
+
+def _describe(error: Exception) -> str:
+    return " ".join(str(error).split()).rstrip(".") or type(error).__name__
+
+
+@contextmanager
+def _time_limit(connection: _Connection, seconds: float) -> Iterator[None]:
+    """Disconnect after so many seconds, also if the network loses everything that is sent."""
+    # The descriptor of the connection itself could be that of another file by then.
+    with socket.socket(fileno=os.dup(connection.fileno())) as duplicate:
+        timer = threading.Timer(seconds, _disconnect, (duplicate,))
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+
+def _disconnect(duplicate: socket.socket) -> None:
+    with suppress(OSError):
+        duplicate.shutdown(socket.SHUT_RDWR)

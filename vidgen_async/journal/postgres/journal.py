@@ -1,0 +1,122 @@
+"""A journal in a PostgreSQL database: all hosts that use one account can share it."""
+
+import asyncio
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from vidgen_async.errors import ConfigurationError, JournalError
+from vidgen_async.journal.sql.journal import SqlJournal
+from vidgen_async.journal.sql.queries import Database
+
+try:
+    import psycopg
+    from psycopg.conninfo import conninfo_to_dict
+
+    from vidgen_async.journal.postgres.connections import Connections
+except ImportError as error:  # pragma: no cover - the tests have it
+    message = f"a journal in PostgreSQL needs psycopg ({error}): pip install 'vidgen-async[postgres]'"
+    raise ConfigurationError(message) from error
+
+T = TypeVar("T")
+
+
+class PostgresJournal(SqlJournal):
+    """Orders in a PostgreSQL database, for several hosts that share one account.
+
+    Nothing is opened before the first operation. Completed operations survive a killed process and a crash of the
+    server. All times are those of the database's clock: the difference to the clock of this machine is added to every
+    time that is stored, so that hosts whose clocks differ count the same rolling limit. Clients, event loops and
+    threads can share a journal; a forked child can use it only if it was not used before the fork. An operation that
+    raises JournalError was not carried out, or is repeated by the client without harm.
+
+    Args:
+        dsn: ``postgresql://user:password@host/database``, or any connection string of libpq. The password is never
+            shown.
+        schema: The PostgreSQL schema of the tables. The first operation creates it if the user may do so.
+        max_connections: Maximum number of connections.
+        time_limit: Seconds after which an operation fails, also if the server does not respond.
+        read_time: The clock of the clients that use the journal, in seconds since 1970.
+    """
+
+    _name = ""  # so that repr() works if __init__ failed
+
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        schema: str = "vidgen",
+        max_connections: int = 4,
+        time_limit: float = 30.0,
+        read_time: Callable[[], float] = time.time,
+    ) -> None:
+        self._name = _describe(dsn)
+        self._dsn = dsn
+        self.schema = schema
+        self._max_connections = max_connections
+        self._time_limit = time_limit
+        self._connections: Connections | None = None
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+        self._read_time = read_time
+
+    def __repr__(self) -> str:
+        return f"PostgresJournal({self._name!r})"
+
+    async def aclose(self) -> None:
+        """Wait for the operations so far, then close all connections.
+
+        It can be called several times. An operation after that opens new connections.
+        """
+        self._closings += 1
+        with self._lock:
+            connections, self._connections = self._connections, None
+        if connections is not None and self._process == os.getpid():
+            await asyncio.to_thread(connections.close)
+
+    def _make_error(self, problem: str) -> JournalError:
+        message = f"the journal {self._name} could not be used: {problem}. Nothing was written."
+        return JournalError(message)
+
+    async def _read(self, operation: Callable[[Database], T]) -> T:
+        return await self._run(operation, None)
+
+    async def _write(self, operation: Callable[[Database], T], *locked: str) -> T:
+        return await self._run(operation, locked)
+
+    async def _run(self, operation: Callable[[Database], T], locked: tuple[str, ...] | None) -> T:
+        """Execute a transaction. If the caller is cancelled, it is executed completely or not at all."""
+        with self._lock:  # so that aclose cannot end the threads between these lines
+            if self._connections is None:
+                self._process = os.getpid()
+                self._connections = Connections(
+                    self._dsn,
+                    name=self._name,
+                    schema=self.schema,
+                    limit=self._max_connections,
+                    time_limit=self._time_limit,
+                    read_time=self._read_time,
+                )
+            elif self._process != os.getpid():
+                problem = "it was used before this process was forked; make a new client with a new journal after it"
+                raise self._make_error(problem)
+            future = self._connections.submit(operation, locked)
+        return await asyncio.wrap_future(future)
+
+
+def _describe(dsn: str) -> str:
+    """Return the name of the database for messages.
+
+    Raises:
+        ConfigurationError: The connection string is invalid. The error does not show it, since it may have a password.
+    """
+    try:
+        parameters = conninfo_to_dict(dsn)
+    except (psycopg.ProgrammingError, UnicodeError):
+        message = "the connection string of the journal is invalid (not shown, because it may contain a password)"
+        raise ConfigurationError(message) from None
+    user, host, port = (parameters.get(name) for name in ("user", "host", "port"))
+    at = f"{user}@" if user else ""
+    return f"postgresql://{at}{host or ''}{f':{port}' if port else ''}/{parameters.get('dbname') or ''}"

@@ -1,0 +1,147 @@
+"""The tables of a journal in PostgreSQL, which are those of the SQLite file.
+
+Nothing is ever deleted, and no evidence or decision is overwritten. Times are microseconds since 1970, UTC, of the
+database's clock: ``to_timestamp(at / 1e6)``.
+"""
+
+from collections.abc import Sequence
+
+_FIRST = (
+    """
+    CREATE TABLE namespace (
+        id    INTEGER PRIMARY KEY CHECK (id = 1),
+        word  TEXT NOT NULL
+    )
+    """,
+    """
+    CREATE TABLE orders (
+        id               BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        service          TEXT NOT NULL,
+        account          TEXT NOT NULL,
+        order_id         TEXT NOT NULL,
+        idempotency_key  TEXT NOT NULL,
+        body             BYTEA NOT NULL,
+        created_at       BIGINT NOT NULL,
+        local_images     TEXT NOT NULL,
+        UNIQUE (service, account, order_id)
+    )
+    """,
+    "CREATE INDEX orders_by_account ON orders (service, account, id)",
+    # counted_at is the start of the rolling limit's window for the attempt, NULL if nothing was sent.
+    """
+    CREATE TABLE attempts (
+        service      TEXT NOT NULL,
+        account      TEXT NOT NULL,
+        order_id     TEXT NOT NULL,
+        n            INTEGER NOT NULL,
+        sent_at      BIGINT NOT NULL,
+        deadline_at  BIGINT NOT NULL,
+        kind         TEXT NOT NULL,
+        "by"         TEXT NOT NULL,
+        reason       TEXT NOT NULL,
+        counted_at   BIGINT,
+        PRIMARY KEY (service, account, order_id, n),
+        FOREIGN KEY (service, account, order_id) REFERENCES orders (service, account, order_id)
+    )
+    """,
+    "CREATE INDEX attempts_by_counted_at ON attempts (service, account, counted_at)",
+    """
+    CREATE TABLE evidence (
+        id              BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        service         TEXT NOT NULL,
+        account         TEXT NOT NULL,
+        order_id        TEXT NOT NULL,
+        n               INTEGER NOT NULL,
+        outcome         TEXT NOT NULL,
+        at              BIGINT NOT NULL,
+        status          INTEGER,
+        task_id         TEXT,
+        cause           TEXT NOT NULL,
+        body            BYTEA NOT NULL,
+        extra           TEXT NOT NULL,
+        answered        BOOLEAN NOT NULL,
+        headers         TEXT NOT NULL,
+        request_id      TEXT,
+        candidates      TEXT NOT NULL,
+        balance_before  TEXT,
+        balance_after   TEXT,
+        FOREIGN KEY (service, account, order_id, n) REFERENCES attempts (service, account, order_id, n)
+    )
+    """,
+    "CREATE INDEX evidence_by_account ON evidence (service, account, id)",
+    "CREATE INDEX evidence_by_attempt ON evidence (service, account, order_id, n)",
+    "CREATE INDEX evidence_by_task ON evidence (service, task_id) WHERE task_id IS NOT NULL",
+    """
+    CREATE TABLE closings (
+        id        BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        service   TEXT NOT NULL,
+        account   TEXT NOT NULL,
+        order_id  TEXT NOT NULL,
+        state     TEXT NOT NULL,
+        at        BIGINT NOT NULL,
+        reason    TEXT NOT NULL,
+        "by"      TEXT NOT NULL,
+        FOREIGN KEY (service, account, order_id) REFERENCES orders (service, account, order_id)
+    )
+    """,
+    "CREATE INDEX closings_by_order ON closings (service, account, order_id)",
+    """
+    CREATE TABLE results (
+        service         TEXT NOT NULL,
+        task_id         TEXT NOT NULL,
+        status          TEXT NOT NULL,
+        at              BIGINT NOT NULL,
+        points          BIGINT,
+        failure_reason  TEXT,
+        PRIMARY KEY (service, task_id)
+    )
+    """,
+    """
+    CREATE TABLE candidates (
+        service   TEXT NOT NULL,
+        account   TEXT NOT NULL,
+        task_id   TEXT NOT NULL,
+        order_id  TEXT NOT NULL,
+        PRIMARY KEY (service, account, task_id, order_id)
+    )
+    """,
+)
+
+#: The statements that upgrade each version to the next. All of them are executed for a new schema.
+MIGRATIONS: Sequence[Sequence[str]] = (_FIRST,)
+VERSION = len(MIGRATIONS)
+
+
+def statements(schema: str, *, user: str = "", version: int = 0) -> list[str]:
+    """Return the statements with which an administrator creates the tables, or upgrades those of that version.
+
+    Args:
+        schema: The PostgreSQL schema of the tables.
+        user: The user of the journal, who is granted what it needs.
+        version: The version of the tables that exist; 0 if there are none.
+    """
+    name = quoted(schema)
+    grants = [
+        f"GRANT USAGE ON SCHEMA {name} TO {quoted(user)}",
+        f"GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA {name} TO {quoted(user)}",
+    ]
+    return [
+        "BEGIN",
+        f"CREATE SCHEMA IF NOT EXISTS {name}",
+        f"SET LOCAL search_path = {name}",
+        *upgrade_statements(version),
+        *(grants if user else ()),
+        "COMMIT",
+    ]
+
+
+def quoted(identifier: str) -> str:
+    return '"' + identifier.replace('"', '""') + '"'
+
+
+def upgrade_statements(version: int) -> list[str]:
+    """Return the statements that upgrade a schema of that version, 0 if it does not exist, to this version. They are to
+    be executed in one transaction, with the schema first in the search path."""
+    creating = [] if version else ["CREATE TABLE version (number INTEGER NOT NULL)", "INSERT INTO version VALUES (0)"]
+    statements = [statement for migration in MIGRATIONS[version:] for statement in migration]
+    return [*creating, *statements, f"UPDATE version SET number = {VERSION}"]  # noqa: S608 - a number
