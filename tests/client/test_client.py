@@ -238,7 +238,7 @@ def test_an_interval_below_the_recommended_one_is_warned_about_except_on_this_ma
     Client("key", base_url="http://127.0.0.1:1/openapi/v1", poll_interval=5)
 
 
-@pytest.mark.parametrize("given", ["postgresql://ann:hush@h/orders", "orders.db", "sqlite://"])
+@pytest.mark.parametrize("given", ["mysql://ann:hush@h/orders", "orders.db", "sqlite://"])
 def test_a_journal_that_is_not_known_is_refused_without_its_password(given):
     with pytest.raises(ConfigurationError, match="sqlite:///") as caught:
         Client("key-1", base_url="https://h/openapi/v1", journal=given)
