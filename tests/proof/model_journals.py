@@ -21,7 +21,7 @@ JOURNALS: dict[str, Callable[[Path], Journal]] = {
 
 
 #: Those on which paths of the model are carried out.
-REPLAYED = (*JOURNALS, pytest.param("postgres", marks=pytest.mark.slow))
+REPLAYED = (*JOURNALS, pytest.param("postgres", marks=pytest.mark.needs_engines))
 
 
 @asynccontextmanager
