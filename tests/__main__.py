@@ -29,6 +29,7 @@ The exit code is the number of checks that failed.
 FORMAT = ("ruff", "format", "--check", ".")
 LINT = ("ruff", "check", ".")
 IMPORTS = ("importlinter",)
+SITE = ("sphinx", "--fail-on-warning", "--quiet", "--jobs=auto", "docs", "build/docs")
 ALL = "not needs_dev and not needs_engines"
 QUICK = f"not slow and {ALL}"
 COVERAGE = ("--cov", "--cov-report=term-missing:skip-covered")
@@ -69,7 +70,7 @@ def checks_of(options: argparse.Namespace, arguments: list[str]) -> list[tuple[s
         return [FORMAT, LINT, IMPORTS, pytest(QUICK, *arguments)]
     if options.coverage:  # a part of the suite covers a part of the package
         return [pytest(QUICK, *COVERAGE, *(arguments or ("--cov-fail-under=95",)))]
-    return [FORMAT, LINT, ("mypy",), IMPORTS, pytest(ALL, *arguments)]
+    return [FORMAT, LINT, ("mypy",), IMPORTS, SITE, pytest(ALL, *arguments)]
 
 
 def pytest(marks: str, *arguments: str) -> tuple[str, ...]:

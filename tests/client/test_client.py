@@ -172,15 +172,15 @@ async def test_a_closed_client_says_so_and_closing_twice_is_fine():
 def test_a_client_on_a_second_event_loop_says_so():
     client = fake_client()
     asyncio.run(client.account.get())
-    with pytest.raises(ClientStateError, match=r"another event loop.*docs/without-an-event-loop\.md"):
+    with pytest.raises(ClientStateError, match=r"another event loop.*docs/how-to/without-an-event-loop\.md"):
         asyncio.run(client.account.get())
 
 
 @pytest.mark.parametrize("call", ["watch", "stream", "as_completed"])
 def test_a_client_without_an_event_loop_says_so_and_names_the_page(call):
-    with pytest.raises(ClientStateError, match=r"no running event loop.*docs/without-an-event-loop\.md"):
+    with pytest.raises(ClientStateError, match=r"no running event loop.*docs/how-to/without-an-event-loop\.md"):
         getattr(fake_client().videos, call)("task-1")
-    assert Path("docs/without-an-event-loop.md").is_file()
+    assert Path("docs/how-to/without-an-event-loop.md").is_file()
 
 
 def test_a_client_that_was_never_used_may_be_made_outside_of_a_loop():

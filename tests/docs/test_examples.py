@@ -24,7 +24,7 @@ def test_every_part_that_is_shown_stands_in_a_file_of_the_examples():
 
 
 def test_every_file_of_the_examples_is_described():
-    page = (ROOT / "docs" / "web-app-examples.md").read_text()
+    page = (ROOT / "docs" / "how-to" / "web-app-examples.md").read_text()
     names = {path.name for path in EXAMPLES.iterdir() if path.suffix in {".py", ".html"}} | {"django_shop/"}
     assert [name for name in sorted(names) if f"`{name}`" not in page] == []
 

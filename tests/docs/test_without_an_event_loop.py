@@ -1,4 +1,4 @@
-"""The programs of docs/without-an-event-loop.md, in threads, after a fork, and at exit."""
+"""The programs of docs/how-to/without-an-event-loop.md, in threads, after a fork, and at exit."""
 
 import asyncio
 import atexit

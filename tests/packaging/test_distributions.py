@@ -34,7 +34,14 @@ def test_the_sdist_holds_all_that_it_was_built_from(distributions):
     with tarfile.open(distributions.sdist) as sdist:
         names = {member.name.partition("/")[2] for member in sdist.getmembers() if member.isfile()}
     assert names == distributions.files(".") | {"PKG-INFO"}
-    assert {"pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE", "docs/creates.md", "tests/__main__.py"} <= names
+    assert {
+        "pyproject.toml",
+        "README.md",
+        "CHANGELOG.md",
+        "LICENSE",
+        "docs/how-to/creates.md",
+        "tests/__main__.py",
+    } <= names
 
 
 def installed_files(environment) -> dict[str, str]:

@@ -6,7 +6,7 @@ from tests.docs.documentation import PAGES, find_blocks, find_program
 
 from .conftest import FAST_SANDBOX
 
-PAGE = "docs/testing.md"
+PAGE = "docs/how-to/testing.md"
 
 
 def find_commands() -> list[list[str]]:

@@ -6,7 +6,7 @@ import os
 from vidgen_async.errors import ClientStateError
 
 #: How to use a client in code without an event loop.
-PAGE = "docs/without-an-event-loop.md"
+PAGE = "docs/how-to/without-an-event-loop.md"
 
 
 class Lifetime:

@@ -56,7 +56,7 @@ class Watcher:
 
     A 429 with Retry-After pauses the whole watcher for that time, at most an hour, which shifts all polls by the same
     amount; one without, or one for another API key than the watcher's own, affects only its task.
-    The table of :mod:`vidgen_async.watcher.poll_rules` states which faults end a watch.
+    The table of ``vidgen_async.watcher.poll_rules`` states which faults end a watch.
 
     ``on_update`` is called with every change of any watched task, including the terminal one; it may be async. Its
     errors are logged, and only :meth:`aclose` waits for it. ``on_terminal`` is called with the id and the terminal

@@ -1,0 +1,52 @@
+"""Configuration of Sphinx: python -m sphinx -W docs build/docs."""
+
+import sys
+from pathlib import Path
+
+from vidgen_async import __version__
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+project = "vidgen_async"
+author = "The vidgen_async authors"
+copyright = author  # noqa: A001 - the name that Sphinx reads
+release = version = __version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_click",
+    "sphinx_copybutton",
+    "repository_links",
+]
+
+myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist"]
+myst_heading_anchors = 3
+
+autodoc_class_signature = "separated"
+autodoc_default_options = {
+    "members": True,
+    "member-order": "bysource",
+    "show-inheritance": True,
+}
+autodoc_typehints = "description"
+autodoc_typehints_format = "short"
+python_use_unqualified_type_names = True
+python_maximum_signature_line_length = 80
+napoleon_numpy_docstring = False
+nitpicky = True
+#: Private classes in public signatures.
+nitpick_ignore_regex = [
+    (
+        "py:class",
+        r"vidgen_async\.(client\.context|orders\.(sending|results)|journal\.sql|cassette|sandbox|otel)\..*",
+    ),
+    ("py:class", r"vidgen_async\.transports\.(base\.BaseResponse|direct\..*)"),
+]
+
+html_theme = "furo"
+html_title = f"vidgen_async {release}"
+html_static_path = ["_static"]
+html_show_sphinx = False
+copybutton_prompt_text = "$ "

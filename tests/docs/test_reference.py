@@ -1,0 +1,46 @@
+"""The reference is complete: each public name has its entry."""
+
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from inspect import getmembers
+from types import ModuleType
+
+import vidgen_async
+from tests.docs.documentation import PAGES
+
+DIRECTIVE = re.compile(r"^\.\. (currentmodule|auto\w+):: (\S+)$", re.MULTILINE)
+
+
+def documented() -> Iterator[object]:
+    """The objects that have an entry."""
+    module: ModuleType = vidgen_async
+    for page, text in PAGES.items():
+        if page.startswith("docs/reference/api/"):
+            for directive, name in DIRECTIVE.findall(text):
+                if directive == "currentmodule":
+                    module = import_module(name)
+                elif directive == "automodule":
+                    yield from (value for _, value in public(import_module(name)))
+                else:
+                    yield getattr(module, name)
+
+
+def public(module: ModuleType) -> Iterator[tuple[str, object]]:
+    """The public names of a module, with their values."""
+    names = getattr(module, "__all__", None)
+    for name, value in getmembers(module):
+        if name in names if names is not None else getattr(value, "__module__", None) == module.__name__:
+            yield name, value
+
+
+def test_every_public_name_is_in_the_reference():
+    found = {id(value) for value in documented()}
+    modules = [
+        vidgen_async,
+        *(import_module(f"vidgen_async.{name}") for name in vidgen_async._MODULES if name != "clock"),
+    ]
+    missing = [
+        f"{module.__name__}.{name}" for module in modules for name, value in public(module) if id(value) not in found
+    ]
+    assert missing == []
