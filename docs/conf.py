@@ -5,7 +5,7 @@ from pathlib import Path
 
 from vidgen_async import __version__
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
 
 project = "vidgen_async"
 author = "The vidgen_async authors"
@@ -18,7 +18,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx_click",
     "sphinx_copybutton",
-    "repository_links",
+    "site_pages",
 ]
 
 myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist"]
@@ -36,6 +36,7 @@ python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 80
 napoleon_numpy_docstring = False
 nitpicky = True
+smartquotes = False
 #: Private classes in public signatures.
 nitpick_ignore_regex = [
     (

@@ -22,11 +22,14 @@ class Event(StrEnum):
     ORDER_AWAITED = "order.awaited"
     """INFO: another process or client is sending the order; its outcome is awaited. ``order_id``, ``until``"""
     ORDER_ACCEPTED = "order.accepted"
-    """INFO: the outcome of an attempt, like the three below: ``order_id``, ``attempt``, ``outcome``, ``status``,
+    """INFO: the outcome of an attempt, like the three below. ``order_id``, ``attempt``, ``outcome``, ``status``,
     ``task_id``, ``request_id``"""
     ORDER_REJECTED = "order.rejected"
+    """INFO: the service refused the order."""
     ORDER_UNCERTAIN = "order.uncertain"
+    """WARNING: it is unknown whether the service accepted the order."""
     ORDER_NOT_SENT = "order.not_sent"
+    """INFO: nothing was sent."""
     ORDER_CONFIRMED = "order.confirmed"
     """INFO: a candidate was confirmed as the task of an uncertain order. ``order_id``, ``task_id``"""
     ORDER_WRITE_FAILED = "order.write_failed"
@@ -59,8 +62,9 @@ class Event(StrEnum):
     """DEBUG: a request has its status line, or failed. ``op``, ``method``, ``path``, ``status``, ``milliseconds``,
     ``request_id``, ``attempt``, ``error``. Reported only where DEBUG is enabled."""
     DOWNLOAD_RETRIED = "download.retried"
-    DOWNLOAD_LINK_FAILED = "download.link_failed"
     """INFO: an interrupted download is resumed. ``task_id``, ``seconds``, ``error``"""
+    DOWNLOAD_LINK_FAILED = "download.link_failed"
+    """WARNING: neither the content endpoint nor the task's ``video_url`` gave the video. ``task_id``, ``error``"""
     TASK_CHANGED = "task.changed"
     """DEBUG: a watched task has changed. ``task_id``, ``state``"""
     TASK_ENDED = "task.ended"

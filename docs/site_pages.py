@@ -1,4 +1,4 @@
-"""What pages refer to: files of the repository, and public names."""
+"""Text that is made of the code, and what links to files and names mean."""
 
 import os
 import re
@@ -8,7 +8,10 @@ from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
+from sphinx.pycode import ModuleAnalyzer
 from sphinx.util.nodes import make_refnode
+from tests.rules.description import RULES
+from vidgen_async.events import Event
 
 ROOT = Path(__file__).resolve().parent.parent
 #: Documents at the root of the repository that are pages of the site too.
@@ -16,6 +19,29 @@ PAGES = {
     "CHANGELOG.md": "changelog",
     "CONTRIBUTING.md": "contributing",
     "SECURITY.md": "security",
+}
+#: The titles of the service description, by their numbers.
+SECTIONS = {
+    "1": "What the service does",
+    "2": "Resources and their fields",
+    "2.1": "Model catalog entry",
+    "2.2": "Account",
+    "2.3": "Reference asset",
+    "2.4": "Video create request",
+    "2.5": "Video task",
+    "3": "States and transitions",
+    "4": "Endpoints",
+    "4.1": "GET /models",
+    "4.2": "GET /account",
+    "4.3": "POST /files",
+    "4.4": "POST /videos",
+    "4.5": "GET /videos/{id}",
+    "4.6": "GET /videos/{id}/content",
+    "5": "Authentication",
+    "6": "Events",
+    "7": "Errors",
+    "8": "Limits",
+    "9": "Versioning",
 }
 _LINK = re.compile(r"\[([^\]]*)\]\((?!https?:|mailto:)([^)#\s]+)(#[^)\s]*)?\)")
 _FENCED = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
@@ -45,11 +71,54 @@ def read_page(app: Sphinx, docname: str, content: list[str]) -> None:
             return f"[{label}]({os.path.relpath(path, here)})"
         return label
 
+    for marker, make in TABLES.items():
+        if marker in text:
+            text = text.replace(marker, make())
     parts = _FENCED.split(text)
     content[0] = "".join(
         part if part.startswith("```") else _LINK.sub(adapt, part)
         for part in parts
     )
+
+
+def list_rules() -> str:
+    """Return the rules that the tests check, as sections with tables."""
+    lines = []
+    for number, title in SECTIONS.items():
+        level = "#" * (2 + number.count("."))
+        lines += [f"({'section-' + number})=", f"{level} {number} {title}", ""]
+        rules = [
+            (name.removeprefix(f"{number} "), rule)
+            for name, rule in RULES.items()
+            if name.startswith(f"{number} ")
+        ]
+        if rules:
+            lines += ["| part | what holds |", "|---|---|"]
+            lines += [f"| {part} | {rule} |" for part, rule in rules]
+            lines.append("")
+    return "\n".join(lines)
+
+
+def list_events() -> str:
+    """Return a table of the log events, made of their docstrings."""
+    lines = ["| `event_name` | level | when, and the fields |", "|---|---|---|"]
+    source = ModuleAnalyzer.for_module(Event.__module__)
+    source.analyze()
+    for event in Event:
+        words = " ".join(
+            source.attr_docs.get(("Event", event.name), [])
+        ).strip()
+        level, _, when = words.partition(": ")
+        when = when.replace("``", "`")
+        lines.append(f"| `{event}` | {level} | {when} |")
+    return "\n".join(lines)
+
+
+#: Makes the text that takes the place of a comment on a page.
+TABLES = {
+    "<!-- the rules of the service -->": list_rules,
+    "<!-- the log events -->": list_events,
+}
 
 
 def resolve_name(
