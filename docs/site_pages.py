@@ -156,7 +156,15 @@ def resolve_name(
     return None if parts[0] == "vidgen_async" else content
 
 
+def leave_out_object(
+    app: Sphinx, name: str, obj: object, options: object, bases: list[type]
+) -> None:
+    """Do not state that a class is an object."""
+    bases[:] = [base for base in bases if base is not object]
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("source-read", read_page)
     app.connect("missing-reference", resolve_name)
+    app.connect("autodoc-process-bases", leave_out_object)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

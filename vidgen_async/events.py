@@ -27,7 +27,7 @@ class Event(StrEnum):
     ORDER_REJECTED = "order.rejected"
     """INFO: the service refused the order."""
     ORDER_UNCERTAIN = "order.uncertain"
-    """WARNING: it is unknown whether the service accepted the order."""
+    """INFO: it is unknown whether the service accepted the order."""
     ORDER_NOT_SENT = "order.not_sent"
     """INFO: nothing was sent."""
     ORDER_CONFIRMED = "order.confirmed"

@@ -1,4 +1,4 @@
-"""The reference is complete: each public name has its entry."""
+"""The reference is complete: each public name and each environment variable has its entry."""
 
 import re
 from collections.abc import Iterator
@@ -7,9 +7,9 @@ from inspect import getmembers
 from types import ModuleType
 
 import vidgen_async
-from tests.docs.documentation import PAGES
+from tests.docs.documentation import PAGES, ROOT
 
-DIRECTIVE = re.compile(r"^\.\. (currentmodule|auto\w+):: (\S+)$", re.MULTILINE)
+DIRECTIVE = re.compile(r"^\.\. (currentmodule|auto\w+):: ([\w.]+)(?:\(\))?$", re.MULTILINE)
 
 
 def documented() -> Iterator[object]:
@@ -44,3 +44,10 @@ def test_every_public_name_is_in_the_reference():
         f"{module.__name__}.{name}" for module in modules for name, value in public(module) if id(value) not in found
     ]
     assert missing == []
+
+
+def test_every_environment_variable_is_among_the_settings():
+    sources = (path.read_text() for path in (ROOT / "vidgen_async").rglob("*.py"))
+    variables = {name for source in sources for name in re.findall(r"\bVIDGEN_[A-Z_]+[A-Z]\b", source)}
+    assert len(variables) > 5
+    assert [name for name in sorted(variables) if f"`{name}`" not in PAGES["docs/reference/settings.md"]] == []
