@@ -73,7 +73,7 @@ def test_every_error_can_be_made_from_a_message_alone():
         (errors.RejectedRateLimitError, errors.RateLimitError),
         (errors.RejectedReferenceAssetExpiredError, errors.ReferenceAssetExpiredError),
         (errors.RejectedBadRequestError, errors.CreateError),
-        (errors.ReceiptNotStoredError, errors.JournalError),
+        (errors.ReceiptNotStoredError, errors.CreateError),
     ],
 )
 def test_a_rejection_matches_either_except_clause(kind, also):

@@ -208,7 +208,7 @@ def test_what_contains_other_values_is_one_document():
     secret = order.to_dict(include_secrets=True)
     assert (secret["idempotency_key"], secret["body"]) == (KEY, BODY.decode())
     assert secret["attempts"][0]["evidence"]["body"] == "\\xffno"
-    assert check.to_dict()["catalog_error"] == {"kind": "rate_limit", "message": "Wait."}
+    assert check.to_dict()["catalog_error"] == {"kind": "rate_limit", "message": "Wait.", "may_retry": True}
     assert (check.to_dict()["is_ok"], check.to_dict()["model"]["is_usable"]) == (False, True)
 
 

@@ -3,10 +3,13 @@
 The first question about a create is *did it arrive?*: :class:`NotSentError` (no), :class:`RejectedError` (yes, and it
 was rejected), :class:`UncertainCreateError` (unknown). All errors can be pickled and copied; none shows a key, a token,
 a prompt or image data.
+
+``error.may_retry`` tells a job queue whether to run a job again. Queues that need classes or their names take
+:data:`RETRYABLE`, :data:`RETRYABLE_NAMES` and :data:`FINAL_NAMES`, at the end of this module.
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from vidgen_async.types.http import Delivery, Phase
 from vidgen_async.types.orders import OrderState
@@ -18,6 +21,11 @@ AuthenticationSource: TypeAlias = Literal["service key", "signed link", "upstrea
 
 class VidgenError(Exception):
     """The base class of all errors of this package. ``str(error)`` states what happened, then the advice."""
+
+    may_retry: ClassVar[bool] = False
+    """Whether the job that raised this error may be run again as it is: that can succeed, and cannot pay twice. This
+    requires the same order id and the same journal; without an order id of the job's own, each run is a new order. The
+    class alone decides."""
 
     def __init__(self, message: str = "", *, advice: str = "") -> None:
         super().__init__(f"{message} {advice}" if message and advice else message or advice)
@@ -40,7 +48,10 @@ class ConfigurationError(VidgenError, ValueError):
 
 
 class ClientStateError(VidgenError):
-    """The client was used after it was closed, in a forked child, or from a second event loop."""
+    """The client was used after it was closed, in a forked child, or from a second event loop. A job that was cut off
+    when its client was closed may be run again, with a client of its own process and event loop."""
+
+    may_retry = True
 
 
 class InvalidRequestError(VidgenError, ValueError):
@@ -57,6 +68,8 @@ class InvalidRequestError(VidgenError, ValueError):
 
 class TransportError(VidgenError):
     """No complete response was received. The class only names the cause."""
+
+    may_retry = True
 
     def __init__(
         self,
@@ -132,6 +145,8 @@ class TransportClosedError(TransportError):
 class KeyFunctionError(TransportError, ConfigurationError):
     """The function given as ``api_key`` raised (``__cause__``), did not return in time, or returned no usable key."""
 
+    may_retry = True
+
 
 # -- the service answered --------------------------------------------------------------------------------------------
 
@@ -206,28 +221,40 @@ class NotFoundError(ServiceError):
 class NotReadyError(ServiceError):
     """409: the video is not completed or not available."""
 
+    may_retry = True
+
 
 class RateLimitError(ServiceError):
     """429: the submission frequency or a channel's capacity limit is reached."""
+
+    may_retry = True
 
 
 class ServiceUnavailableError(ServiceError):
     """503: model in maintenance, channel temporarily unavailable, or receipt result unknown."""
 
+    may_retry = True
+
 
 class GatewayError(ServiceError):
     """502, 504: gateway or upstream fault. Query the original task; do not create a duplicate."""
 
+    may_retry = True
+
 
 class UnexpectedResponseError(ServiceError):
     """Any other status, or a response that cannot be parsed. The message quotes it, shortened and without secrets."""
+
+    may_retry = True
 
 
 # -- creates ---------------------------------------------------------------------------------------------------------
 
 
 class CreateError(VidgenError):
-    """A create ended without a receipt. The subclass states whether the service may have the order."""
+    """A create ended without a stored receipt. The subclass states whether the service may have the order."""
+
+    may_retry = False
 
     def __init__(
         self,
@@ -248,6 +275,8 @@ class CreateError(VidgenError):
 class NotSentError(CreateError):
     """Proven: no byte of the create was sent. It is safe to call it again with the same order id."""
 
+    may_retry = True
+
 
 class RejectedError(CreateError):
     """The service refused the order: no task, no charge. It is also the corresponding :class:`ServiceError`, so that
@@ -261,6 +290,15 @@ class UncertainCreateError(CreateError):
 
 class OrderConflictError(CreateError):
     """The order id belongs to a different request. Nothing was sent."""
+
+
+class ReceiptNotStoredError(CreateError):
+    """The service accepted the order as ``task_id``, but the journal could not be written: store the task id yourself.
+    It is no :class:`JournalError`, which means that nothing was sent."""
+
+    def __init__(self, message: str = "", *, task_id: str = "", **facts: Any) -> None:
+        super().__init__(message, **facts)
+        self.task_id = task_id
 
 
 class RejectedBadRequestError(RejectedError, BadRequestError):
@@ -298,28 +336,27 @@ class RejectedNotFoundError(RejectedError, NotFoundError):
 class RejectedRateLimitError(RejectedError, RateLimitError):
     """429 for a create."""
 
+    may_retry = True
+
 
 class RejectedUnexpectedResponseError(RejectedError, UnexpectedResponseError):
-    """403, 405, 406, 407, 411, 413, 414, 415 or 431 for a create."""
+    """403, 405, 406, 407, 411, 413, 414, 415 or 431 for a create, or a 429 whose body is not a JSON object: a proxy may
+    answer every create with such a page, so it is no evidence of the submission limit."""
+
+    may_retry = False
 
 
 class JournalError(VidgenError):
-    """The journal could not be read or written. No POST was made, unless it is a :class:`ReceiptNotStoredError`."""
+    """The journal could not be read or written, and this call sent nothing. An order that was sent before is still
+    protected: the journal has it as *sending*, *uncertain* or *accepted*, and a later call sends nothing for it."""
+
+    may_retry = True
 
     def __init__(self, message: str = "", *, advice: str = "", may_be_temporary: bool = False) -> None:
         super().__init__(message, advice=advice)
         #: Whether the cause may be temporary or can be fixed without another path, such as a full disk or another
         #: writer. False: the file is not a journal, or cannot be one.
         self.may_be_temporary = may_be_temporary
-
-
-class ReceiptNotStoredError(JournalError):
-    """The service accepted the order, but the journal could not be written: store ``task_id`` yourself."""
-
-    def __init__(self, message: str = "", *, order_id: str = "", task_id: str = "", advice: str = "") -> None:
-        super().__init__(message, advice=advice)
-        self.order_id = order_id
-        self.task_id = task_id
 
 
 class OrderStateError(VidgenError):
@@ -348,6 +385,8 @@ class TaskFailedError(VidgenError):
 class WaitTimeoutError(VidgenError, TimeoutError):
     """The wait timed out. The task itself is not affected."""
 
+    may_retry = True
+
     def __init__(
         self,
         message: str = "",
@@ -367,6 +406,8 @@ class WaitTimeoutError(VidgenError, TimeoutError):
 
 class DownloadError(VidgenError):
     """The video was not saved; a file that existed at the target is unchanged."""
+
+    may_retry = True
 
     def __init__(self, message: str = "", *, task_id: str = "", received: int = 0, advice: str = "") -> None:
         super().__init__(message, advice=advice)
@@ -390,6 +431,8 @@ class UnverifiedVideoError(TruncatedError):
 
 class TargetExistsError(DownloadError):
     """The file exists already, and was not to be replaced."""
+
+    may_retry = False
 
 
 class LinkExpiredError(DownloadError):
@@ -484,3 +527,22 @@ class CassetteSecretError(CassetteError):
         self.where = where
         #: What the value looks like.
         self.kind = kind
+
+
+# -- for job queues ----------------------------------------------------------------------------------------------------
+
+_TREE: tuple[type[VidgenError], ...] = tuple(
+    kind for kind in list(globals().values()) if isinstance(kind, type) and issubclass(kind, VidgenError)
+)
+
+RETRYABLE: tuple[type[VidgenError], ...] = tuple(
+    kind for kind in _TREE if all(each.may_retry for each in _TREE if issubclass(each, kind))
+)
+"""The classes after which a job may be run again, for ``except`` and ``isinstance``. A class with a final subclass is
+not among them: :class:`DownloadError` and :class:`UnexpectedResponseError`, of which only ``may_retry`` tells."""
+
+RETRYABLE_NAMES: list[str] = sorted(kind.__name__ for kind in _TREE if kind.may_retry)
+"""The names of all classes whose own ``may_retry`` is True, for queues that compare the name of an error's class."""
+
+FINAL_NAMES: list[str] = sorted(kind.__name__ for kind in _TREE if not kind.may_retry)
+"""The names of all other classes: a job that raised one of them must not be run again as it is."""

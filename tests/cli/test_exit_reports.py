@@ -248,7 +248,9 @@ def test_only_an_order_that_may_succeed_later_can_be_resumed():
     for error, is_resumable in (
         (errors.NotSentError("x"), True),
         (errors.RejectedInsufficientCreditsError("x", status=402), True),
+        (errors.RejectedAuthenticationError("x", status=401), True),
         (errors.RejectedRateLimitError("x", status=429), True),
+        (errors.RejectedUnexpectedResponseError("x", status=429, body=b"<html>"), False),
         (errors.RejectedBadRequestError("x", status=400), False),
     ):
         report = error_report(error, make_state(Charge.NOTHING_ORDERED, Stage.CREATE, **DURABLE))

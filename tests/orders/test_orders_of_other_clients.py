@@ -95,4 +95,5 @@ async def test_an_order_retried_after_a_429_is_still_sent_only_once_at_a_time(ma
 
     assert sender.task_id == "task-1"
     assert isinstance(joined, RateLimitError)
+    assert joined.may_retry
     assert len(service.posts) == 2

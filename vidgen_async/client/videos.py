@@ -117,8 +117,8 @@ class Videos:
             OrderConflictError: The order id stands for another request.
             OrderStateError: The order is known, and a local image cannot be read now, so that it cannot be compared.
                 The message has the state of the order; ``orders.resume`` continues with it.
-            InvalidRequestError, JournalError: Nothing was sent. But a ReceiptNotStoredError, which is a JournalError
-                too, has the ``task_id`` of an order that was accepted.
+            InvalidRequestError, JournalError: Nothing was sent.
+            ReceiptNotStoredError: It was accepted as ``task_id``, which the journal could not store.
             ServiceError, TransportError: If it is no CreateError too, an image could not be uploaded, so there is no
                 order.
         """

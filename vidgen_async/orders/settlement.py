@@ -10,6 +10,7 @@ from vidgen_async.clock import Clock, backoff, within
 from vidgen_async.errors import ReceiptNotStoredError, VidgenError
 from vidgen_async.events import Event, report
 from vidgen_async.journal.base import Journal
+from vidgen_async.orders.error_messages import facts
 from vidgen_async.orders.late_writer import Items, LateWriter
 from vidgen_async.redaction.messages import hide_secrets
 from vidgen_async.types.orders import Attempt, Evidence, Order, OrderRef
@@ -79,7 +80,7 @@ class Settlement:
                 if self._is_closing.is_set() or self._clock.now() - started_at >= WRITE_TIMEOUT:
                     self._late.put((ref, n), evidence)
                     if evidence.task_id is not None:
-                        raise self._not_stored(ref, evidence.task_id, error) from error
+                        raise self._not_stored(evidence.task_id, error, **facts(order.with_attempt(attempt))) from error
                     return order.with_attempt(attempt).with_evidence(n, evidence)
             else:
                 await self._report_other_owner(ref, evidence)
@@ -106,7 +107,7 @@ class Settlement:
                 await self._late.write([(key, evidence)])
             except Exception as error:
                 if evidence.task_id is not None:
-                    raise self._not_stored(ref, evidence.task_id, error) from error
+                    raise self._not_stored(evidence.task_id, error, order_id=ref.order_id) from error
                 raise
 
     async def aclose(self) -> None:
@@ -154,15 +155,15 @@ class Settlement:
             error=self.describe(error),
         )
 
-    def _not_stored(self, ref: OrderRef, task_id: str, error: Exception) -> ReceiptNotStoredError:
+    def _not_stored(self, task_id: str, error: Exception, **order: Any) -> ReceiptNotStoredError:
         message = (
-            f"order {ref.order_id!r}: the service accepted it as task {task_id!r}, but the journal could not be "
+            f"order {order['order_id']!r}: the service accepted it as task {task_id!r}, but the journal could not be "
             f"written ({self.describe(error)}). The client keeps trying to write it while it is "
             "open."
         )
         return ReceiptNotStoredError(
             message,
-            order_id=ref.order_id,
             task_id=task_id,
+            **order,
             advice="Store the task id; if the client is closed before, record it with orders.adopt(…).",
         )

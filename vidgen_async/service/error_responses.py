@@ -14,7 +14,7 @@ from vidgen_async import errors
 from vidgen_async.errors import AuthenticationSource, ServiceError
 from vidgen_async.redaction.known_values import KnownValues
 from vidgen_async.redaction.messages import LONGEST_READ, excerpt, hide_secrets, is_plain_word
-from vidgen_async.service.codec import Answer, request_id_of, shown_request_id
+from vidgen_async.service.codec import Answer, is_json_object, request_id_of, shown_request_id
 from vidgen_async.service.status_rules import REFERENCE_CODES, StatusRule, rule_for
 from vidgen_async.types.http import make_headers, retry_after
 from vidgen_async.types.orders import Attempt, AttemptOutcome, Evidence
@@ -80,9 +80,17 @@ def _meaning(rule: StatusRule, op: str) -> str:
     return rule.meaning if op == "videos.create" else _MEANING_ELSEWHERE.get(rule.error, rule.meaning)
 
 
-def rejected_error(error: ServiceError, message: str | None = None, **order: Any) -> errors.RejectedError:
+def rejected_error(error: ServiceError, **order: Any) -> errors.RejectedError:
     """The refusal of a create as a RejectedError that is also the service error it came as. ``order`` names it."""
     kind = rule_for(error.status, error.code).rejected
+    if kind.may_retry and not is_json_object(error.body):
+        kind = errors.RejectedUnexpectedResponseError
+    return _rejected_error(kind, error, None, order)
+
+
+def _rejected_error(
+    kind: type[errors.RejectedError], error: ServiceError, message: str | None, order: Mapping[str, Any]
+) -> errors.RejectedError:
     facts = {name: getattr(error, name) for name in ("status", "code", "body", "request_id", "retry_after")}
     if isinstance(error, errors.AuthenticationError):
         facts["source"] = error.source
@@ -99,7 +107,8 @@ def recorded_refusal(attempt: Attempt, *, origin: str, wall: datetime, **order: 
     answer = Answer("videos.create", evidence.status or 0, make_headers(), b"", url=URL(origin))
     error = service_error(answer, origin=origin, wall=wall)
     message = f"order {order['order_id']!r} was rejected when another process sent it, and nothing was charged"
-    return rejected_error(error, f"{message}: {evidence.cause or error.summary}", **order)
+    kind = rule_for(error.status, error.code).rejected  # the body is not stored: the next refusal shows its form
+    return _rejected_error(kind, error, f"{message}: {evidence.cause or error.summary}", order)
 
 
 def refuser(url: URL, origin: str) -> AuthenticationSource:

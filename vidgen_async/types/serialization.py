@@ -73,7 +73,8 @@ def to_json_value(value: Any, *, include_secrets: bool = False) -> Any:
     if isinstance(value, bytes):
         return value.decode(errors="backslashreplace")
     if isinstance(value, BaseException):
-        return {"kind": kind_of(value), "message": to_json_value(str(value))}
+        may_retry = getattr(value, "may_retry", False)  # what is no VidgenError is final
+        return {"kind": kind_of(value), "message": to_json_value(str(value)), "may_retry": may_retry}
     return _fields_to_json(value, include_secrets=include_secrets) if has(type(value)) else value
 
 

@@ -181,9 +181,9 @@ def _explain_watch(run_state: RunState) -> Report:
 
 
 def _is_retryable(error: BaseException) -> bool:
-    """Whether the same order may succeed later."""
-    kinds = errors.NotSentError | errors.InsufficientCreditsError | errors.RateLimitError | errors.AuthenticationError
-    return isinstance(error, errors.CreateError) and isinstance(error, kinds)
+    """Whether the same order may succeed later, perhaps after the user has fixed the account or the key."""
+    is_fixable = isinstance(error, errors.InsufficientCreditsError | errors.AuthenticationError)
+    return isinstance(error, errors.CreateError) and (error.may_retry or is_fixable)
 
 
 def _is_of_host(error: BaseException | None, host: str) -> bool:
