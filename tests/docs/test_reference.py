@@ -8,6 +8,7 @@ from types import ModuleType
 
 import vidgen_async
 from tests.docs.documentation import PAGES, ROOT
+from vidgen_async import errors
 
 DIRECTIVE = re.compile(r"^\.\. (currentmodule|auto\w+):: ([\w.]+)(?:\(\))?$", re.MULTILINE)
 
@@ -51,3 +52,18 @@ def test_every_environment_variable_is_among_the_settings():
     variables = {name for source in sources for name in re.findall(r"\bVIDGEN_[A-Z_]+[A-Z]\b", source)}
     assert len(variables) > 5
     assert [name for name in sorted(variables) if f"`{name}`" not in PAGES["docs/reference/settings.md"]] == []
+
+
+def test_the_error_tree_has_each_class_in_its_place_with_its_may_retry():
+    rows = re.findall(
+        r"^\| ((?:\u2013 )*)`(\w+)` \| .* \| (yes|no) \| [^|]+ \|$", PAGES["docs/reference/errors.md"], re.MULTILINE
+    )
+    assert len({name for _, name, _ in rows}) == len(rows)
+    assert {name for _, name, _ in rows} == {name for name, _ in public(errors) if name.endswith("Error")}
+    parents = ["VidgenError"]
+    for dashes, name, may_retry in rows:
+        kind, depth = getattr(errors, name), len(dashes) // 2
+        del parents[depth + 1 :]
+        assert issubclass(kind, getattr(errors, parents[depth])), name
+        assert kind.may_retry is (may_retry == "yes"), name
+        parents.append(name)
