@@ -285,7 +285,7 @@ async def test_a_user_without_rights_needs_tables_that_an_administrator_has_made
     with pytest.raises(JournalError, match="let an administrator create the tables"):
         await journal.namespace("word")
 
-    execute(server, ";\n".join(schema.statements(journal.schema, user="worker")))
+    execute(server, schema.script(journal.schema, user="worker"))
     assert await journal.namespace("word") == "word"
     await sending(journal)
     await journal.settle(ref_of(), 1, accepted())
