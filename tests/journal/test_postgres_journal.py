@@ -197,12 +197,16 @@ async def test_a_commit_that_did_not_arrive_was_not_carried_out(open_journal, pr
     assert (await open_journal().get(ref_of(), NOW)).state is OrderState.QUEUED
 
 
-async def test_a_network_that_loses_everything_ends_the_operation_after_its_time_limit(open_journal, proxy):
-    journal = open_journal(proxy.dsn, time_limit=0.2)
+async def test_a_network_that_loses_everything_ends_the_operation_after_its_time_limit(
+    open_journal, proxy, monkeypatch
+):
+    journal = open_journal(proxy.dsn)
     await journal.intend(order_of())
     proxy.is_lossy = True
-    with pytest.raises(JournalError):
-        await journal.begin(permission())
+    with monkeypatch.context() as patch:
+        patch.setattr(journal._connections, "_time_limit", 0.1)
+        with pytest.raises(JournalError):
+            await journal.begin(permission())
     proxy.is_lossy = False
     assert isinstance(await journal.begin(permission()), Attempt)
 

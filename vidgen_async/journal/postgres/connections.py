@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 
 import psycopg
 from attrs import evolve, fields, frozen, has
-from psycopg import errors, sql
+from psycopg import errors
 from psycopg.rows import DictRow, dict_row
 
 from vidgen_async.errors import JournalError
@@ -170,13 +170,17 @@ class Connections:
         if (lost := getattr(self._local, "connection", None)) is not None:
             self._open.discard(lost)
             lost.close()
-        connection: _Connection = psycopg.connect(
-            self._dsn,
-            autocommit=True,  # transactions are begun explicitly
-            prepare_threshold=None,  # a connection pooler may execute the next transaction in another session
-            row_factory=dict_row,
-            connect_timeout=max(2, round(self._time_limit)),
-        )
+        try:
+            connection: _Connection = psycopg.connect(
+                self._dsn,
+                autocommit=True,  # transactions are begun explicitly
+                prepare_threshold=None,  # a connection pooler may execute the next transaction in another session
+                row_factory=dict_row,
+                connect_timeout=max(2, round(self._time_limit)),
+            )
+        except psycopg.Error as error:
+            # The frames of psycopg have variables with the password, which some tools log with a traceback.
+            raise error.with_traceback(None) from None
         try:
             with _time_limit(connection, self._time_limit):
                 self._check_server(connection)
@@ -214,7 +218,10 @@ class Connections:
                 )
                 raise self._make_error(problem)
             if version < VERSION:
-                connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(self._schema)))
+                # (CREATE SCHEMA IF NOT EXISTS would need the right to create one, even if it exists.)
+                exists = "SELECT FROM pg_catalog.pg_namespace WHERE nspname = %s"
+                if connection.execute(exists, (self._schema,)).fetchone() is None:
+                    connection.execute(f"CREATE SCHEMA {quoted(self._schema)}")
                 self._set_up(connection)
                 for statement in upgrade_statements(version):
                     connection.execute(statement)

@@ -2,12 +2,14 @@
 
 import asyncio
 import os
+import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from vidgen_async.errors import ConfigurationError, JournalError
+from vidgen_async.journal.postgres.schema import quoted
 from vidgen_async.journal.sql.journal import SqlJournal
 from vidgen_async.journal.sql.queries import Database
 
@@ -22,6 +24,9 @@ except ImportError as error:  # pragma: no cover - the tests have it
 
 T = TypeVar("T")
 
+#: The parameters of the name of a database, and the variables that they have by default.
+_VARIABLES = {"user": "PGUSER", "host": "PGHOST", "port": "PGPORT", "dbname": "PGDATABASE"}
+
 
 class PostgresJournal(SqlJournal):
     """Orders in a PostgreSQL database, for several hosts that share one account.
@@ -33,12 +38,15 @@ class PostgresJournal(SqlJournal):
     raises JournalError was not carried out, or is repeated by the client without harm.
 
     Args:
-        dsn: ``postgresql://user:password@host/database``, or any connection string of libpq. The password is never
-            shown.
+        dsn: ``postgresql://user:password@host/database``, or any connection string of libpq, which also reads its
+            environment variables, service file and password file. The password is never shown.
         schema: The PostgreSQL schema of the tables. The first operation creates it if the user may do so.
         max_connections: Maximum number of connections.
         time_limit: Seconds after which an operation fails, also if the server does not respond.
         read_time: The clock of the clients that use the journal, in seconds since 1970.
+
+    Raises:
+        ConfigurationError: The connection string or the name of the schema is invalid.
     """
 
     _name = ""  # so that repr() works if __init__ failed
@@ -52,6 +60,7 @@ class PostgresJournal(SqlJournal):
         time_limit: float = 30.0,
         read_time: Callable[[], float] = time.time,
     ) -> None:
+        quoted(schema)
         self._name = _describe(dsn)
         self._dsn = dsn
         self.schema = schema
@@ -64,6 +73,11 @@ class PostgresJournal(SqlJournal):
 
     def __repr__(self) -> str:
         return f"PostgresJournal({self._name!r})"
+
+    @property
+    def name(self) -> str:
+        """The database as a URL without password."""
+        return self._name
 
     async def aclose(self) -> None:
         """Wait for the operations so far, then close all connections.
@@ -106,17 +120,44 @@ class PostgresJournal(SqlJournal):
         return await asyncio.wrap_future(future)
 
 
-def _describe(dsn: str) -> str:
-    """Return the name of the database for messages.
+def has_password(dsn: str) -> bool:
+    """Return whether the connection string contains a password.
 
     Raises:
-        ConfigurationError: The connection string is invalid. The error does not show it, since it may have a password.
+        ConfigurationError: It is invalid. The error does not show it, because it may contain a password.
     """
-    try:
-        parameters = conninfo_to_dict(dsn)
-    except (psycopg.ProgrammingError, UnicodeError):
-        message = "the connection string of the journal is invalid (not shown, because it may contain a password)"
-        raise ConfigurationError(message) from None
-    user, host, port = (parameters.get(name) for name in ("user", "host", "port"))
+    return not {"password", "sslpassword"}.isdisjoint(_parse(dsn))
+
+
+def _describe(dsn: str) -> str:
+    """Return the name of the database for messages: a URL without password. What the connection string does not name is
+    read from the environment, as libpq does."""
+    parameters = _parse(dsn)
+    if service := parameters.get("service", os.environ.get("PGSERVICE")):
+        return f"postgresql:///?service={service}"
+    user, host, port, database = (parameters.get(name, os.environ.get(env, "")) for name, env in _VARIABLES.items())
     at = f"{user}@" if user else ""
-    return f"postgresql://{at}{host or ''}{f':{port}' if port else ''}/{parameters.get('dbname') or ''}"
+    return f"postgresql://{at}{host or parameters.get('hostaddr', '')}{f':{port}' if port else ''}/{database}"
+
+
+def _parse(dsn: str) -> Mapping[str, str]:
+    try:
+        parameters = {name: str(value) for name, value in conninfo_to_dict(dsn).items()}
+    except (psycopg.ProgrammingError, UnicodeError):
+        parameters = None
+    if parameters is None or _may_show_password(dsn, parameters):
+        # (Not in the except block: the other error may quote the password.)
+        message = (
+            "the connection string of the journal is invalid (not shown, because it may contain a password). In a URL, "
+            "write / @ : and % of a password as %2F %40 %3A and %25"
+        )
+        raise ConfigurationError(message)
+    return parameters
+
+
+def _may_show_password(dsn: str, parameters: Mapping[str, str]) -> bool:
+    """Return whether a / or @ in the password of a URL has made the rest of it the host, port or database."""
+    if not dsn.startswith(("postgresql://", "postgres://")):
+        return False
+    host, port, database = (parameters.get(name, "") for name in ("host", "port", "dbname"))
+    return "@" in host.lstrip("@") or "@" in database or not re.fullmatch(r"[\d,]*", port)
