@@ -19,6 +19,7 @@ from vidgen_async.sandbox import Fault
 #: The modules that run programs, and the calls by which they do.
 RUNNERS = {
     "tests/docs/test_programs.py": "run_program",
+    "tests/docs/test_operations.py": "run_program",
     "tests/docs/test_without_an_event_loop.py": "find_program",
     "tests/pytest_plugin/test_documentation.py": "find_program",
 }

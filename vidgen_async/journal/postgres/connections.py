@@ -34,7 +34,8 @@ _SAME_TIME = SLOT_MARGIN.total_seconds() / 2
 
 _MEANINGS: Mapping[type[Exception], str] = {
     errors.InsufficientPrivilege: (
-        "this user may not do that; let an administrator create the tables and grant SELECT, INSERT and UPDATE"
+        "this user may not do that; let an administrator create the tables, or upgrade them, with the SQL that vidgen "
+        "journal schema prints"
     ),
     errors.LockNotAvailable: "another process held a lock for too long",
     errors.QueryCanceled: "the server took too long",
