@@ -16,7 +16,7 @@ from urllib.parse import quote
 import psycopg
 import pytest
 
-from tests.journal.conftest import NOW, order_of, permission, ref_of, sending
+from tests.journal.conftest import NOW, accepted, order_of, permission, ref_of, sending
 from tests.postgres import PostgresServer, running_server
 from vidgen_async import Client
 from vidgen_async.errors import ConfigurationError, JournalError
@@ -263,6 +263,36 @@ async def test_commits_are_synchronous_also_for_a_user_who_has_that_off(server, 
     journal = PostgresJournal(dsn)
     stack.push_async_callback(journal.aclose)
     assert await journal._write(read, "https://h", "a") == "on"
+
+
+CANCEL_WAITS = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+
+
+async def test_a_commit_that_is_cancelled_before_a_standby_has_it_is_an_error(server, stack):
+    execute(server, "ALTER ROLE careless SET client_min_messages = error")
+    async with journals_of(server, "replicated", count=1, user="careless") as (journal,):
+        await sending(journal)
+        await set_standbys(server, "nobody")
+        try:
+            write = asyncio.ensure_future(journal.settle(ref_of(), 1, accepted()))
+            while not execute(server, CANCEL_WAITS):  # noqa: ASYNC110 - it has no event
+                await asyncio.sleep(0)
+            with pytest.raises(
+                JournalError, match=r"cancelled while it waited for the standby.* may be lost"
+            ) as caught:
+                await write
+        finally:
+            await set_standbys(server, "")
+        assert caught.value.may_be_temporary
+        assert (await journal.settle(ref_of(), 1, accepted())).receipt.task_id == "task-1"
+
+
+async def set_standbys(server: PostgresServer, names: str) -> None:
+    """Let commits wait for these servers."""
+    execute(server, f"ALTER SYSTEM SET synchronous_standby_names = '{names}'")
+    execute(server, "SELECT pg_reload_conf()")
+    while execute(server, "SHOW synchronous_standby_names") != [(names,)]:  # noqa: ASYNC110 - it has no event
+        await asyncio.sleep(0)
 
 
 async def test_primary_keys_alone_prevent_a_second_attempt(server, stack, monkeypatch):

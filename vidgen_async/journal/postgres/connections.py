@@ -113,6 +113,7 @@ class Connections:
             JournalError: The connection was lost during the commit.
         """
         is_complete = False
+        self._local.is_replicated = True
         try:
             with _time_limit(connection, self._time_limit):
                 shift = self._read_shift(connection)
@@ -124,13 +125,21 @@ class Connections:
                     self._lock(connection, locked or ())
                     result = operation(_PostgresDatabase(connection, pipeline, shift))
                     is_complete = True
-                return result
         except psycopg.OperationalError as error:
             if locked is None or not is_complete or not connection.broken:
                 raise
             # (After a crash, pg_xact_status() may answer for another transaction that was given the same id.)
             problem = f"the connection was lost during a commit ({_describe(error)}), which may have been carried out"
             raise self._make_error(problem, may_be_temporary=True) from error
+        if locked is not None and not self._local.is_replicated:
+            problem = "a commit was cancelled while it waited for the standby: it is carried out, but may be lost"
+            raise self._make_error(problem, may_be_temporary=True)
+        return result
+
+    def _handle_notice(self, notice: errors.Diagnostic) -> None:
+        # A commit that is cancelled while it waits for a synchronous standby succeeds, with a warning.
+        if notice.source_function == "SyncRepWaitForLSN":
+            self._local.is_replicated = False
 
     def _lock(self, connection: _Connection, locked: tuple[str, ...]) -> None:
         """Wait until nobody else writes to what is locked, and lock it until the transaction ends."""
@@ -149,7 +158,8 @@ class Connections:
         connection.execute(
             "SELECT set_config('search_path', %s, true), set_config('synchronous_commit', 'on', true), "
             "set_config('lock_timeout', %s, true), set_config('statement_timeout', %s, true), "
-            "set_config('idle_in_transaction_session_timeout', %s, true)",
+            "set_config('idle_in_transaction_session_timeout', %s, true), "
+            "set_config('client_min_messages', 'warning', true)",
             (quoted(self._schema), milliseconds, milliseconds, str(round(_IDLE_LIMIT * 1000))),
         )
 
@@ -182,6 +192,7 @@ class Connections:
         except psycopg.Error as error:
             # The frames of psycopg have variables with the password, which some tools log with a traceback.
             raise error.with_traceback(None) from None
+        connection.add_notice_handler(self._handle_notice)
         try:
             with _time_limit(connection, self._time_limit):
                 self._check_server(connection)
