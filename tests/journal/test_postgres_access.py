@@ -202,6 +202,18 @@ async def check_spelling(dsn: str, name: str) -> None:
     await journal.aclose()
 
 
+@pytest.mark.slow
+async def test_the_second_host_is_tried_after_the_timeout_of_the_first(server, port, stack):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        ports = f"{silent.getsockname()[1]},{port}"
+        encoded = quote(PASSWORD, safe="")
+        query = f"host=127.0.0.1,127.0.0.1&port={ports}&user=ann&password={encoded}&connect_timeout=2"
+        journal = PostgresJournal(f"postgresql:///postgres?{query}", time_limit=1000)
+        stack.push_async_callback(journal.aclose)
+        assert journal.name == f"postgresql://ann@127.0.0.1,127.0.0.1:{ports}/postgres"
+        assert await journal.get(ref_of(), NOW) is None
+
+
 @pytest.mark.parametrize(
     "address",
     [

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 import psycopg
 from attrs import evolve, fields, frozen, has
 from psycopg import errors
+from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import DictRow, dict_row
 
 from vidgen_async.errors import JournalError
@@ -67,6 +68,8 @@ class Connections:
         self._name = name
         self._schema = schema
         self._time_limit = time_limit
+        named = conninfo_to_dict(dsn).get("connect_timeout") or os.environ.get("PGCONNECT_TIMEOUT")
+        self._connect_timeout = str(named or max(2, round(time_limit)))
         self._read_time = read_time
         self._clock: _ClockReading | None = None
         self._local = threading.local()
@@ -187,7 +190,7 @@ class Connections:
                 autocommit=True,  # transactions are begun explicitly
                 prepare_threshold=None,  # a connection pooler may execute the next transaction in another session
                 row_factory=dict_row,
-                connect_timeout=max(2, round(self._time_limit)),
+                connect_timeout=self._connect_timeout,
             )
         except psycopg.Error as error:
             # The frames of psycopg have variables with the password, which some tools log with a traceback.
