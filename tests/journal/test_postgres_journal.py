@@ -1,6 +1,7 @@
 """A journal in PostgreSQL: trouble with the server and the network, clocks, and administration."""
 
 import asyncio
+import json
 import os
 import secrets
 import threading
@@ -13,16 +14,16 @@ from time import time
 
 import psycopg
 import pytest
-from attrs import define
+from attrs import define, evolve
 
-from tests.journal.conftest import ACCOUNT, NOW, SERVICE, accepted, order_of, permission, ref_of, sending
+from tests.journal.conftest import ACCOUNT, NOW, SERVICE, accepted, order_of, permission, ref_of, sending, uncertain
 from tests.postgres import PostgresServer, running_server
 from vidgen_async.errors import JournalError
 from vidgen_async.journal import PostgresJournal
 from vidgen_async.journal.postgres import schema
 from vidgen_async.journal.sql import queries
 from vidgen_async.types.limits import Pacing
-from vidgen_async.types.orders import Attempt, OrderState
+from vidgen_async.types.orders import Attempt, Balance, Closing, OrderState, TaskResult
 
 SOCKET = ".s.PGSQL.5432"
 
@@ -266,6 +267,34 @@ async def test_an_attempt_of_a_host_whose_clock_is_slow_is_not_over_at_once(open
     await slow.begin(permission(now=at(-400)))
     assert (await exact.get(ref_of(), at(0))).state is OrderState.SENDING
     assert (await exact.get(ref_of(), at(140))).state is OrderState.UNCERTAIN
+
+
+async def test_every_stored_time_is_that_of_the_database(server, open_journal):
+    journal = open_journal(read_time=lambda: time() - 400)
+    now = at(-400)
+    for order_id in ("accepted", "adopted", "abandoned"):
+        await journal.intend(evolve(order_of(order_id), created_at=now))
+        await journal.begin(permission(order_id, now=now))
+    await journal.settle(ref_of("accepted"), 1, accepted(at=now))
+    await journal.record(SERVICE, [TaskResult(task_id="task-1", status="completed", at=now)])
+    balance = Balance(at=now, numbers={})
+    for order_id in ("adopted", "abandoned"):
+        await journal.settle(ref_of(order_id), 1, uncertain(at=now, balance_before=balance, balance_after=balance))
+    adoption = Attempt(n=0, sent_at=now, deadline_at=now, kind="adopt", evidence=accepted("task-2", now))
+    await journal.adopt(ref_of("adopted"), adoption, {OrderState.UNCERTAIN})
+    closing = Closing(state=OrderState.ABANDONED, at=now, reason="no task", by="ann")
+    await journal.close_order(ref_of("abandoned"), closing, {OrderState.UNCERTAIN})
+
+    of_times = f"table_schema = '{journal.schema}' AND column_name LIKE '%at'"
+    columns = execute(server, f"SELECT table_name, column_name FROM information_schema.columns WHERE {of_times}")  # noqa: S608
+    assert len(columns) == 7
+    for table, column in columns:
+        stored = execute(server, f"SELECT {column} FROM {journal.schema}.{table} WHERE {column} IS NOT NULL")  # noqa: S608
+        assert [column for (micros,) in stored if not -60 < micros / 1e6 - time() < 200] == []
+    for (text,) in execute(server, f"SELECT balance_before FROM {journal.schema}.evidence WHERE outcome = 'uncertain'"):  # noqa: S608
+        assert json.loads(text)["at"] / 1e6 - time() > -60
+    assert len(await journal.list(SERVICE, ACCOUNT, at(-400), since=at(-460))) == 3
+    assert await journal.list(SERVICE, ACCOUNT, at(-400), since=at(-340)) == []
 
 
 def at(seconds: float) -> datetime:
