@@ -262,6 +262,25 @@ def test_without_psycopg_the_error_names_the_command_that_installs_it(monkeypatc
         Client("key", base_url="https://h/openapi/v1", journal="postgresql://host/db")
 
 
+async def test_its_connections_can_be_found_by_name(server, stack):
+    for dsn, name in {server.dsn: "vidgen", f"{server.dsn}&application_name=shop": "shop"}.items():
+        journal = PostgresJournal(dsn)
+        stack.push_async_callback(journal.aclose)
+        await journal.namespace("word")
+        assert (name,) in execute(server, "SELECT application_name FROM pg_stat_activity")
+
+
+async def test_an_error_never_quotes_the_parameters_of_a_statement(server):
+    execute(server, "ALTER ROLE careless SET log_parameter_max_length_on_error = -1")
+    async with journals_of(server, "quoted", count=1, user="careless") as (journal,):
+        await journal.namespace("word")
+        execute(server, "ALTER TABLE quoted.orders ADD CHECK (length(body) < 10)")
+        with pytest.raises(JournalError, match="violates check constraint") as caught:
+            await journal.intend(order_of())
+    assert "key-of-o" in str(caught.value.__cause__)
+    assert "key-of-o" not in str(caught.value)
+
+
 # -- commits -----------------------------------------------------------------------------------------------------------
 
 

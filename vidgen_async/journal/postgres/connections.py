@@ -191,6 +191,7 @@ class Connections:
                 prepare_threshold=None,  # a connection pooler may execute the next transaction in another session
                 row_factory=dict_row,
                 connect_timeout=self._connect_timeout,
+                fallback_application_name="vidgen",
             )
         except psycopg.Error as error:
             # The frames of psycopg have variables with the password, which some tools log with a traceback.
@@ -207,6 +208,7 @@ class Connections:
             raise
         self._open.add(connection)
         self._local.connection = connection
+        self._clock = None  # after a failover, that of another server
         return connection
 
     def _check_server(self, connection: _Connection) -> None:
@@ -343,7 +345,9 @@ def _translate(statement: str) -> str:
 
 
 def _describe(error: Exception) -> str:
-    return " ".join(str(error).split()).rstrip(".") or type(error).__name__
+    # The complete text may quote the parameters of the statement, such as a prompt, if the server is set up so.
+    primary = error.diag.message_primary if isinstance(error, psycopg.Error) else None
+    return " ".join((primary or str(error)).split()).rstrip(".") or type(error).__name__
 
 
 @contextmanager
