@@ -1,5 +1,6 @@
 """The SQL and the program of docs/operations.md, on a server of their own."""
 
+import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
@@ -134,6 +135,28 @@ async def test_the_queries_count_creates_and_find_tasks_that_have_not_ended(serv
         execute(tables, "UPDATE vidgen.evidence SET at = at - 90000000000")
         ((account, order_id, task_id, _),) = execute(tables, find_sql("results.status IS NULL"))
     assert (account, order_id, task_id) == ("default", "lost", lost)
+
+
+async def test_a_restored_dump_is_the_same_journal(service, tables):
+    async with make_client(service, tables) as client:
+        task_id = await order(client, "order-1")
+    dump = run(tables, "pg_dump", "--dbname", tables.dsn, "--format", "custom", "--schema", "vidgen")
+    execute(tables, "CREATE DATABASE restored")
+    restored = tables.dsn.replace("/postgres?", "/restored?")
+    run(tables, "pg_restore", "--dbname", restored, stdin=dump)
+
+    journal = restored.replace("postgres@", "vidgen_worker@")
+    async with Client(service.api_key, base_url=service.base_url, journal=journal) as client:
+        assert await order(client, "order-1") == task_id
+        assert await order(client, "order-2") not in (task_id, None)
+        assert [one.order_id for one in await client.orders.list()] == ["order-1", "order-2"]
+    assert len(service.creates) == 2
+
+
+def run(server: PostgresServer, program: str, *arguments: str, stdin: bytes = b"") -> bytes:
+    """Run a program of PostgreSQL, and return what it wrote."""
+    command = [server.programs / program, *arguments]
+    return subprocess.run(command, input=stdin, stdout=subprocess.PIPE, check=True).stdout  # noqa: S603
 
 
 @pytest.mark.filterwarnings("ignore:this client belongs to a sandbox")

@@ -318,6 +318,19 @@ async def test_a_commit_that_is_cancelled_before_a_standby_has_it_is_an_error(se
         assert (await journal.settle(ref_of(), 1, accepted())).receipt.task_id == "task-1"
 
 
+async def test_nothing_is_sent_while_no_standby_confirms_a_commit(server):
+    await set_standbys(server, "nobody")
+    try:
+        async with Sandbox() as service:
+            journal = PostgresJournal(server.dsn, schema="waiting", time_limit=0.2)
+            async with Client(service.api_key, base_url=service.base_url, journal=journal) as client:
+                with pytest.raises(JournalError, match="could not be used"):
+                    await client.videos.create(model="gen-2.0", prompt="a boat", duration=5)
+            assert service.creates == []
+    finally:
+        await set_standbys(server, "")
+
+
 async def set_standbys(server: PostgresServer, names: str) -> None:
     """Let commits wait for these servers."""
     execute(server, f"ALTER SYSTEM SET synchronous_standby_names = '{names}'")
