@@ -270,6 +270,14 @@ async def test_a_client_of_a_sandbox_in_this_process_warns_once_that_the_environ
         assert warning.filename == __file__
 
 
+def test_that_warning_hides_the_password_of_a_database(service, monkeypatch):
+    monkeypatch.setenv("VIDGEN_JOURNAL", "postgresql://ann:hush@host/db")
+    with pytest.warns(UserWarning, match="in the journal PostgresJournal") as caught:
+        Client(service.api_key, base_url=service.base_url)
+    assert "postgresql://ann@host/db" in str(caught[0].message)
+    assert "hush" not in str(caught[0].message)
+
+
 async def test_no_other_client_warns_of_the_journal_of_the_environment(service, tmp_path, monkeypatch):
     monkeypatch.setenv("VIDGEN_JOURNAL", f"sqlite:///{tmp_path}/orders.db")
     async with Sandbox() as closed:

@@ -243,6 +243,11 @@ def error_of(address: str) -> ConfigurationError:
     return caught.value
 
 
+@pytest.mark.parametrize("address", ["ann:hush@host/db\n", "ann:hush@ho%0Ast/db", "ann%0A:hush@host/db"])
+def test_a_line_break_in_a_connection_string_is_refused(address):
+    assert "has a line break" in error_of(address).message
+
+
 def test_words_instead_of_a_url_are_checked_too():
     with pytest.raises(ConfigurationError, match="invalid") as caught:
         PostgresJournal("host=h password='hush")

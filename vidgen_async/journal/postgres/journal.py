@@ -145,14 +145,19 @@ def _parse(dsn: str) -> Mapping[str, str]:
         parameters = {name: str(value) for name, value in conninfo_to_dict(dsn).items()}
     except (psycopg.ProgrammingError, UnicodeError):
         parameters = None
-    if parameters is None or _may_show_password(dsn, parameters):
+    if parameters is None or _may_show_password(dsn, parameters) or not _is_printable(parameters):
         # (Not in the except block: the other error may quote the password.)
         message = (
-            "the connection string of the journal is invalid (not shown, because it may contain a password). In a URL, "
-            "write / @ : and % of a password as %2F %40 %3A and %25"
+            "the connection string of the journal is invalid, or has a line break or another control character (it is "
+            "not shown, because it may contain a password). In a URL, write / @ : and % of a password as %2F %40 %3A "
+            "and %25"
         )
         raise ConfigurationError(message)
     return parameters
+
+
+def _is_printable(parameters: Mapping[str, str]) -> bool:
+    return all(parameters.get(name, "").isprintable() for name in (*_VARIABLES, "service"))
 
 
 def _may_show_password(dsn: str, parameters: Mapping[str, str]) -> bool:
