@@ -19,12 +19,12 @@ _OPTIONS = ("fsync=off", "full_page_writes=off", "listen_addresses=", "max_conne
 class PostgresServer:
     """A server that listens on a socket in its own directory, and on a port of this machine if one is named."""
 
-    def __init__(self, directory: Path, *, port: int | None = None, access: str = "") -> None:
+    def __init__(self, directory: Path, *options: str, port: int | None = None, access: str = "") -> None:
         self.directory = directory
-        self._settings = [*_OPTIONS, f"unix_socket_directories={directory}"]
+        self._options = [*_OPTIONS, f"unix_socket_directories={directory}", *options]
         self._query = f"host={directory}"
         if port is not None:
-            self._settings += ["listen_addresses=127.0.0.1", f"port={port}"]
+            self._options += ["listen_addresses=127.0.0.1", f"port={port}"]
             self._query += f"&port={port}"
         self.data = directory / "data"
         self.programs = _find_programs()
@@ -41,7 +41,7 @@ class PostgresServer:
         return f"postgresql://postgres@/postgres?{self._query}"
 
     def start(self) -> None:
-        options = " ".join(f"-c {setting}" for setting in self._settings)
+        options = " ".join(f"-c {option}" for option in self._options)
         self._run("pg_ctl", "start", "--wait", "--silent", f"--options={options}", f"--log={self.directory}/log")
 
     def stop(self, mode: str = "immediate") -> None:
@@ -60,17 +60,18 @@ def _find_programs() -> Path:
 
 
 @contextmanager
-def running_server(*, port: int | None = None, access: str = "") -> Iterator[PostgresServer]:
+def running_server(*options: str, port: int | None = None, access: str = "") -> Iterator[PostgresServer]:
     """Run a server.
 
     Args:
+        options: Settings, ``name=value``.
         port: A port of this machine.
         access: The contents of pg_hba.conf; by default every local user may connect without a password.
     """
     # A short name, because that of a socket has at most about a hundred characters.
     directory = Path(tempfile.mkdtemp(prefix="vidgen-pg-"))
     try:
-        server = PostgresServer(directory, port=port, access=access)
+        server = PostgresServer(directory, *options, port=port, access=access)
         server.start()
         try:
             yield server

@@ -262,7 +262,8 @@ def test_a_name_of_a_schema_that_postgresql_would_shorten_is_refused():
 
 def test_without_psycopg_the_error_names_the_command_that_installs_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    monkeypatch.delitem(sys.modules, "vidgen_async.journal.postgres.journal")
+    for module in ("connection_string", "journal"):
+        monkeypatch.delitem(sys.modules, f"vidgen_async.journal.postgres.{module}")
     with pytest.raises(ConfigurationError, match=r"pip install 'vidgen-async\[postgres\]'"):
         Client("key", base_url="https://h/openapi/v1", journal="postgresql://host/db")
 

@@ -51,9 +51,9 @@ def check_journal(ctx: click.Context, param: click.Parameter, value: str | None)
     if value.startswith(("postgresql://", "postgres://")):
         with exit_at_interrupts():
             try:
-                from vidgen_async.journal.postgres.journal import has_password  # noqa: PLC0415 - help needs no psycopg
+                from vidgen_async.journal import PostgresJournal  # noqa: PLC0415 - help needs no psycopg
 
-                has_one = has_password(value)
+                has_one = PostgresJournal(value).has_password
             except ConfigurationError as error:
                 raise click.UsageError(f"--journal: {error.message}", ctx) from error
     if has_one:

@@ -15,10 +15,10 @@ from typing import Any, TypeAlias, TypeVar, cast
 import psycopg
 from attrs import evolve, fields, frozen, has
 from psycopg import errors
-from psycopg.conninfo import conninfo_to_dict
-from psycopg.rows import DictRow, dict_row
+from psycopg.rows import DictRow
 
 from vidgen_async.errors import JournalError
+from vidgen_async.journal.postgres.connection_string import connect
 from vidgen_async.journal.postgres.schema import VERSION, quoted, upgrade_statements
 from vidgen_async.journal.sql.queries import Database, Rows
 from vidgen_async.types.limits import SLOT_MARGIN
@@ -68,8 +68,6 @@ class Connections:
         self._name = name
         self._schema = schema
         self._time_limit = time_limit
-        named = conninfo_to_dict(dsn).get("connect_timeout") or os.environ.get("PGCONNECT_TIMEOUT")
-        self._connect_timeout = str(named or max(2, round(time_limit)))
         self._read_time = read_time
         self._clock: _ClockReading | None = None
         self._local = threading.local()
@@ -184,18 +182,7 @@ class Connections:
         if (lost := getattr(self._local, "connection", None)) is not None:
             self._open.discard(lost)
             lost.close()
-        try:
-            connection: _Connection = psycopg.connect(
-                self._dsn,
-                autocommit=True,  # transactions are begun explicitly
-                prepare_threshold=None,  # a connection pooler may execute the next transaction in another session
-                row_factory=dict_row,
-                connect_timeout=self._connect_timeout,
-                fallback_application_name="vidgen",
-            )
-        except psycopg.Error as error:
-            # The frames of psycopg have variables with the password, which some tools log with a traceback.
-            raise error.with_traceback(None) from None
+        connection = connect(self._dsn, timeout=self._time_limit)
         connection.add_notice_handler(self._handle_notice)
         try:
             with _time_limit(connection, self._time_limit):

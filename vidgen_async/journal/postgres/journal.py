@@ -2,10 +2,9 @@
 
 import asyncio
 import os
-import re
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TypeVar
 
 from vidgen_async.errors import ConfigurationError, JournalError
@@ -14,18 +13,13 @@ from vidgen_async.journal.sql.journal import SqlJournal
 from vidgen_async.journal.sql.queries import Database
 
 try:
-    import psycopg
-    from psycopg.conninfo import conninfo_to_dict
-
+    from vidgen_async.journal.postgres.connection_string import describe, has_password
     from vidgen_async.journal.postgres.connections import Connections
 except ImportError as error:  # pragma: no cover - the tests have it
     message = f"a journal in PostgreSQL needs psycopg ({error}): pip install 'vidgen-async[postgres]'"
     raise ConfigurationError(message) from error
 
 T = TypeVar("T")
-
-#: The parameters of the name of a database, and the variables that they have by default.
-_VARIABLES = {"user": "PGUSER", "host": "PGHOST", "port": "PGPORT", "dbname": "PGDATABASE"}
 
 
 class PostgresJournal(SqlJournal):
@@ -61,7 +55,7 @@ class PostgresJournal(SqlJournal):
         read_time: Callable[[], float] = time.time,
     ) -> None:
         quoted(schema)
-        self._name = _describe(dsn)
+        self._name = describe(dsn)
         self._dsn = dsn
         self.schema = schema
         self._max_connections = max_connections
@@ -78,6 +72,11 @@ class PostgresJournal(SqlJournal):
     def name(self) -> str:
         """The database as a URL without password."""
         return self._name
+
+    @property
+    def has_password(self) -> bool:
+        """Whether the connection string contains a password."""
+        return has_password(self._dsn)
 
     async def aclose(self) -> None:
         """Wait for the operations so far, then close all connections.
@@ -118,51 +117,3 @@ class PostgresJournal(SqlJournal):
                 raise self._make_error(problem)
             future = self._connections.submit(operation, locked)
         return await asyncio.wrap_future(future)
-
-
-def has_password(dsn: str) -> bool:
-    """Return whether the connection string contains a password.
-
-    Raises:
-        ConfigurationError: It is invalid. The error does not show it, because it may contain a password.
-    """
-    return not {"password", "sslpassword"}.isdisjoint(_parse(dsn))
-
-
-def _describe(dsn: str) -> str:
-    """Return the name of the database for messages: a URL without password. What the connection string does not name is
-    read from the environment, as libpq does."""
-    parameters = _parse(dsn)
-    if service := parameters.get("service", os.environ.get("PGSERVICE")):
-        return f"postgresql:///?service={service}"
-    user, host, port, database = (parameters.get(name, os.environ.get(env, "")) for name, env in _VARIABLES.items())
-    at = f"{user}@" if user else ""
-    return f"postgresql://{at}{host or parameters.get('hostaddr', '')}{f':{port}' if port else ''}/{database}"
-
-
-def _parse(dsn: str) -> Mapping[str, str]:
-    try:
-        parameters = {name: str(value) for name, value in conninfo_to_dict(dsn).items()}
-    except (psycopg.ProgrammingError, UnicodeError):
-        parameters = None
-    if parameters is None or _may_show_password(dsn, parameters) or not _is_printable(parameters):
-        # (Not in the except block: the other error may quote the password.)
-        message = (
-            "the connection string of the journal is invalid, or has a line break or another control character (it is "
-            "not shown, because it may contain a password). In a URL, write / @ : and % of a password as %2F %40 %3A "
-            "and %25"
-        )
-        raise ConfigurationError(message)
-    return parameters
-
-
-def _is_printable(parameters: Mapping[str, str]) -> bool:
-    return all(parameters.get(name, "").isprintable() for name in (*_VARIABLES, "service"))
-
-
-def _may_show_password(dsn: str, parameters: Mapping[str, str]) -> bool:
-    """Return whether a / or @ in the password of a URL has made the rest of it the host, port or database."""
-    if not dsn.startswith(("postgresql://", "postgres://")):
-        return False
-    host, port, database = (parameters.get(name, "") for name in ("host", "port", "dbname"))
-    return "@" in host.lstrip("@") or "@" in database or not re.fullmatch(r"[\d,]*", port)
