@@ -17,24 +17,31 @@ _OPTIONS = ("fsync=off", "full_page_writes=off", "listen_addresses=", "max_conne
 
 
 class PostgresServer:
-    """A server that listens on a socket in its own directory only."""
+    """A server that listens on a socket in its own directory, and on a port of this machine if one is named."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *options: str, port: int | None = None, access: str = "") -> None:
         self.directory = directory
+        self._options = [*_OPTIONS, f"unix_socket_directories={directory}", *options]
+        self._query = f"host={directory}"
+        if port is not None:
+            self._options += ["listen_addresses=127.0.0.1", f"port={port}"]
+            self._query += f"&port={port}"
         self.data = directory / "data"
-        self._programs = _find_programs()
+        self.programs = _find_programs()
         # PostgreSQL refuses to run as root.
         self._user = {"user": "nobody"} if os.geteuid() == 0 else {}
         if self._user:
             shutil.chown(directory, "nobody")
         self._run("initdb", "--auth=trust", "--username=postgres", "--no-sync", "--no-instructions", "--locale=C.UTF-8")
+        if access:
+            (self.data / "pg_hba.conf").write_text(access)
 
     @property
     def dsn(self) -> str:
-        return f"postgresql://postgres@/postgres?host={self.directory}"
+        return f"postgresql://postgres@/postgres?{self._query}"
 
     def start(self) -> None:
-        options = " ".join(f"-c {option}" for option in (*_OPTIONS, f"unix_socket_directories={self.directory}"))
+        options = " ".join(f"-c {option}" for option in self._options)
         self._run("pg_ctl", "start", "--wait", "--silent", f"--options={options}", f"--log={self.directory}/log")
 
     def stop(self, mode: str = "immediate") -> None:
@@ -42,7 +49,7 @@ class PostgresServer:
         self._run("pg_ctl", "stop", "--wait", "--silent", f"--mode={mode}")
 
     def _run(self, program: str, *arguments: str) -> None:
-        command = [self._programs / program, *arguments, "-D", self.data]
+        command = [self.programs / program, *arguments, "-D", self.data]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd="/", **self._user)  # noqa: S603
 
 
@@ -53,11 +60,18 @@ def _find_programs() -> Path:
 
 
 @contextmanager
-def running_server() -> Iterator[PostgresServer]:
+def running_server(*options: str, port: int | None = None, access: str = "") -> Iterator[PostgresServer]:
+    """Run a server.
+
+    Args:
+        options: Settings, ``name=value``.
+        port: A port of this machine.
+        access: The contents of pg_hba.conf; by default every local user may connect without a password.
+    """
     # A short name, because that of a socket has at most about a hundred characters.
     directory = Path(tempfile.mkdtemp(prefix="vidgen-pg-"))
     try:
-        server = PostgresServer(directory)
+        server = PostgresServer(directory, *options, port=port, access=access)
         server.start()
         try:
             yield server

@@ -28,7 +28,7 @@ def test_these_are_the_commands():
         "", "generate", "create", "get", "wait", "watch", "download", "models", "account", "upload", "sandbox",
         "completion", "orders", "orders ls", "orders show", "orders resume", "orders resend", "orders adopt",
         "orders abandon", "orders withdraw", "orders export", "cassette", "cassette ls", "cassette show",
-        "cassette check", "cassette recover",
+        "cassette check", "cassette recover", "journal", "journal schema",
     }  # fmt: skip
 
 
@@ -91,7 +91,7 @@ def test_no_option_takes_a_secret():
 def test_every_command_that_connects_to_the_service_has_the_same_options():
     for path, command in COMMANDS.items():
         options = {option for parameter in command.params for option in parameter.opts}
-        if path and path[0] != "cassette" and path[-1] not in ("orders", "sandbox", "completion"):
+        if path and path[0] not in ("cassette", "journal") and path[-1] not in ("orders", "sandbox", "completion"):
             assert {"--base-url", "--json", "--debug"} <= options, path
         assert "--account" in options or "--journal" not in options, path
 

@@ -260,15 +260,22 @@ async def test_a_named_journal_outlives_the_client(service, tmp_path, monkeypatc
 async def test_a_client_of_a_sandbox_in_this_process_warns_once_that_the_environment_names_its_journal(
     service, tmp_path, monkeypatch
 ):
-    named = f"sqlite:///{tmp_path}/orders.db"
-    monkeypatch.setenv("VIDGEN_JOURNAL", named)
+    monkeypatch.setenv("VIDGEN_JOURNAL", f"sqlite:///{tmp_path}/orders.db")
 
     for host in ("127.0.0.1", "localhost"):
         with pytest.warns(UserWarning, match="this client belongs to a sandbox of this process") as caught:
             Client(service.api_key, base_url=service.base_url.replace("127.0.0.1", host))
         (warning,) = caught
-        assert f"in the journal {named}. " in str(warning.message)
+        assert f"in the journal SqliteJournal('{tmp_path}/orders.db'). " in str(warning.message)
         assert warning.filename == __file__
+
+
+def test_that_warning_hides_the_password_of_a_database(service, monkeypatch):
+    monkeypatch.setenv("VIDGEN_JOURNAL", "postgresql://ann:hush@host/db")
+    with pytest.warns(UserWarning, match="in the journal PostgresJournal") as caught:
+        Client(service.api_key, base_url=service.base_url)
+    assert "postgresql://ann@host/db" in str(caught[0].message)
+    assert "hush" not in str(caught[0].message)
 
 
 async def test_no_other_client_warns_of_the_journal_of_the_environment(service, tmp_path, monkeypatch):

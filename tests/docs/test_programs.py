@@ -20,6 +20,7 @@ from vidgen_async.sandbox import Fault
 RUNNERS = {
     "tests/docs/test_programs.py": "run_program",
     "tests/docs/test_tutorial.py": "run_program",
+    "tests/docs/test_operations.py": "run_program",
     "tests/docs/test_without_an_event_loop.py": "find_program",
     "tests/pytest_plugin/test_documentation.py": "find_program",
 }

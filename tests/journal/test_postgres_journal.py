@@ -1,6 +1,7 @@
 """A journal in PostgreSQL: trouble with the server and the network, clocks, and administration."""
 
 import asyncio
+import json
 import os
 import secrets
 import threading
@@ -13,16 +14,16 @@ from time import time
 
 import psycopg
 import pytest
-from attrs import define
+from attrs import define, evolve
 
-from tests.journal.conftest import ACCOUNT, NOW, SERVICE, accepted, order_of, permission, ref_of, sending
+from tests.journal.conftest import ACCOUNT, NOW, SERVICE, accepted, order_of, permission, ref_of, sending, uncertain
 from tests.postgres import PostgresServer, running_server
 from vidgen_async.errors import JournalError
 from vidgen_async.journal import PostgresJournal
 from vidgen_async.journal.postgres import schema
 from vidgen_async.journal.sql import queries
 from vidgen_async.types.limits import Pacing
-from vidgen_async.types.orders import Attempt, OrderState
+from vidgen_async.types.orders import Attempt, Balance, Closing, OrderState, TaskResult
 
 SOCKET = ".s.PGSQL.5432"
 
@@ -197,12 +198,16 @@ async def test_a_commit_that_did_not_arrive_was_not_carried_out(open_journal, pr
     assert (await open_journal().get(ref_of(), NOW)).state is OrderState.QUEUED
 
 
-async def test_a_network_that_loses_everything_ends_the_operation_after_its_time_limit(open_journal, proxy):
-    journal = open_journal(proxy.dsn, time_limit=0.2)
+async def test_a_network_that_loses_everything_ends_the_operation_after_its_time_limit(
+    open_journal, proxy, monkeypatch
+):
+    journal = open_journal(proxy.dsn)
     await journal.intend(order_of())
     proxy.is_lossy = True
-    with pytest.raises(JournalError):
-        await journal.begin(permission())
+    with monkeypatch.context() as patch:
+        patch.setattr(journal._connections, "_time_limit", 0.1)
+        with pytest.raises(JournalError):
+            await journal.begin(permission())
     proxy.is_lossy = False
     assert isinstance(await journal.begin(permission()), Attempt)
 
@@ -264,6 +269,34 @@ async def test_an_attempt_of_a_host_whose_clock_is_slow_is_not_over_at_once(open
     assert (await exact.get(ref_of(), at(140))).state is OrderState.UNCERTAIN
 
 
+async def test_every_stored_time_is_that_of_the_database(server, open_journal):
+    journal = open_journal(read_time=lambda: time() - 400)
+    now = at(-400)
+    for order_id in ("accepted", "adopted", "abandoned"):
+        await journal.intend(evolve(order_of(order_id), created_at=now))
+        await journal.begin(permission(order_id, now=now))
+    await journal.settle(ref_of("accepted"), 1, accepted(at=now))
+    await journal.record(SERVICE, [TaskResult(task_id="task-1", status="completed", at=now)])
+    balance = Balance(at=now, numbers={})
+    for order_id in ("adopted", "abandoned"):
+        await journal.settle(ref_of(order_id), 1, uncertain(at=now, balance_before=balance, balance_after=balance))
+    adoption = Attempt(n=0, sent_at=now, deadline_at=now, kind="adopt", evidence=accepted("task-2", now))
+    await journal.adopt(ref_of("adopted"), adoption, {OrderState.UNCERTAIN})
+    closing = Closing(state=OrderState.ABANDONED, at=now, reason="no task", by="ann")
+    await journal.close_order(ref_of("abandoned"), closing, {OrderState.UNCERTAIN})
+
+    of_times = f"table_schema = '{journal.schema}' AND column_name LIKE '%at'"
+    columns = execute(server, f"SELECT table_name, column_name FROM information_schema.columns WHERE {of_times}")  # noqa: S608
+    assert len(columns) == 7
+    for table, column in columns:
+        stored = execute(server, f"SELECT {column} FROM {journal.schema}.{table} WHERE {column} IS NOT NULL")  # noqa: S608
+        assert [column for (micros,) in stored if not -60 < micros / 1e6 - time() < 200] == []
+    for (text,) in execute(server, f"SELECT balance_before FROM {journal.schema}.evidence WHERE outcome = 'uncertain'"):  # noqa: S608
+        assert json.loads(text)["at"] / 1e6 - time() > -60
+    assert len(await journal.list(SERVICE, ACCOUNT, at(-400), since=at(-460))) == 3
+    assert await journal.list(SERVICE, ACCOUNT, at(-400), since=at(-340)) == []
+
+
 def at(seconds: float) -> datetime:
     return datetime.fromtimestamp(time() + seconds, UTC)
 
@@ -285,7 +318,7 @@ async def test_a_user_without_rights_needs_tables_that_an_administrator_has_made
     with pytest.raises(JournalError, match="let an administrator create the tables"):
         await journal.namespace("word")
 
-    execute(server, ";\n".join(schema.statements(journal.schema, user="worker")))
+    execute(server, schema.script(journal.schema, user="worker"))
     assert await journal.namespace("word") == "word"
     await sending(journal)
     await journal.settle(ref_of(), 1, accepted())

@@ -17,7 +17,7 @@ from .conftest import PARTS_OF_THE_BASE, ROOT, run, run_well
 
 OF_THE_BASE = ("aiohttp", "attr", "attrs", "cattr", "cattrs", "yarl")
 PARTS = ("errors", "journal", "transports", "types")
-OF_THE_EXTRAS = ("PIL", "av", "click", "platformdirs", "rich")
+OF_THE_EXTRAS = ("PIL", "av", "click", "platformdirs", "psycopg", "rich")
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ from vidgen_async import __version__
 from vidgen_async.cli.commands import account, create, tasks
 from vidgen_async.cli.commands.cassette import cassette
 from vidgen_async.cli.commands.completion import completion
+from vidgen_async.cli.commands.journal import journal
 from vidgen_async.cli.commands.orders import orders
 from vidgen_async.cli.commands.sandbox import run_sandbox
 from vidgen_async.cli.options import OrderedGroup
@@ -55,5 +56,5 @@ def app() -> None:
 
 for command in (create.generate, create.create, tasks.get, tasks.wait, tasks.watch, tasks.download):
     app.add_command(command)
-for command in (account.models, account.account, account.upload, orders, run_sandbox, cassette, completion):
+for command in (account.models, account.account, account.upload, orders, journal, run_sandbox, cassette, completion):
     app.add_command(command)

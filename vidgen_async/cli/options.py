@@ -1,6 +1,7 @@
 """The options that several commands share, and the values they are parsed into."""
 
 import functools
+import re
 import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -13,7 +14,7 @@ from attrs import fields_dict
 from vidgen_async.cli.interrupts import exit_at_interrupts
 from vidgen_async.cli.option_values import Number, WholeNumber, check_image, read_field
 from vidgen_async.cli.settings import DEFAULT_ACCOUNT, Access, Settings
-from vidgen_async.errors import VidgenError
+from vidgen_async.errors import ConfigurationError, VidgenError
 from vidgen_async.types.limits import ONE_DAY
 from vidgen_async.types.resources import RATIOS
 
@@ -39,6 +40,28 @@ def refuse_empty(ctx: click.Context, param: click.Parameter, value: str | None) 
     """Refuse an empty value, such as an unset variable of a script: it does not mean that the option is missing."""
     if value is not None and not value.strip():
         raise click.UsageError(f"{param.opts[0]}: must not be empty", ctx)
+    return value
+
+
+def check_journal(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Refuse a password, which other users could see. So no command that is proposed later contains one."""
+    if value is None:
+        return None
+    has_one = bool(re.search(r"password\s*=", value))
+    if value.startswith(("postgresql://", "postgres://")):
+        with exit_at_interrupts():
+            try:
+                from vidgen_async.journal import PostgresJournal  # noqa: PLC0415 - help needs no psycopg
+
+                has_one = PostgresJournal(value).has_password
+            except ConfigurationError as error:
+                raise click.UsageError(f"--journal: {error.message}", ctx) from error
+    if has_one:
+        message = (
+            "--journal: the password cannot be passed as an option, which other users could see: set VIDGEN_JOURNAL or "
+            "PGPASSWORD, or use a password file"
+        )
+        raise click.UsageError(message, ctx)
     return value
 
 
@@ -72,8 +95,9 @@ _ORDERS: Sequence[Option[Any]] = (
     click.option(
         "--journal",
         metavar="WHERE",
-        help="Journal of orders: sqlite:///FILE, or memory: to store nothing. Default: VIDGEN_JOURNAL, else a file in "
-        "your data directory.",
+        callback=check_journal,
+        help="Journal of orders: sqlite:///FILE, postgresql://USER@HOST/DATABASE, or memory: to store nothing. "
+        "Default: VIDGEN_JOURNAL, else a file in your data directory.",
     ),
     _ACCOUNT,
 )
@@ -84,7 +108,9 @@ _STORED_TASKS: Sequence[Option[Any]] = (
         metavar="[WHERE]",
         is_flag=False,
         flag_value="",
-        help="Watch every unfinished task in the journal: sqlite:///FILE, or the default journal.",
+        callback=check_journal,
+        help="Watch every unfinished task in the journal: sqlite:///FILE, postgresql://USER@HOST/DATABASE, or the "
+        "default journal.",
     ),
     _ACCOUNT,
 )

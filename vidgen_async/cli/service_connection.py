@@ -96,8 +96,12 @@ def open_journal(text: str | None, orders: Access) -> tuple[Journal, str]:
     if not text and orders is Access.EXISTING and not journal_file().exists():
         return MemoryJournal(), str(journal_file())
     journal = journal_from(text) if text else SqliteJournal(default_journal())
-    if not isinstance(journal, SqliteJournal):
+    if isinstance(journal, MemoryJournal):
         return journal, str(text)
+    if not isinstance(journal, SqliteJournal):
+        from vidgen_async.journal import PostgresJournal  # noqa: PLC0415 - it needs psycopg, which an extra installs
+
+        return journal, journal.name if isinstance(journal, PostgresJournal) else ""
     if orders is Access.EXISTING and not os.path.lexists(journal.path):
         raise ConfigurationError(f"there is no journal at {journal.path}")
     return journal, str(journal.path)

@@ -323,7 +323,7 @@ def _journal(given: Journal | str | None, capabilities: Capabilities, base_url: 
     if given is None and journal.durable and _is_sandbox_here(base_url):
         warnings.warn(
             "this client belongs to a sandbox of this process, and VIDGEN_JOURNAL is set: its orders are stored in the "
-            f'journal {named}. Make it with Client(journal="memory:"), or with a journal of its own',
+            f'journal {journal!r}. Make it with Client(journal="memory:"), or with a journal of its own',
             UserWarning,
             stacklevel=3,
         )

@@ -66,7 +66,8 @@ def watch(settings: Settings, task_ids: tuple[str, ...]) -> int:
     if not task_ids and where is None:
         raise click.UsageError("Missing argument 'TASK': task ids, - to read them from stdin, or --journal.")
     if where and ":" not in where:
-        raise click.UsageError(f"--journal takes sqlite:///FILE or no value: put task ids before it ({where!r}).")
+        allowed = "sqlite:///FILE, postgresql://USER@HOST/DATABASE or no value"
+        raise click.UsageError(f"--journal takes {allowed}: put task ids before it ({where!r}).")
     named = [one for given in task_ids for one in (sys.stdin.read().split() if given == "-" else [given])]
     updates: Updates = asyncio.Queue()
     is_live = is_terminal(sys.stdout)

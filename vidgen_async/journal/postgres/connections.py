@@ -14,10 +14,11 @@ from typing import Any, TypeAlias, TypeVar, cast
 
 import psycopg
 from attrs import evolve, fields, frozen, has
-from psycopg import errors, sql
-from psycopg.rows import DictRow, dict_row
+from psycopg import errors
+from psycopg.rows import DictRow
 
 from vidgen_async.errors import JournalError
+from vidgen_async.journal.postgres.connection_string import connect
 from vidgen_async.journal.postgres.schema import VERSION, quoted, upgrade_statements
 from vidgen_async.journal.sql.queries import Database, Rows
 from vidgen_async.types.limits import SLOT_MARGIN
@@ -34,7 +35,8 @@ _SAME_TIME = SLOT_MARGIN.total_seconds() / 2
 
 _MEANINGS: Mapping[type[Exception], str] = {
     errors.InsufficientPrivilege: (
-        "this user may not do that; let an administrator create the tables and grant SELECT, INSERT and UPDATE"
+        "this user may not do that; let an administrator create the tables, or upgrade them, with the SQL that vidgen "
+        "journal schema prints"
     ),
     errors.LockNotAvailable: "another process held a lock for too long",
     errors.QueryCanceled: "the server took too long",
@@ -112,6 +114,7 @@ class Connections:
             JournalError: The connection was lost during the commit.
         """
         is_complete = False
+        self._local.is_replicated = True
         try:
             with _time_limit(connection, self._time_limit):
                 shift = self._read_shift(connection)
@@ -123,13 +126,21 @@ class Connections:
                     self._lock(connection, locked or ())
                     result = operation(_PostgresDatabase(connection, pipeline, shift))
                     is_complete = True
-                return result
         except psycopg.OperationalError as error:
             if locked is None or not is_complete or not connection.broken:
                 raise
             # (After a crash, pg_xact_status() may answer for another transaction that was given the same id.)
             problem = f"the connection was lost during a commit ({_describe(error)}), which may have been carried out"
             raise self._make_error(problem, may_be_temporary=True) from error
+        if locked is not None and not self._local.is_replicated:
+            problem = "a commit was cancelled while it waited for the standby: it is carried out, but may be lost"
+            raise self._make_error(problem, may_be_temporary=True)
+        return result
+
+    def _handle_notice(self, notice: errors.Diagnostic) -> None:
+        # A commit that is cancelled while it waits for a synchronous standby succeeds, with a warning.
+        if notice.source_function == "SyncRepWaitForLSN":
+            self._local.is_replicated = False
 
     def _lock(self, connection: _Connection, locked: tuple[str, ...]) -> None:
         """Wait until nobody else writes to what is locked, and lock it until the transaction ends."""
@@ -148,7 +159,8 @@ class Connections:
         connection.execute(
             "SELECT set_config('search_path', %s, true), set_config('synchronous_commit', 'on', true), "
             "set_config('lock_timeout', %s, true), set_config('statement_timeout', %s, true), "
-            "set_config('idle_in_transaction_session_timeout', %s, true)",
+            "set_config('idle_in_transaction_session_timeout', %s, true), "
+            "set_config('client_min_messages', 'warning', true)",
             (quoted(self._schema), milliseconds, milliseconds, str(round(_IDLE_LIMIT * 1000))),
         )
 
@@ -170,13 +182,8 @@ class Connections:
         if (lost := getattr(self._local, "connection", None)) is not None:
             self._open.discard(lost)
             lost.close()
-        connection: _Connection = psycopg.connect(
-            self._dsn,
-            autocommit=True,  # transactions are begun explicitly
-            prepare_threshold=None,  # a connection pooler may execute the next transaction in another session
-            row_factory=dict_row,
-            connect_timeout=max(2, round(self._time_limit)),
-        )
+        connection = connect(self._dsn, timeout=self._time_limit)
+        connection.add_notice_handler(self._handle_notice)
         try:
             with _time_limit(connection, self._time_limit):
                 self._check_server(connection)
@@ -188,6 +195,7 @@ class Connections:
             raise
         self._open.add(connection)
         self._local.connection = connection
+        self._clock = None  # after a failover, that of another server
         return connection
 
     def _check_server(self, connection: _Connection) -> None:
@@ -214,7 +222,10 @@ class Connections:
                 )
                 raise self._make_error(problem)
             if version < VERSION:
-                connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(self._schema)))
+                # (CREATE SCHEMA IF NOT EXISTS would need the right to create one, even if it exists.)
+                exists = "SELECT FROM pg_catalog.pg_namespace WHERE nspname = %s"
+                if connection.execute(exists, (self._schema,)).fetchone() is None:
+                    connection.execute(f"CREATE SCHEMA {quoted(self._schema)}")
                 self._set_up(connection)
                 for statement in upgrade_statements(version):
                     connection.execute(statement)
@@ -321,7 +332,9 @@ def _translate(statement: str) -> str:
 
 
 def _describe(error: Exception) -> str:
-    return " ".join(str(error).split()).rstrip(".") or type(error).__name__
+    # The complete text may quote the parameters of the statement, such as a prompt, if the server is set up so.
+    primary = error.diag.message_primary if isinstance(error, psycopg.Error) else None
+    return " ".join((primary or str(error)).split()).rstrip(".") or type(error).__name__
 
 
 @contextmanager

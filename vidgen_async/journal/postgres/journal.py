@@ -8,13 +8,12 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from vidgen_async.errors import ConfigurationError, JournalError
+from vidgen_async.journal.postgres.schema import quoted
 from vidgen_async.journal.sql.journal import SqlJournal
 from vidgen_async.journal.sql.queries import Database
 
 try:
-    import psycopg
-    from psycopg.conninfo import conninfo_to_dict
-
+    from vidgen_async.journal.postgres.connection_string import describe, has_password
     from vidgen_async.journal.postgres.connections import Connections
 except ImportError as error:  # pragma: no cover - the tests have it
     message = f"a journal in PostgreSQL needs psycopg ({error}): pip install 'vidgen-async[postgres]'"
@@ -33,12 +32,15 @@ class PostgresJournal(SqlJournal):
     raises JournalError was not carried out, or is repeated by the client without harm.
 
     Args:
-        dsn: ``postgresql://user:password@host/database``, or any connection string of libpq. The password is never
-            shown.
+        dsn: ``postgresql://user:password@host/database``, or any connection string of libpq, which also reads its
+            environment variables, service file and password file. The password is never shown.
         schema: The PostgreSQL schema of the tables. The first operation creates it if the user may do so.
         max_connections: Maximum number of connections.
         time_limit: Seconds after which an operation fails, also if the server does not respond.
         read_time: The clock of the clients that use the journal, in seconds since 1970.
+
+    Raises:
+        ConfigurationError: The connection string or the name of the schema is invalid.
     """
 
     _name = ""  # so that repr() works if __init__ failed
@@ -52,7 +54,8 @@ class PostgresJournal(SqlJournal):
         time_limit: float = 30.0,
         read_time: Callable[[], float] = time.time,
     ) -> None:
-        self._name = _describe(dsn)
+        quoted(schema)
+        self._name = describe(dsn)
         self._dsn = dsn
         self.schema = schema
         self._max_connections = max_connections
@@ -64,6 +67,16 @@ class PostgresJournal(SqlJournal):
 
     def __repr__(self) -> str:
         return f"PostgresJournal({self._name!r})"
+
+    @property
+    def name(self) -> str:
+        """The database as a URL without password."""
+        return self._name
+
+    @property
+    def has_password(self) -> bool:
+        """Whether the connection string contains a password."""
+        return has_password(self._dsn)
 
     async def aclose(self) -> None:
         """Wait for the operations so far, then close all connections.
@@ -104,19 +117,3 @@ class PostgresJournal(SqlJournal):
                 raise self._make_error(problem)
             future = self._connections.submit(operation, locked)
         return await asyncio.wrap_future(future)
-
-
-def _describe(dsn: str) -> str:
-    """Return the name of the database for messages.
-
-    Raises:
-        ConfigurationError: The connection string is invalid. The error does not show it, since it may have a password.
-    """
-    try:
-        parameters = conninfo_to_dict(dsn)
-    except (psycopg.ProgrammingError, UnicodeError):
-        message = "the connection string of the journal is invalid (not shown, because it may contain a password)"
-        raise ConfigurationError(message) from None
-    user, host, port = (parameters.get(name) for name in ("user", "host", "port"))
-    at = f"{user}@" if user else ""
-    return f"postgresql://{at}{host or ''}{f':{port}' if port else ''}/{parameters.get('dbname') or ''}"

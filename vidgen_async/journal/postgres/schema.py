@@ -5,6 +5,21 @@ database's clock: ``to_timestamp(at / 1e6)``.
 """
 
 from collections.abc import Sequence
+from textwrap import dedent
+
+from vidgen_async.errors import ConfigurationError
+
+#: Bytes.
+_LONGEST_NAME = 63
+_CHECK_VERSION = """
+    DO $$
+    BEGIN
+        IF (SELECT number FROM version) IS DISTINCT FROM {0} THEN
+            RAISE EXCEPTION 'the tables are not those of schema version {0}';
+        END IF;
+    END
+    $$
+"""
 
 _FIRST = (
     """
@@ -107,35 +122,48 @@ _FIRST = (
     """,
 )
 
-#: The statements that upgrade each version to the next. All of them are executed for a new schema.
+#: The statements that upgrade each version to the next. All of them are executed for a new schema. They leave the
+#: statements of the release before valid, because its processes may be running meanwhile.
 MIGRATIONS: Sequence[Sequence[str]] = (_FIRST,)
 VERSION = len(MIGRATIONS)
 
 
-def statements(schema: str, *, user: str = "", version: int = 0) -> list[str]:
-    """Return the statements with which an administrator creates the tables, or upgrades those of that version.
+def script(schema: str, *, user: str = "", version: int = 0) -> str:
+    """Return the SQL with which an administrator creates the tables, or upgrades those of that version.
 
     Args:
         schema: The PostgreSQL schema of the tables.
         user: The user of the journal, who is granted what it needs.
         version: The version of the tables that exist; 0 if there are none.
+
+    Raises:
+        ConfigurationError: A name is none of PostgreSQL.
     """
     name = quoted(schema)
-    grants = [
-        f"GRANT USAGE ON SCHEMA {name} TO {quoted(user)}",
-        f"GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA {name} TO {quoted(user)}",
-    ]
-    return [
-        "BEGIN",
-        f"CREATE SCHEMA IF NOT EXISTS {name}",
-        f"SET LOCAL search_path = {name}",
-        *upgrade_statements(version),
-        *(grants if user else ()),
-        "COMMIT",
-    ]
+    statements = ["BEGIN"]
+    if not version:
+        statements.append(f"CREATE SCHEMA IF NOT EXISTS {name}")
+    statements.append(f"SET LOCAL search_path = {name}")
+    if version:
+        statements.append(_CHECK_VERSION.format(version))
+    statements += upgrade_statements(version)
+    if user:
+        statements.append(f"GRANT USAGE ON SCHEMA {name} TO {quoted(user)}")
+        statements.append(f"GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA {name} TO {quoted(user)}")
+    statements.append("COMMIT")
+    head = f"-- The tables of a journal of vidgen_async, schema version {VERSION}.\n\n"
+    return head + "\n".join(f"{dedent(statement).strip()};\n" for statement in statements)
 
 
 def quoted(identifier: str) -> str:
+    """Return the name as an identifier of SQL.
+
+    Raises:
+        ConfigurationError: It is none: PostgreSQL would shorten it.
+    """
+    if not 0 < len(identifier.encode("utf-8", "replace")) <= _LONGEST_NAME or "\0" in identifier:
+        message = f"a name in PostgreSQL has 1 to {_LONGEST_NAME} bytes, without NUL: {identifier!r}"
+        raise ConfigurationError(message)
     return '"' + identifier.replace('"', '""') + '"'
 
 

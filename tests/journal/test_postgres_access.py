@@ -1,0 +1,455 @@
+"""A journal in PostgreSQL: connection strings, databases that cannot be used, and rights."""
+
+import asyncio
+import logging
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+import traceback
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from urllib.parse import quote
+
+import psycopg
+import pytest
+
+from tests.journal.conftest import NOW, accepted, order_of, permission, ref_of, sending
+from tests.postgres import PostgresServer, running_server
+from vidgen_async import Client
+from vidgen_async.errors import ConfigurationError, JournalError
+from vidgen_async.journal import PostgresJournal, journal_from
+from vidgen_async.journal.postgres import connections, schema
+from vidgen_async.sandbox import Sandbox
+from vidgen_async.types.orders import Attempt, OrderState
+
+#: The password of the user ann; each character is one that some spelling must escape.
+PASSWORD = "hush @:/?#%&='\"\\ hush"
+ACCESS = """
+local   all all                    trust
+hostssl all encrypted 127.0.0.1/32 scram-sha-256
+host    all encrypted 127.0.0.1/32 reject
+host    all all       127.0.0.1/32 scram-sha-256
+"""
+ROLES = ("ann", "encrypted", "crowded", "reader", "careless")
+
+
+@pytest.fixture(scope="module")
+def port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        return int(unused.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def server(port: int) -> Iterator[PostgresServer]:
+    """A server with users, which checks passwords."""
+    with running_server(port=port, access=ACCESS) as running:
+        with psycopg.connect(running.dsn, autocommit=True) as connection:
+            for role in ROLES:
+                connection.execute(f"CREATE ROLE {role} LOGIN")
+            connection.execute(psycopg.sql.SQL("ALTER ROLE ann SUPERUSER PASSWORD {}").format(PASSWORD))
+            connection.execute("ALTER ROLE crowded CONNECTION LIMIT 0")
+            connection.execute("ALTER ROLE reader SET default_transaction_read_only = on")
+            connection.execute("ALTER ROLE careless SUPERUSER")
+            connection.execute("ALTER ROLE careless SET synchronous_commit = off")
+        yield running
+
+
+@pytest.fixture
+async def stack() -> AsyncIterator[AsyncExitStack]:
+    async with AsyncExitStack() as closing:
+        yield closing
+
+
+def secret_in(error: BaseException, secret: str) -> str | None:
+    """Where the secret can be read: in the message, the variables of a traceback, the other errors, or a pickle."""
+    if secret in "".join(traceback.TracebackException.from_exception(error, capture_locals=True).format()):
+        return "traceback"
+    if isinstance(error, JournalError | ConfigurationError) and secret.encode() in pickle.dumps(error):
+        return "pickle"
+    for other in (error.__cause__, error.__context__):
+        if other is not None and (place := secret_in(other, secret)):
+            return place
+    return None
+
+
+# -- databases that cannot be used -------------------------------------------------------------------------------------
+
+UNUSABLE = {
+    "refused": ("ann:hush@127.0.0.1:9/shop", "Connection refused"),
+    "unknown host": ("ann:hush@db.invalid/shop", "db.invalid"),
+    "wrong password": ("ann:hush@127.0.0.1:{port}/postgres", 'password authentication failed for user "ann"'),
+    "unknown user": ("bob:hush@127.0.0.1:{port}/postgres", 'password authentication failed for user "bob"'),
+    "unknown database": ("ann:{password}@127.0.0.1:{port}/shop", 'database "shop" does not exist'),
+    "unencrypted server": ("ann:hush@127.0.0.1:{port}/postgres?sslmode=require", "does not support SSL"),
+    "encrypted only": ("encrypted:hush@127.0.0.1:{port}/postgres", "no encryption"),
+    "too many connections": (
+        "crowded:hush@/postgres?host={socket}&port={port}",
+        'too many connections for role "crowd',
+    ),
+    "no rights": ("encrypted:hush@/postgres?host={socket}&port={port}", "let an administrator create the tables"),
+    "read-only": ("reader:hush@/postgres?host={socket}&port={port}", "the server accepts no changes"),
+}
+
+
+@pytest.mark.parametrize("case", UNUSABLE)
+async def test_nothing_is_sent_if_the_database_cannot_be_used_and_the_error_says_why(server, port, case, caplog):
+    caplog.set_level(logging.DEBUG)
+    caplog.set_level(logging.DEBUG, "psycopg")
+    address, reason = UNUSABLE[case]
+    dsn = "postgresql://" + address.format(port=port, socket=server.directory, password=quote(PASSWORD, safe=""))
+    async with Sandbox() as service:
+        error = await create_with(dsn, service)
+        assert service.creates == []
+    assert reason in str(error)
+    assert "Nothing was written" in str(error)
+    user, at = address.partition(":")[0], address.rpartition("@")[2].partition("?")[0].format(port=port)
+    name = f"postgresql://{user}@{at}" if at[0] != "/" else f"postgresql://{user}@{server.directory}:{port}{at}"
+    assert f"the journal {name} could not be used" in str(error)
+    assert secret_in(error, "hush") is None
+    assert "hush" not in caplog.text
+
+
+async def create_with(dsn: str, service: Sandbox) -> JournalError:
+    """Return the error, whose traceback has no frame of the test itself, which knows the password."""
+    client = Client(service.api_key, base_url=service.base_url, journal=dsn)
+    del dsn
+    try:
+        await client.videos.create(model="gen-2.0", prompt="a boat", duration=5)
+    except JournalError as error:
+        return error
+    finally:
+        await client.aclose()
+    raise AssertionError
+
+
+async def test_a_server_that_is_shutting_down_refuses_new_connections(server, stack):
+    journal = PostgresJournal(server.dsn)
+    stack.push_async_callback(journal.aclose)
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        os.kill(int((server.data / "postmaster.pid").read_text().split()[0]), signal.SIGTERM)
+        with pytest.raises(JournalError, match="the database system is shutting down") as caught:
+            await connect_until_refused(journal)
+        connection.execute("SELECT 1")
+    assert caught.value.may_be_temporary
+    while (server.data / "postmaster.pid").exists():  # noqa: ASYNC110 - it has no event
+        await asyncio.sleep(0.01)
+    server.start()
+
+
+async def connect_until_refused(journal: PostgresJournal) -> None:
+    """Until the server has handled the signal."""
+    while True:
+        await journal.get(ref_of(), NOW)
+        await journal.aclose()
+
+
+# -- connection strings ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def spellings(server, port, tmp_path, monkeypatch) -> dict[str, str]:
+    """Connection strings of the same database, in which each way to name it occurs."""
+    for name in [name for name in os.environ if name.startswith("PG")]:
+        monkeypatch.delenv(name)
+    passwords = tmp_path / "passwords"
+    passwords.write_text(":".join(("127.0.0.1", str(port), "postgres", "ann", escape(PASSWORD, "\\:"))))
+    passwords.chmod(0o600)
+    services = tmp_path / "services"
+    services.write_text(f"[shop]\nhost=127.0.0.1\nport={port}\nuser=ann\ndbname=postgres\npassword={PASSWORD}\n")
+    monkeypatch.setenv("PGSERVICEFILE", str(services))
+    encoded, at = quote(PASSWORD, safe=""), f"127.0.0.1:{port}/postgres"
+    words = f"host=127.0.0.1 port={port} user=ann dbname=postgres"
+    quoted = escape(PASSWORD, "\\'")
+    return {
+        f"postgresql://ann:{encoded}@{at}": "",
+        f"postgres://ann:{encoded}@{at}": "",
+        f"postgresql://ann@{at}?password={encoded}": "",
+        f"postgresql://127.0.0.1:{port}/postgres?user=ann&password={encoded}&application_name=shop": "",
+        f"postgresql://ann@{at}?passfile={quote(str(passwords))}": "",
+        f"{words} password='{quoted}'": "",
+        f"  {words}  password = '{quoted}'": "",
+        f"{words} passfile='{passwords}'": "",
+        "postgresql://?service=shop": "postgresql:///?service=shop",
+        "service=shop": "postgresql:///?service=shop",
+    }
+
+
+def escape(text: str, characters: str) -> str:
+    return "".join(f"\\{one}" if one in characters else one for one in text)
+
+
+async def test_every_spelling_of_a_connection_string_works_and_hides_the_password(server, port, spellings, monkeypatch):
+    usual = f"postgresql://ann@127.0.0.1:{port}/postgres"
+    for dsn, name in spellings.items():
+        await check_spelling(dsn, name or usual)
+    monkeypatch.setenv("PGPASSWORD", PASSWORD)
+    await check_spelling(usual, usual)
+    variables = {"PGHOST": "127.0.0.1", "PGPORT": str(port), "PGUSER": "ann", "PGDATABASE": "postgres"}
+    for variable, value in variables.items():
+        monkeypatch.setenv(variable, value)
+    await check_spelling("postgresql://", usual)
+    monkeypatch.setenv("PGSERVICE", "shop")
+    await check_spelling("postgresql://", "postgresql:///?service=shop")
+
+
+async def check_spelling(dsn: str, name: str) -> None:
+    journal = PostgresJournal(dsn)
+    assert (journal.name, repr(journal)) == (name, f"PostgresJournal({name!r})")
+    assert await journal.get(ref_of(), NOW) is None
+    await journal.aclose()
+
+
+@pytest.mark.slow
+async def test_the_second_host_is_tried_after_the_timeout_of_the_first(server, port, stack):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        ports = f"{silent.getsockname()[1]},{port}"
+        encoded = quote(PASSWORD, safe="")
+        query = f"host=127.0.0.1,127.0.0.1&port={ports}&user=ann&password={encoded}&connect_timeout=2"
+        journal = PostgresJournal(f"postgresql:///postgres?{query}", time_limit=1000)
+        stack.push_async_callback(journal.aclose)
+        assert journal.name == f"postgresql://ann@127.0.0.1,127.0.0.1:{ports}/postgres"
+        assert await journal.get(ref_of(), NOW) is None
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "ann:hush@hush@host/db",  # the first @ ends the password
+        "ann:hush/hush@host/db",  # a / ends the host
+        "ann:5/hush@host/db",
+        "ann:hush/db",
+        "ann:hush%@host/db",
+        "ann:hu?sh/hush@host/db",
+        "ann:x@host:hush/db",
+        "ann@host/db?hush",
+        "ann@host/db?passwort=hush",
+    ],
+)
+def test_a_password_that_is_not_escaped_is_an_error_that_does_not_show_it(address):
+    error = error_of(address)
+    assert "connection string of the journal is invalid" in error.message
+    assert "write / @ : and % of a password as %2F %40 %3A and %25" in error.message
+    while error is not None:
+        assert "hush" not in str(error)
+        error = error.__cause__ or error.__context__
+
+
+def error_of(address: str) -> ConfigurationError:
+    with pytest.raises(ConfigurationError) as caught:
+        journal_from(f"postgresql://{address}")
+    return caught.value
+
+
+@pytest.mark.parametrize("address", ["ann:hush@host/db\n", "ann:hush@ho%0Ast/db", "ann%0A:hush@host/db"])
+def test_a_line_break_in_a_connection_string_is_refused(address):
+    assert "has a line break" in error_of(address).message
+
+
+def test_words_instead_of_a_url_are_checked_too():
+    with pytest.raises(ConfigurationError, match="invalid") as caught:
+        PostgresJournal("host=h password='hush")
+    assert "hush" not in str(caught.value)
+    assert PostgresJournal("host=/tmp dbname=a@b").name == "postgresql:///tmp/a@b"
+
+
+def test_a_name_of_a_schema_that_postgresql_would_shorten_is_refused():
+    with pytest.raises(ConfigurationError, match="1 to 63 bytes"):
+        PostgresJournal("postgresql://", schema="x" * 64)
+
+
+def test_without_psycopg_the_error_names_the_command_that_installs_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    for module in ("connection_string", "journal"):
+        monkeypatch.delitem(sys.modules, f"vidgen_async.journal.postgres.{module}")
+    with pytest.raises(ConfigurationError, match=r"pip install 'vidgen-async\[postgres\]'"):
+        Client("key", base_url="https://h/openapi/v1", journal="postgresql://host/db")
+
+
+async def test_its_connections_can_be_found_by_name(server, stack):
+    for dsn, name in {server.dsn: "vidgen", f"{server.dsn}&application_name=shop": "shop"}.items():
+        journal = PostgresJournal(dsn)
+        stack.push_async_callback(journal.aclose)
+        await journal.namespace("word")
+        assert (name,) in execute(server, "SELECT application_name FROM pg_stat_activity")
+
+
+async def test_an_error_never_quotes_the_parameters_of_a_statement(server):
+    execute(server, "ALTER ROLE careless SET log_parameter_max_length_on_error = -1")
+    async with journals_of(server, "quoted", count=1, user="careless") as (journal,):
+        await journal.namespace("word")
+        execute(server, "ALTER TABLE quoted.orders ADD CHECK (length(body) < 10)")
+        with pytest.raises(JournalError, match="violates check constraint") as caught:
+            await journal.intend(order_of())
+    assert "key-of-o" in str(caught.value.__cause__)
+    assert "key-of-o" not in str(caught.value)
+
+
+# -- commits -----------------------------------------------------------------------------------------------------------
+
+
+async def test_commits_are_synchronous_also_for_a_user_who_has_that_off(server, stack):
+    def read(db: object) -> str:
+        return db.execute("SELECT current_setting('synchronous_commit') AS value", {}).fetchone()["value"]
+
+    dsn = server.dsn.replace("postgres@", "careless@")
+    with psycopg.connect(dsn) as connection:
+        assert connection.execute("SHOW synchronous_commit").fetchone() == ("off",)
+    journal = PostgresJournal(dsn)
+    stack.push_async_callback(journal.aclose)
+    assert await journal._write(read, "https://h", "a") == "on"
+
+
+CANCEL_WAITS = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+
+
+async def test_a_commit_that_is_cancelled_before_a_standby_has_it_is_an_error(server, stack):
+    execute(server, "ALTER ROLE careless SET client_min_messages = error")
+    async with journals_of(server, "replicated", count=1, user="careless") as (journal,):
+        await sending(journal)
+        await set_standbys(server, "nobody")
+        try:
+            write = asyncio.ensure_future(journal.settle(ref_of(), 1, accepted()))
+            while not execute(server, CANCEL_WAITS):  # noqa: ASYNC110 - it has no event
+                await asyncio.sleep(0)
+            with pytest.raises(
+                JournalError, match=r"cancelled while it waited for the standby.* may be lost"
+            ) as caught:
+                await write
+        finally:
+            await set_standbys(server, "")
+        assert caught.value.may_be_temporary
+        assert (await journal.settle(ref_of(), 1, accepted())).receipt.task_id == "task-1"
+
+
+async def test_nothing_is_sent_while_no_standby_confirms_a_commit(server):
+    await set_standbys(server, "nobody")
+    try:
+        async with Sandbox() as service:
+            journal = PostgresJournal(server.dsn, schema="waiting", time_limit=0.2)
+            async with Client(service.api_key, base_url=service.base_url, journal=journal) as client:
+                with pytest.raises(JournalError, match="could not be used"):
+                    await client.videos.create(model="gen-2.0", prompt="a boat", duration=5)
+            assert service.creates == []
+    finally:
+        await set_standbys(server, "")
+
+
+async def set_standbys(server: PostgresServer, names: str) -> None:
+    """Let commits wait for these servers."""
+    execute(server, f"ALTER SYSTEM SET synchronous_standby_names = '{names}'")
+    execute(server, "SELECT pg_reload_conf()")
+    while execute(server, "SHOW synchronous_standby_names") != [(names,)]:  # noqa: ASYNC110 - it has no event
+        await asyncio.sleep(0)
+
+
+async def test_primary_keys_alone_prevent_a_second_attempt(server, stack, monkeypatch):
+    journals = [PostgresJournal(server.dsn, schema="keys") for _ in range(4)]
+    for journal in journals:
+        stack.push_async_callback(journal.aclose)
+    await journals[0].intend(order_of())
+    monkeypatch.setattr(connections.Connections, "_lock", lambda *_: None)
+    results = await asyncio.gather(*(journal.begin(permission()) for journal in journals), return_exceptions=True)
+    assert len([result for result in results if isinstance(result, Attempt)]) == 1
+    assert len((await journals[0].get(ref_of(), NOW)).attempts) == 1
+
+
+# -- the tables --------------------------------------------------------------------------------------------------------
+
+
+async def test_several_processes_may_create_the_tables_at_once(server):
+    async with journals_of(server, "race", count=6) as journals:
+        words = await asyncio.gather(*(journal.namespace(f"word-{n}") for n, journal in enumerate(journals)))
+    assert len(set(words)) == 1
+
+
+async def test_tables_that_are_upgraded_are_upgraded_once(server, monkeypatch):
+    async with journals_of(server, "upgraded", count=1) as (journal,):
+        await sending(journal)
+    add_column = "ALTER TABLE orders ADD COLUMN more TEXT"
+    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, (add_column,)))
+    for module in (schema, connections):
+        monkeypatch.setattr(module, "VERSION", 2)
+    async with journals_of(server, "upgraded", count=4) as journals:
+        for order in await asyncio.gather(*(journal.get(ref_of(), NOW) for journal in journals)):
+            assert order.state is OrderState.SENDING
+    assert execute(server, "SELECT number FROM upgraded.version") == [(2,)]
+
+
+async def test_a_user_may_create_the_tables_in_a_schema_of_their_own(server):
+    execute(server, "CREATE ROLE owner LOGIN; CREATE SCHEMA owned AUTHORIZATION owner")
+    async with journals_of(server, "owned", count=1, user="owner") as (journal,):
+        await sending(journal)
+
+
+@asynccontextmanager
+async def journals_of(
+    server: PostgresServer, name: str, *, count: int, user: str = "postgres"
+) -> AsyncIterator[list[PostgresJournal]]:
+    dsn = server.dsn.replace("postgres@", f"{user}@")
+    journals = [PostgresJournal(dsn, schema=name) for _ in range(count)]
+    try:
+        yield journals
+    finally:
+        for journal in journals:
+            await journal.aclose()
+
+
+def execute(server: PostgresServer, statement: str) -> list[tuple[object, ...]]:
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        cursor = connection.execute(statement)
+        return cursor.fetchall() if cursor.description else []
+
+
+#: What makes up the tables of a schema.
+DESCRIPTION = (
+    "SELECT table_name, column_name, udt_name, is_nullable FROM information_schema.columns WHERE table_schema = '{0}'",
+    "SELECT tablename, replace(indexdef, schemaname, '') FROM pg_indexes WHERE schemaname = '{0}'",
+    "SELECT number FROM {0}.version",
+)
+
+
+def psql(server: PostgresServer, script: str) -> subprocess.CompletedProcess[str]:
+    """Execute a script as an administrator does."""
+    command = [server.programs / "psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", server.dsn, "-f", "-"]
+    return subprocess.run(command, input=script, capture_output=True, encoding="utf-8", check=False)  # noqa: S603
+
+
+async def test_the_printed_script_makes_the_tables_that_a_journal_makes(server):
+    def describe(name: str) -> list[tuple[object, ...]]:
+        queries = [query.format(name) for query in DESCRIPTION]
+        return [row for query in queries for row in sorted(execute(server, query))]
+
+    async with journals_of(server, "made", count=1) as (journal,):
+        await journal.namespace("word")
+    printed = psql(server, schema.script("printed"))
+    assert (printed.returncode, printed.stdout, printed.stderr) == (0, "", "")
+    assert describe("printed") == describe("made")
+    assert len(describe("made")) > 60
+    assert 'relation "version" already exists' in psql(server, schema.script("printed")).stderr
+    assert describe("printed") == describe("made")
+
+
+async def test_the_printed_script_upgrades_the_tables_of_its_version_only(server, monkeypatch):
+    assert psql(server, schema.script("older")).returncode == 0
+    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, ("ALTER TABLE orders ADD COLUMN more TEXT",)))
+    monkeypatch.setattr(schema, "VERSION", 2)
+    assert psql(server, schema.script("older", version=1)).returncode == 0
+    assert execute(server, "SELECT number FROM older.version") == [(2,)]
+    again = psql(server, schema.script("older", version=1))
+    assert again.returncode != 0
+    assert "the tables are not those of schema version 1" in again.stderr
+
+
+async def test_a_user_with_the_printed_rights_can_do_everything_but_delete(server):
+    execute(server, 'CREATE ROLE "a ""worker""" LOGIN')
+    assert psql(server, schema.script("granted", user='a "worker"')).returncode == 0
+    user = quote('a "worker"')
+    async with journals_of(server, "granted", count=1, user=user) as (journal,):
+        await sending(journal)
+        assert (await journal.get(ref_of(), NOW)).state is OrderState.SENDING
+    dsn = server.dsn.replace("postgres@", f"{user}@")
+    with psycopg.connect(dsn) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+        connection.execute("DELETE FROM granted.orders")

@@ -1,0 +1,55 @@
+"""``vidgen journal``: what an administrator of a journal needs. Nothing here connects to a database or the service."""
+
+import click
+
+from vidgen_async.cli.interrupts import exit_at_interrupts
+from vidgen_async.cli.option_values import WholeNumber
+from vidgen_async.cli.options import OrderedGroup, refuse_empty
+
+
+@click.group(cls=OrderedGroup)
+def journal() -> None:
+    """Print what administrators of a journal in PostgreSQL need.
+
+    \b
+      vidgen journal schema --user worker > schema.sql
+    """
+
+
+@journal.command()
+@click.option(
+    "--schema",
+    "name",
+    metavar="NAME",
+    default="vidgen",
+    callback=refuse_empty,
+    help="The PostgreSQL schema of the tables.",
+    show_default=True,
+)
+@click.option(
+    "--user",
+    metavar="NAME",
+    callback=refuse_empty,
+    help="The user of the workers: grant what they need, and nothing else.",
+)
+@click.option(
+    "--from-version",
+    "version",
+    type=WholeNumber(min=0),
+    metavar="N",
+    default=0,
+    help="Upgrade the tables of schema version N, which the table version has. Default: create the tables.",
+)
+def schema(name: str, user: str | None, version: int) -> int:
+    """Print the SQL that creates the tables of a journal in PostgreSQL.
+
+    Workers create and upgrade the tables themselves if they may. Otherwise an administrator executes this script,
+    which is one transaction. Nothing is connected to, and psycopg is not needed.
+
+    \b
+      vidgen journal schema --user worker > schema.sql
+      psql -v ON_ERROR_STOP=1 -f schema.sql
+    """
+    with exit_at_interrupts():
+        from vidgen_async.cli.actions import journal
+    return journal.schema(name, user or "", version)

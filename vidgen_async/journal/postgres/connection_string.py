@@ -1,0 +1,92 @@
+"""Connection strings of libpq: what messages show of them, and connections whose errors hide their passwords."""
+
+import os
+import re
+from collections.abc import Mapping
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.rows import DictRow, dict_row
+
+from vidgen_async.errors import ConfigurationError
+
+#: The parameters of the name of a database, and the variables that they have by default.
+_VARIABLES = {"user": "PGUSER", "host": "PGHOST", "port": "PGPORT", "dbname": "PGDATABASE"}
+
+
+def connect(dsn: str, *, timeout: float) -> psycopg.Connection[DictRow]:
+    """Open a connection that begins no transaction by itself, and prepares no statement, because a connection pooler
+    may execute the next transaction in another session. Errors, and their tracebacks, do not have the password.
+
+    Args:
+        dsn: The connection string.
+        timeout: Seconds for each host, unless the connection string or PGCONNECT_TIMEOUT has a ``connect_timeout``.
+
+    Raises:
+        psycopg.Error: The server cannot be reached.
+    """
+    named = conninfo_to_dict(dsn).get("connect_timeout") or os.environ.get("PGCONNECT_TIMEOUT")
+    try:
+        return psycopg.connect(
+            dsn,
+            autocommit=True,
+            prepare_threshold=None,
+            row_factory=dict_row,
+            connect_timeout=str(named or max(2, round(timeout))),
+            fallback_application_name="vidgen",
+        )
+    except psycopg.Error as error:
+        del dsn  # some tools log the variables of a traceback; those of psycopg have the password too
+        raise error.with_traceback(None) from None
+
+
+def has_password(dsn: str) -> bool:
+    """Return whether the connection string contains a password.
+
+    Raises:
+        ConfigurationError: It is invalid. The error does not show it, because it may contain a password.
+    """
+    return not {"password", "sslpassword"}.isdisjoint(_parse(dsn))
+
+
+def describe(dsn: str) -> str:
+    """Return the name of the database for messages: a URL without password. What the connection string does not name is
+    read from the environment, as libpq does.
+
+    Raises:
+        ConfigurationError: It is invalid. The error does not show it, because it may contain a password.
+    """
+    parameters = _parse(dsn)
+    if service := parameters.get("service", os.environ.get("PGSERVICE")):
+        return f"postgresql:///?service={service}"
+    user, host, port, database = (parameters.get(name, os.environ.get(env, "")) for name, env in _VARIABLES.items())
+    at = f"{user}@" if user else ""
+    return f"postgresql://{at}{host or parameters.get('hostaddr', '')}{f':{port}' if port else ''}/{database}"
+
+
+def _parse(dsn: str) -> Mapping[str, str]:
+    try:
+        parameters = {name: str(value) for name, value in conninfo_to_dict(dsn).items()}
+    except (psycopg.ProgrammingError, UnicodeError):
+        parameters = None
+    if parameters is None or _may_show_password(dsn, parameters) or not _is_printable(parameters):
+        # (Not in the except block: the other error may quote the password.)
+        message = (
+            "the connection string of the journal is invalid, or has a line break or another control character (it is "
+            "not shown, because it may contain a password). In a URL, write / @ : and % of a password as %2F %40 %3A "
+            "and %25"
+        )
+        raise ConfigurationError(message)
+    return parameters
+
+
+def _is_printable(parameters: Mapping[str, str]) -> bool:
+    return all(parameters.get(name, "").isprintable() for name in (*_VARIABLES, "service"))
+
+
+def _may_show_password(dsn: str, parameters: Mapping[str, str]) -> bool:
+    """Return whether a / or @ in the password of a URL has made the rest of it the host, port or database."""
+    if not dsn.startswith(("postgresql://", "postgres://")):
+        return False
+    host, port, database = (parameters.get(name, "") for name in ("host", "port", "dbname"))
+    return "@" in host.lstrip("@") or "@" in database or not re.fullmatch(r"[\d,]*", port)
