@@ -28,6 +28,7 @@ RUNNERS = [
     for line in PYPROJECT["project"]["optional-dependencies"]["test"]
     if Requirement(line).name in {"pytest", "pytest-asyncio"}
 ]
+SOURCE_DATE = 1_750_000_000
 CACHES = ("__pycache__", "*.pyc", ".*_cache", ".hypothesis")
 
 
@@ -108,22 +109,32 @@ def wheelhouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return house
 
 
+def copy_sources(directory: Path) -> Path:
+    """Copy the project's sources, caches aside, as a checkout has them."""
+    directory.mkdir()
+    for part in ("pyproject.toml", ".gitignore", *PYPROJECT["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]):
+        if (ROOT / part).is_dir():
+            copytree(ROOT / part, directory / part, ignore=ignore_patterns(*CACHES))
+        elif (ROOT / part).exists():
+            copy2(ROOT / part, directory / part)
+    return directory
+
+
+def build(sources: Path, wheelhouse: Path, umask: str = "022", **environment: str) -> Distributions:
+    """Build both from the sources, in the directory above them."""
+    directory = sources.parent
+    command = (sys.executable, "-m", "build", "--sdist", "--wheel", "--outdir", directory, sources)
+    settings = only_from(wheelhouse) | {"SOURCE_DATE_EPOCH": str(SOURCE_DATE)} | environment
+    run_well("sh", "-c", f'umask {umask} && exec "$@"', "sh", *command, cwd=directory, **settings)
+    (wheel,) = directory.glob("*.whl")
+    (sdist,) = directory.glob("*.tar.gz")
+    return Distributions(sources, wheel, sdist)
+
+
 @pytest.fixture(scope="session")
 def distributions(wheelhouse: Path, tmp_path_factory: pytest.TempPathFactory) -> Distributions:
     """Wheel and source distribution, each built straight from a copy of the project's sources."""
-    work = tmp_path_factory.mktemp("build")
-    sources = work / "sources"
-    sources.mkdir()
-    for part in ("pyproject.toml", ".gitignore", *PYPROJECT["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]):
-        if (ROOT / part).is_dir():
-            copytree(ROOT / part, sources / part, ignore=ignore_patterns(*CACHES))
-        elif (ROOT / part).exists():
-            copy2(ROOT / part, sources / part)
-    build = (sys.executable, "-m", "build", "--sdist", "--wheel", "--outdir", work, sources)
-    run_well(*build, cwd=work, **only_from(wheelhouse))
-    (wheel,) = work.glob("*.whl")
-    (sdist,) = work.glob("*.tar.gz")
-    return Distributions(sources, wheel, sdist)
+    return build(copy_sources(tmp_path_factory.mktemp("build") / "sources"), wheelhouse)
 
 
 @pytest.fixture(scope="session")
