@@ -16,6 +16,7 @@ from vidgen_async.events import Event
 ROOT = Path(__file__).resolve().parent.parent
 #: Documents at the root of the repository that are pages of the site too.
 PAGES = {
+    "README.md": "readme",
     "CHANGELOG.md": "changelog",
     "CONTRIBUTING.md": "contributing",
     "SECURITY.md": "security",
