@@ -48,4 +48,6 @@ nitpick_ignore_regex = [
 html_theme = "furo"
 html_title = f"vidgen_async {release}"
 html_show_sphinx = False
+html_use_index = False  # no page links it, and it is too wide for a phone
+html_domain_indices = False
 copybutton_prompt_text = "$ "
