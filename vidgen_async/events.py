@@ -20,7 +20,8 @@ class Event(StrEnum):
     ORDER_PACED = "order.paced"
     """INFO: the order waits for the submission limit. ``order_id``, ``seconds``"""
     ORDER_AWAITED = "order.awaited"
-    """INFO: another process or client is sending the order; its outcome is awaited. ``order_id``, ``until``"""
+    """INFO: another process or client is sending the order; its outcome is awaited, at most for as long as the time
+    limit of the send. ``order_id``, ``seconds``, ``until``"""
     ORDER_ACCEPTED = "order.accepted"
     """INFO: the outcome of an attempt, like the three below: ``order_id``, ``attempt``, ``outcome``, ``status``,
     ``task_id``, ``request_id``"""
