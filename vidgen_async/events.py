@@ -50,6 +50,9 @@ class Event(StrEnum):
     """INFO: the balance after uncertain creates could not be read or written. ``count``, ``error``"""
     JOURNAL_LOCKED = "journal.locked"
     """WARNING: another process holds the lock of the journal for longer than the time limit. ``path``"""
+    JOURNAL_SESSION_FAILED = "journal.session_failed"
+    """INFO: other processes cannot detect that this one has ended; its orders are *sending* until their deadlines.
+    ``journal``, ``error``"""
     JOURNAL_WORLD_READABLE = "journal.world_readable"
     """WARNING: every user of this machine may read the journal's file. ``path``, ``mode``"""
     CATALOG_FETCH_FAILED = "catalog.fetch_failed"
