@@ -40,11 +40,11 @@ ADD_SESSION = f"""
     WHERE service = :service AND account = :account AND order_id = :order_id AND n = :n
     AND {_IS_HELD.format(session="CAST(:session AS bigint)")}
 """  # noqa: S608 - made of constants
-#: A journal makes no statement about its own attempts.
+#: A journal makes no statement about its own attempts, nor about those without a session.
 FIND_ENDED = f"""
     SELECT order_id, n FROM attempts
-    WHERE service = :service AND account = :account AND order_id = ANY(:order_ids) AND session <> :session
-    AND NOT {_IS_HELD.format(session="attempts.session")}
+    WHERE service = :service AND account = :account AND order_id = ANY(:order_ids)
+    AND session IS NOT NULL AND session <> :session AND NOT {_IS_HELD.format(session="attempts.session")}
 """  # noqa: S608 - made of constants
 
 #: An administrator's limit for idle sessions does not apply to this one, and the session of a host that was switched
