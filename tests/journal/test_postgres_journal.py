@@ -227,7 +227,8 @@ async def test_a_commit_that_did_not_arrive_was_not_carried_out(open_journal, pr
 
 
 async def test_a_network_that_loses_everything_ends_the_operation_after_its_time_limit(open_journal, proxy):
-    journal = open_journal(proxy.dsn, time_limit=0.2)
+    journal = open_journal(proxy.dsn, time_limit=0.4)
+    await sending(journal, "another")
     await journal.intend(order_of())
     proxy.is_lossy = True
     with pytest.raises(JournalError):
