@@ -104,7 +104,7 @@ async def get(journal: PostgresJournal) -> Order:
 
 
 async def find_in_list(journal: PostgresJournal) -> Order:
-    (order,) = await journal.list(SERVICE, ACCOUNT, NOW)
+    (order,) = await journal.list(SERVICE, ACCOUNT, NOW, states=[OrderState.SENDING, OrderState.UNCERTAIN])
     return order
 
 
@@ -131,6 +131,13 @@ async def test_every_operation_finds_its_attempt_uncertain_and_does_not_send_it(
     assert "the process that sent it has ended or has lost its connection" in order.attempts[0].evidence.cause
     assert order.attempts[0].wait_time is None
     assert await get(sender) == order
+
+
+async def test_a_list_of_uncertain_orders_has_it(sender, other, end_sessions):
+    await sending(sender)
+    end_sessions()
+    assert len(await other.list(SERVICE, ACCOUNT, NOW, states=[OrderState.UNCERTAIN])) == 1
+    assert await other.list(SERVICE, ACCOUNT, NOW, states=[OrderState.SENDING]) == []
 
 
 async def test_a_late_receipt_has_precedence(sender, other, end_sessions):
@@ -352,8 +359,9 @@ async def test_the_successor_of_a_killed_process_learns_at_once_that_its_order_i
             process.kill()
             await process.wait()
         async with Client(service.api_key, base_url=service.base_url, journal=other) as client:
-            with pytest.raises(UncertainCreateError, match="the process that sent it has ended"):
+            with pytest.raises(UncertainCreateError, match="the process that sent it has ended") as caught:
                 await client.videos.create(**FIELDS, order_id="order-1187")
+        assert not caught.value.may_retry
         assert len(service.creates) == 1
 
 

@@ -12,7 +12,7 @@ import psycopg
 
 @contextmanager
 def time_limit(connection: psycopg.Connection[Any], seconds: float) -> Iterator[None]:
-    """Disconnect after so many seconds, also if the network loses everything that is sent."""
+    """Disconnect after ``seconds``, also if the network loses everything that is sent."""
     # The descriptor of the connection itself could be that of another file by then.
     with socket.socket(fileno=os.dup(connection.fileno())) as duplicate:
         timer = threading.Timer(seconds, _disconnect, (duplicate,))
