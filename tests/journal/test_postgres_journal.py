@@ -18,6 +18,8 @@ from attrs import define, evolve
 
 from tests.journal.conftest import ACCOUNT, NOW, SERVICE, accepted, order_of, permission, ref_of, sending, uncertain
 from tests.postgres import PostgresServer, running_server
+from tests.transports.raw_service import Connection, raw_service
+from vidgen_async import Client
 from vidgen_async.errors import JournalError
 from vidgen_async.journal import PostgresJournal
 from vidgen_async.journal.postgres import schema
@@ -127,6 +129,33 @@ async def test_a_crash_of_the_server_loses_nothing_that_was_returned(server, ope
     assert {type(result) for result in results if isinstance(result, BaseException)} <= {JournalError}
 
 
+async def test_the_receipt_of_a_create_during_which_the_server_crashed_is_recorded(server, open_journal):
+    async def accept_late(connection: Connection) -> None:
+        await connection.request()
+        was_received.set()
+        await was_restarted.wait()
+        await connection.answer(b'HTTP/1.1 202 Accepted\r\nContent-Length: 16\r\n\r\n{"id": "task-1"}')
+
+    was_received, was_restarted = asyncio.Event(), asyncio.Event()
+    other = open_journal()
+    async with (
+        raw_service(accept_late) as service,
+        Client("a-key", base_url=str(service.url("/openapi/v1")), journal=open_journal()) as client,
+    ):
+        fields = {"model": "gen-2.0", "prompt": "a paper boat", "duration": 5}
+        create = asyncio.ensure_future(client.videos.create(**fields, order_id="o", validate=False))
+        await was_received.wait()
+        await asyncio.to_thread(server.stop, "immediate")
+        await asyncio.to_thread(server.start)
+
+        ref = ref_of(service=f"http://127.0.0.1:{service.port}", account="default")
+        assert (await other.get(ref, datetime.now(UTC))).state is OrderState.UNCERTAIN
+        was_restarted.set()
+        receipt = await create
+        assert (await other.get(ref, datetime.now(UTC))).receipt == receipt
+        assert service.requests_begun == 1
+
+
 @define
 class Proxy:
     """Stands between a journal and the server."""
@@ -202,6 +231,7 @@ async def test_a_network_that_loses_everything_ends_the_operation_after_its_time
     open_journal, proxy, monkeypatch
 ):
     journal = open_journal(proxy.dsn)
+    await sending(journal, "another")
     await journal.intend(order_of())
     proxy.is_lossy = True
     with monkeypatch.context() as patch:

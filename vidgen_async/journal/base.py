@@ -110,7 +110,8 @@ class Journal(Protocol):
         ...
 
     async def get(self, ref: OrderRef, now: datetime) -> Order | None:
-        """Return the order, or None. An attempt after its deadline is recorded as *uncertain*."""
+        """Return the order, or None. An attempt after its deadline is recorded as *uncertain*. So is one whose sender
+        has ended or has lost its connection, if the journal can detect that."""
         ...
 
     async def list(

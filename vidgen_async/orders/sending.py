@@ -407,10 +407,8 @@ class Sender:
 
     async def _await_other_sender(self, submission: Submission, order: Order) -> Order:
         """The order once no other process or client is sending it."""
-        if order.state is OrderState.SENDING and order.sending_until is not None:
-            message = "order %(order_id)r is being sent elsewhere; waiting for its outcome until %(until)s at most"
-            until = f"{order.sending_until:%Y-%m-%d %H:%M:%S} UTC"
-            report(logger, logging.INFO, Event.ORDER_AWAITED, message, order_id=order.order_id, until=until)
+        if order.state is OrderState.SENDING:
+            _report_wait(order)
         pause = 0.05
         while order.state is OrderState.SENDING:
             await self._clock.sleep(pause)
@@ -762,6 +760,20 @@ def _pause_after_connect_failure(order: Order, send: SendProgress, failures: int
     if failures == CONNECT_ATTEMPTS or isinstance(send.failure, CassetteError):
         raise not_sent(order, send.failure) from send.failure
     return backoff(failures, 1.0)
+
+
+def _report_wait(order: Order) -> None:
+    sending = (attempt for attempt in order.attempts if attempt.outcome is AttemptOutcome.SENDING)
+    last = max(sending, key=lambda attempt: attempt.deadline_at)
+    message = (
+        "order %(order_id)r is being sent elsewhere; waiting for its outcome for at most %(seconds)g s, until its "
+        "deadline at %(until)s, because its sender may still receive the answer"
+    )
+    # (A shared journal has a clock of its own: the remaining time is not known here.)
+    seconds = (last.deadline_at - last.sent_at).total_seconds()
+    until = f"{last.deadline_at:%Y-%m-%d %H:%M:%S} UTC"
+    fields = {"order_id": order.order_id, "seconds": seconds, "until": until}
+    report(logger, logging.INFO, Event.ORDER_AWAITED, message, **fields)
 
 
 def _report_duplicates(order: Order) -> None:

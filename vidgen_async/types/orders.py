@@ -27,7 +27,8 @@ class AttemptOutcome(StrEnum):
     """What is known about one attempt."""
 
     SENDING = "sending"
-    """A byte may have been sent; the outcome is not known yet. After its deadline the attempt is uncertain."""
+    """A byte may have been sent; the outcome is not known yet. After its deadline the attempt is uncertain; with some
+    journals also when its sender has ended."""
     NOT_SENT = "not_sent"
     UNCERTAIN = "uncertain"
     REJECTED = "rejected"
@@ -61,6 +62,11 @@ DecisionKind: TypeAlias = Literal["resend", "adopt", "abandoned", "withdrawn"]
 
 #: A time that is further in the future than this means that the clock was set back.
 SET_BACK = timedelta(minutes=5)
+
+#: The cause of an attempt that became uncertain before its deadline.
+_SENDER_ENDED = (
+    "no outcome was recorded, and the process that sent it has ended or has lost its connection to the journal"
+)
 
 _INSTANT = timedelta(microseconds=1)
 
@@ -160,7 +166,7 @@ class Attempt(Serializable):
         None while the caller waits, for an adoption, and if the waiting process ended or the clock was set.
         """
         evidence = self.evidence
-        if evidence is None or self.kind == "adopt":
+        if evidence is None or self.kind == "adopt" or evidence.cause == _SENDER_ENDED:
             return None
         if evidence.status is None and not self.sent_at <= evidence.at <= self.deadline_at:
             return None
@@ -374,9 +380,10 @@ class Order(OrderContent):
         attempts = [attempt.with_evidence(evidence) if attempt.n == n else attempt for attempt in self.attempts]
         return evolve(self, attempts=tuple(attempts))
 
-    def as_of(self, now: datetime) -> "Order":
+    def as_of(self, now: datetime, ended: Collection[int] = ()) -> "Order":
         """Return this order as it is at ``now``: a *sending* attempt after its deadline is *uncertain*. So is one whose
-        ``sent_at`` is in the future, because the time since then is unknown."""
+        ``sent_at`` is in the future, because the time since then is unknown, and one of the numbers ``ended``, whose
+        senders have ended."""
         order = self
         for attempt in self.attempts:
             if attempt.outcome is not AttemptOutcome.SENDING:
@@ -385,6 +392,8 @@ class Order(OrderContent):
                 cause = "no outcome was recorded before the deadline: the process that sent it has exited or is stuck"
             elif now < attempt.sent_at - SET_BACK:
                 cause = "the clock was set back since it was sent, and no outcome was recorded"
+            elif attempt.n in ended:
+                cause = _SENDER_ENDED
             else:
                 continue
             order = order.with_evidence(attempt.n, Evidence(outcome=AttemptOutcome.UNCERTAIN, at=now, cause=cause))

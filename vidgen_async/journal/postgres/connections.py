@@ -1,27 +1,27 @@
 """Connections to PostgreSQL, each in a thread of its own, so that all journals share their operations."""
 
-import os
 import re
-import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any, TypeAlias, TypeVar, cast
 
 import psycopg
-from attrs import evolve, fields, frozen, has
+from attrs import asdict, evolve, fields, frozen, has
 from psycopg import errors
 from psycopg.rows import DictRow
 
 from vidgen_async.errors import JournalError
 from vidgen_async.journal.postgres.connection_string import connect
 from vidgen_async.journal.postgres.schema import VERSION, quoted, upgrade_statements
+from vidgen_async.journal.postgres.session_lock import ADD_SESSION, FIND_ENDED, SessionLock
+from vidgen_async.journal.postgres.time_limit import time_limit
 from vidgen_async.journal.sql.queries import Database, Rows
 from vidgen_async.types.limits import SLOT_MARGIN
+from vidgen_async.types.orders import OrderRef
 
 T = TypeVar("T")
 _Connection: TypeAlias = psycopg.Connection[DictRow]
@@ -54,6 +54,7 @@ class Connections:
 
     Args:
         dsn: The connection string.
+        session_lock: The lock of the attempts that are recorded; it is released with the connections.
         name: The database, without its password, for messages.
         schema: The PostgreSQL schema of the tables.
         limit: Maximum number of connections.
@@ -62,7 +63,15 @@ class Connections:
     """
 
     def __init__(
-        self, dsn: str, *, name: str, schema: str, limit: int, time_limit: float, read_time: Callable[[], float]
+        self,
+        dsn: str,
+        session_lock: SessionLock,
+        *,
+        name: str,
+        schema: str,
+        limit: int,
+        time_limit: float,
+        read_time: Callable[[], float],
     ) -> None:
         self._dsn = dsn
         self._name = name
@@ -73,6 +82,7 @@ class Connections:
         self._local = threading.local()
         self._open: set[_Connection] = set()
         self._is_schema_checked = False
+        self._session_lock = session_lock
         self._threads = ThreadPoolExecutor(limit, thread_name_prefix=f"journal {name}")
 
     def submit(self, operation: Callable[[Database], T], locked: tuple[str, ...] | None) -> Future[T]:
@@ -84,11 +94,16 @@ class Connections:
         """
         return self._threads.submit(self._execute, operation, locked)
 
+    def hold_session_lock(self) -> Future[None]:
+        """Queue :meth:`SessionLock.hold`, which precedes every attempt."""
+        return self._threads.submit(self._session_lock.hold)
+
     def close(self) -> None:
         """Wait until all queued transactions are completed, and close all connections."""
         self._threads.shutdown()
         for connection in self._open:
             connection.close()
+        self._session_lock.close()
 
     def _execute(self, operation: Callable[[Database], T], locked: tuple[str, ...] | None) -> T:
         try:
@@ -116,7 +131,7 @@ class Connections:
         is_complete = False
         self._local.is_replicated = True
         try:
-            with _time_limit(connection, self._time_limit):
+            with time_limit(connection, self._time_limit):
                 shift = self._read_shift(connection)
                 # In a pipeline, statements are sent without waiting for the results of the previous ones.
                 with connection.pipeline() as pipeline, connection.transaction():
@@ -124,7 +139,8 @@ class Connections:
                         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
                     self._set_up(connection)
                     self._lock(connection, locked or ())
-                    result = operation(_PostgresDatabase(connection, pipeline, shift))
+                    session = self._session_lock.session
+                    result = operation(_PostgresDatabase(connection, pipeline, shift=shift, session=session))
                     is_complete = True
         except psycopg.OperationalError as error:
             if locked is None or not is_complete or not connection.broken:
@@ -185,7 +201,7 @@ class Connections:
         connection = connect(self._dsn, timeout=self._time_limit)
         connection.add_notice_handler(self._handle_notice)
         try:
-            with _time_limit(connection, self._time_limit):
+            with time_limit(connection, self._time_limit):
                 self._check_server(connection)
                 if not self._is_schema_checked:
                     self._check_schema(connection)
@@ -276,13 +292,21 @@ def _read_clock(connection: _Connection) -> _ClockReading:
 class _PostgresDatabase:
     """Executes the statements that all SQL journals share."""
 
-    def __init__(self, connection: _Connection, pipeline: psycopg.Pipeline, shift: timedelta) -> None:
+    def __init__(self, connection: _Connection, pipeline: psycopg.Pipeline, *, shift: timedelta, session: int) -> None:
         self._connection = connection
         self._pipeline = pipeline
         self._shift = shift
+        self._session = session
 
     def adjust(self, record: T) -> T:
         return cast("T", _shifted(record, self._shift)) if self._shift else record
+
+    def add_session(self, ref: OrderRef, n: int) -> None:
+        self.execute(ADD_SESSION, asdict(ref) | {"n": n, "session": self._session})
+
+    def find_ended(self, service: str, account: str, order_ids: Sequence[str]) -> Collection[tuple[str, int]]:
+        parameters = {"service": service, "account": account, "order_ids": order_ids, "session": self._session}
+        return {(row["order_id"], row["n"]) for row in self.execute(FIND_ENDED, parameters)}
 
     def execute(self, statement: str, parameters: Mapping[str, object], /) -> Rows:
         return _PostgresRows(self._connection.execute(_translate(statement), parameters), self._pipeline)
@@ -335,22 +359,3 @@ def _describe(error: Exception) -> str:
     # The complete text may quote the parameters of the statement, such as a prompt, if the server is set up so.
     primary = error.diag.message_primary if isinstance(error, psycopg.Error) else None
     return " ".join((primary or str(error)).split()).rstrip(".") or type(error).__name__
-
-
-@contextmanager
-def _time_limit(connection: _Connection, seconds: float) -> Iterator[None]:
-    """Disconnect after so many seconds, also if the network loses everything that is sent."""
-    # The descriptor of the connection itself could be that of another file by then.
-    with socket.socket(fileno=os.dup(connection.fileno())) as duplicate:
-        timer = threading.Timer(seconds, _disconnect, (duplicate,))
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
-
-
-def _disconnect(duplicate: socket.socket) -> None:
-    with suppress(OSError):
-        duplicate.shutdown(socket.SHUT_RDWR)

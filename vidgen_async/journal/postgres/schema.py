@@ -42,7 +42,8 @@ _FIRST = (
     )
     """,
     "CREATE INDEX orders_by_account ON orders (service, account, id)",
-    # counted_at is the start of the rolling limit's window for the attempt, NULL if nothing was sent.
+    # counted_at is the start of the rolling limit's window for the attempt, NULL if nothing was sent. session is the
+    # advisory lock that the sender holds while it is connected, NULL if it holds none.
     """
     CREATE TABLE attempts (
         service      TEXT NOT NULL,
@@ -55,6 +56,7 @@ _FIRST = (
         "by"         TEXT NOT NULL,
         reason       TEXT NOT NULL,
         counted_at   BIGINT,
+        session      BIGINT,
         PRIMARY KEY (service, account, order_id, n),
         FOREIGN KEY (service, account, order_id) REFERENCES orders (service, account, order_id)
     )

@@ -83,6 +83,7 @@ class SqlJournal(ABC):
                 return available
             attempt = adjusted.make_attempt()
             queries.add_attempt(db, ref, attempt)
+            db.add_session(ref, attempt.n)
             return attempt
 
         return await self._write(operation, ref.service, ref.account)
@@ -201,17 +202,19 @@ class SqlJournal(ABC):
         return await self._read(operation)
 
     async def _read_as_of(self, read: Callable[[Database], _Page], now: datetime, *locked: str) -> _Page:
-        """Return the orders as of ``now``. Something is written only if a deadline has passed."""
+        """Return the orders as of ``now``. Something is written only if a deadline has passed or a sender has ended."""
 
         def look(db: Database) -> tuple[_Page, bool]:
             orders, until = read(db)
-            at = db.adjust(now)
-            return (orders, until), any(order.as_of(at) is not order for order in orders)
+            updated = _as_of(db, orders, db.adjust(now))
+            return (orders, until), any(after is not before for before, after in zip(orders, updated, strict=True))
 
         def write(db: Database) -> _Page:
             orders, until = read(db)
-            at = db.adjust(now)
-            return [queries.add_evidence(db, order, order.as_of(at)) for order in orders], until
+            updated = _as_of(db, orders, db.adjust(now))
+            for before, after in zip(orders, updated, strict=True):
+                queries.add_evidence(db, before, after)
+            return updated, until
 
         page, has_changes = await self._read(look)
         return await self._write(write, *locked) if has_changes else page
@@ -226,4 +229,15 @@ def _require_order(db: Database, ref: OrderRef) -> Order:
 
 def _read_as_of(db: Database, ref: OrderRef, now: datetime) -> Order:
     order = _require_order(db, ref)
-    return queries.add_evidence(db, order, order.as_of(now))
+    (updated,) = _as_of(db, [order], now)
+    return queries.add_evidence(db, order, updated)
+
+
+def _as_of(db: Database, orders: Sequence[Order], now: datetime) -> Sequence[Order]:
+    """Return these orders of one account as they are at ``now``, unchanged ones as the same objects."""
+    sending = [order for order in orders if order.sending_until is not None]
+    if not sending:
+        return orders
+    ref = sending[0].ref
+    ended = db.find_ended(ref.service, ref.account, [order.order_id for order in sending])
+    return [order.as_of(now, [n for order_id, n in ended if order_id == order.order_id]) for order in orders]

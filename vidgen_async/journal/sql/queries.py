@@ -51,6 +51,14 @@ class Database(Protocol):
         share has a clock of its own."""
         ...
 
+    def add_session(self, ref: OrderRef, n: int) -> None:
+        """Record who sends the attempt, if other processes can detect that its sender has ended."""
+        ...
+
+    def find_ended(self, service: str, account: str, order_ids: Sequence[str]) -> Collection[tuple[str, int]]:
+        """Return the attempts of these orders whose senders are known to have ended, as order ids and numbers."""
+        ...
+
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
