@@ -18,7 +18,7 @@ from vidgen_async.journal import MemoryJournal, Permission, SqliteJournal
 from vidgen_async.journal.base import unknown_order_error
 from vidgen_async.journal.sql import queries
 from vidgen_async.journal.sqlite import schema
-from vidgen_async.types.limits import SLOT_MARGIN, Turn
+from vidgen_async.types.limits import SLOT_MARGIN, Pacing, Turn
 from vidgen_async.types.orders import Attempt, Closing, Evidence, Order, OrderRef
 
 T = TypeVar("T")
@@ -102,15 +102,16 @@ class Aiosqlite:
             return await self._read(db, order.ref)
 
     async def begin(self, permission: Permission) -> Attempt | Order | Turn:
-        ref, pacing = permission.ref, permission.pacing
+        ref, pacing = permission.ref, permission.pacing or Pacing()
         async with self._transaction() as db:
             order = await self._read(db, ref)
             if not permission.matches(order):
                 return order
             since = queries._micros(permission.now) - int(1e6 * (pacing.window + SLOT_MARGIN.total_seconds()))
-            window = {"service": ref.service, "account": ref.account, "since": since, "limit": pacing.limit}
-            ((held,),) = await db.execute_fetchall(queries._HELD, window)
-            if held >= pacing.limit:
+            window = {"service": ref.service, "account": ref.account, "since": since}
+            held = queries._HELD, window | {"latest": since, "limit": pacing.limit}
+            ((used, _),) = await db.execute_fetchall(*held)
+            if used >= pacing.limit:
                 return Turn(0, 0.0)
             attempt = permission.make_attempt()
             facts = queries._to_row(attempt) | {"counted_at": queries._to_column(attempt.counted_at)}

@@ -18,7 +18,8 @@ class Event(StrEnum):
     ORDER_ID_CREATED = "order.id_created"
     """INFO: no order id was given, so one was created. ``order_id``"""
     ORDER_PACED = "order.paced"
-    """INFO: the order waits for the submission limit. ``order_id``, ``seconds``"""
+    """INFO: the order waits for the submission limit. WARNING: for the end of the pause after a 429. ``order_id``,
+    ``seconds``, ``reason``"""
     ORDER_AWAITED = "order.awaited"
     """INFO: another process or client is sending the order; its outcome is awaited, at most for as long as the time
     limit of the send. ``order_id``, ``seconds``, ``until``"""

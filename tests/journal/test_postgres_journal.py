@@ -16,7 +16,18 @@ import psycopg
 import pytest
 from attrs import define, evolve
 
-from tests.journal.conftest import ACCOUNT, NOW, SERVICE, accepted, order_of, permission, ref_of, sending, uncertain
+from tests.journal.conftest import (
+    ACCOUNT,
+    NOW,
+    SERVICE,
+    accepted,
+    order_of,
+    permission,
+    ref_of,
+    rejected,
+    sending,
+    uncertain,
+)
 from tests.postgres import PostgresServer, running_server
 from tests.transports.raw_service import Connection, raw_service
 from vidgen_async import Client
@@ -302,11 +313,12 @@ async def test_an_attempt_of_a_host_whose_clock_is_slow_is_not_over_at_once(open
 async def test_every_stored_time_is_that_of_the_database(server, open_journal):
     journal = open_journal(read_time=lambda: time() - 400)
     now = at(-400)
-    for order_id in ("accepted", "adopted", "abandoned"):
+    for order_id in ("accepted", "adopted", "abandoned", "rejected"):
         await journal.intend(evolve(order_of(order_id), created_at=now))
         await journal.begin(permission(order_id, now=now))
     await journal.settle(ref_of("accepted"), 1, accepted(at=now))
     await journal.record(SERVICE, [TaskResult(task_id="task-1", status="completed", at=now)])
+    await journal.settle(ref_of("rejected"), 1, rejected(at=now, retry_at=at(-390)))
     balance = Balance(at=now, numbers={})
     for order_id in ("adopted", "abandoned"):
         await journal.settle(ref_of(order_id), 1, uncertain(at=now, balance_before=balance, balance_after=balance))
@@ -317,13 +329,13 @@ async def test_every_stored_time_is_that_of_the_database(server, open_journal):
 
     of_times = f"table_schema = '{journal.schema}' AND column_name LIKE '%at'"
     columns = execute(server, f"SELECT table_name, column_name FROM information_schema.columns WHERE {of_times}")  # noqa: S608
-    assert len(columns) == 7
+    assert len(columns) == 8
     for table, column in columns:
         stored = execute(server, f"SELECT {column} FROM {journal.schema}.{table} WHERE {column} IS NOT NULL")  # noqa: S608
         assert [column for (micros,) in stored if not -60 < micros / 1e6 - time() < 200] == []
     for (text,) in execute(server, f"SELECT balance_before FROM {journal.schema}.evidence WHERE outcome = 'uncertain'"):  # noqa: S608
         assert json.loads(text)["at"] / 1e6 - time() > -60
-    assert len(await journal.list(SERVICE, ACCOUNT, at(-400), since=at(-460))) == 3
+    assert len(await journal.list(SERVICE, ACCOUNT, at(-400), since=at(-460))) == 4
     assert await journal.list(SERVICE, ACCOUNT, at(-400), since=at(-340)) == []
 
 

@@ -34,6 +34,7 @@ from vidgen_async.journal.sql.queries import (
     _ATTEMPTS,
     _CLOSINGS,
     _END_OF_PAGE,
+    _HELD,
     _MAY_HOLD_A_SLOT,
     _OF_ORDER,
     _OF_ROWS,
@@ -328,6 +329,12 @@ async def test_pacing_reads_only_attempts_that_can_hold_a_slot(journal):
     found = await journal._run(lambda db: db.execute(_MAY_HOLD_A_SLOT, facts).fetchall())
     assert len(found) == 1
     assert (await journal.turn(SERVICE, ACCOUNT, Pacing(limit=100), after(100))).free == 99
+
+
+async def test_the_pause_after_a_429_is_found_by_an_index(journal):
+    facts = {"service": SERVICE, "account": ACCOUNT, "since": 0, "latest": 0, "limit": 9}
+    plan = await journal._run(lambda db: [row["detail"] for row in db.execute(f"EXPLAIN QUERY PLAN {_HELD}", facts)])
+    assert [step for step in plan if "evidence_by_retry_at (service=? AND account=? AND retry_at>?)" in step]
 
 
 # -- next to the journal in memory -------------------------------------------------------------------------------------

@@ -57,15 +57,16 @@ class Journal(Protocol):
         ...
 
     async def turn(self, service: str, account: str, pacing: Pacing, now: datetime) -> Turn:
-        """Return whether the rolling limit has a free slot. The creates of all users of the journal count."""
+        """Return whether a create may start: the rolling limit has a free slot, and no 429 pauses the account
+        (``Evidence.retry_at``). The creates and the answers of all users of the journal count."""
         ...
 
     async def begin(self, permission: Permission) -> Attempt | Order | Turn:
-        """Record the next attempt as *sending*, if the order is as the caller has read it and a slot is free.
+        """Record the next attempt as *sending*, if the order is as the caller has read it and its turn has come.
 
         Returns:
             The attempt, if it was recorded: a byte may be sent now. The order as it is, if it is not as expected. A
-            turn, if no slot is free. In the latter two cases nothing was written.
+            turn, if it must wait. In the latter two cases nothing was written.
         """
         ...
 

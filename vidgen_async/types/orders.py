@@ -130,6 +130,8 @@ class Evidence(Serializable):
     balance_after: Balance | None = None
     """The balance soon after an uncertain create. Other orders of the account, refunds and late charges change it too:
     it proves nothing, and no decision depends on it."""
+    retry_at: datetime | None = None
+    """After a 429 in the service's own form: no create of the account starts before this time."""
 
 
 @frozen(kw_only=True)
@@ -428,7 +430,8 @@ class Permission:
     """The states in which the order may be sent."""
     now: datetime
     deadline_at: datetime
-    pacing: Pacing
+    pacing: Pacing | None
+    """None if the attempt is recorded whatever the limit is, because it may have been sent already."""
     kind: AttemptKind = "create"
     by: str = ""
     reason: str = ""

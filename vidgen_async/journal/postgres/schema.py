@@ -82,11 +82,13 @@ _FIRST = (
         candidates      TEXT NOT NULL,
         balance_before  TEXT,
         balance_after   TEXT,
+        retry_at        BIGINT,
         FOREIGN KEY (service, account, order_id, n) REFERENCES attempts (service, account, order_id, n)
     )
     """,
     "CREATE INDEX evidence_by_account ON evidence (service, account, id)",
     "CREATE INDEX evidence_by_attempt ON evidence (service, account, order_id, n)",
+    "CREATE INDEX evidence_by_retry_at ON evidence (service, account, retry_at) WHERE retry_at IS NOT NULL",
     "CREATE INDEX evidence_by_task ON evidence (service, task_id) WHERE task_id IS NOT NULL",
     """
     CREATE TABLE closings (

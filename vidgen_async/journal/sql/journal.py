@@ -78,9 +78,10 @@ class SqlJournal(ABC):
             order = _read_as_of(db, ref, adjusted.now)
             if not adjusted.matches(order):
                 return order
-            available = queries.read_turn(db, ref.service, ref.account, adjusted.pacing, adjusted.now)
-            if not available.free:
-                return available
+            if adjusted.pacing is not None:
+                turn = queries.read_turn(db, ref.service, ref.account, adjusted.pacing, adjusted.now)
+                if not turn.free:
+                    return turn
             attempt = adjusted.make_attempt()
             queries.add_attempt(db, ref, attempt)
             db.add_session(ref, attempt.n)

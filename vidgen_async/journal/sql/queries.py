@@ -13,6 +13,7 @@ from attrs import asdict, evolve, fields, frozen
 
 from vidgen_async.types.limits import SLOT_MARGIN, Pacing, Turn, compute_turn, make_hold
 from vidgen_async.types.orders import (
+    SET_BACK,
     Attempt,
     AttemptOutcome,
     Balance,
@@ -115,7 +116,7 @@ _ORDERS = "SELECT order_id, idempotency_key, body, created_at, local_images FROM
 _ATTEMPTS = f"""
     SELECT attempts.order_id, attempts.n, sent_at, deadline_at, kind, "by", reason,
     outcome, at, status, task_id, cause, body, extra, answered, headers, request_id, candidates,
-    balance_before, balance_after
+    balance_before, balance_after, retry_at
     FROM attempts {_LATEST_EVIDENCE}
 """  # noqa: S608 - made of constants
 _CLOSINGS = 'SELECT order_id, state, at, reason, "by" FROM closings'
@@ -146,12 +147,13 @@ _RUNNING = f"""
 """  # noqa: S608 - made of constants
 _LAST_ID = 2**63 - 1
 _ACCEPTED = OrderState.ACCEPTED
-_HELD = """
-    SELECT count(*) AS used FROM (
-        SELECT 1 FROM attempts
-        WHERE service = :service AND account = :account AND counted_at > :since LIMIT :limit
-    ) AS held
-"""
+# A 429 in the future was received before the clock was set back: it pauses nothing.
+_HELD = f"""
+    SELECT count(*) AS used, (
+        SELECT max(retry_at) FROM evidence WHERE {_IN_ACCOUNT} AND retry_at > :since AND at <= :latest
+    ) AS retry_at
+    FROM (SELECT 1 FROM attempts WHERE {_IN_ACCOUNT} AND counted_at > :since LIMIT :limit) AS held
+"""  # noqa: S608 - made of constants
 _MAY_HOLD_A_SLOT = f"""
     SELECT attempts.order_id, attempts.n, sent_at, deadline_at, outcome, at, answered, counted_at
     FROM attempts {_LATEST_EVIDENCE}
@@ -288,9 +290,11 @@ def read_turn(db: Database, service: str, account: str, pacing: Pacing, now: dat
     counted while there are fewer than the limit. Times in the future, after the clock was set back, are corrected."""
     since = _micros(now - timedelta(seconds=pacing.window) - SLOT_MARGIN)
     parameters = {"service": service, "account": account, "since": since}
-    used = db.execute(_HELD, parameters | {"limit": pacing.limit}).fetchone()["used"]
-    if used < pacing.limit:
-        return Turn(pacing.limit - used, 0.0)
+    latest = _micros(now + SET_BACK)
+    row = db.execute(_HELD, parameters | {"latest": latest, "limit": pacing.limit}).fetchone()
+    retry_at = _optional_at(row["retry_at"])
+    if row["used"] < pacing.limit:
+        return Turn(pacing.limit - row["used"], 0.0).with_pause(retry_at, now)
     holds = []
     for row in db.execute(_MAY_HOLD_A_SLOT, parameters).fetchall():
         attempt, stored_at = _attempt_for_pacing(row), _at(row["counted_at"])
@@ -299,7 +303,7 @@ def read_turn(db: Database, service: str, account: str, pacing: Pacing, now: dat
             name = {"service": service, "account": account, "order_id": row["order_id"], "n": attempt.n}
             db.execute(_COUNT, name | {"counted_at": _micros(counted_at)})
         holds.append(make_hold(counted_at, pacing, now, is_open=attempt.evidence is None))
-    return compute_turn(holds, pacing, now)
+    return compute_turn(holds, pacing, now).with_pause(retry_at, now)
 
 
 def read_namespace(db: Database, proposed: str) -> str:
@@ -398,6 +402,10 @@ def _at(micros: int) -> datetime:
     return _EPOCH + timedelta(microseconds=micros)
 
 
+def _optional_at(micros: int | None) -> datetime | None:
+    return None if micros is None else _at(micros)
+
+
 def _balance(text: str | None) -> Balance | None:
     if text is None:
         return None
@@ -422,6 +430,7 @@ _FROM_COLUMN: Mapping[str, Callable[[Any], Any]] = {
     "extra": json.loads,
     "headers": lambda text: tuple(map(tuple, json.loads(text))),
     "outcome": AttemptOutcome,
+    "retry_at": _optional_at,
     "sent_at": _at,
     "state": OrderState,
 }

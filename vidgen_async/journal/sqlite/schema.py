@@ -126,10 +126,13 @@ _BALANCES = (
 
 _LOCAL_IMAGES = ("ALTER TABLE orders ADD COLUMN local_images TEXT NOT NULL DEFAULT '{}'",)
 
-# Each index ends with the id of the row.
 _ACCOUNTS = (
+    # Each of these indexes ends with the id of the row.
     "CREATE INDEX orders_by_account ON orders (service, account)",
     "CREATE INDEX evidence_by_account ON evidence (service, account)",
+    # When a create of the account may start again after a 429.
+    "ALTER TABLE evidence ADD COLUMN retry_at INTEGER",
+    "CREATE INDEX evidence_by_retry_at ON evidence (service, account, retry_at) WHERE retry_at IS NOT NULL",
 )
 
 #: The statements that upgrade each version to the next. All of them are executed for a new file.
