@@ -23,7 +23,7 @@ except ImportError:  # not on Windows, whose locks belong to the descriptor anyw
 T = TypeVar("T")
 
 #: Seconds between two attempts to acquire a lock that another process holds.
-_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.02
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.002
 
 
 class FileLock:
