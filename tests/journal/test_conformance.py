@@ -781,5 +781,7 @@ async def test_the_terminal_state_of_a_task_applies_to_each_order_that_has_it(jo
     await journal.record(SERVICE, [result()])
     await accept(other, "p", "task-1")
     assert (await journal.get(ref_of("p"), NOW)).is_terminal
+    assert await listed_ids(journal, is_terminal=True) == ["o", "p"]
+    assert await listed_ids(journal, is_terminal=False) == []
     assert await other.owner(ref_of("p"), "task-1") == ref_of("o")
     assert await other.owner(ref_of("o"), "task-2") is None

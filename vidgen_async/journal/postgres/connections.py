@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, TypeAlias, TypeVar, cast
 
 import psycopg
@@ -140,7 +140,8 @@ class Connections:
                     self._set_up(connection)
                     self._lock(connection, locked or ())
                     session = self._session_lock.session
-                    result = operation(_PostgresDatabase(connection, pipeline, shift=shift, session=session))
+                    lock = partial(self._lock, connection)
+                    result = operation(_PostgresDatabase(connection, pipeline, lock, shift=shift, session=session))
                     is_complete = True
         except psycopg.OperationalError as error:
             if locked is None or not is_complete or not connection.broken:
@@ -292,9 +293,18 @@ def _read_clock(connection: _Connection) -> _ClockReading:
 class _PostgresDatabase:
     """Executes the statements that all SQL journals share."""
 
-    def __init__(self, connection: _Connection, pipeline: psycopg.Pipeline, *, shift: timedelta, session: int) -> None:
+    def __init__(
+        self,
+        connection: _Connection,
+        pipeline: psycopg.Pipeline,
+        lock: Callable[[tuple[str, ...]], None],
+        *,
+        shift: timedelta,
+        session: int,
+    ) -> None:
         self._connection = connection
         self._pipeline = pipeline
+        self._lock = lock
         self._shift = shift
         self._session = session
 
@@ -307,6 +317,9 @@ class _PostgresDatabase:
     def find_ended(self, service: str, account: str, order_ids: Sequence[str]) -> Collection[tuple[str, int]]:
         parameters = {"service": service, "account": account, "order_ids": order_ids, "session": self._session}
         return {(row["order_id"], row["n"]) for row in self.execute(FIND_ENDED, parameters)}
+
+    def lock_account(self, service: str, account: str) -> None:
+        self._lock((service, account))
 
     def execute(self, statement: str, parameters: Mapping[str, object], /) -> Rows:
         return _PostgresRows(self._connection.execute(_translate(statement), parameters), self._pipeline)
