@@ -8,11 +8,21 @@ from typing import TypeAlias, TypeVar
 from attrs import evolve
 
 from vidgen_async.errors import JournalError
-from vidgen_async.journal.base import RUNNING_PAGE, RunningPage, is_listed, unknown_order_error
+from vidgen_async.journal.base import RUNNING_PAGE, RunningPage, is_in_shard, is_listed, unknown_order_error
 from vidgen_async.journal.sql import queries
 from vidgen_async.journal.sql.queries import Database
 from vidgen_async.types.limits import Pacing, Turn
-from vidgen_async.types.orders import Attempt, Closing, Evidence, Order, OrderRef, OrderState, Permission, TaskResult
+from vidgen_async.types.orders import (
+    Attempt,
+    Closing,
+    Evidence,
+    Order,
+    OrderRef,
+    OrderState,
+    Permission,
+    Shard,
+    TaskResult,
+)
 
 T = TypeVar("T")
 _Page: TypeAlias = tuple[Sequence[Order], int | None]
@@ -195,10 +205,11 @@ class SqlJournal(ABC):
             raise unknown_order_error(ref)
         return row
 
-    async def running(self, service: str, account: str, *, after: int = 0) -> RunningPage:
+    async def running(self, service: str, account: str, *, after: int = 0, shard: Shard | None = None) -> RunningPage:
         def operation(db: Database) -> RunningPage:
             until = queries.find_end_of_page(db, service, account, after, RUNNING_PAGE)
-            return RunningPage(tasks=queries.read_running(db, service, account, after, until), after=until)
+            tasks = queries.read_running(db, service, account, after, until)
+            return RunningPage(tasks=[task for task in tasks if is_in_shard(task.task_id, shard)], after=until)
 
         return await self._read(operation)
 
