@@ -129,7 +129,8 @@ _RESULTS = """
 """
 _OF_ACCOUNT = "WHERE {0}.service = :service AND {0}.account = :account"
 _OF_ORDER = _OF_ACCOUNT + " AND {0}.order_id = :order_id"
-_NOT_ENDED = "NOT EXISTS (SELECT 1 FROM results WHERE service = evidence.service AND task_id = evidence.task_id)"
+# PostgreSQL would turn NOT EXISTS into a join that reads all results for each page.
+_NOT_ENDED = "(SELECT 1 FROM results WHERE service = evidence.service AND task_id = evidence.task_id) IS NULL"
 # A page is a range of ids of the account, and only its rows are read, also if nearly all stored tasks are terminal.
 _IN_ACCOUNT = "service = :service AND account = :account"
 _END_OF_PAGE = f"SELECT id FROM evidence WHERE {_IN_ACCOUNT} AND id > :after ORDER BY id LIMIT 1 OFFSET :size - 1"  # noqa: S608
