@@ -842,10 +842,38 @@ async def test_a_task_accepted_between_two_pages_is_on_a_later_one(journal, othe
     assert [task.task_id for task in second.tasks] == ["task-new"]
 
 
+async def test_a_shard_has_the_same_tasks_in_every_journal_and_process(journal, other):
+    for number, task_id in enumerate([*(f"task-{number}" for number in range(6)), "größe", "with \0", "\udc80"]):
+        await accept(journal, str(number), task_id)
+
+    async def share(index: int, count: int) -> str:
+        page = await other.running(SERVICE, ACCOUNT, shard=(index, count))
+        return "".join(task.order_id for task in page.tasks)
+
+    assert [await share(index, 3) for index in range(3)] == ["0378", "12", "456"]
+    assert await share(0, 1) == "012345678"
+
+
+@pytest.mark.usefixtures("small_pages")
+async def test_pages_of_a_shard_lead_to_the_same_end_as_those_of_all_tasks(journal, other):
+    for number in range(9):
+        await accept(journal, f"order-{number}", f"task-{number}")
+    found = []
+    for index in range(2):
+        after = 0
+        while after is not None:
+            page = await other.running(SERVICE, ACCOUNT, after=after, shard=(index, 2))
+            found += [task.task_id for task in page.tasks]
+            after = page.after
+    assert sorted(found) == [f"task-{number}" for number in range(9)]
+
+
 async def test_the_terminal_state_of_a_task_applies_to_each_order_that_has_it(journal, other):
     await accept(journal, "o", "task-1")
     await journal.record(SERVICE, [result()])
     await accept(other, "p", "task-1")
     assert (await journal.get(ref_of("p"), NOW)).is_terminal
+    assert await listed_ids(journal, is_terminal=True) == ["o", "p"]
+    assert await listed_ids(journal, is_terminal=False) == []
     assert await other.owner(ref_of("p"), "task-1") == ref_of("o")
     assert await other.owner(ref_of("o"), "task-2") is None

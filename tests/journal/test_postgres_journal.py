@@ -5,7 +5,7 @@ import json
 import os
 import secrets
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -283,6 +283,101 @@ async def test_a_stopped_process_does_not_hold_the_lock_of_an_account(open_journ
     with pytest.raises(JournalError, match="lost during a commit"):
         await write
     assert [order.order_id for order in await other.list(SERVICE, ACCOUNT, NOW)] == ["another"]
+
+
+# -- the sequence of receipts ------------------------------------------------------------------------------------------
+
+
+async def settle(journal: PostgresJournal, order_id: str) -> None:
+    await journal.settle(ref_of(order_id), 1, accepted(order_id))
+
+
+async def confirm(journal: PostgresJournal, order_id: str) -> None:
+    await journal.confirm(ref_of(order_id), 1, accepted(order_id))
+
+
+async def adopt(journal: PostgresJournal, order_id: str) -> None:
+    adoption = Attempt(n=0, sent_at=NOW, deadline_at=NOW, kind="adopt", evidence=accepted(order_id))
+    await journal.adopt(ref_of(order_id), adoption, frozenset(OrderState))
+
+
+@pytest.mark.parametrize("later", [settle, confirm, adopt])
+@pytest.mark.parametrize("earlier", [settle, confirm, adopt])
+async def test_a_receipt_that_is_committed_between_two_pages_is_on_a_later_one(
+    server, open_journal, monkeypatch, earlier, later
+):
+    monkeypatch.setattr("vidgen_async.journal.sql.journal.RUNNING_PAGE", 1)
+    writer, other = open_journal(), open_journal()
+    for order_id in ("first", "earlier", "later"):
+        await sending(writer, order_id)
+    await settle(writer, "first")
+    found = await running_after(writer, 0)
+
+    async with stopped_before_commit(earlier(writer, "earlier"), monkeypatch):
+        second = asyncio.ensure_future(later(other, "later"))
+        await ended_or_blocked(second, server)
+        between = await running_after(writer, found[-1][1])
+    await second
+
+    found += between + await running_after(writer, (found + between)[-1][1])
+    assert [task_id for task_id, _ in found] == ["first", "earlier", "later"]
+
+
+@asynccontextmanager
+async def stopped_before_commit(write: Coroutine[None, None, object], monkeypatch) -> AsyncIterator[None]:
+    """Carry out the operation, whose transaction has written a receipt and is not committed inside the block."""
+
+    def stop_once(db, before, after):
+        order = add_evidence(db, before, after)
+        if after is not before:
+            monkeypatch.setattr(queries, "add_evidence", add_evidence)
+            db.execute("SELECT 1", {}).fetchone()  # a pipeline may not have sent the other statements before
+            is_written.set()
+            assert goes_on.wait(20)
+        return order
+
+    add_evidence, is_written, goes_on = queries.add_evidence, threading.Event(), threading.Event()
+    monkeypatch.setattr(queries, "add_evidence", stop_once)
+    writing = asyncio.ensure_future(write)
+    await asyncio.to_thread(is_written.wait, 20)
+    try:
+        yield
+    finally:
+        goes_on.set()
+    await writing
+
+
+async def ended_or_blocked(operation: asyncio.Future[object], server: PostgresServer) -> None:
+    # The server has no event for it.
+    while not operation.done() and not execute(server, "SELECT 1 FROM pg_locks WHERE NOT granted"):  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+
+
+async def running_after(journal: PostgresJournal, after: int) -> list[tuple[str, int]]:
+    """The running tasks that follow, each with its position."""
+    found = []
+    while (page := await journal.running(SERVICE, ACCOUNT, after=after)).after is not None:
+        after = page.after
+        found += [(task.task_id, after) for task in page.tasks]
+    return found
+
+
+async def test_a_second_receipt_that_is_stored_while_the_first_task_ends_keeps_the_order_in_the_list(
+    server, open_journal, monkeypatch
+):
+    writer, other = open_journal(), open_journal()
+    await sending(writer)
+    await settle(writer, "o")
+    await writer.begin(permission(expect_attempt=1, states=frozenset(OrderState)))
+
+    async with stopped_before_commit(writer.settle(ref_of(), 2, accepted("second")), monkeypatch):
+        result = TaskResult(task_id="o", status="completed", at=NOW)
+        recording = asyncio.ensure_future(other.record(SERVICE, [result]))
+        await ended_or_blocked(recording, server)
+    await recording
+
+    (order,) = await other.list(SERVICE, ACCOUNT, NOW, is_terminal=False)
+    assert order.running_task_ids == ("second",)
 
 
 # -- the clock ---------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from operator import itemgetter
 
 from attrs import evolve
 
-from vidgen_async.journal.base import RUNNING_PAGE, RunningPage, is_listed, unknown_order_error
+from vidgen_async.journal.base import RUNNING_PAGE, RunningPage, is_in_shard, is_listed, unknown_order_error
 from vidgen_async.types.limits import SLOT_MARGIN, Pacing, Turn, compute_turn, make_hold
 from vidgen_async.types.orders import (
     SET_BACK,
@@ -22,6 +22,7 @@ from vidgen_async.types.orders import (
     OrderState,
     Permission,
     RunningTask,
+    Shard,
     TaskResult,
 )
 
@@ -150,12 +151,12 @@ class MemoryJournal:
                 await asyncio.sleep(0)
         return listed
 
-    async def running(self, service: str, account: str, *, after: int = 0) -> RunningPage:
+    async def running(self, service: str, account: str, *, after: int = 0, shard: Shard | None = None) -> RunningPage:
         page = list(islice(self._owners.items(), after, after + RUNNING_PAGE))
         tasks = [
             _make_running_task(self._orders[ref], task[1])
             for task, refs in page
-            if task[0] == service and task not in self._results
+            if task[0] == service and task not in self._results and is_in_shard(task[1], shard)
             for ref in refs
             if ref.account == account
         ]

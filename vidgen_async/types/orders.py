@@ -55,6 +55,9 @@ OrderStateName: TypeAlias = Literal["queued", "sending", "uncertain", "rejected"
 OrderStates: TypeAlias = OrderState | OrderStateName | Collection[OrderState | OrderStateName]
 """A state or several, as members or by name."""
 
+Shard: TypeAlias = tuple[int, int]
+"""``(i, n)``: the share ``i``, from 0, of ``n`` shares of all tasks."""
+
 AttemptKind: TypeAlias = Literal["create", "resend", "adopt"]
 """What an attempt is: the first send of an order, or an operator's resend or adoption."""
 DecisionKind: TypeAlias = Literal["resend", "adopt", "abandoned", "withdrawn"]

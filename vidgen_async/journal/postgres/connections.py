@@ -5,8 +5,9 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, TypeAlias, TypeVar, cast
 
 import psycopg
@@ -32,6 +33,8 @@ _IDLE_LIMIT = 10
 _CLOCK_AGE = 10.0
 #: Clocks that differ by fewer seconds are the same; half of the margin of the rolling limit.
 _SAME_TIME = SLOT_MARGIN.total_seconds() / 2
+
+_BEGIN_TO_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 _MEANINGS: Mapping[type[Exception], str] = {
     errors.InsufficientPrivilege: (
@@ -133,15 +136,17 @@ class Connections:
         try:
             with time_limit(connection, self._time_limit):
                 shift = self._read_shift(connection)
-                # In a pipeline, statements are sent without waiting for the results of the previous ones.
-                with connection.pipeline() as pipeline, connection.transaction():
-                    if locked is None:
-                        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                with _rolled_back_on_error(connection), connection.pipeline() as pipeline:
+                    # In a pipeline, statements are sent without waiting for the results of the previous ones.
+                    # (connection.transaction() would wait for those of BEGIN and of COMMIT, and before COMMIT.)
+                    connection.execute(_BEGIN_TO_READ if locked is None else "BEGIN")
                     self._set_up(connection)
                     self._lock(connection, locked or ())
                     session = self._session_lock.session
-                    result = operation(_PostgresDatabase(connection, pipeline, shift=shift, session=session))
+                    lock = partial(self._lock, connection)
+                    result = operation(_PostgresDatabase(connection, pipeline, lock, shift=shift, session=session))
                     is_complete = True
+                    connection.execute("COMMIT")
         except psycopg.OperationalError as error:
             if locked is None or not is_complete or not connection.broken:
                 raise
@@ -292,9 +297,18 @@ def _read_clock(connection: _Connection) -> _ClockReading:
 class _PostgresDatabase:
     """Executes the statements that all SQL journals share."""
 
-    def __init__(self, connection: _Connection, pipeline: psycopg.Pipeline, *, shift: timedelta, session: int) -> None:
+    def __init__(
+        self,
+        connection: _Connection,
+        pipeline: psycopg.Pipeline,
+        lock: Callable[[tuple[str, ...]], None],
+        *,
+        shift: timedelta,
+        session: int,
+    ) -> None:
         self._connection = connection
         self._pipeline = pipeline
+        self._lock = lock
         self._shift = shift
         self._session = session
 
@@ -307,6 +321,9 @@ class _PostgresDatabase:
     def find_ended(self, service: str, account: str, order_ids: Sequence[str]) -> Collection[tuple[str, int]]:
         parameters = {"service": service, "account": account, "order_ids": order_ids, "session": self._session}
         return {(row["order_id"], row["n"]) for row in self.execute(FIND_ENDED, parameters)}
+
+    def lock_account(self, service: str, account: str) -> None:
+        self._lock((service, account))
 
     def execute(self, statement: str, parameters: Mapping[str, object], /) -> Rows:
         return _PostgresRows(self._connection.execute(_translate(statement), parameters), self._pipeline)
@@ -359,3 +376,14 @@ def _describe(error: Exception) -> str:
     # The complete text may quote the parameters of the statement, such as a prompt, if the server is set up so.
     primary = error.diag.message_primary if isinstance(error, psycopg.Error) else None
     return " ".join((primary or str(error)).split()).rstrip(".") or type(error).__name__
+
+
+@contextmanager
+def _rolled_back_on_error(connection: _Connection) -> Iterator[None]:
+    """Roll back the transaction that the ``with`` block has begun, if it raises."""
+    try:
+        yield
+    except BaseException:
+        with suppress(psycopg.Error):  # the connection was lost
+            connection.rollback()
+        raise

@@ -38,10 +38,13 @@ _FIRST = (
         body             BYTEA NOT NULL,
         created_at       BIGINT NOT NULL,
         local_images     TEXT NOT NULL,
+        stage            TEXT NOT NULL DEFAULT 'queued',
         UNIQUE (service, account, order_id)
     )
     """,
-    "CREATE INDEX orders_by_account ON orders (service, account, id)",
+    # stage is the state of the order, or 'ended' if all its tasks are terminal. It is computed from the other tables
+    # whenever they change, and stored so that a list only reads orders that it may have.
+    "CREATE INDEX orders_by_stage ON orders (service, account, stage, id, created_at)",
     # counted_at is the start of the rolling limit's window for the attempt, NULL if nothing was sent. session is the
     # advisory lock that the sender holds while it is connected, NULL if it holds none.
     """

@@ -8,11 +8,21 @@ from typing import TypeAlias, TypeVar
 from attrs import evolve
 
 from vidgen_async.errors import JournalError
-from vidgen_async.journal.base import RUNNING_PAGE, RunningPage, is_listed, unknown_order_error
+from vidgen_async.journal.base import RUNNING_PAGE, RunningPage, is_in_shard, is_listed, unknown_order_error
 from vidgen_async.journal.sql import queries
 from vidgen_async.journal.sql.queries import Database
 from vidgen_async.types.limits import Pacing, Turn
-from vidgen_async.types.orders import Attempt, Closing, Evidence, Order, OrderRef, OrderState, Permission, TaskResult
+from vidgen_async.types.orders import (
+    Attempt,
+    Closing,
+    Evidence,
+    Order,
+    OrderRef,
+    OrderState,
+    Permission,
+    Shard,
+    TaskResult,
+)
 
 T = TypeVar("T")
 _Page: TypeAlias = tuple[Sequence[Order], int | None]
@@ -20,8 +30,6 @@ _Page: TypeAlias = tuple[Sequence[Order], int | None]
 
 #: Number of orders that are read in one transaction.
 LIST_PAGE = 250
-#: Number of orders among which one transaction looks for those of a list.
-SCANNED = 5000
 
 
 class SqlJournal(ABC):
@@ -85,6 +93,7 @@ class SqlJournal(ABC):
             attempt = adjusted.make_attempt()
             queries.add_attempt(db, ref, attempt)
             db.add_session(ref, attempt.n)
+            queries.store_stage(db, order.with_attempt(attempt))
             return attempt
 
         return await self._write(operation, ref.service, ref.account)
@@ -112,7 +121,9 @@ class SqlJournal(ABC):
             if order.state not in states:
                 return order
             queries.add_closing(db, ref, adjusted)
-            return evolve(order, closing=adjusted)
+            order = evolve(order, closing=adjusted)
+            queries.store_stage(db, order)
+            return order
 
         return await self._write(operation, ref.service, ref.account)
 
@@ -171,8 +182,8 @@ class SqlJournal(ABC):
 
         def read(db: Database) -> _Page:
             size = LIST_PAGE if limit is None else min(LIST_PAGE, limit - len(listed))
-            rows, end = queries.find_orders(db, db.adjust(which), row, size=size, scanned=SCANNED)
-            return queries.read_orders(db, service, account, rows), end
+            rows = queries.find_orders(db, db.adjust(which), row, size)
+            return queries.read_orders(db, service, account, rows), rows[-1] if len(rows) == size else None
 
         listed: list[Order] = []
         row = None if after is None else await self._find_row(service, account, after)
@@ -195,10 +206,11 @@ class SqlJournal(ABC):
             raise unknown_order_error(ref)
         return row
 
-    async def running(self, service: str, account: str, *, after: int = 0) -> RunningPage:
+    async def running(self, service: str, account: str, *, after: int = 0, shard: Shard | None = None) -> RunningPage:
         def operation(db: Database) -> RunningPage:
-            until = queries.find_end_of_page(db, "evidence", service, account, after, RUNNING_PAGE)
-            return RunningPage(tasks=queries.read_running(db, service, account, after, until), after=until)
+            until = queries.find_end_of_page(db, service, account, after, RUNNING_PAGE)
+            tasks = queries.read_running(db, service, account, after, until)
+            return RunningPage(tasks=[task for task in tasks if is_in_shard(task.task_id, shard)], after=until)
 
         return await self._read(operation)
 
