@@ -242,6 +242,11 @@ async def test_a_network_that_loses_everything_ends_the_operation_after_its_time
     assert isinstance(await journal.begin(permission()), Attempt)
 
 
+async def test_an_order_that_is_larger_than_the_buffers_of_a_connection_is_stored(journal):
+    order = order_of(body=b"a" * (4 << 20))
+    assert (await journal.intend(order)).body == order.body
+
+
 async def test_cancelled_callers_do_not_use_up_the_connections(journal):
     for number in range(50):
         call = asyncio.ensure_future(journal.intend(order_of(f"order-{number}")))

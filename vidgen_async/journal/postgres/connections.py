@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime, timedelta
 from functools import lru_cache
+from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
 from typing import Any, TypeAlias, TypeVar, cast
 
 import psycopg
@@ -28,6 +29,9 @@ _Connection: TypeAlias = psycopg.Connection[DictRow]
 
 #: Seconds after which the server ends a transaction whose process was stopped, so that it holds no lock for longer.
 _IDLE_LIMIT = 10
+#: The version of PostgreSQL from which it limits the duration of transactions; of an older one, only the keepalives of
+#: TCP end a transaction whose network was lost before a statement was sent completely.
+_HAS_TRANSACTION_TIMEOUT = 170000
 #: Seconds after which the database's clock is read again.
 _CLOCK_AGE = 10.0
 #: Clocks that differ by fewer seconds are the same; half of the margin of the rolling limit.
@@ -172,13 +176,19 @@ class Connections:
     def _set_up(self, connection: _Connection) -> None:
         """Set what holds for the transaction only: behind a connection pooler the next one may use another session."""
         milliseconds = str(round(self._time_limit * 1000))
-        connection.execute(
-            "SELECT set_config('search_path', %s, true), set_config('synchronous_commit', 'on', true), "
-            "set_config('lock_timeout', %s, true), set_config('statement_timeout', %s, true), "
-            "set_config('idle_in_transaction_session_timeout', %s, true), "
-            "set_config('client_min_messages', 'warning', true)",
-            (quoted(self._schema), milliseconds, milliseconds, str(round(_IDLE_LIMIT * 1000))),
-        )
+        settings = {
+            "search_path": quoted(self._schema),
+            "synchronous_commit": "on",
+            "lock_timeout": milliseconds,
+            "statement_timeout": milliseconds,
+            "idle_in_transaction_session_timeout": str(round(_IDLE_LIMIT * 1000)),
+            "client_min_messages": "warning",
+        }
+        if connection.info.server_version >= _HAS_TRANSACTION_TIMEOUT:
+            # A transaction that is cut off in the middle of a pipeline is not idle.
+            settings["transaction_timeout"] = milliseconds
+        calls = ", ".join(["set_config(%s, %s, true)"] * len(settings))
+        connection.execute(f"SELECT {calls}", [text for setting in settings.items() for text in setting])
 
     def _read_shift(self, connection: _Connection) -> timedelta:
         """Return the database's clock less the clock of this machine; zero if they do not provably differ."""
@@ -309,7 +319,9 @@ class _PostgresDatabase:
         return {(row["order_id"], row["n"]) for row in self.execute(FIND_ENDED, parameters)}
 
     def execute(self, statement: str, parameters: Mapping[str, object], /) -> Rows:
-        return _PostgresRows(self._connection.execute(_translate(statement), parameters), self._pipeline)
+        cursor = self._connection.execute(_translate(statement), parameters)
+        _flush(self._connection)
+        return _PostgresRows(cursor, self._pipeline)
 
 
 class _PostgresRows:
@@ -359,3 +371,14 @@ def _describe(error: Exception) -> str:
     # The complete text may quote the parameters of the statement, such as a prompt, if the server is set up so.
     primary = error.diag.message_primary if isinstance(error, psycopg.Error) else None
     return " ".join((primary or str(error)).split()).rstrip(".") or type(error).__name__
+
+
+def _flush(connection: _Connection) -> None:
+    """Send everything that was executed. In a pipeline, psycopg waits for the response to a statement with a large
+    parameter although it has not sent all of it."""
+    if connection.pgconn.flush():
+        with DefaultSelector() as selector:
+            selector.register(connection.fileno(), EVENT_READ | EVENT_WRITE)
+            while connection.pgconn.flush():
+                selector.select()
+                connection.pgconn.consume_input()
