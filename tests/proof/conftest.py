@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from tests.client.conftest import small_videos
-from tests.journal.conftest import tmp_path
-from tests.proof.processes import Forker, Processes
+from tests.journal.conftest import postgres, tmp_path
+from tests.proof.processes import Forker, Processes, connect
 
-__all__ = ["small_videos", "tmp_path"]
+__all__ = ["postgres", "small_videos", "tmp_path"]
 
 
 @pytest.fixture(scope="session")
@@ -20,9 +20,20 @@ def forker() -> Iterator[Forker]:
 
 
 @pytest.fixture
-async def processes(forker: Forker, tmp_path: Path) -> AsyncIterator[Processes]:
+def journal(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The name of an empty journal: in a file, unless the test asks for another one (see ``journals``)."""
+    if getattr(request, "param", "sqlite") == "sqlite":
+        return f"sqlite:///{tmp_path / 'orders.db'}"
+    dsn = request.getfixturevalue("postgres")
+    with connect(dsn) as database:
+        database.execute("DROP SCHEMA IF EXISTS vidgen CASCADE")
+    return dsn
+
+
+@pytest.fixture
+async def processes(forker: Forker, tmp_path: Path, journal: str) -> AsyncIterator[Processes]:
     """No service yet: what it is like is the test's affair."""
-    async with Processes(forker, tmp_path) as made:
+    async with Processes(forker, tmp_path, journal) as made:
         yield made
 
 
