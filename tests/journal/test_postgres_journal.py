@@ -6,7 +6,7 @@ import os
 import secrets
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -86,23 +86,8 @@ async def test_nothing_is_opened_before_the_first_operation(tmp_path):
 
 async def test_a_standby_is_refused(server, open_journal):
     await open_journal().namespace("word")
-    async with standby(server):
-        with pytest.raises(JournalError, match=r"standby.*connect to the primary"):
-            await open_journal().get(ref_of(), NOW)
-
-
-@asynccontextmanager
-async def standby(server: PostgresServer) -> AsyncIterator[None]:
-    signal = server.data / "standby.signal"
-    server.stop("fast")
-    signal.touch()
-    server.start()
-    try:
-        yield
-    finally:
-        server.stop("fast")
-        signal.unlink()
-        server.start()
+    with server.as_standby(), pytest.raises(JournalError, match=r"standby.*connect to the primary"):
+        await open_journal().get(ref_of(), NOW)
 
 
 # -- connections that are lost -----------------------------------------------------------------------------------------

@@ -7,6 +7,8 @@ import pytest
 
 from tests.client.conftest import small_videos
 from tests.journal.conftest import postgres, tmp_path
+from tests.postgres import PostgresServer, running_server
+from tests.proof.lossy_network import LossyNetwork, lossy_network
 from tests.proof.processes import Forker, Processes, connect
 
 __all__ = ["postgres", "small_videos", "tmp_path"]
@@ -17,6 +19,20 @@ def forker() -> Iterator[Forker]:
     made = Forker()
     yield made
     made.close()
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[PostgresServer]:
+    """A server that may be harmed, and that by itself would lose the commits of the last seconds when it crashes."""
+    with running_server("synchronous_commit=off", "wal_writer_delay=10s", "wal_writer_flush_after=0") as running:
+        yield running
+
+
+@pytest.fixture
+async def network(server: PostgresServer) -> AsyncIterator[LossyNetwork]:
+    """Between clients and that server."""
+    async with lossy_network(server.directory) as lossy:
+        yield lossy
 
 
 @pytest.fixture

@@ -2,13 +2,13 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from itertools import count, cycle
 
 import pytest
 
-from tests.postgres import PostgresServer, running_server
-from tests.proof.lossy_network import Loss, LossyNetwork, Message, lossy_network
+from tests.postgres import PostgresServer
+from tests.proof.lossy_network import Loss, Message
 from tests.proof.processes import Processes, connect
 from tests.proof.test_kill_storm import Storm
 
@@ -17,24 +17,11 @@ pytestmark = pytest.mark.needs_engines
 PROCESSES, ORDERS = 3, 150
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    """A server that by itself would lose the commits of the last seconds when it crashes."""
-    with running_server("synchronous_commit=off", "wal_writer_delay=10s", "wal_writer_flush_after=0") as running:
-        yield running
-
-
 @pytest.fixture
 def journal(server: PostgresServer) -> str:
     with connect(server.dsn) as database:
         database.execute("DROP SCHEMA IF EXISTS vidgen CASCADE")
     return server.dsn
-
-
-@pytest.fixture
-async def network(server: PostgresServer) -> AsyncIterator[LossyNetwork]:
-    async with lossy_network(server.directory) as lossy:
-        yield lossy
 
 
 class ServerStorm(Storm):
