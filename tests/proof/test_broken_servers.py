@@ -95,7 +95,7 @@ async def result_of(client: Client, order_id: str) -> Any:
 
 
 def is_of_commit(message: Message) -> bool:
-    return b"COMMIT" in message.data
+    return b"COMMIT\0" in message.data
 
 
 def is_any(_: Message) -> bool:
@@ -105,7 +105,7 @@ def is_any(_: Message) -> bool:
 @pytest.mark.parametrize(
     ("loss", "may_be_lost", "step"),
     [
-        (Loss.CUT, is_of_commit, 1),
+        pytest.param(Loss.CUT, is_of_commit, 1, marks=pytest.mark.slow),
         pytest.param(Loss.CUT, is_any, 7, marks=pytest.mark.needs_engines),
         pytest.param(Loss.SWALLOWED, is_of_commit, 1, marks=pytest.mark.needs_engines),
         pytest.param(Loss.SWALLOWED, is_any, 29, marks=pytest.mark.needs_engines),
@@ -299,3 +299,17 @@ async def test_a_receipt_that_the_server_cannot_store_is_returned_or_in_the_exce
     assert (stored.state, stored.task_ids) == ("accepted", {post.task_id})
     assert (await result_of(make_client(clock), "o")).task_id == post.task_id
     assert len(posts_of(service, "o")) == 1
+
+
+async def test_a_commit_during_which_the_server_ends_the_connection_may_have_been_carried_out(
+    make_client, network, server, clock
+):
+    def end_before_commit(message: Message) -> None:
+        if b"INSERT INTO orders" in message.data:
+            network.decide = lambda message: execute(server, END_OTHERS) if is_of_commit(message) else None
+
+    client = make_client(clock, HeldPostgresJournal(network.dsn, clock))
+    await client.orders.list()
+    network.decide = end_before_commit
+    error = await result_of(client, "o")
+    assert "may have been carried out" in str(error)

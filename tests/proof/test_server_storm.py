@@ -89,7 +89,7 @@ async def test_a_network_that_loses_messages_duplicates_no_order_and_loses_no_re
     losses = cycle(Loss)
 
     def decide(message: Message) -> Loss | None:
-        is_commit = b"COMMIT" in message.data
+        is_commit = b"COMMIT\0" in message.data
         return next(losses) if next(numbers[is_commit]) % (40 if is_commit else 3000) == 7 else None
 
     network.decide = decide

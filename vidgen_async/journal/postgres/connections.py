@@ -130,7 +130,7 @@ class Connections:
 
         Raises:
             psycopg.Error: It was rolled back. A connection that was lost is broken.
-            JournalError: The connection was lost during the commit.
+            JournalError: The connection was lost during the commit, and the server did not report that it failed.
         """
         is_complete = False
         self._local.is_replicated = True
@@ -147,7 +147,7 @@ class Connections:
                     result = operation(_PostgresDatabase(connection, pipeline, shift=shift, session=session))
                     is_complete = True
         except psycopg.OperationalError as error:
-            if locked is None or not is_complete or not connection.broken:
+            if locked is None or not is_complete or error.diag.severity_nonlocalized == "ERROR":
                 raise
             # (After a crash, pg_xact_status() may answer for another transaction that was given the same id.)
             problem = f"the connection was lost during a commit ({_describe(error)}), which may have been carried out"
@@ -210,6 +210,8 @@ class Connections:
             lost.close()
         connection = connect(self._dsn, timeout=self._time_limit)
         connection.add_notice_handler(self._handle_notice)
+        # After it has waited for a lock, a transaction reads what others have committed meanwhile.
+        connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
         try:
             with time_limit(connection, self._time_limit):
                 self._check_server(connection)
