@@ -24,7 +24,7 @@ def forker() -> Iterator[Forker]:
 @pytest.fixture(scope="session")
 def server() -> Iterator[PostgresServer]:
     """A server that may be harmed, and that by itself would lose the commits of the last seconds when it crashes."""
-    with running_server("synchronous_commit=off", "wal_writer_delay=10s", "wal_writer_flush_after=0") as running:
+    with running_server("synchronous_commit=off", "wal_writer_delay=10s", "wal_writer_flush_after=1GB") as running:
         yield running
 
 
