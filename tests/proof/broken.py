@@ -48,7 +48,9 @@ class HeldJournal(Held, SqliteJournal):
 
 
 class HeldPostgresJournal(Held, PostgresJournal):
-    pass
+    async def begin(self, permission: Any) -> Any:
+        with self._clock.hold():  # also while the lock of its session is taken
+            return await super().begin(permission)
 
 
 class StruckJournal(SqliteJournal):

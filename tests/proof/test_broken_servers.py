@@ -106,9 +106,9 @@ def is_any(_: Message) -> bool:
     ("loss", "may_be_lost", "step"),
     [
         pytest.param(Loss.CUT, is_of_commit, 1, marks=pytest.mark.slow),
-        pytest.param(Loss.CUT, is_any, 7, marks=pytest.mark.needs_engines),
+        pytest.param(Loss.CUT, is_any, 13, marks=pytest.mark.needs_engines),
         pytest.param(Loss.SWALLOWED, is_of_commit, 1, marks=pytest.mark.needs_engines),
-        pytest.param(Loss.SWALLOWED, is_any, 29, marks=pytest.mark.needs_engines),
+        pytest.param(Loss.SWALLOWED, is_any, 53, marks=pytest.mark.needs_engines),
     ],
     ids=["connection cut at commits", "connection cut", "commits swallowed", "swallowed"],
 )
