@@ -97,23 +97,8 @@ async def test_nothing_is_opened_before_the_first_operation(tmp_path):
 
 async def test_a_standby_is_refused(server, open_journal):
     await open_journal().namespace("word")
-    async with standby(server):
-        with pytest.raises(JournalError, match=r"standby.*connect to the primary"):
-            await open_journal().get(ref_of(), NOW)
-
-
-@asynccontextmanager
-async def standby(server: PostgresServer) -> AsyncIterator[None]:
-    signal = server.data / "standby.signal"
-    server.stop("fast")
-    signal.touch()
-    server.start()
-    try:
-        yield
-    finally:
-        server.stop("fast")
-        signal.unlink()
-        server.start()
+    with server.as_standby(), pytest.raises(JournalError, match=r"standby.*connect to the primary"):
+        await open_journal().get(ref_of(), NOW)
 
 
 # -- connections that are lost -----------------------------------------------------------------------------------------
@@ -219,7 +204,7 @@ async def proxy(server: PostgresServer) -> AsyncIterator[Proxy]:
 async def test_a_commit_whose_answer_is_lost_may_have_been_carried_out(open_journal, proxy):
     journal = open_journal(proxy.dsn)
     await journal.intend(order_of())
-    proxy.cut_at, proxy.is_forwarded = b"COMMIT", True
+    proxy.cut_at, proxy.is_forwarded = b"COMMIT\0", True
     with pytest.raises(JournalError, match=r"lost during a commit .* may have been carried out") as caught:
         await journal.begin(permission())
     assert caught.value.may_be_temporary
@@ -231,7 +216,7 @@ async def test_a_commit_whose_answer_is_lost_may_have_been_carried_out(open_jour
 async def test_a_commit_that_did_not_arrive_was_not_carried_out(open_journal, proxy):
     journal = open_journal(proxy.dsn)
     await journal.intend(order_of())
-    proxy.cut_at = b"COMMIT"
+    proxy.cut_at = b"COMMIT\0"
     with pytest.raises(JournalError, match=r"lost during a commit"):
         await journal.begin(permission())
     assert proxy.was_cut
@@ -251,6 +236,20 @@ async def test_a_network_that_loses_everything_ends_the_operation_after_its_time
             await journal.begin(permission())
     proxy.is_lossy = False
     assert isinstance(await journal.begin(permission()), Attempt)
+
+
+async def test_the_limit_is_exact_whatever_isolation_level_is_the_default(server, open_journal):
+    serializable = "&options=-c%20default_transaction_isolation%3Dserializable"
+    journal = open_journal(server.dsn + serializable, max_connections=4)
+    names = [f"order-{n}" for n in range(20)]
+    await asyncio.gather(*(journal.intend(order_of(name)) for name in names))
+    begun = await asyncio.gather(*(journal.begin(permission(name, limit=5)) for name in names))
+    assert sum(isinstance(each, Attempt) for each in begun) == 5
+
+
+async def test_an_order_that_is_larger_than_the_buffers_of_a_connection_is_stored(journal):
+    order = order_of(body=b"a" * (4 << 20))
+    assert (await journal.intend(order)).body == order.body
 
 
 async def test_cancelled_callers_do_not_use_up_the_connections(journal):

@@ -8,6 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from functools import lru_cache, partial
+from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
 from typing import Any, TypeAlias, TypeVar, cast
 
 import psycopg
@@ -29,12 +30,17 @@ _Connection: TypeAlias = psycopg.Connection[DictRow]
 
 #: Seconds after which the server ends a transaction whose process was stopped, so that it holds no lock for longer.
 _IDLE_LIMIT = 10
+#: The version of PostgreSQL from which it limits the duration of transactions; of an older one, only the keepalives of
+#: TCP end a transaction whose network was lost before a statement was sent completely.
+_HAS_TRANSACTION_TIMEOUT = 170000
 #: Seconds after which the database's clock is read again.
 _CLOCK_AGE = 10.0
 #: Clocks that differ by fewer seconds are the same; half of the margin of the rolling limit.
 _SAME_TIME = SLOT_MARGIN.total_seconds() / 2
 
 _BEGIN_TO_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+#: After it has waited for a lock, a transaction reads what others have committed meanwhile.
+_BEGIN_TO_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
 
 _MEANINGS: Mapping[type[Exception], str] = {
     errors.InsufficientPrivilege: (
@@ -129,7 +135,7 @@ class Connections:
 
         Raises:
             psycopg.Error: It was rolled back. A connection that was lost is broken.
-            JournalError: The connection was lost during the commit.
+            JournalError: The connection was lost during the commit, and the server did not report that it failed.
         """
         is_complete = False
         self._local.is_replicated = True
@@ -139,7 +145,7 @@ class Connections:
                 with _rolled_back_on_error(connection), connection.pipeline() as pipeline:
                     # In a pipeline, statements are sent without waiting for the results of the previous ones.
                     # (connection.transaction() would wait for those of BEGIN and of COMMIT, and before COMMIT.)
-                    connection.execute(_BEGIN_TO_READ if locked is None else "BEGIN")
+                    connection.execute(_BEGIN_TO_READ if locked is None else _BEGIN_TO_WRITE)
                     self._set_up(connection)
                     self._lock(connection, locked or ())
                     session = self._session_lock.session
@@ -148,7 +154,7 @@ class Connections:
                     is_complete = True
                     connection.execute("COMMIT")
         except psycopg.OperationalError as error:
-            if locked is None or not is_complete or not connection.broken:
+            if locked is None or not is_complete or error.diag.severity_nonlocalized == "ERROR":
                 raise
             # (After a crash, pg_xact_status() may answer for another transaction that was given the same id.)
             problem = f"the connection was lost during a commit ({_describe(error)}), which may have been carried out"
@@ -177,13 +183,19 @@ class Connections:
     def _set_up(self, connection: _Connection) -> None:
         """Set what holds for the transaction only: behind a connection pooler the next one may use another session."""
         milliseconds = str(round(self._time_limit * 1000))
-        connection.execute(
-            "SELECT set_config('search_path', %s, true), set_config('synchronous_commit', 'on', true), "
-            "set_config('lock_timeout', %s, true), set_config('statement_timeout', %s, true), "
-            "set_config('idle_in_transaction_session_timeout', %s, true), "
-            "set_config('client_min_messages', 'warning', true)",
-            (quoted(self._schema), milliseconds, milliseconds, str(round(_IDLE_LIMIT * 1000))),
-        )
+        settings = {
+            "search_path": quoted(self._schema),
+            "synchronous_commit": "on",
+            "lock_timeout": milliseconds,
+            "statement_timeout": milliseconds,
+            "idle_in_transaction_session_timeout": str(round(_IDLE_LIMIT * 1000)),
+            "client_min_messages": "warning",
+        }
+        if connection.info.server_version >= _HAS_TRANSACTION_TIMEOUT:
+            # A transaction that is cut off in the middle of a pipeline is not idle.
+            settings["transaction_timeout"] = milliseconds
+        calls = ", ".join(["set_config(%s, %s, true)"] * len(settings))
+        connection.execute(f"SELECT {calls}", [text for setting in settings.items() for text in setting])
 
     def _read_shift(self, connection: _Connection) -> timedelta:
         """Return the database's clock less the clock of this machine; zero if they do not provably differ."""
@@ -205,6 +217,7 @@ class Connections:
             lost.close()
         connection = connect(self._dsn, timeout=self._time_limit)
         connection.add_notice_handler(self._handle_notice)
+        connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED  # to read the version after a lock
         try:
             with time_limit(connection, self._time_limit):
                 self._check_server(connection)
@@ -326,7 +339,9 @@ class _PostgresDatabase:
         self._lock((service, account))
 
     def execute(self, statement: str, parameters: Mapping[str, object], /) -> Rows:
-        return _PostgresRows(self._connection.execute(_translate(statement), parameters), self._pipeline)
+        cursor = self._connection.execute(_translate(statement), parameters)
+        _flush(self._connection)
+        return _PostgresRows(cursor, self._pipeline)
 
 
 class _PostgresRows:
@@ -387,3 +402,14 @@ def _rolled_back_on_error(connection: _Connection) -> Iterator[None]:
         with suppress(psycopg.Error):  # the connection was lost
             connection.rollback()
         raise
+
+
+def _flush(connection: _Connection) -> None:
+    """Send everything that was executed. In a pipeline, psycopg waits for the response to a statement with a large
+    parameter although it has not sent all of it."""
+    if connection.pgconn.flush():
+        with DefaultSelector() as selector:
+            selector.register(connection.fileno(), EVENT_READ | EVENT_WRITE)
+            while connection.pgconn.flush():
+                selector.select()
+                connection.pgconn.consume_input()
