@@ -210,6 +210,6 @@ async def make_pictures(pictures: Path) -> None:
 
 
 if __name__ == "__main__":
-    destination = Path((sys.argv[1:] or [PICTURES])[0])
+    destination = Path(sys.argv[1]) if sys.argv[1:] else PICTURES
     destination.mkdir(exist_ok=True)
     asyncio.run(make_pictures(destination))
