@@ -112,6 +112,7 @@ def test_the_description_on_a_package_index_is_the_readme_without_relative_links
     assert re.findall(r"""\b(?:href|src)=["'](?!https?://|#)[^"']*""", render(readme)) != []
     assert re.findall(r"""\b(?:href|src)=["'](?!https?://|#)[^"']*""", shown) == []
     assert "](" not in description
+    assert [words for words in re.findall(r"!\[([^\]]*)\]", readme) if words in description] == []
     fenced = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
     assert fenced.findall(description) == fenced.findall(readme)
     assert re.findall(r"^#.*", description, re.MULTILINE) == re.findall(r"^#.*", readme, re.MULTILINE)
