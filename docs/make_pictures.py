@@ -18,6 +18,7 @@ import sys
 import tempfile
 import termios
 from collections.abc import Callable
+from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,8 @@ from vidgen_async.sandbox import Fault, Sandbox
 ROOT = Path(__file__).resolve().parent.parent
 PICTURES = Path(__file__).parent / "pictures"
 COLUMNS, LINES = 80, 24
+#: The time zone where it is noon, and all times of a run are of one day.
+NOON = f"UTC{datetime.now(UTC).hour - 12:+d}"
 GENERATE = r"""vidgen generate "A paper boat sails at dawn" \
     --image examples/boat.png --sandbox -o boat.mp4"""
 WATCH = "vidgen watch --journal sqlite:///orders.db"
@@ -104,7 +107,7 @@ def run(
             "PATH": os.defpath,
             "PYTHONPATH": str(ROOT),
             "TERM": "xterm-256color",
-            "TZ": "UTC",
+            "TZ": NOON,
             **environment,
         },
         stdin=theirs,
