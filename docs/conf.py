@@ -47,6 +47,5 @@ nitpick_ignore_regex = [
 
 html_theme = "furo"
 html_title = f"vidgen_async {release}"
-html_static_path = ["_static"]
 html_show_sphinx = False
 copybutton_prompt_text = "$ "
