@@ -56,7 +56,7 @@ async def test_the_program_about_creates_returns_the_task_id(client, service):
 @pytest.mark.usefixtures("environment")
 async def test_the_program_of_a_job_states_whether_to_run_it_again(client, service, tmp_path):
     run_job = run_program("async def run_job(")["run_job"]
-    service.faults.add("videos.create", Fault.status(429))
+    service.faults.add("videos.create", Fault.status(429, headers={"Retry-After": "0"}))
     service.faults.add("videos.create", Fault.status(402))
     assert [await run_job(client, "job-1", "a boat") for _ in range(3)] == [True, False, False]
     assert (tmp_path / "job-1.mp4").read_bytes()[4:8] == b"ftyp"
