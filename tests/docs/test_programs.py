@@ -11,15 +11,22 @@ import sys
 import av
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
+from yarl import URL
 
 from tests.docs.documentation import ROOT, find_blocks, find_program, run_program
-from vidgen_async import UncertainCreateError
+from tests.transports.raw_service import make_certificate, raw_service, responds
+from vidgen_async import Client, UncertainCreateError
+from vidgen_async.errors import ConnectError
 from vidgen_async.sandbox import Fault
+from vidgen_async.transports import BufferedResponse, FakeTransport, Request
+
+TASK = b'HTTP/1.1 200 OK\r\nContent-Length: 36\r\n\r\n{"id": "task-1", "status": "queued"}'
 
 #: The modules that run programs, and the calls by which they do.
 RUNNERS = {
     "tests/docs/test_programs.py": "run_program",
     "tests/docs/test_tutorial.py": "run_program",
+    "tests/docs/test_backups.py": "run_program",
     "tests/docs/test_operations.py": "run_program",
     "tests/docs/test_without_an_event_loop.py": "find_program",
     "tests/pytest_plugin/test_documentation.py": "find_program",
@@ -199,10 +206,40 @@ async def test_the_program_with_a_cassette_replays_what_it_recorded_without_the_
     assert [request.op for request in service.requests] == ["account.get"]
 
 
+async def test_the_transport_with_request_ids_sends_and_logs_them_but_none_with_a_link(caplog):
+    async def answer(_: Request) -> BufferedResponse:
+        return BufferedResponse(200)
+
+    inner = FakeTransport(answer)
+    transport = run_program("class RequestIds(")["RequestIds"](inner, host="service.test")
+    caplog.set_level("INFO", "documentation")
+    for url in ("https://service.test/openapi/v1/videos/task-1", "https://links.test/video.mp4?sig=s"):
+        await transport.send(Request(op="videos.get", method="GET", url=URL(url)))
+
+    ids = [request.headers.get("X-Request-Id") for request in inner.requests]
+    assert ids[1] is None
+    assert caplog.messages == [f"request {ids[0]}: videos.get"]
+
+
+async def test_the_program_that_trusts_the_certificates_of_a_proxy_connects(tmp_path):
+    certificate = make_certificate(tmp_path / "ca.pem")
+    make_client = run_program("load_verify_locations(")["make_client"]
+    async with raw_service(responds(TASK), tls=certificate.server()) as service:
+        base_url = f"https://localhost:{service.port}/openapi/v1"
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("VIDGEN_API_KEY", "key")
+            patch.setenv("VIDGEN_BASE_URL", base_url)
+            trusting = make_client(str(certificate.path))
+        async with trusting, Client("key", base_url=base_url, retry_reads_for=0) as other:
+            assert (await trusting.videos.get("task-1")).status == "queued"
+            with pytest.raises(ConnectError, match="certificate"):
+                await other.videos.get("task-1")
+
+
 @pytest.mark.needs_dev
 def test_every_program_passes_a_strict_type_checker(tmp_path):
     """With the cache of the project's own check, which has read the package already."""
-    imported = {"def make_app(": "shop", "class ClientThread": "blocking"}
+    imported = {"def make_app(": "shop", "class ClientThread": "blocking", "class RequestIds(": "request_ids"}
     for number, block in enumerate(find_blocks("python")):
         names = [name for marker, name in imported.items() if marker in block.text]
         (tmp_path / f"{names[0] if names else f'program_{number}'}.py").write_text(block.text)
