@@ -32,6 +32,9 @@ BENCHMARKS = (
     "uploads",
     "imports",
     "journal",
+    "postgres",
+    "lists",
+    "waiting_jobs",
     "cassettes",
 )
 

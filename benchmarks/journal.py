@@ -66,10 +66,11 @@ def figures(concurrency: int, orders: int, blocks: Mapping[str, Sequence[Block]]
 
 def _take(directory: Path, orders: int, concurrency: int, name: str) -> Block:
     with tempfile.TemporaryDirectory(dir=directory) as place:
-        return asyncio.run(_measure(PEERS[name](Path(place) / "orders.db"), orders, concurrency))
+        return asyncio.run(measure_orders(PEERS[name](Path(place) / "orders.db"), orders, concurrency))
 
 
-async def _measure(journal: OrderJournal, orders: int, concurrency: int) -> Block:
+async def measure_orders(journal: OrderJournal, orders: int, concurrency: int) -> Block:
+    """Store so many orders, that many at a time, and close the journal."""
     numbers = iter(range(orders))
 
     async def worker() -> None:

@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import aiosqlite
 from attrs import asdict
@@ -18,7 +18,8 @@ from vidgen_async.journal import MemoryJournal, Permission, SqliteJournal
 from vidgen_async.journal.base import unknown_order_error
 from vidgen_async.journal.sql import queries
 from vidgen_async.journal.sqlite import schema
-from vidgen_async.types.limits import SLOT_MARGIN, Turn
+from vidgen_async.journal.sqlite.file_lock import LockedConnection
+from vidgen_async.types.limits import SLOT_MARGIN, Pacing, Turn
 from vidgen_async.types.orders import Attempt, Closing, Evidence, Order, OrderRef
 
 T = TypeVar("T")
@@ -53,18 +54,20 @@ class OnTheLoop(SqliteJournal):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        self._opened: sqlite3.Connection | None = None
+        self._opened: LockedConnection | None = None
 
-    async def _run(self, operation: Callable[[sqlite3.Connection], T]) -> T:
+    async def _run(self, operation: Callable[[LockedConnection], T]) -> T:
         return self._execute(operation)
 
     async def aclose(self) -> None:
         if self._opened is not None:
             self._opened.close()
 
-    def _execute(self, operation: Callable[[sqlite3.Connection], T]) -> T:
+    def _execute(self, operation: Callable[[LockedConnection], T]) -> T:
         if self._opened is None:
-            db = self._opened = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
+            db = self._opened = sqlite3.connect(
+                self.path, isolation_level=None, check_same_thread=False, factory=LockedConnection
+            )
             db.row_factory = sqlite3.Row
             for statement in set_up("TRUNCATE"):
                 db.execute(statement)
@@ -78,7 +81,7 @@ class InAThread(OnTheLoop):
         super().__init__(path)
         self._lock_of_operations = asyncio.Lock()
 
-    async def _run(self, operation: Callable[[sqlite3.Connection], T]) -> T:
+    async def _run(self, operation: Callable[[LockedConnection], T]) -> T:
         async with self._lock_of_operations:
             return await asyncio.to_thread(self._execute, operation)
 
@@ -102,19 +105,21 @@ class Aiosqlite:
             return await self._read(db, order.ref)
 
     async def begin(self, permission: Permission) -> Attempt | Order | Turn:
-        ref, pacing = permission.ref, permission.pacing
+        ref, pacing = permission.ref, permission.pacing or Pacing()
         async with self._transaction() as db:
             order = await self._read(db, ref)
             if not permission.matches(order):
                 return order
             since = queries._micros(permission.now) - int(1e6 * (pacing.window + SLOT_MARGIN.total_seconds()))
-            window = {"service": ref.service, "account": ref.account, "since": since, "limit": pacing.limit}
-            ((held,),) = await db.execute_fetchall(queries._HELD, window)
-            if held >= pacing.limit:
+            window = {"service": ref.service, "account": ref.account, "since": since}
+            held = queries._HELD, window | {"latest": since, "limit": pacing.limit}
+            ((used, _),) = await db.execute_fetchall(*held)
+            if used >= pacing.limit:
                 return Turn(0, 0.0)
             attempt = permission.make_attempt()
             facts = queries._to_row(attempt) | {"counted_at": queries._to_column(attempt.counted_at)}
             await db.execute(queries._ADD_ATTEMPT, asdict(ref) | facts)
+            await self._store_stage(db, order.with_attempt(attempt))
             return attempt
 
     async def settle(self, ref: OrderRef, n: int, evidence: Evidence) -> Order:
@@ -124,14 +129,18 @@ class Aiosqlite:
             await db.execute(queries._ADD_EVIDENCE, attempt | queries._to_row(evidence))
             counted_at = queries._to_column(after.attempts[n - 1].counted_at)
             await db.execute(queries._COUNT, attempt | {"counted_at": counted_at})
+            await self._store_stage(db, after)
             return after
 
     async def aclose(self) -> None:
         if self._opened is not None:
             await self._opened.close()
 
+    async def _store_stage(self, db: aiosqlite.Connection, order: Order) -> None:
+        await db.execute(queries._SET_STAGE_OF_ORDER, asdict(order.ref) | {"state": order.state})
+
     async def _read(self, db: aiosqlite.Connection, ref: OrderRef) -> Order:
-        async def rows(query: str, table: str) -> list[sqlite3.Row]:
+        async def rows(query: str, table: str) -> list[Any]:
             return list(await db.execute_fetchall(f"{query} {queries._OF_ORDER.format(table)}", asdict(ref)))
 
         attempts = await rows(queries._ATTEMPTS, "attempts")

@@ -30,6 +30,8 @@ PACKAGES = (
     "pydantic",
     "matplotlib",
     "aiosqlite",
+    "psycopg",
+    "procrastinate",
     "cassetter",
     "vcrpy",
 )

@@ -39,6 +39,10 @@ class Scale:
     """Polls of it that are measured."""
     megabytes: int
     """The size of a downloaded video."""
+    orders: int
+    """Orders in the larger of two journals."""
+    jobs: int
+    """Jobs that wait in two workers of a job queue."""
     has_stretch: bool = False
     """Whether to measure what not every machine can do."""
     peers: tuple[str, ...] = ()
@@ -59,6 +63,8 @@ class Scale:
             most_scheduled=1_000_000,
             scheduled_polls=100_000,
             megabytes=1024,
+            orders=100_000,
+            jobs=5000,
         )
 
     @classmethod
@@ -77,6 +83,8 @@ class Scale:
             most_scheduled=2000,
             scheduled_polls=2000,
             megabytes=2,
+            orders=5000,
+            jobs=20,
         )
 
 

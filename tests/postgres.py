@@ -48,6 +48,19 @@ class PostgresServer:
         """Stop the server; the mode ``immediate`` is a crash."""
         self._run("pg_ctl", "stop", "--wait", "--silent", f"--mode={mode}")
 
+    @contextmanager
+    def as_standby(self) -> Iterator[None]:
+        signal = self.data / "standby.signal"
+        self.stop("fast")
+        signal.touch()
+        self.start()
+        try:
+            yield
+        finally:
+            self.stop("fast")
+            signal.unlink()
+            self.start()
+
     def _run(self, program: str, *arguments: str) -> None:
         command = [self.programs / program, *arguments, "-D", self.data]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd="/", **self._user)  # noqa: S603

@@ -18,9 +18,11 @@ class Event(StrEnum):
     ORDER_ID_CREATED = "order.id_created"
     """INFO: no order id was given, so one was created. ``order_id``"""
     ORDER_PACED = "order.paced"
-    """INFO: the order waits for the submission limit. ``order_id``, ``seconds``"""
+    """INFO: the order waits for the submission limit. WARNING: for the end of the pause after a 429. ``order_id``,
+    ``seconds``, ``reason``"""
     ORDER_AWAITED = "order.awaited"
-    """INFO: another process or client is sending the order; its outcome is awaited. ``order_id``, ``until``"""
+    """INFO: another process or client is sending the order; its outcome is awaited, at most for as long as the time
+    limit of the send. ``order_id``, ``seconds``, ``until``"""
     ORDER_ACCEPTED = "order.accepted"
     """INFO: the outcome of an attempt, like the three below. ``order_id``, ``attempt``, ``outcome``, ``status``,
     ``task_id``, ``request_id``"""
@@ -52,6 +54,9 @@ class Event(StrEnum):
     """INFO: the balance after uncertain creates could not be read or written. ``count``, ``error``"""
     JOURNAL_LOCKED = "journal.locked"
     """WARNING: another process holds the lock of the journal for longer than the time limit. ``path``"""
+    JOURNAL_SESSION_FAILED = "journal.session_failed"
+    """INFO: other processes cannot detect that this one has ended; its orders are *sending* until their deadlines.
+    ``journal``, ``error``"""
     JOURNAL_WORLD_READABLE = "journal.world_readable"
     """WARNING: every user of this machine may read the journal's file. ``path``, ``mode``"""
     CATALOG_FETCH_FAILED = "catalog.fetch_failed"

@@ -10,7 +10,7 @@ from importlib import import_module
 import pytest
 from attrs import evolve
 
-from benchmarks import creates, downloads, imports, uploads
+from benchmarks import creates, downloads, imports, lists, postgres, uploads
 from benchmarks.media_service import MEGABYTE, running_media_service, statuses
 from benchmarks.results import Scale
 from tests.journal.conftest import rows
@@ -22,6 +22,7 @@ cassettes = pytest.importorskip("benchmarks.cassettes")
 recorders = pytest.importorskip("benchmarks.cassette_recorders")
 journal = pytest.importorskip("benchmarks.journal")
 journal_peers = pytest.importorskip("benchmarks.journal_peers")
+waiting_jobs = pytest.importorskip("benchmarks.waiting_jobs")
 
 pytestmark = pytest.mark.needs_dev
 
@@ -45,6 +46,9 @@ def by_name(figures):
         (uploads, set(uploads.WAYS)),
         (imports, {imports.CLIENT, imports.RAW, imports.COMMAND_LIBRARIES, *imports.COMMANDS}),
         (journal, set(journal_peers.PEERS)),
+        (postgres, {postgres.OURS, postgres.RAW, postgres.SQLITE, "round trips"}),
+        (lists, {f"{kind}, {many:,} orders" for kind in (lists.SQLITE, lists.POSTGRES) for many in (1000, 5000)}),
+        (waiting_jobs, {"memory of a worker", "share of a core of a worker"}),
         (cassettes, {*recorders.RECORDERS, cassettes.CLIENT, cassettes.EQUAL}),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
@@ -109,6 +113,29 @@ def test_creates_are_compared_with_posts_of_the_same_round():
     assert found[creates.RAW].ratio is None
     assert (found[creates.SQLITE].ratio, found[creates.SQLITE].value) == (pytest.approx(0.625), pytest.approx(6.25))
     assert found[f"{creates.SQLITE}: added latency"].value == pytest.approx(150)
+
+
+def test_a_journal_in_postgresql_is_a_multiple_of_plain_inserts_in_the_same_rounds():
+    seconds = {postgres.OURS: [2.0, 8.0], postgres.RAW: [1.0, 2.0], postgres.SQLITE: [1.0, 1.0]}
+    blocks = {name: [journal.Block(each, []) for each in found] for name, found in seconds.items()}
+    found = by_name(postgres.figures(10, 100, blocks, "a busy machine"))
+    assert (found[postgres.OURS].value, found[postgres.OURS].ratio) == (pytest.approx(31.25), pytest.approx(0.375))
+    assert (found[postgres.RAW].ratio, found[postgres.SQLITE].ratio) == (None, pytest.approx(1.5))
+
+
+def test_a_list_is_judged_by_its_duration_and_its_growth_and_the_running_tasks_are_not():
+    seconds = {f"{kind}, {many} orders": [many * 1e-3] for kind in (lists.SQLITE, lists.POSTGRES) for many in (20, 50)}
+    small, large, *_ = lists.figures("uncertain orders", (20, 50), seconds)
+    assert (small.value, small.is_met) == (pytest.approx(20), True)
+    assert (large.ratio, large.target, large.is_met) == (pytest.approx(2.5), "<= 2", False)
+    assert {figure.is_met for figure in lists.figures(lists.RUNNING, (20, 50), seconds)} == {None}
+
+
+def test_workers_are_reported_by_their_mean():
+    worker = {"idle": 40 * 2**20, "memory": 50 * 2**20, "cpu": 0.1, "wall": 10.0, "polls": 400.0}
+    memory, cpu = waiting_jobs.figures(5000, [worker, {**worker, "memory": 60 * 2**20, "cpu": 0.3}])
+    assert (memory.value, memory.note) == (pytest.approx(55), "40 MiB before its first job")
+    assert (cpu.value, cpu.note) == (pytest.approx(2), "40 polls a second")
 
 
 # -- all do the same work ----------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import zlib
 from functools import partial
 
 import pytest
@@ -176,6 +177,19 @@ def test_a_watch_of_the_journal_names_the_orders(here, service, order):
     again = here("watch", "--journal", *FAST)[1]  # a watch records nothing; only the time differs
     assert again.splitlines()[-1].split(" ", 1)[1] == out.splitlines()[-1].split(" ", 1)[1]
     assert here("wait", task_id)[0] == 0
+
+
+def test_a_watch_of_a_share_of_the_journal_has_only_its_tasks(here, order):
+    task_id = order()
+    share = zlib.crc32(task_id.encode()) % 3
+    code, out, _ = here("watch", "--journal", "--shard", f"{share}/3", *FAST)
+    assert (code, task_id in out) == (0, True)
+    assert "the journal has no unfinished tasks" in here("watch", "--journal", "--shard", f"{(share + 1) % 3}/3")[2]
+    for wrong in ("3/3", "-1/3", "1", "a/b"):
+        code, _, err = here("watch", "--journal", "--shard", wrong)
+        assert (code, "the form I/N" in err) == (2, True)
+    code, _, err = here("watch", task_id, "--shard", "0/3")
+    assert (code, "add --journal" in err) == (2, True)
 
 
 def test_a_watch_of_an_empty_journal_ends_at_once(here):

@@ -18,6 +18,7 @@ from vidgen_async.clock import VirtualClock
 from vidgen_async.journal import RunningPage, SqliteJournal
 from vidgen_async.transports import BufferedResponse, FakeTransport
 from vidgen_async.types.http import Request
+from vidgen_async.types.orders import Shard
 
 T = TypeVar("T")
 
@@ -42,8 +43,8 @@ class HeldJournal(SqliteJournal):
         """The first page."""
         self._clock = clock
 
-    async def running(self, service: str, account: str, *, after: int = 0) -> RunningPage:
-        page = await super().running(service, account, after=after)
+    async def running(self, service: str, account: str, *, after: int = 0, shard: Shard | None = None) -> RunningPage:
+        page = await super().running(service, account, after=after, shard=shard)
         self.pages += 1
         self.has_read.set()
         return page

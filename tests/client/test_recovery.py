@@ -4,10 +4,11 @@ import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
 from datetime import timedelta
+from itertools import chain
 
 import pytest
 
-from vidgen_async import Client, ConfigurationError, NotFoundError, UncertainCreateError
+from vidgen_async import Client, ConfigurationError, InvalidRequestError, NotFoundError, UncertainCreateError
 from vidgen_async.clock import LoopClock
 from vidgen_async.journal import MemoryJournal
 from vidgen_async.sandbox import Fault, Sandbox
@@ -129,6 +130,25 @@ async def test_each_of_two_loops_on_one_journal_is_told_every_outcome(restarted,
     assert sorted(told_slow) == sorted(told_fast) == sorted(receipt.task_id for receipt in receipts)
     async with restarted() as client:
         assert [outcome async for outcome in client.videos.rewatch(timeout=60)] == []
+
+
+async def test_each_task_is_yielded_by_one_of_three_clients_that_share_the_tasks(restarted, service):
+    async with restarted() as client:
+        receipts = [await client.videos.create(**FIELDS, order_id=f"order-{n}") for n in range(12)]
+
+    async def watch(index: int) -> list[str]:
+        async with restarted() as client:
+            return [outcome.task_id async for outcome in client.videos.rewatch(timeout=60, shard=(index, 3))]
+
+    shares = await asyncio.gather(*map(watch, range(3)))
+    assert sorted(chain(*shares)) == sorted(receipt.task_id for receipt in receipts)
+
+
+@pytest.mark.parametrize("shard", [(3, 3), (-1, 3), (0, 0), (0,), 1, ("0", 3), "01"])
+async def test_a_shard_that_cannot_exist_is_refused(restarted, shard):
+    async with restarted() as client:
+        with pytest.raises(InvalidRequestError, match=r"shard: must be \(i, n\) with 0 <= i < n"):
+            await anext(client.videos.rewatch(shard=shard))
 
 
 @pytest.mark.parametrize("clock", [LoopClock(), Later()], ids=["new", "an hour old"])

@@ -133,6 +133,7 @@ def change_to_sending(server: PostgresServer, order_id: str, remaining: timedelt
     deadline = (datetime.now(UTC) + remaining).timestamp() * 1e6
     execute(server, f"DELETE FROM vidgen.evidence WHERE order_id = '{order_id}'")  # noqa: S608
     execute(server, f"UPDATE vidgen.attempts SET deadline_at = {deadline:.0f} WHERE order_id = '{order_id}'")  # noqa: S608
+    execute(server, f"UPDATE vidgen.orders SET stage = 'sending' WHERE order_id = '{order_id}'")  # noqa: S608
 
 
 async def test_the_queries_count_creates_and_find_tasks_that_have_not_ended(service, tables):

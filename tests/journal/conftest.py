@@ -77,8 +77,8 @@ def uncertain(at: datetime = NOW, **facts: object) -> Evidence:
     return evidence(AttemptOutcome.UNCERTAIN, at, **facts)
 
 
-def rejected(at: datetime = NOW) -> Evidence:
-    return evidence(AttemptOutcome.REJECTED, at, status=429, answered=True)
+def rejected(at: datetime = NOW, **facts: object) -> Evidence:
+    return evidence(AttemptOutcome.REJECTED, at, status=429, answered=True, **facts)
 
 
 def rows(path: Path, query: str) -> list[tuple[object, ...]]:

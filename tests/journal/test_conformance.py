@@ -404,6 +404,72 @@ async def test_accounts_and_services_have_separate_slots(journal, other):
     assert (await other.turn("https://another", ACCOUNT, ONE, NOW)).free == 1
 
 
+async def test_an_attempt_that_may_have_been_sent_already_is_recorded_without_a_slot(journal, other):
+    await sending(journal, "a")
+    await journal.settle(ref_of("a"), 1, rejected(retry_at=after(60)))
+    forced = evolve(await intended(other, "b", now=after(1), limit=1), pacing=None)
+    assert isinstance(await other.begin(forced), Attempt)
+    assert (await journal.turn(SERVICE, ACCOUNT, Pacing(limit=3), after(60.2))).free == 2
+
+
+# -- the pause after a 429 ---------------------------------------------------------------------------------------------
+
+
+async def paused_until(journal: Journal, retry_at: datetime, *, order_id: str = "o", at: datetime = NOW) -> None:
+    """Record that the service answered a create with 429."""
+    attempt = await sending(journal, order_id, now=at)
+    await journal.settle(ref_of(order_id), attempt.n, rejected(at, retry_at=retry_at))
+
+
+async def test_no_create_of_the_account_starts_before_the_retry_after_of_a_429(journal, other):
+    await paused_until(journal, after(7))
+    next_one = await intended(other, "next", now=after(3))
+
+    assert await other.turn(SERVICE, ACCOUNT, Pacing(), after(3)) == Turn(0, pytest.approx(4.1), is_paused=True)
+    assert await other.begin(next_one) == Turn(0, pytest.approx(4.1), is_paused=True)
+    assert (await other.get(ref_of("next"), after(7))).attempts == ()
+
+    assert await journal.turn(SERVICE, ACCOUNT, Pacing(), after(7.1)) == Turn(99, 0.0)
+    assert isinstance(await journal.begin(evolve(next_one, now=after(7.1))), Attempt)
+
+
+async def test_the_end_of_the_pause_is_stored_with_the_evidence(journal, other):
+    await paused_until(journal, after(7))
+    found = await other.get(ref_of(), after(1))
+    assert found.attempts[0].evidence == rejected(retry_at=after(7))
+
+
+async def test_the_pause_that_ends_last_counts(journal, other):
+    ends = {"a": 5, "b": 60, "c": 9}
+    for order_id in ends:
+        await sending(journal, order_id)
+    for order_id, retry_at in ends.items():
+        await journal.settle(ref_of(order_id), 1, rejected(retry_at=after(retry_at)))
+    assert await other.turn(SERVICE, ACCOUNT, Pacing(), after(8)) == Turn(0, pytest.approx(52.1), is_paused=True)
+    assert (await other.turn(SERVICE, ACCOUNT, Pacing(), after(60.1))).free == 100
+
+
+async def test_of_the_limit_and_a_pause_the_longer_wait_counts(journal, other):
+    await paused_until(journal, after(7))
+    assert await other.turn(SERVICE, ACCOUNT, ONE, after(1)) == Turn(0, pytest.approx(59.1))
+    await paused_until(journal, after(200), order_id="b", at=after(61))
+    assert await other.turn(SERVICE, ACCOUNT, ONE, after(61)) == Turn(0, pytest.approx(139.1), is_paused=True)
+
+
+async def test_a_429_pauses_no_other_account_and_no_other_service(journal, other):
+    await paused_until(journal, after(7))
+    assert (await other.turn(SERVICE, "another", Pacing(), NOW)).free == 100
+    assert (await other.turn("https://another", ACCOUNT, Pacing(), NOW)).free == 100
+
+
+async def test_after_the_clock_was_set_back_a_pause_of_the_future_is_over(journal, other):
+    await paused_until(journal, after(86407), at=after(86400))
+    assert (await other.turn(SERVICE, ACCOUNT, Pacing(), NOW)).free == 99
+    await paused_until(other, after(7), order_id="b")
+    assert (await journal.turn(SERVICE, ACCOUNT, Pacing(), after(3))).wait == pytest.approx(4.1)
+    assert (await journal.turn(SERVICE, ACCOUNT, Pacing(), after(7.1))).free == 98
+
+
 # -- decisions of operators --------------------------------------------------------------------------------------------
 
 
@@ -776,10 +842,38 @@ async def test_a_task_accepted_between_two_pages_is_on_a_later_one(journal, othe
     assert [task.task_id for task in second.tasks] == ["task-new"]
 
 
+async def test_a_shard_has_the_same_tasks_in_every_journal_and_process(journal, other):
+    for number, task_id in enumerate([*(f"task-{number}" for number in range(6)), "größe", "with \0", "\udc80"]):
+        await accept(journal, str(number), task_id)
+
+    async def share(index: int, count: int) -> str:
+        page = await other.running(SERVICE, ACCOUNT, shard=(index, count))
+        return "".join(task.order_id for task in page.tasks)
+
+    assert [await share(index, 3) for index in range(3)] == ["0378", "12", "456"]
+    assert await share(0, 1) == "012345678"
+
+
+@pytest.mark.usefixtures("small_pages")
+async def test_pages_of_a_shard_lead_to_the_same_end_as_those_of_all_tasks(journal, other):
+    for number in range(9):
+        await accept(journal, f"order-{number}", f"task-{number}")
+    found = []
+    for index in range(2):
+        after = 0
+        while after is not None:
+            page = await other.running(SERVICE, ACCOUNT, after=after, shard=(index, 2))
+            found += [task.task_id for task in page.tasks]
+            after = page.after
+    assert sorted(found) == [f"task-{number}" for number in range(9)]
+
+
 async def test_the_terminal_state_of_a_task_applies_to_each_order_that_has_it(journal, other):
     await accept(journal, "o", "task-1")
     await journal.record(SERVICE, [result()])
     await accept(other, "p", "task-1")
     assert (await journal.get(ref_of("p"), NOW)).is_terminal
+    assert await listed_ids(journal, is_terminal=True) == ["o", "p"]
+    assert await listed_ids(journal, is_terminal=False) == []
     assert await other.owner(ref_of("p"), "task-1") == ref_of("o")
     assert await other.owner(ref_of("o"), "task-2") is None

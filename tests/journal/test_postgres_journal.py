@@ -5,7 +5,7 @@ import json
 import os
 import secrets
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,8 +16,21 @@ import psycopg
 import pytest
 from attrs import define, evolve
 
-from tests.journal.conftest import ACCOUNT, NOW, SERVICE, accepted, order_of, permission, ref_of, sending, uncertain
+from tests.journal.conftest import (
+    ACCOUNT,
+    NOW,
+    SERVICE,
+    accepted,
+    order_of,
+    permission,
+    ref_of,
+    rejected,
+    sending,
+    uncertain,
+)
 from tests.postgres import PostgresServer, running_server
+from tests.transports.raw_service import Connection, raw_service
+from vidgen_async import Client
 from vidgen_async.errors import JournalError
 from vidgen_async.journal import PostgresJournal
 from vidgen_async.journal.postgres import schema
@@ -84,23 +97,8 @@ async def test_nothing_is_opened_before_the_first_operation(tmp_path):
 
 async def test_a_standby_is_refused(server, open_journal):
     await open_journal().namespace("word")
-    async with standby(server):
-        with pytest.raises(JournalError, match=r"standby.*connect to the primary"):
-            await open_journal().get(ref_of(), NOW)
-
-
-@asynccontextmanager
-async def standby(server: PostgresServer) -> AsyncIterator[None]:
-    signal = server.data / "standby.signal"
-    server.stop("fast")
-    signal.touch()
-    server.start()
-    try:
-        yield
-    finally:
-        server.stop("fast")
-        signal.unlink()
-        server.start()
+    with server.as_standby(), pytest.raises(JournalError, match=r"standby.*connect to the primary"):
+        await open_journal().get(ref_of(), NOW)
 
 
 # -- connections that are lost -----------------------------------------------------------------------------------------
@@ -125,6 +123,33 @@ async def test_a_crash_of_the_server_loses_nothing_that_was_returned(server, ope
     assert 0 < len(returned) <= 300
     assert returned <= listed
     assert {type(result) for result in results if isinstance(result, BaseException)} <= {JournalError}
+
+
+async def test_the_receipt_of_a_create_during_which_the_server_crashed_is_recorded(server, open_journal):
+    async def accept_late(connection: Connection) -> None:
+        await connection.request()
+        was_received.set()
+        await was_restarted.wait()
+        await connection.answer(b'HTTP/1.1 202 Accepted\r\nContent-Length: 16\r\n\r\n{"id": "task-1"}')
+
+    was_received, was_restarted = asyncio.Event(), asyncio.Event()
+    other = open_journal()
+    async with (
+        raw_service(accept_late) as service,
+        Client("a-key", base_url=str(service.url("/openapi/v1")), journal=open_journal()) as client,
+    ):
+        fields = {"model": "gen-2.0", "prompt": "a paper boat", "duration": 5}
+        create = asyncio.ensure_future(client.videos.create(**fields, order_id="o", validate=False))
+        await was_received.wait()
+        await asyncio.to_thread(server.stop, "immediate")
+        await asyncio.to_thread(server.start)
+
+        ref = ref_of(service=f"http://127.0.0.1:{service.port}", account="default")
+        assert (await other.get(ref, datetime.now(UTC))).state is OrderState.UNCERTAIN
+        was_restarted.set()
+        receipt = await create
+        assert (await other.get(ref, datetime.now(UTC))).receipt == receipt
+        assert service.requests_begun == 1
 
 
 @define
@@ -179,7 +204,7 @@ async def proxy(server: PostgresServer) -> AsyncIterator[Proxy]:
 async def test_a_commit_whose_answer_is_lost_may_have_been_carried_out(open_journal, proxy):
     journal = open_journal(proxy.dsn)
     await journal.intend(order_of())
-    proxy.cut_at, proxy.is_forwarded = b"COMMIT", True
+    proxy.cut_at, proxy.is_forwarded = b"COMMIT\0", True
     with pytest.raises(JournalError, match=r"lost during a commit .* may have been carried out") as caught:
         await journal.begin(permission())
     assert caught.value.may_be_temporary
@@ -191,7 +216,7 @@ async def test_a_commit_whose_answer_is_lost_may_have_been_carried_out(open_jour
 async def test_a_commit_that_did_not_arrive_was_not_carried_out(open_journal, proxy):
     journal = open_journal(proxy.dsn)
     await journal.intend(order_of())
-    proxy.cut_at = b"COMMIT"
+    proxy.cut_at = b"COMMIT\0"
     with pytest.raises(JournalError, match=r"lost during a commit"):
         await journal.begin(permission())
     assert proxy.was_cut
@@ -202,6 +227,7 @@ async def test_a_network_that_loses_everything_ends_the_operation_after_its_time
     open_journal, proxy, monkeypatch
 ):
     journal = open_journal(proxy.dsn)
+    await sending(journal, "another")
     await journal.intend(order_of())
     proxy.is_lossy = True
     with monkeypatch.context() as patch:
@@ -210,6 +236,20 @@ async def test_a_network_that_loses_everything_ends_the_operation_after_its_time
             await journal.begin(permission())
     proxy.is_lossy = False
     assert isinstance(await journal.begin(permission()), Attempt)
+
+
+async def test_the_limit_is_exact_whatever_isolation_level_is_the_default(server, open_journal):
+    serializable = "&options=-c%20default_transaction_isolation%3Dserializable"
+    journal = open_journal(server.dsn + serializable, max_connections=4)
+    names = [f"order-{n}" for n in range(20)]
+    await asyncio.gather(*(journal.intend(order_of(name)) for name in names))
+    begun = await asyncio.gather(*(journal.begin(permission(name, limit=5)) for name in names))
+    assert sum(isinstance(each, Attempt) for each in begun) == 5
+
+
+async def test_an_order_that_is_larger_than_the_buffers_of_a_connection_is_stored(journal):
+    order = order_of(body=b"a" * (4 << 20))
+    assert (await journal.intend(order)).body == order.body
 
 
 async def test_cancelled_callers_do_not_use_up_the_connections(journal):
@@ -244,6 +284,101 @@ async def test_a_stopped_process_does_not_hold_the_lock_of_an_account(open_journ
     assert [order.order_id for order in await other.list(SERVICE, ACCOUNT, NOW)] == ["another"]
 
 
+# -- the sequence of receipts ------------------------------------------------------------------------------------------
+
+
+async def settle(journal: PostgresJournal, order_id: str) -> None:
+    await journal.settle(ref_of(order_id), 1, accepted(order_id))
+
+
+async def confirm(journal: PostgresJournal, order_id: str) -> None:
+    await journal.confirm(ref_of(order_id), 1, accepted(order_id))
+
+
+async def adopt(journal: PostgresJournal, order_id: str) -> None:
+    adoption = Attempt(n=0, sent_at=NOW, deadline_at=NOW, kind="adopt", evidence=accepted(order_id))
+    await journal.adopt(ref_of(order_id), adoption, frozenset(OrderState))
+
+
+@pytest.mark.parametrize("later", [settle, confirm, adopt])
+@pytest.mark.parametrize("earlier", [settle, confirm, adopt])
+async def test_a_receipt_that_is_committed_between_two_pages_is_on_a_later_one(
+    server, open_journal, monkeypatch, earlier, later
+):
+    monkeypatch.setattr("vidgen_async.journal.sql.journal.RUNNING_PAGE", 1)
+    writer, other = open_journal(), open_journal()
+    for order_id in ("first", "earlier", "later"):
+        await sending(writer, order_id)
+    await settle(writer, "first")
+    found = await running_after(writer, 0)
+
+    async with stopped_before_commit(earlier(writer, "earlier"), monkeypatch):
+        second = asyncio.ensure_future(later(other, "later"))
+        await ended_or_blocked(second, server)
+        between = await running_after(writer, found[-1][1])
+    await second
+
+    found += between + await running_after(writer, (found + between)[-1][1])
+    assert [task_id for task_id, _ in found] == ["first", "earlier", "later"]
+
+
+@asynccontextmanager
+async def stopped_before_commit(write: Coroutine[None, None, object], monkeypatch) -> AsyncIterator[None]:
+    """Carry out the operation, whose transaction has written a receipt and is not committed inside the block."""
+
+    def stop_once(db, before, after):
+        order = add_evidence(db, before, after)
+        if after is not before:
+            monkeypatch.setattr(queries, "add_evidence", add_evidence)
+            db.execute("SELECT 1", {}).fetchone()  # a pipeline may not have sent the other statements before
+            is_written.set()
+            assert goes_on.wait(20)
+        return order
+
+    add_evidence, is_written, goes_on = queries.add_evidence, threading.Event(), threading.Event()
+    monkeypatch.setattr(queries, "add_evidence", stop_once)
+    writing = asyncio.ensure_future(write)
+    await asyncio.to_thread(is_written.wait, 20)
+    try:
+        yield
+    finally:
+        goes_on.set()
+    await writing
+
+
+async def ended_or_blocked(operation: asyncio.Future[object], server: PostgresServer) -> None:
+    # The server has no event for it.
+    while not operation.done() and not execute(server, "SELECT 1 FROM pg_locks WHERE NOT granted"):  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+
+
+async def running_after(journal: PostgresJournal, after: int) -> list[tuple[str, int]]:
+    """The running tasks that follow, each with its position."""
+    found = []
+    while (page := await journal.running(SERVICE, ACCOUNT, after=after)).after is not None:
+        after = page.after
+        found += [(task.task_id, after) for task in page.tasks]
+    return found
+
+
+async def test_a_second_receipt_that_is_stored_while_the_first_task_ends_keeps_the_order_in_the_list(
+    server, open_journal, monkeypatch
+):
+    writer, other = open_journal(), open_journal()
+    await sending(writer)
+    await settle(writer, "o")
+    await writer.begin(permission(expect_attempt=1, states=frozenset(OrderState)))
+
+    async with stopped_before_commit(writer.settle(ref_of(), 2, accepted("second")), monkeypatch):
+        result = TaskResult(task_id="o", status="completed", at=NOW)
+        recording = asyncio.ensure_future(other.record(SERVICE, [result]))
+        await ended_or_blocked(recording, server)
+    await recording
+
+    (order,) = await other.list(SERVICE, ACCOUNT, NOW, is_terminal=False)
+    assert order.running_task_ids == ("second",)
+
+
 # -- the clock ---------------------------------------------------------------------------------------------------------
 
 
@@ -272,11 +407,12 @@ async def test_an_attempt_of_a_host_whose_clock_is_slow_is_not_over_at_once(open
 async def test_every_stored_time_is_that_of_the_database(server, open_journal):
     journal = open_journal(read_time=lambda: time() - 400)
     now = at(-400)
-    for order_id in ("accepted", "adopted", "abandoned"):
+    for order_id in ("accepted", "adopted", "abandoned", "rejected"):
         await journal.intend(evolve(order_of(order_id), created_at=now))
         await journal.begin(permission(order_id, now=now))
     await journal.settle(ref_of("accepted"), 1, accepted(at=now))
     await journal.record(SERVICE, [TaskResult(task_id="task-1", status="completed", at=now)])
+    await journal.settle(ref_of("rejected"), 1, rejected(at=now, retry_at=at(-390)))
     balance = Balance(at=now, numbers={})
     for order_id in ("adopted", "abandoned"):
         await journal.settle(ref_of(order_id), 1, uncertain(at=now, balance_before=balance, balance_after=balance))
@@ -287,13 +423,13 @@ async def test_every_stored_time_is_that_of_the_database(server, open_journal):
 
     of_times = f"table_schema = '{journal.schema}' AND column_name LIKE '%at'"
     columns = execute(server, f"SELECT table_name, column_name FROM information_schema.columns WHERE {of_times}")  # noqa: S608
-    assert len(columns) == 7
+    assert len(columns) == 8
     for table, column in columns:
         stored = execute(server, f"SELECT {column} FROM {journal.schema}.{table} WHERE {column} IS NOT NULL")  # noqa: S608
         assert [column for (micros,) in stored if not -60 < micros / 1e6 - time() < 200] == []
     for (text,) in execute(server, f"SELECT balance_before FROM {journal.schema}.evidence WHERE outcome = 'uncertain'"):  # noqa: S608
         assert json.loads(text)["at"] / 1e6 - time() > -60
-    assert len(await journal.list(SERVICE, ACCOUNT, at(-400), since=at(-460))) == 3
+    assert len(await journal.list(SERVICE, ACCOUNT, at(-400), since=at(-460))) == 4
     assert await journal.list(SERVICE, ACCOUNT, at(-400), since=at(-340)) == []
 
 

@@ -34,15 +34,18 @@ from vidgen_async.journal.sql.queries import (
     _ATTEMPTS,
     _CLOSINGS,
     _END_OF_PAGE,
+    _HELD,
     _MAY_HOLD_A_SLOT,
+    _NEWEST,
     _OF_ORDER,
     _OF_ROWS,
+    _OLDEST,
     _ORDERS,
     _OWNER,
     _RESULTS,
     _RUNNING,
-    _START_OF_PAGE,
-    OrderFilter,
+    _SET_STAGE_OF_ORDER,
+    _SET_STAGE_OF_TASK,
     _micros,
 )
 from vidgen_async.types.limits import Pacing
@@ -238,22 +241,6 @@ async def test_listing_takes_as_many_statements_for_many_orders_as_for_one(journ
     assert len(many) == len(few)
 
 
-#: The queries that find a page of a list, with every filter.
-PAGES = [
-    OrderFilter(
-        service=SERVICE,
-        account=ACCOUNT,
-        states=states,
-        is_terminal=is_terminal,
-        since=NOW if newest_first else None,
-        newest_first=newest_first,
-    ).query
-    for states in (None, {OrderState.ACCEPTED}, {OrderState.UNCERTAIN})
-    for is_terminal in (None, False, True)
-    for newest_first in (False, True)
-]
-
-
 @pytest.mark.parametrize(
     "query",
     [
@@ -265,42 +252,47 @@ PAGES = [
         f"{_ATTEMPTS} {_OF_ROWS}".format("attempts", rows=1),
         f"{_CLOSINGS} {_OF_ROWS}".format("closings", rows=1),
         f"{_RESULTS} {_OF_ROWS}".format("evidence", rows=1),
-        *PAGES,
-        _END_OF_PAGE.format("orders"),
-        _START_OF_PAGE.format("orders"),
-        _END_OF_PAGE.format("evidence"),
+        _OLDEST,
+        _NEWEST,
+        _END_OF_PAGE,
         _RUNNING,
+        _SET_STAGE_OF_ORDER,
+        _SET_STAGE_OF_TASK,
     ],
 )
 async def test_no_query_scans_a_whole_table(journal, query):
     await sending(journal)
     facts = {"service": SERVICE, "account": ACCOUNT, "order_id": "o", "since": 0, "task_id": "task-1"}
-    facts |= {"after": 0, "until": 9, "size": 9, "low": 0, "high": 9, "before": 9}
+    facts |= {"after": 0, "until": 9, "size": 9, "stage": "queued", "state": "queued"}
     plan = await journal._run(lambda db: [row["detail"] for row in db.execute(f"EXPLAIN QUERY PLAN {query}", facts)])
     assert plan
     assert not [step for step in plan if step.startswith("SCAN")]
 
 
-@pytest.mark.parametrize("query", [_RUNNING, *PAGES])
-async def test_a_page_reads_a_range_of_ids_and_not_all_rows_of_the_account(journal, query):
-    facts = {"service": SERVICE, "account": ACCOUNT, "after": 0, "until": 9, "low": 0, "high": 9, "since": 0, "size": 9}
-    plan = await journal._run(lambda db: [row["detail"] for row in db.execute(f"EXPLAIN QUERY PLAN {query}", facts)])
+async def test_a_page_of_running_tasks_reads_a_range_of_ids_and_not_all_rows_of_the_account(journal):
+    facts = {"service": SERVICE, "account": ACCOUNT, "after": 0, "until": 9}
+    plan = await journal._run(lambda db: [row["detail"] for row in db.execute(f"EXPLAIN QUERY PLAN {_RUNNING}", facts)])
     assert [step for step in plan if "_by_account (service=? AND account=? AND rowid>? AND rowid<?)" in step]
 
 
-@pytest.mark.parametrize("is_terminal", [None, False, True])
-async def test_a_create_is_carried_out_between_two_pages_of_a_list(journal, monkeypatch, is_terminal):
+@pytest.mark.parametrize("query", [_OLDEST, _NEWEST])
+async def test_a_page_of_a_list_reads_the_first_orders_of_a_range_of_the_index(journal, query):
+    facts = {"service": SERVICE, "account": ACCOUNT, "after": 0, "since": 0, "size": 9, "stage": "queued"}
+    (step,) = await journal._run(lambda db: [row["detail"] for row in db.execute(f"EXPLAIN QUERY PLAN {query}", facts)])
+    assert "USING COVERING INDEX orders_by_stage (service=? AND account=? AND stage=? AND id" in step
+
+
+async def test_a_create_is_carried_out_between_two_pages_of_a_list(journal, monkeypatch):
     monkeypatch.setattr("vidgen_async.journal.sql.journal.LIST_PAGE", 2)
-    monkeypatch.setattr("vidgen_async.journal.sql.journal.SCANNED", 2)
     for number in range(20):
         await journal.intend(order_of(f"order-{number}"))
 
-    listing = asyncio.ensure_future(journal.list(SERVICE, ACCOUNT, NOW, is_terminal=is_terminal))
+    listing = asyncio.ensure_future(journal.list(SERVICE, ACCOUNT, NOW))
     await asyncio.sleep(0)
     await journal.intend(order_of("new"))
 
     assert not listing.done()
-    assert len(await listing) == (21 if is_terminal is None else 0)
+    assert len(await listing) == 21
 
 
 async def test_closing_the_journal_between_two_pages_of_a_list_ends_the_list_and_the_file_stays_closed(
@@ -328,6 +320,12 @@ async def test_pacing_reads_only_attempts_that_can_hold_a_slot(journal):
     found = await journal._run(lambda db: db.execute(_MAY_HOLD_A_SLOT, facts).fetchall())
     assert len(found) == 1
     assert (await journal.turn(SERVICE, ACCOUNT, Pacing(limit=100), after(100))).free == 99
+
+
+async def test_the_pause_after_a_429_is_found_by_an_index(journal):
+    facts = {"service": SERVICE, "account": ACCOUNT, "since": 0, "latest": 0, "limit": 9}
+    plan = await journal._run(lambda db: [row["detail"] for row in db.execute(f"EXPLAIN QUERY PLAN {_HELD}", facts)])
+    assert [step for step in plan if "evidence_by_retry_at (service=? AND account=? AND retry_at>?)" in step]
 
 
 # -- next to the journal in memory -------------------------------------------------------------------------------------
@@ -368,7 +366,6 @@ class Step:
 @pytest.mark.parametrize("seed", range(4))
 async def test_a_random_history_gives_the_same_results_as_in_memory(open_file, monkeypatch, seed):
     monkeypatch.setattr("vidgen_async.journal.sql.journal.LIST_PAGE", 3)
-    monkeypatch.setattr("vidgen_async.journal.sql.journal.SCANNED", 4)
     rng = random.Random(seed)  # noqa: S311 - a repeatable history, not secrets
     memory, file = MemoryJournal(), open_file()
     now = NOW

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.journal.conftest import DEADLINE, NOW, SERVICE, accepted, after, ref_of, rows, uncertain
+from tests.journal.conftest import ACCOUNT, DEADLINE, NOW, SERVICE, accepted, after, ref_of, rows, uncertain
 from vidgen_async.errors import JournalError
 from vidgen_async.journal.sqlite import schema
 from vidgen_async.types.orders import AttemptOutcome, OrderState
@@ -42,6 +42,10 @@ async def test_every_order_of_an_earlier_release_is_read_with_its_state_and_evid
     assert orders["uncertain"].attempts[0].evidence == uncertain(
         status=202, body=b'{"data": {"id": "t-5"}}', cause="the answer (202) holds no task id", answered=True
     )
+    for state in OrderState:
+        listed = await journal.list(SERVICE, ACCOUNT, NOW, states=[state])
+        assert {order.order_id for order in listed} == {name for name, stored in STATES.items() if stored is state}
+    assert [order.order_id for order in await journal.list(SERVICE, ACCOUNT, NOW, is_terminal=True)] == ["ended"]
     assert orders["accepted"].receipt.task_id == "task-1"
     assert (orders["ended"].is_terminal, orders["ended"].results[0].points) == (True, 15)
     assert (orders["late"].receipt.task_id, orders["late"].receipt.accepted_at) == ("task-3", after(5))

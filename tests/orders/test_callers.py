@@ -237,13 +237,13 @@ async def test_a_client_closed_while_it_waits_asks_the_journal_what_became_of_it
     async def hang(_):
         await asyncio.Event().wait()
 
-    service.answers(lambda: refused(429, Retry_After="50"))
+    service.answers(lambda: refused(429, Retry_After="0"))
     patient, other = make_orders(pacing=Pacing(max_wait=100)), make_orders()
     waiting = asyncio.ensure_future(patient.create(REQUEST, order_id="o"))
-    await clock.sleep(1)
+    await clock.sleep(0.5)
     service.script[:] = [hang]
     sending = asyncio.ensure_future(other.create(REQUEST, order_id="o"))
-    await clock.sleep(1)
+    await clock.sleep(0.2)
 
     await patient.aclose(grace=0.1)
 

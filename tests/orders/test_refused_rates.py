@@ -1,12 +1,14 @@
-"""A create that is answered with 429 is sent again only where ``Pacing.max_wait`` allows it, and never in a hurry."""
+"""A create that is answered with 429 is sent again only where ``Pacing.max_wait`` allows it, and never in a hurry. No
+other create of the account starts before its Retry-After."""
 
+import asyncio
 from itertools import pairwise
 
 import pytest
 
 from tests.orders.conftest import accepted, refused
 from vidgen_async.errors import RateLimitError, RejectedError
-from vidgen_async.transports import BufferedResponse
+from vidgen_async.transports import BufferedResponse, FakeTransport
 from vidgen_async.types.http import make_headers
 from vidgen_async.types.limits import Pacing
 from vidgen_async.types.resources import VideoRequest
@@ -46,13 +48,94 @@ async def test_with_max_wait_attempts_are_a_second_apart_and_each_counts_towards
     assert len({post.key for post in service.posts}) == 1
 
 
-async def test_other_orders_are_sent_while_one_is_refused(make_orders, service, clock):
+async def test_orders_are_sent_after_one_was_refused(make_orders, service, clock):
     service.answers(*[lambda: refused(429, Retry_After="0")] * 3, accepted)
     orders = make_orders(pacing=Pacing(max_wait=10, limit=100))
 
     assert (await orders.create(VIDEO, order_id="o")).task_id == "task-1"
     assert len(service.posts) == 4
     assert (await orders.create(VIDEO, order_id="p")).task_id == "task-1"
+
+
+PAUSES = {
+    None: 10,
+    "7": 7,
+    "0": 0,
+    "-5": 0,
+    "86400000": 3600,
+    "inf": 10,
+    "soon": 10,
+    "Tue, 01 Jan 2030 00:00:30 GMT": 30,
+    "Wed, 21 Oct 2015 07:28:00 GMT": 0,
+    "Sat, 01 Jan 2050 00:00:00 GMT": 3600,
+}
+
+
+@pytest.mark.parametrize(("value", "seconds"), PAUSES.items())
+async def test_no_client_of_the_account_sends_a_create_before_the_retry_after_of_a_429(
+    make_orders, service, value, seconds
+):
+    service.answers(lambda: refused(429, **({} if value is None else {"Retry_After": value})), accepted)
+    with pytest.raises(RateLimitError):
+        await make_orders().create(VIDEO, order_id="o")
+
+    await asyncio.gather(*(make_orders().create(VIDEO, order_id=order_id) for order_id in "opq"))
+
+    assert [post.at for post in service.posts[1:]] == [pytest.approx(seconds + 0.1)] * 3
+
+
+async def test_a_create_that_is_connecting_when_another_is_refused_is_held_back(make_orders, service, clock):
+    async def connect(_):
+        await clock.sleep(2)
+
+    service.answers(lambda: refused(429, Retry_After="20"), accepted)
+    connecting = make_orders(transport=FakeTransport(service.transport._handler, before_gate=connect))
+    waiting = asyncio.ensure_future(connecting.create(VIDEO, order_id="o"))
+    await clock.sleep(1)
+    with pytest.raises(RateLimitError):
+        await make_orders().create(VIDEO, order_id="p")
+
+    await waiting
+    assert [post.at for post in service.posts] == [1, pytest.approx(1 + 20 + 0.1 + 2)]
+
+
+async def test_the_log_says_why_a_create_waits(make_orders, service, caplog):
+    caplog.set_level("INFO")
+    service.answers(lambda: refused(429), accepted)
+    with pytest.raises(RateLimitError):
+        await make_orders().create(VIDEO, order_id="o")
+    await make_orders(pacing=Pacing(limit=2)).create(VIDEO, order_id="o")
+    await make_orders(pacing=Pacing(limit=2)).create(VIDEO, order_id="p")
+
+    waits = [record.getMessage() for record in caplog.records if getattr(record, "event_name", "") == "order.paced"]
+    assert waits == [
+        "order 'o' waits 10.1 s: the service answered a create of the account with 429",
+        "order 'p' waits 50.0 s: the submission limit is reached",
+    ]
+
+
+async def test_what_a_transport_sent_without_the_gate_is_recorded_during_a_pause(make_orders, service):
+    class Forgetful:
+        honours_gate = True
+
+        async def send(self, request, *, probe=None):
+            return await service.transport.send(request)
+
+        async def aclose(self):
+            pass
+
+    async def accept_after_another_is_refused(_):
+        service.answers(lambda: refused(429))
+        with pytest.raises(RateLimitError):
+            await make_orders().create(VIDEO, order_id="p")
+        return accepted()
+
+    service.script[:] = [accept_after_another_is_refused]
+    orders = make_orders(transport=Forgetful())
+
+    assert (await orders.create(VIDEO, order_id="o")).task_id == "task-1"
+    assert (await orders.get("o")).task_ids == ("task-1",)
+    assert len(service.posts) == 2
 
 
 BODIES = {
@@ -75,6 +158,17 @@ async def test_a_refusal_that_is_not_the_services_own_is_rejected_and_never_sent
         await make_orders(pacing=Pacing(max_wait=1000)).create(VIDEO, order_id="o")
 
     assert len(service.posts) == 1
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+async def test_a_refusal_that_is_not_the_services_own_does_not_pause_the_account(make_orders, service, clock, body):
+    service.answers(lambda: BufferedResponse(429, body), accepted)
+    with pytest.raises(RejectedError):
+        await make_orders().create(VIDEO, order_id="o")
+
+    await make_orders().create(VIDEO, order_id="p")
+
+    assert clock.now() == 0
 
 
 async def test_a_proxy_that_wants_a_password_has_rejected_the_create(make_orders, service):

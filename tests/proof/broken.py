@@ -7,15 +7,13 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from attrs import frozen
 
 from vidgen_async.clock import VirtualClock
-from vidgen_async.journal import SqliteJournal
+from vidgen_async.journal import PostgresJournal, SqliteJournal
 from vidgen_async.journal.sqlite import schema
-
-T = TypeVar("T")
 
 Harm: TypeAlias = Callable[[Path], AbstractContextManager[None]]
 
@@ -26,11 +24,11 @@ DAMAGED = ("damaged", "check the account before you order anything")
 GONE = ("deleted or replaced", "put it back")
 
 
-class HeldJournal(SqliteJournal):
-    """No virtual time passes while its thread works."""
+class Held:
+    """A journal during whose operations no virtual time passes."""
 
-    def __init__(self, path: Path, clock: VirtualClock) -> None:
-        super().__init__(path, busy_timeout=0.01)
+    def __init__(self, place: Any, clock: VirtualClock, **options: Any) -> None:
+        super().__init__(place, **options)
         self._clock = clock
         self.is_settling = asyncio.Event()
         """A writer that has an outcome to record."""
@@ -39,9 +37,20 @@ class HeldJournal(SqliteJournal):
         self.is_settling.set()
         return await super().settle(*outcome)
 
-    async def _run(self, operation: Callable[[sqlite3.Connection], T]) -> T:
+    async def _run(self, *operation: Any) -> Any:
         with self._clock.hold():
-            return await super()._run(operation)
+            return await super()._run(*operation)
+
+
+class HeldJournal(Held, SqliteJournal):
+    def __init__(self, path: Path, clock: VirtualClock) -> None:
+        super().__init__(path, clock, busy_timeout=0.01)
+
+
+class HeldPostgresJournal(Held, PostgresJournal):
+    async def begin(self, permission: Any) -> Any:
+        with self._clock.hold():  # also while the lock of its session is taken
+            return await super().begin(permission)
 
 
 class StruckJournal(SqliteJournal):

@@ -22,7 +22,7 @@ def leave(how: str, news: asyncio.Event) -> None:
 
 
 async def main(how: str, base_url: str, journal: str, key: str, order: str) -> None:
-    client = Client(key, base_url=base_url, journal=f"sqlite:///{journal}", timeouts=Timeouts(create=60))
+    client = Client(key, base_url=base_url, journal=journal, timeouts=Timeouts(create=60))
     create = client.videos.create(model="gen-2.0", prompt=f"{order}: hang", order_id=order, validate=False)
     creating = asyncio.create_task(create)
     news = asyncio.Event()

@@ -163,13 +163,15 @@ class Replay:
 
     async def _begin(self, move: Move) -> Order | Attempt | Turn:
         states = self.design.sendable if move.what == "create" else self.design.resendable
-        return await self._begin_in(move, _states(states), move.n)
+        return await self._begin_in(move, _states(states), move.n, Pacing())
 
     async def _force(self, move: Move) -> Order | Attempt | Turn:
         known = await self.journal.get(self.ref, self.now)
-        return await self._begin_in(move, frozenset(OrderState), len(known.attempts))
+        return await self._begin_in(move, frozenset(OrderState), len(known.attempts), None)
 
-    async def _begin_in(self, move: Move, states: frozenset[OrderState], attempts: int) -> Order | Attempt | Turn:
+    async def _begin_in(
+        self, move: Move, states: frozenset[OrderState], attempts: int, pacing: Pacing | None
+    ) -> Order | Attempt | Turn:
         deadline_at = self.now + PATIENCE
         permission = Permission(
             ref=self.ref,
@@ -177,7 +179,7 @@ class Replay:
             states=states,
             now=self.now,
             deadline_at=deadline_at,
-            pacing=Pacing(),
+            pacing=pacing,
             kind=move.what,
         )
         begun = await self.journal.begin(permission)

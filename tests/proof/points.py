@@ -9,6 +9,9 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, Self
 
+import psycopg
+
+from vidgen_async.journal.postgres import connections
 from vidgen_async.journal.sqlite import file
 from vidgen_async.journal.sqlite.file_lock import FileLock, LockedConnection
 from vidgen_async.transports.base import Response
@@ -42,6 +45,39 @@ class Halt:
 def watch_commits(halt: Halt) -> None:
     """Every connection that is opened from now on comes to the points around its commits."""
     file.LockedConnection = partial(Watched, halt=halt)
+    WatchedClientConnection.halt = halt
+    connections.psycopg.connect = WatchedClientConnection.connect
+
+
+def written_by(statement: str) -> set[str]:
+    return {what for what, inserting in COMMITS.items() if inserting in statement}
+
+
+class WatchedClientConnection(psycopg.Connection):
+    """A connection to PostgreSQL. The outer pipeline ends when the response to the commit has come."""
+
+    halt: Halt
+    _written: frozenset[str] = frozenset()
+
+    def execute(self, query: Any, *args: Any, **more: Any) -> psycopg.Cursor:
+        self._written |= written_by(str(query))
+        return super().execute(query, *args, **more)
+
+    @contextmanager
+    def transaction(self, *args: Any, **more: Any) -> Iterator[psycopg.Transaction]:
+        self._written = frozenset()
+        with super().transaction(*args, **more) as transaction:
+            yield transaction
+            for what in self._written:
+                self.halt.at(f"before the commit of the {what}")
+
+    @contextmanager
+    def pipeline(self) -> Iterator[psycopg.Pipeline]:
+        is_outer = self._pipeline is None
+        with super().pipeline() as pipeline:
+            yield pipeline
+        for what in self._written if is_outer else ():
+            self.halt.at(f"after the commit of the {what}")
 
 
 class Watched(LockedConnection):
@@ -67,7 +103,7 @@ class Watched(LockedConnection):
     def execute(self, sql: str, *args: Any) -> sqlite3.Cursor:
         if sql.startswith("BEGIN"):
             self._written = set()
-        self._written |= {what for what, statement in COMMITS.items() if statement in sql}
+        self._written |= written_by(sql)
         if sql != "COMMIT":
             return super().execute(sql, *args)
         for what in self._written:

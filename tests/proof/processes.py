@@ -1,4 +1,4 @@
-"""The service and the workers as processes, and the oracles, which read the service's record and the file alone."""
+"""The service and the workers as processes, and the oracles, which read the service's record and the journal alone."""
 
 import asyncio
 import json
@@ -14,6 +14,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Self
 
+import psycopg
+import pytest
 from attrs import field, frozen, mutable
 
 from tests.proof.forker import SERVICE, WORKER
@@ -25,6 +27,10 @@ LATER = 2 * 86400.0
 #: Nothing here takes this many seconds; it is the difference between a failure and a hang.
 TOO_LONG = 60.0
 REFUSALS = frozenset({400, 402, 429})
+#: A test with this mark is executed on each journal that processes can share.
+on_each_journal = pytest.mark.parametrize(
+    "journal", ["sqlite", pytest.param("postgres", marks=pytest.mark.needs_engines)], indirect=True
+)
 
 Told = Mapping[str, Any]
 
@@ -90,7 +96,7 @@ class Record:
 
 @frozen
 class OnDisk:
-    """An order as any SQLite tool finds it in the file."""
+    """An order as any SQL tool finds it in the journal."""
 
     key: str
     attempts: list[tuple[str, str]]
@@ -104,6 +110,11 @@ class OnDisk:
         return next((danger for danger in dangers if danger in outcomes), "queued")
 
 
+_FILE = "sqlite:///"
+_TABLES = (
+    "SELECT count(*) FROM pg_tables WHERE schemaname = 'vidgen' AND tablename = 'orders'",
+    "SELECT count(*) FROM sqlite_master",
+)
 _ATTEMPTS = """
     SELECT order_id, kind, coalesce(
         (SELECT outcome FROM evidence AS e WHERE e.order_id = a.order_id AND e.n = a.n ORDER BY id DESC LIMIT 1),
@@ -112,14 +123,20 @@ _ATTEMPTS = """
 """
 
 
-def on_disk(path: Path) -> dict[str, OnDisk]:
-    """The orders in the file. It is opened by no part of the package."""
-    if not path.exists():
+def connect(dsn: str) -> psycopg.Connection:
+    return psycopg.connect(dsn, options="-c search_path=vidgen", autocommit=True)
+
+
+def on_disk(journal: str) -> dict[str, OnDisk]:
+    """The orders in the file or the database. It is opened by no part of the package."""
+    path = Path(journal.removeprefix(_FILE))
+    is_file = journal.startswith(_FILE)
+    if is_file and not path.exists():
         return {}
-    with closing(sqlite3.connect(path, timeout=TOO_LONG)) as db:
-        if db.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,):
+    with closing(sqlite3.connect(path, timeout=TOO_LONG) if is_file else connect(journal)) as db:
+        if db.execute(_TABLES[is_file]).fetchone() == (0,):
             return {}
-        db.execute("BEGIN")
+        db.execute("BEGIN" if is_file else "BEGIN ISOLATION LEVEL REPEATABLE READ")
         orders = {
             order: OnDisk(key, [], set()) for order, key in db.execute("SELECT order_id, idempotency_key FROM orders")
         }
@@ -143,10 +160,10 @@ def posts_by_order(record: Record, orders: Mapping[str, OnDisk]) -> dict[str, li
 
 
 def check(
-    record: Record, path: Path, *, told: Iterable[Told] = (), resends: Mapping[str, int] | None = None
+    record: Record, journal: str, *, told: Iterable[Told] = (), resends: Mapping[str, int] | None = None
 ) -> dict[str, list[Post]]:
     """Assert all that must hold for every order; ``resends`` is how many a person asked for."""
-    orders = on_disk(path)
+    orders = on_disk(journal)
     posts = posts_by_order(record, orders)
     asked = Counter(resends or {})
     for order, sent in posts.items():
@@ -241,11 +258,11 @@ class Worker:
 class Processes:
     """Starts the service and workers on one journal; ends what it started."""
 
-    def __init__(self, forker: Forker, place: Path) -> None:
+    def __init__(self, forker: Forker, place: Path, journal: str) -> None:
         self._forker = forker
         self._place = place
         self._workers: list[Worker] = []
-        self.journal = place / "orders.db"
+        self.journal = journal
         self.record = Record(place / "record.jsonl")
         self.base_url = ""
 
@@ -262,7 +279,7 @@ class Processes:
         wanted = {
             "key": KEY,
             "base_url": self.base_url.replace("/openapi", f"{door}/openapi"),
-            "journal": str(self.journal),
+            "journal": self.journal,
             "lanes": lanes,
         }
         return await self._start(WORKER, wanted | more)

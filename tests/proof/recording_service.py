@@ -33,6 +33,8 @@ class Options:
     """The path of the file."""
     limit: int = 1_000_000
     window: float = 60.0
+    retry_after: int = 0
+    """In each 429."""
     latency: float = 0.0
     unread: float = 0.0
     seed: int = 0
@@ -183,6 +185,8 @@ class Service:
     async def _send(self, writer: asyncio.StreamWriter, status: int, document: object) -> None:
         body = json.dumps(document).encode()
         head = f"HTTP/1.1 {status} S\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+        if status == 429:
+            head += f"Retry-After: {self._options.retry_after}\r\n"
         writer.write(f"{head}Connection: close\r\n\r\n".encode() + body)
         await writer.drain()
 

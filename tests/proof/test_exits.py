@@ -35,7 +35,7 @@ async def start(on_service: Processes) -> AsyncIterator[Start]:
     started = []
 
     async def start(how: str) -> asyncio.subprocess.Process:
-        arguments = (how, on_service.base_url, str(on_service.journal), KEY, ORDER)
+        arguments = (how, on_service.base_url, on_service.journal, KEY, ORDER)
         with accept_signals(signal.SIGINT, signal.SIGTERM):
             program = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "tests.proof.leaving", *arguments),

@@ -5,11 +5,11 @@ from attrs import frozen
 
 from tests.media.test_upload import PNG
 from tests.proof.points import ANSWER_READ, BEFORE_RETURN, CONNECTED
-from tests.proof.processes import LATER, Processes, check, on_disk
+from tests.proof.processes import LATER, Processes, check, on_disk, on_each_journal
 from tests.transports.sending import until
 from vidgen_async.sandbox import Fault, Sandbox
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, on_each_journal]
 
 ORDER = "order-1187"
 #: More than the buffers between two processes hold.

@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from tests.proof.processes import LATER, REFUSALS, Processes, Worker, check, on_disk
+from tests.proof.processes import LATER, REFUSALS, Processes, Worker, check, on_disk, on_each_journal
 
 ORDERS, KILLS, SIDE_BY_SIDE = 150, 12, 6
 #: How the first and the second POST of an order fare, and how many of a hundred orders fare so.
@@ -24,10 +24,10 @@ PLANS = {
 }
 
 
-def creates(chance: random.Random) -> dict[str, list[object]]:
+def creates(chance: random.Random, orders: int) -> dict[str, list[object]]:
     """The create of each order."""
-    plans = chance.choices(list(PLANS), list(PLANS.values()), k=ORDERS)
-    names = [f"order-{n}" for n in range(ORDERS)]
+    plans = chance.choices(list(PLANS), list(PLANS.values()), k=orders)
+    names = [f"order-{n}" for n in range(orders)]
     return {name: ["create", name, f"{name}: {plan}"] for name, plan in zip(names, plans, strict=True)}
 
 
@@ -35,10 +35,11 @@ class Storm:
     """Two processes at a time, each of which creates all orders whose outcome is unknown, one after the other as
     it pleases. An order that is being sent keeps them waiting for a moment only: the sender may be dead."""
 
-    def __init__(self, processes: Processes) -> None:
+    def __init__(self, processes: Processes, *, orders: int = ORDERS, **options: object) -> None:
         self._processes = processes
         self._chance = random.Random(4)  # noqa: S311 - a repeatable choice, not a secret
-        self.creates = creates(self._chance)
+        self._options = {"time_limit": 0.3, "create_timeout": 1.0, **options}
+        self.creates = creates(self._chance, orders)
         self.told: list[dict[str, str]] = []
         self.kills = 0
         self.states_at_kills: Counter[str] = Counter()
@@ -50,7 +51,7 @@ class Storm:
         left = [create for name, create in self.creates.items() if told[name] < 2 and name not in waiting]
         self._chance.shuffle(left)
         lanes = [left[n::SIDE_BY_SIDE] for n in range(SIDE_BY_SIDE)]
-        return await self._processes.start(*lanes, time_limit=0.3, create_timeout=1.0) if left else None
+        return await self._processes.start(*lanes, **self._options) if left else None
 
     async def run(self) -> None:
         workers = [await self.start(), await self.start()]
@@ -76,41 +77,45 @@ class Storm:
         self.told += told
         return told
 
+    async def check(self) -> None:
+        """Assert that new processes receive the stored receipts and send nothing that may have been sent."""
+        outcomes = {word["order"]: word for word in await self.settle(*self.creates.values())}
+        before = check(self._processes.record, self._processes.journal, told=self.told)
+        receipts = self.tasks_told()
+        orders = on_disk(self._processes.journal)
+        unclear = {name: len(order.attempts) for name, order in orders.items() if order.state == "uncertain"}
+        resends = dict(list(unclear.items())[::2])
+        await self.settle(*(["resend", name, "nobody saw a task", n] for name, n in resends.items()))
+        await self.settle(*self.creates.values())
+        posts = check(self._processes.record, self._processes.journal, told=self.told, resends=resends)
+
+        assert {order: len(ids) for order, ids in receipts.items() if len(ids) > 1} == {}
+        assert {order: ids for order, ids in receipts.items() if not ids <= self.tasks_told()[order]} == {}
+        # It was a storm: without these there would be little to prove.
+        assert set(outcomes) == set(self.creates)
+        assert len(receipts) > len(self.creates) // 3
+        assert len(unclear) > len(self.creates) // 30
+        assert any(post.status in REFUSALS for sent in before.values() for post in sent)
+        assert any(post.sha256 is None for sent in before.values() for post in sent), "reset before its body was read"
+        assert sum(map(len, posts.values())) > sum(map(len, before.values()))
+
+    def tasks_told(self) -> dict[str, set[str]]:
+        """The task ids that callers received, by order."""
+        told: dict[str, set[str]] = defaultdict(set)
+        for word in self.told:
+            if "task" in word:
+                told[word["order"]].add(word["task"])
+        return told
+
 
 @pytest.mark.slow
+@on_each_journal
 async def test_repeated_kills_duplicate_no_order_and_lose_no_receipt(processes):
     await processes.start_service(unread=0.1, latency=0.02, seed=4)
     storm = Storm(processes)
 
     await storm.run()
-    outcomes = {word["order"]: word for word in await storm.settle(*storm.creates.values())}
-    before = check(processes.record, processes.journal, told=storm.told)
-    receipts = tasks_told(storm)
-    unclear = {
-        name: len(order.attempts) for name, order in on_disk(processes.journal).items() if order.state == "uncertain"
-    }
-    resends = dict(list(unclear.items())[::2])
-    await storm.settle(*(["resend", name, "nobody saw a task", n] for name, n in resends.items()))
-    await storm.settle(*storm.creates.values())
-    posts = check(processes.record, processes.journal, told=storm.told, resends=resends)
+    await storm.check()
 
     assert storm.kills > KILLS // 2  # a slow machine may run out of orders before
-    assert {order: len(ids) for order, ids in receipts.items() if len(ids) > 1} == {}
-    assert {order: ids for order, ids in receipts.items() if not ids <= tasks_told(storm)[order]} == {}
-    # It was a storm: without these there would be little to prove.
-    assert set(outcomes) == set(storm.creates)
     assert storm.states_at_kills["sending"] > storm.kills
-    assert len(receipts) > ORDERS // 3
-    assert len(unclear) > ORDERS // 30
-    assert any(post.status in REFUSALS for sent in before.values() for post in sent)
-    assert any(post.sha256 is None for sent in before.values() for post in sent), "reset before its body was read"
-    assert sum(map(len, posts.values())) > sum(map(len, before.values()))
-
-
-def tasks_told(storm: Storm) -> dict[str, set[str]]:
-    """The task ids that callers received, by order."""
-    told: dict[str, set[str]] = defaultdict(set)
-    for word in storm.told:
-        if "task" in word:
-            told[word["order"]].add(word["task"])
-    return told

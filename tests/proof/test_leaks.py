@@ -34,9 +34,9 @@ def files_with_a_secret(place: Path) -> list[str]:
     return [path.name for path in files if any(secret in path.read_bytes() for secret in SECRETS)]
 
 
-async def exported(base_url: str, journal: Path) -> tuple[bytes, bytes]:
+async def exported(base_url: str, journal: str) -> tuple[bytes, bytes]:
     """What the command line writes out about all orders."""
-    settings = {"VIDGEN_API_KEY": KEY, "VIDGEN_BASE_URL": base_url, "VIDGEN_JOURNAL": f"sqlite:///{journal}"}
+    settings = {"VIDGEN_API_KEY": KEY, "VIDGEN_BASE_URL": base_url, "VIDGEN_JOURNAL": journal}
     program = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "vidgen_async", "orders", "export", "--with-request"),
         stdout=subprocess.PIPE,

@@ -45,7 +45,7 @@ async def test_four_processes_on_one_journal_never_exceed_the_limit_of_the_servi
 @pytest.mark.slow
 async def test_four_processes_with_separate_journals_exceed_the_limit_so_the_service_detects_it(limited, tmp_path):
     workers = [
-        await limited.start(*lanes(number), journal=str(tmp_path / f"{number}.db"), pacing=PACING)
+        await limited.start(*lanes(number), journal=f"sqlite:///{tmp_path / str(number)}.db", pacing=PACING)
         for number in range(PROCESSES)
     ]
     told = [word for worker in workers for word in await worker.ended()]

@@ -6,9 +6,9 @@ import signal
 import pytest
 
 from tests.proof.points import CONNECTED
-from tests.proof.processes import LATER, check, on_disk
+from tests.proof.processes import LATER, check, on_disk, on_each_journal
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, on_each_journal]
 
 ORDER = "order-1187"
 BEFORE_THE_FIRST_BYTE = "after the commit of the attempt"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.proof.processes import LATER, Processes, check, on_disk
+from tests.proof.processes import LATER, Processes, check, on_disk, on_each_journal
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, on_each_journal]
 
 PROCESSES, COROUTINES, ORDERS = 8, 3, 20
 #: Of each ten orders: most are taken, soon or late, and some are never answered with a task.

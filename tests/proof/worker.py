@@ -14,8 +14,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from tests.proof.points import BEFORE_RETURN, Halt, HaltingTransport, watch_commits
-from vidgen_async import Client, Pacing, Receipt, Timeouts, VidgenError
+from vidgen_async import Client, JournalError, Pacing, Receipt, Timeouts, VidgenError
 from vidgen_async.clock import LoopClock
+from vidgen_async.errors import ReceiptNotStoredError
+from vidgen_async.journal import PostgresJournal
+from vidgen_async.journal.postgres import connections
 from vidgen_async.orders import orders as orders_module
 from vidgen_async.service import request_body
 
@@ -36,11 +39,18 @@ def say(**facts: object) -> None:
     os.write(1, json.dumps(facts).encode() + b"\n")
 
 
+def journal_of(wanted: dict[str, Any]) -> str | PostgresJournal:
+    if "journal_time_limit" not in wanted:
+        return wanted["journal"]
+    connections._IDLE_LIMIT = wanted["journal_time_limit"]
+    return PostgresJournal(wanted["journal"], time_limit=wanted["journal_time_limit"])
+
+
 def client_of(wanted: dict[str, Any], halt: Halt) -> Client:
     return Client(
         wanted["key"],
         base_url=wanted["base_url"],
-        journal=f"sqlite:///{wanted['journal']}",
+        journal=journal_of(wanted),
         transport=HaltingTransport(halt),
         clock=AheadClock(wanted.get("ahead", 0.0)),
         timeouts=Timeouts(create=wanted.get("create_timeout", 60.0)),
@@ -73,11 +83,24 @@ async def step(client: Client, halt: Halt, verb: str, order_id: str, word: str =
     )
 
 
-async def lane(client: Client, halt: Halt, steps: list[list[Any]], time_limit: float | None) -> None:
+async def repeat(client: Client, halt: Halt, verb: str, order_id: str, *more: Any) -> Receipt:
+    """Repeat the step while the journal cannot be used, as a job queue does."""
+    while True:
+        try:
+            return await step(client, halt, verb, order_id, *more)
+        except JournalError as error:
+            if isinstance(error, ReceiptNotStoredError):
+                raise
+            say(order=order_id, verb=verb, repeated=str(error))
+            await asyncio.sleep(0.02)
+
+
+async def lane(client: Client, halt: Halt, steps: list[list[Any]], wanted: dict[str, Any]) -> None:
+    carry_out = repeat if wanted.get("repeats") else step
     for verb, order_id, *more in steps:
         try:
-            async with asyncio.timeout(time_limit):
-                receipt = await step(client, halt, verb, order_id, *more)
+            async with asyncio.timeout(wanted.get("time_limit")):
+                receipt = await carry_out(client, halt, verb, order_id, *more)
         except (VidgenError, TimeoutError) as error:
             say(order=order_id, verb=verb, error=type(error).__name__, words=str(error))
         else:
@@ -92,7 +115,7 @@ async def work(wanted: dict[str, Any]) -> None:
             await client.orders.get("none")  # the journal is open
             say(ready=True)
             await asyncio.to_thread(sys.stdin.readline)
-        lanes = (lane(client, halt, steps, wanted.get("time_limit")) for steps in wanted["lanes"])
+        lanes = (lane(client, halt, steps, wanted) for steps in wanted["lanes"])
         await asyncio.gather(*lanes)
 
 

@@ -95,6 +95,14 @@ def test_a_sending_attempt_is_uncertain_after_its_deadline_and_accepts_a_late_re
     assert expired.with_evidence(1, Evidence(outcome=A, at=after, task_id="t")).state is OrderState.ACCEPTED
 
 
+def test_a_sending_attempt_whose_sender_has_ended_is_uncertain_before_its_deadline():
+    assert order(S, S).as_of(NOW, [2]).state is OrderState.SENDING
+    assert order(S, S).as_of(NOW, [1, 2]).state is OrderState.UNCERTAIN
+    for outcome in (N, R, U, A):
+        settled = order(outcome)
+        assert settled.as_of(NOW, [1]) is settled
+
+
 def test_a_response_adds_knowledge_to_an_attempt_that_remains_uncertain():
     silent = Evidence(outcome=U, at=NOW)
     answered = Evidence(outcome=U, at=NOW + timedelta(seconds=9), status=202, answered=True, candidates=("t",))

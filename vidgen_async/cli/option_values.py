@@ -60,6 +60,14 @@ def read_field(text: str) -> tuple[str, object]:
         ) from error
 
 
+def read_shard(text: str) -> tuple[int, int]:
+    """Parse ``I/N``, a share of all tasks."""
+    found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text, re.ASCII)
+    if found is None or int(found[1]) >= int(found[2]):
+        raise click.BadParameter(f"a share has the form I/N with I from 0 to N-1, such as 0/3 ({text!r})")
+    return int(found[1]), int(found[2])
+
+
 def check_image(text: str) -> str:
     """Refuse an image that is neither a URL nor an existing file."""
     try:

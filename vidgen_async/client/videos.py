@@ -20,6 +20,7 @@ from vidgen_async.service.codec import read_task
 from vidgen_async.service.endpoints import checked_task_id
 from vidgen_async.service.request_body import add_image_ids
 from vidgen_async.types.limits import ONE_DAY
+from vidgen_async.types.orders import Shard
 from vidgen_async.types.resources import (
     GenerateStage,
     ImageSource,
@@ -279,7 +280,9 @@ class Videos:
         self._context.lifetime.check()
         return self._outcomes(list(tasks), timeout, on_update, first_poll_after)
 
-    async def rewatch(self, *, timeout: float | None = ONE_DAY) -> AsyncGenerator[Outcome, None]:
+    async def rewatch(
+        self, *, timeout: float | None = ONE_DAY, shard: Shard | None = None
+    ) -> AsyncGenerator[Outcome, None]:
         """One Outcome, with its ``.order_id``, for the task of each accepted order that is not known to have ended: a
         restarted process calls this to continue. Sends no create, and delays none. Otherwise like
         :meth:`as_completed`, also when the loop is left or cancelled.
@@ -290,14 +293,21 @@ class Videos:
         also those of other processes; in an ``orders.handling`` block only when the block succeeded. Of several
         concurrent loops on one journal each yields every outcome, except those that another one handled before.
 
+        Args:
+            timeout: The maximum time in seconds; None for no limit.
+            shard: ``(i, n)``: only the tasks of share ``i`` of ``n``, so that ``n`` workers that share a journal watch
+                each task once. A task belongs to share ``zlib.crc32(task_id.encode()) % n``, in all processes and on
+                all hosts.
+
         Raises:
+            InvalidRequestError: When the loop starts, for a shard without 0 <= i < n.
             JournalError: The journal cannot be read.
         """
         self._context.lifetime.check()
         clock = self._context.clock
         order_ids: dict[str, str] = {}
         accepted_at: dict[str, float] = {}
-        async for task in self._orders.running():
+        async for task in self._orders.running(shard=shard):
             order_ids.setdefault(task.task_id, task.order_id)
             age = (clock.wall() - task.accepted_at).total_seconds()
             if age < GRACE:  # for older ones it makes no difference

@@ -7,6 +7,7 @@ nothing was written. Operations are atomic also if the caller is cancelled: carr
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Protocol
+from zlib import crc32
 
 from attrs import frozen
 
@@ -21,6 +22,7 @@ from vidgen_async.types.orders import (
     OrderState,
     Permission,
     RunningTask,
+    Shard,
     TaskResult,
 )
 
@@ -57,15 +59,16 @@ class Journal(Protocol):
         ...
 
     async def turn(self, service: str, account: str, pacing: Pacing, now: datetime) -> Turn:
-        """Return whether the rolling limit has a free slot. The creates of all users of the journal count."""
+        """Return whether a create may start: the rolling limit has a free slot, and no 429 pauses the account
+        (``Evidence.retry_at``). The creates and the answers of all users of the journal count."""
         ...
 
     async def begin(self, permission: Permission) -> Attempt | Order | Turn:
-        """Record the next attempt as *sending*, if the order is as the caller has read it and a slot is free.
+        """Record the next attempt as *sending*, if the order is as the caller has read it and its turn has come.
 
         Returns:
             The attempt, if it was recorded: a byte may be sent now. The order as it is, if it is not as expected. A
-            turn, if no slot is free. In the latter two cases nothing was written.
+            turn, if it must wait. In the latter two cases nothing was written.
         """
         ...
 
@@ -110,7 +113,8 @@ class Journal(Protocol):
         ...
 
     async def get(self, ref: OrderRef, now: datetime) -> Order | None:
-        """Return the order, or None. An attempt after its deadline is recorded as *uncertain*."""
+        """Return the order, or None. An attempt after its deadline is recorded as *uncertain*. So is one whose sender
+        has ended or has lost its connection, if the journal can detect that."""
         ...
 
     async def list(
@@ -150,12 +154,18 @@ class Journal(Protocol):
         """
         ...
 
-    async def running(self, service: str, account: str, *, after: int = 0) -> RunningPage:
+    async def running(self, service: str, account: str, *, after: int = 0, shard: Shard | None = None) -> RunningPage:
         """Return a page of the account's tasks that are not known to be terminal, in the sequence of their receipts.
 
         The duration does not depend on the number of orders. A page may be empty without being the last one. A task
         that is named by several receipts may occur several times. A task that is accepted between two calls is on a
-        later page.
+        later page: receipts are stored one after the other, so that their sequence is that of their commits.
+
+        Args:
+            service: The origin of the service.
+            account: The account whose tasks are returned.
+            after: The position after the previous page; 0 for the first page.
+            shard: Restricts the page to the tasks for which :func:`is_in_shard` is true.
         """
         ...
 
@@ -168,6 +178,16 @@ def is_listed(order: Order, states: Collection[OrderState] | None, is_terminal: 
     """Return whether the order is in one of ``states``, and has a task as ``is_terminal`` requires; None allows all."""
     has_ended = is_terminal is None or (bool(order.task_ids) and order.is_terminal is is_terminal)
     return has_ended and (states is None or order.state in states)
+
+
+def is_in_shard(task_id: str, shard: Shard | None) -> bool:
+    """Return whether the task belongs to shard ``(i, n)``: the CRC-32 of its id in UTF-8, modulo ``n``, is ``i``. It is
+    the same in all processes, on all hosts and for all journals; None has all tasks."""
+    if shard is None:
+        return True
+    index, count = shard
+    # NUL and lone surrogates are escaped, as they are in the text columns of a database.
+    return crc32(task_id.encode("utf-8", "backslashreplace").replace(b"\0", b"\\0")) % count == index
 
 
 def unknown_order_error(ref: OrderRef) -> JournalError:

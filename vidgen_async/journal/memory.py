@@ -10,9 +10,10 @@ from operator import itemgetter
 
 from attrs import evolve
 
-from vidgen_async.journal.base import RUNNING_PAGE, RunningPage, is_listed, unknown_order_error
+from vidgen_async.journal.base import RUNNING_PAGE, RunningPage, is_in_shard, is_listed, unknown_order_error
 from vidgen_async.types.limits import SLOT_MARGIN, Pacing, Turn, compute_turn, make_hold
 from vidgen_async.types.orders import (
+    SET_BACK,
     Attempt,
     Closing,
     Evidence,
@@ -21,6 +22,7 @@ from vidgen_async.types.orders import (
     OrderState,
     Permission,
     RunningTask,
+    Shard,
     TaskResult,
 )
 
@@ -45,6 +47,8 @@ class MemoryJournal:
         self._counted_at: dict[tuple[OrderRef, int], datetime] = {}
         #: The same times, sorted, with order id and number of the attempt, by service and account.
         self._times: defaultdict[tuple[str, str], list[tuple[datetime, str, int]]] = defaultdict(list)
+        #: What pauses the creates of an account, by service and account, as time of the 429 and end of the pause.
+        self._pauses: dict[tuple[str, str], list[tuple[datetime, datetime]]] = {}
 
     async def namespace(self, proposed: str) -> str:
         if self._namespace is None:
@@ -62,9 +66,10 @@ class MemoryJournal:
         order = self._read(ref, now)
         if not permission.matches(order):
             return order
-        available = self._compute_turn(ref.service, ref.account, permission.pacing, now)
-        if not available.free:
-            return available
+        if permission.pacing is not None:
+            turn = self._compute_turn(ref.service, ref.account, permission.pacing, now)
+            if not turn.free:
+                return turn
         attempt = permission.make_attempt()
         self._orders[ref] = order.with_attempt(attempt)
         self._count(ref, attempt.n, attempt.counted_at)
@@ -76,6 +81,7 @@ class MemoryJournal:
         for old, new in zip(before.attempts, order.attempts, strict=True):
             if new is not old:
                 self._count(ref, new.n, new.counted_at)
+                self._pause(ref, new.evidence)
                 for candidate in new.evidence.candidates if new.evidence else ():
                     self._candidates.setdefault((ref.service, ref.account, candidate), set()).add(ref)
         return order
@@ -145,12 +151,12 @@ class MemoryJournal:
                 await asyncio.sleep(0)
         return listed
 
-    async def running(self, service: str, account: str, *, after: int = 0) -> RunningPage:
+    async def running(self, service: str, account: str, *, after: int = 0, shard: Shard | None = None) -> RunningPage:
         page = list(islice(self._owners.items(), after, after + RUNNING_PAGE))
         tasks = [
             _make_running_task(self._orders[ref], task[1])
             for task, refs in page
-            if task[0] == service and task not in self._results
+            if task[0] == service and task not in self._results and is_in_shard(task[1], shard)
             for ref in refs
             if ref.account == account
         ]
@@ -190,14 +196,22 @@ class MemoryJournal:
             self._counted_at[ref, n] = counted_at
             insort(times, (counted_at, ref.order_id, n))
 
+    def _pause(self, ref: OrderRef, evidence: Evidence | None) -> None:
+        if evidence is not None and evidence.retry_at is not None:
+            others = self._pauses.get((ref.service, ref.account), [])
+            others = [(at, retry_at) for at, retry_at in others if retry_at > evidence.at]
+            self._pauses[ref.service, ref.account] = [*others, (evidence.at, evidence.retry_at)]
+
     def _compute_turn(self, service: str, account: str, pacing: Pacing, now: datetime) -> Turn:
         """Compute the turn. Single attempts are read only if no slot is free."""
+        pauses = self._pauses.get((service, account), [])
+        retry_at = max((retry_at for at, retry_at in pauses if at <= now + SET_BACK), default=None)
         since = now - timedelta(seconds=pacing.window) - SLOT_MARGIN
         times = self._times[service, account]
         first = bisect_right(times, since, key=itemgetter(0))
         used = len(times) - first
         if used < pacing.limit:
-            return Turn(pacing.limit - used, 0.0)
+            return Turn(pacing.limit - used, 0.0).with_pause(retry_at, now)
         holds = []
         for stored_at, order_id, n in times[first:]:
             ref = OrderRef(service=service, account=account, order_id=order_id)
@@ -206,7 +220,7 @@ class MemoryJournal:
             if counted_at != stored_at:
                 self._count(ref, n, counted_at)
             holds.append(make_hold(counted_at, pacing, now, is_open=attempt.evidence is None))
-        return compute_turn(holds, pacing, now)
+        return compute_turn(holds, pacing, now).with_pause(retry_at, now)
 
 
 def _make_running_task(order: Order, task_id: str) -> RunningTask:

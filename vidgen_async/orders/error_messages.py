@@ -13,7 +13,7 @@ from vidgen_async.errors import (
     OrderStateError,
     UncertainCreateError,
 )
-from vidgen_async.types.orders import SET_BACK, Attempt, Order, OrderState, OrderStates, state_of
+from vidgen_async.types.orders import SET_BACK, Attempt, Order, OrderState, OrderStates, Shard, state_of
 from vidgen_async.types.resources import VideoRequest, VideoTask
 
 #: By how much the service's clock and this one may differ.
@@ -201,6 +201,18 @@ def check_page(since: datetime | None, limit: int | None) -> None:
         problems.append(f"limit: must be 0 or more: {limit}")
     if problems:
         raise InvalidRequestError(problems=problems)
+
+
+def check_shard(shard: Shard | None) -> None:
+    """Raise InvalidRequestError for a shard that cannot exist."""
+    match shard:
+        case None:
+            pass
+        case (int(index), int(count)) if 0 <= index < count:
+            pass
+        case _:
+            problem = f"shard: must be (i, n) with 0 <= i < n: {shard!r}"
+            raise InvalidRequestError(problem, problems=[problem])
 
 
 def wanted_states(states: OrderStates | None) -> frozenset[OrderState]:

@@ -1,16 +1,18 @@
 """What one send of a create is evidence of. Pure."""
 
 from datetime import datetime
+from http import HTTPStatus
 
 from attrs import evolve
 
 from vidgen_async.errors import TransportError
 from vidgen_async.redaction.known_values import KnownValues
 from vidgen_async.redaction.messages import excerpt
-from vidgen_async.service.codec import Answer, read_created_id, request_id_of
+from vidgen_async.service.codec import Answer, is_json_object, read_created_id, request_id_of
 from vidgen_async.service.endpoints import is_task_id
 from vidgen_async.service.status_rules import outcome_of_answer, outcome_without_answer
-from vidgen_async.types.http import LONG_ANSWER, Delivery
+from vidgen_async.types.http import LONG_ANSWER, Delivery, retry_after
+from vidgen_async.types.limits import compute_retry_at
 from vidgen_async.types.orders import AttemptOutcome, Evidence
 
 
@@ -26,6 +28,9 @@ def evidence_of_answer(answer: Answer, *, is_complete: bool, at: datetime) -> Ev
     evidence = Evidence(outcome=outcome, at=at, status=answer.status, answered=True, request_id=request_id)
     if outcome is AttemptOutcome.ACCEPTED:
         return evolve(evidence, task_id=task_id, extra=extra, cause=f"the service answered {answer.status}")
+    # The page of a proxy must not pause the account.
+    if answer.status == HTTPStatus.TOO_MANY_REQUESTS and is_json_object(answer.body):
+        return evolve(evidence, retry_at=compute_retry_at(at, retry_after(answer.headers.get("Retry-After"), at)))
     return evidence
 
 

@@ -21,6 +21,7 @@ from vidgen_async.orders.error_messages import (
     check_attempt,
     check_page,
     check_reason,
+    check_shard,
     taken_by_another,
     unreadable,
     wanted_states,
@@ -42,6 +43,7 @@ from vidgen_async.types.orders import (
     OrderState,
     OrderStates,
     RunningTask,
+    Shard,
 )
 from vidgen_async.types.resources import Receipt, TaskLike, VideoRequest, VideoTask
 
@@ -209,7 +211,7 @@ class Orders:
             await self._clock.sleep(0)
         return found[:limit]
 
-    async def running(self) -> AsyncGenerator[RunningTask, None]:
+    async def running(self, *, shard: Shard | None = None) -> AsyncGenerator[RunningTask, None]:
         """Each task of this account's orders that is not known to have ended (``videos.rewatch`` defines *known*),
         oldest receipt first, without the order's body: made for hundreds of thousands. A task that several receipts
         name may be yielded several times.
@@ -217,13 +219,18 @@ class Orders:
         Nothing is sent. The journal is read in pages while the loop runs, so creates are not held up, and tasks
         accepted meanwhile are yielded too.
 
+        Args:
+            shard: ``(i, n)``: only the tasks of share ``i`` of ``n``, as ``videos.rewatch`` defines it.
+
         Raises:
+            InvalidRequestError: The shard is not valid.
             JournalError: The journal cannot be read.
         """
+        check_shard(shard)
         after: int | None = 0
         while after is not None:
             self._check_usable()  # a journal that was closed would open again
-            page = await self._journal.running(self._service, self._account, after=after)
+            page = await self._journal.running(self._service, self._account, after=after, shard=shard)
             after = page.after
             for task in page.tasks:
                 yield task

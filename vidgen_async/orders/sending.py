@@ -14,7 +14,6 @@ import asyncio
 import inspect
 import logging
 import secrets
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -70,7 +69,7 @@ from vidgen_async.types.http import (
     Request,
     make_headers,
 )
-from vidgen_async.types.limits import Pacing, Turn
+from vidgen_async.types.limits import PAUSE_WITHOUT_RETRY_AFTER, Pacing, Turn
 from vidgen_async.types.orders import (
     SENDABLE,
     Attempt,
@@ -95,8 +94,11 @@ SHORTEST_PAUSE = 1.0
 DEADLINE_MARGIN = 10.0
 #: The deadline in seconds of a create without a time limit of its own.
 DEADLINE_WITHOUT_LIMIT = 86400.0
-#: For an attempt that is stored after it may have been sent.
-_UNLIMITED = Pacing(limit=sys.maxsize)
+#: How it is logged that a create waits for its turn, and why, by whether a 429 pauses the account.
+_WAITS = {
+    False: (logging.INFO, "the submission limit is reached"),
+    True: (logging.WARNING, "the service answered a create of the account with 429"),
+}
 
 OnReceipt: TypeAlias = Callable[[Receipt], Awaitable[None] | None]
 #: Raises InvalidRequestError for a request that is not worth sending.
@@ -407,10 +409,8 @@ class Sender:
 
     async def _await_other_sender(self, submission: Submission, order: Order) -> Order:
         """The order once no other process or client is sending it."""
-        if order.state is OrderState.SENDING and order.sending_until is not None:
-            message = "order %(order_id)r is being sent elsewhere; waiting for its outcome until %(until)s at most"
-            until = f"{order.sending_until:%Y-%m-%d %H:%M:%S} UTC"
-            report(logger, logging.INFO, Event.ORDER_AWAITED, message, order_id=order.order_id, until=until)
+        if order.state is OrderState.SENDING:
+            _report_wait(order)
         pause = 0.05
         while order.state is OrderState.SENDING:
             await self._clock.sleep(pause)
@@ -424,7 +424,7 @@ class Sender:
         error = send.refusal
         if order.state is not OrderState.REJECTED or error is None:
             raise uncertain(order) from send.failure
-        pause = backoff(1, 1.0, first=10.0) if error.retry_after is None else max(error.retry_after, SHORTEST_PAUSE)
+        pause = PAUSE_WITHOUT_RETRY_AFTER if error.retry_after is None else max(error.retry_after, SHORTEST_PAUSE)
         refusal = rejected_error(error, **facts(order))
         # A page that is not the service's own is no evidence of the rate: a proxy may answer every create with it.
         is_own = is_json_object(error.body)
@@ -519,7 +519,7 @@ class Sender:
             raise HeldBackError
 
     async def _begin(
-        self, submission: Submission, send: SendProgress, pacing: Pacing, states: frozenset[OrderState]
+        self, submission: Submission, send: SendProgress, pacing: Pacing | None, states: frozenset[OrderState]
     ) -> Attempt | Order | Turn:
         """Store the attempt as *sending*. The write is an asyncio task of its own: a send that is cut off in the gate
         still learns whether it happened."""
@@ -546,10 +546,10 @@ class Sender:
 
     async def _begin_after_sending(self, submission: Submission, send: SendProgress) -> Attempt | Order | Turn:
         """Store the attempt of a send that did not wait for the gate, whatever the order has become meanwhile."""
-        begun = await self._begin(submission, send, _UNLIMITED, frozenset(OrderState))
+        begun = await self._begin(submission, send, None, frozenset(OrderState))
         while isinstance(begun, Order) and len(begun.attempts) != len(send.order.attempts):
             send.order = begun
-            begun = await self._begin(submission, send, _UNLIMITED, frozenset(OrderState))
+            begun = await self._begin(submission, send, None, frozenset(OrderState))
         return begun
 
     async def _find_attempt(
@@ -679,8 +679,10 @@ class Sender:
             if turn.free:
                 await slots.released.wait()
             else:
-                message = "order %(order_id)r waits %(seconds).1f s for the submission limit"
-                report(logger, logging.INFO, Event.ORDER_PACED, message, order_id=ref.order_id, seconds=turn.wait)
+                message = "order %(order_id)r waits %(seconds).1f s: %(reason)s"
+                level, reason = _WAITS[turn.is_paused]
+                facts = {"order_id": ref.order_id, "seconds": turn.wait, "reason": reason}
+                report(logger, level, Event.ORDER_PACED, message, **facts)
                 await self._clock.sleep(turn.wait)
 
     def _release_slot(self, send: SendProgress) -> None:
@@ -762,6 +764,20 @@ def _pause_after_connect_failure(order: Order, send: SendProgress, failures: int
     if failures == CONNECT_ATTEMPTS or isinstance(send.failure, CassetteError):
         raise not_sent(order, send.failure) from send.failure
     return backoff(failures, 1.0)
+
+
+def _report_wait(order: Order) -> None:
+    sending = (attempt for attempt in order.attempts if attempt.outcome is AttemptOutcome.SENDING)
+    last = max(sending, key=lambda attempt: attempt.deadline_at)
+    message = (
+        "order %(order_id)r is being sent elsewhere; waiting for its outcome for at most %(seconds)g s, until its "
+        "deadline at %(until)s, because its sender may still receive the answer"
+    )
+    # (A shared journal has a clock of its own: the remaining time is not known here.)
+    seconds = (last.deadline_at - last.sent_at).total_seconds()
+    until = f"{last.deadline_at:%Y-%m-%d %H:%M:%S} UTC"
+    fields = {"order_id": order.order_id, "seconds": seconds, "until": until}
+    report(logger, logging.INFO, Event.ORDER_AWAITED, message, **fields)
 
 
 def _report_duplicates(order: Order) -> None:

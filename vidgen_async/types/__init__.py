@@ -38,6 +38,7 @@ from vidgen_async.types.orders import (
     OrderStates,
     Permission,
     RunningTask,
+    Shard,
     TaskResult,
 )
 from vidgen_async.types.resources import (
@@ -128,6 +129,7 @@ __all__ = [
     "RunningPage",
     "RunningTask",
     "Serializable",
+    "Shard",
     "TaskLike",
     "TaskResult",
     "TaskStatus",

@@ -1,5 +1,5 @@
-"""The default time limit of waits; and the rolling submission limit (section 8): which attempts hold a slot, and how
-long to wait for one."""
+"""The default time limit of waits; and the submission limit (section 8): which attempts hold a slot, how long to wait
+for one, and the pause after a 429."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -11,6 +11,9 @@ ONE_DAY = 86400.0
 
 #: Slots are held for slightly longer than the window, because the clocks of client and service differ slightly.
 SLOT_MARGIN = timedelta(milliseconds=100)
+
+#: Seconds for which no create of an account starts after a 429 without a Retry-After that can be parsed.
+PAUSE_WITHOUT_RETRY_AFTER = 10.0
 
 
 @frozen(kw_only=True)
@@ -47,7 +50,16 @@ class Turn:
     free: int
     """Number of free slots."""
     wait: float
-    """Seconds until a slot may be free; 0 if one is free."""
+    """Seconds until a create may start; 0 if a slot is free."""
+    is_paused: bool = False
+    """Whether the wait is for the end of the pause after a 429, not for a slot."""
+
+    def with_pause(self, retry_at: datetime | None, now: datetime) -> "Turn":
+        """Return the turn if no create may start before ``retry_at``, in addition to the limit."""
+        if retry_at is None:
+            return self
+        wait = (retry_at + SLOT_MARGIN - now) / timedelta(seconds=1)
+        return Turn(0, wait, is_paused=True) if wait > self.wait else self
 
 
 def compute_turn(holds: Iterable[Hold], pacing: Pacing, now: datetime) -> Turn:
@@ -66,3 +78,17 @@ def make_hold(counted_at: datetime, pacing: Pacing, now: datetime, *, is_open: b
     window = timedelta(seconds=pacing.window) + SLOT_MARGIN
     until = counted_at + window
     return Hold(until, now + window if is_open else until)
+
+
+def compute_retry_at(answered_at: datetime, retry_after: float | None) -> datetime:
+    """Return when a create of the account may start again, after one was answered with 429.
+
+    Each 429 pauses the account, because the count of the journal explains none: a create starts only if that count
+    leaves a slot free. So another program uses the account, orders are missing in the journal, or the service is at
+    another limit (section 7: channel capacity).
+
+    Args:
+        answered_at: When the 429 was received.
+        retry_after: Its Retry-After in seconds, at most an hour; None without one.
+    """
+    return answered_at + timedelta(seconds=PAUSE_WITHOUT_RETRY_AFTER if retry_after is None else retry_after)

@@ -27,7 +27,8 @@ class AttemptOutcome(StrEnum):
     """What is known about one attempt."""
 
     SENDING = "sending"
-    """A byte may have been sent; the outcome is not known yet. After its deadline the attempt is uncertain."""
+    """A byte may have been sent; the outcome is not known yet. After its deadline the attempt is uncertain; with some
+    journals also when its sender has ended."""
     NOT_SENT = "not_sent"
     UNCERTAIN = "uncertain"
     REJECTED = "rejected"
@@ -54,6 +55,9 @@ OrderStateName: TypeAlias = Literal["queued", "sending", "uncertain", "rejected"
 OrderStates: TypeAlias = OrderState | OrderStateName | Collection[OrderState | OrderStateName]
 """A state or several, as members or by name."""
 
+Shard: TypeAlias = tuple[int, int]
+"""``(i, n)``: the share ``i``, from 0, of ``n`` shares of all tasks."""
+
 AttemptKind: TypeAlias = Literal["create", "resend", "adopt"]
 """What an attempt is: the first send of an order, or an operator's resend or adoption."""
 DecisionKind: TypeAlias = Literal["resend", "adopt", "abandoned", "withdrawn"]
@@ -61,6 +65,11 @@ DecisionKind: TypeAlias = Literal["resend", "adopt", "abandoned", "withdrawn"]
 
 #: A time that is further in the future than this means that the clock was set back.
 SET_BACK = timedelta(minutes=5)
+
+#: The cause of an attempt that became uncertain before its deadline.
+_SENDER_ENDED = (
+    "no outcome was recorded, and the process that sent it has ended or has lost its connection to the journal"
+)
 
 _INSTANT = timedelta(microseconds=1)
 
@@ -124,6 +133,8 @@ class Evidence(Serializable):
     balance_after: Balance | None = None
     """The balance soon after an uncertain create. Other orders of the account, refunds and late charges change it too:
     it proves nothing, and no decision depends on it."""
+    retry_at: datetime | None = None
+    """After a 429 in the service's own form: no create of the account starts before this time."""
 
 
 @frozen(kw_only=True)
@@ -160,7 +171,7 @@ class Attempt(Serializable):
         None while the caller waits, for an adoption, and if the waiting process ended or the clock was set.
         """
         evidence = self.evidence
-        if evidence is None or self.kind == "adopt":
+        if evidence is None or self.kind == "adopt" or evidence.cause == _SENDER_ENDED:
             return None
         if evidence.status is None and not self.sent_at <= evidence.at <= self.deadline_at:
             return None
@@ -374,9 +385,10 @@ class Order(OrderContent):
         attempts = [attempt.with_evidence(evidence) if attempt.n == n else attempt for attempt in self.attempts]
         return evolve(self, attempts=tuple(attempts))
 
-    def as_of(self, now: datetime) -> "Order":
+    def as_of(self, now: datetime, ended: Collection[int] = ()) -> "Order":
         """Return this order as it is at ``now``: a *sending* attempt after its deadline is *uncertain*. So is one whose
-        ``sent_at`` is in the future, because the time since then is unknown."""
+        ``sent_at`` is in the future, because the time since then is unknown, and one of the numbers ``ended``, whose
+        senders have ended."""
         order = self
         for attempt in self.attempts:
             if attempt.outcome is not AttemptOutcome.SENDING:
@@ -385,6 +397,8 @@ class Order(OrderContent):
                 cause = "no outcome was recorded before the deadline: the process that sent it has exited or is stuck"
             elif now < attempt.sent_at - SET_BACK:
                 cause = "the clock was set back since it was sent, and no outcome was recorded"
+            elif attempt.n in ended:
+                cause = _SENDER_ENDED
             else:
                 continue
             order = order.with_evidence(attempt.n, Evidence(outcome=AttemptOutcome.UNCERTAIN, at=now, cause=cause))
@@ -419,7 +433,8 @@ class Permission:
     """The states in which the order may be sent."""
     now: datetime
     deadline_at: datetime
-    pacing: Pacing
+    pacing: Pacing | None
+    """None if the attempt is recorded whatever the limit is, because it may have been sent already."""
     kind: AttemptKind = "create"
     by: str = ""
     reason: str = ""

@@ -63,7 +63,7 @@ from vidgen_async.transports import (
     make_headers,
     on_cassette,
 )
-from vidgen_async.types import Ratio, Resolution, TaskStatus, Turn
+from vidgen_async.types import Ratio, Resolution, Shard, TaskStatus, Turn
 
 
 class Counting:
@@ -155,8 +155,8 @@ class Watched:
             newest_first=newest_first,
         )
 
-    async def running(self, service: str, account: str, *, after: int = 0) -> RunningPage:
-        page = await self.inner.running(service, account, after=after)
+    async def running(self, service: str, account: str, *, after: int = 0, shard: Shard | None = None) -> RunningPage:
+        page = await self.inner.running(service, account, after=after, shard=shard)
         assert_type([task.accepted_at for task in page.tasks], list[datetime])
         return page
 
@@ -256,7 +256,7 @@ async def wait(client: Client, receipts: list[Receipt]) -> list[VideoTask]:
         assert_type(outcome, Outcome)
         assert_type(outcome.task_id, str)
         ended.append(outcome.unwrap())
-    async for outcome in client.videos.rewatch(timeout=None):
+    async for outcome in client.videos.rewatch(timeout=None, shard=(0, 3)):
         assert_type(outcome.order_id, str | None)
     for order in await client.orders.list(is_terminal=False):
         assert_type(order.unclear, tuple[Attempt, ...])

@@ -23,7 +23,7 @@ from vidgen_async.cli.watch.display import watch as watch_all
 from vidgen_async.client.saving import file_name
 from vidgen_async.errors import UnverifiedVideoError, VidgenError
 from vidgen_async.service.endpoints import checked_task_id
-from vidgen_async.types.orders import OrderState
+from vidgen_async.types.orders import OrderState, Shard
 from vidgen_async.types.serialization import kind_of
 from vidgen_async.watcher import Outcome
 
@@ -61,13 +61,15 @@ def wait(settings: Settings, task_ids: tuple[str, ...], output: str | None, forc
     return run_with_client(settings, run_state, work)
 
 
-def watch(settings: Settings, task_ids: tuple[str, ...]) -> int:
+def watch(settings: Settings, task_ids: tuple[str, ...], shard: Shard | None) -> int:
     where = settings.journal
     if not task_ids and where is None:
         raise click.UsageError("Missing argument 'TASK': task ids, - to read them from stdin, or --journal.")
     if where and ":" not in where:
         allowed = "sqlite:///FILE, postgresql://USER@HOST/DATABASE or no value"
         raise click.UsageError(f"--journal takes {allowed}: put task ids before it ({where!r}).")
+    if shard is not None and where is None:
+        raise click.UsageError("--shard is a share of the tasks in the journal: add --journal.")
     named = [one for given in task_ids for one in (sys.stdin.read().split() if given == "-" else [given])]
     updates: Updates = asyncio.Queue()
     is_live = is_terminal(sys.stdout)
@@ -75,7 +77,7 @@ def watch(settings: Settings, task_ids: tuple[str, ...]) -> int:
     async def work(run: CommandRun) -> None:
         tasks: dict[str, str | None] = {checked_task_id(task_id): None for task_id in named}
         if where is not None:
-            tasks.update(await _unfinished_tasks(run))
+            tasks.update(await _unfinished_tasks(run, shard))
         if tasks:
             run.state.stage = Stage.WATCH
             await run.check_reachable(next(iter(tasks)))
@@ -88,7 +90,12 @@ def watch(settings: Settings, task_ids: tuple[str, ...]) -> int:
             run.screen.print_fact("orders", "the journal has no unfinished tasks")
 
     settings = evolve(settings, journal=where or None)
-    run_state = RunState(options=("--journal",) if where == "" else ())
+    run_state = RunState(
+        options=(
+            *(("--journal",) if where == "" else ()),
+            *(() if shard is None else ("--shard", f"{shard[0]}/{shard[1]}")),
+        )
+    )
     access = Access.NONE if where is None else Access.EXISTING
     return run_with_client(settings, run_state, work, orders=access, on_update=updates.put_nowait, only_prints=True)
 
@@ -111,10 +118,11 @@ def download(settings: Settings, task_id: str, output: str, force: bool, accept_
     return run_with_client(settings, run_state, work)
 
 
-async def _unfinished_tasks(run: CommandRun) -> dict[str, str | None]:
+async def _unfinished_tasks(run: CommandRun, shard: Shard | None) -> dict[str, str | None]:
     """Return the unfinished tasks in the journal with their order ids; report how many orders need an operator."""
     run.state.stage = Stage.JOURNAL
-    tasks: dict[str, str | None] = {task.task_id: task.order_id async for task in run.client.orders.running()}
+    running = run.client.orders.running(shard=shard)
+    tasks: dict[str, str | None] = {task.task_id: task.order_id async for task in running}
     if unclear := await run.client.orders.list([OrderState.UNCERTAIN, OrderState.SENDING]):
         run.screen.print_fact("orders", f"{len(unclear)} uncertain or being sent; vidgen orders ls lists them")
     return tasks

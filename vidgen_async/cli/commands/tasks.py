@@ -3,6 +3,7 @@
 import click
 
 from vidgen_async.cli.interrupts import exit_at_interrupts
+from vidgen_async.cli.option_values import read_shard
 from vidgen_async.cli.options import OUTPUT_HELP, connection_options, force_option
 from vidgen_async.cli.settings import Settings
 
@@ -49,8 +50,9 @@ def wait(settings: Settings, task_ids: tuple[str, ...], output: str | None, forc
 
 @click.command()
 @click.argument("task_ids", metavar="[TASK]…", nargs=-1)
+@click.option("--shard", type=read_shard, metavar="I/N", help="Only share I, from 0, of N shares of the --journal.")
 @connection_options(stored_tasks=True, polling=True)
-def watch(settings: Settings, task_ids: tuple[str, ...]) -> int:
+def watch(settings: Settings, task_ids: tuple[str, ...], shard: tuple[int, int] | None) -> int:
     """Watch many tasks until all are completed or failed.
 
     A terminal shows a live view, then a summary with the reasons of failures; other output is one line per change. TASK
@@ -62,10 +64,11 @@ def watch(settings: Settings, task_ids: tuple[str, ...]) -> int:
       vidgen watch - < tasks.txt
       vidgen watch --journal
       vidgen watch --journal sqlite:///orders.db --json
+      vidgen watch --journal --shard 0/3
     """
     with exit_at_interrupts():
         from vidgen_async.cli.actions import tasks
-    return tasks.watch(settings, task_ids)
+    return tasks.watch(settings, task_ids, shard)
 
 
 @click.command()

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import DictRow, dict_row
 
 from vidgen_async.errors import ConfigurationError
@@ -14,27 +14,23 @@ from vidgen_async.errors import ConfigurationError
 _VARIABLES = {"user": "PGUSER", "host": "PGHOST", "port": "PGPORT", "dbname": "PGDATABASE"}
 
 
-def connect(dsn: str, *, timeout: float) -> psycopg.Connection[DictRow]:
+def connect(dsn: str, *, timeout: float, **options: str | int) -> psycopg.Connection[DictRow]:
     """Open a connection that begins no transaction by itself, and prepares no statement, because a connection pooler
     may execute the next transaction in another session. Errors, and their tracebacks, do not have the password.
 
     Args:
         dsn: The connection string.
         timeout: Seconds for each host, unless the connection string or PGCONNECT_TIMEOUT has a ``connect_timeout``.
+        options: Parameters of libpq, which replace those of the connection string.
 
     Raises:
         psycopg.Error: The server cannot be reached.
     """
     named = conninfo_to_dict(dsn).get("connect_timeout") or os.environ.get("PGCONNECT_TIMEOUT")
+    defaults = {"connect_timeout": named or max(2, round(timeout)), "fallback_application_name": "vidgen"}
     try:
-        return psycopg.connect(
-            dsn,
-            autocommit=True,
-            prepare_threshold=None,
-            row_factory=dict_row,
-            connect_timeout=str(named or max(2, round(timeout))),
-            fallback_application_name="vidgen",
-        )
+        dsn = make_conninfo(dsn, **(defaults | options))
+        return psycopg.connect(dsn, autocommit=True, prepare_threshold=None, row_factory=dict_row)
     except psycopg.Error as error:
         del dsn  # some tools log the variables of a traceback; those of psycopg have the password too
         raise error.with_traceback(None) from None

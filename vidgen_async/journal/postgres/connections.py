@@ -1,37 +1,46 @@
 """Connections to PostgreSQL, each in a thread of its own, so that all journals share their operations."""
 
-import os
 import re
-import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
+from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
 from typing import Any, TypeAlias, TypeVar, cast
 
 import psycopg
-from attrs import evolve, fields, frozen, has
+from attrs import asdict, evolve, fields, frozen, has
 from psycopg import errors
 from psycopg.rows import DictRow
 
 from vidgen_async.errors import JournalError
 from vidgen_async.journal.postgres.connection_string import connect
 from vidgen_async.journal.postgres.schema import VERSION, quoted, upgrade_statements
+from vidgen_async.journal.postgres.session_lock import ADD_SESSION, FIND_ENDED, SessionLock
+from vidgen_async.journal.postgres.time_limit import time_limit
 from vidgen_async.journal.sql.queries import Database, Rows
 from vidgen_async.types.limits import SLOT_MARGIN
+from vidgen_async.types.orders import OrderRef
 
 T = TypeVar("T")
 _Connection: TypeAlias = psycopg.Connection[DictRow]
 
 #: Seconds after which the server ends a transaction whose process was stopped, so that it holds no lock for longer.
 _IDLE_LIMIT = 10
+#: The version of PostgreSQL from which it limits the duration of transactions; of an older one, only the keepalives of
+#: TCP end a transaction whose network was lost before a statement was sent completely.
+_HAS_TRANSACTION_TIMEOUT = 170000
 #: Seconds after which the database's clock is read again.
 _CLOCK_AGE = 10.0
 #: Clocks that differ by fewer seconds are the same; half of the margin of the rolling limit.
 _SAME_TIME = SLOT_MARGIN.total_seconds() / 2
+
+_BEGIN_TO_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+#: After it has waited for a lock, a transaction reads what others have committed meanwhile.
+_BEGIN_TO_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
 
 _MEANINGS: Mapping[type[Exception], str] = {
     errors.InsufficientPrivilege: (
@@ -54,6 +63,7 @@ class Connections:
 
     Args:
         dsn: The connection string.
+        session_lock: The lock of the attempts that are recorded; it is released with the connections.
         name: The database, without its password, for messages.
         schema: The PostgreSQL schema of the tables.
         limit: Maximum number of connections.
@@ -62,7 +72,15 @@ class Connections:
     """
 
     def __init__(
-        self, dsn: str, *, name: str, schema: str, limit: int, time_limit: float, read_time: Callable[[], float]
+        self,
+        dsn: str,
+        session_lock: SessionLock,
+        *,
+        name: str,
+        schema: str,
+        limit: int,
+        time_limit: float,
+        read_time: Callable[[], float],
     ) -> None:
         self._dsn = dsn
         self._name = name
@@ -73,6 +91,7 @@ class Connections:
         self._local = threading.local()
         self._open: set[_Connection] = set()
         self._is_schema_checked = False
+        self._session_lock = session_lock
         self._threads = ThreadPoolExecutor(limit, thread_name_prefix=f"journal {name}")
 
     def submit(self, operation: Callable[[Database], T], locked: tuple[str, ...] | None) -> Future[T]:
@@ -84,11 +103,16 @@ class Connections:
         """
         return self._threads.submit(self._execute, operation, locked)
 
+    def hold_session_lock(self) -> Future[None]:
+        """Queue :meth:`SessionLock.hold`, which precedes every attempt."""
+        return self._threads.submit(self._session_lock.hold)
+
     def close(self) -> None:
         """Wait until all queued transactions are completed, and close all connections."""
         self._threads.shutdown()
         for connection in self._open:
             connection.close()
+        self._session_lock.close()
 
     def _execute(self, operation: Callable[[Database], T], locked: tuple[str, ...] | None) -> T:
         try:
@@ -111,23 +135,26 @@ class Connections:
 
         Raises:
             psycopg.Error: It was rolled back. A connection that was lost is broken.
-            JournalError: The connection was lost during the commit.
+            JournalError: The connection was lost during the commit, and the server did not report that it failed.
         """
         is_complete = False
         self._local.is_replicated = True
         try:
-            with _time_limit(connection, self._time_limit):
+            with time_limit(connection, self._time_limit):
                 shift = self._read_shift(connection)
-                # In a pipeline, statements are sent without waiting for the results of the previous ones.
-                with connection.pipeline() as pipeline, connection.transaction():
-                    if locked is None:
-                        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                with _rolled_back_on_error(connection), connection.pipeline() as pipeline:
+                    # In a pipeline, statements are sent without waiting for the results of the previous ones.
+                    # (connection.transaction() would wait for those of BEGIN and of COMMIT, and before COMMIT.)
+                    connection.execute(_BEGIN_TO_READ if locked is None else _BEGIN_TO_WRITE)
                     self._set_up(connection)
                     self._lock(connection, locked or ())
-                    result = operation(_PostgresDatabase(connection, pipeline, shift))
+                    session = self._session_lock.session
+                    lock = partial(self._lock, connection)
+                    result = operation(_PostgresDatabase(connection, pipeline, lock, shift=shift, session=session))
                     is_complete = True
+                    connection.execute("COMMIT")
         except psycopg.OperationalError as error:
-            if locked is None or not is_complete or not connection.broken:
+            if locked is None or not is_complete or error.diag.severity_nonlocalized == "ERROR":
                 raise
             # (After a crash, pg_xact_status() may answer for another transaction that was given the same id.)
             problem = f"the connection was lost during a commit ({_describe(error)}), which may have been carried out"
@@ -156,13 +183,19 @@ class Connections:
     def _set_up(self, connection: _Connection) -> None:
         """Set what holds for the transaction only: behind a connection pooler the next one may use another session."""
         milliseconds = str(round(self._time_limit * 1000))
-        connection.execute(
-            "SELECT set_config('search_path', %s, true), set_config('synchronous_commit', 'on', true), "
-            "set_config('lock_timeout', %s, true), set_config('statement_timeout', %s, true), "
-            "set_config('idle_in_transaction_session_timeout', %s, true), "
-            "set_config('client_min_messages', 'warning', true)",
-            (quoted(self._schema), milliseconds, milliseconds, str(round(_IDLE_LIMIT * 1000))),
-        )
+        settings = {
+            "search_path": quoted(self._schema),
+            "synchronous_commit": "on",
+            "lock_timeout": milliseconds,
+            "statement_timeout": milliseconds,
+            "idle_in_transaction_session_timeout": str(round(_IDLE_LIMIT * 1000)),
+            "client_min_messages": "warning",
+        }
+        if connection.info.server_version >= _HAS_TRANSACTION_TIMEOUT:
+            # A transaction that is cut off in the middle of a pipeline is not idle.
+            settings["transaction_timeout"] = milliseconds
+        calls = ", ".join(["set_config(%s, %s, true)"] * len(settings))
+        connection.execute(f"SELECT {calls}", [text for setting in settings.items() for text in setting])
 
     def _read_shift(self, connection: _Connection) -> timedelta:
         """Return the database's clock less the clock of this machine; zero if they do not provably differ."""
@@ -184,8 +217,9 @@ class Connections:
             lost.close()
         connection = connect(self._dsn, timeout=self._time_limit)
         connection.add_notice_handler(self._handle_notice)
+        connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED  # to read the version after a lock
         try:
-            with _time_limit(connection, self._time_limit):
+            with time_limit(connection, self._time_limit):
                 self._check_server(connection)
                 if not self._is_schema_checked:
                     self._check_schema(connection)
@@ -276,16 +310,38 @@ def _read_clock(connection: _Connection) -> _ClockReading:
 class _PostgresDatabase:
     """Executes the statements that all SQL journals share."""
 
-    def __init__(self, connection: _Connection, pipeline: psycopg.Pipeline, shift: timedelta) -> None:
+    def __init__(
+        self,
+        connection: _Connection,
+        pipeline: psycopg.Pipeline,
+        lock: Callable[[tuple[str, ...]], None],
+        *,
+        shift: timedelta,
+        session: int,
+    ) -> None:
         self._connection = connection
         self._pipeline = pipeline
+        self._lock = lock
         self._shift = shift
+        self._session = session
 
     def adjust(self, record: T) -> T:
         return cast("T", _shifted(record, self._shift)) if self._shift else record
 
+    def add_session(self, ref: OrderRef, n: int) -> None:
+        self.execute(ADD_SESSION, asdict(ref) | {"n": n, "session": self._session})
+
+    def find_ended(self, service: str, account: str, order_ids: Sequence[str]) -> Collection[tuple[str, int]]:
+        parameters = {"service": service, "account": account, "order_ids": order_ids, "session": self._session}
+        return {(row["order_id"], row["n"]) for row in self.execute(FIND_ENDED, parameters)}
+
+    def lock_account(self, service: str, account: str) -> None:
+        self._lock((service, account))
+
     def execute(self, statement: str, parameters: Mapping[str, object], /) -> Rows:
-        return _PostgresRows(self._connection.execute(_translate(statement), parameters), self._pipeline)
+        cursor = self._connection.execute(_translate(statement), parameters)
+        _flush(self._connection)
+        return _PostgresRows(cursor, self._pipeline)
 
 
 class _PostgresRows:
@@ -338,19 +394,22 @@ def _describe(error: Exception) -> str:
 
 
 @contextmanager
-def _time_limit(connection: _Connection, seconds: float) -> Iterator[None]:
-    """Disconnect after so many seconds, also if the network loses everything that is sent."""
-    # The descriptor of the connection itself could be that of another file by then.
-    with socket.socket(fileno=os.dup(connection.fileno())) as duplicate:
-        timer = threading.Timer(seconds, _disconnect, (duplicate,))
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
+def _rolled_back_on_error(connection: _Connection) -> Iterator[None]:
+    """Roll back the transaction that the ``with`` block has begun, if it raises."""
+    try:
+        yield
+    except BaseException:
+        with suppress(psycopg.Error):  # the connection was lost
+            connection.rollback()
+        raise
 
 
-def _disconnect(duplicate: socket.socket) -> None:
-    with suppress(OSError):
-        duplicate.shutdown(socket.SHUT_RDWR)
+def _flush(connection: _Connection) -> None:
+    """Send everything that was executed. In a pipeline, psycopg waits for the response to a statement with a large
+    parameter although it has not sent all of it."""
+    if connection.pgconn.flush():
+        with DefaultSelector() as selector:
+            selector.register(connection.fileno(), EVENT_READ | EVENT_WRITE)
+            while connection.pgconn.flush():
+                selector.select()
+                connection.pgconn.consume_input()

@@ -5,16 +5,20 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import TypeVar
 
 from vidgen_async.errors import ConfigurationError, JournalError
 from vidgen_async.journal.postgres.schema import quoted
 from vidgen_async.journal.sql.journal import SqlJournal
 from vidgen_async.journal.sql.queries import Database
+from vidgen_async.types.limits import Turn
+from vidgen_async.types.orders import Attempt, Order, Permission
 
 try:
     from vidgen_async.journal.postgres.connection_string import describe, has_password
     from vidgen_async.journal.postgres.connections import Connections
+    from vidgen_async.journal.postgres.session_lock import SessionLock
 except ImportError as error:  # pragma: no cover - the tests have it
     message = f"a journal in PostgreSQL needs psycopg ({error}): pip install 'vidgen-async[postgres]'"
     raise ConfigurationError(message) from error
@@ -31,11 +35,15 @@ class PostgresJournal(SqlJournal):
     threads can share a journal; a forked child can use it only if it was not used before the fork. An operation that
     raises JournalError was not carried out, or is repeated by the client without harm.
 
+    The first attempt opens one more connection, which must be a direct one, for a lock that the process holds until it
+    ends. If the lock of an attempt is not held any more, the attempt is *uncertain* at once; without a lock it is
+    *sending* until its deadline.
+
     Args:
         dsn: ``postgresql://user:password@host/database``, or any connection string of libpq, which also reads its
             environment variables, service file and password file. The password is never shown.
         schema: The PostgreSQL schema of the tables. The first operation creates it if the user may do so.
-        max_connections: Maximum number of connections.
+        max_connections: Maximum number of connections, without that of the lock.
         time_limit: Seconds after which an operation fails, also if the server does not respond.
         read_time: The clock of the clients that use the journal, in seconds since 1970.
 
@@ -61,6 +69,8 @@ class PostgresJournal(SqlJournal):
         self._max_connections = max_connections
         self._time_limit = time_limit
         self._connections: Connections | None = None
+        self._session_lock: SessionLock | None = None
+        """Of this process. It outlives :meth:`aclose`: another client may still use the journal."""
         self._process = os.getpid()
         self._lock = threading.Lock()
         self._read_time = read_time
@@ -77,6 +87,10 @@ class PostgresJournal(SqlJournal):
     def has_password(self) -> bool:
         """Whether the connection string contains a password."""
         return has_password(self._dsn)
+
+    async def begin(self, permission: Permission) -> Attempt | Order | Turn:
+        await self._submit(Connections.hold_session_lock)
+        return await super().begin(permission)
 
     async def aclose(self) -> None:
         """Wait for the operations so far, then close all connections.
@@ -101,11 +115,18 @@ class PostgresJournal(SqlJournal):
 
     async def _run(self, operation: Callable[[Database], T], locked: tuple[str, ...] | None) -> T:
         """Execute a transaction. If the caller is cancelled, it is executed completely or not at all."""
+        return await self._submit(lambda connections: connections.submit(operation, locked))
+
+    async def _submit(self, submit: Callable[[Connections], Future[T]]) -> T:
+        """Return the result of what is submitted to the threads of the connections."""
         with self._lock:  # so that aclose cannot end the threads between these lines
             if self._connections is None:
+                if self._session_lock is None or self._process != os.getpid():
+                    self._session_lock = SessionLock(self._dsn, name=self._name)
                 self._process = os.getpid()
                 self._connections = Connections(
                     self._dsn,
+                    self._session_lock,
                     name=self._name,
                     schema=self.schema,
                     limit=self._max_connections,
@@ -115,5 +136,5 @@ class PostgresJournal(SqlJournal):
             elif self._process != os.getpid():
                 problem = "it was used before this process was forked; make a new client with a new journal after it"
                 raise self._make_error(problem)
-            future = self._connections.submit(operation, locked)
+            future = submit(self._connections)
         return await asyncio.wrap_future(future)

@@ -38,11 +38,15 @@ _FIRST = (
         body             BYTEA NOT NULL,
         created_at       BIGINT NOT NULL,
         local_images     TEXT NOT NULL,
+        stage            TEXT NOT NULL DEFAULT 'queued',
         UNIQUE (service, account, order_id)
     )
     """,
-    "CREATE INDEX orders_by_account ON orders (service, account, id)",
-    # counted_at is the start of the rolling limit's window for the attempt, NULL if nothing was sent.
+    # stage is the state of the order, or 'ended' if all its tasks are terminal. It is computed from the other tables
+    # whenever they change, and stored so that a list only reads orders that it may have.
+    "CREATE INDEX orders_by_stage ON orders (service, account, stage, id, created_at)",
+    # counted_at is the start of the rolling limit's window for the attempt, NULL if nothing was sent. session is the
+    # advisory lock that the sender holds while it is connected, NULL if it holds none.
     """
     CREATE TABLE attempts (
         service      TEXT NOT NULL,
@@ -55,6 +59,7 @@ _FIRST = (
         "by"         TEXT NOT NULL,
         reason       TEXT NOT NULL,
         counted_at   BIGINT,
+        session      BIGINT,
         PRIMARY KEY (service, account, order_id, n),
         FOREIGN KEY (service, account, order_id) REFERENCES orders (service, account, order_id)
     )
@@ -80,11 +85,13 @@ _FIRST = (
         candidates      TEXT NOT NULL,
         balance_before  TEXT,
         balance_after   TEXT,
+        retry_at        BIGINT,
         FOREIGN KEY (service, account, order_id, n) REFERENCES attempts (service, account, order_id, n)
     )
     """,
     "CREATE INDEX evidence_by_account ON evidence (service, account, id)",
     "CREATE INDEX evidence_by_attempt ON evidence (service, account, order_id, n)",
+    "CREATE INDEX evidence_by_retry_at ON evidence (service, account, retry_at) WHERE retry_at IS NOT NULL",
     "CREATE INDEX evidence_by_task ON evidence (service, task_id) WHERE task_id IS NOT NULL",
     """
     CREATE TABLE closings (

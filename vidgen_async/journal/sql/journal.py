@@ -8,11 +8,21 @@ from typing import TypeAlias, TypeVar
 from attrs import evolve
 
 from vidgen_async.errors import JournalError
-from vidgen_async.journal.base import RUNNING_PAGE, RunningPage, is_listed, unknown_order_error
+from vidgen_async.journal.base import RUNNING_PAGE, RunningPage, is_in_shard, is_listed, unknown_order_error
 from vidgen_async.journal.sql import queries
 from vidgen_async.journal.sql.queries import Database
 from vidgen_async.types.limits import Pacing, Turn
-from vidgen_async.types.orders import Attempt, Closing, Evidence, Order, OrderRef, OrderState, Permission, TaskResult
+from vidgen_async.types.orders import (
+    Attempt,
+    Closing,
+    Evidence,
+    Order,
+    OrderRef,
+    OrderState,
+    Permission,
+    Shard,
+    TaskResult,
+)
 
 T = TypeVar("T")
 _Page: TypeAlias = tuple[Sequence[Order], int | None]
@@ -20,8 +30,6 @@ _Page: TypeAlias = tuple[Sequence[Order], int | None]
 
 #: Number of orders that are read in one transaction.
 LIST_PAGE = 250
-#: Number of orders among which one transaction looks for those of a list.
-SCANNED = 5000
 
 
 class SqlJournal(ABC):
@@ -78,11 +86,14 @@ class SqlJournal(ABC):
             order = _read_as_of(db, ref, adjusted.now)
             if not adjusted.matches(order):
                 return order
-            available = queries.read_turn(db, ref.service, ref.account, adjusted.pacing, adjusted.now)
-            if not available.free:
-                return available
+            if adjusted.pacing is not None:
+                turn = queries.read_turn(db, ref.service, ref.account, adjusted.pacing, adjusted.now)
+                if not turn.free:
+                    return turn
             attempt = adjusted.make_attempt()
             queries.add_attempt(db, ref, attempt)
+            db.add_session(ref, attempt.n)
+            queries.store_stage(db, order.with_attempt(attempt))
             return attempt
 
         return await self._write(operation, ref.service, ref.account)
@@ -110,7 +121,9 @@ class SqlJournal(ABC):
             if order.state not in states:
                 return order
             queries.add_closing(db, ref, adjusted)
-            return evolve(order, closing=adjusted)
+            order = evolve(order, closing=adjusted)
+            queries.store_stage(db, order)
+            return order
 
         return await self._write(operation, ref.service, ref.account)
 
@@ -169,8 +182,8 @@ class SqlJournal(ABC):
 
         def read(db: Database) -> _Page:
             size = LIST_PAGE if limit is None else min(LIST_PAGE, limit - len(listed))
-            rows, end = queries.find_orders(db, db.adjust(which), row, size=size, scanned=SCANNED)
-            return queries.read_orders(db, service, account, rows), end
+            rows = queries.find_orders(db, db.adjust(which), row, size)
+            return queries.read_orders(db, service, account, rows), rows[-1] if len(rows) == size else None
 
         listed: list[Order] = []
         row = None if after is None else await self._find_row(service, account, after)
@@ -193,25 +206,28 @@ class SqlJournal(ABC):
             raise unknown_order_error(ref)
         return row
 
-    async def running(self, service: str, account: str, *, after: int = 0) -> RunningPage:
+    async def running(self, service: str, account: str, *, after: int = 0, shard: Shard | None = None) -> RunningPage:
         def operation(db: Database) -> RunningPage:
-            until = queries.find_end_of_page(db, "evidence", service, account, after, RUNNING_PAGE)
-            return RunningPage(tasks=queries.read_running(db, service, account, after, until), after=until)
+            until = queries.find_end_of_page(db, service, account, after, RUNNING_PAGE)
+            tasks = queries.read_running(db, service, account, after, until)
+            return RunningPage(tasks=[task for task in tasks if is_in_shard(task.task_id, shard)], after=until)
 
         return await self._read(operation)
 
     async def _read_as_of(self, read: Callable[[Database], _Page], now: datetime, *locked: str) -> _Page:
-        """Return the orders as of ``now``. Something is written only if a deadline has passed."""
+        """Return the orders as of ``now``. Something is written only if a deadline has passed or a sender has ended."""
 
         def look(db: Database) -> tuple[_Page, bool]:
             orders, until = read(db)
-            at = db.adjust(now)
-            return (orders, until), any(order.as_of(at) is not order for order in orders)
+            updated = _as_of(db, orders, db.adjust(now))
+            return (orders, until), any(after is not before for before, after in zip(orders, updated, strict=True))
 
         def write(db: Database) -> _Page:
             orders, until = read(db)
-            at = db.adjust(now)
-            return [queries.add_evidence(db, order, order.as_of(at)) for order in orders], until
+            updated = _as_of(db, orders, db.adjust(now))
+            for before, after in zip(orders, updated, strict=True):
+                queries.add_evidence(db, before, after)
+            return updated, until
 
         page, has_changes = await self._read(look)
         return await self._write(write, *locked) if has_changes else page
@@ -226,4 +242,15 @@ def _require_order(db: Database, ref: OrderRef) -> Order:
 
 def _read_as_of(db: Database, ref: OrderRef, now: datetime) -> Order:
     order = _require_order(db, ref)
-    return queries.add_evidence(db, order, order.as_of(now))
+    (updated,) = _as_of(db, [order], now)
+    return queries.add_evidence(db, order, updated)
+
+
+def _as_of(db: Database, orders: Sequence[Order], now: datetime) -> Sequence[Order]:
+    """Return these orders of one account as they are at ``now``, unchanged ones as the same objects."""
+    sending = [order for order in orders if order.sending_until is not None]
+    if not sending:
+        return orders
+    ref = sending[0].ref
+    ended = db.find_ended(ref.service, ref.account, [order.order_id for order in sending])
+    return [order.as_of(now, [n for order_id, n in ended if order_id == order.order_id]) for order in orders]

@@ -13,6 +13,7 @@ from attrs import asdict, evolve, fields, frozen
 
 from vidgen_async.types.limits import SLOT_MARGIN, Pacing, Turn, compute_turn, make_hold
 from vidgen_async.types.orders import (
+    SET_BACK,
     Attempt,
     AttemptOutcome,
     Balance,
@@ -49,6 +50,18 @@ class Database(Protocol):
     def adjust(self, record: T) -> T:
         """Return a time, or a record with all its times, in the clock of the journal. A journal that several hosts
         share has a clock of its own."""
+        ...
+
+    def add_session(self, ref: OrderRef, n: int) -> None:
+        """Record who sends the attempt, if other processes can detect that its sender has ended."""
+        ...
+
+    def find_ended(self, service: str, account: str, order_ids: Sequence[str]) -> Collection[tuple[str, int]]:
+        """Return the attempts of these orders whose senders are known to have ended, as order ids and numbers."""
+        ...
+
+    def lock_account(self, service: str, account: str) -> None:
+        """Wait until nobody else writes to the orders of the account, and prevent it until the transaction ends."""
         ...
 
 
@@ -107,7 +120,7 @@ _ORDERS = "SELECT order_id, idempotency_key, body, created_at, local_images FROM
 _ATTEMPTS = f"""
     SELECT attempts.order_id, attempts.n, sent_at, deadline_at, kind, "by", reason,
     outcome, at, status, task_id, cause, body, extra, answered, headers, request_id, candidates,
-    balance_before, balance_after
+    balance_before, balance_after, retry_at
     FROM attempts {_LATEST_EVIDENCE}
 """  # noqa: S608 - made of constants
 _CLOSINGS = 'SELECT order_id, state, at, reason, "by" FROM closings'
@@ -117,18 +130,19 @@ _RESULTS = """
 """
 _OF_ACCOUNT = "WHERE {0}.service = :service AND {0}.account = :account"
 _OF_ORDER = _OF_ACCOUNT + " AND {0}.order_id = :order_id"
-_NOT_ENDED = "NOT EXISTS (SELECT 1 FROM results WHERE service = evidence.service AND task_id = evidence.task_id)"
+# PostgreSQL would turn NOT EXISTS into a join that reads all results for each page.
+_NOT_ENDED = "(SELECT 1 FROM results WHERE service = evidence.service AND task_id = evidence.task_id) IS NULL"
 # A page is a range of ids of the account, and only its rows are read, also if nearly all stored tasks are terminal.
 _IN_ACCOUNT = "service = :service AND account = :account"
-_END_OF_PAGE = f"SELECT id FROM {{0}} WHERE {_IN_ACCOUNT} AND id > :after ORDER BY id LIMIT 1 OFFSET :size - 1"  # noqa: S608
-_START_OF_PAGE = f"""
-    SELECT id FROM orders WHERE {_IN_ACCOUNT} AND id < :before ORDER BY id DESC LIMIT 1 OFFSET :size - 1
-"""  # noqa: S608 - made of constants
-_HAS_TASK = """
-    SELECT 1 FROM evidence
-    WHERE service = page.service AND account = page.account AND order_id = page.order_id AND outcome = 'accepted'
-"""
-_HAS_RUNNING_TASK = f"EXISTS ({_HAS_TASK} AND {_NOT_ENDED})"
+_END_OF_PAGE = f"SELECT id FROM evidence WHERE {_IN_ACCOUNT} AND id > :after ORDER BY id LIMIT 1 OFFSET :size - 1"  # noqa: S608
+_OLDEST, _NEWEST = (
+    f"""
+        SELECT id FROM orders
+        WHERE {_IN_ACCOUNT} AND stage = :stage AND id {is_later} :after AND created_at >= :since
+        ORDER BY id {direction} LIMIT :size
+    """  # noqa: S608 - made of constants
+    for is_later, direction in ((">", "ASC"), ("<", "DESC"))
+)
 _ROW = f"SELECT id FROM orders {_OF_ORDER.format('orders')}"  # noqa: S608 - made of constants
 _OF_ROWS = _OF_ACCOUNT + " AND {0}.order_id IN (SELECT order_id FROM orders WHERE id IN ({rows}))"  # noqa: S608
 _RUNNING = f"""
@@ -137,13 +151,31 @@ _RUNNING = f"""
     AND outcome = 'accepted' AND task_id <> '' AND {_NOT_ENDED} ORDER BY id
 """  # noqa: S608 - made of constants
 _LAST_ID = 2**63 - 1
-_ACCEPTED = OrderState.ACCEPTED
-_HELD = """
-    SELECT count(*) AS used FROM (
-        SELECT 1 FROM attempts
-        WHERE service = :service AND account = :account AND counted_at > :since LIMIT :limit
-    ) AS held
+# The state of an order is computed from what is known about its attempts. It is stored too, so that a list need not
+# compute that of every order; an accepted order whose tasks are all terminal is in a stage of its own.
+_ENDED = "ended"
+_STAGES = frozenset({*OrderState, _ENDED})
+_SET_STAGE = f"""
+    UPDATE orders SET stage = CASE
+        WHEN :state = 'accepted' AND NOT EXISTS (
+            SELECT 1 FROM evidence
+            WHERE service = orders.service AND account = orders.account AND order_id = orders.order_id
+            AND outcome = 'accepted' AND {_NOT_ENDED}
+        ) THEN 'ended' ELSE :state END
+"""  # noqa: S608 - made of constants
+_SET_STAGE_OF_ORDER = f"{_SET_STAGE} {_OF_ORDER.format('orders')}"
+_HAS_TASK = "FROM evidence WHERE service = :service AND task_id = :task_id AND outcome = 'accepted'"
+_SET_STAGE_OF_TASK = f"""
+    {_SET_STAGE} WHERE service = :service AND (account, order_id) IN (SELECT account, order_id {_HAS_TASK})
 """
+_ACCOUNTS_OF_TASK = f"SELECT DISTINCT account {_HAS_TASK}"
+# A 429 in the future was received before the clock was set back: it pauses nothing.
+_HELD = f"""
+    SELECT count(*) AS used, (
+        SELECT max(retry_at) FROM evidence WHERE {_IN_ACCOUNT} AND retry_at > :since AND at <= :latest
+    ) AS retry_at
+    FROM (SELECT 1 FROM attempts WHERE {_IN_ACCOUNT} AND counted_at > :since LIMIT :limit) AS held
+"""  # noqa: S608 - made of constants
 _MAY_HOLD_A_SLOT = f"""
     SELECT attempts.order_id, attempts.n, sent_at, deadline_at, outcome, at, answered, counted_at
     FROM attempts {_LATEST_EVIDENCE}
@@ -157,18 +189,18 @@ def read_order(db: Database, ref: OrderRef) -> Order | None:
     return orders[0] if orders else None
 
 
-def find_end_of_page(db: Database, table: str, service: str, account: str, after: int, size: int) -> int | None:
-    """Return the last id of the page of ``size`` rows of the account that follow the id ``after``; None if fewer rows
+def find_end_of_page(db: Database, service: str, account: str, after: int, size: int) -> int | None:
+    """Return the id of the last of the ``size`` evidences of the account that follow the id ``after``; None if fewer
     follow."""
     parameters = {"service": service, "account": account, "after": after, "size": size}
-    row = db.execute(_END_OF_PAGE.format(table), parameters).fetchone()
+    row = db.execute(_END_OF_PAGE, parameters).fetchone()
     return None if row is None else int(row["id"])
 
 
 @frozen(kw_only=True)
 class OrderFilter:
-    """Which orders of the account a list has. What SQL cannot decide, the state, is left to the caller: the orders that
-    are found include all in one of ``states``."""
+    """Which orders of the account a list has. What SQL cannot decide, whether a deadline has passed, is left to the
+    caller: the orders that are found include all that may be in one of ``states``."""
 
     service: str
     account: str
@@ -178,40 +210,31 @@ class OrderFilter:
     newest_first: bool
 
     @property
-    def query(self) -> str:
-        """Finds the first ``:size`` orders whose ids are between ``:low`` and ``:high``, both excluded."""
-        conditions = [f"EXISTS ({_HAS_TASK})"] if self.is_terminal is not None or self.states == {_ACCEPTED} else []
+    def stages(self) -> set[str]:
+        """The stages that orders of the list may have."""
+        stages: set[str] = set(_STAGES)
+        if self.states is not None:
+            # A deadline that has passed changes only the state of orders that are being sent.
+            stages = {*self.states, OrderState.SENDING}
+            stages |= {_ENDED} if OrderState.ACCEPTED in stages else set()
         if self.is_terminal is not None:
-            conditions.append(f"NOT {_HAS_RUNNING_TASK}" if self.is_terminal else _HAS_RUNNING_TASK)
-        if self.states is not None and _ACCEPTED not in self.states:
-            conditions.append(f"NOT EXISTS ({_HAS_TASK})")
-        if self.since is not None:
-            conditions.append("created_at >= :since")
-        return f"""
-            SELECT id FROM orders AS page WHERE {_IN_ACCOUNT} AND id > :low AND id < :high
-            {" ".join(f"AND {condition}" for condition in conditions)}
-            ORDER BY id {"DESC" if self.newest_first else ""} LIMIT :size
-        """  # noqa: S608 - made of constants
+            stages &= {_ENDED if self.is_terminal else OrderState.ACCEPTED}
+        return stages
 
 
-def find_orders(
-    db: Database, which: OrderFilter, after: int | None, *, size: int, scanned: int
-) -> tuple[list[int], int | None]:
-    """Return the rows of the next ``size`` orders that follow the row ``after``, and the row to continue after; None if
-    no rows follow. At most ``scanned`` rows are read."""
-    names = {"service": which.service, "account": which.account}
-    if which.newest_first:
-        high = _LAST_ID if after is None else after
-        row = db.execute(_START_OF_PAGE, names | {"before": high, "size": scanned}).fetchone()
-        end = None if row is None else int(row["id"])
-        bounds = {"low": 0 if end is None else end - 1, "high": high}
-    else:
-        end = find_end_of_page(db, "orders", which.service, which.account, after or 0, scanned)
-        bounds = {"low": after or 0, "high": _LAST_ID if end is None else end + 1}
-    since = None if which.since is None else _micros(which.since)
-    found = db.execute(which.query, names | bounds | {"since": since, "size": size})
-    rows = [int(row["id"]) for row in found]
-    return rows, rows[-1] if len(rows) == size else end
+def find_orders(db: Database, which: OrderFilter, after: int | None, size: int) -> list[int]:
+    """Return the rows of the next ``size`` orders that follow the row ``after``, in the sequence of the list."""
+    parameters = {
+        "service": which.service,
+        "account": which.account,
+        "after": after if after is not None else _LAST_ID if which.newest_first else 0,
+        "since": _micros(which.since) if which.since is not None else -_LAST_ID,
+        "size": size,
+    }
+    query = _NEWEST if which.newest_first else _OLDEST
+    # One statement for each stage: each reads just the first rows of a range of the index.
+    found = [db.execute(query, parameters | {"stage": stage}) for stage in which.stages]
+    return sorted((int(row["id"]) for rows in found for row in rows), reverse=which.newest_first)[:size]
 
 
 def find_row(db: Database, ref: OrderRef) -> int | None:
@@ -280,9 +303,11 @@ def read_turn(db: Database, service: str, account: str, pacing: Pacing, now: dat
     counted while there are fewer than the limit. Times in the future, after the clock was set back, are corrected."""
     since = _micros(now - timedelta(seconds=pacing.window) - SLOT_MARGIN)
     parameters = {"service": service, "account": account, "since": since}
-    used = db.execute(_HELD, parameters | {"limit": pacing.limit}).fetchone()["used"]
-    if used < pacing.limit:
-        return Turn(pacing.limit - used, 0.0)
+    latest = _micros(now + SET_BACK)
+    row = db.execute(_HELD, parameters | {"latest": latest, "limit": pacing.limit}).fetchone()
+    retry_at = _optional_at(row["retry_at"])
+    if row["used"] < pacing.limit:
+        return Turn(pacing.limit - row["used"], 0.0).with_pause(retry_at, now)
     holds = []
     for row in db.execute(_MAY_HOLD_A_SLOT, parameters).fetchall():
         attempt, stored_at = _attempt_for_pacing(row), _at(row["counted_at"])
@@ -291,7 +316,7 @@ def read_turn(db: Database, service: str, account: str, pacing: Pacing, now: dat
             name = {"service": service, "account": account, "order_id": row["order_id"], "n": attempt.n}
             db.execute(_COUNT, name | {"counted_at": _micros(counted_at)})
         holds.append(make_hold(counted_at, pacing, now, is_open=attempt.evidence is None))
-    return compute_turn(holds, pacing, now)
+    return compute_turn(holds, pacing, now).with_pause(retry_at, now)
 
 
 def read_namespace(db: Database, proposed: str) -> str:
@@ -318,7 +343,14 @@ def add_evidence(db: Database, before: Order, after: Order) -> Order:
             db.execute(_COUNT, attempt | {"counted_at": _to_column(new.counted_at)})
             for candidate in new.evidence.candidates:
                 db.execute(_ADD_CANDIDATE, attempt | {"task_id": _text(candidate)})
+    if after is not before:
+        store_stage(db, after)
     return after
+
+
+def store_stage(db: Database, order: Order) -> None:
+    """Store in which state the order is now, for lists."""
+    db.execute(_SET_STAGE_OF_ORDER, asdict(order.ref) | {"state": order.state})
 
 
 def add_closing(db: Database, ref: OrderRef, closing: Closing) -> None:
@@ -328,8 +360,15 @@ def add_closing(db: Database, ref: OrderRef, closing: Closing) -> None:
 def add_results(db: Database, service: str, results: Iterable[TaskResult]) -> None:
     """Write the terminal states of tasks that have a receipt. States that are stored already are not changed."""
     # In the sequence of their ids, so that two transactions cannot wait for each other.
-    for result in sorted(results, key=lambda result: result.task_id):
-        db.execute(_ADD_RESULT, {"service": service} | _to_row(result))
+    rows = [{"service": service} | _to_row(result) for result in sorted(results, key=lambda result: result.task_id)]
+    names = [{"service": service, "task_id": row["task_id"]} for row in rows]
+    # Otherwise the stage would not take a receipt into account that is being stored meanwhile.
+    found = [db.execute(_ACCOUNTS_OF_TASK, name) for name in names]
+    for account in sorted({row["account"] for accounts in found for row in accounts}):
+        db.lock_account(service, account)
+    for name, row in zip(names, rows, strict=True):
+        db.execute(_ADD_RESULT, row)
+        db.execute(_SET_STAGE_OF_TASK, name | {"state": OrderState.ACCEPTED})
 
 
 def is_claimed(db: Database, ref: OrderRef, task_id: str) -> bool:
@@ -390,6 +429,10 @@ def _at(micros: int) -> datetime:
     return _EPOCH + timedelta(microseconds=micros)
 
 
+def _optional_at(micros: int | None) -> datetime | None:
+    return None if micros is None else _at(micros)
+
+
 def _balance(text: str | None) -> Balance | None:
     if text is None:
         return None
@@ -414,6 +457,7 @@ _FROM_COLUMN: Mapping[str, Callable[[Any], Any]] = {
     "extra": json.loads,
     "headers": lambda text: tuple(map(tuple, json.loads(text))),
     "outcome": AttemptOutcome,
+    "retry_at": _optional_at,
     "sent_at": _at,
     "state": OrderState,
 }

@@ -7,11 +7,13 @@ the journal.
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic, sleep
 from typing import TypeVar
+
+from vidgen_async.types.orders import OrderRef
 
 try:
     import fcntl
@@ -21,7 +23,7 @@ except ImportError:  # not on Windows, whose locks belong to the descriptor anyw
 T = TypeVar("T")
 
 #: Seconds between two attempts to acquire a lock that another process holds.
-_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.02
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.002
 
 
 class FileLock:
@@ -97,6 +99,16 @@ class LockedConnection(sqlite3.Connection):
     def adjust(self, record: T) -> T:
         """Return the record as it is: all processes of one machine have the same clock."""
         return record
+
+    def add_session(self, ref: OrderRef, n: int) -> None:
+        """Do nothing: the end of a process is not detected."""
+
+    def find_ended(self, service: str, account: str, order_ids: Sequence[str]) -> Collection[tuple[str, int]]:
+        """Return nothing: the end of a process is not detected."""
+        return ()
+
+    def lock_account(self, service: str, account: str) -> None:
+        """Do nothing: nobody else writes to the file during a transaction that writes."""
 
     def close(self) -> None:
         super().close()

@@ -126,14 +126,47 @@ _BALANCES = (
 
 _LOCAL_IMAGES = ("ALTER TABLE orders ADD COLUMN local_images TEXT NOT NULL DEFAULT '{}'",)
 
-# Each index ends with the id of the row.
-_ACCOUNTS = (
-    "CREATE INDEX orders_by_account ON orders (service, account)",
-    "CREATE INDEX evidence_by_account ON evidence (service, account)",
+_HAS_ATTEMPT = """
+    SELECT 1 FROM attempts LEFT JOIN evidence ON evidence.id = (
+        SELECT max(id) FROM evidence AS latest
+        WHERE latest.service = attempts.service AND latest.account = attempts.account
+        AND latest.order_id = attempts.order_id AND latest.n = attempts.n
+    )
+    WHERE attempts.service = orders.service AND attempts.account = orders.account
+    AND attempts.order_id = orders.order_id AND coalesce(outcome, 'sending') =
+"""
+_CLOSED = """
+    SELECT state FROM closings
+    WHERE service = orders.service AND account = orders.account AND order_id = orders.order_id
+    ORDER BY id DESC LIMIT 1
+"""
+# stage is the state of the order, or 'ended' if all its tasks are terminal. It is computed from the other tables
+# whenever they change, and stored so that a list only reads orders that it may have.
+_LISTS = (
+    "ALTER TABLE orders ADD COLUMN stage TEXT NOT NULL DEFAULT 'queued'",
+    f"""
+    UPDATE orders SET stage = CASE
+        WHEN EXISTS (
+            {_HAS_ATTEMPT} 'accepted' AND NOT EXISTS (
+                SELECT 1 FROM results WHERE service = evidence.service AND task_id = evidence.task_id
+            )
+        ) THEN 'accepted'
+        WHEN EXISTS ({_HAS_ATTEMPT} 'accepted') THEN 'ended'
+        WHEN EXISTS ({_HAS_ATTEMPT} 'sending') THEN 'sending'
+        WHEN EXISTS ({_HAS_ATTEMPT} 'uncertain') AND coalesce(({_CLOSED}), '') <> 'abandoned' THEN 'uncertain'
+        ELSE coalesce(
+            ({_CLOSED}), CASE WHEN EXISTS ({_HAS_ATTEMPT} 'rejected') THEN 'rejected' ELSE 'queued' END
+        ) END
+    """,  # noqa: S608 - made of constants
+    "CREATE INDEX orders_by_stage ON orders (service, account, stage, id, created_at)",
+    "CREATE INDEX evidence_by_account ON evidence (service, account)",  # it ends with the id of the row
+    # When a create of the account may start again after a 429.
+    "ALTER TABLE evidence ADD COLUMN retry_at INTEGER",
+    "CREATE INDEX evidence_by_retry_at ON evidence (service, account, retry_at) WHERE retry_at IS NOT NULL",
 )
 
 #: The statements that upgrade each version to the next. All of them are executed for a new file.
-MIGRATIONS = (_FIRST, _RESULTS, _CONFIRMATION, _BALANCES, _LOCAL_IMAGES, _ACCOUNTS)
+MIGRATIONS = (_FIRST, _RESULTS, _CONFIRMATION, _BALANCES, _LOCAL_IMAGES, _LISTS)
 VERSION = len(MIGRATIONS)
 
 
