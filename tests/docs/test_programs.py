@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import io
+import json
+import logging
 import re
 import shutil
 import subprocess
@@ -101,6 +103,27 @@ async def test_the_program_with_telemetry_waits_for_a_task(client):
     receipt = await client.videos.create(model="gen-2.0", prompt="a boat", duration=5)
     watch = run_program("async def watch_with_telemetry(")["watch_with_telemetry"]
     assert await watch(receipt.task_id) == (await client.videos.get(receipt)).video_url
+
+
+async def test_the_formatter_writes_events_as_json_lines(client, caplog):
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(run_program("class JsonLines(")["JsonLines"]())
+    caplog.set_level("INFO", "vidgen_async")
+    logger = logging.getLogger("vidgen_async")
+    logger.addHandler(handler)
+    try:
+        receipt = await client.videos.create(model="gen-2.0", prompt="a boat", duration=5, order_id="o-1")
+        try:
+            raise OSError
+        except OSError:
+            logger.exception("failed")
+    finally:
+        logger.removeHandler(handler)
+    accepted, failed = (json.loads(line) for line in stream.getvalue().splitlines())
+    assert (accepted["event_name"], accepted["task_id"]) == ("order.accepted", receipt.task_id)
+    assert (accepted["level"], accepted["order_id"], accepted["attempt"]) == ("INFO", "o-1", 1)
+    assert failed["traceback"].endswith("OSError")
 
 
 async def test_the_program_for_customers_orders_with_their_keys(client, service):
