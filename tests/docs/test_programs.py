@@ -5,8 +5,11 @@ import contextlib
 import io
 import json
 import logging
+import os
 import re
+import shlex
 import shutil
+import socket
 import subprocess
 import sys
 
@@ -177,6 +180,38 @@ async def test_the_web_app_orders_once_and_streams_the_video(service):
         assert (await browser.get("/videos/unknown")).status == 404
         service.faults.add("videos.content", Fault.status(409))
         assert (await browser.get(f"/videos/{task_id}")).status == 404
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("curl") is None, reason="the page uses curl")
+@pytest.mark.usefixtures("environment")
+async def test_the_web_app_is_run_and_used_with_the_commands_of_its_page(service, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = str(listening.getsockname()[1])
+    (tmp_path / "shop.py").write_text(find_program("def make_app(").text.replace("8000", port))
+    (commands,) = (block.text for block in find_blocks("sh") if block.page == "docs/how-to/web-app.md")
+    order, download = commands.replace("8000", port).splitlines()
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+    app = await asyncio.create_subprocess_exec(
+        sys.executable, "shop.py", cwd=tmp_path, env=environment, stdout=subprocess.PIPE
+    )
+    try:
+        assert port.encode() in await app.stdout.readline()
+        tasks = [json.loads(await output_of(order))["task"] for _ in range(2)]
+        await output_of(download.replace("TASK", tasks[0]))
+    finally:
+        app.terminate()
+        await app.communicate()
+    assert tasks == [service.creates[0].task_id] * 2
+    assert len(service.creates) == 1
+    assert (tmp_path / "boat.mp4").read_bytes()[4:8] == b"ftyp"
+
+
+async def output_of(command: str) -> bytes:
+    process = await asyncio.create_subprocess_exec(*shlex.split(command), stdout=subprocess.PIPE)
+    output, _ = await process.communicate()
+    assert process.returncode == 0
+    return output
 
 
 @pytest.mark.usefixtures("environment")
