@@ -6,6 +6,7 @@ import shlex
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -40,7 +41,11 @@ COVERAGE = ("--cov", "--cov-report=term-missing:skip-covered")
 def main() -> int:
     """Run the checks that were asked for; the number of those that failed."""
     options, arguments = parse(sys.argv[1:])
-    failed = [shlex.join(check) for check in checks_of(options, arguments) if not run(check)]
+    *checks, last = checks_of(options, arguments)
+    with ThreadPoolExecutor(os.cpu_count()) as threads:  # these use one core each, pytest all of them
+        passed = [*threads.map(run, checks)]
+    passed.append(run(last))
+    failed = [shlex.join(check) for check, has_passed in zip((*checks, last), passed, strict=True) if not has_passed]
     report("all checks passed" if not failed else f"failed: {'; '.join(failed)}")
     return len(failed)
 
@@ -83,17 +88,30 @@ def pytest(marks: str, *arguments: str) -> tuple[str, ...]:
 
 
 def run(check: tuple[str, ...]) -> bool:
-    """Whether a check passed; what it was and how long it took are reported."""
-    report(shlex.join(check))
+    """Whether a check passed; what it was, what it prints, and how long it took are reported."""
     started = time.monotonic()
     module = ("-c", "from importlinter.cli import lint_imports_command as run; run()") if check == IMPORTS else None
     command = [sys.executable, *(("-X", "dev") if sys.flags.dev_mode else ()), *(module or ("-m", *check))]
-    stdin = subprocess.DEVNULL if sys.stdin is None else None
+    is_pytest = check[0] == "pytest"
+    if is_pytest:
+        report(shlex.join(check))
     # Without cached bytecode every worker would rewrite the assertions of the tests again.
     env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    code = subprocess.run(command, cwd=ROOT, stdin=stdin, env=env, check=False).returncode  # noqa: S603 - our own commands
-    report(f"{check[0]} {'passed' if code == 0 else f'failed ({code})'} after {time.monotonic() - started:.0f} s")
-    return code == 0
+    ended = subprocess.run(  # noqa: S603 - our own commands
+        command,
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL if sys.stdin is None else None,
+        stdout=None if is_pytest else subprocess.PIPE,
+        stderr=None if is_pytest else subprocess.STDOUT,
+        env=env,
+        text=True,
+        check=False,
+    )
+    if not is_pytest:
+        report(f"{shlex.join(check)}\n{ended.stdout}".rstrip())
+    outcome = "passed" if ended.returncode == 0 else f"failed ({ended.returncode})"
+    report(f"{check[0]} {outcome} after {time.monotonic() - started:.0f} s")
+    return ended.returncode == 0
 
 
 def report(text: str) -> None:

@@ -25,7 +25,11 @@ Run = Callable[..., Awaitable[Path]]
 
 #: What the service does to the first run, and the error of that run, if the job may be run again.
 RETRIED = {
-    "the service's own 429": ("videos.create", Fault.status(429), "RejectedRateLimitError"),
+    "the service's own 429": (
+        "videos.create",
+        Fault.status(429, headers={"Retry-After": "0"}),
+        "RejectedRateLimitError",
+    ),
     "429 of the task": ("videos.get", Fault.status(429), "RateLimitError"),
     "500 of the task": ("videos.get", Fault.status(500), "UnexpectedResponseError"),
     "503 of the task": ("videos.get", Fault.status(503), "ServiceUnavailableError"),

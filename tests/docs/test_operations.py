@@ -65,6 +65,17 @@ async def order(client: Client, order_id: str) -> str | None:
     return receipt.task_id
 
 
+async def test_the_clients_of_two_hosts_send_an_order_once(service, tables, monkeypatch):
+    monkeypatch.setenv("VIDGEN_API_KEY", service.api_key)
+    monkeypatch.setenv("VIDGEN_BASE_URL", service.base_url)
+    make_client_of_page = run_program("PostgresJournal(dsn")["make_client"]
+    dsn = dsn_of(tables, "vidgen_worker")
+    async with make_client_of_page(dsn) as one, make_client_of_page(dsn) as other:
+        task_ids = {await order(client, "order-1") for client in (one, other)}
+    assert task_ids == {service.creates[0].task_id}
+    assert len(service.creates) == 1
+
+
 def test_the_printed_script_grants_what_the_page_says():
     printed = schema.script("vidgen", user="vidgen_worker").replace('"', "").replace("\n\n", "\n")
     assert find_sql("GRANT SELECT, INSERT") in printed

@@ -3,23 +3,35 @@
 import asyncio
 import contextlib
 import io
+import json
+import logging
+import os
 import re
+import shlex
 import shutil
+import socket
 import subprocess
 import sys
 
 import av
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
+from yarl import URL
 
 from tests.docs.documentation import ROOT, find_blocks, find_program, run_program
-from vidgen_async import UncertainCreateError
+from tests.transports.raw_service import make_certificate, raw_service, responds
+from vidgen_async import Client, UncertainCreateError
+from vidgen_async.errors import ConnectError
 from vidgen_async.sandbox import Fault
+from vidgen_async.transports import BufferedResponse, FakeTransport, Request
+
+TASK = b'HTTP/1.1 200 OK\r\nContent-Length: 36\r\n\r\n{"id": "task-1", "status": "queued"}'
 
 #: The modules that run programs, and the calls by which they do.
 RUNNERS = {
     "tests/docs/test_programs.py": "run_program",
     "tests/docs/test_tutorial.py": "run_program",
+    "tests/docs/test_backups.py": "run_program",
     "tests/docs/test_operations.py": "run_program",
     "tests/docs/test_without_an_event_loop.py": "find_program",
     "tests/pytest_plugin/test_documentation.py": "find_program",
@@ -56,7 +68,7 @@ async def test_the_program_about_creates_returns_the_task_id(client, service):
 @pytest.mark.usefixtures("environment")
 async def test_the_program_of_a_job_states_whether_to_run_it_again(client, service, tmp_path):
     run_job = run_program("async def run_job(")["run_job"]
-    service.faults.add("videos.create", Fault.status(429))
+    service.faults.add("videos.create", Fault.status(429, headers={"Retry-After": "0"}))
     service.faults.add("videos.create", Fault.status(402))
     assert [await run_job(client, "job-1", "a boat") for _ in range(3)] == [True, False, False]
     assert (tmp_path / "job-1.mp4").read_bytes()[4:8] == b"ftyp"
@@ -94,6 +106,27 @@ async def test_the_program_with_telemetry_waits_for_a_task(client):
     receipt = await client.videos.create(model="gen-2.0", prompt="a boat", duration=5)
     watch = run_program("async def watch_with_telemetry(")["watch_with_telemetry"]
     assert await watch(receipt.task_id) == (await client.videos.get(receipt)).video_url
+
+
+async def test_the_formatter_writes_events_as_json_lines(client, caplog):
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(run_program("class JsonLines(")["JsonLines"]())
+    caplog.set_level("INFO", "vidgen_async")
+    logger = logging.getLogger("vidgen_async")
+    logger.addHandler(handler)
+    try:
+        receipt = await client.videos.create(model="gen-2.0", prompt="a boat", duration=5, order_id="o-1")
+        try:
+            raise OSError
+        except OSError:
+            logger.exception("failed")
+    finally:
+        logger.removeHandler(handler)
+    accepted, failed = (json.loads(line) for line in stream.getvalue().splitlines())
+    assert (accepted["event_name"], accepted["task_id"]) == ("order.accepted", receipt.task_id)
+    assert (accepted["level"], accepted["order_id"], accepted["attempt"]) == ("INFO", "o-1", 1)
+    assert failed["traceback"].endswith("OSError")
 
 
 async def test_the_program_for_customers_orders_with_their_keys(client, service):
@@ -149,6 +182,38 @@ async def test_the_web_app_orders_once_and_streams_the_video(service):
         assert (await browser.get(f"/videos/{task_id}")).status == 404
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("curl") is None, reason="the page uses curl")
+@pytest.mark.usefixtures("environment")
+async def test_the_web_app_is_run_and_used_with_the_commands_of_its_page(service, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = str(listening.getsockname()[1])
+    (tmp_path / "shop.py").write_text(find_program("def make_app(").text.replace("8000", port))
+    (commands,) = (block.text for block in find_blocks("sh") if block.page == "docs/how-to/web-app.md")
+    order, download = commands.replace("8000", port).splitlines()
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+    app = await asyncio.create_subprocess_exec(
+        sys.executable, "shop.py", cwd=tmp_path, env=environment, stdout=subprocess.PIPE
+    )
+    try:
+        assert port.encode() in await app.stdout.readline()
+        tasks = [json.loads(await output_of(order))["task"] for _ in range(2)]
+        await output_of(download.replace("TASK", tasks[0]))
+    finally:
+        app.terminate()
+        await app.communicate()
+    assert tasks == [service.creates[0].task_id] * 2
+    assert len(service.creates) == 1
+    assert (tmp_path / "boat.mp4").read_bytes()[4:8] == b"ftyp"
+
+
+async def output_of(command: str) -> bytes:
+    process = await asyncio.create_subprocess_exec(*shlex.split(command), stdout=subprocess.PIPE)
+    output, _ = await process.communicate()
+    assert process.returncode == 0
+    return output
+
+
 @pytest.mark.usefixtures("environment")
 async def test_the_worker_that_is_started_again_orders_nothing_twice(service, capsys):
     work = run_program("async def work(")["work"]
@@ -199,10 +264,40 @@ async def test_the_program_with_a_cassette_replays_what_it_recorded_without_the_
     assert [request.op for request in service.requests] == ["account.get"]
 
 
+async def test_the_transport_with_request_ids_sends_and_logs_them_but_none_with_a_link(caplog):
+    async def answer(_: Request) -> BufferedResponse:
+        return BufferedResponse(200)
+
+    inner = FakeTransport(answer)
+    transport = run_program("class RequestIds(")["RequestIds"](inner, host="service.test")
+    caplog.set_level("INFO", "documentation")
+    for url in ("https://service.test/openapi/v1/videos/task-1", "https://links.test/video.mp4?sig=s"):
+        await transport.send(Request(op="videos.get", method="GET", url=URL(url)))
+
+    ids = [request.headers.get("X-Request-Id") for request in inner.requests]
+    assert ids[1] is None
+    assert caplog.messages == [f"request {ids[0]}: videos.get"]
+
+
+async def test_the_program_that_trusts_the_certificates_of_a_proxy_connects(tmp_path):
+    certificate = make_certificate(tmp_path / "ca.pem")
+    make_client = run_program("load_verify_locations(")["make_client"]
+    async with raw_service(responds(TASK), tls=certificate.server()) as service:
+        base_url = f"https://localhost:{service.port}/openapi/v1"
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("VIDGEN_API_KEY", "key")
+            patch.setenv("VIDGEN_BASE_URL", base_url)
+            trusting = make_client(str(certificate.path))
+        async with trusting, Client("key", base_url=base_url, retry_reads_for=0) as other:
+            assert (await trusting.videos.get("task-1")).status == "queued"
+            with pytest.raises(ConnectError, match="certificate"):
+                await other.videos.get("task-1")
+
+
 @pytest.mark.needs_dev
 def test_every_program_passes_a_strict_type_checker(tmp_path):
     """With the cache of the project's own check, which has read the package already."""
-    imported = {"def make_app(": "shop", "class ClientThread": "blocking"}
+    imported = {"def make_app(": "shop", "class ClientThread": "blocking", "class RequestIds(": "request_ids"}
     for number, block in enumerate(find_blocks("python")):
         names = [name for marker, name in imported.items() if marker in block.text]
         (tmp_path / f"{names[0] if names else f'program_{number}'}.py").write_text(block.text)

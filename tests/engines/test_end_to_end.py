@@ -65,15 +65,16 @@ async def test_workers_that_die_or_stop_lose_and_repeat_nothing(
         suspended.send(signal.SIGCONT)
         await until_jobs_are_over(connection)
 
-    # The service has received each order once, and never too many at a time.
+    # The service has received each order once at most, and never too many at a time.
     sent = Counter(create.body["prompt"] for create in service.creates)
-    assert sent == Counter(ids)
+    assert set(sent.values()) == {1}
     assert {create.status for create in service.creates} <= {202, None}
     # An order is uncertain if its create was cut off; all others are handled.
     uncertain = {order.order_id for order in await operator.orders.list(["uncertain"])}
     cut_off = {create.body["prompt"] for create in service.creates if create.status is None}
     assert cut_off
     assert cut_off <= uncertain
+    assert set(ids) - set(sent) <= uncertain  # cut off before the first byte
     assert len(uncertain) <= SUBMISSIONS
     for order in await operator.orders.list(["accepted"]):
         async with operator.videos.stream(order.receipt) as video:

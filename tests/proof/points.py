@@ -60,16 +60,12 @@ class WatchedClientConnection(psycopg.Connection):
     _written: frozenset[str] = frozenset()
 
     def execute(self, query: Any, *args: Any, **more: Any) -> psycopg.Cursor:
+        if str(query).startswith("BEGIN"):
+            self._written = frozenset()
+        for what in self._written if query == "COMMIT" else ():
+            self.halt.at(f"before the commit of the {what}")
         self._written |= written_by(str(query))
         return super().execute(query, *args, **more)
-
-    @contextmanager
-    def transaction(self, *args: Any, **more: Any) -> Iterator[psycopg.Transaction]:
-        self._written = frozenset()
-        with super().transaction(*args, **more) as transaction:
-            yield transaction
-            for what in self._written:
-                self.halt.at(f"before the commit of the {what}")
 
     @contextmanager
     def pipeline(self) -> Iterator[psycopg.Pipeline]:

@@ -1,5 +1,7 @@
 """The page about testing an app shows tests that pass, and commands that do what it states."""
 
+import re
+
 import pytest
 
 from tests.docs.documentation import PAGES, find_blocks, find_program
@@ -32,6 +34,15 @@ def test_the_last_command_replays_what_the_first_one_recorded(project):
     for arguments in (record, replay):
         assert "1 passed" in project.pytest(*arguments).text
     assert (project.home / "tests" / "cassettes" / "test_boats" / "test_a_boat_is_made.json").is_file()
+
+
+@pytest.mark.slow
+def test_the_transport_of_the_page_fulfils_the_contract(project):
+    (project.home / "request_ids.py").write_text(find_program("class RequestIds(").text)
+    project.tests(find_program("class TestRequestIds(").text)
+    ran = project.pytest_process()
+    assert re.search(r"\d\d passed", ran.text), ran.text
+    assert ran.code == 0
 
 
 def test_the_test_with_aioresponses_passes(project):
