@@ -107,7 +107,7 @@ _HOMES = {
 }
 
 #: The public modules. All others are private.
-_MODULES = ("clock", "errors", "journal", "otel", "pytest_plugin", "sandbox", "transports", "types")
+_MODULES = ("cassette", "clock", "errors", "journal", "otel", "pytest_plugin", "sandbox", "transports", "types")
 
 if not _typing.TYPE_CHECKING:  # otherwise type checkers would accept every attribute
 
