@@ -54,6 +54,8 @@ _MEANINGS: Mapping[type[Exception], str] = {
     errors.DiskFull: "the server's disk is full",
     errors.UndefinedTable: "a table is missing; restore it before anything is ordered",
 }
+#: A server accepts no changes during a failover too, as a standby does.
+_TEMPORARY = (psycopg.OperationalError, errors.ReadOnlySqlTransaction, OSError)
 
 
 class Connections:
@@ -286,7 +288,7 @@ class Connections:
         """Return the error that states what happened and what to do."""
         meaning = next((text for kind, text in _MEANINGS.items() if isinstance(error, kind)), "")
         problem = f"{meaning} ({_describe(error)})" if meaning else _describe(error)
-        return self._make_error(f"{problem}. Nothing was written", may_be_temporary=isinstance(error, (psycopg.OperationalError, OSError)))
+        return self._make_error(f"{problem}. Nothing was written", may_be_temporary=isinstance(error, _TEMPORARY))
 
     def _make_error(self, problem: str, *, may_be_temporary: bool = False) -> JournalError:
         message = f"the journal {self._name} could not be used: {problem}."
