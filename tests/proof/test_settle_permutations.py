@@ -131,11 +131,11 @@ async def test_evidence_about_one_attempt_in_any_sequence_gives_one_result(
 
 
 #: What two attempts may have come to; that knowledge only grows is one piece of code for all journals, so on a
-#: file it is enough that each outcome is met at each attempt.
+#: file it is enough that each outcome is met at each attempt, and in PostgreSQL, which shares its SQL, one case.
 TRUTHS = {
     "memory": tuple(product((NOT_SENT, REJECTED, ACCEPTED), repeat=2)),
-    "sqlite": (SOME := ((NOT_SENT, REJECTED), (REJECTED, ACCEPTED), (ACCEPTED, NOT_SENT))),
-    "postgres": SOME,
+    "sqlite": ((NOT_SENT, REJECTED), (REJECTED, ACCEPTED), (ACCEPTED, NOT_SENT)),
+    "postgres": ((REJECTED, ACCEPTED),),
 }
 
 
