@@ -414,3 +414,13 @@ async def test_a_client_that_is_closed_while_a_receipt_is_stored_returns_and_sto
     receipt = await stopped.caller
     assert [post.task_id for post in posts_of(stopped.scene.service, "o")] == [receipt.task_id]
     assert (await stopped.scene.order()).receipt == receipt
+
+
+@on_each_journal
+@in_the_end
+async def test_a_client_that_is_closed_twice_while_a_receipt_is_stored_returns_and_stores_it(stopped):
+    closings = [asyncio.ensure_future(stopped.client.aclose(grace=0)) for _ in range(2)]
+    await asyncio.sleep(0.05)
+    stopped.pause.go_on.set()
+    await asyncio.gather(*closings)
+    assert (await stopped.scene.order()).receipt == await stopped.caller

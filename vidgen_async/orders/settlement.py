@@ -53,7 +53,7 @@ class Settlement:
             return await asyncio.shield(worker)
         finally:
             while not worker.done():
-                # It may be cancelled again: an aclose() that is cancelled cancels those that it waits for.
+                # It may be cancelled again, by a second aclose().
                 with suppress(asyncio.CancelledError):
                     await asyncio.wait({worker})
             if not worker.cancelled() and isinstance(error := worker.exception(), ReceiptNotStoredError):
