@@ -26,7 +26,7 @@ def find_sql(marker: str) -> str:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[PostgresServer]:
-    """A server with the users and tables that the page proposes."""
+    """A server of its own, with the users and tables that the page proposes; the tests change its settings too."""
     with running_server() as running:
         execute(running, find_sql("CREATE ROLE"))
         execute(running, schema.script("vidgen"))
