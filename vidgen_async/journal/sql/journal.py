@@ -206,6 +206,10 @@ class SqlJournal(ABC):
             raise unknown_order_error(ref)
         return row
 
+    async def accounts(self, limit: int) -> Sequence[tuple[str, str]]:
+        """Return the first accounts that have orders, as services and accounts."""
+        return await self._read(lambda db: queries.read_accounts(db, limit))
+
     async def running(self, service: str, account: str, *, after: int = 0, shard: Shard | None = None) -> RunningPage:
         def operation(db: Database) -> RunningPage:
             until = queries.find_end_of_page(db, service, account, after, RUNNING_PAGE)

@@ -143,6 +143,11 @@ _OLDEST, _NEWEST = (
     """  # noqa: S608 - made of constants
     for is_later, direction in ((">", "ASC"), ("<", "DESC"))
 )
+# Not DISTINCT, which would read every order.
+_NEXT_ACCOUNT = """
+    SELECT service, account FROM orders WHERE (service, account) > (:service, :account)
+    ORDER BY service, account LIMIT 1
+"""
 _ROW = f"SELECT id FROM orders {_OF_ORDER.format('orders')}"  # noqa: S608 - made of constants
 _OF_ROWS = _OF_ACCOUNT + " AND {0}.order_id IN (SELECT order_id FROM orders WHERE id IN ({rows}))"  # noqa: S608
 _RUNNING = f"""
@@ -241,6 +246,18 @@ def find_row(db: Database, ref: OrderRef) -> int | None:
     """Return the row of an order, or None."""
     row = db.execute(_ROW, asdict(ref)).fetchone()
     return None if row is None else int(row["id"])
+
+
+def read_accounts(db: Database, limit: int) -> list[tuple[str, str]]:
+    """Return the first accounts that have orders, as services and accounts."""
+    found = [("", "")]
+    while len(found) <= limit:
+        service, account = found[-1]
+        row = db.execute(_NEXT_ACCOUNT, {"service": service, "account": account}).fetchone()
+        if row is None:
+            break
+        found.append((row["service"], row["account"]))
+    return found[1:]
 
 
 def read_orders(db: Database, service: str, account: str, rows: Sequence[int]) -> list[Order]:
