@@ -594,13 +594,14 @@ class Sender:
             logging.INFO,
             Event(f"order.{evidence.outcome}"),
             "order %(order_id)r: attempt %(attempt)d is %(outcome)s (status %(status)s, task %(task_id)s, "
-            "request %(request_id)s)",
+            "request %(request_id)s, cause %(cause)s)",
             order_id=order.order_id,
             attempt=attempt.n,
             outcome=str(evidence.outcome),
             status=evidence.status,
             task_id=evidence.task_id,
             request_id=evidence.request_id,
+            cause=evidence.cause or None,
         )
         submission.order = order = await self.settlement.write(order, attempt, evidence)
         send.attempt = order.attempts[attempt.n - 1]
