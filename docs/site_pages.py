@@ -132,8 +132,11 @@ def list_events() -> str:
     return "\n".join(lines)
 
 
-#: Makes the text that takes the place of a comment on a page.
+#: Makes the text that takes the place of a comment, or of a line for those who
+#: read the source of the page.
 TABLES = {
+    "*Made of the code, and therefore only on the site:*"
+    " `python -m sphinx docs build/docs`\n": str,
     "<!-- the rules of the service -->": list_rules,
     "<!-- the log events -->": list_events,
 }

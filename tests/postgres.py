@@ -1,6 +1,7 @@
 """A PostgreSQL server of the tests' own, from the wheel that the extra ``test`` installs."""
 
 import os
+import secrets
 import shutil
 import subprocess
 import tempfile
@@ -9,7 +10,10 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
-#: A server that is running already, as a connection string.
+import psycopg
+
+#: A server that is running already, as a connection string in the form of a URL, for the tests that only need a
+#: database. Those that stop a server, or change its users or settings, always have one of their own.
 VARIABLE = "VIDGEN_TEST_POSTGRES"
 
 #: Nothing needs to survive a loss of power.
@@ -92,3 +96,30 @@ def running_server(*options: str, port: int | None = None, access: str = "") -> 
             server.stop()
     finally:
         shutil.rmtree(directory)
+
+
+@contextmanager
+def any_server() -> Iterator[str]:
+    """The connection string of a server for tests that only need a database: that of the environment, or a new one."""
+    if given := os.environ.get(VARIABLE):
+        yield given
+        return
+    with running_server() as server:
+        yield server.dsn
+
+
+@contextmanager
+def new_database(server: str) -> Iterator[str]:
+    """The connection string of a new, empty database, so that tests that run at the same time can share a server.
+
+    Args:
+        server: The connection string of a user who may create databases.
+    """
+    name = f"vidgen_{secrets.token_hex(6)}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    try:
+        yield f"{server}{'&' if '?' in server else '?'}dbname={name}"
+    finally:
+        with psycopg.connect(server, autocommit=True) as connection:
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")

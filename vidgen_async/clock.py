@@ -3,7 +3,7 @@
 import asyncio
 import heapq
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
@@ -144,16 +144,25 @@ async def run_in_thread(call: Callable[..., T], *arguments: Any, executor: Execu
     CancelledError is raised only after the thread has ended, so that no file is closed while a thread still writes to
     it."""
     work = asyncio.get_running_loop().run_in_executor(executor, partial(call, *arguments))
+    try:
+        await wait_for_end({work})
+    except asyncio.CancelledError:
+        work.exception()  # retrieved, so that asyncio does not log it as never retrieved
+        raise
+    return work.result()
+
+
+async def wait_for_end(work: "Collection[asyncio.Future[Any]]") -> None:
+    """Wait until all of it has ended. If the caller is cancelled, nothing of it is, and CancelledError is raised only
+    then."""
     cancelled: asyncio.CancelledError | None = None
-    while not work.done():
+    while not all(each.done() for each in work):
         try:
-            await asyncio.wait({work})
+            await asyncio.wait(work)
         except asyncio.CancelledError as error:
             cancelled = error
-    if cancelled is None:
-        return work.result()
-    work.exception()  # retrieved, so that asyncio does not log it as never retrieved
-    raise cancelled
+    if cancelled is not None:
+        raise cancelled
 
 
 async def in_turns(clock: Clock, steps: Iterable[object]) -> None:

@@ -1,9 +1,10 @@
 """One video as one job, whatever the queue.
 
 Each worker beside this module makes one client for its lifetime. The workers
-of all hosts share the PostgreSQL database DATABASE_URL, which stores the
-orders and counts the submission limit. The service is that of VIDGEN_BASE_URL
-and VIDGEN_API_KEY. Each setting below is an environment variable, too.
+of all hosts share one PostgreSQL database, which stores the orders and counts
+the submission limit: VIDGEN_JOURNAL, or without it DATABASE_URL, which is that
+of the queue. The service is that of VIDGEN_BASE_URL and VIDGEN_API_KEY. The
+settings below are environment variables, except ATTEMPTS and GRACE.
 """
 
 import os
@@ -26,7 +27,7 @@ GRACE = CREATE_LIMIT + 10
 def make_client() -> Client:
     """Make the client of a worker, which calls ``aclose(grace=GRACE)``."""
     return Client(
-        journal=os.environ["DATABASE_URL"],
+        journal=os.environ.get("VIDGEN_JOURNAL") or os.environ["DATABASE_URL"],
         poll_interval=float(os.environ.get("POLL_INTERVAL", "60")),
         timeouts=Timeouts(create=CREATE_LIMIT),
         pacing=Pacing(

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tests.journal.conftest import postgres
+from vidgen_async.journal.postgres.connection_string import describe
 from vidgen_async.journal.postgres.schema import script
 
 __all__ = ["postgres"]
@@ -90,4 +91,4 @@ def test_commands_share_a_journal_in_postgresql(here, service, postgres, monkeyp
     assert "order-1187" in here("orders", "ls", *account)[1]
     assert out.strip() in here("watch", "--journal", postgres, *account)[1]
     code, out, err = here("orders", "show", "unknown", *account, "--journal", postgres)
-    assert "there is no order 'unknown' in the journal postgresql://postgres@/" in err
+    assert f"there is no order 'unknown' in the journal {describe(postgres)}" in err

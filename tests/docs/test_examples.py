@@ -1,6 +1,7 @@
-"""The page about the web apps shows parts of their files, as they are."""
+"""The pages about the examples show parts of their files, as they are."""
 
 import re
+import runpy
 import shlex
 
 import click
@@ -21,6 +22,26 @@ def test_every_part_that_is_shown_stands_in_a_file_of_the_examples():
     parts = list(find_blocks("py"))
     assert [str(part) for part in parts if not any(without_space(part.text) in file for file in files)] == []
     assert len(parts) >= 4
+
+
+async def test_the_recipes_store_orders_where_the_journal_is_if_the_jobs_are_elsewhere(service, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("VIDGEN_API_KEY", service.api_key)
+    monkeypatch.setenv("VIDGEN_BASE_URL", service.base_url)
+    monkeypatch.setenv("DATABASE_URL", "memory:")
+    monkeypatch.setenv("VIDGEN_JOURNAL", "sqlite:///orders.db")
+    make_client = runpy.run_path(str(EXAMPLES / "queues" / "video_job.py"))["make_client"]
+    for _ in range(2):
+        async with make_client() as client:
+            await client.videos.create(model="gen-2.0", prompt="a boat", duration=5, order_id="order-1")
+    assert len(service.creates) == 1
+
+
+def test_every_variable_of_the_recipes_is_described():
+    page = (ROOT / "docs" / "how-to" / "job-queues.md").read_text()
+    read = re.findall(r'environ\W(?:get\()?"(\w+)"', (EXAMPLES / "queues" / "video_job.py").read_text())
+    assert [name for name in read if f"`{name}`" not in page] == []
+    assert len(read) > 5
 
 
 def test_every_file_of_the_examples_is_described():

@@ -26,7 +26,7 @@ def find_sql(marker: str) -> str:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[PostgresServer]:
-    """A server with the users and tables that the page proposes."""
+    """A server of its own, with the users and tables that the page proposes; the tests change its settings too."""
     with running_server() as running:
         execute(running, find_sql("CREATE ROLE"))
         execute(running, schema.script("vidgen"))
@@ -123,9 +123,9 @@ async def test_the_query_for_uncertain_orders_lists_what_the_command_lists(servi
         change_to_sending(tables, "being sent", timedelta(seconds=60))
         listed = execute(tables, find_sql("HAVING bool_or"), user="vidgen_reader")
         uncertain = {one.order_id for one in await client.orders.list(["uncertain"])}
-    assert uncertain == {order_id for _, order_id, _ in listed} == {"uncertain", "resent", "overdue"}
-    assert {account for account, _, _ in listed} == {"default"}
-    assert all(abs(sent_at - datetime.now(UTC)) < timedelta(minutes=1) for _, _, sent_at in listed)
+    assert uncertain == {order_id for _, _, order_id, _ in listed} == {"uncertain", "resent", "overdue"}
+    assert {row[:2] for row in listed} == {(service.base_url.removesuffix("/openapi/v1"), "default")}
+    assert all(abs(sent_at - datetime.now(UTC)) < timedelta(minutes=1) for *_, sent_at in listed)
 
 
 def change_to_sending(server: PostgresServer, order_id: str, remaining: timedelta) -> None:
@@ -145,7 +145,7 @@ async def test_the_queries_count_creates_and_find_tasks_that_have_not_ended(serv
         ]
         assert execute(tables, find_sql("results.status IS NULL")) == []
         execute(tables, "UPDATE vidgen.evidence SET at = at - 90000000000")
-        ((account, order_id, task_id, _),) = execute(tables, find_sql("results.status IS NULL"))
+        ((_, account, order_id, task_id, _),) = execute(tables, find_sql("results.status IS NULL"))
     assert (account, order_id, task_id) == ("default", "lost", lost)
 
 

@@ -1,8 +1,6 @@
 """The recipes of examples/queues/ as processes of their own, against a sandbox in this one."""
 
 import asyncio
-import os
-import secrets
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from importlib import import_module
@@ -10,13 +8,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import psycopg
 import pytest
 from attrs import frozen
 
 from tests.client.conftest import small_videos
 from tests.engines.processes import LIMIT, QUEUES, Workers, open_workers, running_redis
-from tests.postgres import VARIABLE, running_server
+from tests.postgres import any_server, new_database
 from vidgen_async import Client
 from vidgen_async.sandbox import ReceivedCreate, ReceivedRequest, Sandbox
 
@@ -60,21 +57,15 @@ async def service(small_videos: None) -> AsyncIterator[Service]:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
     """The connection string of a server: that of the environment, or one that is started for these tests."""
-    if given := os.environ.get(VARIABLE):
-        yield given
-        return
-    with running_server() as server:
-        yield server.dsn
+    with any_server() as server:
+        yield server
 
 
 @pytest.fixture
 def database(postgres: str) -> Iterator[str]:
     """The connection string of a new, empty database."""
-    name = f"engines_{secrets.token_hex(6)}"
-    with psycopg.connect(postgres, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
-        yield f"{postgres}{'&' if '?' in postgres else '?'}dbname={name}"
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    with new_database(postgres) as database:
+        yield database
 
 
 @pytest.fixture(scope="session")

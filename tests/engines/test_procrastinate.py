@@ -121,6 +121,14 @@ async def test_a_worker_that_is_stopped_during_a_create_stores_its_receipt_and_r
     assert len(service.creates) == 1
 
 
+async def test_the_program_of_the_product_queues_a_job(app, workers):
+    program = await workers.start(str(QUEUES / "procrastinate_order.py"), "order-1", "a boat")
+
+    assert await program.wait() == 0
+    (job,) = await jobs_of(app)
+    assert (job.status, job.task_kwargs) == ("todo", {"order_id": "order-1", "prompt": "a boat"})
+
+
 async def test_a_retryable_error_is_retried_and_a_final_one_is_not(app, start, service: Service):
     await start()
     service.sandbox.faults.add("videos.create", Fault.status(429, headers={"Retry-After": "1"}))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.engines.conftest import Service
-from tests.engines.processes import Worker, Workers, until
+from tests.engines.processes import QUEUES, Worker, Workers, until
 from vidgen_async import Client
 from vidgen_async.sandbox import Fault
 
@@ -117,6 +117,15 @@ async def test_a_worker_that_is_stopped_during_a_create_stores_its_receipt_and_r
     await start()
     await until_status(recipe, "complete")
     assert len(service.creates) == 1
+
+
+@pytest.mark.parametrize("environment", ["PostgreSQL", "Redis"], indirect=True)
+async def test_the_program_of_the_product_queues_a_job(recipe, workers):
+    program = await workers.start(str(QUEUES / "saq_order.py"), "order-1", "a boat")
+
+    assert await program.wait() == 0
+    job = await recipe.queue.job("order-1")
+    assert (job.status, job.kwargs) == ("queued", {"order_id": "order-1", "prompt": "a boat"})
 
 
 async def test_a_retryable_error_is_retried_and_a_final_one_is_not(recipe, start, service: Service):

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import psycopg
 import pytest
 
-from tests.postgres import VARIABLE, running_server
+from tests.postgres import any_server, new_database
 from vidgen_async.journal import Journal, MemoryJournal, Permission, SqliteJournal
 from vidgen_async.journal.postgres.journal import PostgresJournal
 from vidgen_async.types.limits import Pacing
@@ -150,12 +150,9 @@ async def open_database(postgres: str) -> AsyncIterator[MakeJournal]:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
-    """The connection string of a PostgreSQL server."""
-    if dsn := os.environ.get(VARIABLE):
-        yield dsn
-        return
-    with running_server() as server:
-        yield server.dsn
+    """The connection string of a PostgreSQL database that no other process of the tests uses."""
+    with any_server() as server, new_database(server) as database:
+        yield database
 
 
 @pytest.fixture

@@ -877,3 +877,13 @@ async def test_the_terminal_state_of_a_task_applies_to_each_order_that_has_it(jo
     assert await listed_ids(journal, is_terminal=False) == []
     assert await other.owner(ref_of("p"), "task-1") == ref_of("o")
     assert await other.owner(ref_of("o"), "task-2") is None
+
+
+# -- the end -----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_journal_can_be_closed_after_the_default_executor_of_the_loop_was_shut_down(journal):
+    await journal.intend(order_of())
+    await asyncio.get_running_loop().shutdown_default_executor()
+    await journal.aclose()
+    assert (await journal.get(ref_of(), NOW)).order_id == "o"

@@ -75,7 +75,8 @@ def end_sessions(postgres: str) -> Callable[[], int]:
     def end() -> int:
         with psycopg.connect(postgres, autocommit=True) as connection:
             ended = connection.execute(
-                "SELECT pg_terminate_backend(pid, 20000) FROM pg_stat_activity WHERE application_name = %s",
+                "SELECT pg_terminate_backend(pid, 20000) FROM pg_stat_activity "
+                "WHERE application_name = %s AND datname = current_database()",
                 (LOCK,),
             ).fetchall()
         assert all(is_ended for (is_ended,) in ended)
@@ -243,7 +244,7 @@ def test_an_administrators_limit_for_idle_sessions_does_not_end_the_lock(postgre
 
 
 def count_connections(postgres: str, application: str) -> int:
-    query = "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s"
+    query = "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s AND datname = current_database()"
     with psycopg.connect(postgres) as connection:
         (count,) = connection.execute(query, (application,)).fetchone()
     return int(count)

@@ -10,9 +10,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import anyio
+import psycopg
+import pytest
 
 from vidgen_async.clock import LoopClock
-from vidgen_async.journal import SqliteJournal
+from vidgen_async.journal import PostgresJournal, SqliteJournal
+from vidgen_async.journal.opening import journal_from
 from vidgen_async.sandbox import Sandbox
 from vidgen_async.sandbox.request_log import ReceivedCreate
 from vidgen_async.types.orders import Order, OrderRef, idempotency_key
@@ -196,7 +199,7 @@ class Alarm(LoopClock):
 
 
 class Pause:
-    """Stops the journal's thread before its ``at``-th statement, of those that hold ``word``."""
+    """Stops a thread of the journal before its ``at``-th statement, of those that hold ``word``."""
 
     def __init__(self, at: int = 1, word: str = "") -> None:
         self._left = at
@@ -210,6 +213,19 @@ class Pause:
             self.is_reached.set()
             self.go_on.wait(30)
 
+    async def apply_to(self, journal: SqliteJournal | PostgresJournal, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Call this before each statement of the journal; in PostgreSQL, before those of any journal."""
+        if isinstance(journal, SqliteJournal):
+            await journal._run(lambda db: db.set_trace_callback(self))
+            return
+        execute = psycopg.Connection.execute
+
+        def pause_and_execute(connection: psycopg.Connection, statement: str, *arguments: Any) -> psycopg.Cursor:
+            self(statement)
+            return execute(connection, statement, *arguments)
+
+        monkeypatch.setattr(psycopg.Connection, "execute", pause_and_execute)
+
 
 def origin_of(service: Sandbox) -> str:
     return service.base_url.removesuffix("/openapi/v1")
@@ -221,11 +237,9 @@ def posts_of(service: Sandbox, order_id: str) -> list[ReceivedCreate]:
     return [create for create in service.creates if create.idempotency_key == key]
 
 
-async def stored_order(path: Path, service: Sandbox, order_id: str) -> Order | None:
-    """What another process reads in the file now."""
-    if not path.exists():  # noqa: ASYNC240 - a test may wait for the disk
-        return None
-    journal = SqliteJournal(path)
+async def stored_order(place: Path | str, service: Sandbox, order_id: str) -> Order | None:
+    """What another process reads now in the file, or in the journal of that name."""
+    journal = journal_from(place) if isinstance(place, str) else SqliteJournal(place)
     try:
         ref = OrderRef(service=origin_of(service), account="default", order_id=order_id)
         return await journal.get(ref, datetime.now(UTC))

@@ -9,7 +9,7 @@ import pytest
 from attrs import evolve
 
 from tests.journal.conftest import MEMORY
-from tests.postgres import running_server
+from tests.postgres import any_server, new_database
 from vidgen_async.journal import Journal, MemoryJournal, Permission, PostgresJournal, SqliteJournal
 from vidgen_async.types.limits import Turn
 from vidgen_async.types.orders import Attempt, AttemptOutcome, Closing, Evidence, Order, OrderRef, OrderState
@@ -28,8 +28,8 @@ REPLAYED = (*JOURNALS, pytest.param("postgres", marks=pytest.mark.needs_engines)
 async def use_journal(name: str) -> AsyncIterator[Journal]:
     """A new, empty journal."""
     if name == "postgres":
-        with running_server() as server:
-            journal = PostgresJournal(server.dsn)
+        with any_server() as server, new_database(server) as database:
+            journal = PostgresJournal(database)
             try:
                 yield journal
             finally:

@@ -1,8 +1,8 @@
 """A caller, or the whole client, goes away at each moment that there is: the order does not notice, or the record is
-true. Real sockets, a journal in a file; what the sandbox received is the oracle."""
+true. Real sockets, a journal in a file or in PostgreSQL; what the sandbox received is the oracle."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextvars import Context
 from datetime import UTC, datetime
 from itertools import count
@@ -34,8 +34,9 @@ from tests.proof.cancelling import (
     stored_order,
     threads,
 )
+from tests.proof.processes import on_each_journal
 from vidgen_async import Client, NotSentError, UncertainCreateError
-from vidgen_async.journal import SqliteJournal
+from vidgen_async.journal.opening import journal_from
 from vidgen_async.sandbox import Fault, Sandbox
 from vidgen_async.service.request_body import create_body
 from vidgen_async.types.http import Timeouts
@@ -57,32 +58,35 @@ async def service(small_videos) -> AsyncIterator[Sandbox]:
 
 
 @pytest.fixture
-def make_client(service) -> MakeClient:
-    """Another client on the journal in this directory."""
+def make_client(service, journal) -> MakeClient:
+    """Another client on the journal."""
 
-    def make(place: Path, **options: object) -> Client:
-        named = {"journal": SqliteJournal(journal_in(place)), "namespace": NAMESPACE, "poll_interval": 0.01}
+    def make(**options: object) -> Client:
+        named = {"journal": journal, "namespace": NAMESPACE, "poll_interval": 0.01}
         return Client(service.api_key, base_url=service.base_url, **(named | options))
 
     return make
 
 
-def journal_in(place: Path) -> Path:
-    return place / "orders.db"
+@pytest.fixture
+def make_scene(service, make_client, tmp_path, journal) -> Callable[[str], "Scene"]:
+    """With an order of this id."""
+    return lambda order_id: Scene(service, make_client, tmp_path, journal, order_id)
 
 
 @frozen
 class Scene:
-    """One run: an order of its own in the journal of a directory."""
+    """One run: an order of its own in the journal, and a directory for its video."""
 
     service: Sandbox
     make_client: MakeClient
     place: Path
+    journal: str
     order_id: str
 
     async def order(self) -> Order | None:
         """What is in the journal."""
-        return await stored_order(journal_in(self.place), self.service, self.order_id)
+        return await stored_order(self.journal, self.service, self.order_id)
 
     async def found(self) -> object:
         return gist(await self.order())
@@ -104,7 +108,7 @@ async def queued(scene: Scene) -> None:
     ref = OrderRef(service=origin_of(scene.service), account="default", order_id=scene.order_id)
     key = idempotency_key(NAMESPACE, ref.account, ref.order_id)
     body = create_body(VideoRequest(**FIELDS))
-    journal = SqliteJournal(journal_in(scene.place))
+    journal = journal_from(scene.journal)
     await journal.intend(Order(ref=ref, idempotency_key=key, body=body, created_at=datetime.now(UTC)))
     await journal.aclose()
 
@@ -112,7 +116,7 @@ async def queued(scene: Scene) -> None:
 async def lost(scene: Scene) -> None:
     """The service made a task of it, and its answer was lost."""
     scene.service.faults.add("videos.create", Fault.close_after_body(made=True))
-    async with scene.make_client(scene.place) as client:
+    async with scene.make_client() as client:
         with pytest.raises(UncertainCreateError):
             await create(client, scene)
 
@@ -172,7 +176,7 @@ async def outcome_of(case: Case, way: Way, scene: Scene, moment: int, another: C
     under way has ended; then the next caller has the receipt, and no POST is received beside those of the call."""
     await case.before(scene)
     others = threads()
-    client = scene.make_client(scene.place)
+    client = scene.make_client()
     is_cancelled = await way(Moments(moment), lambda: case.call(client, scene))
     await client.aclose()
     assert threads() == others
@@ -197,30 +201,48 @@ SAMPLES = {
 }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("case", "way"),
-    [
-        pytest.param(case, way, id=f"{case}-{way.__name__}")
+#: In PostgreSQL, where a moment takes longer, only one of the two moments of each wait of a create or of an adoption.
+SAMPLES_IN_POSTGRES = {create: (1, 2), resume: (2, 12), resend: (1, 5), adopt: (1, 2), generate: (1, 12)}
+
+
+def moments_of(case: Case, way: Way, journal: str) -> Iterator[int]:
+    return count(*(SAMPLES[way] if is_file(journal) else SAMPLES_IN_POSTGRES)[case.call])
+
+
+def is_file(journal: str) -> bool:
+    return journal.startswith("sqlite:")
+
+
+#: Each way on a file, the first one in PostgreSQL too: how a caller goes away is nothing that a journal knows.
+RUNS = [
+    *(
+        pytest.param("sqlite", case, way, id=f"{case}-{way.__name__}")
         for way in WAYS
         for case in CASES
         if case.call in SAMPLES[way]
-    ],
-)
-async def test_cancelling_the_caller_at_any_moment_does_not_change_the_order(case, way, service, make_client, tmp_path):
-    def scene(name: str) -> Scene:
-        return Scene(service, make_client, tmp_path, name)
+    ),
+    *(
+        pytest.param("postgres", case, by_cancel, id=f"{case}-postgres", marks=pytest.mark.needs_engines)
+        for case in CASES
+    ),
+]
 
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("journal", "case", "way"), RUNS, indirect=["journal"])
+async def test_cancelling_the_caller_at_any_moment_does_not_change_the_order(
+    journal, case, way, make_client, make_scene
+):
     workers, files = asyncio.all_tasks(), open_files()
-    async with make_client(tmp_path) as another:
-        undisturbed = await outcome_of(case, way, scene("undisturbed"), NEVER, another)
-        not_begun = scene("not begun")
+    async with make_client() as another:
+        undisturbed = await outcome_of(case, way, make_scene("undisturbed"), NEVER, another)
+        not_begun = make_scene("not begun")
         await case.before(not_begun)
         carried_out = (undisturbed.found, undisturbed.posts)
         allowed = [(await not_begun.found(), not_begun.posts), carried_out]
 
-        for moment in count(*SAMPLES[way][case.call]):
-            outcome = await outcome_of(case, way, scene(f"order-{moment}"), moment, another)
+        for moment in moments_of(case, way, journal):
+            outcome = await outcome_of(case, way, make_scene(f"order-{moment}"), moment, another)
             assert (outcome.found, outcome.posts) in allowed
             if not outcome.is_cancelled:
                 break
@@ -231,11 +253,14 @@ async def test_cancelling_the_caller_at_any_moment_does_not_change_the_order(cas
     await comes_true(lambda: asyncio.all_tasks() == workers and open_files() <= files)
 
 
+@on_each_journal
 @pytest.mark.parametrize("moment", range(1, 40, 6))
-async def test_cancelling_a_caller_at_any_moment_does_not_affect_other_callers(service, make_client, tmp_path, moment):
+async def test_cancelling_a_caller_at_any_moment_does_not_affect_other_callers(
+    service, make_client, make_scene, moment
+):
     moments = Moments(moment)
-    async with make_client(tmp_path) as client:
-        scene = Scene(service, make_client, tmp_path, "o")
+    async with make_client() as client:
+        scene = make_scene("o")
         gone = moments.start(create(client, scene))
         moments.happens = gone.cancel
         stays = asyncio.ensure_future(create(client, scene))
@@ -248,15 +273,15 @@ async def test_cancelling_a_caller_at_any_moment_does_not_affect_other_callers(s
 
 
 @pytest.mark.slow
+@on_each_journal
 @pytest.mark.parametrize("case", [case for case in CASES if case.call in (create, resend)], ids=str)
-async def test_closing_the_client_at_any_moment_records_and_raises_the_true_outcome(
-    case, service, make_client, tmp_path
-):
+async def test_closing_the_client_at_any_moment_records_and_raises_the_true_outcome(case, journal, make_scene):
     workers, files = asyncio.all_tasks(), open_files()
     told = set()
-    for moment in count(*SAMPLES[by_cancel][case.call]):
-        (place := tmp_path / str(moment)).mkdir()
-        scene = Scene(service, make_client, place, f"order-{moment}")
+    # In PostgreSQL the lock of a sender is released when its journal is closed.
+    unanswered = OrderState.SENDING if is_file(journal) else OrderState.UNCERTAIN
+    for moment in moments_of(case, by_cancel, journal):
+        scene = make_scene(f"order-{moment}")
         await case.before(scene)
         posts_before = scene.posts
         is_over, result = await closed_at(moment, case, scene)
@@ -265,7 +290,7 @@ async def test_closing_the_client_at_any_moment_records_and_raises_the_true_outc
 
         # An order that may have a task is never recorded as not sent, and no caller was given a NotSentError.
         if scene.posts > posts_before:
-            assert order.state in (OrderState.SENDING, OrderState.ACCEPTED)
+            assert order.state in (unanswered, OrderState.ACCEPTED)
             assert type(result) in (UncertainCreateError, Receipt)
         assert (type(result) is Receipt) <= (order is not None and order.state is OrderState.ACCEPTED)
         await the_next_client_keeps_the_promise(case, scene, order)
@@ -282,7 +307,7 @@ async def closed_at(moment: int, case: Case, scene: Scene) -> tuple[bool, object
     """Whether the call had ended by then, and what it gave. The service answers when the client only waits for that."""
     scene.service.faults.clear()
     scene.service.faults.add("videos.create", Fault.stall(1.0))
-    client = scene.make_client(scene.place)
+    client = scene.make_client()
     moments = Moments(moment)
     closing: list[asyncio.Task[None]] = []
     loop = asyncio.get_running_loop()
@@ -306,7 +331,7 @@ async def closed_at(moment: int, case: Case, scene: Scene) -> tuple[bool, object
 async def the_next_client_keeps_the_promise(case: Case, scene: Scene, order: Order | None) -> None:
     """An hour later, when each deadline has passed."""
     posts = scene.posts
-    async with scene.make_client(scene.place, clock=Shifted(HOUR)) as client:
+    async with scene.make_client(clock=Shifted(HOUR)) as client:
         if order is None or order.state in (OrderState.QUEUED, OrderState.ACCEPTED):
             receipt = await create(client, scene)
             assert receipt.task_id == posts_of(scene.service, scene.order_id)[0].task_id
@@ -338,12 +363,12 @@ class Stopped:
 
 
 @pytest.fixture
-async def stopped(request, service, make_client, tmp_path) -> AsyncIterator[Stopped]:
+async def stopped(request, make_client, make_scene, journal, monkeypatch) -> AsyncIterator[Stopped]:
     """At the statement that holds the words of the parameter."""
-    scene, pause, alarm = Scene(service, make_client, tmp_path, "o"), Pause(word=request.param), Alarm()
-    journal = SqliteJournal(journal_in(tmp_path))
-    await journal._run(lambda db: db.set_trace_callback(pause))
-    client = make_client(tmp_path, journal=journal, clock=alarm, timeouts=Timeouts(create=Alarm.LIMIT))
+    scene, pause, alarm = make_scene("o"), Pause(word=request.param), Alarm()
+    opened = journal_from(journal)
+    await pause.apply_to(opened, monkeypatch)
+    client = make_client(journal=opened, clock=alarm, timeouts=Timeouts(create=Alarm.LIMIT))
     caller = asyncio.ensure_future(create(client, scene))
     await comes_true(pause.is_reached.is_set)
     yield Stopped(scene=scene, client=client, alarm=alarm, caller=caller, pause=pause)
@@ -357,6 +382,7 @@ in_the_gate = pytest.mark.parametrize("stopped", ["INSERT INTO attempts"], indir
 in_the_end = pytest.mark.parametrize("stopped", ["INSERT INTO evidence"], indirect=True)
 
 
+@on_each_journal
 @in_the_gate
 async def test_a_send_that_times_out_while_its_attempt_is_recorded_is_proven_not_sent_and_is_retried(stopped):
     stopped.alarm.ring()
@@ -370,6 +396,7 @@ async def test_a_send_that_times_out_while_its_attempt_is_recorded_is_proven_not
     assert [attempt.outcome for attempt in (await stopped.scene.order()).attempts] == ["not_sent", "accepted"]
 
 
+@on_each_journal
 @in_the_gate
 async def test_a_client_that_is_closed_while_an_attempt_is_recorded_records_that_nothing_was_sent(stopped):
     await stopped.torn_down()
@@ -380,9 +407,20 @@ async def test_a_client_that_is_closed_while_an_attempt_is_recorded_records_that
     assert (order.state, [attempt.outcome for attempt in order.attempts]) == (OrderState.QUEUED, ["not_sent"])
 
 
+@on_each_journal
 @in_the_end
 async def test_a_client_that_is_closed_while_a_receipt_is_stored_returns_and_stores_it(stopped):
     await stopped.torn_down()
     receipt = await stopped.caller
     assert [post.task_id for post in posts_of(stopped.scene.service, "o")] == [receipt.task_id]
     assert (await stopped.scene.order()).receipt == receipt
+
+
+@on_each_journal
+@in_the_end
+async def test_a_client_that_is_closed_twice_while_a_receipt_is_stored_returns_and_stores_it(stopped):
+    closings = [asyncio.ensure_future(stopped.client.aclose(grace=0)) for _ in range(2)]
+    await asyncio.sleep(0.05)
+    stopped.pause.go_on.set()
+    await asyncio.gather(*closings)
+    assert (await stopped.scene.order()).receipt == await stopped.caller

@@ -23,7 +23,7 @@ from weakref import WeakValueDictionary
 
 from attrs import Factory, evolve, field, frozen, mutable
 
-from vidgen_async.clock import Clock, backoff, in_turns, within
+from vidgen_async.clock import Clock, backoff, in_turns, wait_for_end, within
 from vidgen_async.errors import (
     CassetteError,
     CreateError,
@@ -729,7 +729,7 @@ class Sender:
             self.settlement.hurry()
             for worker in workers:
                 worker.cancel()
-            await asyncio.gather(*workers, return_exceptions=True)
+            await wait_for_end(workers)  # a second cancellation would interrupt what they write after the first one
 
     async def _read_unanswered(self) -> None:
         """Read the orders that are not settled: other processes may have changed them."""

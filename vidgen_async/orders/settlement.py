@@ -52,7 +52,10 @@ class Settlement:
         try:
             return await asyncio.shield(worker)
         finally:
-            await asyncio.wait({worker})
+            while not worker.done():
+                # It may be cancelled again, by a second aclose().
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait({worker})
             if not worker.cancelled() and isinstance(error := worker.exception(), ReceiptNotStoredError):
                 raise error
 

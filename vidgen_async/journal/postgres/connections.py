@@ -1,5 +1,6 @@
 """Connections to PostgreSQL, each in a thread of its own, so that all journals share their operations."""
 
+import asyncio
 import re
 import threading
 import time
@@ -53,6 +54,8 @@ _MEANINGS: Mapping[type[Exception], str] = {
     errors.DiskFull: "the server's disk is full",
     errors.UndefinedTable: "a table is missing; restore it before anything is ordered",
 }
+#: A server accepts no changes during a failover too, as a standby does.
+_TEMPORARY = (psycopg.OperationalError, errors.ReadOnlySqlTransaction, OSError)
 
 
 class Connections:
@@ -107,8 +110,17 @@ class Connections:
         """Queue :meth:`SessionLock.hold`, which precedes every attempt."""
         return self._threads.submit(self._session_lock.hold)
 
-    def close(self) -> None:
-        """Wait until all queued transactions are completed, and close all connections."""
+    async def aclose(self) -> None:
+        """Wait until all queued transactions are completed, and close all connections, even if the caller is cancelled.
+
+        The thread that waits is not one of the event loop's default executor, which may be busy, or shut down already.
+        """
+        thread = ThreadPoolExecutor(1, thread_name_prefix=f"closing journal {self._name}")
+        closing = thread.submit(self._close)
+        thread.shutdown(wait=False)
+        await asyncio.shield(asyncio.wrap_future(closing))
+
+    def _close(self) -> None:
         self._threads.shutdown()
         for connection in self._open:
             connection.close()
@@ -274,10 +286,9 @@ class Connections:
 
     def _explain(self, error: Exception) -> JournalError:
         """Return the error that states what happened and what to do."""
-        is_temporary = isinstance(error, (psycopg.OperationalError, OSError))
         meaning = next((text for kind, text in _MEANINGS.items() if isinstance(error, kind)), "")
         problem = f"{meaning} ({_describe(error)})" if meaning else _describe(error)
-        return self._make_error(f"{problem}. Nothing was written", may_be_temporary=is_temporary)
+        return self._make_error(f"{problem}. Nothing was written", may_be_temporary=isinstance(error, _TEMPORARY))
 
     def _make_error(self, problem: str, *, may_be_temporary: bool = False) -> JournalError:
         message = f"the journal {self._name} could not be used: {problem}."

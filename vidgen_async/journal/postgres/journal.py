@@ -93,7 +93,7 @@ class PostgresJournal(SqlJournal):
         return await super().begin(permission)
 
     async def aclose(self) -> None:
-        """Wait for the operations so far, then close all connections.
+        """Wait for the operations so far, then close all connections, even if the caller is cancelled.
 
         It can be called several times. An operation after that opens new connections.
         """
@@ -101,7 +101,7 @@ class PostgresJournal(SqlJournal):
         with self._lock:
             connections, self._connections = self._connections, None
         if connections is not None and self._process == os.getpid():
-            await asyncio.to_thread(connections.close)
+            await connections.aclose()
 
     def _make_error(self, problem: str) -> JournalError:
         message = f"the journal {self._name} could not be used: {problem}. Nothing was written."
