@@ -387,6 +387,24 @@ async def test_a_second_receipt_that_is_stored_while_the_first_task_ends_keeps_t
     assert order.running_task_ids == ("second",)
 
 
+async def test_a_receipt_of_another_account_that_is_stored_while_its_task_ends_counts_as_ended(
+    server, open_journal, monkeypatch
+):
+    writer, other = open_journal(), open_journal()
+    for account in (ACCOUNT, "b"):
+        await writer.intend(order_of(account=account))
+        await writer.begin(permission(account=account))
+    await settle(writer, "o")
+
+    async with stopped_before_commit(writer.settle(ref_of(account="b"), 1, accepted("o")), monkeypatch):
+        recording = asyncio.ensure_future(other.record(SERVICE, [TaskResult(task_id="o", status="completed", at=NOW)]))
+        await ended_or_blocked(recording, server)
+    await recording
+
+    for account in (ACCOUNT, "b"):
+        assert len(await other.list(SERVICE, account, NOW, is_terminal=True)) == 1
+
+
 # -- the clock ---------------------------------------------------------------------------------------------------------
 
 

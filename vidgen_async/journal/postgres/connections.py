@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
-from functools import lru_cache, partial
+from functools import lru_cache
 from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
 from typing import Any, TypeAlias, TypeVar, cast
 
@@ -161,8 +161,7 @@ class Connections:
                     self._set_up(connection)
                     self._lock(connection, locked or ())
                     session = self._session_lock.session
-                    lock = partial(self._lock, connection)
-                    result = operation(_PostgresDatabase(connection, pipeline, lock, shift=shift, session=session))
+                    result = operation(_PostgresDatabase(connection, pipeline, shift=shift, session=session))
                     is_complete = True
                     connection.execute("COMMIT")
         except psycopg.OperationalError as error:
@@ -325,14 +324,12 @@ class _PostgresDatabase:
         self,
         connection: _Connection,
         pipeline: psycopg.Pipeline,
-        lock: Callable[[tuple[str, ...]], None],
         *,
         shift: timedelta,
         session: int,
     ) -> None:
         self._connection = connection
         self._pipeline = pipeline
-        self._lock = lock
         self._shift = shift
         self._session = session
 
@@ -345,9 +342,6 @@ class _PostgresDatabase:
     def find_ended(self, service: str, account: str, order_ids: Sequence[str]) -> Collection[tuple[str, int]]:
         parameters = {"service": service, "account": account, "order_ids": order_ids, "session": self._session}
         return {(row["order_id"], row["n"]) for row in self.execute(FIND_ENDED, parameters)}
-
-    def lock_account(self, service: str, account: str) -> None:
-        self._lock((service, account))
 
     def execute(self, statement: str, parameters: Mapping[str, object], /) -> Rows:
         cursor = self._connection.execute(_translate(statement), parameters)

@@ -147,7 +147,11 @@ class SqlJournal(ABC):
         return await self._read(lambda db: queries.read_owner(db, ref, task_id))
 
     async def record(self, service: str, results: Iterable[TaskResult]) -> None:
-        await self._write(lambda db: queries.add_results(db, service, [db.adjust(result) for result in results]))
+        def operation(db: Database) -> None:
+            queries.add_results(db, service, [db.adjust(result) for result in results])
+
+        # A receipt of the task, of any account, that is being stored meanwhile counts for the stage of its order.
+        await self._write(operation, service)
 
     async def get(self, ref: OrderRef, now: datetime) -> Order | None:
         def read(db: Database) -> _Page:

@@ -60,10 +60,6 @@ class Database(Protocol):
         """Return the attempts of these orders whose senders are known to have ended, as order ids and numbers."""
         ...
 
-    def lock_account(self, service: str, account: str) -> None:
-        """Wait until nobody else writes to the orders of the account, and prevent it until the transaction ends."""
-        ...
-
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -173,7 +169,6 @@ _HAS_TASK = "FROM evidence WHERE service = :service AND task_id = :task_id AND o
 _SET_STAGE_OF_TASK = f"""
     {_SET_STAGE} WHERE service = :service AND (account, order_id) IN (SELECT account, order_id {_HAS_TASK})
 """
-_ACCOUNTS_OF_TASK = f"SELECT DISTINCT account {_HAS_TASK}"
 # A 429 in the future was received before the clock was set back: it pauses nothing.
 _HELD = f"""
     SELECT count(*) AS used, (
@@ -376,15 +371,10 @@ def add_closing(db: Database, ref: OrderRef, closing: Closing) -> None:
 
 def add_results(db: Database, service: str, results: Iterable[TaskResult]) -> None:
     """Write the terminal states of tasks that have a receipt. States that are stored already are not changed."""
-    # In the sequence of their ids, so that two transactions cannot wait for each other.
-    rows = [{"service": service} | _to_row(result) for result in sorted(results, key=lambda result: result.task_id)]
-    names = [{"service": service, "task_id": row["task_id"]} for row in rows]
-    # Otherwise the stage would not take a receipt into account that is being stored meanwhile.
-    found = [db.execute(_ACCOUNTS_OF_TASK, name) for name in names]
-    for account in sorted({row["account"] for accounts in found for row in accounts}):
-        db.lock_account(service, account)
-    for name, row in zip(names, rows, strict=True):
+    for result in results:
+        row = {"service": service} | _to_row(result)
         db.execute(_ADD_RESULT, row)
+        name = {"service": service, "task_id": row["task_id"]}
         db.execute(_SET_STAGE_OF_TASK, name | {"state": OrderState.ACCEPTED})
 
 
