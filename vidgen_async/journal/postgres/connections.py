@@ -151,6 +151,7 @@ class Connections:
                     session = self._session_lock.session
                     lock = partial(self._lock, connection)
                     result = operation(_PostgresDatabase(connection, pipeline, lock, shift=shift, session=session))
+                    result = _shifted(result, -shift)  # in the clock of the caller
                     is_complete = True
                     connection.execute("COMMIT")
         except psycopg.OperationalError as error:
@@ -326,7 +327,7 @@ class _PostgresDatabase:
         self._session = session
 
     def adjust(self, record: T) -> T:
-        return cast("T", _shifted(record, self._shift)) if self._shift else record
+        return _shifted(record, self._shift)
 
     def add_session(self, ref: OrderRef, n: int) -> None:
         self.execute(ADD_SESSION, asdict(ref) | {"n": n, "session": self._session})
@@ -371,15 +372,21 @@ class _PostgresRows:
             self._pipeline.sync()
 
 
-def _shifted(value: object, shift: timedelta) -> object:
-    """Return a time, or a record with all its times, moved by ``shift``."""
+def _shifted(value: T, shift: timedelta) -> T:
+    """Return a time, or records with all their times, moved by ``shift``."""
+    return cast("T", _move(value, shift)) if shift else value
+
+
+def _move(value: object, shift: timedelta) -> object:
     if isinstance(value, datetime):
         return value + shift
+    if isinstance(value, list | tuple):
+        return type(value)(_move(item, shift) for item in value)
     if not has(type(value)):
         return value
     record: Any = value
     names = [field.name for field in fields(type(record))]
-    return evolve(record, **{name: _shifted(getattr(record, name), shift) for name in names})
+    return evolve(record, **{name: _move(getattr(record, name), shift) for name in names})
 
 
 @lru_cache(maxsize=100)
