@@ -478,6 +478,15 @@ async def test_the_age_of_a_key_is_known_on_a_host_whose_clock_is_wrong(server, 
     assert len([request for request in posts if request.method == "POST"]) == 1
 
 
+async def test_the_clock_is_read_exactly_however_the_database_prints_numbers(server, open_journal):
+    execute(server, "CREATE ROLE rounding LOGIN SUPERUSER")
+    execute(server, "ALTER ROLE rounding SET extra_float_digits = -15")
+    journal = open_journal(server.dsn.replace("postgres@", "rounding@"))
+    await journal.intend(evolve(order_of(), created_at=at(0)))
+    ((micros,),) = execute(server, f"SELECT created_at FROM {journal.schema}.orders")  # noqa: S608
+    assert abs(micros / 1e6 - time()) < 60
+
+
 def at(seconds: float) -> datetime:
     return datetime.fromtimestamp(time() + seconds, UTC)
 
