@@ -455,6 +455,14 @@ async def test_every_returned_time_is_that_of_the_caller(open_journal):
 
 
 @pytest.mark.parametrize("wrong_by", [-400.0, 400.0])
+async def test_the_first_and_the_last_date_of_the_calendar_are_limits_of_lists(open_journal, wrong_by):
+    journal = open_journal(read_time=lambda: time() + wrong_by)
+    await journal.intend(order_of())
+    assert len(await journal.list(SERVICE, ACCOUNT, at(wrong_by), since=datetime.min.replace(tzinfo=UTC))) == 1
+    assert await journal.list(SERVICE, ACCOUNT, at(wrong_by), since=datetime.max.replace(tzinfo=UTC)) == []
+
+
+@pytest.mark.parametrize("wrong_by", [-400.0, 400.0])
 async def test_the_age_of_a_key_is_known_on_a_host_whose_clock_is_wrong(server, open_journal, wrong_by):
     class WrongClock(LoopClock):
         def wall(self) -> datetime:

@@ -342,7 +342,10 @@ def _shifted(value: T, shift: timedelta) -> T:
 
 def _move(value: object, shift: timedelta) -> object:
     if isinstance(value, datetime):
-        return value + shift
+        try:
+            return value + shift
+        except OverflowError:  # the first or the last date of the calendar, which stands for no limit
+            return value
     if isinstance(value, list | tuple):
         return type(value)(_move(item, shift) for item in value)
     if not has(type(value)):
